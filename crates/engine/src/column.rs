@@ -1,0 +1,161 @@
+//! A column on its way out: gathered from memtables and pages, then an Arrow array.
+
+use crate::error::{Error, Result};
+use crate::lane::{Lane, NullMask};
+use crate::schema::{ColumnType, Unit};
+use arrow::array::{ArrayRef, BinaryArray, BooleanArray, PrimitiveArray, StringArray};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{self as types, ArrowPrimitiveType};
+use std::sync::Arc;
+
+/// Values of one column, gathered one source after the other.
+pub(crate) enum ColumnBuilder {
+    /// Raw values.
+    Raw(Lane),
+    /// Text or bytes.
+    Bytes(BytesBuilder),
+}
+
+/// Text or bytes, one after the other.
+#[derive(Default)]
+pub(crate) struct BytesBuilder {
+    data: Vec<u8>,
+    ends: Vec<usize>,
+    nulls: NullMask,
+}
+
+impl BytesBuilder {
+    pub(crate) fn push(&mut self, value: Option<&[u8]>) {
+        match value {
+            Some(value) => self.data.extend_from_slice(value),
+            None => self.nulls.set(self.ends.len(), true),
+        }
+        self.ends.push(self.data.len());
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.data.capacity() + self.ends.capacity() * 8
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
+        if self.nulls.is_null(index) {
+            return None;
+        }
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        Some(&self.data[start..self.ends[index]])
+    }
+}
+
+impl ColumnBuilder {
+    /// An empty column for values of this type.
+    pub(crate) fn new(column_type: ColumnType) -> Self {
+        if column_type.is_bytes() { Self::Bytes(BytesBuilder::default()) } else { Self::Raw(Lane::default()) }
+    }
+
+    /// Appends the same raw value `len` times; `None` is NULL, in a column of any type.
+    pub(crate) fn push_raw(&mut self, value: Option<u64>, len: usize) {
+        match self {
+            Self::Raw(lane) => lane.extend(&Lane::constant(value, len), 0, len),
+            Self::Bytes(bytes) => (0..len).for_each(|_| bytes.push(None)),
+        }
+    }
+
+    /// How many values there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Raw(lane) => lane.len(),
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// The values as an Arrow array of the column's type.
+    pub(crate) fn finish(self, column_type: ColumnType) -> Result<ArrayRef> {
+        match self {
+            Self::Raw(lane) => Ok(raw_array(lane, column_type)),
+            Self::Bytes(bytes) => bytes_array(bytes, column_type),
+        }
+    }
+}
+
+fn null_buffer(nulls: &NullMask, len: usize) -> Option<NullBuffer> {
+    (nulls.nulls() > 0).then(|| (0..len).map(|i| !nulls.is_null(i)).collect())
+}
+
+fn raw_array(lane: Lane, column_type: ColumnType) -> ArrayRef {
+    let (values, mask) = lane.into_plain();
+    let nulls = null_buffer(&mask, values.len());
+    /// 64-bit values are taken as they are, without a copy.
+    fn whole<T: ArrowPrimitiveType>(values: Vec<u64>, nulls: Option<NullBuffer>) -> ArrayRef {
+        let len = values.len();
+        let buffer = ScalarBuffer::<T::Native>::new(Buffer::from_vec(values), 0, len);
+        Arc::new(PrimitiveArray::<T>::new(buffer, nulls))
+    }
+    fn narrow<T: ArrowPrimitiveType>(
+        values: &[u64],
+        nulls: Option<NullBuffer>,
+        convert: impl Fn(u64) -> T::Native,
+    ) -> ArrayRef {
+        let values: ScalarBuffer<T::Native> = values.iter().map(|&v| convert(v)).collect();
+        Arc::new(PrimitiveArray::<T>::new(values, nulls))
+    }
+    match column_type {
+        ColumnType::Boolean => {
+            Arc::new(BooleanArray::new(values.iter().map(|&v| v == 1).collect(), nulls))
+        }
+        ColumnType::Int8 => narrow::<types::Int8Type>(&values, nulls, |v| v as i8),
+        ColumnType::Int16 => narrow::<types::Int16Type>(&values, nulls, |v| v as i16),
+        ColumnType::Int32 => narrow::<types::Int32Type>(&values, nulls, |v| v as i32),
+        ColumnType::Date32 => narrow::<types::Date32Type>(&values, nulls, |v| v as i32),
+        ColumnType::UInt8 => narrow::<types::UInt8Type>(&values, nulls, |v| v as u8),
+        ColumnType::UInt16 => narrow::<types::UInt16Type>(&values, nulls, |v| v as u16),
+        ColumnType::UInt32 => narrow::<types::UInt32Type>(&values, nulls, |v| v as u32),
+        ColumnType::Float32 => {
+            narrow::<types::Float32Type>(&values, nulls, |v| f32::from_bits(v as u32))
+        }
+        ColumnType::UInt64 => whole::<types::UInt64Type>(values, nulls),
+        ColumnType::Float64 => whole::<types::Float64Type>(values, nulls),
+        ColumnType::Timestamp(Unit::Second) => whole::<types::TimestampSecondType>(values, nulls),
+        ColumnType::Timestamp(Unit::Millisecond) => {
+            whole::<types::TimestampMillisecondType>(values, nulls)
+        }
+        ColumnType::Timestamp(Unit::Microsecond) => {
+            whole::<types::TimestampMicrosecondType>(values, nulls)
+        }
+        ColumnType::Timestamp(Unit::Nanosecond) => {
+            whole::<types::TimestampNanosecondType>(values, nulls)
+        }
+        // Text never is in a raw lane; `ColumnBuilder::new` sees to it.
+        ColumnType::Int64 | ColumnType::Utf8 | ColumnType::Binary => {
+            whole::<types::Int64Type>(values, nulls)
+        }
+    }
+}
+
+fn bytes_array(bytes: BytesBuilder, column_type: ColumnType) -> Result<ArrayRef> {
+    let len = bytes.len();
+    if i32::try_from(bytes.data.len()).is_err() {
+        return Err(Error::input(format!(
+            "a batch of {len} rows holds {} bytes of one text column, more than an Arrow array can: use smaller batches",
+            bytes.data.len()
+        )));
+    }
+    let mut offsets = Vec::with_capacity(len + 1);
+    offsets.push(0i32);
+    offsets.extend(bytes.ends.iter().map(|&end| end as i32));
+    let offsets = OffsetBuffer::new(offsets.into());
+    let nulls = null_buffer(&bytes.nulls, len);
+    let data = Buffer::from_vec(bytes.data);
+    Ok(match column_type {
+        ColumnType::Utf8 => Arc::new(
+            StringArray::try_new(offsets, data, nulls)
+                .map_err(|e| Error::damaged(format!("stored text is not UTF-8: {e}")))?,
+        ),
+        _ => Arc::new(BinaryArray::try_new(offsets, data, nulls)?),
+    })
+}

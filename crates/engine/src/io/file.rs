@@ -1,0 +1,208 @@
+//! The real machine: files, the system's clock, random numbers and threads.
+
+#![allow(clippy::disallowed_methods, reason = "this is the one place that touches the machine")]
+
+use super::{Clock, Joiner, Random, ReadFile, Spawn, Storage, WriteFile};
+use crate::error::{Error, Result};
+use bytes::Bytes;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+pub(super) struct FileStorage {
+    root: PathBuf,
+}
+
+impl FileStorage {
+    pub(super) fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.root.clone() } else { self.root.join(name) }
+    }
+
+    fn error(&self, doing: &str, name: &str, error: &std::io::Error) -> Error {
+        Error::io(format_args!("{doing} {}", self.path(name).display()), error)
+    }
+}
+
+impl Storage for FileStorage {
+    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(self.path(name))
+            .map_err(|e| self.error("create", name, &e))?;
+        Ok(Box::new(Written { file, path: self.path(name) }))
+    }
+
+    fn append(&self, name: &str, len_bytes: u64) -> Result<Box<dyn WriteFile>> {
+        let file = OpenOptions::new()
+            .append(true)
+            .open(self.path(name))
+            .map_err(|e| self.error("open", name, &e))?;
+        file.set_len(len_bytes).map_err(|e| self.error("truncate", name, &e))?;
+        Ok(Box::new(Written { file, path: self.path(name) }))
+    }
+
+    fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        let file = File::open(self.path(name)).map_err(|e| self.error("open", name, &e))?;
+        let len_bytes = file.metadata().map_err(|e| self.error("stat", name, &e))?.len();
+        Ok(Arc::new(Readable { file, len_bytes, path: self.path(name) }))
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(self.path(directory)) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(self.error("list", directory, &e)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|e| self.error("list", directory, &e))?;
+            let is_file = entry.file_type().map_err(|e| self.error("list", directory, &e))?.is_file();
+            if let (true, Some(name)) = (is_file, entry.file_name().to_str()) {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn create_directory(&self, directory: &str) -> Result<()> {
+        fs::create_dir_all(self.path(directory)).map_err(|e| self.error("create", directory, &e))
+    }
+
+    fn sync_directory(&self, directory: &str) -> Result<()> {
+        File::open(self.path(directory))
+            .and_then(|file| file.sync_all())
+            .map_err(|e| self.error("sync directory", directory, &e))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        fs::rename(self.path(from), self.path(to)).map_err(|e| self.error("rename", from, &e))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        fs::remove_file(self.path(name)).map_err(|e| self.error("remove", name, &e))
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(self.path("LOCK"))
+            .map_err(|e| self.error("open", "LOCK", &e))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Box::new(file)),
+            Err(fs::TryLockError::WouldBlock) => Err(Error::retry(format!(
+                "another process writes the database {}: close it there first",
+                self.root.display()
+            ))),
+            Err(fs::TryLockError::Error(e)) => Err(self.error("lock", "LOCK", &e)),
+        }
+    }
+
+    fn describe(&self) -> String {
+        self.root.display().to_string()
+    }
+}
+
+struct Written {
+    file: File,
+    path: PathBuf,
+}
+
+impl WriteFile for Written {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file
+            .write_all(bytes)
+            .map_err(|e| Error::io(format_args!("write {}", self.path.display()), &e))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file
+            .sync_data()
+            .map_err(|e| Error::io(format_args!("fdatasync {}", self.path.display()), &e))
+    }
+}
+
+struct Readable {
+    file: File,
+    len_bytes: u64,
+    path: PathBuf,
+}
+
+impl ReadFile for Readable {
+    fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes> {
+        if offset.saturating_add(len as u64) > self.len_bytes {
+            return Err(Error::damaged(format!(
+                "{}: bytes {offset} to {} are wanted, the file has {}",
+                self.path.display(),
+                offset.saturating_add(len as u64),
+                self.len_bytes
+            )));
+        }
+        let mut buffer = vec![0; len];
+        self.file
+            .read_exact_at(&mut buffer, offset)
+            .map_err(|e| Error::io(format_args!("read {}", self.path.display()), &e))?;
+        Ok(buffer.into())
+    }
+}
+
+pub(super) struct SystemClock;
+
+impl Clock for SystemClock {
+    fn wall_ns(&self) -> i64 {
+        let now = SystemTime::now();
+        match now.duration_since(UNIX_EPOCH) {
+            Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |ns| -ns),
+        }
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        let start = *START.get_or_init(Instant::now);
+        u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+pub(super) struct SystemRandom;
+
+impl Random for SystemRandom {
+    fn next_u64(&self) -> u64 {
+        use std::hash::{BuildHasher, RandomState};
+        // The standard library seeds each RandomState from the system; one use gives one number.
+        RandomState::new().hash_one(std::process::id())
+    }
+}
+
+pub(super) struct Threads;
+
+impl Spawn for Threads {
+    fn has_threads(&self) -> bool {
+        true
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Joiner> {
+        let handle = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(work)
+            .map_err(|e| Error::io(format_args!("start thread {name}"), &e))?;
+        Ok(Box::new(move || {
+            // A panic of the thread was already printed by the panic hook; waiting is all we owe.
+            handle.join().ok();
+        }))
+    }
+}

@@ -1,0 +1,290 @@
+//! A machine in memory: files that remember what was synced, a clock that steps, background work
+//! on the calling thread.
+
+use super::{Clock, Joiner, Random, ReadFile, Spawn, Storage, WriteFile};
+use crate::error::{Error, Result};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+/// Files in memory. [`crash`](Self::crash) forgets what was not synced.
+///
+/// ```
+/// use fleetdb_engine::io::{MemoryStorage, Storage};
+/// let storage = MemoryStorage::new();
+/// storage.create("a").unwrap().write(b"lost").unwrap();
+/// let after = storage.crash();
+/// assert!(after.list("").unwrap().is_empty());
+/// ```
+#[derive(Default)]
+pub struct MemoryStorage {
+    files: Mutex<BTreeMap<String, Arc<Mutex<Content>>>>,
+    /// The directory as it is on the medium: what a crash keeps.
+    durable: Mutex<BTreeMap<String, Arc<Mutex<Content>>>>,
+    locked: Arc<AtomicBool>,
+    /// How many syncs are still let through before every later one fails; -1 is all.
+    syncs_left: Arc<AtomicI64>,
+    syncs: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Content {
+    bytes: Vec<u8>,
+    synced_bytes: usize,
+}
+
+impl MemoryStorage {
+    /// An empty storage.
+    pub fn new() -> Arc<Self> {
+        let storage = Self::default();
+        storage.syncs_left.store(-1, Ordering::Relaxed);
+        Arc::new(storage)
+    }
+
+    /// Lets `syncs` more syncs through; every later one fails, as if the medium had gone.
+    pub fn fail_after(&self, syncs: i64) {
+        self.syncs_left.store(syncs, Ordering::Relaxed);
+    }
+
+    /// How many syncs (of files and directories) there were.
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// A storage as a power cut leaves it: only synced bytes of files whose directory was synced.
+    pub fn crash(&self) -> Arc<Self> {
+        self.crash_keeping(|_, _| 0)
+    }
+
+    /// As [`crash`](Self::crash), but of each file's unsynced tail as many bytes survive as `keep`
+    /// says from the file's name and the number of unsynced bytes.
+    pub fn crash_keeping(&self, mut keep: impl FnMut(&str, usize) -> usize) -> Arc<Self> {
+        let after = Self::new();
+        for (name, content) in self.durable.lock().iter() {
+            let content = content.lock();
+            let unsynced = content.bytes.len() - content.synced_bytes;
+            let kept = content.synced_bytes + keep(name, unsynced).min(unsynced);
+            let content = Content { bytes: content.bytes[..kept].to_vec(), synced_bytes: kept };
+            let content = Arc::new(Mutex::new(content));
+            after.files.lock().insert(name.clone(), Arc::clone(&content));
+            after.durable.lock().insert(name.clone(), content);
+        }
+        after
+    }
+
+    /// Changes the bytes of a file behind the engine's back, to test what it makes of damage.
+    pub fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(content) = self.files.lock().get(name) {
+            let mut content = content.lock();
+            change(&mut content.bytes);
+            content.synced_bytes = content.bytes.len();
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<Mutex<Content>>> {
+        let found = self.files.lock().get(name).cloned();
+        found.ok_or_else(|| Error::io(format_args!("open {name}"), &not_found()))
+    }
+}
+
+fn not_found() -> std::io::Error {
+    std::io::Error::from(std::io::ErrorKind::NotFound)
+}
+
+fn count_sync(left: &AtomicI64, syncs: &AtomicU64, name: &str) -> Result<()> {
+    syncs.fetch_add(1, Ordering::Relaxed);
+    match left.load(Ordering::Relaxed) {
+        0 => Err(Error::io(format_args!("fdatasync {name}"), &std::io::Error::other("medium gone"))),
+        -1 => Ok(()),
+        n => {
+            left.store(n - 1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+}
+
+impl Storage for MemoryStorage {
+    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>> {
+        let content = Arc::new(Mutex::new(Content::default()));
+        let mut files = self.files.lock();
+        if files.contains_key(name) {
+            let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+            return Err(Error::io(format_args!("create {name}"), &exists));
+        }
+        files.insert(name.to_owned(), Arc::clone(&content));
+        Ok(Box::new(self.writer(name, content)))
+    }
+
+    fn append(&self, name: &str, len_bytes: u64) -> Result<Box<dyn WriteFile>> {
+        let content = self.find(name)?;
+        let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
+        {
+            let mut content = content.lock();
+            content.bytes.truncate(len);
+            content.synced_bytes = content.synced_bytes.min(len);
+        }
+        Ok(Box::new(self.writer(name, content)))
+    }
+
+    fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        let content = self.find(name)?;
+        let bytes = Bytes::copy_from_slice(&content.lock().bytes);
+        Ok(Arc::new(Readable { name: name.to_owned(), bytes }))
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>> {
+        let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+        let files = self.files.lock();
+        let inside = files.keys().filter_map(|name| name.strip_prefix(&prefix));
+        Ok(inside.filter(|rest| !rest.contains('/')).map(str::to_owned).collect())
+    }
+
+    fn create_directory(&self, _directory: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn sync_directory(&self, directory: &str) -> Result<()> {
+        count_sync(&self.syncs_left, &self.syncs, directory)?;
+        let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+        let in_directory = |name: &str| {
+            name.strip_prefix(&prefix).is_some_and(|rest| !rest.contains('/'))
+        };
+        let files = self.files.lock();
+        let mut durable = self.durable.lock();
+        durable.retain(|name, _| !in_directory(name));
+        for (name, content) in files.iter().filter(|(name, _)| in_directory(name)) {
+            durable.insert(name.clone(), Arc::clone(content));
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let mut files = self.files.lock();
+        let content = files
+            .remove(from)
+            .ok_or_else(|| Error::io(format_args!("rename {from}"), &not_found()))?;
+        files.insert(to.to_owned(), content);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        match self.files.lock().remove(name) {
+            Some(_) => Ok(()),
+            None => Err(Error::io(format_args!("remove {name}"), &not_found())),
+        }
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        if self.locked.swap(true, Ordering::AcqRel) {
+            return Err(Error::retry("another opening writes this database: close it there first"));
+        }
+        Ok(Box::new(Unlock(Arc::clone(&self.locked))))
+    }
+
+    fn describe(&self) -> String {
+        "memory".to_owned()
+    }
+}
+
+impl MemoryStorage {
+    fn writer(&self, name: &str, content: Arc<Mutex<Content>>) -> Written {
+        Written {
+            name: name.to_owned(),
+            content,
+            syncs_left: Arc::clone(&self.syncs_left),
+            syncs: Arc::clone(&self.syncs),
+        }
+    }
+}
+
+struct Unlock(Arc<AtomicBool>);
+
+impl Drop for Unlock {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+struct Written {
+    name: String,
+    content: Arc<Mutex<Content>>,
+    syncs_left: Arc<AtomicI64>,
+    syncs: Arc<AtomicU64>,
+}
+
+impl WriteFile for Written {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.content.lock().bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        count_sync(&self.syncs_left, &self.syncs, &self.name)?;
+        let mut content = self.content.lock();
+        content.synced_bytes = content.bytes.len();
+        Ok(())
+    }
+}
+
+struct Readable {
+    name: String,
+    bytes: Bytes,
+}
+
+impl ReadFile for Readable {
+    fn len_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = start.saturating_add(len);
+        if end > self.bytes.len() {
+            return Err(Error::damaged(format!(
+                "{}: bytes {start} to {end} are wanted, the file has {}",
+                self.name,
+                self.bytes.len()
+            )));
+        }
+        Ok(self.bytes.slice(start..end))
+    }
+}
+
+/// A clock that goes one microsecond at each look.
+#[derive(Default)]
+pub(super) struct StepClock(AtomicU64);
+
+impl Clock for StepClock {
+    fn wall_ns(&self) -> i64 {
+        i64::try_from(self.monotonic_ns()).unwrap_or(i64::MAX)
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.0.fetch_add(1_000, Ordering::Relaxed)
+    }
+}
+
+/// Numbers that are the same in every run.
+#[derive(Default)]
+pub(super) struct CountingRandom(AtomicU64);
+
+impl Random for CountingRandom {
+    fn next_u64(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// No threads: background steps run on the caller's thread.
+pub(super) struct Inline;
+
+impl Spawn for Inline {
+    fn has_threads(&self) -> bool {
+        false
+    }
+
+    fn spawn(&self, name: &str, _work: Box<dyn FnOnce() + Send>) -> Result<Joiner> {
+        Err(Error::bug(format!("thread {name} is started where there are none")))
+    }
+}

@@ -1,0 +1,131 @@
+//! Container keys as bytes whose order is the order of the keys.
+//!
+//! A key is its columns one after the other: `0` for NULL; `1` and the value otherwise. Numbers
+//! are 8 bytes, big-endian, the sign bit flipped for signed types. Text and bytes are ended by
+//! `0 0`, a zero byte inside is `0 255`. NULLs at the end are left out, so that a key keeps its
+//! bytes when a key column is added to the table. (The technique: "memcomparable" keys, as in
+//! MyRocks.)
+
+use crate::error::{Error, Result};
+use crate::schema::ColumnType;
+
+/// One column's value in a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyPart<'a> {
+    Null,
+    Raw(u64),
+    Bytes(&'a [u8]),
+}
+
+/// One column's value, decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KeyValue {
+    Null,
+    Raw(u64),
+    Bytes(Vec<u8>),
+}
+
+const SIGN: u64 = 1 << 63;
+
+/// Appends one column. Nulls at the end of the key must be cut off with [`finish`].
+pub(crate) fn push(out: &mut Vec<u8>, column_type: ColumnType, part: KeyPart<'_>) {
+    match part {
+        KeyPart::Null => out.push(0),
+        KeyPart::Raw(raw) => {
+            out.push(1);
+            let ordered = if is_signed(column_type) { raw ^ SIGN } else { raw };
+            out.extend_from_slice(&ordered.to_be_bytes());
+        }
+        KeyPart::Bytes(bytes) => {
+            out.push(1);
+            if bytes.contains(&0) {
+                for &byte in bytes {
+                    out.push(byte);
+                    if byte == 0 {
+                        out.push(255);
+                    }
+                }
+            } else {
+                out.extend_from_slice(bytes);
+            }
+            out.extend_from_slice(&[0, 0]);
+        }
+    }
+}
+
+/// A whole key from its columns.
+pub(crate) fn encode<'a>(
+    types: &[ColumnType],
+    parts: impl IntoIterator<Item = KeyPart<'a>>,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16 * types.len());
+    let mut used = 0;
+    for (&column_type, part) in types.iter().zip(parts) {
+        push(&mut out, column_type, part);
+        if part != KeyPart::Null {
+            used = out.len();
+        }
+    }
+    out.truncate(used);
+    out
+}
+
+/// The columns of a key; one value for each type, NULL for those left out.
+pub(crate) fn decode(key: &[u8], types: &[ColumnType]) -> Result<Vec<KeyValue>> {
+    let broken = || Error::damaged(format!("a container key of {} bytes does not decode", key.len()));
+    let mut rest = key;
+    let mut values = Vec::with_capacity(types.len());
+    for &column_type in types {
+        let value = match rest.split_first() {
+            None => KeyValue::Null,
+            Some((0, after)) => {
+                rest = after;
+                KeyValue::Null
+            }
+            Some((1, after)) if column_type.is_bytes() => {
+                let (bytes, after) = decode_bytes(after).ok_or_else(broken)?;
+                rest = after;
+                KeyValue::Bytes(bytes)
+            }
+            Some((1, after)) => {
+                let (raw, after) = after.split_first_chunk::<8>().ok_or_else(broken)?;
+                rest = after;
+                let ordered = u64::from_be_bytes(*raw);
+                KeyValue::Raw(if is_signed(column_type) { ordered ^ SIGN } else { ordered })
+            }
+            Some(_) => return Err(broken()),
+        };
+        values.push(value);
+    }
+    if rest.is_empty() { Ok(values) } else { Err(broken()) }
+}
+
+fn decode_bytes(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let mut bytes = Vec::new();
+    loop {
+        let zero = rest.iter().position(|&b| b == 0)?;
+        bytes.extend_from_slice(&rest[..zero]);
+        let after = rest.get(zero + 2..)?;
+        match rest[zero + 1] {
+            0 => return Some((bytes, after)),
+            255 => bytes.push(0),
+            _ => return None,
+        }
+        rest = after;
+    }
+}
+
+fn is_signed(column_type: ColumnType) -> bool {
+    !matches!(
+        column_type,
+        ColumnType::UInt8
+            | ColumnType::UInt16
+            | ColumnType::UInt32
+            | ColumnType::UInt64
+            | ColumnType::Boolean
+    )
+}
+
+#[cfg(test)]
+#[path = "key_tests.rs"]
+mod tests;

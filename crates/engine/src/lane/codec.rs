@@ -1,0 +1,234 @@
+//! Lanes as bytes, in the WAL and in a segment's container index.
+//!
+//! A lane is: a form byte (bit 7: a NULL mask follows), then
+//! - form 0, constant: the value (8 bytes);
+//! - form 1, steps: the first value and the step (8 bytes each), `value[i] = first + i * step`;
+//! - form 2, frame of reference: base, scale (8 bytes each), width in bits (1 byte), then
+//!   `(value - base) / scale` in `width` bits each, lowest bits first, padded to whole bytes;
+//!
+//! then, if announced, the NULL mask: one bit a value, lowest first, padded to whole bytes.
+//! All numbers are little-endian; the length is known to whoever reads. (Frame of reference:
+//! Goldstein, Ramakrishnan, Shaft, "Compressing relations and indexes", ICDE 1998.)
+
+use super::{Lane, NullMask};
+use crate::error::{Error, Result};
+
+const CONSTANT: u8 = 0;
+const STEPS: u8 = 1;
+const FRAME: u8 = 2;
+const HAS_NULLS: u8 = 0x80;
+
+/// `value = base + scale * small` for all values of a lane, `small` below `2^width_bits`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    pub(crate) base: u64,
+    pub(crate) scale: u64,
+    /// The largest `small`.
+    most: u64,
+}
+
+impl Frame {
+    /// The frame of these values, read as signed numbers.
+    pub(crate) fn of(values: &[u64]) -> Self {
+        let Some(&first) = values.first() else {
+            return Self { base: 0, scale: 0, most: 0 };
+        };
+        let (mut least, mut most) = (first as i64, first as i64);
+        for &value in values {
+            least = least.min(value as i64);
+            most = most.max(value as i64);
+        }
+        if least == most {
+            return Self { base: first, scale: 0, most: 0 };
+        }
+        let base = least as u64;
+        let span = (most as u64).wrapping_sub(base);
+        // Looking for a common factor pays only where the plain difference is wide: timestamps.
+        let scale = if span >> 16 == 0 {
+            1
+        } else {
+            let mut factor = span;
+            for &value in values {
+                factor = greatest_common_divisor(value.wrapping_sub(base), factor);
+                if factor == 1 {
+                    break;
+                }
+            }
+            factor
+        };
+        Self { base, scale, most: span / scale }
+    }
+
+    /// Bits that the largest `small` needs.
+    pub(crate) fn width_bits(&self) -> u32 {
+        64 - self.most.leading_zeros()
+    }
+
+    /// `small` of a value.
+    pub(crate) fn small(&self, value: u64) -> u64 {
+        let difference = value.wrapping_sub(self.base);
+        if self.scale <= 1 { difference } else { difference / self.scale }
+    }
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while a != 0 {
+        (a, b) = (b % a, a);
+    }
+    b
+}
+
+/// Appends the lane's bytes.
+pub(crate) fn encode(values: &[u64], nulls: &NullMask, out: &mut Vec<u8>) {
+    let flag = if nulls.nulls() > 0 { HAS_NULLS } else { 0 };
+    let step = match values {
+        [first, second, ..] => second.wrapping_sub(*first),
+        _ => 0,
+    };
+    let steps = step != 0 && values.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == step);
+    if steps {
+        out.push(STEPS | flag);
+        out.extend_from_slice(&values[0].to_le_bytes());
+        out.extend_from_slice(&step.to_le_bytes());
+    } else {
+        let frame = Frame::of(values);
+        let width = frame.width_bits();
+        if width == 0 {
+            out.push(CONSTANT | flag);
+            out.extend_from_slice(&frame.base.to_le_bytes());
+        } else {
+            out.push(FRAME | flag);
+            out.extend_from_slice(&frame.base.to_le_bytes());
+            out.extend_from_slice(&frame.scale.to_le_bytes());
+            out.push(width as u8);
+            pack_bits(values.iter().map(|&value| frame.small(value)), width, out);
+        }
+    }
+    if flag != 0 {
+        pack_bits((0..values.len()).map(|i| u64::from(nulls.is_null(i))), 1, out);
+    }
+}
+
+/// Reads a lane of `len` values from the front of `bytes` and moves `bytes` behind it.
+///
+/// # Errors
+/// The bytes are too few or name an unknown form.
+pub(crate) fn decode(bytes: &mut &[u8], len: usize) -> Result<Lane> {
+    let form = take::<1>(bytes)?[0];
+    let mut lane = match form & !HAS_NULLS {
+        CONSTANT => Lane::constant(Some(take_u64(bytes)?), len),
+        STEPS => {
+            let (first, step) = (take_u64(bytes)?, take_u64(bytes)?);
+            let value = |i: usize| first.wrapping_add(step.wrapping_mul(i as u64));
+            Lane::plain((0..len).map(value).collect(), NullMask::default())
+        }
+        FRAME => {
+            let (base, scale) = (take_u64(bytes)?, take_u64(bytes)?);
+            let width = u32::from(take::<1>(bytes)?[0]);
+            let smalls = unpack_bits(bytes, len, width)?;
+            let value = |small: u64| base.wrapping_add(scale.wrapping_mul(small));
+            Lane::plain(smalls.into_iter().map(value).collect(), NullMask::default())
+        }
+        other => return Err(Error::damaged(format!("unknown lane form {other}"))),
+    };
+    if form & HAS_NULLS != 0 {
+        for (i, bit) in unpack_bits(bytes, len, 1)?.into_iter().enumerate() {
+            if bit == 1 {
+                lane.nulls.set(i, true);
+            }
+        }
+    }
+    Ok(lane)
+}
+
+/// Appends values of `width` bits each (1 to 64), lowest bits first.
+pub(crate) fn pack_bits(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
+    let (mut word, mut used) = (0u64, 0u32);
+    for value in values {
+        word |= value << used;
+        used += width;
+        if used >= 64 {
+            out.extend_from_slice(&word.to_le_bytes());
+            used -= 64;
+            // What did not fit: the value's top `used` bits.
+            word = if used == 0 { 0 } else { value >> (width - used) };
+        }
+    }
+    let bytes = used.div_ceil(8) as usize;
+    out.extend_from_slice(&word.to_le_bytes()[..bytes]);
+}
+
+/// Reads `len` values of `width` bits each from the front of `bytes`.
+pub(crate) fn unpack_bits(bytes: &mut &[u8], len: usize, width: u32) -> Result<Vec<u64>> {
+    if !(1..=64).contains(&width) {
+        return Err(Error::damaged(format!("a lane of {width} bits a value")));
+    }
+    let total = len
+        .checked_mul(width as usize)
+        .map(|bits| bits.div_ceil(8))
+        .filter(|&total| total <= bytes.len())
+        .ok_or_else(too_short)?;
+    let (packed, rest) = bytes.split_at(total);
+    *bytes = rest;
+    let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
+    let mut values = Vec::with_capacity(len);
+    for i in 0..len {
+        let bit = i * width as usize;
+        let (byte, shift) = (bit / 8, (bit % 8) as u32);
+        let value = match packed.get(byte..byte + 16) {
+            Some(window) => {
+                let mut wide = [0; 16];
+                wide.copy_from_slice(window);
+                (u128::from_le_bytes(wide) >> shift) as u64
+            }
+            None => {
+                let mut wide = [0; 16];
+                let window = &packed[byte..];
+                let n = window.len().min(16);
+                wide[..n].copy_from_slice(&window[..n]);
+                (u128::from_le_bytes(wide) >> shift) as u64
+            }
+        };
+        values.push(value & mask);
+    }
+    Ok(values)
+}
+
+fn too_short() -> Error {
+    Error::damaged("the bytes end before the value does")
+}
+
+/// Takes `N` bytes from the front.
+pub(crate) fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk::<N>().ok_or_else(too_short)?;
+    *bytes = rest;
+    Ok(*taken)
+}
+
+/// Takes a little-endian number from the front.
+pub(crate) fn take_u64(bytes: &mut &[u8]) -> Result<u64> {
+    Ok(u64::from_le_bytes(take(bytes)?))
+}
+
+/// Takes a little-endian number from the front.
+pub(crate) fn take_u32(bytes: &mut &[u8]) -> Result<u32> {
+    Ok(u32::from_le_bytes(take(bytes)?))
+}
+
+/// Takes a byte string that its length (4 bytes) precedes.
+pub(crate) fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8]> {
+    let len = take_u32(bytes)? as usize;
+    if len > bytes.len() {
+        return Err(too_short());
+    }
+    let (taken, rest) = bytes.split_at(len);
+    *bytes = rest;
+    Ok(taken)
+}
+
+/// Appends a byte string with its length (4 bytes) in front; its length is below 2^32, which
+/// admission checks.
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(bytes);
+}

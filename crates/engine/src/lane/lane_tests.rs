@@ -1,0 +1,61 @@
+use super::*;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+fn round_trip(values: &[Option<u64>]) {
+    let mut lane = Lane::default();
+    values.iter().for_each(|&v| lane.push(v));
+    let packed = lane.pack();
+    let mut bytes = Vec::new();
+    let (plain, nulls) = lane.clone().into_plain();
+    codec::encode(&plain, &nulls, &mut bytes);
+    let mut rest = &bytes[..];
+    let decoded = codec::decode(&mut rest, values.len()).unwrap();
+    assert!(rest.is_empty());
+    let mut copied = Lane::default();
+    copied.extend(&packed, 0, values.len());
+    for (i, &value) in values.iter().enumerate() {
+        assert_eq!(lane.get(i), value, "plain, at {i} of {values:?}");
+        assert_eq!(packed.get(i), value, "packed, at {i} of {values:?}");
+        assert_eq!(decoded.get(i), value, "decoded, at {i} of {values:?}");
+        assert_eq!(copied.get(i), value, "copied, at {i} of {values:?}");
+    }
+    for cut in 0..bytes.len() {
+        assert!(codec::decode(&mut &bytes[..cut], values.len()).is_err(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_lane_keeps_its_values_in_every_form() {
+    round_trip(&[]);
+    round_trip(&[Some(7); 5]);
+    round_trip(&[None; 70]);
+    round_trip(&[Some(10), Some(20), Some(30), Some(40)]);
+    round_trip(&[Some(u64::MAX), Some(0), Some(1 << 63), None, Some(u64::MAX >> 1)]);
+    let step = 10_000_000_000;
+    round_trip(&(0..200).map(|i| Some(1_451_606_400_000_000_000 + i / 7 * step)).collect::<Vec<_>>());
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    for width in 1..=64 {
+        let values: Vec<_> = (0..100)
+            .map(|_| random.random_bool(0.9).then(|| random.random::<u64>() >> (64 - width)))
+            .collect();
+        round_trip(&values);
+    }
+}
+
+#[test]
+fn a_packed_lane_of_small_numbers_is_small() {
+    let mut lane = Lane::default();
+    (0..1024).for_each(|i| lane.push(Some(i % 100)));
+    assert!(lane.pack().bytes() < 1024 + 200);
+}
+
+#[test]
+fn a_value_can_be_replaced_by_null_and_back() {
+    let mut lane = Lane::constant(Some(3), 4);
+    lane.set(1, None);
+    lane.set(2, Some(9));
+    lane.set(1, Some(8));
+    assert_eq!((0..4).map(|i| lane.get(i)).collect::<Vec<_>>(), [Some(3), Some(8), Some(9), Some(3)]);
+    assert_eq!(lane.nulls().nulls(), 0);
+}

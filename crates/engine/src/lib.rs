@@ -1,0 +1,39 @@
+//! FleetDB's engine: a time-series database for sensor fleets, to be embedded.
+//!
+//! The folders are the data path: `write` (admission), `wal`, `memtable`, `flush`, `segment`,
+//! `manifest`, `scan`, `recovery`; `db` puts them together. `io` is the one seam to the world. See
+//! `ARCHITECTURE.md` for the paths and the lock order, `docs/format.md` for every byte on disk.
+//!
+//! Start with [`Database`].
+
+mod column;
+mod db;
+mod error;
+mod flush;
+mod ids;
+pub mod io;
+mod key;
+mod lane;
+mod manifest;
+mod memtable;
+mod pool;
+mod recovery;
+mod scan;
+mod schema;
+mod segment;
+mod settings;
+mod wal;
+mod write;
+
+pub use db::{Acknowledged, Database, Status};
+pub use error::{Error, ErrorKind, Result};
+pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
+pub use scan::container::{Aggregate, Container};
+pub use scan::{Projection, Scan, ScanRequest, TableView, View};
+pub use schema::{
+    Column, ColumnDefinition, ColumnType, MAX_COLUMNS, MAX_NAME_BYTES, Role, TableDefinition,
+    TableSchema, Unit,
+};
+pub use settings::{Durability, Settings};
+pub use write::admit::{MAX_BATCH_ROWS, MAX_KEY_BYTES, MAX_VALUE_BYTES};
+pub use write::batch::{Batch, Rows, Value};

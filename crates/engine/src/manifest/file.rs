@@ -1,0 +1,208 @@
+//! The manifest's file: a fold of everything before, then edits, each durable before it counts.
+//!
+//! File `manifest/<number>.manifest`: a header of 24 bytes (magic `FLEETMAN`, format version 4,
+//! number 8, CRC32C of those 4), then frames: length 4, CRC32C 4 (of the content), content in JSON. The first frame
+//! is a [`State`], the others are [`Edit`]s. When the edits have outgrown the fold, a file with the
+//! next number is written under another name, synced and renamed; the highest number counts.
+
+use super::{Edit, State};
+use crate::error::{Error, Result};
+use crate::io::{Io, Storage, WriteFile};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub(crate) const DIRECTORY: &str = "manifest";
+const MAGIC: &[u8; 8] = b"FLEETMAN";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 24;
+/// A fold is written anew when the edits behind it have this many bytes and twice the fold's.
+const LEAST_EDIT_BYTES: usize = 256 << 10;
+/// A longer frame is not believed.
+const MAX_FRAME_BYTES: usize = 1 << 30;
+
+/// The manifest of an open database.
+pub(crate) struct Manifest {
+    io: Io,
+    number: u64,
+    file: Box<dyn WriteFile>,
+    state: State,
+    fold_bytes: usize,
+    edit_bytes: usize,
+    /// Set when a write or sync failed: what the file holds is unknown until it is opened again.
+    failed: Option<Error>,
+}
+
+/// What a manifest file says.
+pub(crate) struct Contents {
+    pub(crate) fold: State,
+    pub(crate) edits: Vec<Edit>,
+    pub(crate) state: State,
+    /// The file's bytes up to the last whole frame.
+    pub(crate) good_bytes: usize,
+    fold_bytes: usize,
+}
+
+fn file_name(number: u64) -> String {
+    format!("{DIRECTORY}/{number:016}.manifest")
+}
+
+fn header(number: u64) -> Vec<u8> {
+    let mut header = MAGIC.to_vec();
+    header.extend_from_slice(&VERSION.to_le_bytes());
+    header.extend_from_slice(&number.to_le_bytes());
+    let crc = crc32c::crc32c(&header);
+    header.extend_from_slice(&crc.to_le_bytes());
+    header
+}
+
+fn put_frame(out: &mut Vec<u8>, content: &impl Serialize) -> Result<()> {
+    let json = serde_json::to_vec(content)
+        .map_err(|e| Error::bug(format!("a manifest frame does not serialize: {e}")))?;
+    out.extend_from_slice(&(json.len() as u32).to_le_bytes());
+    out.extend_from_slice(&crc32c::crc32c(&json).to_le_bytes());
+    out.extend_from_slice(&json);
+    Ok(())
+}
+
+/// The content of the frame at `offset`, if a whole one with a right checksum is there.
+fn frame_at(file: &[u8], offset: usize) -> Option<&[u8]> {
+    let (len, rest) = file.get(offset..)?.split_first_chunk::<4>()?;
+    let (crc, rest) = rest.split_first_chunk::<4>()?;
+    let len = u32::from_le_bytes(*len) as usize;
+    let content = rest.get(..len).filter(|_| len > 0 && len <= MAX_FRAME_BYTES)?;
+    (crc32c::crc32c(content) == u32::from_le_bytes(*crc)).then_some(content)
+}
+
+fn parse<T: DeserializeOwned>(name: &str, offset: usize, content: &[u8]) -> Result<T> {
+    serde_json::from_slice(content).map_err(|e| {
+        Error::damaged(format!(
+            "{name}: the frame at byte {offset} has a right checksum and does not read: {e}; it may be from a newer fleetdb"
+        ))
+    })
+}
+
+/// The number of the manifest file that counts.
+fn newest(storage: &dyn Storage) -> Result<Option<u64>> {
+    let names = storage.list(DIRECTORY)?;
+    Ok(names.iter().filter_map(|name| name.strip_suffix(".manifest")?.parse().ok()).max())
+}
+
+/// Reads the manifest; `None` if there is none.
+pub(crate) fn read(storage: &dyn Storage) -> Result<Option<(u64, Contents)>> {
+    let Some(number) = newest(storage)? else { return Ok(None) };
+    let name = file_name(number);
+    let file = storage.read(&name)?;
+    let bytes = file.read_at(0, file.len_bytes() as usize)?;
+    Ok(Some((number, read_bytes(&name, &bytes, number)?)))
+}
+
+/// Reads the bytes of a manifest file.
+pub(crate) fn read_bytes(name: &str, bytes: &[u8], number: u64) -> Result<Contents> {
+    let lost = |offset: usize, what: &str| {
+        Error::damaged(format!(
+            "{name}: {what} at byte {offset}. The list of tables and segments cannot be read; restore the file from a backup"
+        ))
+    };
+    if bytes.get(..HEADER_BYTES) != Some(&header(number)) {
+        return Err(lost(0, "this is not a manifest header"));
+    }
+    let content = frame_at(bytes, HEADER_BYTES).ok_or_else(|| lost(HEADER_BYTES, "the fold is damaged"))?;
+    let fold: State = parse(name, HEADER_BYTES, content)?;
+    fold.check().map_err(|e| lost(HEADER_BYTES, &e.to_string()))?;
+    let fold_bytes = content.len() + 8;
+    let mut contents =
+        Contents { state: fold.clone(), fold, edits: Vec::new(), good_bytes: HEADER_BYTES + fold_bytes, fold_bytes };
+    while let Some(content) = frame_at(bytes, contents.good_bytes) {
+        let edit: Edit = parse(name, contents.good_bytes, content)?;
+        contents.state =
+            contents.state.apply(&edit).map_err(|e| lost(contents.good_bytes, &e.to_string()))?;
+        contents.edits.push(edit);
+        contents.good_bytes += content.len() + 8;
+    }
+    // Each edit is synced before the next begins, so only the last can be torn: a good one behind a
+    // broken one says that the broken one had been whole.
+    let behind = contents.good_bytes + 1..bytes.len().max(contents.good_bytes + 1);
+    if behind.into_iter().any(|offset| frame_at(bytes, offset).is_some_and(|content| content.len() > 1)) {
+        return Err(lost(contents.good_bytes, "an edit is damaged"));
+    }
+    Ok(contents)
+}
+
+impl Manifest {
+    /// Opens the manifest, or makes the first one.
+    pub(crate) fn open(io: &Io) -> Result<Self> {
+        for name in io.storage.list(DIRECTORY)? {
+            if name.ends_with(".tmp") {
+                io.storage.remove(&format!("{DIRECTORY}/{name}"))?;
+            }
+        }
+        let Some((number, contents)) = read(io.storage.as_ref())? else {
+            let state = State {
+                database_id: format!("{:016x}{:016x}", io.random.next_u64(), io.random.next_u64()),
+                ..State::default()
+            };
+            let (file, fold_bytes) = write_fold(io, 1, &state)?;
+            let io = io.clone();
+            return Ok(Self { io, number: 1, file, state, fold_bytes, edit_bytes: 0, failed: None });
+        };
+        let mut file = io.storage.append(&file_name(number), contents.good_bytes as u64)?;
+        file.sync()?;
+        for name in io.storage.list(DIRECTORY)? {
+            let name = format!("{DIRECTORY}/{name}");
+            if name != file_name(number) {
+                io.storage.remove(&name)?;
+            }
+        }
+        let edit_bytes = contents.good_bytes - HEADER_BYTES - contents.fold_bytes;
+        let fold_bytes = contents.fold_bytes;
+        Ok(Self { io: io.clone(), number, file, state: contents.state, fold_bytes, edit_bytes, failed: None })
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Makes an edit durable.
+    ///
+    /// # Errors
+    /// The edit breaks an invariant, and nothing is changed; or the medium fails, and the manifest
+    /// takes no more edits until it is opened again.
+    pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(Error::closed(format!(
+                "the manifest failed and takes no more changes until the database is opened again: {error}"
+            )));
+        }
+        let state = self.state.apply(edit)?;
+        let mut frame = Vec::new();
+        put_frame(&mut frame, edit)?;
+        if let Err(error) = self.file.write(&frame).and_then(|()| self.file.sync()) {
+            self.failed = Some(error.clone());
+            return Err(error);
+        }
+        self.edit_bytes += frame.len();
+        self.state = state;
+        if self.edit_bytes > LEAST_EDIT_BYTES.max(2 * self.fold_bytes) {
+            let (file, fold_bytes) = write_fold(&self.io, self.number + 1, &self.state)?;
+            let old = file_name(self.number);
+            self.file = file;
+            (self.number, self.fold_bytes, self.edit_bytes) = (self.number + 1, fold_bytes, 0);
+            self.io.storage.remove(&old)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_fold(io: &Io, number: u64, state: &State) -> Result<(Box<dyn WriteFile>, usize)> {
+    let mut bytes = header(number);
+    put_frame(&mut bytes, state)?;
+    let name = file_name(number);
+    let temporary = format!("{name}.tmp");
+    let mut file = io.storage.create(&temporary)?;
+    file.write(&bytes)?;
+    file.sync()?;
+    io.storage.rename(&temporary, &name)?;
+    io.storage.sync_directory(DIRECTORY)?;
+    let file = io.storage.append(&name, bytes.len() as u64)?;
+    Ok((file, bytes.len() - HEADER_BYTES))
+}

@@ -1,0 +1,380 @@
+//! The memtable: the rows of one table in one generation, in memory.
+//!
+//! Rows stand in blocks of [`BLOCK_ROWS`], in order of arrival, one lane a column and no
+//! allocation a row. A full block is packed and never changes again. Each row knows the row before
+//! it of the same container; each container its newest row. A collection has one row a container,
+//! at the place of the container's number, replaced in place.
+//!
+//! 1. A committer resolves keys and texts to numbers ([`Inner::resolve`]), logs them, applies them
+//!    ([`Inner::apply`]), all under the write lock of every memtable the batch touches.
+//! 2. A reader takes a [`MemtableView`] under the read locks: the blocks as they are. Blocks are
+//!    shared, and copied when they change while a view holds them.
+//! 3. [`sorted`] puts a view into (key, time) order, for scans and for the flush.
+//!
+//! Never: waiting, I/O, or a refusal. What reaches a memtable was admitted.
+
+pub(crate) mod sorted;
+
+use crate::column::ColumnBuilder;
+use crate::ids::ColumnId;
+use crate::lane::{Lane, NullMask};
+use crate::pool::Pool;
+use crate::schema::TableSchema;
+use crate::wal::record::{News, Section, SectionField};
+use crate::write::admit::{Admitted, FieldValues};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
+
+/// Rows in a block.
+pub(crate) const BLOCK_ROWS: usize = 1024;
+/// No row.
+const NONE: u32 = u32::MAX;
+/// The most rows of a memtable; it is frozen before.
+pub(crate) const MAX_ROWS: usize = 1 << 31;
+
+/// Lanes of a block: the container's number, the row before, then the columns by their id.
+const CONTAINER_LANE: usize = 0;
+const PREVIOUS_LANE: usize = 1;
+const COLUMN_LANES: usize = 2;
+
+/// Up to [`BLOCK_ROWS`] rows. A lane shorter than the block ends in NULLs.
+#[derive(Clone, Default)]
+pub(crate) struct Block {
+    lanes: Vec<Lane>,
+}
+
+impl Block {
+    fn rows(&self) -> usize {
+        self.lanes.first().map_or(0, Lane::len)
+    }
+
+    fn lane_mut(&mut self, lane: usize) -> &mut Lane {
+        if lane >= self.lanes.len() {
+            self.lanes.resize_with(lane + 1, Lane::default);
+        }
+        &mut self.lanes[lane]
+    }
+
+    fn get(&self, lane: usize, row: usize) -> Option<u64> {
+        self.lanes.get(lane).filter(|lane| row < lane.len()).and_then(|lane| lane.get(row))
+    }
+
+    fn pack(&self) -> Self {
+        Self { lanes: self.lanes.iter().map(Lane::pack).collect() }
+    }
+
+    fn bytes(&self) -> usize {
+        self.lanes.iter().map(Lane::bytes).sum()
+    }
+}
+
+/// A container's entry: what the memtable knows of it.
+#[derive(Clone, Copy)]
+struct Container {
+    newest_row: u32,
+}
+
+/// The memtable of one table.
+pub(crate) struct Memtable {
+    time_lane: Option<usize>,
+    inner: RwLock<Inner>,
+}
+
+/// What the lock of a memtable guards.
+pub(crate) struct Inner {
+    collection: bool,
+    time_column: Option<ColumnId>,
+    /// Container keys; a key's number is the container's.
+    pub(crate) keys: Pool,
+    containers: Vec<Container>,
+    /// Dictionaries of the text columns, by column id.
+    pub(crate) texts: Vec<Option<Pool>>,
+    blocks: Arc<Vec<Arc<Block>>>,
+    tail: Arc<Block>,
+    rows: usize,
+    block_bytes: usize,
+}
+
+impl Memtable {
+    pub(crate) fn new(schema: &TableSchema) -> Self {
+        let time_column = schema.time.map(|time| schema.columns[time].id);
+        let inner = Inner {
+            collection: schema.time.is_none(),
+            time_column,
+            keys: Pool::default(),
+            containers: Vec::new(),
+            texts: Vec::new(),
+            blocks: Arc::default(),
+            tail: Arc::default(),
+            rows: 0,
+            block_bytes: 0,
+        };
+        Self {
+            time_lane: time_column.map(|id| id.0 as usize + COLUMN_LANES),
+            inner: RwLock::new(inner),
+        }
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write()
+    }
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner.read()
+    }
+
+    /// The rows as they are under `inner`, this memtable's own lock.
+    pub(crate) fn view(self: &Arc<Self>, inner: &Inner) -> MemtableView {
+        MemtableView {
+            memtable: Arc::clone(self),
+            blocks: Arc::clone(&inner.blocks),
+            tail: Arc::clone(&inner.tail),
+            rows: inner.rows,
+        }
+    }
+}
+
+impl Inner {
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of memory that the memtable holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let texts: usize = self.texts.iter().flatten().map(Pool::bytes).sum();
+        self.block_bytes
+            + self.tail.bytes()
+            + self.keys.bytes()
+            + self.containers.capacity() * size_of::<Container>()
+            + texts
+    }
+
+    fn pool(&mut self, column: ColumnId) -> &mut Pool {
+        let place = column.0 as usize;
+        if place >= self.texts.len() {
+            self.texts.resize_with(place + 1, || None);
+        }
+        self.texts[place].get_or_insert_with(Pool::default)
+    }
+
+    /// Gives keys and texts of admitted rows their numbers.
+    pub(crate) fn resolve(&mut self, admitted: Admitted) -> Section {
+        let containers =
+            (0..admitted.rows).map(|row| u64::from(self.keys.intern(admitted.keys.get(row)))).collect();
+        let fields = admitted.fields.into_iter().map(|field| {
+            let column = admitted.schema.columns[field.column].id;
+            let (values, nulls) = match field.values {
+                FieldValues::Raw(values, nulls) => (values, nulls),
+                FieldValues::Bytes(bytes) => {
+                    let pool = self.pool(column);
+                    (bytes.codes(|value| pool.intern(value)), bytes.nulls().clone())
+                }
+            };
+            SectionField { column, values, nulls }
+        });
+        Section {
+            table: admitted.schema.id,
+            rows: admitted.rows,
+            containers,
+            times: admitted.times,
+            fields: fields.collect(),
+        }
+    }
+
+    /// Takes over what a logged section adds to the numbers. The caller checks with
+    /// [`accepts`](Self::accepts) that the section's numbers are all known then.
+    pub(crate) fn learn(&mut self, news: &News, section: &Section) {
+        for key in &news.keys {
+            self.keys.intern(key);
+        }
+        self.keys.mark_logged();
+        for (field, entries) in section.fields.iter().zip(&news.entries) {
+            if !entries.is_empty() {
+                let pool = self.pool(field.column);
+                entries.iter().for_each(|entry| {
+                    pool.intern(entry);
+                });
+                pool.mark_logged();
+            }
+        }
+    }
+
+    /// Whether a logged section makes sense here: a checksum can be right and the content not.
+    pub(crate) fn accepts(&self, section: &Section, schema: &TableSchema) -> bool {
+        let known = |codes: &[u64], len: usize| codes.iter().all(|&code| code < len as u64);
+        known(&section.containers, self.keys.len())
+            && section.times.len() == if self.collection { 0 } else { section.rows }
+            && section.fields.iter().all(|field| {
+                let column = schema.columns.iter().find(|column| column.id == field.column);
+                match column.map(|column| column.column_type.is_bytes()) {
+                    None => false,
+                    Some(false) => true,
+                    Some(true) => {
+                        let pool = self.texts.get(field.column.0 as usize).and_then(Option::as_ref);
+                        let len = pool.map_or(0, Pool::len);
+                        field.values.iter().enumerate().all(|(row, &code)| {
+                            code < len as u64 || field.nulls.is_null(row)
+                        })
+                    }
+                }
+            })
+    }
+
+    /// Adds the rows of a section whose numbers are known here.
+    pub(crate) fn apply(&mut self, section: Section) {
+        self.containers.resize(self.keys.len(), Container { newest_row: NONE });
+        if self.collection {
+            self.replace_rows(&section);
+        } else {
+            self.append_rows(section);
+        }
+    }
+
+    fn append_rows(&mut self, section: Section) {
+        let mut previous = Vec::with_capacity(section.rows);
+        for (row, &container) in (self.rows as u32..).zip(&section.containers) {
+            let newest = &mut self.containers[container as usize].newest_row;
+            previous.push(u64::from(std::mem::replace(newest, row)));
+        }
+        let mut lanes = vec![
+            (CONTAINER_LANE, Lane::plain(section.containers, NullMask::default())),
+            (PREVIOUS_LANE, Lane::plain(previous, NullMask::default())),
+        ];
+        if let Some(time) = self.time_column {
+            lanes.push((lane_of(time), Lane::plain(section.times, NullMask::default())));
+        }
+        for field in section.fields {
+            lanes.push((lane_of(field.column), Lane::plain(field.values, field.nulls)));
+        }
+        let mut done = 0;
+        while done < section.rows {
+            let tail = Arc::make_mut(&mut self.tail);
+            let start = tail.rows();
+            let take = (BLOCK_ROWS - start).min(section.rows - done);
+            for (lane, values) in &lanes {
+                let lane = tail.lane_mut(*lane);
+                lane.pad(start);
+                lane.extend(values, done, take);
+            }
+            done += take;
+            if start + take == BLOCK_ROWS {
+                self.seal(true);
+            }
+        }
+        self.rows += section.rows;
+    }
+
+    /// The tail is full: it becomes a block.
+    fn seal(&mut self, pack: bool) {
+        let tail = std::mem::take(&mut self.tail);
+        let block = if pack { Arc::new(tail.pack()) } else { tail };
+        self.block_bytes += block.bytes();
+        Arc::make_mut(&mut self.blocks).push(block);
+    }
+
+    fn replace_rows(&mut self, section: &Section) {
+        for (row, &container) in section.containers.iter().enumerate() {
+            let place = container as usize;
+            let sealed = self.blocks.len() * BLOCK_ROWS;
+            let block = if place < sealed {
+                Arc::make_mut(&mut Arc::make_mut(&mut self.blocks)[place / BLOCK_ROWS])
+            } else {
+                Arc::make_mut(&mut self.tail)
+            };
+            let at = place % BLOCK_ROWS;
+            if place >= self.rows {
+                // Containers are numbered in order of appearance, so a new one stands at the end.
+                block.lane_mut(CONTAINER_LANE).push(Some(container));
+                self.containers[place].newest_row = container as u32;
+                self.rows = place + 1;
+            }
+            let mut present = 0u64;
+            for field in &section.fields {
+                let lane_number = lane_of(field.column);
+                let value = (!field.nulls.is_null(row)).then(|| field.values[row]);
+                let lane = block.lane_mut(lane_number);
+                if at < lane.len() {
+                    lane.set(at, value);
+                } else {
+                    lane.pad(at);
+                    lane.push(value);
+                }
+                if lane_number < 64 {
+                    present |= 1 << lane_number;
+                }
+            }
+            for number in COLUMN_LANES..block.lanes.len() {
+                let absent = if number < 64 {
+                    present >> number & 1 == 0
+                } else {
+                    section.fields.iter().all(|field| lane_of(field.column) != number)
+                };
+                if absent && at < block.lanes[number].len() {
+                    block.lanes[number].set(at, None);
+                }
+            }
+            if place >= sealed && self.tail.rows() == BLOCK_ROWS {
+                self.seal(false);
+            }
+        }
+    }
+}
+
+fn lane_of(column: ColumnId) -> usize {
+    column.0 as usize + COLUMN_LANES
+}
+
+/// A memtable as it was at one moment.
+#[derive(Clone)]
+pub(crate) struct MemtableView {
+    memtable: Arc<Memtable>,
+    blocks: Arc<Vec<Arc<Block>>>,
+    tail: Arc<Block>,
+    rows: usize,
+}
+
+impl MemtableView {
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn block(&self, row: u32) -> &Block {
+        self.blocks.get(row as usize / BLOCK_ROWS).unwrap_or(&self.tail)
+    }
+
+    fn get(&self, lane: usize, row: u32) -> Option<u64> {
+        self.block(row).get(lane, row as usize % BLOCK_ROWS)
+    }
+
+    fn time(&self, row: u32) -> i64 {
+        self.memtable.time_lane.and_then(|lane| self.get(lane, row)).unwrap_or(0) as i64
+    }
+
+    /// Appends a column's values of these rows, in their order.
+    pub(crate) fn read(&self, column: ColumnId, rows: &[u32], out: &mut ColumnBuilder) {
+        let lane = lane_of(column);
+        match out {
+            ColumnBuilder::Raw(out) => self.read_raw(column, rows, out),
+            ColumnBuilder::Bytes(out) => {
+                let inner = self.memtable.read();
+                let pool = inner.texts.get(column.0 as usize).and_then(Option::as_ref);
+                for &row in rows {
+                    let code = self.get(lane, row);
+                    out.push(pool.zip(code).map(|(pool, code)| pool.get(code as u32)));
+                }
+            }
+        }
+    }
+
+    /// Appends a column's raw values (codes for text) of these rows, in their order.
+    pub(crate) fn read_raw(&self, column: ColumnId, rows: &[u32], out: &mut Lane) {
+        let lane = lane_of(column);
+        rows.iter().for_each(|&row| out.push(self.get(lane, row)));
+    }
+
+    /// The memtable's lock, to look codes up.
+    pub(crate) fn inner(&self) -> RwLockReadGuard<'_, Inner> {
+        self.memtable.read()
+    }
+}
+

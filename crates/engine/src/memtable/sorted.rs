@@ -1,0 +1,110 @@
+//! A memtable's view in (key, time) order, each primary key once: what scans and the flush read.
+
+use super::{CONTAINER_LANE, MemtableView, NONE, PREVIOUS_LANE};
+
+/// One container's rows in a [`Sorted`] view.
+#[derive(Clone, Debug)]
+pub(crate) struct SortedContainer {
+    pub(crate) key: Vec<u8>,
+    /// The place of its first row in the order.
+    pub(crate) start: usize,
+    pub(crate) rows: usize,
+}
+
+/// A view's rows in (key, time) order; of rows with one primary key only the newest.
+pub(crate) struct Sorted {
+    pub(crate) view: MemtableView,
+    /// Row numbers of the view in order.
+    pub(crate) order: Vec<u32>,
+    /// The rows' times in the same order; all 0 in a collection.
+    pub(crate) times: Vec<i64>,
+    /// In key order.
+    pub(crate) containers: Vec<SortedContainer>,
+}
+
+impl Sorted {
+    /// All rows of the view: a counting sort by container, then by time where rows came out of order.
+    pub(crate) fn all(view: MemtableView) -> Self {
+        let keys: Vec<Vec<u8>> = {
+            let inner = view.inner();
+            (0..inner.keys.len() as u32).map(|number| inner.keys.get(number).to_vec()).collect()
+        };
+        let mut counts = vec![0usize; keys.len()];
+        for row in 0..view.rows as u32 {
+            counts[view.get(CONTAINER_LANE, row).unwrap_or(0) as usize] += 1;
+        }
+        let mut by_key: Vec<u32> = (0..keys.len() as u32).filter(|&c| counts[c as usize] > 0).collect();
+        by_key.sort_unstable_by(|&a, &b| keys[a as usize].cmp(&keys[b as usize]));
+        let mut next = vec![0usize; keys.len()];
+        let mut start = 0;
+        for &container in &by_key {
+            next[container as usize] = start;
+            start += counts[container as usize];
+        }
+        let mut order = vec![0u32; view.rows];
+        for row in 0..view.rows as u32 {
+            let place = &mut next[view.get(CONTAINER_LANE, row).unwrap_or(0) as usize];
+            order[*place] = row;
+            *place += 1;
+        }
+        let mut keys = keys;
+        let mut sorted = Self::empty(view);
+        let mut start = 0;
+        for container in by_key {
+            let end = start + counts[container as usize];
+            sorted.push(std::mem::take(&mut keys[container as usize]), &order[start..end]);
+            start = end;
+        }
+        sorted
+    }
+
+    /// Only the container with this key.
+    pub(crate) fn container(view: MemtableView, key: &[u8]) -> Self {
+        let (newest, now) = {
+            let inner = view.inner();
+            let number = inner.keys.find(key);
+            let container = number.and_then(|n| inner.containers.get(n as usize).copied());
+            (container.map_or(NONE, |c| c.newest_row), view.memtable.view(&inner))
+        };
+        let mut rows = Vec::new();
+        let mut row = newest;
+        while row != NONE {
+            // Rows that came after the view was taken are passed over.
+            if (row as usize) < view.rows {
+                rows.push(row);
+            }
+            row = now.get(PREVIOUS_LANE, row).map_or(NONE, |previous| previous as u32);
+        }
+        rows.reverse();
+        let mut sorted = Self::empty(view);
+        if !rows.is_empty() {
+            sorted.push(key.to_vec(), &rows);
+        }
+        sorted
+    }
+
+    fn empty(view: MemtableView) -> Self {
+        Self { view, order: Vec::new(), times: Vec::new(), containers: Vec::new() }
+    }
+
+    /// Adds a container whose rows are given in order of arrival.
+    fn push(&mut self, key: Vec<u8>, arrived: &[u32]) {
+        let start = self.order.len();
+        let times = arrived.iter().map(|&row| self.view.time(row));
+        self.times.extend(times);
+        self.order.extend_from_slice(arrived);
+        if !self.times[start..].is_sorted_by(|a, b| a < b) {
+            let mut rows: Vec<(i64, u32)> =
+                self.times.drain(start..).zip(self.order.drain(start..)).collect();
+            // Stable: rows of one time stay in order of arrival, and the last one counts.
+            rows.sort_by_key(|&(time, _)| time);
+            for (i, &(time, row)) in rows.iter().enumerate() {
+                if rows.get(i + 1).is_none_or(|&(next, _)| next != time) {
+                    self.times.push(time);
+                    self.order.push(row);
+                }
+            }
+        }
+        self.containers.push(SortedContainer { key, start, rows: self.order.len() - start });
+    }
+}

@@ -1,0 +1,177 @@
+//! Recovery: from the files of a database to its state.
+//!
+//! 1. The manifest gives tables and segments; files it does not list are leftovers of a crash and
+//!    are removed.
+//! 2. WAL files of flushed generations are removed. The others must follow on each other; each is
+//!    replayed into memtables of its own, in order, so that numbers mean what they meant.
+//! 3. All but the last become frozen and wait for the flush; the last goes on where its good
+//!    frames end.
+
+use crate::db::{Catalog, Commit, FlushQueue, Frozen, Shared, Table, open_segment};
+use crate::error::{Error, Result};
+use crate::ids::{Generation, Sequence, TableId};
+use crate::io::Io;
+use crate::manifest::State;
+use crate::manifest::file::Manifest;
+use crate::memtable::Memtable;
+use crate::schema::TableSchema;
+use crate::segment::cache::Cache;
+use crate::segment::{directory, file_name};
+use crate::settings::Settings;
+use crate::wal::frame;
+use crate::wal::log::Log;
+use crate::wal::record;
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Brings a database to the state that its files say.
+pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
+    let manifest = Manifest::open(&io)?;
+    let state = manifest.state().clone();
+    remove_leftovers(&io, &state)?;
+    let cache = Arc::new(Cache::new(settings.cache_bytes));
+    let mut catalog = Catalog::default();
+    for (&id, schema) in &state.tables {
+        let mut segments = Vec::new();
+        for entry in state.segments.values().filter(|entry| entry.table == id) {
+            segments.push(Arc::new(open_segment(&io, entry, schema, &cache)?));
+        }
+        segments.sort_by_key(|segment| (segment.facts.generation, segment.id));
+        let schema = Arc::new(schema.clone());
+        let table = Table {
+            active: Arc::new(Memtable::new(&schema)),
+            schema,
+            frozen: Vec::new(),
+            segments: Arc::new(segments),
+        };
+        catalog.tables.insert(id, table);
+    }
+    let replay = replay(&io, &state, &mut catalog)?;
+    let log = match replay.good_bytes {
+        Some(bytes) => {
+            Log::resume(&io, settings.sync_interval_ms, replay.generation, bytes, replay.last)?
+        }
+        None => Log::create(&io, settings.sync_interval_ms, replay.generation, replay.last)?,
+    };
+    Ok(Shared {
+        settings,
+        commit: Mutex::new(Commit { sequence: replay.last, generation: replay.generation, closed: false }),
+        next_segment: Mutex::new(state.next_segment),
+        manifest: Mutex::new(manifest),
+        catalog: RwLock::new(catalog),
+        log,
+        cache,
+        queue: Mutex::new(FlushQueue::new(replay.frozen)),
+        flushed: Condvar::new(),
+        applied: AtomicU64::new(replay.last.0),
+        io,
+    })
+}
+
+/// Removes files that no manifest entry names: a crash came between writing and listing them.
+fn remove_leftovers(io: &Io, state: &State) -> Result<()> {
+    let listed: BTreeSet<String> =
+        state.segments.values().map(|entry| file_name(entry.table, entry.id)).collect();
+    for table in 0..state.next_table {
+        let directory = directory(TableId(table));
+        for name in io.storage.list(&directory)? {
+            let name = format!("{directory}/{name}");
+            if !listed.contains(&name) {
+                io.storage.remove(&name)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Replay {
+    last: Sequence,
+    generation: Generation,
+    /// How much of the last WAL file is good; `None` if there is no file.
+    good_bytes: Option<usize>,
+    frozen: Vec<Frozen>,
+}
+
+fn replay(io: &Io, state: &State, catalog: &mut Catalog) -> Result<Replay> {
+    let mut generations = frame::generations(io.storage.as_ref())?;
+    for flushed in generations.extract_if(.., |generation| *generation <= state.flushed) {
+        io.storage.remove(&frame::file_name(flushed))?;
+    }
+    let mut replay = Replay {
+        last: state.flushed_sequence,
+        generation: Generation(state.flushed.0 + 1),
+        good_bytes: None,
+        frozen: Vec::new(),
+    };
+    for (place, &generation) in generations.iter().enumerate() {
+        let expected = Generation(state.flushed.0 + 1 + place as u64);
+        if generation != expected {
+            return Err(Error::damaged(format!(
+                "{} is missing and {} is there: the batches of generation {expected} are lost. Restore the file, or move \
+                 the newer WAL files away to go on without them",
+                frame::file_name(expected),
+                frame::file_name(generation)
+            )));
+        }
+        let last_file = place + 1 == generations.len();
+        if place > 0 {
+            // The generation before is complete: it waits for its flush.
+            freeze(catalog, replay.generation);
+            replay.frozen.push(Frozen { generation: replay.generation, last: replay.last });
+        }
+        replay.generation = generation;
+        let name = frame::file_name(generation);
+        let file = io.storage.read(&name)?;
+        let bytes = file.read_at(0, file.len_bytes() as usize)?;
+        let contents = frame::read_file(&name, &bytes, generation, last_file)?;
+        for frame in &contents.frames {
+            if frame.sequence.0 != replay.last.0 + 1 {
+                return Err(Error::damaged(format!(
+                    "{name}: batch {} follows batch {}; batches between them are lost. Restore the WAL files",
+                    frame.sequence, replay.last
+                )));
+            }
+            apply(catalog, &state.tables, frame.payload)
+                .map_err(|e| e.context(format_args!("{name}, frame at byte {}", frame.offset)))?;
+            replay.last = frame.sequence;
+        }
+        replay.good_bytes = Some(contents.good_bytes);
+    }
+    Ok(replay)
+}
+
+fn freeze(catalog: &mut Catalog, generation: Generation) {
+    for table in catalog.tables.values_mut() {
+        let fresh = Arc::new(Memtable::new(&table.schema));
+        let full = std::mem::replace(&mut table.active, fresh);
+        table.frozen.push((generation, full));
+    }
+}
+
+/// Applies one batch. Sections of tables dropped since are passed over.
+fn apply(
+    catalog: &Catalog,
+    schemas: &BTreeMap<TableId, TableSchema>,
+    mut payload: &[u8],
+) -> Result<()> {
+    while !payload.is_empty() {
+        let (news, section) = record::decode(&mut payload)?;
+        let (Some(table), Some(schema)) =
+            (catalog.tables.get(&section.table), schemas.get(&section.table))
+        else {
+            continue;
+        };
+        let mut memtable = table.active.write();
+        memtable.learn(&news, &section);
+        if !memtable.accepts(&section, schema) {
+            return Err(Error::damaged(format!(
+                "a section of table '{}' does not fit the table, although its checksum is right",
+                schema.name
+            )));
+        }
+        memtable.apply(section);
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! The merge: rows of several sources in (key, time) order, of each primary key the newest.
+//!
+//! Sources are ordered from old to new. A container whose runs do not overlap in time is taken run
+//! after run without looking at a row; only where they overlap are times compared.
+
+use super::source::{Cursor, Memo, Run, Source};
+use crate::error::Result;
+use std::sync::Arc;
+
+/// Rows of one container from one source, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pick {
+    pub(crate) source: usize,
+    pub(crate) start: u64,
+    pub(crate) rows: usize,
+}
+
+/// Which containers and times are wanted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Sorted keys, each once; `None` for all containers.
+    pub(crate) keys: Option<Vec<Vec<u8>>>,
+    /// From this time on.
+    pub(crate) from: Option<i64>,
+    /// Up to and with this time.
+    pub(crate) to: Option<i64>,
+}
+
+impl Wanted {
+    /// Whether a span of times has anything in common with what is wanted.
+    pub(crate) fn touches(&self, times: (i64, i64)) -> bool {
+        self.from.is_none_or(|from| times.1 >= from) && self.to.is_none_or(|to| times.0 <= to)
+    }
+
+    fn covers(&self, times: (i64, i64)) -> bool {
+        self.from.is_none_or(|from| times.0 >= from) && self.to.is_none_or(|to| times.1 <= to)
+    }
+}
+
+/// Goes through the wanted containers of all sources in key order.
+pub(crate) struct Merge {
+    sources: Arc<Vec<Source>>,
+    cursors: Vec<Cursor>,
+    heads: Vec<Option<Run>>,
+    wanted: Wanted,
+    next_key: usize,
+    started: bool,
+}
+
+impl Merge {
+    pub(crate) fn new(sources: &Arc<Vec<Source>>, wanted: Wanted) -> Self {
+        Self {
+            sources: Arc::clone(sources),
+            cursors: sources.iter().map(|_| Cursor::default()).collect(),
+            heads: vec![None; sources.len()],
+            wanted,
+            next_key: 0,
+            started: false,
+        }
+    }
+
+    /// The next container's runs that touch the wanted times, by source from old to new.
+    pub(crate) fn next(&mut self) -> Result<Option<Vec<(usize, Run)>>> {
+        loop {
+            let runs = if self.wanted.keys.is_some() { self.next_wanted()? } else { self.next_of_all()? };
+            let Some(mut runs) = runs else { return Ok(None) };
+            runs.retain(|(_, run)| self.wanted.touches(run.times));
+            if !runs.is_empty() {
+                return Ok(Some(runs));
+            }
+        }
+    }
+
+    fn next_wanted(&mut self) -> Result<Option<Vec<(usize, Run)>>> {
+        let keys = self.wanted.keys.as_deref().unwrap_or_default();
+        let Some(key) = keys.get(self.next_key) else { return Ok(None) };
+        self.next_key += 1;
+        let mut runs = Vec::new();
+        for (number, source) in self.sources.iter().enumerate() {
+            if let Some(run) = source.find(key)? {
+                runs.push((number, run));
+            }
+        }
+        Ok(Some(runs))
+    }
+
+    fn next_of_all(&mut self) -> Result<Option<Vec<(usize, Run)>>> {
+        if !self.started {
+            self.started = true;
+            for number in 0..self.sources.len() {
+                self.heads[number] = self.sources[number].next(&mut self.cursors[number], None)?;
+            }
+        }
+        let Some(least) = self.heads.iter().flatten().map(|run| &run.key).min().cloned() else {
+            return Ok(None);
+        };
+        let mut runs = Vec::new();
+        for number in 0..self.sources.len() {
+            if self.heads[number].as_ref().is_some_and(|run| run.key == least) {
+                let next = self.sources[number].next(&mut self.cursors[number], None)?;
+                if let Some(run) = std::mem::replace(&mut self.heads[number], next) {
+                    runs.push((number, run));
+                }
+            }
+        }
+        Ok(Some(runs))
+    }
+}
+
+/// The rows of one container in order: `runs` as [`Merge::next`] gives them.
+pub(crate) fn pick(
+    sources: &[Source],
+    runs: &[(usize, Run)],
+    wanted: &Wanted,
+    memos: &mut [Memo],
+) -> Result<Vec<Pick>> {
+    let mut clipped = Vec::with_capacity(runs.len());
+    for &(source, ref run) in runs {
+        clipped.extend(clip(sources, source, run, wanted, &mut memos[source])?);
+    }
+    clipped.sort_by_key(|part| part.times.0);
+    let mut picks = Vec::new();
+    let mut rest = &clipped[..];
+    while let Some(first) = rest.first() {
+        let mut last_time = first.times.1;
+        let mut len = 1;
+        while let Some(part) = rest.get(len).filter(|part| part.times.0 <= last_time) {
+            last_time = last_time.max(part.times.1);
+            len += 1;
+        }
+        let (together, after) = rest.split_at(len);
+        match together {
+            [alone] => picks.push(alone.pick),
+            _ => merge_rows(sources, together, memos, &mut picks)?,
+        }
+        rest = after;
+    }
+    Ok(picks)
+}
+
+/// A run cut to the wanted times.
+struct Part {
+    pick: Pick,
+    times: (i64, i64),
+}
+
+fn clip(
+    sources: &[Source],
+    source: usize,
+    run: &Run,
+    wanted: &Wanted,
+    memo: &mut Memo,
+) -> Result<Option<Part>> {
+    let whole = Pick { source, start: run.start, rows: run.rows };
+    if wanted.covers(run.times) {
+        return Ok(Some(Part { pick: whole, times: run.times }));
+    }
+    let from = match wanted.from {
+        Some(from) => sources[source].rows_before(run, from, memo)?,
+        None => 0,
+    };
+    let to = match wanted.to.map(|to| to.checked_add(1)) {
+        Some(Some(bound)) => sources[source].rows_before(run, bound, memo)?,
+        _ => run.rows,
+    };
+    if from >= to {
+        return Ok(None);
+    }
+    let start = run.start + from as u64;
+    let edge = |row: u64, memo: &mut Memo| -> Result<i64> {
+        Ok(sources[source].times(row, 1, memo)?.first().copied().unwrap_or(0))
+    };
+    let times = (edge(start, memo)?, edge(run.start + to as u64 - 1, memo)?);
+    Ok(Some(Part { pick: Pick { source, start, rows: to - from }, times }))
+}
+
+/// Merges parts that overlap: by time; of equal times the row of the newest source.
+fn merge_rows(
+    sources: &[Source],
+    parts: &[Part],
+    memos: &mut [Memo],
+    picks: &mut Vec<Pick>,
+) -> Result<()> {
+    let mut times = Vec::with_capacity(parts.len());
+    for part in parts {
+        let Pick { source, start, rows } = part.pick;
+        times.push(sources[source].times(start, rows, &mut memos[source])?);
+    }
+    let mut at = vec![0usize; parts.len()];
+    loop {
+        let heads = (0..parts.len()).filter_map(|i| Some((*times[i].get(at[i])?, i)));
+        // Of equal times the part of the newest source comes first.
+        let best = heads.min_by_key(|&(time, i)| (time, std::cmp::Reverse(parts[i].pick.source)));
+        let Some((time, winner)) = best else { return Ok(()) };
+        for i in 0..parts.len() {
+            if i != winner && times[i].get(at[i]) == Some(&time) {
+                at[i] += 1;
+            }
+        }
+        // As many rows of the winner as come before every other part's next row.
+        let next_other = (0..parts.len())
+            .filter(|&i| i != winner)
+            .filter_map(|i| times[i].get(at[i]).copied())
+            .min();
+        let rest = &times[winner][at[winner]..];
+        let rows = match next_other {
+            Some(bound) => rest.partition_point(|&time| time < bound).max(1),
+            None => rest.len(),
+        };
+        let Pick { source, start, .. } = parts[winner].pick;
+        picks.push(Pick { source, start: start + at[winner] as u64, rows });
+        at[winner] += rows;
+    }
+}

@@ -1,0 +1,392 @@
+//! Reading: a [`View`] of tables at one moment, and what can be asked of it.
+//!
+//! 1. A view holds memtable views and segments ([`TableView`]); writers and flushes do not change it.
+//! 2. [`TableView::scan`] prunes segments by time, containers by key, pages by rows ([`merge`]), and yields
+//!    Arrow batches in (key, time) order.
+//! 3. [`Container`](container::Container) reads one container through the same merge; aggregates take
+//!    whole segments' parts from the container index.
+
+pub mod container;
+pub(crate) mod merge;
+pub(crate) mod source;
+
+use crate::column::ColumnBuilder;
+use crate::error::{Error, Result};
+use crate::ids::Sequence;
+use crate::key::{self, KeyPart, KeyValue};
+use crate::memtable::MemtableView;
+use crate::memtable::sorted::Sorted;
+use crate::schema::{Role, TableSchema};
+use crate::segment::reader::Segment;
+use crate::write::batch::Value;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef};
+use merge::{Merge, Pick, Wanted};
+use source::{Memo, Source};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// All tables as they were at one moment; a batch is in it whole or not at all.
+#[derive(Clone)]
+pub struct View {
+    pub(crate) tables: BTreeMap<String, TableView>,
+    pub(crate) sequence: Sequence,
+}
+
+impl View {
+    /// The table called `name`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is none.
+    pub fn table(&self, name: &str) -> Result<&TableView> {
+        self.tables.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.tables.keys().map(String::as_str).collect();
+            Error::input(if names.is_empty() {
+                format!("there is no table '{name}': the database has no tables")
+            } else {
+                format!("there is no table '{name}': there are {}", names.join(", "))
+            })
+        })
+    }
+
+    /// The names of all tables, sorted.
+    pub fn table_names(&self) -> impl Iterator<Item = &str> {
+        self.tables.keys().map(String::as_str)
+    }
+
+    /// The last batch that is in the view.
+    pub fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+}
+
+/// One table in a [`View`].
+#[derive(Clone)]
+pub struct TableView {
+    pub(crate) schema: Arc<TableSchema>,
+    pub(crate) segments: Arc<Vec<Arc<Segment>>>,
+    /// From old to new.
+    pub(crate) memtables: Vec<MemtableView>,
+    pub(crate) batch_rows: usize,
+}
+
+/// Which rows and columns a scan yields.
+///
+/// ```
+/// use fleetdb_engine::{Projection, ScanRequest, Value};
+/// let request = ScanRequest::all().container(&[Value::Int(7)]).from_time(0).columns(Projection::Names(vec!["usage".into()]));
+/// assert_eq!(request.keys.unwrap().len(), 1);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ScanRequest {
+    /// The columns, by name or place.
+    pub projection: Projection,
+    /// The containers: for each its key columns' values, in key order; `None` for all.
+    pub keys: Option<Vec<Vec<Value>>>,
+    /// Only rows with this time or later, in the time column's unit.
+    pub from: Option<i64>,
+    /// Only rows with this time or earlier.
+    pub to: Option<i64>,
+    /// At most this many rows.
+    pub limit: Option<usize>,
+}
+
+/// Which columns a scan yields.
+#[derive(Clone, Debug, Default)]
+pub enum Projection {
+    /// All, in the table's order.
+    #[default]
+    All,
+    /// These, by name.
+    Names(Vec<String>),
+    /// These, by place in the table.
+    Places(Vec<usize>),
+}
+
+impl ScanRequest {
+    /// All rows, all columns.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Adds a container to those wanted.
+    #[must_use]
+    pub fn container(mut self, key: &[Value]) -> Self {
+        self.keys.get_or_insert_default().push(key.to_vec());
+        self
+    }
+
+    /// Only rows with this time or later.
+    #[must_use]
+    pub fn from_time(mut self, from: i64) -> Self {
+        self.from = Some(from);
+        self
+    }
+
+    /// Only rows with this time or earlier.
+    #[must_use]
+    pub fn to_time(mut self, to: i64) -> Self {
+        self.to = Some(to);
+        self
+    }
+
+    /// Only these columns.
+    #[must_use]
+    pub fn columns(mut self, projection: Projection) -> Self {
+        self.projection = projection;
+        self
+    }
+
+    /// At most this many rows.
+    #[must_use]
+    pub fn limit(mut self, rows: usize) -> Self {
+        self.limit = Some(rows);
+        self
+    }
+}
+
+impl TableView {
+    /// The table's columns and key.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// How many segments the table has in this view.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Rows in (key, time) order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column or key does not fit the table. Errors of
+    /// reading come from the iterator.
+    pub fn scan(&self, request: &ScanRequest) -> Result<Scan> {
+        let places = self.places(&request.projection)?;
+        let fields = self.schema.to_arrow();
+        let fields: Vec<_> = places.iter().map(|&place| fields.field(place).clone()).collect();
+        let wanted = self.wanted(request)?;
+        let sources = Arc::new(self.sources(&wanted));
+        Ok(Scan {
+            schema: Arc::clone(&self.schema),
+            output: Arc::new(Schema::new(fields)),
+            places,
+            merge: Merge::new(&sources, wanted.clone()),
+            memos: sources.iter().map(|_| Memo::default()).collect(),
+            ready: None,
+            sources,
+            wanted,
+            batch_rows: self.batch_rows,
+            left: request.limit.unwrap_or(usize::MAX),
+        })
+    }
+
+    /// How many rows the table has; reads no page where sources do not overlap.
+    pub fn count(&self) -> Result<u64> {
+        let wanted = Wanted::default();
+        let sources = Arc::new(self.sources(&wanted));
+        let mut memos: Vec<Memo> = sources.iter().map(|_| Memo::default()).collect();
+        let mut merge = Merge::new(&sources, wanted.clone());
+        let mut rows = 0;
+        while let Some(runs) = merge.next()? {
+            let picks = merge::pick(&sources, &runs, &wanted, &mut memos)?;
+            rows += picks.iter().map(|pick| pick.rows as u64).sum::<u64>();
+        }
+        Ok(rows)
+    }
+
+    fn places(&self, projection: &Projection) -> Result<Vec<usize>> {
+        match projection {
+            Projection::All => Ok((0..self.schema.columns.len()).collect()),
+            Projection::Names(names) => names.iter().map(|name| self.schema.column_index(name)).collect(),
+            Projection::Places(places) => {
+                if let Some(place) = places.iter().find(|&&place| place >= self.schema.columns.len()) {
+                    return Err(Error::input(format!("table '{}' has no column {place}", self.schema.name)));
+                }
+                Ok(places.clone())
+            }
+        }
+    }
+
+    fn wanted(&self, request: &ScanRequest) -> Result<Wanted> {
+        if self.schema.time.is_none() && (request.from.is_some() || request.to.is_some()) {
+            return Err(Error::input(format!("table '{}' has no time column", self.schema.name)));
+        }
+        let keys = match &request.keys {
+            None => None,
+            Some(keys) => {
+                let encoded = keys.iter().map(|key| encode_key(&self.schema, key));
+                let mut encoded = encoded.collect::<Result<Vec<_>>>()?;
+                encoded.sort_unstable();
+                encoded.dedup();
+                Some(encoded)
+            }
+        };
+        Ok(Wanted { keys, from: request.from, to: request.to })
+    }
+
+    /// The sources that may hold wanted rows, from old to new.
+    pub(crate) fn sources(&self, wanted: &Wanted) -> Vec<Source> {
+        let time = self.schema.time.map(|time| self.schema.columns[time].id);
+        let keep = wanted.keys.is_some();
+        let mut sources: Vec<Source> = self
+            .segments
+            .iter()
+            .filter(|segment| wanted.touches(segment.facts.times))
+            .map(|segment| Source::Segment { segment: Arc::clone(segment), time, keep })
+            .collect();
+        for view in self.memtables.iter().filter(|view| view.rows() > 0) {
+            match wanted.keys.as_deref() {
+                Some([key]) => {
+                    let sorted = Sorted::container(view.clone(), key);
+                    if !sorted.containers.is_empty() {
+                        sources.push(Source::Memtable(sorted));
+                    }
+                }
+                _ => sources.push(Source::Memtable(Sorted::all(view.clone()))),
+            }
+        }
+        sources
+    }
+}
+
+/// A container's key from the values of its key columns.
+pub(crate) fn encode_key(schema: &TableSchema, values: &[Value]) -> Result<Vec<u8>> {
+    if values.len() != schema.key.len() {
+        return Err(Error::input(format!(
+            "a key of {} values for table '{}', whose containers are named by {} columns",
+            values.len(),
+            schema.name,
+            schema.key.len()
+        )));
+    }
+    let mut parts = Vec::with_capacity(values.len());
+    for (value, &place) in values.iter().zip(&schema.key) {
+        let column = &schema.columns[place];
+        let signed_fits = |v: i64| !matches!(column.column_type.to_arrow(), arrow::datatypes::DataType::UInt64) || v >= 0;
+        parts.push(match (value, column.column_type.is_bytes()) {
+            (Value::Null, _) => KeyPart::Null,
+            (Value::Text(text), true) => KeyPart::Bytes(text.as_bytes()),
+            (Value::Binary(bytes), true) => KeyPart::Bytes(bytes),
+            (Value::Int(v), false) if signed_fits(*v) => KeyPart::Raw(*v as u64),
+            (Value::UInt(v), false) => KeyPart::Raw(*v),
+            (Value::Boolean(v), false) => KeyPart::Raw(u64::from(*v)),
+            _ => {
+                return Err(Error::input(format!(
+                    "{value:?} does not fit key column '{}' of type {}",
+                    column.name, column.column_type
+                )));
+            }
+        });
+    }
+    Ok(key::encode(&schema.key_types(), parts))
+}
+
+/// Yields the rows of a scan as Arrow batches, in (key, time) order.
+pub struct Scan {
+    schema: Arc<TableSchema>,
+    output: SchemaRef,
+    places: Vec<usize>,
+    sources: Arc<Vec<Source>>,
+    wanted: Wanted,
+    merge: Merge,
+    memos: Vec<Memo>,
+    /// The container whose rows are picked and not yet yielded: its key, and what is left.
+    ready: Option<(Vec<KeyValue>, Vec<Pick>)>,
+    batch_rows: usize,
+    left: usize,
+}
+
+impl Scan {
+    /// The schema of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.output
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let sources = Arc::clone(&self.sources);
+        let types = self.schema.key_types();
+        let mut columns: Vec<ColumnBuilder> =
+            self.places.iter().map(|&place| ColumnBuilder::new(self.schema.columns[place].column_type)).collect();
+        let mut rows = 0;
+        let most = self.batch_rows.min(self.left);
+        while rows < most {
+            let Some((key, picks)) = &mut self.ready else {
+                let Some(runs) = self.merge.next()? else { break };
+                let picks = merge::pick(&sources, &runs, &self.wanted, &mut self.memos)?;
+                if let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) {
+                    self.ready = Some((key::decode(&run.key, &types)?, picks));
+                }
+                continue;
+            };
+            let taken = take_picks(picks, most - rows);
+            let taken_rows: usize = taken.iter().map(|pick| pick.rows).sum();
+            for (out, &place) in columns.iter_mut().zip(&self.places) {
+                let column = &self.schema.columns[place];
+                if column.role == Role::Key {
+                    // A column of role Key is in `schema.key`: manifest invariant S4.
+                    let number = self.schema.key.iter().position(|&k| k == place).unwrap_or(0);
+                    repeat(&key[number], taken_rows, out);
+                    continue;
+                }
+                for pick in &taken {
+                    let memo = &mut self.memos[pick.source];
+                    sources[pick.source].read(column.id, pick.start, pick.rows, memo, out)?;
+                }
+            }
+            rows += taken_rows;
+            if picks.is_empty() {
+                self.ready = None;
+            }
+        }
+        self.left -= rows;
+        if rows == 0 {
+            return Ok(None);
+        }
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
+        for (column, &place) in columns.into_iter().zip(&self.places) {
+            arrays.push(column.finish(self.schema.columns[place].column_type)?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.output), arrays, &options)?))
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.next_batch();
+        if next.is_err() {
+            self.left = 0;
+        }
+        next.transpose()
+    }
+}
+
+/// Takes up to `most` rows from the front of the picks.
+fn take_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
+    let (mut whole, mut rows) = (0, 0);
+    while whole < picks.len() && rows + picks[whole].rows <= most {
+        rows += picks[whole].rows;
+        whole += 1;
+    }
+    let mut taken: Vec<Pick> = picks.drain(..whole).collect();
+    if rows < most && let Some(next) = picks.first_mut() {
+        let part = most - rows;
+        taken.push(Pick { rows: part, ..*next });
+        next.start += part as u64;
+        next.rows -= part;
+    }
+    taken
+}
+
+fn repeat(value: &KeyValue, rows: usize, out: &mut ColumnBuilder) {
+    match (value, out) {
+        (KeyValue::Bytes(bytes), ColumnBuilder::Bytes(out)) => {
+            (0..rows).for_each(|_| out.push(Some(bytes)));
+        }
+        (KeyValue::Raw(raw), out) => out.push_raw(Some(*raw), rows),
+        (_, out) => out.push_raw(None, rows),
+    }
+}

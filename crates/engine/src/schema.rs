@@ -1,0 +1,427 @@
+//! Tables and columns: what a row looks like and which columns name it.
+//!
+//! A table's primary key ends in a timestamp (a time-series table) or holds none (a collection).
+//! The key before the time names a container. Every value is kept in the engine as a raw 64-bit
+//! number ([`crate::lane`]); [`ColumnType`] says how that number is read.
+
+use crate::error::{Error, Result};
+use crate::ids::{ColumnId, TableId};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The most columns a table may have.
+pub const MAX_COLUMNS: usize = 4_096;
+/// The most bytes in the name of a table or column.
+pub const MAX_NAME_BYTES: usize = 255;
+/// The default width of a time partition: 30 days.
+const DEFAULT_PARTITION_SECONDS: i64 = 30 * 86_400;
+
+/// The unit of a timestamp column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Unit {
+    /// Seconds.
+    Second,
+    /// Milliseconds.
+    Millisecond,
+    /// Microseconds.
+    Microsecond,
+    /// Nanoseconds.
+    Nanosecond,
+}
+
+impl Unit {
+    /// How many of this unit a second has.
+    pub fn per_second(self) -> i64 {
+        match self {
+            Self::Second => 1,
+            Self::Millisecond => 1_000,
+            Self::Microsecond => 1_000_000,
+            Self::Nanosecond => 1_000_000_000,
+        }
+    }
+}
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ColumnType {
+    /// True or false.
+    Boolean,
+    /// 8-bit integer.
+    Int8,
+    /// 16-bit integer.
+    Int16,
+    /// 32-bit integer.
+    Int32,
+    /// 64-bit integer.
+    Int64,
+    /// 8-bit integer without sign.
+    UInt8,
+    /// 16-bit integer without sign.
+    UInt16,
+    /// 32-bit integer without sign.
+    UInt32,
+    /// 64-bit integer without sign.
+    UInt64,
+    /// 32-bit floating point number.
+    Float32,
+    /// 64-bit floating point number.
+    Float64,
+    /// Text.
+    Utf8,
+    /// Bytes.
+    Binary,
+    /// Days since 1970.
+    Date32,
+    /// An instant, as a count of the unit since 1970 (UTC).
+    Timestamp(Unit),
+}
+
+impl ColumnType {
+    /// The Arrow type that holds this column.
+    pub fn to_arrow(self) -> DataType {
+        match self {
+            Self::Boolean => DataType::Boolean,
+            Self::Int8 => DataType::Int8,
+            Self::Int16 => DataType::Int16,
+            Self::Int32 => DataType::Int32,
+            Self::Int64 => DataType::Int64,
+            Self::UInt8 => DataType::UInt8,
+            Self::UInt16 => DataType::UInt16,
+            Self::UInt32 => DataType::UInt32,
+            Self::UInt64 => DataType::UInt64,
+            Self::Float32 => DataType::Float32,
+            Self::Float64 => DataType::Float64,
+            Self::Utf8 => DataType::Utf8,
+            Self::Binary => DataType::Binary,
+            Self::Date32 => DataType::Date32,
+            Self::Timestamp(unit) => DataType::Timestamp(
+                match unit {
+                    Unit::Second => TimeUnit::Second,
+                    Unit::Millisecond => TimeUnit::Millisecond,
+                    Unit::Microsecond => TimeUnit::Microsecond,
+                    Unit::Nanosecond => TimeUnit::Nanosecond,
+                },
+                None,
+            ),
+        }
+    }
+
+    /// The column type for values of an Arrow type.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if no column type holds it.
+    pub fn from_arrow(data_type: &DataType) -> Result<Self> {
+        Ok(match data_type {
+            DataType::Boolean => Self::Boolean,
+            DataType::Int8 => Self::Int8,
+            DataType::Int16 => Self::Int16,
+            DataType::Int32 => Self::Int32,
+            DataType::Int64 => Self::Int64,
+            DataType::UInt8 => Self::UInt8,
+            DataType::UInt16 => Self::UInt16,
+            DataType::UInt32 => Self::UInt32,
+            DataType::UInt64 => Self::UInt64,
+            DataType::Float32 => Self::Float32,
+            DataType::Float64 => Self::Float64,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Utf8,
+            DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_) => Self::Binary,
+            DataType::Date32 => Self::Date32,
+            DataType::Timestamp(unit, _) => Self::Timestamp(match unit {
+                TimeUnit::Second => Unit::Second,
+                TimeUnit::Millisecond => Unit::Millisecond,
+                TimeUnit::Microsecond => Unit::Microsecond,
+                TimeUnit::Nanosecond => Unit::Nanosecond,
+            }),
+            DataType::Dictionary(_, values) => Self::from_arrow(values)?,
+            other => {
+                return Err(Error::input(format!(
+                    "no column type holds values of Arrow type {other}: use booleans, integers, floats, \
+                     text, binary, dates or timestamps"
+                )));
+            }
+        })
+    }
+
+    /// Whether values are text or bytes.
+    pub(crate) fn is_bytes(self) -> bool {
+        matches!(self, Self::Utf8 | Self::Binary)
+    }
+
+    /// Whether values are floating point numbers.
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Self::Float32 | Self::Float64)
+    }
+
+    /// Whether sums, minima and maxima of values are kept per container.
+    pub(crate) fn is_numeric(self) -> bool {
+        self.is_float() || self.is_integer()
+    }
+
+    /// Whether values are integers.
+    pub(crate) fn is_integer(self) -> bool {
+        matches!(
+            self,
+            Self::Int8
+                | Self::Int16
+                | Self::Int32
+                | Self::Int64
+                | Self::UInt8
+                | Self::UInt16
+                | Self::UInt32
+                | Self::UInt64
+        )
+    }
+}
+
+impl std::fmt::Display for ColumnType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Timestamp(Unit::Second) => f.write_str("Timestamp(s)"),
+            Self::Timestamp(Unit::Millisecond) => f.write_str("Timestamp(ms)"),
+            Self::Timestamp(Unit::Microsecond) => f.write_str("Timestamp(us)"),
+            Self::Timestamp(Unit::Nanosecond) => f.write_str("Timestamp(ns)"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+/// What a column does in its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// Part of the primary key before the time: names the container.
+    Key,
+    /// The last part of a time-series table's primary key.
+    Time,
+    /// Everything else.
+    Field,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Names the column in files, for ever.
+    pub id: ColumnId,
+    /// Names the column for people.
+    pub name: String,
+    /// How its values are read.
+    pub column_type: ColumnType,
+    /// What it does in its row.
+    pub role: Role,
+    /// Whether it may be NULL. The time never is; a key column may be, and NULL is then a value
+    /// of its own that names a container like any other.
+    pub nullable: bool,
+}
+
+/// A table: its columns in the order people see them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableSchema {
+    /// Names the table in files, for ever.
+    pub id: TableId,
+    /// Names the table for people.
+    pub name: String,
+    /// The columns, in the order people see them.
+    pub columns: Vec<Column>,
+    /// The key columns, as places in `columns`, in key order.
+    pub key: Vec<usize>,
+    /// The time column, as a place in `columns`; `None` for a collection.
+    pub time: Option<usize>,
+    /// The width of a time partition, in the time column's unit; 0 for a collection.
+    pub partition_width: i64,
+}
+
+impl TableSchema {
+    /// The place of the column called `name`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) that lists the columns there are.
+    pub fn column_index(&self, name: &str) -> Result<usize> {
+        self.find(name).ok_or_else(|| {
+            let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
+            Error::input(format!(
+                "column '{name}' is not in table '{}': it has {}",
+                self.name,
+                names.join(", ")
+            ))
+        })
+    }
+
+    /// The place of the column called `name`, if there is one.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|c| c.name == name)
+    }
+
+    /// The schema of this table's batches.
+    pub fn to_arrow(&self) -> SchemaRef {
+        let fields = self.columns.iter().map(|column| {
+            Field::new(&column.name, column.column_type.to_arrow(), column.nullable)
+        });
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// The types of the key columns, in key order.
+    pub(crate) fn key_types(&self) -> Vec<ColumnType> {
+        self.key.iter().map(|&i| self.columns[i].column_type).collect()
+    }
+
+    /// The unit of the time column, if there is one.
+    pub fn time_unit(&self) -> Option<Unit> {
+        match self.columns[self.time?].column_type {
+            ColumnType::Timestamp(unit) => Some(unit),
+            _ => None,
+        }
+    }
+}
+
+/// A column to be created.
+#[derive(Clone, Debug)]
+pub struct ColumnDefinition {
+    /// The column's name.
+    pub name: String,
+    /// How its values are read.
+    pub column_type: ColumnType,
+    /// Whether it may be NULL.
+    pub nullable: bool,
+}
+
+/// A table to be created.
+///
+/// ```
+/// use fleetdb_engine::{ColumnType, TableDefinition, Unit};
+/// let reads = TableDefinition::new("meter_reads")
+///     .key("meter_id", ColumnType::Int64)
+///     .time("ts", Unit::Nanosecond)
+///     .field("usage", ColumnType::Float64);
+/// assert_eq!(reads.primary_key, ["meter_id", "ts"]);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct TableDefinition {
+    /// The table's name.
+    pub name: String,
+    /// The columns, in the order people see them.
+    pub columns: Vec<ColumnDefinition>,
+    /// The names of the primary key's columns, in key order. If the last one is a timestamp, the
+    /// table is a time-series table.
+    pub primary_key: Vec<String>,
+    /// The width of a time partition in seconds; 30 days if `None`.
+    pub partition_seconds: Option<i64>,
+}
+
+impl TableDefinition {
+    /// A table without columns.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    fn column(mut self, name: &str, column_type: ColumnType, nullable: bool) -> Self {
+        self.columns.push(ColumnDefinition { name: name.to_owned(), column_type, nullable });
+        self
+    }
+
+    /// Adds a key column that may be NULL.
+    #[must_use]
+    pub fn key(mut self, name: &str, column_type: ColumnType) -> Self {
+        self.primary_key.push(name.to_owned());
+        self.column(name, column_type, true)
+    }
+
+    /// Adds the time column, last in the key.
+    #[must_use]
+    pub fn time(mut self, name: &str, unit: Unit) -> Self {
+        self.primary_key.push(name.to_owned());
+        self.column(name, ColumnType::Timestamp(unit), false)
+    }
+
+    /// Adds a column outside the key that may be NULL.
+    #[must_use]
+    pub fn field(self, name: &str, column_type: ColumnType) -> Self {
+        self.column(name, column_type, true)
+    }
+
+    /// Checks the definition and gives it its numbers.
+    pub(crate) fn build(&self, id: TableId) -> Result<TableSchema> {
+        check_name("table", &self.name)?;
+        let table = &self.name;
+        if self.columns.len() > MAX_COLUMNS {
+            return Err(Error::input(format!(
+                "table '{table}' has {} columns: the most is {MAX_COLUMNS}",
+                self.columns.len()
+            )));
+        }
+        if self.primary_key.is_empty() {
+            return Err(Error::input(format!(
+                "table '{table}' has no primary key: add PRIMARY KEY (device, time), or (id) for a collection"
+            )));
+        }
+        let mut columns: Vec<Column> = Vec::with_capacity(self.columns.len());
+        for (number, column) in (0u32..).zip(&self.columns) {
+            check_name("column", &column.name)?;
+            if columns.iter().any(|c| c.name == column.name) {
+                return Err(Error::input(format!("table '{table}' has two columns '{}'", column.name)));
+            }
+            columns.push(Column {
+                id: ColumnId(number),
+                name: column.name.clone(),
+                column_type: column.column_type,
+                role: Role::Field,
+                nullable: column.nullable,
+            });
+        }
+        let (mut key, mut time) = (Vec::new(), None);
+        for (place, name) in self.primary_key.iter().enumerate() {
+            let index = columns.iter().position(|c| &c.name == name).ok_or_else(|| {
+                Error::input(format!("primary key column '{name}' is not a column of table '{table}'"))
+            })?;
+            if key.contains(&index) {
+                return Err(Error::input(format!("column '{name}' stands twice in the primary key of '{table}'")));
+            }
+            let last = place + 1 == self.primary_key.len();
+            let column = &mut columns[index];
+            match column.column_type {
+                ColumnType::Timestamp(_) if last => {
+                    column.role = Role::Time;
+                    column.nullable = false;
+                    time = Some(index);
+                }
+                ColumnType::Float32 | ColumnType::Float64 => {
+                    return Err(Error::input(format!(
+                        "key column '{name}' of table '{table}' is a float: a key must be exact, use an integer or text"
+                    )));
+                }
+                _ => {
+                    column.role = Role::Key;
+                    key.push(index);
+                }
+            }
+        }
+        let mut schema =
+            TableSchema { id, name: table.clone(), columns, key, time, partition_width: 0 };
+        if let Some(unit) = schema.time_unit() {
+            let seconds = self.partition_seconds.unwrap_or(DEFAULT_PARTITION_SECONDS);
+            if seconds < 1 {
+                return Err(Error::input(format!(
+                    "table '{table}': a time partition is {seconds} s wide: it must be 1 s or more"
+                )));
+            }
+            schema.partition_width = seconds.saturating_mul(unit.per_second());
+        }
+        Ok(schema)
+    }
+}
+
+/// Checks the name of a table or column.
+pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        return Err(Error::input(format!(
+            "the name of a {what} has {} bytes: it must have 1 to {MAX_NAME_BYTES}",
+            name.len()
+        )));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Error::input(format!("the name of {what} {name:?} has a control character")));
+    }
+    Ok(())
+}

@@ -1,0 +1,493 @@
+//! A column chunk: one column of one row group, as pages.
+//!
+//! 1. The encoding is chosen by trial: the first and the middle page are encoded with every
+//!    candidate and compressed; the smallest wins. Text is a dictionary or plain.
+//! 2. Each page of [`PAGE_ROWS`] rows is encoded, compressed with zstd if that saves a sixteenth,
+//!    and written with its CRC-32; its least and largest value go to the column index.
+
+use super::PAGE_ROWS;
+use super::encoding::{self, Physical};
+use super::index::{as_float, as_integer};
+use super::page_header::{DataHeader, Encoding, PageHeader};
+use super::writer::ColumnValues;
+use crate::error::{Error, Result};
+use crate::lane::{Lane, NullMask};
+use crate::pool::Pool;
+use crate::schema::{Column, ColumnType};
+use hashbrown::HashMap;
+use parquet::basic::{Encoding as ParquetEncoding, Type};
+use parquet::data_type::ByteArray;
+use parquet::file::metadata::ColumnIndexBuilder;
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::statistics::Statistics;
+
+/// The most entries of a dictionary.
+const MAX_DICTIONARY: usize = 1 << 16;
+/// The most bytes of a dictionary.
+const MAX_DICTIONARY_BYTES: usize = 4 << 20;
+/// Longer least and largest texts are left out of statistics.
+const MAX_STATISTICS_BYTES: usize = 64;
+const ZSTD_LEVEL: i32 = 1;
+
+/// What the footer needs to know of a chunk.
+pub(crate) struct ChunkFacts {
+    pub(crate) dictionary: Option<(u64, usize)>,
+    /// Offset and length of each page, header included.
+    pub(crate) pages: Vec<(u64, usize)>,
+    pub(crate) encodings: Vec<ParquetEncoding>,
+    pub(crate) stored_bytes: i64,
+    pub(crate) plain_bytes: i64,
+    pub(crate) statistics: Option<Statistics>,
+    pub(crate) column_index: ColumnIndexMetaData,
+}
+
+/// Writes chunks; keeps what can be used again.
+pub(crate) struct ChunkWriter {
+    zstd: zstd::bulk::Compressor<'static>,
+    body: Vec<u8>,
+}
+
+/// Values of a chunk with the NULLs taken out, page by page.
+struct Pages {
+    /// Non-NULL values (codes for text).
+    values: Vec<u64>,
+    /// For each page: rows, and the end of its values in `values`.
+    ends: Vec<(usize, usize)>,
+    nulls: NullMask,
+}
+
+impl Pages {
+    fn new(lane: Lane) -> Self {
+        let rows = lane.len();
+        let (mut values, nulls) = lane.into_plain();
+        let mut ends = Vec::with_capacity(rows.div_ceil(PAGE_ROWS));
+        let mut kept = 0;
+        for start in (0..rows).step_by(PAGE_ROWS) {
+            let len = PAGE_ROWS.min(rows - start);
+            if nulls.nulls() == 0 {
+                kept += len;
+            } else {
+                for row in start..start + len {
+                    if !nulls.is_null(row) {
+                        values[kept] = values[row];
+                        kept += 1;
+                    }
+                }
+            }
+            ends.push((len, kept));
+        }
+        values.truncate(kept);
+        Self { values, ends, nulls }
+    }
+
+    fn page(&self, number: usize) -> &[u64] {
+        let start = if number == 0 { 0 } else { self.ends[number - 1].1 };
+        &self.values[start..self.ends[number].1]
+    }
+}
+
+impl ChunkWriter {
+    pub(crate) fn new() -> Result<Self> {
+        let zstd = zstd::bulk::Compressor::new(ZSTD_LEVEL)
+            .map_err(|e| Error::bug(format!("zstd does not start: {e}")))?;
+        Ok(Self { zstd, body: Vec::new() })
+    }
+
+    /// Writes a chunk to `out`, which stands at `offset` of the file.
+    pub(crate) fn write(
+        &mut self,
+        column: &Column,
+        values: &ColumnValues<'_>,
+        offset: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<ChunkFacts> {
+        let start = out.len();
+        let physical = Physical::of(column.column_type);
+        let (mut pages, pool) = match values {
+            ColumnValues::Raw(lane) => (Pages::new(lane.clone()), None),
+            ColumnValues::Text(lane, pool) => (Pages::new(lane.clone()), Some(*pool)),
+        };
+        let mut facts = ChunkFacts {
+            dictionary: None,
+            pages: Vec::new(),
+            encodings: vec![ParquetEncoding::RLE],
+            stored_bytes: 0,
+            plain_bytes: 0,
+            statistics: None,
+            column_index: ColumnIndexMetaData::NONE,
+        };
+        self.statistics(column, &pages, pool, &mut facts)?;
+        let mut dictionary = match pool {
+            Some(pool) => text_dictionary(&pages.values, pool),
+            None => None,
+        };
+        let encoding = match (pool, &dictionary) {
+            (Some(_), Some(_)) => Encoding::Dictionary,
+            (Some(_), None) => Encoding::Plain,
+            (None, _) => {
+                let mut order = self.trial(&pages, physical);
+                if order[0] == Encoding::Dictionary {
+                    dictionary = raw_dictionary(&pages.values, physical);
+                    if dictionary.is_none() {
+                        order.remove(0);
+                    }
+                }
+                order[0]
+            }
+        };
+        let mut code_width = 0;
+        if let (Some(dictionary), Encoding::Dictionary) = (dictionary, encoding) {
+            pages.values = dictionary.codes;
+            code_width = width_of(dictionary.entries.saturating_sub(1) as u64);
+            let at = offset + (out.len() - start) as u64;
+            let plain = self.page(dictionary.entries, None, &[], &dictionary.bytes, out)?;
+            facts.plain_bytes += plain as i64;
+            facts.dictionary = Some((at, out.len() - start));
+            facts.encodings.push(ParquetEncoding::PLAIN);
+        }
+        facts.encodings.push(match encoding {
+            Encoding::Plain => ParquetEncoding::PLAIN,
+            Encoding::DeltaBinaryPacked => ParquetEncoding::DELTA_BINARY_PACKED,
+            Encoding::Dictionary => ParquetEncoding::RLE_DICTIONARY,
+            Encoding::ByteStreamSplit => ParquetEncoding::BYTE_STREAM_SPLIT,
+        });
+        let mut row = 0;
+        for number in 0..pages.ends.len() {
+            let (rows, _) = pages.ends[number];
+            let levels = if column.nullable { levels(&pages.nulls, row, rows) } else { Vec::new() };
+            let values = pages.page(number);
+            let mut body = std::mem::take(&mut self.body);
+            body.clear();
+            match (encoding, pool) {
+                (Encoding::Dictionary, _) => {
+                    body.push(code_width as u8);
+                    encoding::put_hybrid(values, code_width, &mut body);
+                }
+                (_, Some(pool)) => values.iter().for_each(|&code| {
+                    crate::lane::codec::put_bytes(&mut body, pool.get(code as u32));
+                }),
+                (encoding, None) => put_values(values, encoding, physical, &mut body),
+            }
+            let header = DataHeader {
+                nulls: rows - values.len(),
+                encoding,
+                level_bytes: levels.len(),
+                compressed: false,
+            };
+            let at = out.len();
+            facts.plain_bytes += self.page(rows, Some(header), &levels, &body, out)? as i64;
+            facts.pages.push((offset + (at - start) as u64, out.len() - at));
+            self.body = body;
+            row += rows;
+        }
+        facts.stored_bytes = (out.len() - start) as i64;
+        Ok(facts)
+    }
+
+    /// Writes one page; gives its length if it were not compressed.
+    fn page(
+        &mut self,
+        values: usize,
+        mut data: Option<DataHeader>,
+        levels: &[u8],
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<usize> {
+        let compressed = self
+            .zstd
+            .compress(body)
+            .map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
+        // A dictionary page has no flag for it and is always compressed.
+        let stored: &[u8] = match &mut data {
+            None => &compressed,
+            Some(header) => {
+                header.compressed = compressed.len() + body.len() / 16 < body.len();
+                if header.compressed { &compressed } else { body }
+            }
+        };
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(levels);
+        crc.update(stored);
+        let header = PageHeader {
+            plain_bytes: levels.len() + body.len(),
+            stored_bytes: levels.len() + stored.len(),
+            crc: crc.finalize(),
+            values,
+            data,
+        };
+        let start = out.len();
+        header.write(out);
+        let header_bytes = out.len() - start;
+        out.extend_from_slice(levels);
+        out.extend_from_slice(stored);
+        Ok(header_bytes + levels.len() + body.len())
+    }
+
+    /// The encodings that raw values may have, the smallest on a sample first.
+    fn trial(&mut self, pages: &Pages, physical: Physical) -> Vec<Encoding> {
+        if physical == Physical::Bit {
+            return vec![Encoding::Plain];
+        }
+        let mut sample: Vec<&[u64]> = vec![pages.page(0)];
+        if pages.ends.len() > 1 {
+            sample.push(pages.page(pages.ends.len() / 2));
+        }
+        let candidates =
+            [Encoding::DeltaBinaryPacked, Encoding::ByteStreamSplit, Encoding::Plain, Encoding::Dictionary];
+        let mut sizes: Vec<(usize, Encoding)> = Vec::new();
+        for candidate in candidates {
+            let mut bytes = 0;
+            for &values in &sample {
+                self.body.clear();
+                if candidate == Encoding::Dictionary {
+                    let Some(dictionary) = raw_dictionary(values, physical) else {
+                        bytes = usize::MAX / 2;
+                        break;
+                    };
+                    let width = width_of(dictionary.entries.saturating_sub(1) as u64);
+                    encoding::put_hybrid(&dictionary.codes, width, &mut self.body);
+                    // A dictionary is worth its bytes only if its entries come again and again; then
+                    // they are few beside the whole chunk.
+                    if dictionary.entries * 4 > values.len() {
+                        bytes += dictionary.bytes.len();
+                    }
+                } else {
+                    put_values(values, candidate, physical, &mut self.body);
+                }
+                bytes += self.zstd.compress(&self.body).map_or(usize::MAX / 4, |c| c.len().min(self.body.len()));
+            }
+            sizes.push((bytes, candidate));
+        }
+        sizes.sort_by_key(|&(bytes, _)| bytes);
+        sizes.into_iter().map(|(_, encoding)| encoding).collect()
+    }
+
+    fn statistics(
+        &self,
+        column: &Column,
+        pages: &Pages,
+        pool: Option<&Pool>,
+        facts: &mut ChunkFacts,
+    ) -> Result<()> {
+        let extremes = Extremes { column_type: column.column_type, pool };
+        let mut index = ColumnIndexBuilder::new(match Physical::of(column.column_type) {
+            Physical::Bit => Type::BOOLEAN,
+            Physical::Four { .. } if column.column_type.is_float() => Type::FLOAT,
+            Physical::Four { .. } => Type::INT32,
+            Physical::Eight if column.column_type.is_float() => Type::DOUBLE,
+            Physical::Eight => Type::INT64,
+            Physical::Bytes => Type::BYTE_ARRAY,
+        });
+        let mut whole: Option<(u64, u64)> = None;
+        let mut complete = true;
+        for (number, &(rows, _)) in pages.ends.iter().enumerate() {
+            let values = pages.page(number);
+            let nulls = (rows - values.len()) as i64;
+            if values.is_empty() {
+                index.append(true, Vec::new(), Vec::new(), nulls);
+                continue;
+            }
+            let stored = extremes.of(values).and_then(|(least, most)| {
+                whole = Some(whole.map_or((least, most), |(l, m)| {
+                    (extremes.lesser(least, l), extremes.greater(most, m))
+                }));
+                Some((extremes.bytes(least, false)?, extremes.bytes(most, true)?))
+            });
+            match stored {
+                Some((least, most)) => index.append(false, least, most, nulls),
+                None => complete = false,
+            }
+        }
+        if complete && !pages.ends.is_empty() {
+            facts.column_index = index.build()?;
+            facts.statistics =
+                whole.and_then(|(least, most)| extremes.statistics(least, most, pages.nulls.nulls() as u64));
+        }
+        Ok(())
+    }
+}
+
+fn put_values(values: &[u64], encoding: Encoding, physical: Physical, out: &mut Vec<u8>) {
+    match encoding {
+        Encoding::DeltaBinaryPacked => encoding::put_delta(values, physical, out),
+        Encoding::ByteStreamSplit => encoding::put_byte_stream_split(values, physical, out),
+        _ => encoding::put_plain(values, physical, out),
+    }
+}
+
+fn levels(nulls: &NullMask, start: usize, len: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    if nulls.nulls() == 0 {
+        super::page_header::put_varint(&mut out, (len as u64) << 1);
+        out.push(1);
+    } else {
+        let defined: Vec<u64> = (start..start + len).map(|row| u64::from(!nulls.is_null(row))).collect();
+        encoding::put_hybrid(&defined, 1, &mut out);
+    }
+    out
+}
+
+fn width_of(most: u64) -> u32 {
+    64 - most.leading_zeros()
+}
+
+struct Dictionary {
+    codes: Vec<u64>,
+    entries: usize,
+    /// The entries, plain.
+    bytes: Vec<u8>,
+}
+
+/// The dictionary of a text column; `None` if its entries are too many to be worth it.
+fn text_dictionary(codes: &[u64], pool: &Pool) -> Option<Dictionary> {
+    let mut numbers = vec![u32::MAX; pool.len()];
+    let mut dictionary = Dictionary { codes: Vec::with_capacity(codes.len()), entries: 0, bytes: Vec::new() };
+    for &code in codes {
+        let number = &mut numbers[code as usize];
+        if *number == u32::MAX {
+            *number = dictionary.entries as u32;
+            dictionary.entries += 1;
+            crate::lane::codec::put_bytes(&mut dictionary.bytes, pool.get(code as u32));
+            if dictionary.entries > MAX_DICTIONARY || dictionary.bytes.len() > MAX_DICTIONARY_BYTES {
+                return None;
+            }
+        }
+        dictionary.codes.push(u64::from(*number));
+    }
+    (dictionary.entries <= codes.len() / 2 || codes.len() < 64).then_some(dictionary)
+}
+
+fn raw_dictionary(values: &[u64], physical: Physical) -> Option<Dictionary> {
+    let mut numbers: HashMap<u64, u32> = HashMap::new();
+    let mut entries = Vec::new();
+    let mut codes = Vec::with_capacity(values.len());
+    let mut before: Option<(u64, u32)> = None;
+    for &value in values {
+        let number = match before {
+            Some((same, number)) if same == value => number,
+            _ => *numbers.entry(value).or_insert_with(|| {
+                entries.push(value);
+                entries.len() as u32 - 1
+            }),
+        };
+        if entries.len() > MAX_DICTIONARY {
+            return None;
+        }
+        before = Some((value, number));
+        codes.push(u64::from(number));
+    }
+    let mut bytes = Vec::new();
+    encoding::put_plain(&entries, physical, &mut bytes);
+    Some(Dictionary { codes, entries: entries.len(), bytes })
+}
+
+/// Least and largest values in the order that Parquet's statistics have.
+struct Extremes<'a> {
+    column_type: ColumnType,
+    pool: Option<&'a Pool>,
+}
+
+impl Extremes<'_> {
+    fn is_less(&self, a: u64, b: u64) -> bool {
+        match self.pool {
+            Some(pool) => a != b && pool.get(a as u32) < pool.get(b as u32),
+            None if self.column_type.is_float() => {
+                as_float(a, self.column_type) < as_float(b, self.column_type)
+            }
+            None => as_integer(a, self.column_type) < as_integer(b, self.column_type),
+        }
+    }
+
+    fn lesser(&self, a: u64, b: u64) -> u64 {
+        if self.is_less(a, b) { a } else { b }
+    }
+
+    fn greater(&self, a: u64, b: u64) -> u64 {
+        if self.is_less(b, a) { a } else { b }
+    }
+
+    /// `None` if a value has no place in the order: NaN.
+    fn of(&self, values: &[u64]) -> Option<(u64, u64)> {
+        let float = self.column_type.is_float();
+        let first = values[0];
+        if self.pool.is_none() && !float && self.column_type != ColumnType::UInt64 {
+            let mut extremes = (first as i64, first as i64);
+            for &value in values {
+                extremes = (extremes.0.min(value as i64), extremes.1.max(value as i64));
+            }
+            return Some((extremes.0 as u64, extremes.1 as u64));
+        }
+        let (mut least, mut most, mut before) = (first, first, first);
+        for &value in values {
+            if float && as_float(value, self.column_type).is_nan() {
+                return None;
+            }
+            if value != before {
+                before = value;
+                least = self.lesser(value, least);
+                most = self.greater(value, most);
+            }
+        }
+        Some((least, most))
+    }
+
+    /// The value's plain bytes; of a zero the sign is chosen so that -0 and 0 are both inside.
+    fn bytes(&self, value: u64, most: bool) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        match self.pool {
+            Some(pool) => {
+                let value = pool.get(value as u32);
+                if value.len() > MAX_STATISTICS_BYTES {
+                    return None;
+                }
+                bytes.extend_from_slice(value);
+            }
+            None if self.column_type == ColumnType::Boolean => bytes.push(value as u8),
+            None => encoding::put_plain(
+                &[self.signed_zero(value, most)],
+                Physical::of(self.column_type),
+                &mut bytes,
+            ),
+        }
+        Some(bytes)
+    }
+
+    fn signed_zero(&self, value: u64, most: bool) -> u64 {
+        let zero = self.column_type.is_float() && as_float(value, self.column_type) == 0.0;
+        match (zero, most, self.column_type) {
+            (false, ..) => value,
+            (true, true, _) => 0,
+            (true, false, ColumnType::Float32) => u64::from((-0.0f32).to_bits()),
+            (true, false, _) => (-0.0f64).to_bits(),
+        }
+    }
+
+    fn statistics(&self, least: u64, most: u64, nulls: u64) -> Option<Statistics> {
+        let (least, most) = (self.signed_zero(least, false), self.signed_zero(most, true));
+        let nulls = Some(nulls);
+        Some(match Physical::of(self.column_type) {
+            Physical::Bit => Statistics::boolean(Some(least == 1), Some(most == 1), None, nulls, false),
+            Physical::Four { .. } if self.column_type.is_float() => Statistics::float(
+                Some(f32::from_bits(least as u32)),
+                Some(f32::from_bits(most as u32)),
+                None,
+                nulls,
+                false,
+            ),
+            Physical::Four { .. } => {
+                Statistics::int32(Some(least as i32), Some(most as i32), None, nulls, false)
+            }
+            Physical::Eight if self.column_type.is_float() => {
+                Statistics::double(Some(f64::from_bits(least)), Some(f64::from_bits(most)), None, nulls, false)
+            }
+            Physical::Eight => Statistics::int64(Some(least as i64), Some(most as i64), None, nulls, false),
+            Physical::Bytes => Statistics::byte_array(
+                Some(ByteArray::from(self.bytes(least, false)?)),
+                Some(ByteArray::from(self.bytes(most, true)?)),
+                None,
+                nulls,
+                false,
+            ),
+        })
+    }
+}

@@ -1,0 +1,264 @@
+//! Parquet's value encodings, for the physical types that segments use.
+//!
+//! PLAIN, BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, and the RLE / bit-packing hybrid of definition
+//! levels and dictionary codes, each as the Apache Parquet format describes it ("Encodings.md").
+//! Values are raw 64-bit numbers; [`Physical`] says how many of their bytes are stored.
+
+use super::page_header::{put_varint, take_varint};
+use crate::error::{Error, Result};
+use crate::lane::codec::{pack_bits, unpack_bits};
+use crate::schema::ColumnType;
+
+/// How a column's values are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Physical {
+    Bit,
+    /// 4 bytes; read back with or without sign.
+    Four { signed: bool },
+    Eight,
+    Bytes,
+}
+
+impl Physical {
+    pub(crate) fn of(column_type: ColumnType) -> Self {
+        match column_type {
+            ColumnType::Boolean => Self::Bit,
+            ColumnType::Int8 | ColumnType::Int16 | ColumnType::Int32 | ColumnType::Date32 => {
+                Self::Four { signed: true }
+            }
+            ColumnType::UInt8 | ColumnType::UInt16 | ColumnType::UInt32 | ColumnType::Float32 => {
+                Self::Four { signed: false }
+            }
+            ColumnType::Utf8 | ColumnType::Binary => Self::Bytes,
+            _ => Self::Eight,
+        }
+    }
+
+    /// The raw value of 4 stored bytes.
+    fn widen(self, value: u32) -> u64 {
+        match self {
+            Self::Four { signed: true } => value as i32 as u64,
+            _ => u64::from(value),
+        }
+    }
+}
+
+/// Values as they are, one after the other.
+pub(crate) fn put_plain(values: &[u64], physical: Physical, out: &mut Vec<u8>) {
+    match physical {
+        Physical::Bit => pack_bits(values.iter().copied(), 1, out),
+        Physical::Four { .. } => {
+            values.iter().for_each(|&v| out.extend_from_slice(&(v as u32).to_le_bytes()));
+        }
+        _ => values.iter().for_each(|&v| out.extend_from_slice(&v.to_le_bytes())),
+    }
+}
+
+/// Reads `len` values.
+pub(crate) fn take_plain(mut bytes: &[u8], len: usize, physical: Physical) -> Result<Vec<u64>> {
+    match physical {
+        Physical::Bit => unpack_bits(&mut bytes, len, 1),
+        Physical::Four { .. } => {
+            let (chunks, _) = bytes.as_chunks::<4>();
+            let chunks = chunks.get(..len).ok_or_else(too_short)?;
+            Ok(chunks.iter().map(|&c| physical.widen(u32::from_le_bytes(c))).collect())
+        }
+        _ => {
+            let (chunks, _) = bytes.as_chunks::<8>();
+            let chunks = chunks.get(..len).ok_or_else(too_short)?;
+            Ok(chunks.iter().map(|&c| u64::from_le_bytes(c)).collect())
+        }
+    }
+}
+
+/// The first byte of each value, then the second of each, and so on.
+pub(crate) fn put_byte_stream_split(values: &[u64], physical: Physical, out: &mut Vec<u8>) {
+    let width = if matches!(physical, Physical::Four { .. }) { 4 } else { 8 };
+    for byte in 0..width {
+        out.extend(values.iter().map(|&v| (v >> (8 * byte)) as u8));
+    }
+}
+
+/// Reads `len` values.
+pub(crate) fn take_byte_stream_split(bytes: &[u8], len: usize, physical: Physical) -> Result<Vec<u64>> {
+    let width = if matches!(physical, Physical::Four { .. }) { 4 } else { 8 };
+    if bytes.len() != len * width {
+        return Err(too_short());
+    }
+    let mut values = vec![0u64; len];
+    for (byte, stream) in bytes.chunks_exact(len.max(1)).enumerate() {
+        for (value, &part) in values.iter_mut().zip(stream) {
+            *value |= u64::from(part) << (8 * byte);
+        }
+    }
+    if width == 4 {
+        values.iter_mut().for_each(|value| *value = physical.widen(*value as u32));
+    }
+    Ok(values)
+}
+
+const BLOCK: usize = 128;
+const MINI: usize = 32;
+
+/// Differences to the value before, in blocks of 128 with 4 bit widths.
+pub(crate) fn put_delta(values: &[u64], physical: Physical, out: &mut Vec<u8>) {
+    let four = matches!(physical, Physical::Four { .. });
+    put_varint(out, BLOCK as u64);
+    put_varint(out, (BLOCK / MINI) as u64);
+    put_varint(out, values.len() as u64);
+    let Some(&first) = values.first() else {
+        put_varint(out, 0);
+        return;
+    };
+    put_varint(out, zigzag(if four { i64::from(first as i32) } else { first as i64 }));
+    let mut deltas = [0i64; BLOCK];
+    let mut before = first;
+    for block in values[1..].chunks(BLOCK) {
+        let mut least = i64::MAX;
+        for (delta, &value) in deltas.iter_mut().zip(block) {
+            *delta = value.wrapping_sub(before) as i64;
+            if four {
+                *delta = i64::from(*delta as i32);
+            }
+            least = least.min(*delta);
+            before = value;
+        }
+        put_varint(out, zigzag(least));
+        let widths_at = out.len();
+        out.extend_from_slice(&[0; BLOCK / MINI]);
+        for (mini, deltas) in deltas[..block.len()].chunks(MINI).enumerate() {
+            let small = |&delta: &i64| {
+                let difference = delta.wrapping_sub(least) as u64;
+                if four { difference & 0xffff_ffff } else { difference }
+            };
+            let width = 64 - deltas.iter().fold(0, |most, d| most | small(d)).leading_zeros();
+            out[widths_at + mini] = width as u8;
+            if width > 0 {
+                let padding = std::iter::repeat_n(0, MINI - deltas.len());
+                pack_bits(deltas.iter().map(small).chain(padding), width, out);
+            }
+        }
+    }
+}
+
+/// Reads `len` values.
+pub(crate) fn take_delta(mut bytes: &[u8], len: usize, physical: Physical) -> Result<Vec<u64>> {
+    let bytes = &mut bytes;
+    let mut number = || take_varint(bytes).ok_or_else(too_short);
+    if (number()?, number()?) != (BLOCK as u64, (BLOCK / MINI) as u64) || number()? != len as u64 {
+        return Err(Error::damaged("delta-packed values of another shape"));
+    }
+    let mut value = unzigzag(number()?) as u64;
+    let mut values = Vec::with_capacity(len);
+    if len > 0 {
+        values.push(value);
+    }
+    while values.len() < len {
+        let least = unzigzag(take_varint(bytes).ok_or_else(too_short)?) as u64;
+        let (widths, rest) = bytes.split_first_chunk::<{ BLOCK / MINI }>().ok_or_else(too_short)?;
+        *bytes = rest;
+        for &width in widths {
+            let take = MINI.min(len - values.len());
+            if take == 0 {
+                break;
+            }
+            if width == 0 {
+                for _ in 0..take {
+                    value = value.wrapping_add(least);
+                    values.push(value);
+                }
+                continue;
+            }
+            for &small in &unpack_bits(bytes, MINI, u32::from(width))?[..take] {
+                value = value.wrapping_add(least).wrapping_add(small);
+                values.push(value);
+            }
+        }
+    }
+    if matches!(physical, Physical::Four { .. }) {
+        values.iter_mut().for_each(|value| *value = physical.widen(*value as u32));
+    }
+    Ok(values)
+}
+
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Small numbers of `width` bits as runs of one value and stretches of packed ones.
+pub(crate) fn put_hybrid(values: &[u64], width: u32, out: &mut Vec<u8>) {
+    let mut at = 0;
+    let mut packed_from = 0;
+    while at < values.len() {
+        let run = values[at..].iter().take_while(|&&v| v == values[at]).count();
+        // A stretch of packed values has a multiple of 8 of them, so a run may begin only there.
+        let into_stretch = (8 - (at - packed_from) % 8) % 8;
+        if run >= into_stretch + 8 {
+            let start = at + into_stretch;
+            put_packed(&values[packed_from..start], width, out);
+            put_varint(out, ((run - into_stretch) as u64) << 1);
+            let bytes = width.div_ceil(8) as usize;
+            out.extend_from_slice(&values[at].to_le_bytes()[..bytes]);
+            at += run;
+            packed_from = at;
+        } else {
+            at += run;
+        }
+    }
+    put_packed(&values[packed_from..], width, out);
+}
+
+fn put_packed(values: &[u64], width: u32, out: &mut Vec<u8>) {
+    if values.is_empty() {
+        return;
+    }
+    let groups = values.len().div_ceil(8);
+    put_varint(out, (groups as u64) << 1 | 1);
+    let padding = std::iter::repeat_n(0, groups * 8 - values.len());
+    if width > 0 {
+        pack_bits(values.iter().copied().chain(padding), width, out);
+    }
+}
+
+/// Reads `len` numbers.
+pub(crate) fn take_hybrid(mut bytes: &[u8], len: usize, width: u32) -> Result<Vec<u64>> {
+    let bytes = &mut bytes;
+    let mut values = Vec::with_capacity(len);
+    while values.len() < len {
+        let left = len - values.len();
+        let head = take_varint(bytes).ok_or_else(too_short)?;
+        let count = usize::try_from(head >> 1).map_err(|_| too_short())?;
+        if count == 0 {
+            return Err(Error::damaged("an empty run of codes"));
+        }
+        if head & 1 == 1 {
+            let count = count.saturating_mul(8);
+            if width == 0 {
+                values.resize(values.len() + count.min(left), 0);
+            } else {
+                let unpacked = unpack_bits(bytes, count, width)?;
+                values.extend_from_slice(&unpacked[..count.min(left)]);
+            }
+        } else {
+            let size = width.div_ceil(8) as usize;
+            let stored = bytes.get(..size).ok_or_else(too_short)?;
+            *bytes = &bytes[size..];
+            let mut value = [0; 8];
+            value.get_mut(..size).ok_or_else(too_short)?.copy_from_slice(stored);
+            values.resize(values.len() + count.min(left), u64::from_le_bytes(value));
+        }
+    }
+    Ok(values)
+}
+
+fn too_short() -> Error {
+    Error::damaged("a page ends before its values do")
+}
+
+#[cfg(test)]
+#[path = "encoding_tests.rs"]
+mod tests;

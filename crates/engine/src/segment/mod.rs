@@ -1,0 +1,74 @@
+//! Segments: immutable Parquet files, sorted by (key, time), each primary key once.
+//!
+//! 1. [`encoding`], [`page_header`]: values and pages as Parquet wants them.
+//! 2. [`writer`]: sorted rows to a file: pages of [`PAGE_ROWS`] rows with checksums, the encoding of each
+//!    column chosen by trial, page index, statistics, container index ([`index`]), footer.
+//! 3. [`reader`]: an open segment; pages and index blocks are read when needed and kept in [`cache`].
+
+pub(crate) mod cache;
+pub(crate) mod chunk;
+pub(crate) mod encoding;
+pub(crate) mod index;
+pub(crate) mod page_header;
+pub(crate) mod reader;
+pub(crate) mod writer;
+
+use crate::ids::{ColumnId, Generation, SegmentId, TableId};
+use crate::schema::ColumnType;
+use serde::{Deserialize, Serialize};
+
+/// Rows in a page. The same in every column, so that a row's page is known without a search.
+pub(crate) const PAGE_ROWS: usize = 4_096;
+/// Rows in a row group; a multiple of [`PAGE_ROWS`].
+pub(crate) const ROW_GROUP_ROWS: usize = 256 * PAGE_ROWS;
+/// The directory of segments in the database.
+pub(crate) const DIRECTORY: &str = "segments";
+/// The key in the footer's metadata under which [`Facts`] stand.
+pub(crate) const FACTS_KEY: &str = "fleetdb.segment";
+/// The version of [`Facts`] and of the container index.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+
+/// What a segment's footer says of it beyond Parquet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// The version of this structure and of the container index.
+    pub version: u32,
+    /// The table whose rows these are.
+    pub table: TableId,
+    /// Which turn of the memtables they come from: later rows win over earlier ones.
+    pub generation: Generation,
+    /// How many rows there are.
+    pub rows: u64,
+    /// How many containers they belong to.
+    pub containers: u64,
+    /// The least and the largest time, in the time column's unit; 0 in a collection.
+    pub times: (i64, i64),
+    /// The columns as the file has them.
+    pub columns: Vec<StoredColumn>,
+    /// Where the directory of the container index begins in the file.
+    pub index_offset: u64,
+    /// Its length in bytes.
+    pub index_bytes: u64,
+    /// Its CRC32C.
+    pub index_crc: u32,
+}
+
+/// A column of a segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredColumn {
+    /// The table's column.
+    pub id: ColumnId,
+    /// Its type when the segment was written.
+    pub column_type: ColumnType,
+}
+
+/// The name of a segment's file.
+pub(crate) fn file_name(table: TableId, id: SegmentId) -> String {
+    format!("{}/{:016}.parquet", directory(table), id.0)
+}
+
+/// The directory of a table's segments.
+pub(crate) fn directory(table: TableId) -> String {
+    format!("{DIRECTORY}/{table}")
+}
+

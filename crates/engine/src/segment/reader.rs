@@ -1,0 +1,406 @@
+//! An open segment: its facts and page places in memory, everything else read when needed.
+//!
+//! Each part read is checked against its checksum before it is decoded.
+
+use super::cache::{Cache, Cached, Part};
+use super::encoding::{self, Physical};
+use super::index::{self, BlockEntry, IndexBlock};
+use super::page_header::{Encoding, PageHeader};
+use super::{FACTS_KEY, FORMAT_VERSION, Facts, PAGE_ROWS, ROW_GROUP_ROWS};
+use crate::column::{BytesBuilder, ColumnBuilder};
+use crate::error::{Error, Result};
+use crate::ids::{ColumnId, SegmentId};
+use crate::io::{ReadFile, Storage};
+use crate::lane::codec::take_bytes;
+use crate::lane::{Lane, NullMask};
+use crate::schema::ColumnType;
+use bytes::Bytes;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+use std::sync::Arc;
+
+/// The largest plain page or dictionary that is believed.
+const MAX_PAGE_BYTES: usize = 1 << 31;
+
+/// An open segment.
+pub(crate) struct Segment {
+    pub(crate) id: SegmentId,
+    pub(crate) name: String,
+    pub(crate) facts: Facts,
+    file: Arc<dyn ReadFile>,
+    columns: Vec<StoredChunks>,
+    blocks: Vec<BlockEntry>,
+    numeric_fields: Vec<ColumnId>,
+    cache: Arc<Cache>,
+}
+
+/// Where a column's pages are.
+struct StoredChunks {
+    id: ColumnId,
+    column_type: ColumnType,
+    nullable: bool,
+    /// By row group.
+    dictionaries: Vec<Option<(u64, usize)>>,
+    /// All pages of the file, in order of rows.
+    pages: Vec<(u64, usize)>,
+}
+
+/// A decoded page.
+pub(crate) enum Page {
+    Raw(Lane),
+    Codes(Lane, Arc<Dictionary>),
+    Bytes(BytesBuilder),
+}
+
+/// A decoded dictionary of text or bytes.
+pub(crate) struct Dictionary {
+    data: Vec<u8>,
+    ends: Vec<usize>,
+    /// For a column of numbers: the raw values.
+    raw: Vec<u64>,
+}
+
+impl Dictionary {
+    fn get(&self, code: u64) -> &[u8] {
+        let code = code as usize;
+        let start = if code == 0 { 0 } else { self.ends[code - 1] };
+        &self.data[start..self.ends[code]]
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.data.capacity() + self.ends.capacity() * 8 + self.raw.capacity() * 8
+    }
+}
+
+impl Page {
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Raw(lane) | Self::Codes(lane, _) => lane.bytes(),
+            Self::Bytes(bytes) => bytes.bytes(),
+        }
+    }
+
+    /// Appends `len` values from `start`.
+    pub(crate) fn copy(&self, start: usize, len: usize, out: &mut ColumnBuilder) {
+        match (self, out) {
+            (Self::Raw(lane), ColumnBuilder::Raw(out)) => out.extend(lane, start, len),
+            (Self::Codes(lane, dictionary), ColumnBuilder::Bytes(out)) => {
+                for i in start..start + len {
+                    out.push(lane.get(i).map(|code| dictionary.get(code)));
+                }
+            }
+            (Self::Bytes(bytes), ColumnBuilder::Bytes(out)) => {
+                (start..start + len).for_each(|i| out.push(bytes.get(i)));
+            }
+            (_, out) => out.push_raw(None, len),
+        }
+    }
+}
+
+/// A segment's file as the `parquet` crate reads its footer.
+struct FooterReader<'a>(&'a dyn ReadFile);
+
+impl Length for FooterReader<'_> {
+    fn len(&self) -> u64 {
+        self.0.len_bytes()
+    }
+}
+
+impl ChunkReader for FooterReader<'_> {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        let len = usize::try_from(self.0.len_bytes().saturating_sub(start)).unwrap_or(usize::MAX);
+        Ok(bytes::Buf::reader(self.get_bytes(start, len)?))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        self.0
+            .read_at(start, length)
+            .map_err(|e| parquet::errors::ParquetError::External(Box::new(e)))
+    }
+}
+
+/// Reads a Parquet footer and what FleetDB put into it.
+pub(crate) fn read_footer(file: &dyn ReadFile, name: &str) -> Result<(ParquetMetaData, Facts)> {
+    let damaged = |what: String| {
+        Error::damaged(format!(
+            "segment {name}: {what}. Its rows cannot be read; restore the file from a backup"
+        ))
+    };
+    let metadata = ParquetMetaDataReader::new()
+        .with_column_index_policy(PageIndexPolicy::Skip)
+        .with_offset_index_policy(PageIndexPolicy::Required)
+        .parse_and_finish(&FooterReader(file))
+        .map_err(|e| damaged(format!("the Parquet footer does not read: {e}")))?;
+    let json = metadata
+        .file_metadata()
+        .key_value_metadata()
+        .and_then(|pairs| pairs.iter().find(|pair| pair.key == FACTS_KEY))
+        .and_then(|pair| pair.value.as_deref())
+        .ok_or_else(|| damaged(format!("the footer has no entry {FACTS_KEY}")))?;
+    let facts: Facts = serde_json::from_str(json)
+        .map_err(|e| damaged(format!("the footer's entry {FACTS_KEY} does not read: {e}")))?;
+    if facts.version != FORMAT_VERSION {
+        return Err(Error::input(format!(
+            "segment {name} has format version {}, this program reads {FORMAT_VERSION}: use a newer fleetdb",
+            facts.version
+        )));
+    }
+    Ok((metadata, facts))
+}
+
+impl Segment {
+    /// Opens the file `name`.
+    pub(crate) fn open(
+        storage: &dyn Storage,
+        name: &str,
+        id: SegmentId,
+        cache: &Arc<Cache>,
+    ) -> Result<Self> {
+        let file = storage.read(name)?;
+        let (metadata, facts) = read_footer(file.as_ref(), name)?;
+        let damaged = |what: &str| Error::damaged(format!("segment {name}: {what}; restore the file from a backup"));
+        let descr = metadata.file_metadata().schema_descr();
+        let offsets = metadata.offset_index().ok_or_else(|| damaged("it has no offset index"))?;
+        if descr.num_columns() != facts.columns.len() {
+            return Err(damaged("its footer contradicts itself about columns"));
+        }
+        let mut columns = Vec::with_capacity(facts.columns.len());
+        for (place, stored) in facts.columns.iter().enumerate() {
+            let mut chunks = StoredChunks {
+                id: stored.id,
+                column_type: stored.column_type,
+                nullable: descr.column(place).max_def_level() > 0,
+                dictionaries: Vec::new(),
+                pages: Vec::new(),
+            };
+            for (group, offsets) in metadata.row_groups().iter().zip(offsets) {
+                let offsets = offsets.get(place).ok_or_else(|| damaged("its offset index is too short"))?;
+                let first = offsets.page_locations().first().map_or(0, |page| page.offset as u64);
+                let dictionary = group.column(place).dictionary_page_offset();
+                chunks.dictionaries.push(dictionary.map(|at| {
+                    let at = at as u64;
+                    (at, first.saturating_sub(at) as usize)
+                }));
+                let pages = offsets.page_locations().iter();
+                chunks.pages.extend(pages.map(|p| (p.offset as u64, p.compressed_page_size.max(0) as usize)));
+            }
+            if chunks.pages.len() != (facts.rows as usize).div_ceil(PAGE_ROWS) {
+                return Err(damaged("its footer contradicts itself about pages"));
+            }
+            columns.push(chunks);
+        }
+        let directory = file.read_at(facts.index_offset, facts.index_bytes as usize)?;
+        if crc32c::crc32c(&directory) != facts.index_crc {
+            return Err(damaged("the directory of the container index has a wrong checksum"));
+        }
+        let blocks = index::read_directory(&directory)?;
+        let numeric_fields = Vec::new();
+        let cache = Arc::clone(cache);
+        Ok(Self { id, name: name.to_owned(), facts, file, columns, blocks, numeric_fields, cache })
+    }
+
+    /// Says which columns the statistics in the container index belong to.
+    #[must_use]
+    pub(crate) fn with_numeric_fields(mut self, fields: Vec<ColumnId>) -> Self {
+        self.numeric_fields = fields;
+        self
+    }
+
+    /// Where a column's statistics stand in the container index.
+    pub(crate) fn numeric_field(&self, column: ColumnId) -> Option<usize> {
+        self.numeric_fields.iter().position(|&id| id == column)
+    }
+
+    /// The file's length in bytes.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.file.len_bytes()
+    }
+
+    pub(crate) fn blocks(&self) -> &[BlockEntry] {
+        &self.blocks
+    }
+
+    /// The number of the first block that may hold `key`.
+    pub(crate) fn find_block(&self, key: &[u8]) -> usize {
+        self.blocks.partition_point(|block| block.last_key.as_slice() < key)
+    }
+
+    fn damaged(&self, what: impl std::fmt::Display) -> Error {
+        Error::damaged(format!("segment {}: {what}; restore the file from a backup", self.name))
+    }
+
+    /// A block of the container index.
+    pub(crate) fn block(&self, number: usize) -> Result<Arc<IndexBlock>> {
+        let part = Part::Index { block: number as u32 };
+        if let Some(Cached::Index(block)) = self.cache.get(self.id, part) {
+            return Ok(block);
+        }
+        let entry = &self.blocks[number];
+        let stored = self.file.read_at(entry.offset, entry.stored_bytes as usize)?;
+        if crc32c::crc32c(&stored) != entry.crc {
+            return Err(self.damaged(format_args!("block {number} of the container index has a wrong checksum")));
+        }
+        if entry.plain_bytes as usize > MAX_PAGE_BYTES {
+            return Err(self.damaged(format_args!("block {number} of the container index is too large")));
+        }
+        let block = Arc::new(
+            IndexBlock::read(&stored, entry, self.numeric_fields.len())
+                .map_err(|e| e.context(format_args!("segment {}", self.name)))?,
+        );
+        self.cache.put(self.id, part, Cached::Index(Arc::clone(&block)));
+        Ok(block)
+    }
+
+    fn stored(&self, column: ColumnId) -> Option<&StoredChunks> {
+        self.columns.iter().find(|stored| stored.id == column)
+    }
+
+    /// How many pages each column has.
+    pub(crate) fn pages(&self) -> usize {
+        (self.facts.rows as usize).div_ceil(PAGE_ROWS)
+    }
+
+    /// Page `number` of a column; `None` if the file does not have the column (it is NULL then).
+    /// With `keep` the page goes to the cache.
+    pub(crate) fn page(&self, column: ColumnId, number: usize, keep: bool) -> Result<Option<Arc<Page>>> {
+        let Some(stored) = self.stored(column) else { return Ok(None) };
+        let part = Part::Page { column: column.0, page: number as u32 };
+        if let Some(Cached::Page(page)) = self.cache.get(self.id, part) {
+            return Ok(Some(page));
+        }
+        let page = self.read_page(stored, number).map_err(|e| {
+            e.context(format_args!("segment {}, column {column}, page {number}", self.name))
+        })?;
+        let page = Arc::new(page);
+        if keep {
+            self.cache.put(self.id, part, Cached::Page(Arc::clone(&page)));
+        }
+        Ok(Some(page))
+    }
+
+    fn read_page(&self, stored: &StoredChunks, number: usize) -> Result<Page> {
+        let &(offset, bytes) = stored.pages.get(number).ok_or_else(|| Error::bug("no such page"))?;
+        let page = self.file.read_at(offset, bytes)?;
+        let (header, body) = checked(&page)?;
+        let data = header.data.as_ref().ok_or_else(|| Error::damaged("a dictionary where a data page should be"))?;
+        let rows = PAGE_ROWS.min(self.facts.rows as usize - number * PAGE_ROWS);
+        if header.values != rows || data.nulls > rows {
+            return Err(Error::damaged(format!("the page has {} rows, it should have {rows}", header.values)));
+        }
+        let (levels, values) =
+            body.split_at_checked(data.level_bytes).ok_or_else(|| Error::damaged("the page is too short"))?;
+        let plain_bytes = header.plain_bytes.saturating_sub(data.level_bytes);
+        let decompressed;
+        let values = if data.compressed {
+            decompressed = decompress(values, plain_bytes)?;
+            &decompressed[..]
+        } else {
+            values
+        };
+        let mut nulls = NullMask::default();
+        if stored.nullable && data.nulls > 0 {
+            for (row, defined) in encoding::take_hybrid(levels, rows, 1)?.into_iter().enumerate() {
+                nulls.set(row, defined == 0);
+            }
+        }
+        if nulls.nulls() != data.nulls {
+            return Err(Error::damaged("the page's levels contradict its header"));
+        }
+        let physical = Physical::of(stored.column_type);
+        let len = rows - data.nulls;
+        if data.encoding == Encoding::Dictionary {
+            let dictionary = self.dictionary(stored, number * PAGE_ROWS / ROW_GROUP_ROWS)?;
+            let (&width, codes) = values.split_first().ok_or_else(|| Error::damaged("the page is too short"))?;
+            let mut codes = encoding::take_hybrid(codes, len, u32::from(width))?;
+            let entries = if physical == Physical::Bytes { dictionary.ends.len() } else { dictionary.raw.len() };
+            if codes.iter().any(|&code| code >= entries as u64) {
+                return Err(Error::damaged("a code is not in the dictionary"));
+            }
+            if physical == Physical::Bytes {
+                return Ok(Page::Codes(spread(codes, nulls, rows), dictionary));
+            }
+            codes.iter_mut().for_each(|code| *code = dictionary.raw[*code as usize]);
+            return Ok(Page::Raw(spread(codes, nulls, rows)));
+        }
+        Ok(match (data.encoding, physical) {
+            (Encoding::Plain, Physical::Bytes) => {
+                let mut rest = values;
+                let mut bytes = BytesBuilder::default();
+                for row in 0..rows {
+                    let value = if nulls.is_null(row) { None } else { Some(take_bytes(&mut rest)?) };
+                    bytes.push(value);
+                }
+                Page::Bytes(bytes)
+            }
+            (_, Physical::Bytes) => return Err(Error::damaged("text in an encoding of numbers")),
+            (Encoding::DeltaBinaryPacked, _) => {
+                Page::Raw(spread(encoding::take_delta(values, len, physical)?, nulls, rows))
+            }
+            (Encoding::ByteStreamSplit, _) => {
+                Page::Raw(spread(encoding::take_byte_stream_split(values, len, physical)?, nulls, rows))
+            }
+            _ => Page::Raw(spread(encoding::take_plain(values, len, physical)?, nulls, rows)),
+        })
+    }
+
+    fn dictionary(&self, stored: &StoredChunks, row_group: usize) -> Result<Arc<Dictionary>> {
+        let part = Part::Dictionary { column: stored.id.0, row_group: row_group as u32 };
+        if let Some(Cached::Dictionary(dictionary)) = self.cache.get(self.id, part) {
+            return Ok(dictionary);
+        }
+        let place = stored.dictionaries.get(row_group).copied().flatten();
+        let (offset, bytes) = place.ok_or_else(|| Error::damaged("the dictionary is missing"))?;
+        let page = self.file.read_at(offset, bytes)?;
+        let (header, body) = checked(&page)?;
+        let plain = decompress(body, header.plain_bytes)?;
+        let mut dictionary = Dictionary { data: Vec::new(), ends: Vec::new(), raw: Vec::new() };
+        match Physical::of(stored.column_type) {
+            Physical::Bytes => {
+                let mut rest = &plain[..];
+                for _ in 0..header.values {
+                    dictionary.data.extend_from_slice(take_bytes(&mut rest)?);
+                    dictionary.ends.push(dictionary.data.len());
+                }
+            }
+            physical => dictionary.raw = encoding::take_plain(&plain, header.values, physical)?,
+        }
+        let dictionary = Arc::new(dictionary);
+        self.cache.put(self.id, part, Cached::Dictionary(Arc::clone(&dictionary)));
+        Ok(dictionary)
+    }
+
+    /// The columns the file has.
+    pub(crate) fn column_ids(&self) -> impl Iterator<Item = ColumnId> {
+        self.columns.iter().map(|stored| stored.id)
+    }
+}
+
+/// A page's header and what is behind it, if its checksum is right.
+fn checked(page: &[u8]) -> Result<(PageHeader, &[u8])> {
+    let mut body = page;
+    let header = PageHeader::read(&mut body)?;
+    if body.len() != header.stored_bytes || header.plain_bytes > MAX_PAGE_BYTES {
+        return Err(Error::damaged("the page's length is not what its header says"));
+    }
+    if crc32fast::hash(body) != header.crc {
+        return Err(Error::damaged("the page's checksum is wrong"));
+    }
+    Ok((header, body))
+}
+
+fn decompress(stored: &[u8], plain_bytes: usize) -> Result<Vec<u8>> {
+    zstd::bulk::decompress(stored, plain_bytes)
+        .map_err(|e| Error::damaged(format!("the page does not decompress: {e}")))
+}
+
+/// Puts non-NULL values to their rows.
+fn spread(values: Vec<u64>, nulls: NullMask, rows: usize) -> Lane {
+    if nulls.nulls() == 0 {
+        return Lane::plain(values, nulls);
+    }
+    let mut values = values.into_iter();
+    let spread = (0..rows).map(|row| if nulls.is_null(row) { 0 } else { values.next().unwrap_or(0) });
+    Lane::plain(spread.collect(), nulls)
+}

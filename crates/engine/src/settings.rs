@@ -1,0 +1,119 @@
+//! The settings of an open database. Each has a default that suits a machine with a gigabyte of
+//! memory or more; each says its unit, its range, and what gets worse in each direction.
+
+use crate::error::{Error, Result};
+
+/// When a write is acknowledged; what survives what.
+///
+/// ```
+/// use fleetdb_engine::Durability;
+/// assert_eq!("sync".parse::<Durability>().unwrap(), Durability::Sync);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// T1: in the operating system's page cache. Survives a killed process; a power cut may lose
+    /// everything since the system last wrote its cache.
+    Os,
+    /// T2: as [`Os`](Self::Os), and an fsync follows within [`Settings::sync_interval_ms`].
+    /// Survives a killed process; a power cut loses at most about that interval.
+    Interval,
+    /// T3: on the medium (`fdatasync` returned). Survives a power cut.
+    #[default]
+    Sync,
+}
+
+impl Durability {
+    /// The tier's short name in reports: `T1`, `T2` or `T3`.
+    pub fn tier(self) -> &'static str {
+        match self {
+            Self::Os => "T1",
+            Self::Interval => "T2",
+            Self::Sync => "T3",
+        }
+    }
+}
+
+impl std::fmt::Display for Durability {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Os => "os",
+            Self::Interval => "interval",
+            Self::Sync => "sync",
+        })
+    }
+}
+
+impl std::str::FromStr for Durability {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "os" => Ok(Self::Os),
+            "interval" => Ok(Self::Interval),
+            "sync" => Ok(Self::Sync),
+            other => Err(Error::input(format!(
+                "unknown durability '{other}': use sync, interval or os"
+            ))),
+        }
+    }
+}
+
+/// How a database behaves while it is open; nothing here changes what is stored.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The durability of a write that names none. Default: [`Durability::Sync`].
+    pub durability: Durability,
+    /// Milliseconds between two fsyncs for [`Durability::Interval`]. Default 200, range 1 to
+    /// 60,000. Smaller: more fsyncs; larger: more is lost in a power cut.
+    pub sync_interval_ms: u64,
+    /// Bytes of the active memtables at which they are frozen and flushed. Default 64 MiB, range
+    /// 64 KiB to 4 GiB. Smaller: more and smaller segments, slower reads; larger: more memory
+    /// (up to twice this while a flush runs) and a longer recovery.
+    pub memtable_bytes: usize,
+    /// Bytes of decoded pages and index blocks kept for the next read. Default 64 MiB, range 0 to
+    /// 64 GiB. Smaller: more decoding; larger: more memory.
+    pub cache_bytes: usize,
+    /// Milliseconds a write waits for a running flush when the memtables are full, before it is
+    /// refused with [`ErrorKind::Retry`](crate::ErrorKind::Retry). Default 30,000, range 0 to 600,000.
+    pub write_wait_ms: u64,
+    /// Rows in one batch of a scan. Default 8,192, range 1 to 1,048,576. Smaller: more overhead a
+    /// row; larger: more memory a scan.
+    pub scan_batch_rows: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Sync,
+            sync_interval_ms: 200,
+            memtable_bytes: 64 << 20,
+            cache_bytes: 64 << 20,
+            write_wait_ms: 30_000,
+            scan_batch_rows: 8_192,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks every setting against its range.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) that names the setting, its value and its range.
+    pub fn validate(&self) -> Result<()> {
+        let ranges: [(&str, u64, u64, u64); 5] = [
+            ("sync_interval_ms", self.sync_interval_ms, 1, 60_000),
+            ("memtable_bytes", self.memtable_bytes as u64, 64 << 10, 4 << 30),
+            ("cache_bytes", self.cache_bytes as u64, 0, 64 << 30),
+            ("write_wait_ms", self.write_wait_ms, 0, 600_000),
+            ("scan_batch_rows", self.scan_batch_rows as u64, 1, 1 << 20),
+        ];
+        for (name, value, least, most) in ranges {
+            if value < least || value > most {
+                return Err(Error::input(format!(
+                    "setting {name} is {value}: it must be from {least} to {most}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! WAL files and their frames.
+//!
+//! File `wal/<generation>.wal`: a header of 24 bytes (magic `FLEETWAL`, format version 4 bytes,
+//! generation 8, CRC32C of those 4), then frames. A frame is a header of 24 bytes (payload length
+//! 4, CRC32C 4 over everything behind it, sequence 8, durable sequence 8) and the payload: the sections of one
+//! batch. The durable sequence is the last one known to be synced when the frame was written; it
+//! tells a torn tail from damage (see [`read_file`]). Numbers are little-endian.
+
+use crate::error::{Error, Result};
+use crate::ids::{Generation, Sequence};
+use crate::io::Storage;
+
+pub(crate) const DIRECTORY: &str = "wal";
+const MAGIC: &[u8; 8] = b"FLEETWAL";
+const VERSION: u32 = 1;
+pub(crate) const FILE_HEADER_BYTES: usize = 24;
+pub(crate) const FRAME_HEADER_BYTES: usize = 24;
+/// The most bytes in a frame's payload.
+pub(crate) const MAX_PAYLOAD_BYTES: usize = 1 << 30;
+
+/// The name of a generation's WAL file.
+pub(crate) fn file_name(generation: Generation) -> String {
+    format!("{DIRECTORY}/{:016}.wal", generation.0)
+}
+
+/// The generation in the name of a WAL file.
+pub(crate) fn parse_file_name(name: &str) -> Option<Generation> {
+    name.strip_suffix(".wal")?.parse().ok().map(Generation)
+}
+
+/// The header of a WAL file.
+pub(crate) fn file_header(generation: Generation) -> [u8; FILE_HEADER_BYTES] {
+    let mut header = [0; FILE_HEADER_BYTES];
+    header[..8].copy_from_slice(MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[12..20].copy_from_slice(&generation.0.to_le_bytes());
+    let crc = crc32c::crc32c(&header[..20]);
+    header[20..].copy_from_slice(&crc.to_le_bytes());
+    header
+}
+
+/// Makes room for a frame's header at the end of `out`; the payload goes behind it, then
+/// [`finish`] fills the header in. Returns the place of the header.
+pub(crate) fn begin(out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.resize(start + FRAME_HEADER_BYTES, 0);
+    start
+}
+
+/// Fills in the header of the frame that begins at `start` and ends with `out`.
+pub(crate) fn finish(out: &mut [u8], start: usize, sequence: Sequence, durable: Sequence) {
+    let frame = &mut out[start..];
+    let len = frame.len() - FRAME_HEADER_BYTES;
+    frame[..4].copy_from_slice(&(len as u32).to_le_bytes());
+    frame[8..16].copy_from_slice(&sequence.0.to_le_bytes());
+    frame[16..24].copy_from_slice(&durable.0.to_le_bytes());
+    let crc = crc32c::crc32c(&frame[8..]);
+    frame[4..8].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// One frame of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Where in the file its header begins.
+    pub offset: usize,
+    /// The batch's place in the order of all batches.
+    pub sequence: Sequence,
+    /// The last batch known to be on the medium when this frame was written.
+    pub durable: Sequence,
+    /// The sections.
+    pub payload: &'a [u8],
+}
+
+impl Frame<'_> {
+    fn end(&self) -> usize {
+        self.offset + FRAME_HEADER_BYTES + self.payload.len()
+    }
+}
+
+/// The frame at `offset`, if a whole one with a right checksum is there.
+fn frame_at(file: &[u8], offset: usize) -> Option<Frame<'_>> {
+    let header = file.get(offset..offset + FRAME_HEADER_BYTES)?;
+    let number = |at: usize| {
+        header[at..at + 8].iter().rev().fold(0u64, |n, &byte| n << 8 | u64::from(byte))
+    };
+    let len = (number(0) & 0xffff_ffff) as usize;
+    if len == 0 || len > MAX_PAYLOAD_BYTES {
+        return None;
+    }
+    let end = offset + FRAME_HEADER_BYTES + len;
+    let checked = file.get(offset + 8..end)?;
+    if crc32c::crc32c(checked) != (number(0) >> 32) as u32 {
+        return None;
+    }
+    Some(Frame {
+        offset,
+        sequence: Sequence(number(8)),
+        durable: Sequence(number(16)),
+        payload: &file[offset + FRAME_HEADER_BYTES..end],
+    })
+}
+
+/// What a WAL file holds.
+pub(crate) struct Contents<'a> {
+    pub(crate) frames: Vec<Frame<'a>>,
+    /// The file's bytes up to the last good frame; what is behind is a torn tail.
+    pub(crate) good_bytes: usize,
+}
+
+/// Reads a whole file.
+///
+/// The frames are read in order up to the first that is not whole. If it is the last file, the rest
+/// is a torn tail, which a crash leaves and which holds nothing that was acknowledged as
+/// durable, unless a good frame further on says that the broken one had been synced: then it is
+/// damage. In any other file a broken frame is damage.
+///
+/// # Errors
+/// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) that says where and what is lost.
+pub(crate) fn read_file<'a>(name: &str, file: &'a [u8], generation: Generation, last: bool) -> Result<Contents<'a>> {
+    if file.len() < FILE_HEADER_BYTES || file[..FILE_HEADER_BYTES] != file_header(generation) {
+        if last && file.len() <= FILE_HEADER_BYTES {
+            return Ok(Contents { frames: Vec::new(), good_bytes: 0 });
+        }
+        return Err(Error::damaged(format!(
+            "{name}: this is not the header of WAL format {VERSION}, generation {generation}; the file's batches \
+             cannot be read. Restore the file, or move it away to go on without them"
+        )));
+    }
+    let mut frames: Vec<Frame<'a>> = Vec::new();
+    let mut good_bytes = FILE_HEADER_BYTES;
+    while let Some(frame) = frame_at(file, good_bytes) {
+        if frames.last().is_some_and(|before| before.sequence.0 + 1 != frame.sequence.0) {
+            break;
+        }
+        good_bytes = frame.end();
+        frames.push(frame);
+    }
+    if good_bytes == file.len() {
+        return Ok(Contents { frames, good_bytes });
+    }
+    let lost = |what: &str| {
+        Error::damaged(format!(
+            "{name}: the frame at byte {good_bytes} is damaged{what}; {} of {} bytes cannot be read. Restore the \
+             file, or cut it to {good_bytes} bytes to go on without the batches behind",
+            file.len() - good_bytes,
+            file.len()
+        ))
+    };
+    if !last {
+        return Err(lost(" and newer files follow"));
+    }
+    let broken = frames.last().map_or(0, |frame| frame.sequence.0) + 1;
+    let mut offset = good_bytes + 1;
+    while offset + FRAME_HEADER_BYTES < file.len() {
+        if let Some(later) = frame_at(file, offset) {
+            if later.sequence.0 > broken && later.durable.0 >= broken {
+                return Err(lost(&format!(", and batch {} behind it had been synced", broken)));
+            }
+            offset = later.end();
+        } else {
+            offset += 1;
+        }
+    }
+    Ok(Contents { frames, good_bytes })
+}
+
+/// The generations that have a WAL file, in order.
+pub(crate) fn generations(storage: &dyn Storage) -> Result<Vec<Generation>> {
+    let names = storage.list(DIRECTORY)?;
+    let mut found: Vec<_> = names.iter().filter_map(|name| parse_file_name(name)).collect();
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,311 @@
+//! The log writer: takes frames from committers and brings them to the file and the medium.
+//!
+//! 1. A committer, under the database's commit lock, puts its frame at the end of `pending`
+//!    ([`Log::enqueue`]) together with what is to be called when it is as durable as asked.
+//! 2. The log thread ([`Log::run`]) takes all that is pending, writes it with one `write`, calls
+//!    whoever asked for `os` or `interval`, and, if somebody asked for `sync` or the interval is
+//!    over, does one `fdatasync` and calls the others: group commit.
+//! 3. A new generation begins with a new file; the old one is synced first, so that files are
+//!    durable in order ([`Log::rotate`]).
+//!
+//! After a failed write or fsync nothing is acknowledged any more: what the file holds is unknown
+//! (fsync may drop the dirty pages it failed on). Without threads the committer runs the steps.
+
+use super::frame;
+use crate::error::{Error, Result};
+use crate::ids::{Generation, Sequence};
+use crate::io::{Io, WriteFile};
+use crate::settings::Durability;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Called once with the fate of a batch, on the log thread: it must be short and must not wait.
+pub(crate) type Completion = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// A completion and the sequence and durability it waits for.
+struct Waiter {
+    sequence: Sequence,
+    durability: Durability,
+    done: Completion,
+}
+
+/// One stretch of bytes for one file.
+struct Stretch {
+    /// A new file begins here.
+    begins: Option<Generation>,
+    bytes: Vec<u8>,
+    last: Sequence,
+}
+
+#[derive(Default)]
+struct Pending {
+    stretches: Vec<Stretch>,
+    waiters: Vec<Waiter>,
+    /// Why nothing can be written any more.
+    failed: Option<Error>,
+    closed: bool,
+}
+
+/// The file, touched by whoever runs a step.
+struct Writer {
+    file: Box<dyn WriteFile>,
+    /// The last batch written to the file.
+    written: Sequence,
+    last_sync_ns: u64,
+    /// Waiters for `sync` whose batch is written.
+    unsynced: Vec<Waiter>,
+}
+
+/// The log of an open database.
+pub(crate) struct Log {
+    io: Io,
+    interval_ns: u64,
+    pending: Mutex<Pending>,
+    wake: Condvar,
+    writer: Mutex<Writer>,
+    /// The last batch known to be on the medium.
+    durable: AtomicU64,
+    /// The last batch handed to the operating system.
+    written: AtomicU64,
+    bytes_written: AtomicU64,
+    syncs: AtomicU64,
+}
+
+impl Log {
+    /// A log that goes on in a file that exists: `good_bytes` of it hold batches up to `last`.
+    pub(crate) fn resume(
+        io: &Io,
+        sync_interval_ms: u64,
+        generation: Generation,
+        good_bytes: usize,
+        last: Sequence,
+    ) -> Result<Arc<Self>> {
+        let name = frame::file_name(generation);
+        let mut file = io.storage.append(&name, good_bytes as u64)?;
+        if good_bytes == 0 {
+            file.write(&frame::file_header(generation))?;
+        }
+        file.sync()?;
+        io.storage.sync_directory(frame::DIRECTORY)?;
+        Ok(Self::with_file(io, sync_interval_ms, file, last))
+    }
+
+    /// A log that begins with a new file.
+    pub(crate) fn create(
+        io: &Io,
+        sync_interval_ms: u64,
+        generation: Generation,
+        last: Sequence,
+    ) -> Result<Arc<Self>> {
+        let file = create_file(io, generation)?;
+        Ok(Self::with_file(io, sync_interval_ms, file, last))
+    }
+
+    fn with_file(
+        io: &Io,
+        sync_interval_ms: u64,
+        file: Box<dyn WriteFile>,
+        last: Sequence,
+    ) -> Arc<Self> {
+        let writer =
+            Writer { file, written: last, last_sync_ns: io.clock.monotonic_ns(), unsynced: Vec::new() };
+        Arc::new(Self {
+            io: io.clone(),
+            interval_ns: sync_interval_ms.saturating_mul(1_000_000),
+            pending: Mutex::default(),
+            wake: Condvar::new(),
+            writer: Mutex::new(writer),
+            durable: AtomicU64::new(last.0),
+            written: AtomicU64::new(last.0),
+            bytes_written: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+        })
+    }
+
+    /// The last batch known to be on the medium.
+    pub(crate) fn durable(&self) -> Sequence {
+        Sequence(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Bytes written to WAL files since the database was opened.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.bytes_written.load(Ordering::Relaxed)
+    }
+
+    /// fdatasync calls since the database was opened.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Refuses if the log cannot take a batch any more.
+    pub(crate) fn check(&self) -> Result<()> {
+        let pending = self.pending.lock();
+        match &pending.failed {
+            Some(error) => Err(poisoned(error)),
+            None if pending.closed => Err(Error::closed("the database is closed")),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds a frame, written into the pending bytes by `fill`. The caller holds the commit lock, so
+    /// that frames stand in the order of their sequences.
+    pub(crate) fn enqueue(
+        &self,
+        sequence: Sequence,
+        durability: Durability,
+        fill: impl FnOnce(&mut Vec<u8>),
+        done: Completion,
+    ) {
+        let mut pending = self.pending.lock();
+        if pending.stretches.is_empty() {
+            pending.stretches.push(Stretch { begins: None, bytes: Vec::new(), last: sequence });
+        }
+        if let Some(stretch) = pending.stretches.last_mut() {
+            let start = frame::begin(&mut stretch.bytes);
+            fill(&mut stretch.bytes);
+            frame::finish(&mut stretch.bytes, start, sequence, self.durable());
+            stretch.last = sequence;
+        }
+        pending.waiters.push(Waiter { sequence, durability, done });
+        self.wake.notify_one();
+    }
+
+    /// Begins a new file behind what is pending. The caller holds the commit lock.
+    pub(crate) fn rotate(&self, generation: Generation, last: Sequence) {
+        let mut pending = self.pending.lock();
+        pending.stretches.push(Stretch { begins: Some(generation), bytes: Vec::new(), last });
+        self.wake.notify_one();
+    }
+
+    /// The log thread: steps until the log is closed.
+    pub(crate) fn run(&self) {
+        loop {
+            let mut pending = self.pending.lock();
+            while pending.stretches.is_empty() && !pending.closed {
+                if self.durable().0 == self.written.load(Ordering::Acquire) {
+                    self.wake.wait(&mut pending);
+                } else if self.wake.wait_for(&mut pending, Duration::from_nanos(self.interval_ns)).timed_out() {
+                    break;
+                }
+            }
+            let closed = pending.closed && pending.stretches.is_empty();
+            drop(pending);
+            self.step();
+            if closed {
+                return;
+            }
+        }
+    }
+
+    /// Writes what is pending, syncs if somebody waits for it or the interval is over.
+    pub(crate) fn step(&self) {
+        let mut writer = self.writer.lock();
+        let (stretches, mut waiters, failed, closed) = {
+            let mut pending = self.pending.lock();
+            let stretches = std::mem::take(&mut pending.stretches);
+            (stretches, std::mem::take(&mut pending.waiters), pending.failed.clone(), pending.closed)
+        };
+        let outcome = match failed {
+            Some(error) => Err(error),
+            None => self.write(&mut writer, stretches),
+        };
+        let outcome = outcome.and_then(|()| {
+            for waiter in std::mem::take(&mut waiters) {
+                if waiter.durability == Durability::Sync {
+                    writer.unsynced.push(waiter);
+                } else {
+                    (waiter.done)(Ok(()));
+                }
+            }
+            let behind = self.durable() < writer.written;
+            let since_ns = self.io.clock.monotonic_ns().saturating_sub(writer.last_sync_ns);
+            if behind && (!writer.unsynced.is_empty() || since_ns >= self.interval_ns || closed) {
+                self.sync(&mut writer)?;
+            }
+            for waiter in std::mem::take(&mut writer.unsynced) {
+                debug_assert!(waiter.sequence <= self.durable(), "acknowledged before it is durable");
+                (waiter.done)(Ok(()));
+            }
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            self.pending.lock().failed.get_or_insert_with(|| error.clone());
+            let unsynced = std::mem::take(&mut writer.unsynced);
+            drop(writer);
+            for waiter in unsynced.into_iter().chain(waiters) {
+                (waiter.done)(Err(poisoned(&error)));
+            }
+        }
+    }
+
+    fn write(&self, writer: &mut Writer, stretches: Vec<Stretch>) -> Result<()> {
+        for stretch in stretches {
+            if let Some(generation) = stretch.begins {
+                self.sync(writer)?;
+                writer.file = create_file(&self.io, generation)?;
+            }
+            if !stretch.bytes.is_empty() {
+                writer.file.write(&stretch.bytes)?;
+                self.bytes_written.fetch_add(stretch.bytes.len() as u64, Ordering::Relaxed);
+            }
+            writer.written = stretch.last;
+            self.written.store(stretch.last.0, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn sync(&self, writer: &mut Writer) -> Result<()> {
+        writer.file.sync()?;
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        writer.last_sync_ns = self.io.clock.monotonic_ns();
+        self.durable.store(writer.written.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes no more batches, brings what is pending to the medium.
+    ///
+    /// # Errors
+    /// The log had failed, or fails now.
+    pub(crate) fn close(&self) -> Result<()> {
+        self.pending.lock().closed = true;
+        self.wake.notify_one();
+        self.step();
+        match &self.pending.lock().failed {
+            Some(error) => Err(poisoned(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Brings everything enqueued so far to the medium.
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.step();
+        let mut writer = self.writer.lock();
+        if let Some(error) = &self.pending.lock().failed {
+            return Err(poisoned(error));
+        }
+        if self.durable() < writer.written {
+            let synced = self.sync(&mut writer);
+            if let Err(error) = &synced {
+                self.pending.lock().failed.get_or_insert_with(|| error.clone());
+            }
+            return synced;
+        }
+        Ok(())
+    }
+}
+
+fn create_file(io: &Io, generation: Generation) -> Result<Box<dyn WriteFile>> {
+    let mut file = io.storage.create(&frame::file_name(generation))?;
+    file.write(&frame::file_header(generation))?;
+    file.sync()?;
+    io.storage.sync_directory(frame::DIRECTORY)?;
+    Ok(file)
+}
+
+fn poisoned(error: &Error) -> Error {
+    Error::closed(format!(
+        "the log failed and takes no more batches until the database is opened again: {error}"
+    ))
+}

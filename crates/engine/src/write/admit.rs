@@ -1,0 +1,282 @@
+//! Admission: a record batch against its table's schema.
+//!
+//! Called by `Database::commit` before any lock is taken. What leaves here can be logged and
+//! applied without a further check: keys encoded, times present, field values raw or as bytes.
+
+use crate::error::{Error, Result};
+use crate::key::{self, KeyPart};
+use crate::lane::NullMask;
+use crate::schema::{Column, ColumnType, Role, TableSchema};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType};
+use arrow::util::display::FormatOptions;
+use std::sync::Arc;
+
+/// The most rows of one table in one batch.
+pub const MAX_BATCH_ROWS: usize = 1 << 20;
+/// The most bytes in one text or binary value.
+pub const MAX_VALUE_BYTES: usize = 16 << 20;
+/// The most bytes in the encoded key of a container.
+pub const MAX_KEY_BYTES: usize = 16 << 10;
+
+/// One table's rows, ready to be applied.
+pub(crate) struct Admitted {
+    pub(crate) schema: Arc<TableSchema>,
+    pub(crate) rows: usize,
+    pub(crate) keys: Keys,
+    /// Empty for a collection.
+    pub(crate) times: Vec<u64>,
+    pub(crate) fields: Vec<Field>,
+}
+
+/// The encoded container keys of all rows, one after the other.
+#[derive(Default)]
+pub(crate) struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Keys {
+    pub(crate) fn get(&self, row: usize) -> &[u8] {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.bytes[start..self.ends[row]]
+    }
+}
+
+/// One field column.
+pub(crate) struct Field {
+    /// The place of the column in its table.
+    pub(crate) column: usize,
+    pub(crate) values: FieldValues,
+}
+
+pub(crate) enum FieldValues {
+    Raw(Vec<u64>, NullMask),
+    Bytes(BytesColumn),
+}
+
+/// A text or binary column as it came: values, possibly through a dictionary.
+pub(crate) struct BytesColumn {
+    values: BinaryArray,
+    /// For each row its place in `values`; `None` if the row's number is the place.
+    places: Option<Vec<u32>>,
+    nulls: NullMask,
+}
+
+impl BytesColumn {
+    pub(crate) fn nulls(&self) -> &NullMask {
+        &self.nulls
+    }
+
+    /// Calls `code` for each distinct place once if the column came with a dictionary, for each
+    /// row otherwise; gives each row's code, 0 for NULL.
+    pub(crate) fn codes(&self, mut code: impl FnMut(&[u8]) -> u32) -> Vec<u64> {
+        match &self.places {
+            None => (0..self.values.len())
+                .map(|i| if self.nulls.is_null(i) { 0 } else { u64::from(code(self.values.value(i))) })
+                .collect(),
+            Some(places) => {
+                let mut known: Vec<Option<u32>> = vec![None; self.values.len()];
+                let row = |(i, &place): (usize, &u32)| {
+                    if self.nulls.is_null(i) {
+                        return 0;
+                    }
+                    let place = place as usize;
+                    u64::from(*known[place].get_or_insert_with(|| code(self.values.value(place))))
+                };
+                places.iter().enumerate().map(row).collect()
+            }
+        }
+    }
+
+    fn get(&self, row: usize) -> Option<&[u8]> {
+        if self.nulls.is_null(row) {
+            return None;
+        }
+        let place = self.places.as_ref().map_or(row, |places| places[row] as usize);
+        Some(self.values.value(place))
+    }
+
+    fn longest(&self) -> usize {
+        (0..self.values.len()).map(|i| self.values.value(i).len()).max().unwrap_or(0)
+    }
+}
+
+/// Checks a record batch and puts it into the engine's form.
+pub(crate) fn admit(schema: &Arc<TableSchema>, batch: &RecordBatch) -> Result<Admitted> {
+    let refused = |e: Error| e.context(format_args!("table '{}'", schema.name));
+    let rows = batch.num_rows();
+    if rows > MAX_BATCH_ROWS {
+        return Err(refused(Error::input(format!(
+            "a batch of {rows} rows: the most is {MAX_BATCH_ROWS}, split it"
+        ))));
+    }
+    for field in batch.schema().fields() {
+        schema.column_index(field.name()).map_err(refused)?;
+    }
+    let mut columns: Vec<Option<FieldValues>> = Vec::with_capacity(schema.columns.len());
+    for column in &schema.columns {
+        let values = admit_column(column, batch)
+            .map_err(|e| refused(e.context(format_args!("column '{}'", column.name))))?;
+        columns.push(values);
+    }
+    let keys = encode_keys(schema, &columns, rows).map_err(refused)?;
+    let times = match schema.time.map(|time| columns[time].take()) {
+        Some(Some(FieldValues::Raw(times, _))) => times,
+        _ => Vec::new(),
+    };
+    let fields = columns
+        .into_iter()
+        .enumerate()
+        .filter(|&(column, _)| schema.columns[column].role == Role::Field)
+        .filter_map(|(column, values)| Some(Field { column, values: values? }))
+        .collect();
+    Ok(Admitted { schema: Arc::clone(schema), rows, keys, times, fields })
+}
+
+fn admit_column(column: &Column, batch: &RecordBatch) -> Result<Option<FieldValues>> {
+    let Some(array) = batch.column_by_name(&column.name) else {
+        if !column.nullable && batch.num_rows() > 0 {
+            return Err(Error::input("it must not be NULL, and the batch does not have it"));
+        }
+        return Ok(None);
+    };
+    let array = converted(column.column_type, array)?;
+    if !column.nullable && array.logical_null_count() > 0 {
+        let row = array.logical_nulls().and_then(|n| (0..n.len()).find(|&i| n.is_null(i)));
+        return Err(Error::input(format!("it must not be NULL, and row {} is", row.unwrap_or(0))));
+    }
+    Ok(Some(if column.column_type.is_bytes() {
+        let values = bytes_column(&array)?;
+        if values.longest() > MAX_VALUE_BYTES {
+            return Err(Error::input(format!(
+                "a value of {} bytes: the most is {MAX_VALUE_BYTES}",
+                values.longest()
+            )));
+        }
+        FieldValues::Bytes(values)
+    } else {
+        FieldValues::Raw(raw_values(column.column_type, &array), null_mask(&array))
+    }))
+}
+
+/// The array in the column's own Arrow type, if that loses nothing.
+fn converted(column_type: ColumnType, array: &ArrayRef) -> Result<ArrayRef> {
+    let from = array.data_type();
+    let to = match from {
+        DataType::Dictionary(_, values) if ColumnType::from_arrow(values)?.is_bytes() => {
+            DataType::Dictionary(Box::new(DataType::UInt32), Box::new(column_type.to_arrow()))
+        }
+        _ => column_type.to_arrow(),
+    };
+    if from == &to {
+        return Ok(Arc::clone(array));
+    }
+    let came = ColumnType::from_arrow(from)?;
+    let fits = came == column_type
+        || (came.is_integer() && column_type.is_numeric())
+        || (came.is_float() && column_type.is_float())
+        || matches!((came, column_type), (ColumnType::Timestamp(_), ColumnType::Timestamp(_)))
+        || from == &DataType::Null;
+    if !fits {
+        return Err(Error::input(format!("it holds {column_type}, the batch has {from}")));
+    }
+    let options = CastOptions { safe: false, format_options: FormatOptions::default() };
+    cast_with_options(array, &to, &options)
+        .map_err(|e| Error::input(format!("a value of the batch does not fit {column_type}: {e}")))
+}
+
+fn null_mask(array: &dyn Array) -> NullMask {
+    let mut mask = NullMask::default();
+    if let Some(nulls) = array.logical_nulls().filter(|n| n.null_count() > 0) {
+        for row in 0..nulls.len() {
+            if nulls.is_null(row) {
+                mask.set(row, true);
+            }
+        }
+    }
+    mask
+}
+
+fn bytes_column(array: &ArrayRef) -> Result<BytesColumn> {
+    let nulls = null_mask(array);
+    let (values, places) = match array.as_any_dictionary_opt() {
+        None => (array, None),
+        Some(dictionary) => {
+            let places = dictionary.normalized_keys().into_iter().map(|place| place as u32).collect();
+            (dictionary.values(), Some(places))
+        }
+    };
+    let values = arrow::compute::cast(values, &DataType::Binary)?;
+    Ok(BytesColumn { values: values.as_binary::<i32>().clone(), places, nulls })
+}
+
+fn raw_values(column_type: ColumnType, array: &ArrayRef) -> Vec<u64> {
+    fn raw<T: ArrowPrimitiveType>(array: &ArrayRef, raw: impl Fn(T::Native) -> u64) -> Vec<u64> {
+        let array = array.as_primitive::<T>();
+        if array.null_count() == 0 {
+            array.values().iter().map(|&v| raw(v)).collect()
+        } else {
+            array.iter().map(|v| v.map_or(0, &raw)).collect()
+        }
+    }
+    match column_type {
+        ColumnType::Boolean => array.as_boolean().iter().map(|v| u64::from(v.unwrap_or(false))).collect(),
+        ColumnType::Int8 => raw::<types::Int8Type>(array, |v| v as u64),
+        ColumnType::Int16 => raw::<types::Int16Type>(array, |v| v as u64),
+        ColumnType::Int32 => raw::<types::Int32Type>(array, |v| v as u64),
+        ColumnType::Int64 => raw::<types::Int64Type>(array, |v| v as u64),
+        ColumnType::UInt8 => raw::<types::UInt8Type>(array, u64::from),
+        ColumnType::UInt16 => raw::<types::UInt16Type>(array, u64::from),
+        ColumnType::UInt32 => raw::<types::UInt32Type>(array, u64::from),
+        ColumnType::UInt64 => raw::<types::UInt64Type>(array, |v| v),
+        ColumnType::Float32 => raw::<types::Float32Type>(array, |v| u64::from(v.to_bits())),
+        ColumnType::Float64 => raw::<types::Float64Type>(array, f64::to_bits),
+        ColumnType::Date32 => raw::<types::Date32Type>(array, |v| v as u64),
+        ColumnType::Timestamp(unit) => {
+            use crate::schema::Unit;
+            match unit {
+                Unit::Second => raw::<types::TimestampSecondType>(array, |v| v as u64),
+                Unit::Millisecond => raw::<types::TimestampMillisecondType>(array, |v| v as u64),
+                Unit::Microsecond => raw::<types::TimestampMicrosecondType>(array, |v| v as u64),
+                Unit::Nanosecond => raw::<types::TimestampNanosecondType>(array, |v| v as u64),
+            }
+        }
+        // Text and bytes go through `bytes_column`.
+        ColumnType::Utf8 | ColumnType::Binary => Vec::new(),
+    }
+}
+
+fn encode_keys(
+    schema: &TableSchema,
+    columns: &[Option<FieldValues>],
+    rows: usize,
+) -> Result<Keys> {
+    let mut keys = Keys { bytes: Vec::with_capacity(rows * 16), ends: Vec::with_capacity(rows) };
+    for row in 0..rows {
+        let start = keys.bytes.len();
+        let mut used = start;
+        for &column in &schema.key {
+            let part = match &columns[column] {
+                None => KeyPart::Null,
+                Some(FieldValues::Raw(_, nulls)) if nulls.is_null(row) => KeyPart::Null,
+                Some(FieldValues::Raw(values, _)) => KeyPart::Raw(values[row]),
+                Some(FieldValues::Bytes(values)) => values.get(row).map_or(KeyPart::Null, KeyPart::Bytes),
+            };
+            key::push(&mut keys.bytes, schema.columns[column].column_type, part);
+            if part != KeyPart::Null {
+                used = keys.bytes.len();
+            }
+        }
+        keys.bytes.truncate(used);
+        if used - start > MAX_KEY_BYTES {
+            return Err(Error::input(format!(
+                "row {row}: its key has {} bytes, the most is {MAX_KEY_BYTES}",
+                used - start
+            )));
+        }
+        keys.ends.push(used);
+    }
+    Ok(keys)
+}

@@ -1,0 +1,229 @@
+//! What a caller hands over: a [`Batch`] of record batches, or [`Rows`] that become one.
+
+use crate::error::{Error, Result};
+use crate::schema::{ColumnType, TableSchema};
+use arrow::array::{
+    ArrayRef, BinaryBuilder, BooleanBuilder, PrimitiveBuilder, RecordBatch, StringBuilder,
+};
+use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType};
+use std::sync::Arc;
+
+/// Rows for one or more tables that are written together or not at all.
+///
+/// The columns of a record batch are matched to the table's by name; a missing column is NULL. A
+/// row whose primary key exists already replaces the older row; of two rows with one key in the
+/// same batch the later one wins.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    pub(crate) parts: Vec<(String, RecordBatch)>,
+}
+
+impl Batch {
+    /// A batch without rows.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds rows for a table.
+    #[must_use]
+    pub fn with(mut self, table: &str, rows: RecordBatch) -> Self {
+        self.parts.push((table.to_owned(), rows));
+        self
+    }
+
+    /// How many rows the batch has, over all its tables.
+    pub fn rows(&self) -> usize {
+        self.parts.iter().map(|(_, rows)| rows.num_rows()).sum()
+    }
+}
+
+/// One value of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// No value.
+    Null,
+    /// For a boolean column.
+    Boolean(bool),
+    /// For an integer, date (days) or timestamp (count of the column's unit) column.
+    Int(i64),
+    /// For an unsigned integer column.
+    UInt(u64),
+    /// For a float column.
+    Float(f64),
+    /// For a text column.
+    Text(String),
+    /// For a binary column.
+    Binary(Vec<u8>),
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+/// Rows of one table, gathered value by value.
+///
+/// ```
+/// use fleetdb_engine::{ColumnType, Database, Rows, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+/// let schema = db.create_table(&table).unwrap();
+/// let mut rows = Rows::new(&schema);
+/// rows.push(&[Value::Int(1), Value::Int(1_700_000_000)]).unwrap();
+/// assert_eq!(rows.finish().unwrap().num_rows(), 1);
+/// ```
+pub struct Rows {
+    schema: Arc<TableSchema>,
+    columns: Vec<Vec<Value>>,
+}
+
+impl Rows {
+    /// No rows yet, for a table of this schema.
+    pub fn new(schema: &Arc<TableSchema>) -> Self {
+        Self { schema: Arc::clone(schema), columns: vec![Vec::new(); schema.columns.len()] }
+    }
+
+    /// Adds a row: one value for each column, in the table's order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the number of values is not the number of columns.
+    pub fn push(&mut self, row: &[Value]) -> Result<()> {
+        if row.len() != self.columns.len() {
+            return Err(Error::input(format!(
+                "a row of {} values for table '{}' of {} columns",
+                row.len(),
+                self.schema.name,
+                self.columns.len()
+            )));
+        }
+        for (column, value) in self.columns.iter_mut().zip(row) {
+            column.push(value.clone());
+        }
+        Ok(())
+    }
+
+    /// The rows as a record batch.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) that names the column and row of a value that does not fit.
+    pub fn finish(self) -> Result<RecordBatch> {
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for (column, values) in self.schema.columns.iter().zip(&self.columns) {
+            let array = array_of(column.column_type, values)
+                .map_err(|e| e.context(format_args!("column '{}'", column.name)))?;
+            arrays.push(array);
+        }
+        // Nullability is checked at admission, with a better message than Arrow's.
+        let fields = self.schema.to_arrow().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
+        Ok(RecordBatch::try_new(Arc::new(types::Schema::new(fields)), arrays)?)
+    }
+}
+
+fn array_of(column_type: ColumnType, values: &[Value]) -> Result<ArrayRef> {
+    Ok(match column_type.to_arrow() {
+        DataType::Boolean => {
+            let mut builder = BooleanBuilder::with_capacity(values.len());
+            for (row, value) in values.iter().enumerate() {
+                builder.append_option(match value {
+                    Value::Null => None,
+                    Value::Boolean(value) => Some(*value),
+                    other => return Err(misfit(row, other, column_type)),
+                });
+            }
+            Arc::new(builder.finish())
+        }
+        DataType::Utf8 => {
+            let mut builder = StringBuilder::new();
+            for (row, value) in values.iter().enumerate() {
+                builder.append_option(match value {
+                    Value::Null => None,
+                    Value::Text(value) => Some(value),
+                    other => return Err(misfit(row, other, column_type)),
+                });
+            }
+            Arc::new(builder.finish())
+        }
+        DataType::Binary => {
+            let mut builder = BinaryBuilder::new();
+            for (row, value) in values.iter().enumerate() {
+                builder.append_option(match value {
+                    Value::Null => None,
+                    Value::Binary(value) => Some(value),
+                    other => return Err(misfit(row, other, column_type)),
+                });
+            }
+            Arc::new(builder.finish())
+        }
+        DataType::Int8 => integers::<types::Int8Type>(column_type, values)?,
+        DataType::Int16 => integers::<types::Int16Type>(column_type, values)?,
+        DataType::Int32 => integers::<types::Int32Type>(column_type, values)?,
+        DataType::Int64 => integers::<types::Int64Type>(column_type, values)?,
+        DataType::UInt8 => integers::<types::UInt8Type>(column_type, values)?,
+        DataType::UInt16 => integers::<types::UInt16Type>(column_type, values)?,
+        DataType::UInt32 => integers::<types::UInt32Type>(column_type, values)?,
+        DataType::UInt64 => integers::<types::UInt64Type>(column_type, values)?,
+        DataType::Date32 => integers::<types::Date32Type>(column_type, values)?,
+        DataType::Timestamp(types::TimeUnit::Second, _) => integers::<types::TimestampSecondType>(column_type, values)?,
+        DataType::Timestamp(types::TimeUnit::Millisecond, _) => integers::<types::TimestampMillisecondType>(column_type, values)?,
+        DataType::Timestamp(types::TimeUnit::Microsecond, _) => integers::<types::TimestampMicrosecondType>(column_type, values)?,
+        DataType::Timestamp(types::TimeUnit::Nanosecond, _) => integers::<types::TimestampNanosecondType>(column_type, values)?,
+        DataType::Float32 => floats::<types::Float32Type>(column_type, values, |v| v as f32)?,
+        DataType::Float64 => floats::<types::Float64Type>(column_type, values, |v| v)?,
+        other => return Err(Error::bug(format!("no rows of Arrow type {other}"))),
+    })
+}
+
+fn integers<T: ArrowPrimitiveType>(column_type: ColumnType, values: &[Value]) -> Result<ArrayRef>
+where
+    T::Native: TryFrom<i64> + TryFrom<u64>,
+{
+    let mut builder = PrimitiveBuilder::<T>::with_capacity(values.len());
+    for (row, value) in values.iter().enumerate() {
+        let native = match value {
+            Value::Null => {
+                builder.append_null();
+                continue;
+            }
+            Value::Int(value) => T::Native::try_from(*value).ok(),
+            Value::UInt(value) => T::Native::try_from(*value).ok(),
+            _ => None,
+        };
+        builder.append_value(native.ok_or_else(|| misfit(row, value, column_type))?);
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn floats<T: ArrowPrimitiveType>(
+    column_type: ColumnType,
+    values: &[Value],
+    convert: impl Fn(f64) -> T::Native,
+) -> Result<ArrayRef> {
+    let mut builder = PrimitiveBuilder::<T>::with_capacity(values.len());
+    for (row, value) in values.iter().enumerate() {
+        match value {
+            Value::Null => builder.append_null(),
+            Value::Float(value) => builder.append_value(convert(*value)),
+            Value::Int(value) => builder.append_value(convert(*value as f64)),
+            Value::UInt(value) => builder.append_value(convert(*value as f64)),
+            other => return Err(misfit(row, other, column_type)),
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn misfit(row: usize, value: &Value, column_type: ColumnType) -> Error {
+    Error::input(format!("row {row}: {value:?} does not fit a column of type {column_type}"))
+}

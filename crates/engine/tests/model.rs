@@ -1,0 +1,230 @@
+//! The engine against a model: an ordered map from (key, time) to a row.
+//!
+//! Random writes, overwrites, late rows, flushes, reopens, power cuts and scans. Every case prints its seed
+//! on failure; `FLEETDB_SEED=<seed>` repeats it, `FLEETDB_CASES=<n>` sets how many are run.
+
+use fleetdb_engine::io::{Io, MemoryStorage};
+use fleetdb_engine::{
+    Batch, ColumnDefinition, ColumnType, Database, Durability, Projection, Role, Rows, ScanRequest, Settings,
+    TableDefinition, Unit, Value,
+};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Key = (Option<String>, i64);
+type Row = (Option<i64>, Option<f64>, Option<String>, Option<i64>);
+
+struct Case {
+    random: Xoshiro256PlusPlus,
+    storage: Arc<MemoryStorage>,
+    db: Option<Database>,
+    series: BTreeMap<Key, Row>,
+    items: BTreeMap<i64, Option<String>>,
+    has_extra: bool,
+}
+
+fn settings(random: &mut Xoshiro256PlusPlus) -> Settings {
+    Settings {
+        memtable_bytes: 64 << 10,
+        cache_bytes: if random.random_bool(0.5) { 0 } else { 1 << 20 },
+        scan_batch_rows: random.random_range(1..2000),
+        ..Settings::default()
+    }
+}
+
+fn text(value: &Option<String>) -> Value {
+    value.as_ref().map_or(Value::Null, |v| Value::Text(v.clone()))
+}
+
+impl Case {
+    fn new(seed: u64) -> Self {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let storage = MemoryStorage::new();
+        let db = Database::open(Io::memory(Arc::clone(&storage)), settings(&mut random)).unwrap();
+        let series = TableDefinition::new("series")
+            .key("device", ColumnType::Utf8)
+            .time("ts", Unit::Second)
+            .field("i", ColumnType::Int64)
+            .field("f", ColumnType::Float64)
+            .field("s", ColumnType::Utf8);
+        let series = TableDefinition { partition_seconds: Some(1_000), ..series };
+        db.create_table(&series).unwrap();
+        let items = TableDefinition::new("items").key("id", ColumnType::Int32).field("name", ColumnType::Utf8);
+        db.create_table(&items).unwrap();
+        Self { random, storage, db: Some(db), series: BTreeMap::new(), items: BTreeMap::new(), has_extra: false }
+    }
+
+    fn db(&self) -> &Database {
+        self.db.as_ref().unwrap()
+    }
+
+    fn write(&mut self) {
+        let schemas = self.db().tables();
+        let (mut series, mut items) = (Rows::new(&schemas[0]), Rows::new(&schemas[1]));
+        let most = if self.random.random_bool(0.1) { 3000 } else { 50 };
+        let devices = self.random.random_range(1..8);
+        let start = self.random.random_range(-3_000..3_000i64);
+        for step in 0..self.random.random_range(1..most) {
+            let device = self.random.random_range(0..=devices);
+            let device = (device > 0).then(|| format!("dev\0{device}"));
+            let late = if self.random.random_bool(0.1) { self.random.random_range(-500..500) } else { 0 };
+            let wild = if self.random.random_bool(0.001) { 3_000_000_000 } else { 0 };
+            let time = start + step + late + wild;
+            let i = self.random.random_bool(0.9).then(|| self.random.random_range(-50..50));
+            let f = self.random.random_bool(0.9).then(|| self.random.random_range(-1.0..1.0));
+            let s = self.random.random_bool(0.8).then(|| {
+                if self.random.random_bool(0.5) { "same".to_owned() } else { format!("v{}", self.random.random::<u16>()) }
+            });
+            let extra = (self.has_extra && self.random.random_bool(0.5)).then(|| self.random.random_range(0..9));
+            let mut row = vec![text(&device), Value::Int(time), i.map_or(Value::Null, Value::Int), f.map_or(Value::Null, Value::Float), text(&s)];
+            if self.has_extra {
+                row.push(extra.map_or(Value::Null, Value::Int));
+            }
+            series.push(&row).unwrap();
+            self.series.insert((device, time), (i, f, s, extra));
+            if self.random.random_bool(0.3) {
+                let id = self.random.random_range(0..1500);
+                let name = self.random.random_bool(0.9).then(|| format!("n{}", self.random.random::<u8>()));
+                items.push(&[Value::Int(id), text(&name)]).unwrap();
+                self.items.insert(id, name);
+            }
+        }
+        let batch = Batch::new().with("series", series.finish().unwrap()).with("items", items.finish().unwrap());
+        self.db().commit_with(batch, Durability::Sync).unwrap();
+    }
+
+    fn reopen(&mut self, crash: bool) {
+        if crash {
+            let keep = self.random.random_range(0..100);
+            let after = self.storage.crash_keeping(|_, unsynced| unsynced * keep / 100);
+            std::mem::forget(self.db.take());
+            self.storage = after;
+        } else {
+            self.db.take().unwrap().close().unwrap();
+        }
+        let settings = settings(&mut self.random);
+        self.db = Some(Database::open(Io::memory(Arc::clone(&self.storage)), settings).unwrap());
+    }
+
+    fn check_all(&self) {
+        let view = self.db().view();
+        let rows = read(view.table("series").unwrap(), &ScanRequest::all());
+        let expected: Vec<_> = self.series.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        assert_eq!(rows, expected);
+        assert_eq!(view.table("series").unwrap().count().unwrap(), expected.len() as u64);
+        let mut items = BTreeMap::new();
+        for batch in view.table("items").unwrap().scan(&ScanRequest::all()).unwrap() {
+            let batch = batch.unwrap();
+            use arrow::array::{Array, AsArray};
+            let names = batch.column(1).as_string::<i32>();
+            let ids = batch.column(0).as_primitive::<arrow::datatypes::Int32Type>();
+            for row in 0..batch.num_rows() {
+                let name = (!names.is_null(row)).then(|| names.value(row).to_owned());
+                assert!(items.insert(i64::from(ids.value(row)), name).is_none(), "each key once");
+            }
+        }
+        assert_eq!(items, self.items);
+    }
+
+    fn check_some(&mut self) {
+        let view = self.db().view();
+        let table = view.table("series").unwrap();
+        let device = self.random.random_range(0..8);
+        let device = (device > 0).then(|| format!("dev\0{device}"));
+        let from = self.random.random_range(-4_000..4_000);
+        let to = from + self.random.random_range(0..2_000);
+        let expected: Vec<_> = self
+            .series
+            .iter()
+            .filter(|((d, t), _)| *d == device && (from..=to).contains(t))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        let request = ScanRequest::all().container(&[text(&device)]).from_time(from).to_time(to);
+        assert_eq!(read(table, &request), expected);
+        let limit = self.random.random_range(0..20);
+        assert_eq!(read(table, &request.limit(limit)), expected[..limit.min(expected.len())]);
+        let container = table.container(&[text(&device)]).unwrap();
+        let sums = container.aggregate("i", from, to).unwrap();
+        let values: Vec<i64> = expected.iter().filter_map(|(_, row)| row.0).collect();
+        assert_eq!(sums.count, values.len() as u64);
+        assert_eq!(sums.sum, (!values.is_empty()).then(|| values.iter().sum::<i64>() as f64));
+        assert_eq!(sums.min, values.iter().min().map(|&v| v as f64));
+        assert_eq!(sums.max, values.iter().max().map(|&v| v as f64));
+        let all = container.aggregate("f", i64::MIN, i64::MAX).unwrap();
+        let floats: Vec<f64> =
+            self.series.iter().filter(|((d, _), _)| *d == device).filter_map(|(_, row)| row.1).collect();
+        assert_eq!(all.count, floats.len() as u64);
+        assert!((all.sum.unwrap_or(0.0) - floats.iter().sum::<f64>()).abs() < 1e-6);
+        let newest = self.series.keys().filter(|(d, _)| *d == device).map(|(_, t)| *t).max();
+        let last = container.last().unwrap().map(|batch| {
+            use arrow::array::AsArray;
+            batch.column(1).as_primitive::<arrow::datatypes::TimestampSecondType>().value(0)
+        });
+        assert_eq!(last, newest);
+        let rows = table.scan(&ScanRequest::all().columns(Projection::Names(vec!["ts".into()])).from_time(from).to_time(to)).unwrap();
+        let count: usize = rows.map(|batch| batch.unwrap().num_rows()).sum();
+        assert_eq!(count, self.series.keys().filter(|(_, t)| (from..=to).contains(t)).count());
+    }
+
+    fn run(&mut self) {
+        for _ in 0..self.random.random_range(3..25) {
+            match self.random.random_range(0..20) {
+                0..10 => self.write(),
+                10..12 => self.db().flush().unwrap(),
+                12 => self.reopen(false),
+                13..15 => self.reopen(true),
+                15 if !self.has_extra => {
+                    let column = ColumnDefinition { name: "extra".into(), column_type: ColumnType::Int64, nullable: true };
+                    self.db().add_column("series", &column, Role::Field).unwrap();
+                    self.has_extra = true;
+                }
+                15..19 => self.check_some(),
+                _ => self.check_all(),
+            }
+        }
+        self.check_all();
+        self.reopen(true);
+        self.check_all();
+    }
+}
+
+fn read(table: &fleetdb_engine::TableView, request: &ScanRequest) -> Vec<(Key, Row)> {
+    use arrow::array::{Array, AsArray};
+    use arrow::datatypes::{Float64Type, Int64Type, TimestampSecondType};
+    let mut rows = Vec::new();
+    for batch in table.scan(request).unwrap() {
+        let batch = batch.unwrap();
+        let (device, s) = (batch.column(0).as_string::<i32>(), batch.column(4).as_string::<i32>());
+        let ts = batch.column(1).as_primitive::<TimestampSecondType>();
+        let (i, f) = (batch.column(2).as_primitive::<Int64Type>(), batch.column(3).as_primitive::<Float64Type>());
+        let extra = batch.columns().get(5).map(|column| column.as_primitive::<Int64Type>());
+        for row in 0..batch.num_rows() {
+            let string = |a: &arrow::array::StringArray| (!a.is_null(row)).then(|| a.value(row).to_owned());
+            rows.push((
+                (string(device), ts.value(row)),
+                (
+                    (!i.is_null(row)).then(|| i.value(row)),
+                    (!f.is_null(row)).then(|| f.value(row)),
+                    string(s),
+                    extra.and_then(|e| (!e.is_null(row)).then(|| e.value(row))),
+                ),
+            ));
+        }
+    }
+    rows
+}
+
+#[test]
+fn the_engine_agrees_with_an_ordered_map() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
+    let cases = number("FLEETDB_CASES").unwrap_or(2_000);
+    let seeds: Vec<u64> = number("FLEETDB_SEED").map_or((0..cases).collect(), |seed| vec![seed]);
+    for seed in seeds {
+        let outcome = std::panic::catch_unwind(|| Case::new(seed).run());
+        if outcome.is_err() {
+            panic!("case failed: repeat it with FLEETDB_SEED={seed}");
+        }
+    }
+}
