@@ -1,1 +1,40 @@
-fn main(){}
+//! `fleetdb-bench`: measures the embedded engine beside SQLite, in one run on one core.
+//!
+//! `edge`: E2's ingest (TSBS cpu-only). `container`: E1's bill through the container API. Each target runs in a
+//! process of its own, pinned to one core with `taskset`, so that its peak memory is its own.
+
+mod container;
+mod edge;
+mod fleetdb;
+mod measure;
+mod sqlite;
+mod workload;
+
+use clap::{Parser, Subcommand};
+use std::error::Error;
+
+/// Measures FleetDB's engine beside SQLite.
+#[derive(Parser)]
+#[command(name = "fleetdb-bench")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// E2: ingest of TSBS cpu-only rows
+    Edge(edge::Args),
+    /// E1: a container's month summed through the container API
+    Container(container::Args),
+}
+
+/// What every benchmark may fail with: it is printed and ends the program.
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<()> {
+    match Cli::parse().command {
+        Command::Edge(args) => edge::run(&args),
+        Command::Container(args) => container::run(&args),
+    }
+}

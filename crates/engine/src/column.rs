@@ -65,15 +65,6 @@ impl ColumnBuilder {
         }
     }
 
-    /// How many values there are.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Raw(lane) => lane.len(),
-            Self::Bytes(bytes) => bytes.len(),
-        }
-    }
-
     /// The values as an Arrow array of the column's type.
     pub(crate) fn finish(self, column_type: ColumnType) -> Result<ArrayRef> {
         match self {
@@ -105,9 +96,7 @@ fn raw_array(lane: Lane, column_type: ColumnType) -> ArrayRef {
         Arc::new(PrimitiveArray::<T>::new(values, nulls))
     }
     match column_type {
-        ColumnType::Boolean => {
-            Arc::new(BooleanArray::new(values.iter().map(|&v| v == 1).collect(), nulls))
-        }
+        ColumnType::Boolean => Arc::new(BooleanArray::new(values.iter().map(|&v| v == 1).collect(), nulls)),
         ColumnType::Int8 => narrow::<types::Int8Type>(&values, nulls, |v| v as i8),
         ColumnType::Int16 => narrow::<types::Int16Type>(&values, nulls, |v| v as i16),
         ColumnType::Int32 => narrow::<types::Int32Type>(&values, nulls, |v| v as i32),
@@ -115,25 +104,15 @@ fn raw_array(lane: Lane, column_type: ColumnType) -> ArrayRef {
         ColumnType::UInt8 => narrow::<types::UInt8Type>(&values, nulls, |v| v as u8),
         ColumnType::UInt16 => narrow::<types::UInt16Type>(&values, nulls, |v| v as u16),
         ColumnType::UInt32 => narrow::<types::UInt32Type>(&values, nulls, |v| v as u32),
-        ColumnType::Float32 => {
-            narrow::<types::Float32Type>(&values, nulls, |v| f32::from_bits(v as u32))
-        }
+        ColumnType::Float32 => narrow::<types::Float32Type>(&values, nulls, |v| f32::from_bits(v as u32)),
         ColumnType::UInt64 => whole::<types::UInt64Type>(values, nulls),
         ColumnType::Float64 => whole::<types::Float64Type>(values, nulls),
         ColumnType::Timestamp(Unit::Second) => whole::<types::TimestampSecondType>(values, nulls),
-        ColumnType::Timestamp(Unit::Millisecond) => {
-            whole::<types::TimestampMillisecondType>(values, nulls)
-        }
-        ColumnType::Timestamp(Unit::Microsecond) => {
-            whole::<types::TimestampMicrosecondType>(values, nulls)
-        }
-        ColumnType::Timestamp(Unit::Nanosecond) => {
-            whole::<types::TimestampNanosecondType>(values, nulls)
-        }
+        ColumnType::Timestamp(Unit::Millisecond) => whole::<types::TimestampMillisecondType>(values, nulls),
+        ColumnType::Timestamp(Unit::Microsecond) => whole::<types::TimestampMicrosecondType>(values, nulls),
+        ColumnType::Timestamp(Unit::Nanosecond) => whole::<types::TimestampNanosecondType>(values, nulls),
         // Text never is in a raw lane; `ColumnBuilder::new` sees to it.
-        ColumnType::Int64 | ColumnType::Utf8 | ColumnType::Binary => {
-            whole::<types::Int64Type>(values, nulls)
-        }
+        ColumnType::Int64 | ColumnType::Utf8 | ColumnType::Binary => whole::<types::Int64Type>(values, nulls),
     }
 }
 

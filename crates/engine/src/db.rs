@@ -679,12 +679,7 @@ impl Shared {
 }
 
 /// Opens a segment and compares it with its manifest entry.
-pub(crate) fn open_segment(
-    io: &Io,
-    entry: &SegmentEntry,
-    schema: &TableSchema,
-    cache: &Arc<Cache>,
-) -> Result<Segment> {
+pub(crate) fn open_segment(io: &Io, entry: &SegmentEntry, schema: &TableSchema, cache: &Arc<Cache>) -> Result<Segment> {
     let name = file_name(entry.table, entry.id);
     let segment = Segment::open(io.storage.as_ref(), &name, entry.id, cache)?;
     let facts = &segment.facts;

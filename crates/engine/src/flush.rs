@@ -51,14 +51,7 @@ pub(crate) fn flush_table(
         let facts = writer::write(storage, &temporary, schema, generation, &rows.entries, &rows)?;
         storage.rename(&temporary, &name)?;
         let bytes = storage.read(&name)?.len_bytes();
-        segments.push(SegmentEntry {
-            id,
-            table: schema.id,
-            generation,
-            rows: facts.rows,
-            bytes,
-            times: facts.times,
-        });
+        segments.push(SegmentEntry { id, table: schema.id, generation, rows: facts.rows, bytes, times: facts.times });
     }
     storage.sync_directory(&directory(schema.id))?;
     Ok(segments)

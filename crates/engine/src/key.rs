@@ -54,10 +54,7 @@ pub(crate) fn push(out: &mut Vec<u8>, column_type: ColumnType, part: KeyPart<'_>
 }
 
 /// A whole key from its columns.
-pub(crate) fn encode<'a>(
-    types: &[ColumnType],
-    parts: impl IntoIterator<Item = KeyPart<'a>>,
-) -> Vec<u8> {
+pub(crate) fn encode<'a>(types: &[ColumnType], parts: impl IntoIterator<Item = KeyPart<'a>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(16 * types.len());
     let mut used = 0;
     for (&column_type, part) in types.iter().zip(parts) {
@@ -68,6 +65,31 @@ pub(crate) fn encode<'a>(
     }
     out.truncate(used);
     out
+}
+
+/// The encoded columns of a key, one for each type; a NULL that was left out is `[0]`.
+pub(crate) fn parts<'a>(key: &'a [u8], types: &[ColumnType]) -> Result<Vec<&'a [u8]>> {
+    let broken = || Error::damaged(format!("a container key of {} bytes does not decode", key.len()));
+    let mut rest = key;
+    let mut parts: Vec<&[u8]> = Vec::with_capacity(types.len());
+    for &column_type in types {
+        let len = match rest.first() {
+            None => {
+                parts.push(&[0]);
+                continue;
+            }
+            Some(0) => 1,
+            Some(_) if column_type.is_bytes() => {
+                let (_, after) = decode_bytes(&rest[1..]).ok_or_else(broken)?;
+                rest.len() - after.len()
+            }
+            Some(_) => 9,
+        };
+        let (part, after) = rest.split_at_checked(len).ok_or_else(broken)?;
+        parts.push(part);
+        rest = after;
+    }
+    Ok(parts)
 }
 
 /// The columns of a key; one value for each type, NULL for those left out.
@@ -118,11 +140,7 @@ fn decode_bytes(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
 fn is_signed(column_type: ColumnType) -> bool {
     !matches!(
         column_type,
-        ColumnType::UInt8
-            | ColumnType::UInt16
-            | ColumnType::UInt32
-            | ColumnType::UInt64
-            | ColumnType::Boolean
+        ColumnType::UInt8 | ColumnType::UInt16 | ColumnType::UInt32 | ColumnType::UInt64 | ColumnType::Boolean
     )
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Start with [`Database`].
 
+pub mod check;
 mod column;
 mod db;
 mod error;
@@ -14,6 +15,7 @@ mod ids;
 pub mod io;
 mod key;
 mod lane;
+mod line_protocol;
 mod manifest;
 mod memtable;
 mod pool;
@@ -28,12 +30,14 @@ mod write;
 pub use db::{Acknowledged, Database, Status};
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
+pub use line_protocol::{LineError, LineParser, TIME_COLUMN};
+pub use manifest::{Edit, SegmentEntry, State};
 pub use scan::container::{Aggregate, Container};
-pub use scan::{Projection, Scan, ScanRequest, TableView, View};
+pub use scan::{KeyCondition, KeyPredicate, Projection, Scan, ScanRequest, TableView, View};
 pub use schema::{
-    Column, ColumnDefinition, ColumnType, MAX_COLUMNS, MAX_NAME_BYTES, Role, TableDefinition,
-    TableSchema, Unit,
+    Column, ColumnDefinition, ColumnType, MAX_COLUMNS, MAX_NAME_BYTES, Role, TableDefinition, TableSchema, Unit,
 };
+pub use segment::{Facts, StoredColumn};
 pub use settings::{Durability, Settings};
 pub use write::admit::{MAX_BATCH_ROWS, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use write::batch::{Batch, Rows, Value};

@@ -50,9 +50,7 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
     }
     let replay = replay(&io, &state, &mut catalog)?;
     let log = match replay.good_bytes {
-        Some(bytes) => {
-            Log::resume(&io, settings.sync_interval_ms, replay.generation, bytes, replay.last)?
-        }
+        Some(bytes) => Log::resume(&io, settings.sync_interval_ms, replay.generation, bytes, replay.last)?,
         None => Log::create(&io, settings.sync_interval_ms, replay.generation, replay.last)?,
     };
     Ok(Shared {
@@ -72,8 +70,7 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
 
 /// Removes files that no manifest entry names: a crash came between writing and listing them.
 fn remove_leftovers(io: &Io, state: &State) -> Result<()> {
-    let listed: BTreeSet<String> =
-        state.segments.values().map(|entry| file_name(entry.table, entry.id)).collect();
+    let listed: BTreeSet<String> = state.segments.values().map(|entry| file_name(entry.table, entry.id)).collect();
     for table in 0..state.next_table {
         let directory = directory(TableId(table));
         for name in io.storage.list(&directory)? {
@@ -151,16 +148,10 @@ fn freeze(catalog: &mut Catalog, generation: Generation) {
 }
 
 /// Applies one batch. Sections of tables dropped since are passed over.
-fn apply(
-    catalog: &Catalog,
-    schemas: &BTreeMap<TableId, TableSchema>,
-    mut payload: &[u8],
-) -> Result<()> {
+fn apply(catalog: &Catalog, schemas: &BTreeMap<TableId, TableSchema>, mut payload: &[u8]) -> Result<()> {
     while !payload.is_empty() {
         let (news, section) = record::decode(&mut payload)?;
-        let (Some(table), Some(schema)) =
-            (catalog.tables.get(&section.table), schemas.get(&section.table))
-        else {
+        let (Some(table), Some(schema)) = (catalog.tables.get(&section.table), schemas.get(&section.table)) else {
             continue;
         };
         let mut memtable = table.active.write();

@@ -125,10 +125,9 @@ impl ColumnType {
             DataType::Float32 => Self::Float32,
             DataType::Float64 => Self::Float64,
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Utf8,
-            DataType::Binary
-            | DataType::LargeBinary
-            | DataType::BinaryView
-            | DataType::FixedSizeBinary(_) => Self::Binary,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+                Self::Binary
+            }
             DataType::Date32 => Self::Date32,
             DataType::Timestamp(unit, _) => Self::Timestamp(match unit {
                 TimeUnit::Second => Unit::Second,
@@ -241,11 +240,7 @@ impl TableSchema {
     pub fn column_index(&self, name: &str) -> Result<usize> {
         self.find(name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
-            Error::input(format!(
-                "column '{name}' is not in table '{}': it has {}",
-                self.name,
-                names.join(", ")
-            ))
+            Error::input(format!("column '{name}' is not in table '{}': it has {}", self.name, names.join(", ")))
         })
     }
 
@@ -256,9 +251,8 @@ impl TableSchema {
 
     /// The schema of this table's batches.
     pub fn to_arrow(&self) -> SchemaRef {
-        let fields = self.columns.iter().map(|column| {
-            Field::new(&column.name, column.column_type.to_arrow(), column.nullable)
-        });
+        let fields =
+            self.columns.iter().map(|column| Field::new(&column.name, column.column_type.to_arrow(), column.nullable));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
@@ -397,8 +391,7 @@ impl TableDefinition {
                 }
             }
         }
-        let mut schema =
-            TableSchema { id, name: table.clone(), columns, key, time, partition_width: 0 };
+        let mut schema = TableSchema { id, name: table.clone(), columns, key, time, partition_width: 0 };
         if let Some(unit) = schema.time_unit() {
             let seconds = self.partition_seconds.unwrap_or(DEFAULT_PARTITION_SECONDS);
             if seconds < 1 {

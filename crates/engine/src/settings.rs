@@ -51,9 +51,7 @@ impl std::str::FromStr for Durability {
             "os" => Ok(Self::Os),
             "interval" => Ok(Self::Interval),
             "sync" => Ok(Self::Sync),
-            other => Err(Error::input(format!(
-                "unknown durability '{other}': use sync, interval or os"
-            ))),
+            other => Err(Error::input(format!("unknown durability '{other}': use sync, interval or os"))),
         }
     }
 }
@@ -109,9 +107,7 @@ impl Settings {
         ];
         for (name, value, least, most) in ranges {
             if value < least || value > most {
-                return Err(Error::input(format!(
-                    "setting {name} is {value}: it must be from {least} to {most}"
-                )));
+                return Err(Error::input(format!("setting {name} is {value}: it must be from {least} to {most}")));
             }
         }
         Ok(())

@@ -3,6 +3,8 @@
 //! Random writes, overwrites, late rows, flushes, reopens, power cuts and scans. Every case prints its seed
 //! on failure; `FLEETDB_SEED=<seed>` repeats it, `FLEETDB_CASES=<n>` sets how many are run.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{
     Batch, ColumnDefinition, ColumnType, Database, Durability, Projection, Role, Rows, ScanRequest, Settings,
@@ -75,10 +77,20 @@ impl Case {
             let i = self.random.random_bool(0.9).then(|| self.random.random_range(-50..50));
             let f = self.random.random_bool(0.9).then(|| self.random.random_range(-1.0..1.0));
             let s = self.random.random_bool(0.8).then(|| {
-                if self.random.random_bool(0.5) { "same".to_owned() } else { format!("v{}", self.random.random::<u16>()) }
+                if self.random.random_bool(0.5) {
+                    "same".to_owned()
+                } else {
+                    format!("v{}", self.random.random::<u16>())
+                }
             });
             let extra = (self.has_extra && self.random.random_bool(0.5)).then(|| self.random.random_range(0..9));
-            let mut row = vec![text(&device), Value::Int(time), i.map_or(Value::Null, Value::Int), f.map_or(Value::Null, Value::Float), text(&s)];
+            let mut row = vec![
+                text(&device),
+                Value::Int(time),
+                i.map_or(Value::Null, Value::Int),
+                f.map_or(Value::Null, Value::Float),
+                text(&s),
+            ];
             if self.has_extra {
                 row.push(extra.map_or(Value::Null, Value::Int));
             }
@@ -163,7 +175,9 @@ impl Case {
             batch.column(1).as_primitive::<arrow::datatypes::TimestampSecondType>().value(0)
         });
         assert_eq!(last, newest);
-        let rows = table.scan(&ScanRequest::all().columns(Projection::Names(vec!["ts".into()])).from_time(from).to_time(to)).unwrap();
+        let rows = table
+            .scan(&ScanRequest::all().columns(Projection::Names(vec!["ts".into()])).from_time(from).to_time(to))
+            .unwrap();
         let count: usize = rows.map(|batch| batch.unwrap().num_rows()).sum();
         assert_eq!(count, self.series.keys().filter(|(_, t)| (from..=to).contains(t)).count());
     }
@@ -176,7 +190,8 @@ impl Case {
                 12 => self.reopen(false),
                 13..15 => self.reopen(true),
                 15 if !self.has_extra => {
-                    let column = ColumnDefinition { name: "extra".into(), column_type: ColumnType::Int64, nullable: true };
+                    let column =
+                        ColumnDefinition { name: "extra".into(), column_type: ColumnType::Int64, nullable: true };
                     self.db().add_column("series", &column, Role::Field).unwrap();
                     self.has_extra = true;
                 }

@@ -1,1 +1,21 @@
-//! x
+//! SQL over FleetDB's engine: the only crate that sees DataFusion.
+//!
+//! 1. [`Session::parse`] splits a text into statements; [`Session::execute`] runs one.
+//! 2. Tables and their keys are made and dropped here ([`ddl`]); everything else is planned by DataFusion.
+//! 3. [`table`] gives DataFusion a table: which filters the scan takes over ([`pushdown`]), the scan itself
+//!    ([`scan`]), and where inserted rows go ([`insert`]).
+//!
+//! Everything public is a plain function over plain types, so that a program which uses this crate
+//! does not compile DataFusion's generic code again.
+
+mod answer;
+mod catalog;
+mod ddl;
+mod insert;
+mod pushdown;
+mod scan;
+mod session;
+mod table;
+
+pub use answer::Answer;
+pub use session::{Session, Statement};

@@ -41,10 +41,7 @@ impl Storage for FileStorage {
     }
 
     fn append(&self, name: &str, len_bytes: u64) -> Result<Box<dyn WriteFile>> {
-        let file = OpenOptions::new()
-            .append(true)
-            .open(self.path(name))
-            .map_err(|e| self.error("open", name, &e))?;
+        let file = OpenOptions::new().append(true).open(self.path(name)).map_err(|e| self.error("open", name, &e))?;
         file.set_len(len_bytes).map_err(|e| self.error("truncate", name, &e))?;
         Ok(Box::new(Written { file, path: self.path(name) }))
     }
@@ -120,15 +117,11 @@ struct Written {
 
 impl WriteFile for Written {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file
-            .write_all(bytes)
-            .map_err(|e| Error::io(format_args!("write {}", self.path.display()), &e))
+        self.file.write_all(bytes).map_err(|e| Error::io(format_args!("write {}", self.path.display()), &e))
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.file
-            .sync_data()
-            .map_err(|e| Error::io(format_args!("fdatasync {}", self.path.display()), &e))
+        self.file.sync_data().map_err(|e| Error::io(format_args!("fdatasync {}", self.path.display()), &e))
     }
 }
 

@@ -148,9 +148,7 @@ impl Storage for MemoryStorage {
     fn sync_directory(&self, directory: &str) -> Result<()> {
         count_sync(&self.syncs_left, &self.syncs, directory)?;
         let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
-        let in_directory = |name: &str| {
-            name.strip_prefix(&prefix).is_some_and(|rest| !rest.contains('/'))
-        };
+        let in_directory = |name: &str| name.strip_prefix(&prefix).is_some_and(|rest| !rest.contains('/'));
         let files = self.files.lock();
         let mut durable = self.durable.lock();
         durable.retain(|name, _| !in_directory(name));
@@ -162,9 +160,7 @@ impl Storage for MemoryStorage {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let mut files = self.files.lock();
-        let content = files
-            .remove(from)
-            .ok_or_else(|| Error::io(format_args!("rename {from}"), &not_found()))?;
+        let content = files.remove(from).ok_or_else(|| Error::io(format_args!("rename {from}"), &not_found()))?;
         files.insert(to.to_owned(), content);
         Ok(())
     }

@@ -36,9 +36,8 @@ fn a_lane_keeps_its_values_in_every_form() {
     round_trip(&(0..200).map(|i| Some(1_451_606_400_000_000_000 + i / 7 * step)).collect::<Vec<_>>());
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     for width in 1..=64 {
-        let values: Vec<_> = (0..100)
-            .map(|_| random.random_bool(0.9).then(|| random.random::<u64>() >> (64 - width)))
-            .collect();
+        let values: Vec<_> =
+            (0..100).map(|_| random.random_bool(0.9).then(|| random.random::<u64>() >> (64 - width))).collect();
         round_trip(&values);
     }
 }

@@ -56,8 +56,8 @@ fn header(number: u64) -> Vec<u8> {
 }
 
 fn put_frame(out: &mut Vec<u8>, content: &impl Serialize) -> Result<()> {
-    let json = serde_json::to_vec(content)
-        .map_err(|e| Error::bug(format!("a manifest frame does not serialize: {e}")))?;
+    let json =
+        serde_json::to_vec(content).map_err(|e| Error::bug(format!("a manifest frame does not serialize: {e}")))?;
     out.extend_from_slice(&(json.len() as u32).to_le_bytes());
     out.extend_from_slice(&crc32c::crc32c(&json).to_le_bytes());
     out.extend_from_slice(&json);
@@ -114,8 +114,7 @@ pub(crate) fn read_bytes(name: &str, bytes: &[u8], number: u64) -> Result<Conten
         Contents { state: fold.clone(), fold, edits: Vec::new(), good_bytes: HEADER_BYTES + fold_bytes, fold_bytes };
     while let Some(content) = frame_at(bytes, contents.good_bytes) {
         let edit: Edit = parse(name, contents.good_bytes, content)?;
-        contents.state =
-            contents.state.apply(&edit).map_err(|e| lost(contents.good_bytes, &e.to_string()))?;
+        contents.state = contents.state.apply(&edit).map_err(|e| lost(contents.good_bytes, &e.to_string()))?;
         contents.edits.push(edit);
         contents.good_bytes += content.len() + 8;
     }

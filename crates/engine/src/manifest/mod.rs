@@ -160,7 +160,10 @@ impl State {
                 return Err(broken("S6", format!("segment {id} is of table {}, which does not exist", segment.table)));
             }
             if segment.generation > self.flushed {
-                return Err(broken("S7", format!("segment {id} is of generation {}, which is not flushed", segment.generation)));
+                return Err(broken(
+                    "S7",
+                    format!("segment {id} is of generation {}, which is not flushed", segment.generation),
+                ));
             }
             if segment.rows == 0 || segment.times.0 > segment.times.1 {
                 return Err(broken("S8", format!("segment {id} has no rows or no span of time")));
@@ -173,4 +176,3 @@ impl State {
 fn broken(invariant: &str, what: String) -> Error {
     Error::bug(format!("manifest invariant {invariant} is broken: {what}"))
 }
-

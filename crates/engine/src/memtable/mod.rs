@@ -109,10 +109,7 @@ impl Memtable {
             rows: 0,
             block_bytes: 0,
         };
-        Self {
-            time_lane: time_column.map(|id| id.0 as usize + COLUMN_LANES),
-            inner: RwLock::new(inner),
-        }
+        Self { time_lane: time_column.map(|id| id.0 as usize + COLUMN_LANES), inner: RwLock::new(inner) }
     }
 
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Inner> {
@@ -159,8 +156,7 @@ impl Inner {
 
     /// Gives keys and texts of admitted rows their numbers.
     pub(crate) fn resolve(&mut self, admitted: Admitted) -> Section {
-        let containers =
-            (0..admitted.rows).map(|row| u64::from(self.keys.intern(admitted.keys.get(row)))).collect();
+        let containers = (0..admitted.rows).map(|row| u64::from(self.keys.intern(admitted.keys.get(row)))).collect();
         let fields = admitted.fields.into_iter().map(|field| {
             let column = admitted.schema.columns[field.column].id;
             let (values, nulls) = match field.values {
@@ -212,9 +208,11 @@ impl Inner {
                     Some(true) => {
                         let pool = self.texts.get(field.column.0 as usize).and_then(Option::as_ref);
                         let len = pool.map_or(0, Pool::len);
-                        field.values.iter().enumerate().all(|(row, &code)| {
-                            code < len as u64 || field.nulls.is_null(row)
-                        })
+                        field
+                            .values
+                            .iter()
+                            .enumerate()
+                            .all(|(row, &code)| code < len as u64 || field.nulls.is_null(row))
                     }
                 }
             })
@@ -377,4 +375,3 @@ impl MemtableView {
         self.memtable.read()
     }
 }
-

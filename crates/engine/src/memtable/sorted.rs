@@ -94,8 +94,7 @@ impl Sorted {
         self.times.extend(times);
         self.order.extend_from_slice(arrived);
         if !self.times[start..].is_sorted_by(|a, b| a < b) {
-            let mut rows: Vec<(i64, u32)> =
-                self.times.drain(start..).zip(self.order.drain(start..)).collect();
+            let mut rows: Vec<(i64, u32)> = self.times.drain(start..).zip(self.order.drain(start..)).collect();
             // Stable: rows of one time stay in order of arrival, and the last one counts.
             rows.sort_by_key(|&(time, _)| time);
             for (i, &(time, row)) in rows.iter().enumerate() {

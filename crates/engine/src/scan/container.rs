@@ -107,8 +107,8 @@ impl Container<'_> {
             )));
         }
         let column = (column.id, column.column_type);
-        let wanted =
-            Wanted { keys: Some(vec![self.key.clone()]), from: Some(from), to: Some(to) };
+        let keys = Some(vec![self.key.clone()]);
+        let wanted = Wanted { keys, from: Some(from), to: Some(to), ..Wanted::default() };
         let sources = Arc::new(self.table.sources(&wanted));
         let mut memos: Vec<Memo> = sources.iter().map(|_| Memo::default()).collect();
         let mut total = Amounts::none(column.1);
@@ -116,9 +116,9 @@ impl Container<'_> {
         while let Some(runs) = merge.next()? {
             for pick in merge::pick(&sources, &runs, &wanted, &mut memos)? {
                 let source: &Source = &sources[pick.source];
-                let whole = runs.iter().find(|(number, run)| {
-                    *number == pick.source && run.start == pick.start && run.rows == pick.rows
-                });
+                let whole = runs
+                    .iter()
+                    .find(|(number, run)| *number == pick.source && run.start == pick.start && run.rows == pick.rows);
                 match whole.and_then(|(_, run)| source.known_amounts(run, column)) {
                     Some(known) => total.merge(&known, column.1),
                     None => {
@@ -142,10 +142,5 @@ fn public(total: &Amounts, column_type: ColumnType) -> Aggregate {
         Sum::Float(sum) => sum,
         Sum::Integer(sum) => sum as f64,
     };
-    Aggregate {
-        count: total.count,
-        min: Some(number(total.least)),
-        max: Some(number(total.most)),
-        sum: Some(sum),
-    }
+    Aggregate { count: total.count, min: Some(number(total.least)), max: Some(number(total.most)), sum: Some(sum) }
 }

@@ -5,6 +5,9 @@
 
 use super::source::{Cursor, Memo, Run, Source};
 use crate::error::Result;
+use crate::key;
+use crate::schema::ColumnType;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// Rows of one container from one source, in order.
@@ -15,9 +18,43 @@ pub(crate) struct Pick {
     pub(crate) rows: usize,
 }
 
+/// A test of one key column, on its encoded bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyTest {
+    /// The column's place in the key.
+    pub(crate) part: usize,
+    /// Sorted; `None` for any value.
+    pub(crate) any_of: Option<Vec<Vec<u8>>>,
+    pub(crate) from: Bound<Vec<u8>>,
+    pub(crate) to: Bound<Vec<u8>>,
+}
+
+impl KeyTest {
+    fn passes(&self, part: &[u8]) -> bool {
+        let listed = |list: &Vec<Vec<u8>>| list.binary_search_by(|item| item.as_slice().cmp(part)).is_ok();
+        self.any_of.as_ref().is_none_or(listed)
+            && match &self.from {
+                Bound::Included(bound) => part >= bound.as_slice(),
+                Bound::Excluded(bound) => part > bound.as_slice(),
+                Bound::Unbounded => true,
+            }
+            && match &self.to {
+                Bound::Included(bound) => part <= bound.as_slice(),
+                Bound::Excluded(bound) => part < bound.as_slice(),
+                Bound::Unbounded => true,
+            }
+    }
+}
+
 /// Which containers and times are wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
+    /// The types of the key's columns.
+    pub(crate) key_types: Vec<ColumnType>,
+    /// What the key's columns must pass.
+    pub(crate) tests: Vec<KeyTest>,
+    /// Every wanted key begins with these bytes.
+    pub(crate) prefix: Vec<u8>,
     /// Sorted keys, each once; `None` for all containers.
     pub(crate) keys: Option<Vec<Vec<u8>>>,
     /// From this time on.
@@ -30,6 +67,14 @@ impl Wanted {
     /// Whether a span of times has anything in common with what is wanted.
     pub(crate) fn touches(&self, times: (i64, i64)) -> bool {
         self.from.is_none_or(|from| times.1 >= from) && self.to.is_none_or(|to| times.0 <= to)
+    }
+
+    fn passes(&self, key: &[u8]) -> Result<bool> {
+        if self.tests.is_empty() {
+            return Ok(true);
+        }
+        let parts = key::parts(key, &self.key_types)?;
+        Ok(self.tests.iter().all(|test| parts.get(test.part).is_some_and(|part| test.passes(part))))
     }
 
     fn covers(&self, times: (i64, i64)) -> bool {
@@ -65,7 +110,9 @@ impl Merge {
             let runs = if self.wanted.keys.is_some() { self.next_wanted()? } else { self.next_of_all()? };
             let Some(mut runs) = runs else { return Ok(None) };
             runs.retain(|(_, run)| self.wanted.touches(run.times));
-            if !runs.is_empty() {
+            if let Some((_, run)) = runs.first()
+                && self.wanted.passes(&run.key)?
+            {
                 return Ok(Some(runs));
             }
         }
@@ -88,12 +135,16 @@ impl Merge {
         if !self.started {
             self.started = true;
             for number in 0..self.sources.len() {
-                self.heads[number] = self.sources[number].next(&mut self.cursors[number], None)?;
+                let from = Some(self.wanted.prefix.as_slice()).filter(|prefix| !prefix.is_empty());
+                self.heads[number] = self.sources[number].next(&mut self.cursors[number], from)?;
             }
         }
         let Some(least) = self.heads.iter().flatten().map(|run| &run.key).min().cloned() else {
             return Ok(None);
         };
+        if !least.starts_with(&self.wanted.prefix) {
+            return Ok(None);
+        }
         let mut runs = Vec::new();
         for number in 0..self.sources.len() {
             if self.heads[number].as_ref().is_some_and(|run| run.key == least) {
@@ -144,13 +195,7 @@ struct Part {
     times: (i64, i64),
 }
 
-fn clip(
-    sources: &[Source],
-    source: usize,
-    run: &Run,
-    wanted: &Wanted,
-    memo: &mut Memo,
-) -> Result<Option<Part>> {
+fn clip(sources: &[Source], source: usize, run: &Run, wanted: &Wanted, memo: &mut Memo) -> Result<Option<Part>> {
     let whole = Pick { source, start: run.start, rows: run.rows };
     if wanted.covers(run.times) {
         return Ok(Some(Part { pick: whole, times: run.times }));
@@ -175,12 +220,7 @@ fn clip(
 }
 
 /// Merges parts that overlap: by time; of equal times the row of the newest source.
-fn merge_rows(
-    sources: &[Source],
-    parts: &[Part],
-    memos: &mut [Memo],
-    picks: &mut Vec<Pick>,
-) -> Result<()> {
+fn merge_rows(sources: &[Source], parts: &[Part], memos: &mut [Memo], picks: &mut Vec<Pick>) -> Result<()> {
     let mut times = Vec::with_capacity(parts.len());
     for part in parts {
         let Pick { source, start, rows } = part.pick;
@@ -198,10 +238,7 @@ fn merge_rows(
             }
         }
         // As many rows of the winner as come before every other part's next row.
-        let next_other = (0..parts.len())
-            .filter(|&i| i != winner)
-            .filter_map(|i| times[i].get(at[i]).copied())
-            .min();
+        let next_other = (0..parts.len()).filter(|&i| i != winner).filter_map(|i| times[i].get(at[i]).copied()).min();
         let rest = &times[winner][at[winner]..];
         let rows = match next_other {
             Some(bound) => rest.partition_point(|&time| time < bound).max(1),

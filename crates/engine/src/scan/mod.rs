@@ -16,14 +16,15 @@ use crate::ids::Sequence;
 use crate::key::{self, KeyPart, KeyValue};
 use crate::memtable::MemtableView;
 use crate::memtable::sorted::Sorted;
-use crate::schema::{Role, TableSchema};
+use crate::schema::{Column, ColumnType, Role, TableSchema};
 use crate::segment::reader::Segment;
 use crate::write::batch::Value;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Schema, SchemaRef};
-use merge::{Merge, Pick, Wanted};
+use merge::{KeyTest, Merge, Pick, Wanted};
 use source::{Memo, Source};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// All tables as they were at one moment; a batch is in it whole or not at all.
@@ -83,12 +84,32 @@ pub struct ScanRequest {
     pub projection: Projection,
     /// The containers: for each its key columns' values, in key order; `None` for all.
     pub keys: Option<Vec<Vec<Value>>>,
+    /// What key columns must pass; a container is tested once, before any of its rows is read.
+    pub key_predicates: Vec<KeyPredicate>,
     /// Only rows with this time or later, in the time column's unit.
     pub from: Option<i64>,
     /// Only rows with this time or earlier.
     pub to: Option<i64>,
     /// At most this many rows.
     pub limit: Option<usize>,
+}
+
+/// A condition on one key column.
+#[derive(Clone, Debug)]
+pub struct KeyPredicate {
+    /// The column's place in the table.
+    pub column: usize,
+    /// The condition.
+    pub test: KeyCondition,
+}
+
+/// What a key column must pass. NULL passes only where it is listed; NULL comes before every value.
+#[derive(Clone, Debug)]
+pub enum KeyCondition {
+    /// It is one of these.
+    In(Vec<Value>),
+    /// It lies between these and is not NULL.
+    Between(Bound<Value>, Bound<Value>),
 }
 
 /// Which columns a scan yields.
@@ -222,7 +243,63 @@ impl TableView {
                 Some(encoded)
             }
         };
-        Ok(Wanted { keys, from: request.from, to: request.to })
+        let mut wanted = Wanted {
+            key_types: self.schema.key_types(),
+            keys,
+            from: request.from,
+            to: request.to,
+            ..Wanted::default()
+        };
+        for predicate in &request.key_predicates {
+            wanted.tests.push(self.key_test(predicate)?);
+        }
+        // Leading columns with one possible value give a prefix to seek.
+        for part in 0..self.schema.key.len() {
+            let only = wanted.tests.iter().find_map(|test| match test.any_of.as_deref() {
+                Some([only]) if test.part == part => Some(only.clone()),
+                _ => None,
+            });
+            match only {
+                // A NULL may have been left out at the key's end.
+                Some(only) if only != [0] => wanted.prefix.extend_from_slice(&only),
+                _ => break,
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn key_test(&self, predicate: &KeyPredicate) -> Result<KeyTest> {
+        let part = self.schema.key.iter().position(|&place| place == predicate.column).ok_or_else(|| {
+            Error::input(format!("column {} of table '{}' is not a key column", predicate.column, self.schema.name))
+        })?;
+        let column = &self.schema.columns[predicate.column];
+        let encode = |value: &Value| -> Result<Vec<u8>> {
+            let mut out = Vec::new();
+            key::push(&mut out, column.column_type, key_part(column, value)?);
+            Ok(out)
+        };
+        let bound = |bound: &Bound<Value>| -> Result<Bound<Vec<u8>>> {
+            Ok(match bound {
+                Bound::Included(value) => Bound::Included(encode(value)?),
+                Bound::Excluded(value) => Bound::Excluded(encode(value)?),
+                Bound::Unbounded => Bound::Unbounded,
+            })
+        };
+        Ok(match &predicate.test {
+            KeyCondition::In(values) => {
+                let mut any_of = values.iter().map(encode).collect::<Result<Vec<_>>>()?;
+                any_of.sort_unstable();
+                any_of.dedup();
+                KeyTest { part, any_of: Some(any_of), from: Bound::Unbounded, to: Bound::Unbounded }
+            }
+            KeyCondition::Between(from, to) => {
+                let from = match bound(from)? {
+                    Bound::Unbounded => Bound::Excluded(vec![0]),
+                    from => from,
+                };
+                KeyTest { part, any_of: None, from, to: bound(to)? }
+            }
+        })
     }
 
     /// The sources that may hold wanted rows, from old to new.
@@ -262,24 +339,27 @@ pub(crate) fn encode_key(schema: &TableSchema, values: &[Value]) -> Result<Vec<u
     }
     let mut parts = Vec::with_capacity(values.len());
     for (value, &place) in values.iter().zip(&schema.key) {
-        let column = &schema.columns[place];
-        let signed_fits = |v: i64| !matches!(column.column_type.to_arrow(), arrow::datatypes::DataType::UInt64) || v >= 0;
-        parts.push(match (value, column.column_type.is_bytes()) {
-            (Value::Null, _) => KeyPart::Null,
-            (Value::Text(text), true) => KeyPart::Bytes(text.as_bytes()),
-            (Value::Binary(bytes), true) => KeyPart::Bytes(bytes),
-            (Value::Int(v), false) if signed_fits(*v) => KeyPart::Raw(*v as u64),
-            (Value::UInt(v), false) => KeyPart::Raw(*v),
-            (Value::Boolean(v), false) => KeyPart::Raw(u64::from(*v)),
-            _ => {
-                return Err(Error::input(format!(
-                    "{value:?} does not fit key column '{}' of type {}",
-                    column.name, column.column_type
-                )));
-            }
-        });
+        parts.push(key_part(&schema.columns[place], value)?);
     }
     Ok(key::encode(&schema.key_types(), parts))
+}
+
+/// A value as part of a key.
+fn key_part<'a>(column: &Column, value: &'a Value) -> Result<KeyPart<'a>> {
+    Ok(match (value, column.column_type.is_bytes()) {
+        (Value::Null, _) => KeyPart::Null,
+        (Value::Text(text), true) => KeyPart::Bytes(text.as_bytes()),
+        (Value::Binary(bytes), true) => KeyPart::Bytes(bytes),
+        (Value::Int(v), false) if *v >= 0 || column.column_type != ColumnType::UInt64 => KeyPart::Raw(*v as u64),
+        (Value::UInt(v), false) => KeyPart::Raw(*v),
+        (Value::Boolean(v), false) => KeyPart::Raw(u64::from(*v)),
+        _ => {
+            return Err(Error::input(format!(
+                "{value:?} does not fit key column '{}' of type {}",
+                column.name, column.column_type
+            )));
+        }
+    })
 }
 
 /// Yields the rows of a scan as Arrow batches, in (key, time) order.
@@ -372,7 +452,9 @@ fn take_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
         whole += 1;
     }
     let mut taken: Vec<Pick> = picks.drain(..whole).collect();
-    if rows < most && let Some(next) = picks.first_mut() {
+    if rows < most
+        && let Some(next) = picks.first_mut()
+    {
         let part = most - rows;
         taken.push(Pick { rows: part, ..*next });
         next.start += part as u64;

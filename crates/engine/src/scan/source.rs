@@ -3,8 +3,8 @@
 use crate::column::ColumnBuilder;
 use crate::error::Result;
 use crate::ids::ColumnId;
-use crate::lane::NullMask;
 use crate::lane::Lane;
+use crate::lane::NullMask;
 use crate::memtable::sorted::Sorted;
 use crate::schema::ColumnType;
 use crate::segment::PAGE_ROWS;
@@ -226,13 +226,7 @@ impl Source {
 }
 
 impl Memo {
-    fn page(
-        &mut self,
-        segment: &Segment,
-        column: ColumnId,
-        number: usize,
-        keep: bool,
-    ) -> Result<Option<Arc<Page>>> {
+    fn page(&mut self, segment: &Segment, column: ColumnId, number: usize, keep: bool) -> Result<Option<Arc<Page>>> {
         if let Some((_, _, page)) = self.0.iter().find(|(c, n, _)| *c == column && *n == number) {
             return Ok(Some(Arc::clone(page)));
         }
@@ -248,8 +242,6 @@ impl Memo {
 fn add_lane(lane: &Lane, start: usize, len: usize, column_type: ColumnType, amounts: &mut Amounts) {
     match lane.as_plain().filter(|_| lane.nulls() == &NullMask::default()) {
         Some(values) => values[start..start + len].iter().for_each(|&v| amounts.add(v, column_type)),
-        None => (start..start + len)
-            .filter_map(|row| lane.get(row))
-            .for_each(|value| amounts.add(value, column_type)),
+        None => (start..start + len).filter_map(|row| lane.get(row)).for_each(|value| amounts.add(value, column_type)),
     }
 }

@@ -14,7 +14,9 @@ use crate::schema::ColumnType;
 pub(crate) enum Physical {
     Bit,
     /// 4 bytes; read back with or without sign.
-    Four { signed: bool },
+    Four {
+        signed: bool,
+    },
     Eight,
     Bytes,
 }

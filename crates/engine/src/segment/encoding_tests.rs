@@ -2,8 +2,7 @@ use super::*;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-const TYPES: [Physical; 3] =
-    [Physical::Eight, Physical::Four { signed: true }, Physical::Four { signed: false }];
+const TYPES: [Physical; 3] = [Physical::Eight, Physical::Four { signed: true }, Physical::Four { signed: false }];
 
 fn narrowed(values: &[u64], physical: Physical) -> Vec<u64> {
     match physical {
@@ -25,7 +24,14 @@ fn samples() -> Vec<Vec<u64>> {
         samples.push((0..len).map(|_| random.random()).collect());
         samples.push((0..len).map(|_| random.random_range(0..100)).collect());
         let mut walk = 50i64;
-        samples.push((0..len).map(|_| { walk += random.random_range(-3..=3); walk as u64 }).collect());
+        samples.push(
+            (0..len)
+                .map(|_| {
+                    walk += random.random_range(-3..=3);
+                    walk as u64
+                })
+                .collect(),
+        );
     }
     samples
 }

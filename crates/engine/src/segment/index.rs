@@ -139,8 +139,8 @@ pub(crate) fn write(
                 put_amounts(&mut plain, &amounts[first..first + block.len()]);
             }
         }
-        let stored = zstd::bulk::compress(&plain, 1)
-            .map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
+        let stored =
+            zstd::bulk::compress(&plain, 1).map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
         directory.extend_from_slice(&(offset + out.len() as u64).to_le_bytes());
         directory.extend_from_slice(&(stored.len() as u32).to_le_bytes());
         directory.extend_from_slice(&(plain.len() as u32).to_le_bytes());

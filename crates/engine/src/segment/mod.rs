@@ -6,10 +6,10 @@
 //! 3. [`reader`]: an open segment; pages and index blocks are read when needed and kept in [`cache`].
 
 pub(crate) mod cache;
-pub(crate) mod chunk;
 pub(crate) mod encoding;
 pub(crate) mod index;
 pub(crate) mod page_header;
+pub(crate) mod pages;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
@@ -71,4 +71,3 @@ pub(crate) fn file_name(table: TableId, id: SegmentId) -> String {
 pub(crate) fn directory(table: TableId) -> String {
     format!("{DIRECTORY}/{table}")
 }
-

@@ -151,10 +151,7 @@ fn store(fields: &mut [i64; 9], field: u8, value: i64) {
     }
 }
 
-fn read_structure(
-    bytes: &mut &[u8],
-    each: &mut dyn FnMut(&mut &[u8], u8, u8) -> Result<()>,
-) -> Result<()> {
+fn read_structure(bytes: &mut &[u8], each: &mut dyn FnMut(&mut &[u8], u8, u8) -> Result<()>) -> Result<()> {
     let mut field = 0u8;
     loop {
         let (&head, rest) = bytes.split_first().ok_or_else(broken)?;

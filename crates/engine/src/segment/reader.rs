@@ -28,14 +28,14 @@ pub(crate) struct Segment {
     pub(crate) name: String,
     pub(crate) facts: Facts,
     file: Arc<dyn ReadFile>,
-    columns: Vec<StoredChunks>,
+    columns: Vec<StoredPages>,
     blocks: Vec<BlockEntry>,
     numeric_fields: Vec<ColumnId>,
     cache: Arc<Cache>,
 }
 
 /// Where a column's pages are.
-struct StoredChunks {
+struct StoredPages {
     id: ColumnId,
     column_type: ColumnType,
     nullable: bool,
@@ -115,18 +115,14 @@ impl ChunkReader for FooterReader<'_> {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
-        self.0
-            .read_at(start, length)
-            .map_err(|e| parquet::errors::ParquetError::External(Box::new(e)))
+        self.0.read_at(start, length).map_err(|e| parquet::errors::ParquetError::External(Box::new(e)))
     }
 }
 
 /// Reads a Parquet footer and what FleetDB put into it.
 pub(crate) fn read_footer(file: &dyn ReadFile, name: &str) -> Result<(ParquetMetaData, Facts)> {
     let damaged = |what: String| {
-        Error::damaged(format!(
-            "segment {name}: {what}. Its rows cannot be read; restore the file from a backup"
-        ))
+        Error::damaged(format!("segment {name}: {what}. Its rows cannot be read; restore the file from a backup"))
     };
     let metadata = ParquetMetaDataReader::new()
         .with_column_index_policy(PageIndexPolicy::Skip)
@@ -152,12 +148,7 @@ pub(crate) fn read_footer(file: &dyn ReadFile, name: &str) -> Result<(ParquetMet
 
 impl Segment {
     /// Opens the file `name`.
-    pub(crate) fn open(
-        storage: &dyn Storage,
-        name: &str,
-        id: SegmentId,
-        cache: &Arc<Cache>,
-    ) -> Result<Self> {
+    pub(crate) fn open(storage: &dyn Storage, name: &str, id: SegmentId, cache: &Arc<Cache>) -> Result<Self> {
         let file = storage.read(name)?;
         let (metadata, facts) = read_footer(file.as_ref(), name)?;
         let damaged = |what: &str| Error::damaged(format!("segment {name}: {what}; restore the file from a backup"));
@@ -168,7 +159,7 @@ impl Segment {
         }
         let mut columns = Vec::with_capacity(facts.columns.len());
         for (place, stored) in facts.columns.iter().enumerate() {
-            let mut chunks = StoredChunks {
+            let mut chunks = StoredPages {
                 id: stored.id,
                 column_type: stored.column_type,
                 nullable: descr.column(place).max_def_level() > 0,
@@ -253,7 +244,7 @@ impl Segment {
         Ok(block)
     }
 
-    fn stored(&self, column: ColumnId) -> Option<&StoredChunks> {
+    fn stored(&self, column: ColumnId) -> Option<&StoredPages> {
         self.columns.iter().find(|stored| stored.id == column)
     }
 
@@ -270,9 +261,9 @@ impl Segment {
         if let Some(Cached::Page(page)) = self.cache.get(self.id, part) {
             return Ok(Some(page));
         }
-        let page = self.read_page(stored, number).map_err(|e| {
-            e.context(format_args!("segment {}, column {column}, page {number}", self.name))
-        })?;
+        let page = self
+            .read_page(stored, number)
+            .map_err(|e| e.context(format_args!("segment {}, column {column}, page {number}", self.name)))?;
         let page = Arc::new(page);
         if keep {
             self.cache.put(self.id, part, Cached::Page(Arc::clone(&page)));
@@ -280,7 +271,7 @@ impl Segment {
         Ok(Some(page))
     }
 
-    fn read_page(&self, stored: &StoredChunks, number: usize) -> Result<Page> {
+    fn read_page(&self, stored: &StoredPages, number: usize) -> Result<Page> {
         let &(offset, bytes) = stored.pages.get(number).ok_or_else(|| Error::bug("no such page"))?;
         let page = self.file.read_at(offset, bytes)?;
         let (header, body) = checked(&page)?;
@@ -345,7 +336,7 @@ impl Segment {
         })
     }
 
-    fn dictionary(&self, stored: &StoredChunks, row_group: usize) -> Result<Arc<Dictionary>> {
+    fn dictionary(&self, stored: &StoredPages, row_group: usize) -> Result<Arc<Dictionary>> {
         let part = Part::Dictionary { column: stored.id.0, row_group: row_group as u32 };
         if let Some(Cached::Dictionary(dictionary)) = self.cache.get(self.id, part) {
             return Ok(dictionary);

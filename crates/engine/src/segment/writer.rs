@@ -1,12 +1,12 @@
 //! Writes a segment: rows that are already in order become a Parquet file.
 //!
 //! 1. Row group by row group, column by column, values are asked of a [`SortedRows`].
-//! 2. [`chunk`](super::chunk) turns them into pages, which go to the file at once.
+//! 2. [`pages`](super::pages) turns them into pages, which go to the file at once.
 //! 3. What each container's values amount to is gathered on the way.
 //! 4. The container index and the footer follow; the file is synced. The caller renames it.
 
-use super::chunk::{ChunkFacts, ChunkWriter};
 use super::index::{self, Amounts, Entry};
+use super::pages::{ColumnFacts, ColumnWriter};
 use super::{FACTS_KEY, FORMAT_VERSION, Facts, PAGE_ROWS, ROW_GROUP_ROWS, StoredColumn};
 use crate::error::{Error, Result};
 use crate::ids::Generation;
@@ -16,8 +16,8 @@ use crate::pool::Pool;
 use crate::schema::{ColumnType, Role, TableSchema};
 use parquet::arrow::{ArrowSchemaConverter, encode_arrow_schema};
 use parquet::file::metadata::{
-    ColumnChunkMetaData, FileMetaData, KeyValue, OffsetIndexBuilder, ParquetMetaData,
-    ParquetMetaDataBuilder, ParquetMetaDataWriter, RowGroupMetaData, SortingColumn,
+    ColumnChunkMetaData, FileMetaData, KeyValue, OffsetIndexBuilder, ParquetMetaData, ParquetMetaDataBuilder,
+    ParquetMetaDataWriter, RowGroupMetaData, SortingColumn,
 };
 use parquet::file::writer::TrackedWrite;
 use parquet::schema::types::SchemaDescPtr;
@@ -69,7 +69,8 @@ pub(crate) fn write(
     source: &dyn SortedRows,
 ) -> Result<Facts> {
     let arrow = schema.to_arrow();
-    let parquet = Arc::new(ArrowSchemaConverter::new().with_coerce_types(false).schema_root(&schema.name).convert(&arrow)?);
+    let parquet =
+        Arc::new(ArrowSchemaConverter::new().with_coerce_types(false).schema_root(&schema.name).convert(&arrow)?);
     let mut output = Output { file: storage.create(name)?, error: None };
     let written = write_to(&mut output, schema, &parquet, generation, entries, source, &arrow);
     if let Some(error) = output.error {
@@ -99,7 +100,7 @@ fn write_to(
             (column, vec![none; entries.len()])
         })
         .collect();
-    let mut chunk_writer = ChunkWriter::new()?;
+    let mut column_writer = ColumnWriter::new()?;
     let mut groups = Vec::new();
     let (mut first_entry, mut into_entry) = (0, 0);
     for start in (0..rows).step_by(ROW_GROUP_ROWS) {
@@ -114,15 +115,13 @@ fn write_to(
                 add_amounts(amounts, &pieces, lane, column.column_type);
             }
             pages.clear();
-            chunks.push(chunk_writer.write(column, &values, out.bytes_written() as u64, &mut pages)?);
+            chunks.push(column_writer.write(column, &values, out.bytes_written() as u64, &mut pages)?);
             put(&mut out, &pages)?;
         }
         groups.push((len, chunks));
     }
-    let typed: Vec<(ColumnType, Vec<Amounts>)> = amounts
-        .into_iter()
-        .map(|(column, amounts)| (schema.columns[column].column_type, amounts))
-        .collect();
+    let typed: Vec<(ColumnType, Vec<Amounts>)> =
+        amounts.into_iter().map(|(column, amounts)| (schema.columns[column].column_type, amounts)).collect();
     let index_start = out.bytes_written() as u64;
     let mut index_bytes = Vec::new();
     let index_offset = index::write(entries, &typed, index_start, &mut index_bytes)?;
@@ -200,7 +199,7 @@ fn footer(
     schema: &TableSchema,
     parquet: &SchemaDescPtr,
     facts: &Facts,
-    groups: Vec<(usize, Vec<ChunkFacts>)>,
+    groups: Vec<(usize, Vec<ColumnFacts>)>,
     arrow_schema: String,
 ) -> Result<ParquetMetaData> {
     let sorting: Vec<SortingColumn> = schema
@@ -209,8 +208,8 @@ fn footer(
         .chain(&schema.time)
         .map(|&place| SortingColumn { column_idx: place as i32, descending: false, nulls_first: true })
         .collect();
-    let facts_json = serde_json::to_string(facts)
-        .map_err(|e| Error::bug(format!("segment facts do not serialize: {e}")))?;
+    let facts_json =
+        serde_json::to_string(facts).map_err(|e| Error::bug(format!("segment facts do not serialize: {e}")))?;
     let file = FileMetaData::new(
         2,
         facts.rows as i64,

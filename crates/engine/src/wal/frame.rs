@@ -80,9 +80,7 @@ impl Frame<'_> {
 /// The frame at `offset`, if a whole one with a right checksum is there.
 fn frame_at(file: &[u8], offset: usize) -> Option<Frame<'_>> {
     let header = file.get(offset..offset + FRAME_HEADER_BYTES)?;
-    let number = |at: usize| {
-        header[at..at + 8].iter().rev().fold(0u64, |n, &byte| n << 8 | u64::from(byte))
-    };
+    let number = |at: usize| header[at..at + 8].iter().rev().fold(0u64, |n, &byte| n << 8 | u64::from(byte));
     let len = (number(0) & 0xffff_ffff) as usize;
     if len == 0 || len > MAX_PAYLOAD_BYTES {
         return None;

@@ -93,24 +93,13 @@ impl Log {
     }
 
     /// A log that begins with a new file.
-    pub(crate) fn create(
-        io: &Io,
-        sync_interval_ms: u64,
-        generation: Generation,
-        last: Sequence,
-    ) -> Result<Arc<Self>> {
+    pub(crate) fn create(io: &Io, sync_interval_ms: u64, generation: Generation, last: Sequence) -> Result<Arc<Self>> {
         let file = create_file(io, generation)?;
         Ok(Self::with_file(io, sync_interval_ms, file, last))
     }
 
-    fn with_file(
-        io: &Io,
-        sync_interval_ms: u64,
-        file: Box<dyn WriteFile>,
-        last: Sequence,
-    ) -> Arc<Self> {
-        let writer =
-            Writer { file, written: last, last_sync_ns: io.clock.monotonic_ns(), unsynced: Vec::new() };
+    fn with_file(io: &Io, sync_interval_ms: u64, file: Box<dyn WriteFile>, last: Sequence) -> Arc<Self> {
+        let writer = Writer { file, written: last, last_sync_ns: io.clock.monotonic_ns(), unsynced: Vec::new() };
         Arc::new(Self {
             io: io.clone(),
             interval_ns: sync_interval_ms.saturating_mul(1_000_000),
@@ -305,7 +294,5 @@ fn create_file(io: &Io, generation: Generation) -> Result<Box<dyn WriteFile>> {
 }
 
 fn poisoned(error: &Error) -> Error {
-    Error::closed(format!(
-        "the log failed and takes no more batches until the database is opened again: {error}"
-    ))
+    Error::closed(format!("the log failed and takes no more batches until the database is opened again: {error}"))
 }

@@ -45,12 +45,7 @@ pub(crate) struct News {
 
 /// Writes one section. `keys` and the pool that `texts` gives for a text column tell what the file
 /// does not know yet.
-pub(crate) fn encode(
-    section: &Section,
-    keys: &mut Pool,
-    texts: &mut [Option<Pool>],
-    out: &mut Vec<u8>,
-) {
+pub(crate) fn encode(section: &Section, keys: &mut Pool, texts: &mut [Option<Pool>], out: &mut Vec<u8>) {
     out.extend_from_slice(&section.table.0.to_le_bytes());
     out.extend_from_slice(&(section.rows as u32).to_le_bytes());
     put_entries(out, keys);

@@ -108,17 +108,15 @@ pub(crate) fn admit(schema: &Arc<TableSchema>, batch: &RecordBatch) -> Result<Ad
     let refused = |e: Error| e.context(format_args!("table '{}'", schema.name));
     let rows = batch.num_rows();
     if rows > MAX_BATCH_ROWS {
-        return Err(refused(Error::input(format!(
-            "a batch of {rows} rows: the most is {MAX_BATCH_ROWS}, split it"
-        ))));
+        return Err(refused(Error::input(format!("a batch of {rows} rows: the most is {MAX_BATCH_ROWS}, split it"))));
     }
     for field in batch.schema().fields() {
         schema.column_index(field.name()).map_err(refused)?;
     }
     let mut columns: Vec<Option<FieldValues>> = Vec::with_capacity(schema.columns.len());
     for column in &schema.columns {
-        let values = admit_column(column, batch)
-            .map_err(|e| refused(e.context(format_args!("column '{}'", column.name))))?;
+        let values =
+            admit_column(column, batch).map_err(|e| refused(e.context(format_args!("column '{}'", column.name))))?;
         columns.push(values);
     }
     let keys = encode_keys(schema, &columns, rows).map_err(refused)?;
@@ -150,10 +148,7 @@ fn admit_column(column: &Column, batch: &RecordBatch) -> Result<Option<FieldValu
     Ok(Some(if column.column_type.is_bytes() {
         let values = bytes_column(&array)?;
         if values.longest() > MAX_VALUE_BYTES {
-            return Err(Error::input(format!(
-                "a value of {} bytes: the most is {MAX_VALUE_BYTES}",
-                values.longest()
-            )));
+            return Err(Error::input(format!("a value of {} bytes: the most is {MAX_VALUE_BYTES}", values.longest())));
         }
         FieldValues::Bytes(values)
     } else {
@@ -248,11 +243,7 @@ fn raw_values(column_type: ColumnType, array: &ArrayRef) -> Vec<u64> {
     }
 }
 
-fn encode_keys(
-    schema: &TableSchema,
-    columns: &[Option<FieldValues>],
-    rows: usize,
-) -> Result<Keys> {
+fn encode_keys(schema: &TableSchema, columns: &[Option<FieldValues>], rows: usize) -> Result<Keys> {
     let mut keys = Keys { bytes: Vec::with_capacity(rows * 16), ends: Vec::with_capacity(rows) };
     for row in 0..rows {
         let start = keys.bytes.len();

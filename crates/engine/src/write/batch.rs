@@ -2,9 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::schema::{ColumnType, TableSchema};
-use arrow::array::{
-    ArrayRef, BinaryBuilder, BooleanBuilder, PrimitiveBuilder, RecordBatch, StringBuilder,
-};
+use arrow::array::{ArrayRef, BinaryBuilder, BooleanBuilder, PrimitiveBuilder, RecordBatch, StringBuilder};
 use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType};
 use std::sync::Arc;
 
@@ -127,7 +125,8 @@ impl Rows {
             arrays.push(array);
         }
         // Nullability is checked at admission, with a better message than Arrow's.
-        let fields = self.schema.to_arrow().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
+        let fields =
+            self.schema.to_arrow().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
         Ok(RecordBatch::try_new(Arc::new(types::Schema::new(fields)), arrays)?)
     }
 }
@@ -177,9 +176,15 @@ fn array_of(column_type: ColumnType, values: &[Value]) -> Result<ArrayRef> {
         DataType::UInt64 => integers::<types::UInt64Type>(column_type, values)?,
         DataType::Date32 => integers::<types::Date32Type>(column_type, values)?,
         DataType::Timestamp(types::TimeUnit::Second, _) => integers::<types::TimestampSecondType>(column_type, values)?,
-        DataType::Timestamp(types::TimeUnit::Millisecond, _) => integers::<types::TimestampMillisecondType>(column_type, values)?,
-        DataType::Timestamp(types::TimeUnit::Microsecond, _) => integers::<types::TimestampMicrosecondType>(column_type, values)?,
-        DataType::Timestamp(types::TimeUnit::Nanosecond, _) => integers::<types::TimestampNanosecondType>(column_type, values)?,
+        DataType::Timestamp(types::TimeUnit::Millisecond, _) => {
+            integers::<types::TimestampMillisecondType>(column_type, values)?
+        }
+        DataType::Timestamp(types::TimeUnit::Microsecond, _) => {
+            integers::<types::TimestampMicrosecondType>(column_type, values)?
+        }
+        DataType::Timestamp(types::TimeUnit::Nanosecond, _) => {
+            integers::<types::TimestampNanosecondType>(column_type, values)?
+        }
         DataType::Float32 => floats::<types::Float32Type>(column_type, values, |v| v as f32)?,
         DataType::Float64 => floats::<types::Float64Type>(column_type, values, |v| v)?,
         other => return Err(Error::bug(format!("no rows of Arrow type {other}"))),

@@ -1,4 +1,4 @@
-//! A column chunk: one column of one row group, as pages.
+//! The pages of one column in one row group (Parquet's "column chunk").
 //!
 //! 1. The encoding is chosen by trial: the first and the middle page are encoded with every
 //!    candidate and compressed; the smallest wins. Text is a dictionary or plain.
@@ -29,8 +29,8 @@ const MAX_DICTIONARY_BYTES: usize = 4 << 20;
 const MAX_STATISTICS_BYTES: usize = 64;
 const ZSTD_LEVEL: i32 = 1;
 
-/// What the footer needs to know of a chunk.
-pub(crate) struct ChunkFacts {
+/// What the footer needs to know of a column.
+pub(crate) struct ColumnFacts {
     pub(crate) dictionary: Option<(u64, usize)>,
     /// Offset and length of each page, header included.
     pub(crate) pages: Vec<(u64, usize)>,
@@ -41,13 +41,13 @@ pub(crate) struct ChunkFacts {
     pub(crate) column_index: ColumnIndexMetaData,
 }
 
-/// Writes chunks; keeps what can be used again.
-pub(crate) struct ChunkWriter {
+/// Writes columns; keeps what can be used again.
+pub(crate) struct ColumnWriter {
     zstd: zstd::bulk::Compressor<'static>,
     body: Vec<u8>,
 }
 
-/// Values of a chunk with the NULLs taken out, page by page.
+/// Values of a column with the NULLs taken out, page by page.
 struct Pages {
     /// Non-NULL values (codes for text).
     values: Vec<u64>,
@@ -86,28 +86,28 @@ impl Pages {
     }
 }
 
-impl ChunkWriter {
+impl ColumnWriter {
     pub(crate) fn new() -> Result<Self> {
-        let zstd = zstd::bulk::Compressor::new(ZSTD_LEVEL)
-            .map_err(|e| Error::bug(format!("zstd does not start: {e}")))?;
+        let zstd =
+            zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(|e| Error::bug(format!("zstd does not start: {e}")))?;
         Ok(Self { zstd, body: Vec::new() })
     }
 
-    /// Writes a chunk to `out`, which stands at `offset` of the file.
+    /// Writes a column to `out`, which stands at `offset` of the file.
     pub(crate) fn write(
         &mut self,
         column: &Column,
         values: &ColumnValues<'_>,
         offset: u64,
         out: &mut Vec<u8>,
-    ) -> Result<ChunkFacts> {
+    ) -> Result<ColumnFacts> {
         let start = out.len();
         let physical = Physical::of(column.column_type);
         let (mut pages, pool) = match values {
             ColumnValues::Raw(lane) => (Pages::new(lane.clone()), None),
             ColumnValues::Text(lane, pool) => (Pages::new(lane.clone()), Some(*pool)),
         };
-        let mut facts = ChunkFacts {
+        let mut facts = ColumnFacts {
             dictionary: None,
             pages: Vec::new(),
             encodings: vec![ParquetEncoding::RLE],
@@ -168,12 +168,8 @@ impl ChunkWriter {
                 }),
                 (encoding, None) => put_values(values, encoding, physical, &mut body),
             }
-            let header = DataHeader {
-                nulls: rows - values.len(),
-                encoding,
-                level_bytes: levels.len(),
-                compressed: false,
-            };
+            let header =
+                DataHeader { nulls: rows - values.len(), encoding, level_bytes: levels.len(), compressed: false };
             let at = out.len();
             facts.plain_bytes += self.page(rows, Some(header), &levels, &body, out)? as i64;
             facts.pages.push((offset + (at - start) as u64, out.len() - at));
@@ -193,10 +189,7 @@ impl ChunkWriter {
         body: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<usize> {
-        let compressed = self
-            .zstd
-            .compress(body)
-            .map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
+        let compressed = self.zstd.compress(body).map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
         // A dictionary page has no flag for it and is always compressed.
         let stored: &[u8] = match &mut data {
             None => &compressed,
@@ -247,7 +240,7 @@ impl ChunkWriter {
                     let width = width_of(dictionary.entries.saturating_sub(1) as u64);
                     encoding::put_hybrid(&dictionary.codes, width, &mut self.body);
                     // A dictionary is worth its bytes only if its entries come again and again; then
-                    // they are few beside the whole chunk.
+                    // they are few beside the whole column.
                     if dictionary.entries * 4 > values.len() {
                         bytes += dictionary.bytes.len();
                     }
@@ -262,13 +255,7 @@ impl ChunkWriter {
         sizes.into_iter().map(|(_, encoding)| encoding).collect()
     }
 
-    fn statistics(
-        &self,
-        column: &Column,
-        pages: &Pages,
-        pool: Option<&Pool>,
-        facts: &mut ChunkFacts,
-    ) -> Result<()> {
+    fn statistics(&self, column: &Column, pages: &Pages, pool: Option<&Pool>, facts: &mut ColumnFacts) -> Result<()> {
         let extremes = Extremes { column_type: column.column_type, pool };
         let mut index = ColumnIndexBuilder::new(match Physical::of(column.column_type) {
             Physical::Bit => Type::BOOLEAN,
@@ -288,9 +275,8 @@ impl ChunkWriter {
                 continue;
             }
             let stored = extremes.of(values).and_then(|(least, most)| {
-                whole = Some(whole.map_or((least, most), |(l, m)| {
-                    (extremes.lesser(least, l), extremes.greater(most, m))
-                }));
+                whole =
+                    Some(whole.map_or((least, most), |(l, m)| (extremes.lesser(least, l), extremes.greater(most, m))));
                 Some((extremes.bytes(least, false)?, extremes.bytes(most, true)?))
             });
             match stored {
@@ -391,9 +377,7 @@ impl Extremes<'_> {
     fn is_less(&self, a: u64, b: u64) -> bool {
         match self.pool {
             Some(pool) => a != b && pool.get(a as u32) < pool.get(b as u32),
-            None if self.column_type.is_float() => {
-                as_float(a, self.column_type) < as_float(b, self.column_type)
-            }
+            None if self.column_type.is_float() => as_float(a, self.column_type) < as_float(b, self.column_type),
             None => as_integer(a, self.column_type) < as_integer(b, self.column_type),
         }
     }
@@ -443,11 +427,7 @@ impl Extremes<'_> {
                 bytes.extend_from_slice(value);
             }
             None if self.column_type == ColumnType::Boolean => bytes.push(value as u8),
-            None => encoding::put_plain(
-                &[self.signed_zero(value, most)],
-                Physical::of(self.column_type),
-                &mut bytes,
-            ),
+            None => encoding::put_plain(&[self.signed_zero(value, most)], Physical::of(self.column_type), &mut bytes),
         }
         Some(bytes)
     }
@@ -474,9 +454,7 @@ impl Extremes<'_> {
                 nulls,
                 false,
             ),
-            Physical::Four { .. } => {
-                Statistics::int32(Some(least as i32), Some(most as i32), None, nulls, false)
-            }
+            Physical::Four { .. } => Statistics::int32(Some(least as i32), Some(most as i32), None, nulls, false),
             Physical::Eight if self.column_type.is_float() => {
                 Statistics::double(Some(f64::from_bits(least)), Some(f64::from_bits(most)), None, nulls, false)
             }

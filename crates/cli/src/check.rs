@@ -1,0 +1,49 @@
+//! `fleetdb check`: verifies every checksum and invariant of a database that nobody has open.
+
+use crate::progress::{bar, thousands};
+use crate::{DEFAULT_DATA, is_database};
+use fleetdb_engine::check::check;
+use fleetdb_engine::io::Io;
+use fleetdb_engine::{Error, Result};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The database's directory
+    #[arg(long, default_value = DEFAULT_DATA)]
+    data: PathBuf,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    if !is_database(&args.data) {
+        return Err(Error::input(format!("{} holds no FleetDB database", args.data.display())));
+    }
+    let progress = bar(0, "checking", "bytes");
+    let report = check(&Io::files(&args.data), |done, all| {
+        progress.set_length(all);
+        progress.set_position(done);
+    })?;
+    progress.finish_and_clear();
+    println!(
+        "{} tables, {} segments, {} rows, {} pages, {} WAL batches",
+        report.tables,
+        report.segments,
+        thousands(report.rows),
+        thousands(report.pages),
+        thousands(report.wal_batches)
+    );
+    if report.torn_bytes > 0 {
+        println!(
+            "{} bytes of a torn batch at the WAL's end: a crash left them, the next opening drops them",
+            report.torn_bytes
+        );
+    }
+    if report.problems.is_empty() {
+        println!("clean");
+        return Ok(());
+    }
+    for problem in &report.problems {
+        eprintln!("{problem}");
+    }
+    Err(Error::damaged(format!("{} problems", report.problems.len())))
+}

@@ -1,0 +1,239 @@
+//! `fleetdb demo`: a meter fleet's year goes in, a month's bills come out.
+//!
+//! 1. [`generate`] makes the fleet's readings, the same for the same seed on every machine.
+//! 2. Each hour's readings and the meters' new state are one atomic batch, acknowledged durably.
+//! 3. The bills are the answer to one SQL statement, which is printed; [`plot`] draws one meter's month.
+
+mod generate;
+mod plot;
+
+use crate::progress::{bar, thousands};
+use crate::sql::output::{self, Format};
+use crate::{close, io_error, is_database, open};
+use chrono::{DateTime, Utc};
+use fleetdb_engine::io::Io;
+use fleetdb_engine::{ColumnType, Database, Durability, Error, Result, Role, Rows, TableDefinition, Unit, Value};
+use fleetdb_query::Session;
+use generate::{Fleet, Hour};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The year that is simulated; its December is billed.
+const YEAR: i32 = 2025;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// How many meters
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    meters: u32,
+    /// The seed of the simulation: the same seed gives the same bills
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The database's directory
+    #[arg(long, default_value = "fleetdb-demo")]
+    data: PathBuf,
+    /// The fleet's time zone (an IANA name)
+    #[arg(long, default_value = "Europe/Berlin")]
+    tz: chrono_tz::Tz,
+    /// Use the readings that are in the directory from an earlier demo, print its bills
+    #[arg(long, conflicts_with = "replace")]
+    keep: bool,
+    /// Delete the database in the directory first
+    #[arg(long)]
+    replace: bool,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    if is_database(&args.data) {
+        if args.replace {
+            remove_database(&args.data)?;
+        } else if !args.keep {
+            return Err(Error::input(format!(
+                "{dir} holds a database already. Choose: 'fleetdb demo --data {dir} --keep' prints its bills again, \
+                 '--replace' deletes it and starts anew, '--data OTHER' uses another directory",
+                dir = args.data.display()
+            )));
+        }
+    }
+    let fill = !is_database(&args.data);
+    let db = open(&args.data, fill)?;
+    if fill {
+        ingest(&db, args)?;
+    }
+    let session = Session::new(Arc::clone(&db))?;
+    let outcome = bills(&session, args);
+    drop(session);
+    outcome.and(close(db))?;
+    println!("Go on:");
+    println!("  fleetdb sql --data {}", args.data.display());
+    println!("  fleetdb sql --data {} -c 'SELECT count(*) FROM meter_reads'", args.data.display());
+    println!("  fleetdb check --data {}", args.data.display());
+    Ok(())
+}
+
+/// Removes what a database consists of, and nothing else that may be in the directory.
+fn remove_database(data: &Path) -> Result<()> {
+    // Whoever has it open would lose it under its feet.
+    let lock = Io::files(data).storage.lock()?;
+    for part in ["manifest", "wal", "segments"] {
+        let part = data.join(part);
+        if part.exists() {
+            std::fs::remove_dir_all(&part).map_err(|e| io_error(format_args!("remove {}", part.display()), &e))?;
+        }
+    }
+    drop(lock);
+    Ok(())
+}
+
+fn create_tables(db: &Database) -> Result<()> {
+    let meters = ["contact_name", "email", "phone_number", "description", "address", "city", "state_province"];
+    let meters = meters.into_iter().fold(TableDefinition::new("meters").key("id", ColumnType::Int64), |table, name| {
+        table.field(name, ColumnType::Utf8)
+    });
+    let meters = meters
+        .field("last_reading", ColumnType::Timestamp(Unit::Nanosecond))
+        .field("latitude", ColumnType::Float64)
+        .field("longitude", ColumnType::Float64);
+    db.create_table(&meters)?;
+    let reads = generate::USAGE_COLUMNS.into_iter().fold(
+        TableDefinition::new("meter_reads").key("meter_id", ColumnType::Int64).time("ts", Unit::Nanosecond),
+        |table, name| table.field(name, ColumnType::Float64),
+    );
+    let reads = reads.field("error_code_1", ColumnType::Int64).field("error_code_2", ColumnType::Int64);
+    db.create_table(&reads)?;
+    let tariffs = TableDefinition::new("tariffs")
+        .key("day_kind", ColumnType::Utf8)
+        .key("hour", ColumnType::Int32)
+        .field("band", ColumnType::Utf8)
+        .field("euro_per_kwh", ColumnType::Float64);
+    let mut rows = Rows::new(&db.create_table(&tariffs)?);
+    for kind in ["workday", "weekend"] {
+        for hour in 0..24 {
+            let (band, price) = match (kind, hour) {
+                (_, 22..=23 | 0..=5) => ("night", 0.2390),
+                ("workday", 17..=20) => ("peak", 0.3890),
+                _ => ("day", 0.3150),
+            };
+            rows.push(&[kind.into(), Value::Int(hour), band.into(), Value::Float(price)])?;
+        }
+    }
+    db.commit(fleetdb_engine::Batch::new().with("tariffs", rows.finish()?))?;
+    Ok(())
+}
+
+fn ingest(db: &Database, args: &Args) -> Result<()> {
+    println!(
+        "Simulating {} meters over {YEAR} ({}), every batch acknowledged at {} ({}).",
+        thousands(u64::from(args.meters)),
+        args.tz,
+        Durability::Sync,
+        Durability::Sync.tier()
+    );
+    create_tables(db)?;
+    let hours = generate::hours_of_year(YEAR, args.tz)?;
+    let mut fleet = Fleet::new(args.meters, args.seed);
+    let progress = bar(hours.len() as u64 * u64::from(args.meters), "taking in", "readings");
+    let start = Instant::now();
+    for hour in &hours {
+        for batch in fleet.read(hour)? {
+            db.commit_with(batch, Durability::Sync)?;
+        }
+        progress.inc(u64::from(args.meters));
+    }
+    db.flush()?;
+    progress.finish_and_clear();
+    let seconds = start.elapsed().as_secs_f64();
+    let readings = hours.len() as u64 * u64::from(args.meters);
+    let status = db.status();
+    let raw = readings * generate::RAW_READING_BYTES + u64::from(args.meters) * generate::RAW_METER_BYTES;
+    println!(
+        "{} readings and as many meter updates in {seconds:.1} s: {} readings/s, flushed to Parquet.",
+        thousands(readings),
+        thousands((readings as f64 / seconds) as u64),
+    );
+    println!(
+        "On disk {:.1} MB in {} segments, raw {:.1} MB: {:.1} times smaller.",
+        status.segment_bytes as f64 / 1e6,
+        status.segments,
+        raw as f64 / 1e6,
+        raw as f64 / status.segment_bytes.max(1) as f64
+    );
+    Ok(())
+}
+
+/// A statement with the month's bills; largest first.
+fn bills_sql(from: DateTime<Utc>, to: DateTime<Utc>, tz: chrono_tz::Tz) -> String {
+    let (from, to) = (from.format("%Y-%m-%dT%H:%M:%SZ"), to.format("%Y-%m-%dT%H:%M:%SZ"));
+    format!(
+        "WITH reads AS (
+  SELECT meter_id, usage_since_read AS kwh, ts AT TIME ZONE 'UTC' AT TIME ZONE '{tz}' AS local
+  FROM meter_reads
+  WHERE ts >= '{from}' AND ts < '{to}'
+), hours AS (
+  SELECT meter_id, kwh, CAST(date_part('hour', local) AS INTEGER) AS hour,
+         CASE WHEN date_part('dow', local) IN (0, 6) THEN 'weekend' ELSE 'workday' END AS day_kind
+  FROM reads
+)
+SELECT h.meter_id, m.contact_name, m.city, count(*) AS hours, round(sum(h.kwh), 1) AS kwh,
+       round(sum(CASE WHEN t.band = 'peak' THEN h.kwh ELSE 0 END), 1) AS peak_kwh,
+       round(sum(h.kwh * t.euro_per_kwh), 2) AS euro
+FROM hours h
+JOIN tariffs t ON t.day_kind = h.day_kind AND t.hour = h.hour
+JOIN meters m ON m.id = h.meter_id
+GROUP BY h.meter_id, m.contact_name, m.city
+ORDER BY euro DESC, h.meter_id"
+    )
+}
+
+fn bills(session: &Session, args: &Args) -> Result<()> {
+    let (from, to) = generate::month(YEAR, 12, args.tz)?;
+    let sql = bills_sql(from, to, args.tz);
+    println!("\nDecember's bills:\n\n{sql};\n");
+    let start = Instant::now();
+    let batches = session.sql(&sql)?.collect()?;
+    let seconds = start.elapsed().as_secs_f64();
+    let count: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+    let mut out = std::io::stdout().lock();
+    println!("The ten largest of {}:", thousands(count as u64));
+    output::show(session.sql(&format!("{sql} LIMIT 10"))?, Format::Table, &mut out)?;
+    println!("All of them:");
+    let totals =
+        format!("SELECT count(*) AS bills, round(sum(kwh), 1) AS kwh, round(sum(euro), 2) AS euro FROM ({sql})");
+    output::show(session.sql(&totals)?, Format::Table, &mut out)?;
+    out.flush().map_err(|e| io_error("write standard output", &e))?;
+    println!("All bills took {:.0} ms.", seconds * 1e3);
+    let plot = args.data.join("meter-1-december.svg");
+    draw(session.database(), from, to, args.tz, &plot)?;
+    println!("Meter 1's December as a picture: {}\n", plot.display());
+    Ok(())
+}
+
+fn draw(db: &Database, from: DateTime<Utc>, to: DateTime<Utc>, tz: chrono_tz::Tz, path: &Path) -> Result<()> {
+    use arrow::array::AsArray;
+    use arrow::datatypes::{Float64Type, TimestampNanosecondType};
+    let view = db.view();
+    let table = view.table("meter_reads")?;
+    debug_assert!(table.schema().columns[0].role == Role::Key);
+    let projection = fleetdb_engine::Projection::Names(vec!["ts".to_owned(), "usage_since_read".to_owned()]);
+    let mut points = Vec::new();
+    for batch in table.container(&[Value::Int(1)])?.range(nanoseconds(from), nanoseconds(to) - 1, projection)? {
+        let batch = batch?;
+        let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
+        let usages = batch.column(1).as_primitive::<Float64Type>();
+        points.extend(times.values().iter().copied().zip(usages.values().iter().copied()));
+    }
+    plot::draw(&points, tz, path)
+}
+
+/// An instant as the tables hold it.
+fn nanoseconds(instant: DateTime<Utc>) -> i64 {
+    // The demo's years are far inside the range of 64-bit nanoseconds.
+    instant.timestamp_nanos_opt().unwrap_or(i64::MAX)
+}
+
+/// A reading carries the time at which the hour it counts began.
+fn reading_time(hour: &Hour) -> i64 {
+    nanoseconds(hour.start)
+}

@@ -1,0 +1,79 @@
+//! `fleetdb inspect`: shows what is in the WAL, the manifest or a segment.
+
+use crate::DEFAULT_DATA;
+use fleetdb_engine::check::{read_manifest, read_segment_facts, read_wal, segment_file};
+use fleetdb_engine::io::Io;
+use fleetdb_engine::{Error, Result};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+    /// The database's directory
+    #[arg(long, default_value = DEFAULT_DATA, global = true)]
+    data: PathBuf,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// The batches in the WAL files
+    Wal,
+    /// The tables and segments, and the edits since the last fold
+    Manifest,
+    /// What a segment's footer says; without a number, a line for each segment
+    Segment {
+        /// The segment's number
+        number: Option<u64>,
+    },
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let io = Io::files(&args.data);
+    match args.what {
+        What::Wal => {
+            println!("{:<28} {:>12} {:>12} {:>12} {:>10}  table:rows", "file", "offset", "batch", "durable", "bytes");
+            for frame in read_wal(&io)? {
+                let sections: Vec<_> = frame.sections.iter().map(|(table, rows)| format!("{table}:{rows}")).collect();
+                println!(
+                    "{:<28} {:>12} {:>12} {:>12} {:>10}  {}",
+                    frame.file,
+                    frame.offset,
+                    frame.sequence,
+                    frame.durable,
+                    frame.bytes,
+                    sections.join(" ")
+                );
+            }
+        }
+        What::Manifest => {
+            let (_, edits, state) = read_manifest(&io)?;
+            println!("{}", json(&state)?);
+            for edit in &edits {
+                println!("{}", json(edit)?);
+            }
+        }
+        What::Segment { number: None } => {
+            let (_, _, state) = read_manifest(&io)?;
+            println!("{:>8} {:<24} {:>12} {:>12}  file", "segment", "table", "rows", "bytes");
+            for entry in state.segments.values() {
+                let table = &state.tables[&entry.table].name;
+                println!("{:>8} {table:<24} {:>12} {:>12}  {}", entry.id, entry.rows, entry.bytes, segment_file(entry));
+            }
+        }
+        What::Segment { number: Some(number) } => {
+            let (_, _, state) = read_manifest(&io)?;
+            let entry = state
+                .segments
+                .values()
+                .find(|entry| entry.id.0 == number)
+                .ok_or_else(|| Error::input(format!("there is no segment {number}")))?;
+            println!("{}", json(&read_segment_facts(&io, &segment_file(entry))?)?);
+        }
+    }
+    Ok(())
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string_pretty(value).map_err(|e| Error::bug(format!("does not serialize: {e}")))
+}

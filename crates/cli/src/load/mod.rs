@@ -1,0 +1,143 @@
+//! `fleetdb load`: line protocol, CSV with a header, or Parquet; plain, gzip or zstd; a file or standard input.
+//!
+//! Rows are written in batches, each atomic. With `--on-error stop` the batch with the bad line is not
+//! written and the load ends; with `skip` bad lines are reported and left out.
+
+mod csv;
+mod input;
+mod lines;
+mod parquet;
+
+use crate::progress::thousands;
+use crate::{DEFAULT_DATA, close, open};
+use fleetdb_engine::{Database, Durability, Error, Result, Unit};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Rows in a batch.
+const BATCH_ROWS: usize = 10_000;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The file; - is standard input. Its name says the format: .lp, .csv or .parquet, then .gz or .zst if
+    /// it is compressed
+    file: PathBuf,
+    /// The database's directory; made if it is missing
+    #[arg(long, default_value = DEFAULT_DATA)]
+    data: PathBuf,
+    /// The table to load into; line protocol needs none, its measurements are the tables
+    #[arg(long)]
+    table: Option<String>,
+    /// The format, if the file's name does not say it
+    #[arg(long, value_enum)]
+    format: Option<input::FileFormat>,
+    /// The unit of line protocol's timestamps
+    #[arg(long, value_enum, default_value_t = Precision::Ns)]
+    precision: Precision,
+    /// What to do with a line that is wrong
+    #[arg(long, value_enum, default_value_t = OnError::Stop)]
+    on_error: OnError,
+    /// When a batch counts as written
+    #[arg(long, default_value_t = Durability::Sync)]
+    durability: Durability,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum OnError {
+    /// End the load; the batch with the line is not written
+    Stop,
+    /// Report the line and leave it out
+    Skip,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Precision {
+    /// Nanoseconds
+    Ns,
+    /// Microseconds
+    Us,
+    /// Milliseconds
+    Ms,
+    /// Seconds
+    S,
+}
+
+impl From<Precision> for Unit {
+    fn from(precision: Precision) -> Self {
+        match precision {
+            Precision::Ns => Self::Nanosecond,
+            Precision::Us => Self::Microsecond,
+            Precision::Ms => Self::Millisecond,
+            Precision::S => Self::Second,
+        }
+    }
+}
+
+/// What a load has done.
+#[derive(Default)]
+struct Tally {
+    /// Rows written.
+    loaded: u64,
+    /// Lines left out.
+    refused: u64,
+}
+
+impl Tally {
+    /// A line is wrong: ends the load or counts it.
+    fn refuse(&mut self, on_error: OnError, error: Error) -> Result<()> {
+        if on_error == OnError::Stop {
+            return Err(error);
+        }
+        eprintln!("{error}");
+        self.refused += 1;
+        Ok(())
+    }
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let format = input::format_of(&args.file, args.format)?;
+    let input = input::open(&args.file)?;
+    let db = open(&args.data, true)?;
+    let before = rows(&db)?;
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    let outcome = match format {
+        input::FileFormat::Lines => lines::load(&db, args, input, &mut tally),
+        input::FileFormat::Csv => csv::load(&db, args, input, &mut tally),
+        input::FileFormat::Parquet => parquet::load(&db, args, input, &mut tally),
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    let added = rows(&db)?.saturating_sub(before);
+    close(db)?;
+    println!(
+        "loaded {} rows ({} new, {} replaced), refused {}, in {seconds:.1} s: {} rows/s at {} ({})",
+        thousands(tally.loaded),
+        thousands(added),
+        thousands(tally.loaded.saturating_sub(added)),
+        thousands(tally.refused),
+        thousands((tally.loaded as f64 / seconds.max(1e-9)) as u64),
+        args.durability,
+        args.durability.tier(),
+    );
+    outcome
+}
+
+/// Rows of all tables.
+fn rows(db: &Database) -> Result<u64> {
+    let view = db.view();
+    view.table_names().map(|name| view.table(name)?.count()).sum()
+}
+
+/// The table that CSV and Parquet go into.
+fn target(db: &Database, args: &Args) -> Result<std::sync::Arc<fleetdb_engine::TableSchema>> {
+    let name = args.table.as_ref().ok_or_else(|| {
+        Error::input("name the table with --table: only line protocol says itself which table a row is for")
+    })?;
+    db.tables().into_iter().find(|table| &table.name == name).ok_or_else(|| {
+        Error::input(format!(
+            "there is no table '{name}': create it first, so that it has a primary key, for example \
+             fleetdb sql --data {} -c 'CREATE TABLE {name} (device TEXT, ts TIMESTAMP, value DOUBLE, PRIMARY KEY (device, ts))'",
+            args.data.display()
+        ))
+    })
+}

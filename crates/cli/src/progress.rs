@@ -1,0 +1,32 @@
+//! Progress bars: with rate and remaining time, and only where somebody looks.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar for `total` units of `unit`, on standard error if that is a terminal.
+pub fn bar(total: u64, doing: &str, unit: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+    let (done, rate) = if unit == "bytes" {
+        ("{bytes}/{total_bytes}", "{binary_bytes_per_sec}")
+    } else {
+        ("{human_pos}/{human_len}", "{per_sec}")
+    };
+    let template = format!("{doing} [{{bar:32}}] {{percent}} % {done} {unit}, {rate}, {{eta}} left");
+    // A template that does not parse would be a bug of this line; the default bar does as well.
+    if let Ok(style) = ProgressStyle::with_template(&template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+/// A number with a blank between its thousands.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}

@@ -1,0 +1,63 @@
+//! `fleetdb sql`: one statement (`-c`), a file (`-f`), or a shell.
+
+pub mod output;
+mod shell;
+
+use crate::{DEFAULT_DATA, close, io_error, open};
+use fleetdb_engine::Result;
+use fleetdb_query::Session;
+use output::Format;
+use std::io::{IsTerminal, Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The database's directory
+    #[arg(long, default_value = DEFAULT_DATA)]
+    data: PathBuf,
+    /// Run this text and end; may be given several times
+    #[arg(short, long)]
+    command: Vec<String>,
+    /// Run this file and end; - is standard input
+    #[arg(short, long, conflicts_with = "command")]
+    file: Option<PathBuf>,
+    /// How rows are shown
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    let db = open(&args.data, true)?;
+    let session = Session::new(Arc::clone(&db))?;
+    let outcome = run_in(&session, args);
+    drop(session);
+    outcome.and(close(db))
+}
+
+fn run_in(session: &Session, args: &Args) -> Result<()> {
+    if !args.command.is_empty() {
+        return args.command.iter().try_for_each(|text| run_text(session, text, args.format));
+    }
+    let mut text = String::new();
+    match &args.file {
+        Some(file) if file.as_os_str() != "-" => {
+            text = std::fs::read_to_string(file).map_err(|e| io_error(format_args!("read {}", file.display()), &e))?;
+        }
+        None if std::io::stdin().is_terminal() => return shell::run(session, args.format),
+        _ => {
+            std::io::stdin().read_to_string(&mut text).map_err(|e| io_error("read standard input", &e))?;
+        }
+    }
+    run_text(session, &text, args.format)
+}
+
+/// Runs all statements of a text, one after the other, and shows what they give.
+fn run_text(session: &Session, text: &str, format: Format) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for statement in session.parse(text)? {
+        let answer = session.execute(statement)?;
+        output::show(answer, format, &mut out)?;
+    }
+    out.flush().map_err(|e| io_error("write standard output", &e))
+}

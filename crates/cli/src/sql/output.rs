@@ -1,0 +1,63 @@
+//! Rows for people and programs: an aligned table, CSV with a header, or one JSON object a row.
+
+use crate::io_error;
+use arrow::csv::WriterBuilder;
+use arrow::json::LineDelimitedWriter;
+use arrow::util::pretty::pretty_format_batches_with_schema;
+use fleetdb_engine::{Error, Result};
+use fleetdb_query::Answer;
+use std::io::Write;
+
+/// How rows are shown.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum Format {
+    /// An aligned table
+    Table,
+    /// CSV with a header
+    Csv,
+    /// One JSON object a row
+    Json,
+}
+
+/// Shows the answer to one statement.
+pub fn show(answer: Answer, format: Format, out: &mut dyn Write) -> Result<()> {
+    let failed = |e: &dyn std::fmt::Display| Error::input(format!("cannot show the rows: {e}"));
+    let Some(schema) = answer.schema() else {
+        // Programs that read CSV or JSON get rows and nothing else.
+        if let (Format::Table, Some(tag)) = (format, answer.tag()) {
+            writeln!(out, "{tag}").map_err(|e| io_error("write", &e))?;
+        }
+        return Ok(());
+    };
+    match format {
+        Format::Table => {
+            // Aligning takes all rows.
+            let batches = answer.collect()?;
+            let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+            let table = pretty_format_batches_with_schema(schema, &batches).map_err(|e| failed(&e))?;
+            writeln!(out, "{table}").map_err(|e| io_error("write", &e))?;
+            let word = if rows == 1 { "row" } else { "rows" };
+            writeln!(out, "({rows} {word})").map_err(|e| io_error("write", &e))
+        }
+        Format::Csv => {
+            let mut writer = WriterBuilder::new().with_header(true).build(out);
+            let mut rows = 0;
+            for batch in answer {
+                let batch = batch?;
+                rows += batch.num_rows();
+                writer.write(&batch).map_err(|e| failed(&e))?;
+            }
+            if rows == 0 {
+                writer.write(&arrow::array::RecordBatch::new_empty(schema)).map_err(|e| failed(&e))?;
+            }
+            Ok(())
+        }
+        Format::Json => {
+            let mut writer = LineDelimitedWriter::new(out);
+            for batch in answer {
+                writer.write(&batch?).map_err(|e| failed(&e))?;
+            }
+            writer.finish().map_err(|e| failed(&e))
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The shell: history, statements over several lines, and psql's backslash commands.
+
+use super::output::Format;
+use fleetdb_engine::{Error, Result, Role};
+use fleetdb_query::Session;
+use rustyline::DefaultEditor;
+use rustyline::error::ReadlineError;
+use std::path::PathBuf;
+
+const HELP: &str = "\\d          list tables\n\\d TABLE    show a table's columns\n\\q          quit\n\
+                    Statements end with a semicolon and may take several lines.";
+
+/// Reads and runs statements until the input ends.
+pub fn run(session: &Session, format: Format) -> Result<()> {
+    let broken = |e: ReadlineError| Error::input(format!("the terminal: {e}"));
+    let mut editor = DefaultEditor::new().map_err(broken)?;
+    let history = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".fleetdb_history"));
+    if let Some(history) = &history {
+        // The first session has none.
+        editor.load_history(history).ok();
+    }
+    println!("fleetdb {} - type \\? for help", env!("CARGO_PKG_VERSION"));
+    let mut text = String::new();
+    loop {
+        let prompt = if text.is_empty() { "fleetdb=> " } else { "fleetdb-> " };
+        let line = match editor.readline(prompt) {
+            Ok(line) => line,
+            Err(ReadlineError::Interrupted) => {
+                text.clear();
+                continue;
+            }
+            Err(ReadlineError::Eof) => break,
+            Err(error) => return Err(broken(error)),
+        };
+        if text.is_empty() && line.trim_start().starts_with('\\') {
+            editor.add_history_entry(&line).map_err(broken)?;
+            if !command(session, line.trim()) {
+                break;
+            }
+            continue;
+        }
+        text.push_str(&line);
+        text.push('\n');
+        if !line.trim_end().ends_with(';') {
+            if text.trim().is_empty() {
+                text.clear();
+            }
+            continue;
+        }
+        editor.add_history_entry(text.trim_end()).map_err(broken)?;
+        if let Err(error) = super::run_text(session, &text, format) {
+            eprintln!("ERROR: {error}");
+        }
+        text.clear();
+    }
+    if let Some(history) = &history
+        && let Err(error) = editor.save_history(history)
+    {
+        eprintln!("fleetdb: the history was not saved to {}: {error}", history.display());
+    }
+    Ok(())
+}
+
+/// Runs a backslash command; `false` ends the shell.
+fn command(session: &Session, line: &str) -> bool {
+    match line.split_whitespace().collect::<Vec<_>>()[..] {
+        ["\\q"] => return false,
+        ["\\?"] => println!("{HELP}"),
+        ["\\d" | "\\dt"] => {
+            for table in session.database().tables() {
+                let kind = if table.time.is_some() { "time-series table" } else { "collection" };
+                println!("{} ({kind}, {} columns)", table.name, table.columns.len());
+            }
+        }
+        ["\\d", name] => match session.database().tables().iter().find(|table| table.name == name) {
+            None => eprintln!("ERROR: there is no table '{name}'"),
+            Some(table) => {
+                for column in &table.columns {
+                    let role = match column.role {
+                        Role::Key => " key",
+                        Role::Time => " time",
+                        Role::Field => "",
+                    };
+                    let null = if column.nullable { "" } else { " not null" };
+                    println!("{:<32} {}{null}{role}", column.name, column.column_type);
+                }
+            }
+        },
+        _ => eprintln!("ERROR: unknown command {line}; \\? lists them"),
+    }
+    true
+}

@@ -1,0 +1,238 @@
+//! The `fleetdb` program as its users run it.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn fleetdb(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fleetdb")).args(args).output().unwrap()
+}
+
+fn succeeds(args: &[&str]) -> String {
+    let output = fleetdb(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn fails(args: &[&str]) -> String {
+    let output = fleetdb(args);
+    assert!(!output.status.success(), "{args:?} should fail");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn query(data: &str, sql: &str) -> Vec<Value> {
+    let rows = succeeds(&["sql", "--data", data, "--format", "json", "-c", sql]);
+    rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A sample of TSBS, which lies beside the checkout; `None`, said aloud, where it does not.
+fn sample(name: &str) -> Option<String> {
+    let path = root().join("../shared/data").join(name);
+    if !path.exists() {
+        println!("skipped: {} is not there", path.display());
+        return None;
+    }
+    Some(path.to_str().unwrap().to_owned())
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
+fn compare_with_duckdb(data: &str, table: &str, expected: &Value) {
+    let count = query(data, &format!("SELECT count(*) AS n FROM {table}"));
+    assert_eq!(count[0]["n"], expected["count"], "{table}");
+    for (field, values) in expected["sums"].as_object().unwrap() {
+        let sql =
+            format!("SELECT count({field}) AS a, min({field}) AS b, max({field}) AS c, sum({field}) AS d FROM {table}");
+        let row = &query(data, &sql)[0];
+        for (name, value) in ["a", "b", "c", "d"].into_iter().zip(values.as_array().unwrap()) {
+            let (ours, theirs) = (row[name].as_f64().unwrap(), value.as_f64().unwrap());
+            assert!(near(ours, theirs), "{table}.{field} {name}: {ours} and {theirs}");
+        }
+    }
+    let device = expected["device"].as_str().unwrap();
+    let sql = format!(
+        "SELECT * FROM (SELECT *, CAST(time AS BIGINT) AS ns, row_number() OVER (PARTITION BY {device} ORDER BY time DESC) AS place \
+         FROM {table} WHERE {device} IS NOT NULL) WHERE place = 1 ORDER BY {device}"
+    );
+    let last = query(data, &sql);
+    let theirs = expected["last"].as_array().unwrap();
+    assert_eq!(last.len(), theirs.len(), "{table}: devices");
+    for (ours, theirs) in last.iter().zip(theirs) {
+        for (name, value) in theirs.as_object().unwrap() {
+            let ours = if name == "time" { &ours["ns"] } else { &ours[name.as_str()] };
+            let same = match (ours.as_f64(), value.as_f64()) {
+                (Some(ours), Some(theirs)) => near(ours, theirs),
+                _ => ours == value,
+            };
+            assert!(same, "{table}, last row, {name}: {ours} and {value}");
+        }
+    }
+}
+
+#[test]
+fn the_tsbs_samples_load_and_equal_what_duckdb_computes() {
+    let expected = std::fs::read_to_string(root().join("tests/expected/tsbs.json")).unwrap();
+    let expected: Value = serde_json::from_str(&expected).unwrap();
+    let (Some(cpu), Some(iot)) = (sample("cpu-only.lp.zst"), sample("iot.lp.zst")) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().to_str().unwrap();
+    let summary = succeeds(&["load", &cpu, "--data", data]);
+    assert!(summary.contains("loaded 36 000 rows (36 000 new, 0 replaced), refused 0"), "{summary}");
+    succeeds(&["load", &iot, "--data", data]);
+    for table in ["cpu", "readings", "diagnostics"] {
+        compare_with_duckdb(data, table, &expected[table]);
+    }
+    let again = succeeds(&["load", &cpu, "--data", data]);
+    assert!(again.contains("(0 new, 36 000 replaced)"), "{again}");
+    compare_with_duckdb(data, "cpu", &expected["cpu"]);
+    assert!(succeeds(&["check", "--data", data]).contains("clean"));
+}
+
+/// Python with DuckDB and pyarrow, or word that it is not there.
+fn python() -> Option<&'static str> {
+    let found = Command::new("python3").args(["-c", "import duckdb, pyarrow"]).output();
+    if found.is_ok_and(|output| output.status.success()) {
+        return Some("python3");
+    }
+    println!("skipped: python3 with duckdb and pyarrow is not there");
+    None
+}
+
+#[test]
+fn segments_open_in_duckdb_and_pyarrow_and_give_the_same_rows() {
+    let (Some(python), Some(iot)) = (python(), sample("iot.lp.zst")) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("db");
+    let data = data.to_str().unwrap();
+    succeeds(&["load", &iot, "--data", data]);
+    let types = "CREATE TABLE types (id BIGINT, ts TIMESTAMP, b BOOLEAN, i8 TINYINT, u16 SMALLINT UNSIGNED, u64 BIGINT UNSIGNED, \
+                 f REAL, s TEXT, d DATE, ms TIMESTAMP(3), PRIMARY KEY (id, ts))";
+    let rows = "INSERT INTO types SELECT v % 7, CAST(v * 1000000007 AS TIMESTAMP), v % 3 = 0, v % 100, v, 18446744073709551615, \
+                v * 0.5, CASE WHEN v % 5 = 0 THEN NULL ELSE concat('text ', v) END, CAST(v AS INTEGER)::DATE, '1969-12-31T23:59:59.999' \
+                FROM (SELECT CAST(value AS BIGINT) AS v FROM generate_series(1, 20000))";
+    succeeds(&["sql", "--data", data, "-c", types, "-c", rows]);
+    // What the segments must hold, from the program's own export.
+    for table in ["readings", "diagnostics", "types"] {
+        let out = directory.path().join(format!("{table}.csv"));
+        succeeds(&["export", "--data", data, "--table", table, out.to_str().unwrap()]);
+    }
+    let parquet = directory.path().join("types.parquet");
+    succeeds(&["export", "--data", data, "--table", "types", parquet.to_str().unwrap()]);
+    let output = Command::new(python)
+        .arg(root().join("tests/interop/segments.py"))
+        .args([data, directory.path().to_str().unwrap()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("types: 20000 rows"), "{said}");
+}
+
+#[test]
+fn a_bad_line_stops_the_load_or_is_skipped_and_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("db");
+    let data = data.to_str().unwrap();
+    let file = directory.path().join("lines.lp");
+    std::fs::write(&file, "m,d=a v=1 1\nm,d=a v=x 2\nm,d=a v=3 3\n").unwrap();
+    let file = file.to_str().unwrap();
+    let error = fails(&["load", file, "--data", data]);
+    assert!(error.contains("lines.lp, line 2, column 9: 'x' is not a value"), "{error}");
+    let summary = succeeds(&["load", file, "--data", data, "--on-error", "skip"]);
+    assert!(summary.contains("loaded 2 rows (2 new, 0 replaced), refused 1"), "{summary}");
+    assert_eq!(query(data, "SELECT v FROM m").len(), 2);
+}
+
+#[test]
+fn csv_and_parquet_load_into_a_table_and_come_out_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let data = path("db");
+    let csv = path("reads.csv.gz");
+    let mut gz = Command::new("gzip")
+        .arg("-c")
+        .stdin(Stdio::piped())
+        .stdout(std::fs::File::create(&csv).unwrap())
+        .spawn()
+        .unwrap();
+    gz.stdin
+        .take()
+        .unwrap()
+        .write_all(b"meter,ts,usage\n1,2026-01-01T00:00:00Z,0.5\n1,2026-01-01 01:00:00,\n2,bad,1\n")
+        .unwrap();
+    assert!(gz.wait().unwrap().success());
+    assert!(fails(&["load", &csv, "--data", &data, "--table", "reads"]).contains("CREATE TABLE"));
+    succeeds(&[
+        "sql",
+        "--data",
+        &data,
+        "-c",
+        "CREATE TABLE reads (meter BIGINT, ts TIMESTAMP, usage DOUBLE, PRIMARY KEY (meter, ts))",
+    ]);
+    let error = fails(&["load", &csv, "--data", &data, "--table", "reads"]);
+    assert!(error.contains("line 4") && error.contains("'bad'"), "{error}");
+    assert_eq!(query(&data, "SELECT * FROM reads").len(), 0, "nothing of the batch is there");
+    let summary = succeeds(&["load", &csv, "--data", &data, "--table", "reads", "--on-error", "skip"]);
+    assert!(summary.contains("loaded 2 rows"), "{summary}");
+    let parquet = path("reads.parquet");
+    succeeds(&["export", "--data", &data, "--table", "reads", &parquet]);
+    let other = path("other");
+    succeeds(&[
+        "sql",
+        "--data",
+        &other,
+        "-c",
+        "CREATE TABLE reads (meter BIGINT, ts TIMESTAMP, usage DOUBLE, PRIMARY KEY (meter, ts))",
+    ]);
+    succeeds(&["load", &parquet, "--data", &other, "--table", "reads"]);
+    let table = succeeds(&["sql", "--data", &other, "-c", "SELECT usage, meter FROM reads"]);
+    assert!(table.contains("| 0.5   | 1     |") && table.contains("(2 rows)"), "{table}");
+    assert_eq!(
+        succeeds(&["sql", "--data", &other, "--format", "csv", "-c", "SELECT meter, usage FROM reads"]),
+        "meter,usage\n1,0.5\n1,\n"
+    );
+}
+
+#[test]
+fn the_demo_gives_the_same_bills_for_the_same_seed_and_never_overwrites() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let bills = |data: &str, more: &[&str]| -> String {
+        let args = [&["demo", "--meters", "12", "--data", data], more].concat();
+        let said = succeeds(&args);
+        let start = said.find("The ten largest").unwrap();
+        said[start..said.find("All bills took").unwrap()].to_owned()
+    };
+    let first = bills(&path("a"), &[]);
+    assert!(first.contains("| 744   |"), "December has 744 hours: {first}");
+    assert_eq!(first, bills(&path("b"), &[]));
+    assert_eq!(first, bills(&path("a"), &["--keep"]));
+    assert_ne!(first, bills(&path("c"), &["--seed", "2"]));
+    let refused = fails(&["demo", "--meters", "12", "--data", &path("a")]);
+    assert!(refused.contains("--keep") && refused.contains("--replace"), "{refused}");
+    assert_eq!(first, bills(&path("a"), &["--replace"]));
+    let svg = std::fs::read_to_string(directory.path().join("a/meter-1-december.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("polyline"));
+    assert!(succeeds(&["check", "--data", &path("a")]).contains("clean"));
+    assert!(succeeds(&["inspect", "manifest", "--data", &path("a")]).contains("meter_reads"));
+    assert!(succeeds(&["inspect", "segment", "--data", &path("a")]).contains("meter_reads"));
+    succeeds(&["inspect", "wal", "--data", &path("a")]);
+}
+
+#[test]
+fn a_wrong_statement_or_directory_is_a_clear_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().to_str().unwrap();
+    assert!(fails(&["sql", "--data", data, "-c", "SELEC 1"]).contains("Line: 1, Column: 1"));
+    assert!(fails(&["sql", "--data", data, "-c", "SELECT * FROM nothing"]).contains("nothing"));
+    assert!(fails(&["check", "--data", "/nonexistent"]).contains("holds no FleetDB database"));
+    assert!(fails(&["sql", "--data", data, "-c", "SELECT 1/0"]).to_lowercase().contains("divide by zero"));
+}

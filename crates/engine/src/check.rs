@@ -1,0 +1,242 @@
+//! Looking into a database directory: is everything whole, and what is in it.
+//!
+//! Reads only, takes no lock: for a database that nobody has open. Every checksum is computed, every page and
+//! every index block decoded, every order and count compared with what the manifest and footers say.
+
+use crate::error::{Error, Result};
+use crate::ids::Generation;
+use crate::io::Io;
+use crate::manifest::file as manifest_file;
+use crate::manifest::{Edit, SegmentEntry, State};
+use crate::schema::TableSchema;
+use crate::segment::cache::Cache;
+use crate::segment::reader::{Segment, read_footer};
+use crate::segment::{Facts, PAGE_ROWS, file_name};
+use crate::wal::frame;
+use crate::wal::record;
+use std::sync::Arc;
+
+/// What a check went through, and what it found.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Tables in the manifest.
+    pub tables: usize,
+    /// Segments that were read.
+    pub segments: usize,
+    /// Rows in them.
+    pub rows: u64,
+    /// Pages decoded.
+    pub pages: u64,
+    /// WAL batches that were read.
+    pub wal_batches: u64,
+    /// Bytes behind the last good frame of the last WAL file: what a crash leaves.
+    pub torn_bytes: u64,
+    /// What is wrong, one entry a problem.
+    pub problems: Vec<String>,
+}
+
+/// A WAL frame as `inspect` shows it.
+#[derive(Clone, Debug)]
+pub struct WalFrame {
+    /// The file.
+    pub file: String,
+    /// Where in the file the frame begins.
+    pub offset: usize,
+    /// The batch's sequence.
+    pub sequence: u64,
+    /// The last batch known to be durable when it was written.
+    pub durable: u64,
+    /// Bytes of the payload.
+    pub bytes: usize,
+    /// For each section the table's number and its rows.
+    pub sections: Vec<(u32, usize)>,
+}
+
+/// The manifest: its fold of everything before, the edits since, and the state they give.
+///
+/// # Errors
+/// There is no database, or its manifest is damaged.
+pub fn read_manifest(io: &Io) -> Result<(State, Vec<Edit>, State)> {
+    match manifest_file::read(io.storage.as_ref())? {
+        Some((_, contents)) => Ok((contents.fold, contents.edits, contents.state)),
+        None => Err(Error::input(format!("{} holds no FleetDB database", io.storage.describe()))),
+    }
+}
+
+/// What a segment's footer says; `name` is relative to the database, as the manifest's file names are.
+///
+/// # Errors
+/// The file is not a segment.
+pub fn read_segment_facts(io: &Io, name: &str) -> Result<Facts> {
+    let file = io.storage.read(name)?;
+    Ok(read_footer(file.as_ref(), name)?.1)
+}
+
+/// The file of a segment, relative to the database.
+pub fn segment_file(entry: &SegmentEntry) -> String {
+    file_name(entry.table, entry.id)
+}
+
+/// All frames of all WAL files.
+///
+/// # Errors
+/// A file is damaged.
+pub fn read_wal(io: &Io) -> Result<Vec<WalFrame>> {
+    let mut frames = Vec::new();
+    each_frame(io, &mut |frame| {
+        frames.push(frame);
+    })?;
+    Ok(frames)
+}
+
+fn each_frame(io: &Io, each: &mut dyn FnMut(WalFrame)) -> Result<u64> {
+    let generations = frame::generations(io.storage.as_ref())?;
+    let mut torn = 0;
+    for (place, &generation) in generations.iter().enumerate() {
+        let last = place + 1 == generations.len();
+        torn += wal_file(io, generation, last, each)?;
+    }
+    Ok(torn)
+}
+
+fn wal_file(io: &Io, generation: Generation, last: bool, each: &mut dyn FnMut(WalFrame)) -> Result<u64> {
+    let name = frame::file_name(generation);
+    let file = io.storage.read(&name)?;
+    let bytes = file.read_at(0, file.len_bytes() as usize)?;
+    let contents = frame::read_file(&name, &bytes, generation, last)?;
+    for found in &contents.frames {
+        let mut payload = found.payload;
+        let mut sections = Vec::new();
+        while !payload.is_empty() {
+            let (_, section) = record::decode(&mut payload)
+                .map_err(|e| e.context(format_args!("{name}, frame at byte {}", found.offset)))?;
+            sections.push((section.table.0, section.rows));
+        }
+        each(WalFrame {
+            file: name.clone(),
+            offset: found.offset,
+            sequence: found.sequence.0,
+            durable: found.durable.0,
+            bytes: found.payload.len(),
+            sections,
+        });
+    }
+    Ok((bytes.len() - contents.good_bytes) as u64)
+}
+
+/// Checks a whole database directory. `progress` is called with the bytes gone through and all bytes.
+///
+/// # Errors
+/// There is no database, or its manifest is damaged; everything else is in the report.
+pub fn check(io: &Io, mut progress: impl FnMut(u64, u64)) -> Result<CheckReport> {
+    let (_, _, state) = read_manifest(io)?;
+    let mut report = CheckReport { tables: state.tables.len(), ..CheckReport::default() };
+    let all_bytes: u64 = state.segments.values().map(|entry| entry.bytes).sum();
+    let mut done_bytes = 0;
+    for entry in state.segments.values() {
+        // Invariant S6: the table is there.
+        if let Err(error) = check_segment(io, entry, &state.tables[&entry.table], &mut report) {
+            report.problems.push(error.to_string());
+        }
+        report.segments += 1;
+        done_bytes += entry.bytes;
+        progress(done_bytes, all_bytes);
+    }
+    let mut last = None;
+    let mut gaps = Vec::new();
+    let wal = each_frame(io, &mut |found| {
+        if last.is_some_and(|last| last + 1 != found.sequence) {
+            gaps.push(format!("{}: batch {} does not follow the one before", found.file, found.sequence));
+        }
+        last = Some(found.sequence);
+        report.wal_batches += 1;
+    });
+    match wal {
+        Ok(torn) => report.torn_bytes = torn,
+        Err(error) => report.problems.push(error.to_string()),
+    }
+    report.problems.extend(gaps);
+    Ok(report)
+}
+
+fn check_segment(io: &Io, entry: &SegmentEntry, schema: &TableSchema, report: &mut CheckReport) -> Result<()> {
+    let cache = Arc::new(Cache::new(1 << 20));
+    let segment = crate::db::open_segment(io, entry, schema, &cache)?;
+    let wrong = |what: String| Error::damaged(format!("segment {}: {what}", segment.name));
+    if segment.len_bytes() != entry.bytes {
+        return Err(wrong(format!("the file has {} bytes, the manifest says {}", segment.len_bytes(), entry.bytes)));
+    }
+    if segment.facts.times != entry.times {
+        return Err(wrong("its span of time is not what the manifest says".to_owned()));
+    }
+    for column in segment.column_ids() {
+        for number in 0..segment.pages() {
+            segment.page(column, number, false)?;
+            report.pages += 1;
+        }
+    }
+    check_index(&segment, schema, &wrong)?;
+    report.rows += segment.facts.rows;
+    Ok(())
+}
+
+/// Keys ascend; the rows of each container ascend in time, from its least to its largest.
+fn check_index(segment: &Segment, schema: &TableSchema, wrong: &dyn Fn(String) -> Error) -> Result<()> {
+    let time = schema.time.map(|time| schema.columns[time].id);
+    let mut before: Option<Vec<u8>> = None;
+    let (mut rows, mut containers) = (0u64, 0u64);
+    let mut times = Times { segment, time, page: None };
+    for number in 0..segment.blocks().len() {
+        let block = segment.block(number)?;
+        for (place, key) in block.keys.iter().enumerate() {
+            if before.as_ref().is_some_and(|before| before >= key) {
+                return Err(wrong(format!("container {containers} is not in key order")));
+            }
+            before = Some(key.clone());
+            containers += 1;
+            let (start, end) = (block.starts[place], block.starts[place + 1]);
+            if start != rows || end <= start || end > segment.facts.rows {
+                return Err(wrong(format!("the rows of container {containers} are not where the index says")));
+            }
+            rows = end;
+            let mut last = None;
+            for row in start..end {
+                let now = times.at(row)?;
+                if last.is_some_and(|last| last >= now) {
+                    return Err(wrong(format!("row {row} is not in order of time")));
+                }
+                if (row == start && now != block.times[place].0) || (row + 1 == end && now != block.times[place].1) {
+                    return Err(wrong(format!("the times of container {containers} are not what the index says")));
+                }
+                last = Some(now);
+            }
+        }
+    }
+    if rows != segment.facts.rows || containers != segment.facts.containers {
+        return Err(wrong("the container index does not cover all rows".to_owned()));
+    }
+    Ok(())
+}
+
+struct Times<'a> {
+    segment: &'a Segment,
+    time: Option<crate::ids::ColumnId>,
+    page: Option<(usize, Vec<u64>)>,
+}
+
+impl Times<'_> {
+    fn at(&mut self, row: u64) -> Result<i64> {
+        let Some(time) = self.time else { return Ok(0) };
+        let number = row as usize / PAGE_ROWS;
+        if self.page.as_ref().is_none_or(|(loaded, _)| *loaded != number) {
+            let mut out = crate::column::ColumnBuilder::new(crate::schema::ColumnType::Int64);
+            if let Some(page) = self.segment.page(time, number, false)? {
+                page.copy(0, PAGE_ROWS.min((self.segment.facts.rows as usize) - number * PAGE_ROWS), &mut out);
+            }
+            let crate::column::ColumnBuilder::Raw(lane) = out else { return Ok(0) };
+            self.page = Some((number, lane.into_plain().0));
+        }
+        let value = self.page.as_ref().and_then(|(_, values)| values.get(row as usize % PAGE_ROWS));
+        Ok(value.copied().unwrap_or(0) as i64)
+    }
+}

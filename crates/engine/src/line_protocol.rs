@@ -1,0 +1,542 @@
+//! InfluxDB line protocol as rows.
+//!
+//! `measurement[,tag=value]* field=value[,field=value]* [timestamp]`, one line a point. A measurement is a
+//! table; tags are its key columns, then comes the time (`time`), fields are the other columns. Backslash
+//! escapes comma, blank and equals sign in names and tag values; text fields stand in double quotes, where
+//! backslash escapes a quote and itself. (InfluxDB v1 line protocol reference.)
+//!
+//! 1. A [`LineParser`] takes lines and gathers columns per table. A line that is wrong is refused with
+//!    its column, and leaves nothing behind.
+//! 2. [`LineParser::commit`] creates tables and columns that are missing, then writes everything as
+//!    one batch.
+
+use crate::db::{Acknowledged, Database};
+use crate::error::{Error, Result};
+use crate::schema::{ColumnDefinition, ColumnType, Role, TableDefinition, TableSchema, Unit};
+use crate::settings::Durability;
+use crate::write::batch::Batch;
+use arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
+};
+use arrow::datatypes::{Field as ArrowField, Schema};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The name of the time column in tables made from line protocol.
+pub const TIME_COLUMN: &str = "time";
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineError {
+    /// Where in the line, counted in bytes from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl std::fmt::Display for LineError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "column {}: {}", self.column, self.reason)
+    }
+}
+
+/// A field's value.
+#[derive(Clone, Debug, PartialEq)]
+enum FieldValue<'a> {
+    Float(f64),
+    Int(i64),
+    UInt(u64),
+    Boolean(bool),
+    Text(Cow<'a, str>),
+}
+
+impl FieldValue<'_> {
+    fn column_type(&self) -> ColumnType {
+        match self {
+            Self::Float(_) => ColumnType::Float64,
+            Self::Int(_) => ColumnType::Int64,
+            Self::UInt(_) => ColumnType::UInt64,
+            Self::Boolean(_) => ColumnType::Boolean,
+            Self::Text(_) => ColumnType::Utf8,
+        }
+    }
+}
+
+/// A parsed line.
+#[derive(Debug)]
+struct Line<'a> {
+    measurement: Cow<'a, str>,
+    /// Name, value, and where in the line the name begins.
+    tags: Vec<(Cow<'a, str>, Cow<'a, str>, usize)>,
+    fields: Vec<(Cow<'a, str>, FieldValue<'a>, usize)>,
+    time: Option<i64>,
+}
+
+enum Values {
+    Float(Vec<Option<f64>>),
+    Int(Vec<Option<i64>>),
+    UInt(Vec<Option<u64>>),
+    Boolean(Vec<Option<bool>>),
+    Text(Vec<Option<String>>),
+}
+
+impl Values {
+    fn new(column_type: ColumnType, rows: usize) -> Option<Self> {
+        Some(match column_type {
+            ColumnType::Float64 => Self::Float(vec![None; rows]),
+            ColumnType::Int64 => Self::Int(vec![None; rows]),
+            ColumnType::UInt64 => Self::UInt(vec![None; rows]),
+            ColumnType::Boolean => Self::Boolean(vec![None; rows]),
+            ColumnType::Utf8 => Self::Text(vec![None; rows]),
+            _ => return None,
+        })
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Float(v) => v.len(),
+            Self::Int(v) => v.len(),
+            Self::UInt(v) => v.len(),
+            Self::Boolean(v) => v.len(),
+            Self::Text(v) => v.len(),
+        }
+    }
+
+    fn push_null(&mut self) {
+        match self {
+            Self::Float(v) => v.push(None),
+            Self::Int(v) => v.push(None),
+            Self::UInt(v) => v.push(None),
+            Self::Boolean(v) => v.push(None),
+            Self::Text(v) => v.push(None),
+        }
+    }
+
+    fn takes(&self, value: &FieldValue<'_>) -> bool {
+        matches!(
+            (self, value),
+            (Self::Float(_), FieldValue::Float(_) | FieldValue::Int(_) | FieldValue::UInt(_))
+                | (Self::Int(_), FieldValue::Int(_))
+                | (Self::UInt(_), FieldValue::UInt(_))
+                | (Self::Boolean(_), FieldValue::Boolean(_))
+                | (Self::Text(_), FieldValue::Text(_))
+        )
+    }
+
+    fn push(&mut self, value: FieldValue<'_>) {
+        match (self, value) {
+            (Self::Float(v), FieldValue::Float(value)) => v.push(Some(value)),
+            (Self::Float(v), FieldValue::Int(value)) => v.push(Some(value as f64)),
+            (Self::Float(v), FieldValue::UInt(value)) => v.push(Some(value as f64)),
+            (Self::Int(v), FieldValue::Int(value)) => v.push(Some(value)),
+            (Self::UInt(v), FieldValue::UInt(value)) => v.push(Some(value)),
+            (Self::Boolean(v), FieldValue::Boolean(value)) => v.push(Some(value)),
+            (Self::Text(v), FieldValue::Text(value)) => v.push(Some(value.into_owned())),
+            // `takes` was asked first.
+            (values, _) => values.push_null(),
+        }
+    }
+
+    fn into_array(self) -> ArrayRef {
+        match self {
+            Self::Float(v) => Arc::new(Float64Array::from(v)),
+            Self::Int(v) => Arc::new(Int64Array::from(v)),
+            Self::UInt(v) => Arc::new(UInt64Array::from(v)),
+            Self::Boolean(v) => Arc::new(BooleanArray::from(v)),
+            Self::Text(v) => Arc::new(StringArray::from(v)),
+        }
+    }
+}
+
+struct GatheredColumn {
+    name: String,
+    role: Role,
+    column_type: ColumnType,
+    /// Whether the table has the column already.
+    exists: bool,
+    values: Values,
+}
+
+struct GatheredTable {
+    name: String,
+    exists: bool,
+    time_name: String,
+    unit: Unit,
+    columns: Vec<GatheredColumn>,
+    times: Vec<i64>,
+}
+
+/// Parses lines and gathers their rows; see the module's head.
+///
+/// ```
+/// use fleetdb_engine::{Database, LineParser, Settings, Unit, io::{Io, MemoryStorage}};
+/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let mut lines = LineParser::new(&db, Unit::Nanosecond, 0);
+/// lines.parse("cpu,host=a usage=3i 1000").unwrap();
+/// assert_eq!(lines.parse("cpu,host=a usage=x").unwrap_err().column, 18);
+/// lines.commit(fleetdb_engine::Durability::Sync).unwrap();
+/// assert_eq!(db.view().table("cpu").unwrap().count().unwrap(), 1);
+/// ```
+pub struct LineParser<'a> {
+    db: &'a Database,
+    precision: Unit,
+    now_ns: i64,
+    tables: Vec<GatheredTable>,
+    rows: usize,
+}
+
+impl<'a> LineParser<'a> {
+    /// A parser without lines. Timestamps are in `precision`; lines without one get `now_ns`.
+    pub fn new(db: &'a Database, precision: Unit, now_ns: i64) -> Self {
+        Self { db, precision, now_ns, tables: Vec::new(), rows: 0 }
+    }
+
+    /// How many rows are gathered.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Adds a line. A blank line or a comment (`#`) adds nothing.
+    ///
+    /// # Errors
+    /// The line is wrong or does not fit its table; then it adds nothing.
+    pub fn parse(&mut self, text: &str) -> std::result::Result<(), LineError> {
+        let trimmed = text.trim_end_matches(['\r', '\n', ' ', '\t']);
+        if trimmed.is_empty() || trimmed.starts_with('#') {
+            return Ok(());
+        }
+        let line = parse_line(trimmed)?;
+        let place = match self.tables.iter().position(|table| table.name == line.measurement) {
+            Some(place) => place,
+            None => {
+                let schema = self.db.tables().into_iter().find(|schema| schema.name == line.measurement);
+                self.tables.push(gathered(&line.measurement, schema.as_deref())?);
+                self.tables.len() - 1
+            }
+        };
+        let time_ns = i128::from(line.time.unwrap_or(self.now_ns));
+        let per_second = if line.time.is_some() { self.precision.per_second() } else { 1_000_000_000 };
+        let table = &mut self.tables[place];
+        let scaled = time_ns * i128::from(table.unit.per_second());
+        let time = i64::try_from(scaled.div_euclid(i128::from(per_second))).map_err(|_| LineError {
+            column: trimmed.len(),
+            reason: "the timestamp is outside the range of the table's time column".to_owned(),
+        })?;
+        add(table, line)?;
+        table.times.push(time);
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Creates what is missing and writes all gathered rows as one batch.
+    ///
+    /// # Errors
+    /// As [`Database::add_column`] and [`Database::commit_with`]; then no row is written.
+    pub fn commit(self, durability: Durability) -> Result<Acknowledged> {
+        let mut batch = Batch::new();
+        for table in self.tables.into_iter().filter(|table| !table.times.is_empty()) {
+            create_missing(self.db, &table)?;
+            batch = batch.with(&table.name.clone(), into_batch(table)?);
+        }
+        self.db.commit_with(batch, durability)
+    }
+}
+
+fn gathered(measurement: &str, schema: Option<&TableSchema>) -> std::result::Result<GatheredTable, LineError> {
+    let wrong = |reason: String| LineError { column: 1, reason };
+    let Some(schema) = schema else {
+        return Ok(GatheredTable {
+            name: measurement.to_owned(),
+            exists: false,
+            time_name: TIME_COLUMN.to_owned(),
+            unit: Unit::Nanosecond,
+            columns: Vec::new(),
+            times: Vec::new(),
+        });
+    };
+    let (Some(time), Some(unit)) = (schema.time, schema.time_unit()) else {
+        return Err(wrong(format!("table '{measurement}' is a collection: line protocol needs a time column")));
+    };
+    let mut columns = Vec::new();
+    for column in schema.columns.iter().filter(|column| column.role != Role::Time) {
+        let Some(values) = Values::new(column.column_type, 0) else { continue };
+        columns.push(GatheredColumn {
+            name: column.name.clone(),
+            role: column.role,
+            column_type: column.column_type,
+            exists: true,
+            values,
+        });
+    }
+    let time_name = schema.columns[time].name.clone();
+    Ok(GatheredTable { name: measurement.to_owned(), exists: true, time_name, unit, columns, times: Vec::new() })
+}
+
+/// Adds a line's values to its table's columns: first every check, then every change.
+fn add(table: &mut GatheredTable, line: Line<'_>) -> std::result::Result<(), LineError> {
+    let rows = table.times.len();
+    let tags = line.tags.into_iter().map(|(name, value, at)| (name, FieldValue::Text(value), at, Role::Key));
+    let fields = line.fields.into_iter().map(|(name, value, at)| (name, value, at, Role::Field));
+    let parts: Vec<_> = tags.chain(fields).collect();
+    let mut places = Vec::with_capacity(parts.len());
+    let mut guess = 0;
+    for (number, (name, value, at, role)) in parts.iter().enumerate() {
+        let wrong = |reason: String| LineError { column: *at, reason };
+        if *name == table.time_name {
+            return Err(wrong(format!("'{name}' is the name of the time column")));
+        }
+        if parts[..number].iter().any(|(other, ..)| other == name) {
+            return Err(wrong(format!("'{name}' stands twice in the line")));
+        }
+        let found = match table.columns.get(guess) {
+            Some(column) if column.name == *name => Some(guess),
+            _ => table.columns.iter().position(|column| column.name == *name),
+        };
+        if let Some(place) = found {
+            let column = &table.columns[place];
+            if column.role != *role {
+                let (is, was) = if *role == Role::Key { ("tag", "field") } else { ("field", "tag") };
+                return Err(wrong(format!("'{name}' is a {is} here and a {was} in table '{}'", table.name)));
+            }
+            if !column.values.takes(value) {
+                return Err(wrong(format!(
+                    "field '{name}' is {} here and the column holds {}",
+                    value.column_type(),
+                    column.column_type
+                )));
+            }
+            guess = place + 1;
+        }
+        places.push(found);
+    }
+    for (found, (name, value, _, role)) in places.into_iter().zip(parts) {
+        let place = match found {
+            Some(place) => place,
+            None => {
+                let column_type = value.column_type();
+                // A value's own type always has values.
+                let Some(values) = Values::new(column_type, rows) else { continue };
+                table.columns.push(GatheredColumn {
+                    name: name.into_owned(),
+                    role,
+                    column_type,
+                    exists: false,
+                    values,
+                });
+                table.columns.len() - 1
+            }
+        };
+        table.columns[place].values.push(value);
+    }
+    for column in table.columns.iter_mut().filter(|column| column.values.len() == rows) {
+        column.values.push_null();
+    }
+    Ok(())
+}
+
+fn create_missing(db: &Database, table: &GatheredTable) -> Result<()> {
+    let new = table.columns.iter().filter(|column| !column.exists);
+    if table.exists {
+        for column in new {
+            let definition =
+                ColumnDefinition { name: column.name.clone(), column_type: column.column_type, nullable: true };
+            db.add_column(&table.name, &definition, column.role)?;
+        }
+        return Ok(());
+    }
+    let mut definition = TableDefinition::new(&table.name);
+    for column in table.columns.iter().filter(|column| column.role == Role::Key) {
+        definition = definition.key(&column.name, ColumnType::Utf8);
+    }
+    definition = definition.time(&table.time_name, table.unit);
+    for column in table.columns.iter().filter(|column| column.role == Role::Field) {
+        definition = definition.field(&column.name, column.column_type);
+    }
+    db.create_table(&definition).map(|_| ())
+}
+
+fn into_batch(table: GatheredTable) -> Result<RecordBatch> {
+    let times: ArrayRef = match table.unit {
+        Unit::Second => Arc::new(TimestampSecondArray::from(table.times)),
+        Unit::Millisecond => Arc::new(TimestampMillisecondArray::from(table.times)),
+        Unit::Microsecond => Arc::new(TimestampMicrosecondArray::from(table.times)),
+        Unit::Nanosecond => Arc::new(TimestampNanosecondArray::from(table.times)),
+    };
+    let mut fields = vec![ArrowField::new(&table.time_name, times.data_type().clone(), false)];
+    let mut arrays = vec![times];
+    for column in table.columns {
+        let array = column.values.into_array();
+        fields.push(ArrowField::new(&column.name, array.data_type().clone(), true));
+        arrays.push(array);
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+        .map_err(|e| Error::bug(format!("gathered lines do not make a batch: {e}")))
+}
+
+/// Goes through a line byte by byte.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn error(&self, reason: &str) -> LineError {
+        LineError { column: self.at + 1, reason: reason.to_owned() }
+    }
+
+    /// A name or tag value: up to an unescaped byte of `ends`.
+    fn name(&mut self, ends: &[u8]) -> Cow<'a, str> {
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        let mut escaped = false;
+        while let Some(&byte) = bytes.get(self.at) {
+            let escapes =
+                byte == b'\\' && bytes.get(self.at + 1).is_some_and(|next| matches!(next, b',' | b' ' | b'='));
+            if escapes {
+                escaped = true;
+                self.at += 2;
+            } else if ends.contains(&byte) {
+                break;
+            } else {
+                self.at += 1;
+            }
+        }
+        let raw = &self.text[start..self.at];
+        if !escaped {
+            return Cow::Borrowed(raw);
+        }
+        let mut name = String::with_capacity(raw.len());
+        let mut chars = raw.chars().peekable();
+        while let Some(c) = chars.next() {
+            match chars.peek() {
+                Some(&next) if c == '\\' && matches!(next, ',' | ' ' | '=') => {
+                    name.push(next);
+                    chars.next();
+                }
+                _ => name.push(c),
+            }
+        }
+        Cow::Owned(name)
+    }
+
+    /// A text value; the opening quote is the current byte.
+    fn text(&mut self) -> std::result::Result<Cow<'a, str>, LineError> {
+        let open = self.at;
+        self.at += 1;
+        let start = self.at;
+        let mut escaped = false;
+        loop {
+            match self.peek() {
+                None => return Err(LineError { column: open + 1, reason: "a text has no closing quote".to_owned() }),
+                Some(b'"') => break,
+                Some(b'\\') if matches!(self.text.as_bytes().get(self.at + 1), Some(b'"' | b'\\')) => {
+                    escaped = true;
+                    self.at += 2;
+                }
+                Some(_) => self.at += 1,
+            }
+        }
+        let raw = &self.text[start..self.at];
+        self.at += 1;
+        Ok(if escaped { Cow::Owned(raw.replace("\\\"", "\"").replace("\\\\", "\\")) } else { Cow::Borrowed(raw) })
+    }
+}
+
+fn parse_line(text: &str) -> std::result::Result<Line<'_>, LineError> {
+    let mut reader = Reader { text, at: 0 };
+    let measurement = reader.name(b", ");
+    if measurement.is_empty() {
+        return Err(reader.error("the line has no measurement"));
+    }
+    let mut tags = Vec::new();
+    while reader.peek() == Some(b',') {
+        reader.at += 1;
+        let column = reader.at + 1;
+        let name = reader.name(b",= ");
+        if name.is_empty() || reader.peek() != Some(b'=') {
+            return Err(LineError { column, reason: "a tag must be name=value".to_owned() });
+        }
+        reader.at += 1;
+        let value = reader.name(b", =");
+        if value.is_empty() {
+            return Err(reader.error(&format!("tag '{name}' has no value; leave the tag out instead")));
+        }
+        if reader.peek() == Some(b'=') {
+            return Err(reader.error("an equals sign in a tag value must be escaped with a backslash"));
+        }
+        tags.push((name, value, column));
+    }
+    skip_blanks(&mut reader);
+    let mut fields = Vec::new();
+    loop {
+        let column = reader.at + 1;
+        let name = reader.name(b",= ");
+        if name.is_empty() || reader.peek() != Some(b'=') {
+            let reason = if name.is_empty() { "the line has no field" } else { "a field must be name=value" };
+            return Err(LineError { column, reason: reason.to_owned() });
+        }
+        reader.at += 1;
+        let value = field_value(&mut reader)?;
+        fields.push((name, value, column));
+        match reader.peek() {
+            Some(b',') => reader.at += 1,
+            Some(b' ') | None => break,
+            Some(_) => return Err(reader.error("a comma, a blank or the line's end must follow a value")),
+        }
+    }
+    skip_blanks(&mut reader);
+    let time = if reader.at < text.len() {
+        let rest = &text[reader.at..];
+        Some(
+            rest.parse()
+                .map_err(|_| reader.error(&format!("'{rest}' is not a timestamp: it must be a whole number")))?,
+        )
+    } else {
+        None
+    };
+    Ok(Line { measurement, tags, fields, time })
+}
+
+fn skip_blanks(reader: &mut Reader<'_>) {
+    while reader.peek() == Some(b' ') {
+        reader.at += 1;
+    }
+}
+
+fn field_value<'a>(reader: &mut Reader<'a>) -> std::result::Result<FieldValue<'a>, LineError> {
+    if reader.peek() == Some(b'"') {
+        return reader.text().map(FieldValue::Text);
+    }
+    let start = reader.at;
+    let rest = &reader.text[start..];
+    let len = rest.find([',', ' ']).unwrap_or(rest.len());
+    let raw = &rest[..len];
+    reader.at += len;
+    let value = match raw {
+        "t" | "T" | "true" | "True" | "TRUE" => Some(FieldValue::Boolean(true)),
+        "f" | "F" | "false" | "False" | "FALSE" => Some(FieldValue::Boolean(false)),
+        _ => {
+            if let Some(digits) = raw.strip_suffix('i') {
+                digits.parse().ok().map(FieldValue::Int)
+            } else if let Some(digits) = raw.strip_suffix('u') {
+                digits.parse().ok().map(FieldValue::UInt)
+            } else {
+                // Rust also reads "inf" and "nan", which line protocol has not.
+                raw.parse::<f64>().ok().filter(|value| value.is_finite()).map(FieldValue::Float)
+            }
+        }
+    };
+    value.ok_or_else(|| LineError {
+        column: start + 1,
+        reason: format!("'{raw}' is not a value: write 1.5, 1i, 1u, true or \"text\""),
+    })
+}
+
+#[cfg(test)]
+#[path = "line_protocol_tests.rs"]
+mod tests;

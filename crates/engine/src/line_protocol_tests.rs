@@ -1,0 +1,71 @@
+use super::*;
+use crate::io::{Io, MemoryStorage};
+use crate::settings::Settings;
+
+fn fails(line: &str) -> LineError {
+    parse_line(line).expect_err(line)
+}
+
+#[test]
+fn a_line_is_taken_apart() {
+    let line = parse_line(r#"we\,ather,lo\ c=us\=mid,b=c t=82,n=-3i,u=4u,ok=t,s="a \"b\" \\ c,=" 1465839830"#).unwrap();
+    assert_eq!(line.measurement, "we,ather");
+    assert_eq!(line.tags[0].0, "lo c");
+    assert_eq!(line.tags[0].1, "us=mid");
+    let values: Vec<_> = line.fields.iter().map(|(_, value, _)| value.clone()).collect();
+    assert_eq!(
+        values,
+        [
+            FieldValue::Float(82.0),
+            FieldValue::Int(-3),
+            FieldValue::UInt(4),
+            FieldValue::Boolean(true),
+            FieldValue::Text("a \"b\" \\ c,=".into())
+        ]
+    );
+    assert_eq!(line.time, Some(1_465_839_830));
+    assert_eq!(parse_line("m v=1").unwrap().time, None);
+}
+
+#[test]
+fn a_wrong_line_is_refused_where_it_is_wrong() {
+    for (line, column) in [
+        (",a=b v=1", 1),
+        ("m", 2),
+        ("m ", 3),
+        ("m,a v=1", 3),
+        ("m,a= v=1", 5),
+        ("m,a=b=c v=1", 6),
+        ("m v", 3),
+        ("m v=", 5),
+        ("m v=1x", 5),
+        ("m v=nan", 5),
+        ("m v=99999999999999999999i", 5),
+        ("m v=\"a", 5),
+        ("m v=\"a\"b", 8),
+        ("m v=1,", 7),
+        ("m v=1 2.5", 7),
+        ("m v=1 99999999999999999999", 7),
+    ] {
+        assert_eq!(fails(line).column, column, "{line}");
+    }
+}
+
+#[test]
+fn a_type_conflict_names_the_field_and_adds_nothing() {
+    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let mut lines = LineParser::new(&db, Unit::Second, 0);
+    lines.parse("m,d=a v=1.5,n=1i 1").unwrap();
+    lines.parse("m,d=a v=2i 2").unwrap();
+    assert!(lines.parse("m,d=a v=1,n=1.5 3").unwrap_err().reason.contains("'n'"));
+    assert!(lines.parse("m,v=a d=1 3").unwrap_err().reason.contains("tag here"));
+    assert_eq!(lines.rows(), 2);
+    lines.commit(Durability::Sync).unwrap();
+    let mut lines = LineParser::new(&db, Unit::Second, 0);
+    lines.parse("m,d=a,e=b v=3,w=\"new\" 3").unwrap();
+    assert!(lines.parse("m,d=a n=true 4").is_err());
+    lines.commit(Durability::Sync).unwrap();
+    let view = db.view();
+    assert_eq!(view.table("m").unwrap().count().unwrap(), 3);
+    assert_eq!(view.table("m").unwrap().schema().key.len(), 2);
+}

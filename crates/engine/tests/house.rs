@@ -1,0 +1,105 @@
+//! House rules, as tests: import order, file length, banned words, links in documents.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that reads the sources")]
+
+use std::path::{Path, PathBuf};
+
+/// The engine's modules from the ground up: a module imports only from its own row and those above it.
+const ORDER: [&[&str]; 7] = [
+    &["ids", "error", "settings"],
+    &["io"],
+    &["schema", "key", "lane", "pool", "column"],
+    &["write"],
+    &["wal", "memtable", "segment", "manifest"],
+    &["flush", "scan"],
+    &["recovery", "db", "check", "line_protocol"],
+];
+/// The longest file, in lines. A ratchet: it only ever gets smaller.
+const MOST_LINES: usize = 750;
+/// Words that are not used for anything here; see CONTRIBUTING.md for those that are.
+const BANNED: [&str; 3] = ["snapshot", "region of", "shard"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn files(directory: &Path, ending: &str, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() && !name.starts_with('.') && name != "target" {
+            files(&path, ending, found);
+        } else if name.ends_with(ending) {
+            found.push(path);
+        }
+    }
+}
+
+fn rank(module: &str) -> Option<usize> {
+    ORDER.iter().position(|row| row.contains(&module))
+}
+
+#[test]
+fn modules_import_only_what_stands_below_them() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    files(&source, ".rs", &mut found);
+    let mut wrong = Vec::new();
+    for file in found {
+        let relative = file.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
+        let module = relative.split(['/', '.']).next().unwrap().to_owned();
+        if module == "lib" || relative.ends_with("_tests.rs") {
+            continue;
+        }
+        let Some(own) = rank(&module) else { panic!("{relative}: give module {module} a place in ORDER") };
+        let text = std::fs::read_to_string(&file).unwrap();
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            for import in line.split("crate::").skip(1) {
+                let imported: String = import.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
+                if rank(&imported).is_some_and(|rank| rank > own) {
+                    wrong.push(format!("{relative} imports {imported}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn files_are_short_and_use_the_words() {
+    let mut found = Vec::new();
+    files(&root(), ".rs", &mut found);
+    assert!(found.len() > 30);
+    let mut wrong = Vec::new();
+    for file in found {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let lines = text.lines().count();
+        if lines > MOST_LINES {
+            wrong.push(format!("{} has {lines} lines, the most is {MOST_LINES}", file.display()));
+        }
+        if !text.starts_with("//!") && !file.to_str().unwrap().ends_with("_tests.rs") {
+            wrong.push(format!("{} does not begin with what it owns", file.display()));
+        }
+        if !file.ends_with("house.rs") {
+            for word in BANNED.into_iter().filter(|word| text.to_lowercase().contains(word)) {
+                wrong.push(format!("{} says '{word}'", file.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    let mut found = Vec::new();
+    files(&root(), ".md", &mut found);
+    assert!(found.len() >= 6);
+    for file in found {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap();
+            if !path.is_empty() && !path.contains("://") {
+                assert!(file.parent().unwrap().join(path).exists(), "{}: {link}", file.display());
+            }
+        }
+    }
+}

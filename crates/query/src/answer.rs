@@ -1,0 +1,88 @@
+//! What a statement gives back, and DataFusion's errors as the engine's.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use fleetdb_engine::{Error, Result};
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+
+/// The answer to one statement: rows batch by batch, or word of what was done.
+pub struct Answer {
+    tag: Option<String>,
+    rows: Option<(SendableRecordBatchStream, Arc<Runtime>)>,
+}
+
+impl Answer {
+    /// The statement gives no rows; `tag` says what it did, as psql shows it.
+    pub(crate) fn done(tag: impl Into<String>) -> Self {
+        Self { tag: Some(tag.into()), rows: None }
+    }
+
+    pub(crate) fn rows(stream: SendableRecordBatchStream, runtime: Arc<Runtime>) -> Self {
+        Self { tag: None, rows: Some((stream, runtime)) }
+    }
+
+    /// What the statement did, if it gives no rows: `CREATE TABLE`, `INSERT 0 5`.
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// The schema of the rows, if the statement gives rows.
+    pub fn schema(&self) -> Option<SchemaRef> {
+        self.rows.as_ref().map(|(stream, _)| stream.schema())
+    }
+
+    /// All rows at once.
+    ///
+    /// # Errors
+    /// The query failed on the way.
+    pub fn collect(self) -> Result<Vec<RecordBatch>> {
+        Iterator::collect(self)
+    }
+}
+
+impl Iterator for Answer {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        use futures::StreamExt;
+        let (stream, runtime) = self.rows.as_mut()?;
+        let next = runtime.block_on(stream.next());
+        Some(next?.map_err(engine_error))
+    }
+}
+
+/// DataFusion's error as the engine's: an error that came from the engine is given back as it was.
+pub(crate) fn engine_error(error: DataFusionError) -> Error {
+    match error {
+        DataFusionError::External(inner) => match inner.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(other) => Error::input(other.to_string()),
+        },
+        DataFusionError::Context(context, inner) => engine_error(*inner).context(context),
+        DataFusionError::Diagnostic(_, inner) => engine_error(*inner),
+        DataFusionError::Shared(inner) => match inner.find_root() {
+            DataFusionError::External(root) => match root.downcast_ref::<Error>() {
+                Some(error) => error.clone(),
+                None => Error::input(root.to_string()),
+            },
+            root => Error::input(root.strip_backtrace()),
+        },
+        DataFusionError::Internal(message) => Error::bug(format!("the query engine: {message}")),
+        DataFusionError::ResourcesExhausted(message) => {
+            Error::retry(format!("the query needs more memory than it may have: {message}"))
+        }
+        DataFusionError::SchemaError(inner, _) => Error::input(inner.to_string()),
+        DataFusionError::Plan(message)
+        | DataFusionError::Configuration(message)
+        | DataFusionError::NotImplemented(message) => Error::input(message),
+        other => Error::input(other.strip_backtrace()),
+    }
+}
+
+/// The engine's error as DataFusion's.
+pub(crate) fn query_error(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}

@@ -1,0 +1,51 @@
+//! The tables that DataFusion sees: those of one view, so that a statement sees one moment.
+
+use crate::table::FleetTable;
+use datafusion::catalog::{SchemaProvider, TableProvider};
+use datafusion::error::Result;
+use fleetdb_engine::{Database, View};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The tables of the view that the current statement reads.
+pub(crate) struct ViewTables {
+    db: Arc<Database>,
+    view: RwLock<View>,
+}
+
+impl ViewTables {
+    pub(crate) fn new(db: &Arc<Database>) -> Self {
+        Self { db: Arc::clone(db), view: RwLock::new(db.view()) }
+    }
+
+    /// From now on statements see the database as it is now.
+    pub(crate) fn refresh(&self) {
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = self.db.view();
+    }
+
+    fn view(&self) -> std::sync::RwLockReadGuard<'_, View> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for ViewTables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.view().table_names()).finish()
+    }
+}
+
+#[async_trait::async_trait]
+impl SchemaProvider for ViewTables {
+    fn table_names(&self) -> Vec<String> {
+        self.view().table_names().map(str::to_owned).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let found = self.view().table(name).ok().cloned();
+        Ok(found.map(|view| Arc::new(FleetTable::new(&self.db, view)) as Arc<dyn TableProvider>))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.view().table(name).is_ok()
+    }
+}

@@ -1,0 +1,155 @@
+//! Which parts of a WHERE clause the scan takes over: conditions on key columns and on the time.
+//!
+//! Taken over means exactly: what is taken here is not evaluated again. A condition is taken if it compares
+//! one column with literals of the column's own type (DataFusion has coerced them by then).
+
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use fleetdb_engine::{Column, KeyCondition, KeyPredicate, Role, TableSchema, Value};
+use std::ops::Bound;
+
+/// A condition that the scan takes over.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Key(KeyPredicate),
+    /// The time is this or later.
+    From(i64),
+    /// The time is this or earlier.
+    To(i64),
+}
+
+/// The condition as the scan takes it over; `None` if it does not.
+pub(crate) fn take_over(table: &TableSchema, filter: &Expr) -> Option<Vec<Taken>> {
+    match filter {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            let mut taken = take_over(table, left)?;
+            taken.extend(take_over(table, right)?);
+            Some(taken)
+        }
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
+            let mut values = Vec::new();
+            let place = equal_to_any(table, filter, &mut values)?;
+            key_condition(table, place, KeyCondition::In(values))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            if let (Some(place), Some(value)) = (column(table, left), literal(right)) {
+                comparison(table, place, *op, value)
+            } else {
+                comparison(table, column(table, right)?, op.swap()?, literal(left)?)
+            }
+        }
+        Expr::Between(between) if !between.negated => {
+            let place = column(table, &between.expr)?;
+            let mut taken = comparison(table, place, Operator::GtEq, literal(&between.low)?)?;
+            taken.extend(comparison(table, place, Operator::LtEq, literal(&between.high)?)?);
+            Some(taken)
+        }
+        Expr::InList(list) if !list.negated => {
+            let place = column(table, &list.expr)?;
+            let values = list.list.iter().map(|item| key_value(&table.columns[place], literal(item)?));
+            key_condition(table, place, KeyCondition::In(values.collect::<Option<_>>()?))
+        }
+        Expr::IsNull(inner) => key_condition(table, column(table, inner)?, KeyCondition::In(vec![Value::Null])),
+        Expr::IsNotNull(inner) => {
+            let anything = KeyCondition::Between(Bound::Unbounded, Bound::Unbounded);
+            key_condition(table, column(table, inner)?, anything)
+        }
+        _ => None,
+    }
+}
+
+fn column(table: &TableSchema, expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Column(column) => table.find(&column.name),
+        _ => None,
+    }
+}
+
+fn literal(expr: &Expr) -> Option<&ScalarValue> {
+    match expr {
+        Expr::Literal(value, _) if !value.is_null() => Some(value),
+        _ => None,
+    }
+}
+
+/// `a = 1 OR a = 2 OR ...`: the column, and its values.
+fn equal_to_any(table: &TableSchema, expr: &Expr, values: &mut Vec<Value>) -> Option<usize> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
+    match op {
+        Operator::Or => {
+            let place = equal_to_any(table, left, values)?;
+            (equal_to_any(table, right, values)? == place).then_some(place)
+        }
+        Operator::Eq => {
+            let place = column(table, left)?;
+            values.push(key_value(&table.columns[place], literal(right)?)?);
+            Some(place)
+        }
+        _ => None,
+    }
+}
+
+fn comparison(table: &TableSchema, place: usize, op: Operator, value: &ScalarValue) -> Option<Vec<Taken>> {
+    let column = &table.columns[place];
+    if column.role == Role::Time {
+        let time = time_value(column, value)?;
+        return Some(match op {
+            Operator::Eq => vec![Taken::From(time), Taken::To(time)],
+            Operator::GtEq => vec![Taken::From(time)],
+            Operator::LtEq => vec![Taken::To(time)],
+            Operator::Gt => vec![Taken::From(time.checked_add(1)?)],
+            Operator::Lt => vec![Taken::To(time.checked_sub(1)?)],
+            _ => return None,
+        });
+    }
+    let value = key_value(column, value)?;
+    let condition = match op {
+        Operator::Eq => KeyCondition::In(vec![value]),
+        Operator::GtEq => KeyCondition::Between(Bound::Included(value), Bound::Unbounded),
+        Operator::Gt => KeyCondition::Between(Bound::Excluded(value), Bound::Unbounded),
+        Operator::LtEq => KeyCondition::Between(Bound::Unbounded, Bound::Included(value)),
+        Operator::Lt => KeyCondition::Between(Bound::Unbounded, Bound::Excluded(value)),
+        _ => return None,
+    };
+    key_condition(table, place, condition)
+}
+
+fn key_condition(table: &TableSchema, place: usize, test: KeyCondition) -> Option<Vec<Taken>> {
+    let is_key = table.columns[place].role == Role::Key;
+    is_key.then(|| vec![Taken::Key(KeyPredicate { column: place, test })])
+}
+
+/// A literal as a time of the column's unit.
+fn time_value(column: &Column, value: &ScalarValue) -> Option<i64> {
+    if value.data_type() != column.column_type.to_arrow() {
+        return None;
+    }
+    match value {
+        ScalarValue::TimestampSecond(time, _)
+        | ScalarValue::TimestampMillisecond(time, _)
+        | ScalarValue::TimestampMicrosecond(time, _)
+        | ScalarValue::TimestampNanosecond(time, _) => *time,
+        _ => None,
+    }
+}
+
+/// A literal as a value of the key column.
+fn key_value(column: &Column, value: &ScalarValue) -> Option<Value> {
+    match value {
+        ScalarValue::Utf8(Some(text)) | ScalarValue::LargeUtf8(Some(text)) | ScalarValue::Utf8View(Some(text)) => {
+            (column.column_type == fleetdb_engine::ColumnType::Utf8).then(|| Value::Text(text.clone()))
+        }
+        _ if value.data_type() != column.column_type.to_arrow() => None,
+        ScalarValue::Binary(Some(bytes)) => Some(Value::Binary(bytes.clone())),
+        ScalarValue::Boolean(Some(value)) => Some(Value::Boolean(*value)),
+        ScalarValue::Int8(Some(value)) => Some(Value::Int(i64::from(*value))),
+        ScalarValue::Int16(Some(value)) => Some(Value::Int(i64::from(*value))),
+        ScalarValue::Int32(Some(value)) | ScalarValue::Date32(Some(value)) => Some(Value::Int(i64::from(*value))),
+        ScalarValue::Int64(Some(value)) => Some(Value::Int(*value)),
+        ScalarValue::UInt8(Some(value)) => Some(Value::UInt(u64::from(*value))),
+        ScalarValue::UInt16(Some(value)) => Some(Value::UInt(u64::from(*value))),
+        ScalarValue::UInt32(Some(value)) => Some(Value::UInt(u64::from(*value))),
+        ScalarValue::UInt64(Some(value)) => Some(Value::UInt(*value)),
+        _ => time_value(column, value).map(Value::Int),
+    }
+}

@@ -1,0 +1,92 @@
+//! A table as DataFusion sees it.
+
+use crate::insert::FleetSink;
+use crate::pushdown::{Taken, take_over};
+use crate::scan::FleetScan;
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::datasource::sink::DataSinkExec;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use fleetdb_engine::{Database, Projection, ScanRequest, TableView};
+use std::fmt;
+use std::sync::Arc;
+
+/// One table of one view.
+pub(crate) struct FleetTable {
+    db: Arc<Database>,
+    view: TableView,
+    schema: SchemaRef,
+}
+
+impl FleetTable {
+    pub(crate) fn new(db: &Arc<Database>, view: TableView) -> Self {
+        Self { db: Arc::clone(db), schema: view.schema().to_arrow(), view }
+    }
+}
+
+impl fmt::Debug for FleetTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FleetTable({})", self.view.schema().name)
+    }
+}
+
+#[async_trait::async_trait]
+impl TableProvider for FleetTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let table = self.view.schema();
+        let support = filters.iter().map(|filter| match take_over(table, filter) {
+            Some(_) => TableProviderFilterPushDown::Exact,
+            None => TableProviderFilterPushDown::Unsupported,
+        });
+        Ok(support.collect())
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let table = self.view.schema();
+        let mut request = ScanRequest { limit, ..ScanRequest::default() };
+        if let Some(places) = projection {
+            request.projection = Projection::Places(places.clone());
+        }
+        for filter in filters {
+            // DataFusion hands over only what `supports_filters_pushdown` took.
+            for taken in take_over(table, filter).unwrap_or_default() {
+                match taken {
+                    Taken::Key(predicate) => request.key_predicates.push(predicate),
+                    Taken::From(from) => request.from = request.from.max(Some(from)),
+                    Taken::To(to) => request.to = Some(request.to.map_or(to, |before| before.min(to))),
+                }
+            }
+        }
+        Ok(Arc::new(FleetScan::new(self.view.clone(), request, projection)?))
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if op == InsertOp::Overwrite {
+            return Err(DataFusionError::Plan("INSERT OVERWRITE is not supported".to_owned()));
+        }
+        let sink = FleetSink::new(&self.db, &self.view.schema().name, &self.schema);
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
+    }
+}

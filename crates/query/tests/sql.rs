@@ -1,0 +1,54 @@
+//! Runs the golden SQL files in `tests/sql` through the `sqllogictest` crate, each on an empty database.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use fleetdb_engine::io::{Io, MemoryStorage};
+use fleetdb_engine::{Database, Error, Settings};
+use fleetdb_query::Session;
+use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
+use std::path::Path;
+use std::sync::Arc;
+
+struct Connection(Session);
+
+impl DB for Connection {
+    type Error = Error;
+    type ColumnType = DefaultColumnType;
+
+    fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Error> {
+        if sql.trim() == "FLUSH" {
+            // Not SQL: lets a file read from segments what it wrote.
+            self.0.database().flush()?;
+            return Ok(DBOutput::StatementComplete(0));
+        }
+        let answer = self.0.sql(sql)?;
+        let Some(schema) = answer.schema() else { return Ok(DBOutput::StatementComplete(0)) };
+        let options = FormatOptions::default().with_null("NULL");
+        let mut rows = Vec::new();
+        for batch in answer.collect()? {
+            let columns: Vec<_> =
+                batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+            for row in 0..batch.num_rows() {
+                rows.push(columns.iter().map(|column| column.value(row).to_string()).collect());
+            }
+        }
+        Ok(DBOutput::Rows { types: vec![DefaultColumnType::Any; schema.fields().len()], rows })
+    }
+}
+
+#[test]
+fn the_golden_sql_files_give_what_they_say() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql");
+    let mut files: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    for file in files {
+        let mut runner = Runner::new(|| async {
+            let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default())?;
+            Ok(Connection(Session::new(Arc::new(db))?))
+        });
+        if let Err(error) = runner.run_file(&file) {
+            panic!("{}", error.display(true));
+        }
+    }
+}

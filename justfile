@@ -1,0 +1,20 @@
+# Every test
+test:
+    cargo test --workspace
+
+# What CI runs
+ci:
+    .ci/run
+
+# The benchmarks of docs/benchmarks.md
+bench:
+    cargo run --release --bin fleetdb-bench -- edge
+    cargo run --release --bin fleetdb-bench -- container
+
+# More cases of the model test
+model cases="100000":
+    FLEETDB_CASES={{cases}} cargo test --workspace --test model
+
+# Makes tests/expected/tsbs.json anew (needs duckdb and pyarrow)
+expected:
+    python3 tests/expected/make.py ../shared/data > tests/expected/tsbs.json
