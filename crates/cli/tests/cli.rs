@@ -115,9 +115,9 @@ fn segments_open_in_duckdb_and_pyarrow_and_give_the_same_rows() {
     succeeds(&["load", &iot, "--data", data]);
     let types = "CREATE TABLE types (id BIGINT, ts TIMESTAMP, b BOOLEAN, i8 TINYINT, u16 SMALLINT UNSIGNED, u64 BIGINT UNSIGNED, \
                  f REAL, s TEXT, d DATE, ms TIMESTAMP(3), PRIMARY KEY (id, ts))";
-    let rows = "INSERT INTO types SELECT v % 7, CAST(v * 1000000007 AS TIMESTAMP), v % 3 = 0, v % 100, v, 18446744073709551615, \
-                v * 0.5, CASE WHEN v % 5 = 0 THEN NULL ELSE concat('text ', v) END, CAST(v AS INTEGER)::DATE, '1969-12-31T23:59:59.999' \
-                FROM (SELECT CAST(value AS BIGINT) AS v FROM generate_series(1, 20000))";
+    let rows = "INSERT INTO types SELECT v % 7, to_timestamp_nanos(v * 1000000007), v % 3 = 0, v % 100, v % 65536, 18446744073709551615, \
+                v * 0.5, CASE WHEN v % 5 = 0 THEN NULL ELSE concat('text ', v) END, CAST(v % 30000 AS INTEGER)::DATE AS d, '1969-12-31T23:59:59.999' \
+                FROM (SELECT CAST(value AS BIGINT) AS v FROM generate_series(1, 100000))";
     succeeds(&["sql", "--data", data, "-c", types, "-c", rows]);
     // What the segments must hold, from the program's own export.
     for table in ["readings", "diagnostics", "types"] {
@@ -133,7 +133,7 @@ fn segments_open_in_duckdb_and_pyarrow_and_give_the_same_rows() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("types: 20000 rows"), "{said}");
+    assert!(said.contains("types: 100000 rows"), "{said}");
 }
 
 #[test]

@@ -142,6 +142,15 @@ pub fn check(io: &Io, mut progress: impl FnMut(u64, u64)) -> Result<CheckReport>
         done_bytes += entry.bytes;
         progress(done_bytes, all_bytes);
     }
+    let generations = frame::generations(io.storage.as_ref())?;
+    let unflushed = generations.into_iter().filter(|generation| *generation > state.flushed);
+    for (expected, generation) in (state.flushed.0 + 1..).zip(unflushed) {
+        if generation.0 != expected {
+            let missing = frame::file_name(Generation(expected));
+            report.problems.push(format!("{missing} is missing: the batches of generation {expected} are lost"));
+            break;
+        }
+    }
     let mut last = None;
     let mut gaps = Vec::new();
     let wal = each_frame(io, &mut |found| {
@@ -166,6 +175,9 @@ fn check_segment(io: &Io, entry: &SegmentEntry, schema: &TableSchema, report: &m
     if segment.len_bytes() != entry.bytes {
         return Err(wrong(format!("the file has {} bytes, the manifest says {}", segment.len_bytes(), entry.bytes)));
     }
+    if file_crc(io, &segment.name)? != entry.crc {
+        return Err(wrong("the file's checksum is not what the manifest says; restore it from a backup".to_owned()));
+    }
     if segment.facts.times != entry.times {
         return Err(wrong("its span of time is not what the manifest says".to_owned()));
     }
@@ -178,6 +190,19 @@ fn check_segment(io: &Io, entry: &SegmentEntry, schema: &TableSchema, report: &m
     check_index(&segment, schema, &wrong)?;
     report.rows += segment.facts.rows;
     Ok(())
+}
+
+/// The CRC32C of a whole file.
+fn file_crc(io: &Io, name: &str) -> Result<u32> {
+    const PIECE_BYTES: u64 = 1 << 20;
+    let file = io.storage.read(name)?;
+    let (mut crc, mut at) = (0, 0);
+    while at < file.len_bytes() {
+        let len = PIECE_BYTES.min(file.len_bytes() - at);
+        crc = crc32c::crc32c_append(crc, &file.read_at(at, len as usize)?);
+        at += len;
+    }
+    Ok(crc)
 }
 
 /// Keys ascend; the rows of each container ascend in time, from its least to its largest.

@@ -48,10 +48,18 @@ pub(crate) fn flush_table(
         let name = file_name(schema.id, id);
         let temporary = format!("{name}.tmp");
         let rows = PartitionRows::new(schema, &sorted, &pieces)?;
-        let facts = writer::write(storage, &temporary, schema, generation, &rows.entries, &rows)?;
+        let (facts, crc) = writer::write(storage, &temporary, schema, generation, &rows.entries, &rows)?;
         storage.rename(&temporary, &name)?;
         let bytes = storage.read(&name)?.len_bytes();
-        segments.push(SegmentEntry { id, table: schema.id, generation, rows: facts.rows, bytes, times: facts.times });
+        segments.push(SegmentEntry {
+            id,
+            table: schema.id,
+            generation,
+            rows: facts.rows,
+            bytes,
+            crc,
+            times: facts.times,
+        });
     }
     storage.sync_directory(&directory(schema.id))?;
     Ok(segments)

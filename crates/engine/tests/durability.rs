@@ -133,7 +133,7 @@ fn a_missing_wal_file_is_an_error() {
 }
 
 #[test]
-fn every_flipped_bit_of_a_segment_or_manifest_is_found() {
+fn a_flip_in_any_byte_of_a_segment_or_manifest_is_found() {
     let storage = filled();
     let db = open(&storage).unwrap();
     db.flush().unwrap();
@@ -153,30 +153,8 @@ fn every_flipped_bit_of_a_segment_or_manifest_is_found() {
             }
             storage.tamper(&name, |bytes| bytes[at] ^= 0x10);
         }
-        // Parquet's own footer has no checksum: a flip in a name or a statistic there goes unseen, and harms no
-        // row. Pages, the container index and the manifest are covered to the last byte.
-        let bytes = storage.read(&name).unwrap().read_at(0, len).unwrap();
-        let footer = if directory == "manifest" {
-            0
-        } else {
-            u32::from_le_bytes(bytes[len - 8..len - 4].try_into().unwrap()) as usize + 8 + page_index_bytes(&bytes)
-        };
-        missed.retain(|&at| at >= 4 && at < len - footer);
         assert!(missed.is_empty(), "{name}: flips at {missed:?} were not found");
     }
-}
-
-/// Bytes of the page index, which stands between the container index and the footer and has no checksum either.
-fn page_index_bytes(file: &[u8]) -> usize {
-    let facts = std::str::from_utf8(&file[file.len() - 4000.min(file.len())..]).ok();
-    let text = facts.map(str::to_owned).unwrap_or_else(|| String::from_utf8_lossy(file).into_owned());
-    let number = |name: &str| -> usize {
-        let at = text.find(name).unwrap() + name.len();
-        text[at..].chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
-    };
-    let index_end = number("\"index_offset\":") + number("\"index_bytes\":");
-    let footer = u32::from_le_bytes(file[file.len() - 8..file.len() - 4].try_into().unwrap()) as usize + 8;
-    file.len() - footer - index_end
 }
 
 #[test]

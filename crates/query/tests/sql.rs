@@ -52,3 +52,21 @@ fn the_golden_sql_files_give_what_they_say() {
         }
     }
 }
+
+fn explain(session: &Session, sql: &str) -> String {
+    let batches = session.sql(&format!("EXPLAIN {sql}")).unwrap().collect().unwrap();
+    arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string()
+}
+
+#[test]
+fn explain_shows_what_the_scan_takes_over_and_that_grouping_by_key_streams() {
+    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let session = Session::new(Arc::new(db)).unwrap();
+    session.sql("CREATE TABLE cpu (host TEXT, ts TIMESTAMP, usage BIGINT, PRIMARY KEY (host, ts))").unwrap();
+    let plan = explain(&session, "SELECT usage FROM cpu WHERE host = 'a' AND ts >= '1970-01-01' LIMIT 1");
+    let scan = "FleetScan: table=cpu, columns=[usage], host in [Text(\"a\")], time>=0, limit=1, segments=0";
+    assert!(plan.contains(scan), "{plan}");
+    assert!(!plan.contains("FilterExec"), "{plan}");
+    let plan = explain(&session, "SELECT host, max(usage) FROM cpu GROUP BY host");
+    assert!(plan.contains("ordering_mode=Sorted") && !plan.contains("SortExec"), "{plan}");
+}

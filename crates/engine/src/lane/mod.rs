@@ -74,6 +74,11 @@ impl Lane {
         Self { base: 0, scale: 1, len: values.len(), small: Small::U64(values), nulls }
     }
 
+    /// An empty lane with room for `len` values.
+    pub(crate) fn with_capacity(len: usize) -> Self {
+        Self::plain(Vec::with_capacity(len), NullMask::default())
+    }
+
     /// `len` times the same value.
     pub(crate) fn constant(value: Option<u64>, len: usize) -> Self {
         let mut nulls = NullMask::default();
@@ -178,6 +183,23 @@ impl Lane {
         if other.nulls.nulls() > 0 {
             for i in 0..len {
                 if other.nulls.is_null(start + i) {
+                    self.nulls.set(at + i, true);
+                }
+            }
+        }
+    }
+
+    /// Appends the values of a plain lane at these places, in their order.
+    pub(crate) fn gather(&mut self, from: &Self, places: &[u32]) {
+        let at = self.len;
+        let Some(source) = from.as_plain() else {
+            return places.iter().for_each(|&place| self.push(from.get(place as usize)));
+        };
+        self.make_plain().extend(places.iter().map(|&place| source[place as usize]));
+        self.len += places.len();
+        if from.nulls.nulls() > 0 {
+            for (i, &place) in places.iter().enumerate() {
+                if from.nulls.is_null(place as usize) {
                     self.nulls.set(at + i, true);
                 }
             }

@@ -25,6 +25,8 @@ pub struct SegmentEntry {
     pub rows: u64,
     /// The file's length.
     pub bytes: u64,
+    /// CRC32C of the whole file, footer included; `check` compares it.
+    pub crc: u32,
     /// The least and largest time.
     pub times: (i64, i64),
 }

@@ -29,10 +29,9 @@ impl Sorted {
             let inner = view.inner();
             (0..inner.keys.len() as u32).map(|number| inner.keys.get(number).to_vec()).collect()
         };
+        let (numbers, _) = view.flat(CONTAINER_LANE).into_plain();
         let mut counts = vec![0usize; keys.len()];
-        for row in 0..view.rows as u32 {
-            counts[view.get(CONTAINER_LANE, row).unwrap_or(0) as usize] += 1;
-        }
+        numbers.iter().for_each(|&container| counts[container as usize] += 1);
         let mut by_key: Vec<u32> = (0..keys.len() as u32).filter(|&c| counts[c as usize] > 0).collect();
         by_key.sort_unstable_by(|&a, &b| keys[a as usize].cmp(&keys[b as usize]));
         let mut next = vec![0usize; keys.len()];
@@ -42,17 +41,24 @@ impl Sorted {
             start += counts[container as usize];
         }
         let mut order = vec![0u32; view.rows];
-        for row in 0..view.rows as u32 {
-            let place = &mut next[view.get(CONTAINER_LANE, row).unwrap_or(0) as usize];
+        for (row, &container) in (0u32..).zip(&numbers) {
+            let place = &mut next[container as usize];
             order[*place] = row;
             *place += 1;
         }
+        drop(numbers);
+        let times = view.memtable.time_lane.map(|lane| view.flat(lane).into_plain().0);
         let mut keys = keys;
         let mut sorted = Self::empty(view);
         let mut start = 0;
         for container in by_key {
             let end = start + counts[container as usize];
-            sorted.push(std::mem::take(&mut keys[container as usize]), &order[start..end]);
+            let arrived = &order[start..end];
+            match &times {
+                Some(times) => sorted.times.extend(arrived.iter().map(|&row| times[row as usize] as i64)),
+                None => sorted.times.resize(sorted.times.len() + arrived.len(), 0),
+            }
+            sorted.push(std::mem::take(&mut keys[container as usize]), arrived);
             start = end;
         }
         sorted
@@ -78,6 +84,7 @@ impl Sorted {
         rows.reverse();
         let mut sorted = Self::empty(view);
         if !rows.is_empty() {
+            sorted.times = rows.iter().map(|&row| sorted.view.time(row)).collect();
             sorted.push(key.to_vec(), &rows);
         }
         sorted
@@ -87,11 +94,9 @@ impl Sorted {
         Self { view, order: Vec::new(), times: Vec::new(), containers: Vec::new() }
     }
 
-    /// Adds a container whose rows are given in order of arrival.
+    /// Adds a container whose rows are given in order of arrival; their times stand at the end already.
     fn push(&mut self, key: Vec<u8>, arrived: &[u32]) {
         let start = self.order.len();
-        let times = arrived.iter().map(|&row| self.view.time(row));
-        self.times.extend(times);
         self.order.extend_from_slice(arrived);
         if !self.times[start..].is_sorted_by(|a, b| a < b) {
             let mut rows: Vec<(i64, u32)> = self.times.drain(start..).zip(self.order.drain(start..)).collect();

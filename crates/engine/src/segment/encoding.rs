@@ -103,7 +103,11 @@ const BLOCK: usize = 128;
 const MINI: usize = 32;
 
 /// Differences to the value before, in blocks of 128 with 4 bit widths.
-pub(crate) fn put_delta(values: &[u64], physical: Physical, out: &mut Vec<u8>) {
+///
+/// With `whole_bytes` every block has the same frame of reference and widths of whole bytes, which the format
+/// allows: equal differences are equal bytes then, and an entropy coder behind (zstd) does better on noisy
+/// walks than tight widths do.
+pub(crate) fn put_delta(values: &[u64], physical: Physical, whole_bytes: bool, out: &mut Vec<u8>) {
     let four = matches!(physical, Physical::Four { .. });
     put_varint(out, BLOCK as u64);
     put_varint(out, (BLOCK / MINI) as u64);
@@ -113,27 +117,36 @@ pub(crate) fn put_delta(values: &[u64], physical: Physical, out: &mut Vec<u8>) {
         return;
     };
     put_varint(out, zigzag(if four { i64::from(first as i32) } else { first as i64 }));
+    let difference = |value: u64, before: u64| {
+        let difference = value.wrapping_sub(before) as i64;
+        if four { i64::from(difference as i32) } else { difference }
+    };
+    let small = |delta: i64, least: i64| {
+        let small = delta.wrapping_sub(least) as u64;
+        if four { small & 0xffff_ffff } else { small }
+    };
+    let least_of_all = values.windows(2).map(|pair| difference(pair[1], pair[0])).min().unwrap_or(0);
     let mut deltas = [0i64; BLOCK];
     let mut before = first;
     for block in values[1..].chunks(BLOCK) {
         let mut least = i64::MAX;
         for (delta, &value) in deltas.iter_mut().zip(block) {
-            *delta = value.wrapping_sub(before) as i64;
-            if four {
-                *delta = i64::from(*delta as i32);
-            }
+            *delta = difference(value, before);
             least = least.min(*delta);
             before = value;
+        }
+        if whole_bytes {
+            least = least_of_all;
         }
         put_varint(out, zigzag(least));
         let widths_at = out.len();
         out.extend_from_slice(&[0; BLOCK / MINI]);
         for (mini, deltas) in deltas[..block.len()].chunks(MINI).enumerate() {
-            let small = |&delta: &i64| {
-                let difference = delta.wrapping_sub(least) as u64;
-                if four { difference & 0xffff_ffff } else { difference }
-            };
-            let width = 64 - deltas.iter().fold(0, |most, d| most | small(d)).leading_zeros();
+            let small = |&delta: &i64| small(delta, least);
+            let mut width = 64 - deltas.iter().fold(0, |most, d| most | small(d)).leading_zeros();
+            if whole_bytes {
+                width = width.next_multiple_of(8);
+            }
             out[widths_at + mini] = width as u8;
             if width > 0 {
                 let padding = std::iter::repeat_n(0, MINI - deltas.len());

@@ -47,9 +47,11 @@ fn every_encoding_gives_back_its_values() {
             bytes.clear();
             put_byte_stream_split(&values, physical, &mut bytes);
             assert_eq!(take_byte_stream_split(&bytes, values.len(), physical).unwrap(), values);
-            bytes.clear();
-            put_delta(&values, physical, &mut bytes);
-            assert_eq!(take_delta(&bytes, values.len(), physical).unwrap(), values);
+            for whole_bytes in [false, true] {
+                bytes.clear();
+                put_delta(&values, physical, whole_bytes, &mut bytes);
+                assert_eq!(take_delta(&bytes, values.len(), physical).unwrap(), values);
+            }
         }
     }
 }
@@ -76,7 +78,7 @@ fn the_hybrid_gives_back_runs_and_packed_values() {
 fn cut_bytes_are_refused_and_never_panic() {
     for values in samples() {
         let mut bytes = Vec::new();
-        put_delta(&values, Physical::Eight, &mut bytes);
+        put_delta(&values, Physical::Eight, false, &mut bytes);
         for cut in 0..bytes.len().min(200) {
             let _ = take_delta(&bytes[..cut], values.len(), Physical::Eight).is_err();
         }

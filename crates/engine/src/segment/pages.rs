@@ -97,15 +97,15 @@ impl ColumnWriter {
     pub(crate) fn write(
         &mut self,
         column: &Column,
-        values: &ColumnValues<'_>,
+        values: ColumnValues<'_>,
         offset: u64,
         out: &mut Vec<u8>,
     ) -> Result<ColumnFacts> {
         let start = out.len();
         let physical = Physical::of(column.column_type);
         let (mut pages, pool) = match values {
-            ColumnValues::Raw(lane) => (Pages::new(lane.clone()), None),
-            ColumnValues::Text(lane, pool) => (Pages::new(lane.clone()), Some(*pool)),
+            ColumnValues::Raw(lane) => (Pages::new(lane), None),
+            ColumnValues::Text(lane, pool) => (Pages::new(lane), Some(pool)),
         };
         let mut facts = ColumnFacts {
             dictionary: None,
@@ -121,12 +121,12 @@ impl ColumnWriter {
             Some(pool) => text_dictionary(&pages.values, pool),
             None => None,
         };
-        let encoding = match (pool, &dictionary) {
-            (Some(_), Some(_)) => Encoding::Dictionary,
-            (Some(_), None) => Encoding::Plain,
+        let form = match (pool, &dictionary) {
+            (Some(_), Some(_)) => Form::Dictionary,
+            (Some(_), None) => Form::Plain,
             (None, _) => {
-                let mut order = self.trial(&pages, physical);
-                if order[0] == Encoding::Dictionary {
+                let mut order = self.trial(&pages, column.column_type);
+                if order[0] == Form::Dictionary {
                     dictionary = raw_dictionary(&pages.values, physical);
                     if dictionary.is_none() {
                         order.remove(0);
@@ -136,7 +136,7 @@ impl ColumnWriter {
             }
         };
         let mut code_width = 0;
-        if let (Some(dictionary), Encoding::Dictionary) = (dictionary, encoding) {
+        if let (Some(dictionary), Form::Dictionary) = (dictionary, form) {
             pages.values = dictionary.codes;
             code_width = width_of(dictionary.entries.saturating_sub(1) as u64);
             let at = offset + (out.len() - start) as u64;
@@ -145,6 +145,7 @@ impl ColumnWriter {
             facts.dictionary = Some((at, out.len() - start));
             facts.encodings.push(ParquetEncoding::PLAIN);
         }
+        let encoding = form.encoding();
         facts.encodings.push(match encoding {
             Encoding::Plain => ParquetEncoding::PLAIN,
             Encoding::DeltaBinaryPacked => ParquetEncoding::DELTA_BINARY_PACKED,
@@ -158,15 +159,15 @@ impl ColumnWriter {
             let values = pages.page(number);
             let mut body = std::mem::take(&mut self.body);
             body.clear();
-            match (encoding, pool) {
-                (Encoding::Dictionary, _) => {
+            match (form, pool) {
+                (Form::Dictionary, _) => {
                     body.push(code_width as u8);
                     encoding::put_hybrid(values, code_width, &mut body);
                 }
                 (_, Some(pool)) => values.iter().for_each(|&code| {
                     crate::lane::codec::put_bytes(&mut body, pool.get(code as u32));
                 }),
-                (encoding, None) => put_values(values, encoding, physical, &mut body),
+                (form, None) => put_values(values, form, physical, &mut body),
             }
             let header =
                 DataHeader { nulls: rows - values.len(), encoding, level_bytes: levels.len(), compressed: false };
@@ -217,22 +218,26 @@ impl ColumnWriter {
     }
 
     /// The encodings that raw values may have, the smallest on a sample first.
-    fn trial(&mut self, pages: &Pages, physical: Physical) -> Vec<Encoding> {
+    fn trial(&mut self, pages: &Pages, column_type: ColumnType) -> Vec<Form> {
+        let physical = Physical::of(column_type);
         if physical == Physical::Bit {
-            return vec![Encoding::Plain];
+            return vec![Form::Plain];
         }
         let mut sample: Vec<&[u64]> = vec![pages.page(0)];
         if pages.ends.len() > 1 {
             sample.push(pages.page(pages.ends.len() / 2));
         }
-        let candidates =
-            [Encoding::DeltaBinaryPacked, Encoding::ByteStreamSplit, Encoding::Plain, Encoding::Dictionary];
-        let mut sizes: Vec<(usize, Encoding)> = Vec::new();
+        let candidates = [Form::Delta, Form::DeltaBytes, Form::Split, Form::Plain, Form::Dictionary];
+        let mut sizes: Vec<(usize, Form)> = Vec::new();
         for candidate in candidates {
+            // Parquet knows differences of integers only.
+            if candidate.encoding() == Encoding::DeltaBinaryPacked && column_type.is_float() {
+                continue;
+            }
             let mut bytes = 0;
             for &values in &sample {
                 self.body.clear();
-                if candidate == Encoding::Dictionary {
+                if candidate == Form::Dictionary {
                     let Some(dictionary) = raw_dictionary(values, physical) else {
                         bytes = usize::MAX / 2;
                         break;
@@ -252,7 +257,7 @@ impl ColumnWriter {
             sizes.push((bytes, candidate));
         }
         sizes.sort_by_key(|&(bytes, _)| bytes);
-        sizes.into_iter().map(|(_, encoding)| encoding).collect()
+        sizes.into_iter().map(|(_, form)| form).collect()
     }
 
     fn statistics(&self, column: &Column, pages: &Pages, pool: Option<&Pool>, facts: &mut ColumnFacts) -> Result<()> {
@@ -293,11 +298,35 @@ impl ColumnWriter {
     }
 }
 
-fn put_values(values: &[u64], encoding: Encoding, physical: Physical, out: &mut Vec<u8>) {
-    match encoding {
-        Encoding::DeltaBinaryPacked => encoding::put_delta(values, physical, out),
-        Encoding::ByteStreamSplit => encoding::put_byte_stream_split(values, physical, out),
-        _ => encoding::put_plain(values, physical, out),
+/// A way to write values; two of them are one encoding to a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Plain,
+    /// Differences in the fewest bits.
+    Delta,
+    /// Differences in whole bytes, for zstd to shorten.
+    DeltaBytes,
+    Dictionary,
+    Split,
+}
+
+impl Form {
+    fn encoding(self) -> Encoding {
+        match self {
+            Self::Plain => Encoding::Plain,
+            Self::Delta | Self::DeltaBytes => Encoding::DeltaBinaryPacked,
+            Self::Dictionary => Encoding::Dictionary,
+            Self::Split => Encoding::ByteStreamSplit,
+        }
+    }
+}
+
+fn put_values(values: &[u64], form: Form, physical: Physical, out: &mut Vec<u8>) {
+    match form {
+        Form::Delta => encoding::put_delta(values, physical, false, out),
+        Form::DeltaBytes => encoding::put_delta(values, physical, true, out),
+        Form::Split => encoding::put_byte_stream_split(values, physical, out),
+        Form::Plain | Form::Dictionary => encoding::put_plain(values, physical, out),
     }
 }
 

@@ -372,8 +372,12 @@ impl Segment {
 fn checked(page: &[u8]) -> Result<(PageHeader, &[u8])> {
     let mut body = page;
     let header = PageHeader::read(&mut body)?;
-    if body.len() != header.stored_bytes || header.plain_bytes > MAX_PAGE_BYTES {
-        return Err(Error::damaged("the page's length is not what its header says"));
+    // The header has no checksum of its own: it must be exactly what would be written for what it says.
+    let mut again = Vec::new();
+    header.write(&mut again);
+    let lengths = body.len() == header.stored_bytes && header.plain_bytes <= MAX_PAGE_BYTES;
+    if !lengths || page[..page.len() - body.len()] != again {
+        return Err(Error::damaged("the page's header is damaged"));
     }
     if crc32fast::hash(body) != header.crc {
         return Err(Error::damaged("the page's checksum is wrong"));
@@ -382,8 +386,12 @@ fn checked(page: &[u8]) -> Result<(PageHeader, &[u8])> {
 }
 
 fn decompress(stored: &[u8], plain_bytes: usize) -> Result<Vec<u8>> {
-    zstd::bulk::decompress(stored, plain_bytes)
-        .map_err(|e| Error::damaged(format!("the page does not decompress: {e}")))
+    let plain = zstd::bulk::decompress(stored, plain_bytes)
+        .map_err(|e| Error::damaged(format!("the page does not decompress: {e}")))?;
+    if plain.len() != plain_bytes {
+        return Err(Error::damaged("the page decompresses to another length than its header says"));
+    }
+    Ok(plain)
 }
 
 /// Puts non-NULL values to their rows.

@@ -41,10 +41,13 @@ pub(crate) trait SortedRows {
 struct Output {
     file: Box<dyn WriteFile>,
     error: Option<Error>,
+    /// CRC32C of everything written.
+    crc: u32,
 }
 
 impl std::io::Write for Output {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.crc = crc32c::crc32c_append(self.crc, bytes);
         self.file.write(bytes).map(|()| bytes.len()).map_err(|error| {
             let message = error.to_string();
             self.error = Some(error);
@@ -59,7 +62,8 @@ impl std::io::Write for Output {
 
 /// Writes the file `name` and syncs it.
 ///
-/// `entries` are the containers of the rows, in order. Gives what the footer says.
+/// `entries` are the containers of the rows, in order. Gives what the footer says and the CRC32C of the whole
+/// file.
 pub(crate) fn write(
     storage: &dyn Storage,
     name: &str,
@@ -67,18 +71,18 @@ pub(crate) fn write(
     generation: Generation,
     entries: &[Entry],
     source: &dyn SortedRows,
-) -> Result<Facts> {
+) -> Result<(Facts, u32)> {
     let arrow = schema.to_arrow();
     let parquet =
         Arc::new(ArrowSchemaConverter::new().with_coerce_types(false).schema_root(&schema.name).convert(&arrow)?);
-    let mut output = Output { file: storage.create(name)?, error: None };
+    let mut output = Output { file: storage.create(name)?, error: None, crc: 0 };
     let written = write_to(&mut output, schema, &parquet, generation, entries, source, &arrow);
     if let Some(error) = output.error {
         return Err(error);
     }
     let facts = written?;
     output.file.sync()?;
-    Ok(facts)
+    Ok((facts, output.crc))
 }
 
 fn write_to(
@@ -115,7 +119,7 @@ fn write_to(
                 add_amounts(amounts, &pieces, lane, column.column_type);
             }
             pages.clear();
-            chunks.push(column_writer.write(column, &values, out.bytes_written() as u64, &mut pages)?);
+            chunks.push(column_writer.write(column, values, out.bytes_written() as u64, &mut pages)?);
             put(&mut out, &pages)?;
         }
         groups.push((len, chunks));
