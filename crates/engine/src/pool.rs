@@ -46,7 +46,7 @@ impl Pool {
     }
 
     /// The entries that the WAL has not been told of; from now on it has.
-    pub(crate) fn take_unlogged(&mut self) -> impl Iterator<Item = &[u8]> + ExactSizeIterator {
+    pub(crate) fn take_unlogged(&mut self) -> impl ExactSizeIterator<Item = &[u8]> {
         let first = std::mem::replace(&mut self.logged, self.ends.len());
         (first..self.ends.len()).map(|i| entry(&self.bytes, &self.ends, i as u32))
     }

@@ -78,7 +78,7 @@ fn commit(
         let data_type = column.column_type.to_arrow();
         let values = cast(&text, &data_type)
             .map_err(|e| Error::input(format!("column '{}' cannot be read from CSV: {e}", column.name)))?;
-        for row in 0..text.len() {
+        for (row, keep) in keep.iter_mut().enumerate() {
             let reason = if text.is_valid(row) && values.is_null(row) {
                 format!("column '{}': '{}' is not a {}", column.name, text.value(row), column.column_type)
             } else if text.is_null(row) && !column.nullable {
@@ -86,7 +86,7 @@ fn commit(
             } else {
                 continue;
             };
-            if std::mem::replace(&mut keep[row], false) {
+            if std::mem::replace(keep, false) {
                 tally.refuse(args.on_error, wrong(pending.lines[row], reason))?;
             }
         }

@@ -151,7 +151,10 @@ fn store(fields: &mut [i64; 9], field: u8, value: i64) {
     }
 }
 
-fn read_structure(bytes: &mut &[u8], each: &mut dyn FnMut(&mut &[u8], u8, u8) -> Result<()>) -> Result<()> {
+/// Called with what is left of the bytes, a field's number and its wire type.
+type EachField<'a> = dyn FnMut(&mut &[u8], u8, u8) -> Result<()> + 'a;
+
+fn read_structure(bytes: &mut &[u8], each: &mut EachField<'_>) -> Result<()> {
     let mut field = 0u8;
     loop {
         let (&head, rest) = bytes.split_first().ok_or_else(broken)?;
