@@ -99,18 +99,24 @@ pub(crate) fn take_byte_stream_split(bytes: &[u8], len: usize, physical: Physica
     Ok(values)
 }
 
-const BLOCK: usize = 128;
-const MINI: usize = 32;
+/// Values in a block of differences: the fewest the format allows.
+const TIGHT_BLOCK: usize = 128;
+/// With differences in whole bytes a width for each 256 values does.
+const WHOLE_BYTES_BLOCK: usize = 1024;
+/// Bit widths in a block.
+const MINIS: usize = 4;
 
-/// Differences to the value before, in blocks of 128 with 4 bit widths.
+/// Differences to the value before, in blocks with 4 bit widths.
 ///
 /// With `whole_bytes` every block has the same frame of reference and widths of whole bytes, which the format
 /// allows: equal differences are equal bytes then, and an entropy coder behind (zstd) does better on noisy
 /// walks than tight widths do.
 pub(crate) fn put_delta(values: &[u64], physical: Physical, whole_bytes: bool, out: &mut Vec<u8>) {
     let four = matches!(physical, Physical::Four { .. });
-    put_varint(out, BLOCK as u64);
-    put_varint(out, (BLOCK / MINI) as u64);
+    let block_values = if whole_bytes { WHOLE_BYTES_BLOCK } else { TIGHT_BLOCK };
+    let mini_values = block_values / MINIS;
+    put_varint(out, block_values as u64);
+    put_varint(out, MINIS as u64);
     put_varint(out, values.len() as u64);
     let Some(&first) = values.first() else {
         put_varint(out, 0);
@@ -126,9 +132,9 @@ pub(crate) fn put_delta(values: &[u64], physical: Physical, whole_bytes: bool, o
         if four { small & 0xffff_ffff } else { small }
     };
     let least_of_all = values.windows(2).map(|pair| difference(pair[1], pair[0])).min().unwrap_or(0);
-    let mut deltas = [0i64; BLOCK];
+    let mut deltas = [0i64; WHOLE_BYTES_BLOCK];
     let mut before = first;
-    for block in values[1..].chunks(BLOCK) {
+    for block in values[1..].chunks(block_values) {
         let mut least = i64::MAX;
         for (delta, &value) in deltas.iter_mut().zip(block) {
             *delta = difference(value, before);
@@ -140,8 +146,8 @@ pub(crate) fn put_delta(values: &[u64], physical: Physical, whole_bytes: bool, o
         }
         put_varint(out, zigzag(least));
         let widths_at = out.len();
-        out.extend_from_slice(&[0; BLOCK / MINI]);
-        for (mini, deltas) in deltas[..block.len()].chunks(MINI).enumerate() {
+        out.extend_from_slice(&[0; MINIS]);
+        for (mini, deltas) in deltas[..block.len()].chunks(mini_values).enumerate() {
             let small = |&delta: &i64| small(delta, least);
             let mut width = 64 - deltas.iter().fold(0, |most, d| most | small(d)).leading_zeros();
             if whole_bytes {
@@ -149,7 +155,7 @@ pub(crate) fn put_delta(values: &[u64], physical: Physical, whole_bytes: bool, o
             }
             out[widths_at + mini] = width as u8;
             if width > 0 {
-                let padding = std::iter::repeat_n(0, MINI - deltas.len());
+                let padding = std::iter::repeat_n(0, mini_values - deltas.len());
                 pack_bits(deltas.iter().map(small).chain(padding), width, out);
             }
         }
@@ -160,9 +166,12 @@ pub(crate) fn put_delta(values: &[u64], physical: Physical, whole_bytes: bool, o
 pub(crate) fn take_delta(mut bytes: &[u8], len: usize, physical: Physical) -> Result<Vec<u64>> {
     let bytes = &mut bytes;
     let mut number = || take_varint(bytes).ok_or_else(too_short);
-    if (number()?, number()?) != (BLOCK as u64, (BLOCK / MINI) as u64) || number()? != len as u64 {
+    let block_values = number()?;
+    let known = [TIGHT_BLOCK, WHOLE_BYTES_BLOCK].contains(&(block_values as usize));
+    if !known || number()? != MINIS as u64 || number()? != len as u64 {
         return Err(Error::damaged("delta-packed values of another shape"));
     }
+    let mini_values = block_values as usize / MINIS;
     let mut value = unzigzag(number()?) as u64;
     let mut values = Vec::with_capacity(len);
     if len > 0 {
@@ -170,10 +179,10 @@ pub(crate) fn take_delta(mut bytes: &[u8], len: usize, physical: Physical) -> Re
     }
     while values.len() < len {
         let least = unzigzag(take_varint(bytes).ok_or_else(too_short)?) as u64;
-        let (widths, rest) = bytes.split_first_chunk::<{ BLOCK / MINI }>().ok_or_else(too_short)?;
+        let (widths, rest) = bytes.split_first_chunk::<MINIS>().ok_or_else(too_short)?;
         *bytes = rest;
         for &width in widths {
-            let take = MINI.min(len - values.len());
+            let take = mini_values.min(len - values.len());
             if take == 0 {
                 break;
             }
@@ -184,7 +193,7 @@ pub(crate) fn take_delta(mut bytes: &[u8], len: usize, physical: Physical) -> Re
                 }
                 continue;
             }
-            for &small in &unpack_bits(bytes, MINI, u32::from(width))?[..take] {
+            for &small in &unpack_bits(bytes, mini_values, u32::from(width))?[..take] {
                 value = value.wrapping_add(least).wrapping_add(small);
                 values.push(value);
             }

@@ -28,6 +28,8 @@ const MAX_DICTIONARY_BYTES: usize = 4 << 20;
 /// Longer least and largest texts are left out of statistics.
 const MAX_STATISTICS_BYTES: usize = 64;
 const ZSTD_LEVEL: i32 = 1;
+/// Short matches in noise cost more than the bytes they stand for: without them zstd's entropy coder does the work.
+const ZSTD_MIN_MATCH: u32 = 7;
 
 /// What the footer needs to know of a column.
 pub(crate) struct ColumnFacts {
@@ -88,8 +90,11 @@ impl Pages {
 
 impl ColumnWriter {
     pub(crate) fn new() -> Result<Self> {
-        let zstd =
-            zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(|e| Error::bug(format!("zstd does not start: {e}")))?;
+        let tuned = zstd::bulk::Compressor::new(ZSTD_LEVEL).and_then(|mut zstd| {
+            zstd.set_parameter(zstd::zstd_safe::CParameter::MinMatch(ZSTD_MIN_MATCH))?;
+            Ok(zstd)
+        });
+        let zstd = tuned.map_err(|e| Error::bug(format!("zstd does not start: {e}")))?;
         Ok(Self { zstd, body: Vec::new() })
     }
 
