@@ -11,6 +11,7 @@ mod column;
 mod db;
 mod error;
 mod flush;
+mod handle;
 mod ids;
 pub mod io;
 mod key;
@@ -29,6 +30,7 @@ mod write;
 
 pub use db::{Acknowledged, Database, Status};
 pub use error::{Error, ErrorKind, Result};
+pub use handle::ContainerHandle;
 pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
 pub use line_protocol::{LineError, LineParser, TIME_COLUMN};
 pub use manifest::{Edit, SegmentEntry, State};

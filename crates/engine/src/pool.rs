@@ -2,15 +2,23 @@
 //!
 //! Used for the text columns of a memtable and for the keys of its containers. Append-only: a
 //! number stays valid for the memtable's life, and the WAL of the same generation refers to it.
+//!
+//! Values of up to 16 bytes, which tags mostly are, are looked up by their bytes in a register; longer ones through
+//! the bytes they are kept in.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
+
+/// A value of up to 16 bytes: the bytes and the length.
+type Short = (u128, u8);
 
 #[derive(Default)]
 pub(crate) struct Pool {
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    /// Numbers of longer values.
     numbers: HashTable<u32>,
+    shorts: HashTable<(Short, u32)>,
     hasher: DefaultHashBuilder,
     /// How many entries the WAL has been told of.
     logged: usize,
@@ -26,14 +34,29 @@ impl Pool {
     }
 
     pub(crate) fn find(&self, value: &[u8]) -> Option<u32> {
+        if let Some(short) = short(value) {
+            let found = self.shorts.find(self.hasher.hash_one(short.0), |(known, _)| *known == short);
+            return found.map(|&(_, number)| number);
+        }
         let same = |&number: &u32| self.get(number) == value;
         self.numbers.find(self.hasher.hash_one(value), same).copied()
     }
 
     /// The number of `value`, which is added if it is new.
     pub(crate) fn intern(&mut self, value: &[u8]) -> u32 {
-        let hash = self.hasher.hash_one(value);
-        let Self { bytes, ends, numbers, hasher, .. } = self;
+        let Self { bytes, ends, numbers, shorts, hasher, .. } = self;
+        if let Some(short) = short(value) {
+            let hash = hasher.hash_one(short.0);
+            if let Some(&(_, number)) = shorts.find(hash, |(known, _)| *known == short) {
+                return number;
+            }
+            let number = ends.len() as u32;
+            bytes.extend_from_slice(value);
+            ends.push(bytes.len());
+            shorts.insert_unique(hash, (short, number), |(known, _)| hasher.hash_one(known.0));
+            return number;
+        }
+        let hash = hasher.hash_one(value);
         let same = |&number: &u32| entry(bytes, ends, number) == value;
         if let Some(&number) = numbers.find(hash, same) {
             return number;
@@ -58,7 +81,7 @@ impl Pool {
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * 8 + self.numbers.capacity() * 5
+        self.bytes.capacity() + self.ends.capacity() * 8 + self.numbers.capacity() * 5 + self.shorts.capacity() * 49
     }
 }
 
@@ -67,3 +90,21 @@ fn entry<'a>(bytes: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
     let start = if number == 0 { 0 } else { ends[number - 1] };
     &bytes[start..ends[number]]
 }
+
+/// The bytes of a value of up to 16, lowest first; the length tells trailing zeros apart.
+fn short(value: &[u8]) -> Option<Short> {
+    let len = value.len();
+    let word = |at: usize| -> Option<u128> {
+        value.get(at..at + 8)?.first_chunk::<8>().map(|chunk| u128::from(u64::from_le_bytes(*chunk)))
+    };
+    let bytes = match len {
+        17.. => return None,
+        8..=16 => word(0)? | word(len - 8)? << (8 * (len - 8)),
+        _ => value.iter().rev().fold(0, |bytes, &byte| bytes << 8 | u128::from(byte)),
+    };
+    Some((bytes, len as u8))
+}
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;

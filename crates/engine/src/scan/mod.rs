@@ -310,6 +310,7 @@ impl TableView {
             .segments
             .iter()
             .filter(|segment| wanted.touches(segment.facts.times))
+            .filter(|segment| wanted.keys.as_deref().is_none_or(|keys| segment.may_hold(keys)))
             .map(|segment| Source::Segment { segment: Arc::clone(segment), time, keep })
             .collect();
         for view in self.memtables.iter().filter(|view| view.rows() > 0) {

@@ -241,7 +241,7 @@ impl Memo {
 
 fn add_lane(lane: &Lane, start: usize, len: usize, column_type: ColumnType, amounts: &mut Amounts) {
     match lane.as_plain().filter(|_| lane.nulls() == &NullMask::default()) {
-        Some(values) => values[start..start + len].iter().for_each(|&v| amounts.add(v, column_type)),
+        Some(values) => amounts.add_all(&values[start..start + len], column_type),
         None => (start..start + len).filter_map(|row| lane.get(row)).for_each(|value| amounts.add(value, column_type)),
     }
 }

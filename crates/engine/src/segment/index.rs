@@ -6,7 +6,7 @@
 //! times; a flag byte: 1 if statistics follow; then for each numeric field, in column order: lanes
 //! of the count of values, least, largest, and sum. Sums of integers are 64 bits; if one overflows, its
 //! column's flag byte in front of the lanes is 0 and the lanes are absent.
-//! The directory is: blocks (4), then for each: offset (8), stored bytes (4), plain bytes (4), CRC32C
+//! The directory is: the first key with its length (4) in front; blocks (4), then for each: offset (8), stored bytes (4), plain bytes (4), CRC32C
 //! of the stored bytes (4), first row (8), containers (4), its last key with its length (4) in front.
 
 use crate::error::{Error, Result};
@@ -57,6 +57,22 @@ impl Amounts {
             Sum::Float(sum) => *sum += as_float(raw, column_type),
             Sum::Integer(sum) => *sum += as_integer(raw, column_type),
         }
+    }
+
+    /// Adds values of which none is NULL.
+    pub(crate) fn add_all(&mut self, raws: &[u64], column_type: ColumnType) {
+        if column_type.is_float() || column_type == ColumnType::UInt64 {
+            return raws.iter().for_each(|&raw| self.add(raw, column_type));
+        }
+        let Some(&first) = raws.first() else { return };
+        let (mut least, mut most, mut sum) = (first as i64, first as i64, 0i128);
+        for &raw in raws {
+            least = least.min(raw as i64);
+            most = most.max(raw as i64);
+            sum += i128::from(raw as i64);
+        }
+        let (least, most) = (least as u64, most as u64);
+        self.merge(&Self { count: raws.len() as u64, least, most, sum: Sum::Integer(sum) }, column_type);
     }
 
     /// Adds what other values of the same column amount to.
@@ -122,6 +138,7 @@ pub(crate) fn write(
     let rows: usize = entries.iter().map(|entry| entry.rows).sum();
     let with_amounts = rows / entries.len().max(1) >= LEAST_ROWS_FOR_STATISTICS;
     let mut directory = Vec::new();
+    put_bytes(&mut directory, entries.first().map_or(&[], |entry| &entry.key));
     let blocks = entries.len().div_ceil(BLOCK_CONTAINERS);
     directory.extend_from_slice(&(blocks as u32).to_le_bytes());
     let mut first_row = 0u64;
@@ -189,9 +206,10 @@ pub(crate) struct BlockEntry {
     pub(crate) last_key: Vec<u8>,
 }
 
-/// Reads the directory.
-pub(crate) fn read_directory(mut bytes: &[u8]) -> Result<Vec<BlockEntry>> {
+/// Reads the directory: the segment's first key, and the blocks.
+pub(crate) fn read_directory(mut bytes: &[u8]) -> Result<(Vec<u8>, Vec<BlockEntry>)> {
     let bytes = &mut bytes;
+    let first_key = take_bytes(bytes)?.to_vec();
     let blocks = take_u32(bytes)?;
     let mut entries = Vec::new();
     for _ in 0..blocks {
@@ -205,7 +223,7 @@ pub(crate) fn read_directory(mut bytes: &[u8]) -> Result<Vec<BlockEntry>> {
             last_key: take_bytes(bytes)?.to_vec(),
         });
     }
-    Ok(entries)
+    Ok((first_key, entries))
 }
 
 /// A block, decoded.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 /// Rows in a page. The same in every column, so that a row's page is known without a search.
 pub(crate) const PAGE_ROWS: usize = 4_096;
 /// Rows in a row group; a multiple of [`PAGE_ROWS`].
-pub(crate) const ROW_GROUP_ROWS: usize = 256 * PAGE_ROWS;
+pub(crate) const ROW_GROUP_ROWS: usize = 512 * PAGE_ROWS;
 /// The directory of segments in the database.
 pub(crate) const DIRECTORY: &str = "segments";
 /// The key in the footer's metadata under which [`Facts`] stand.

@@ -29,6 +29,7 @@ pub(crate) struct Segment {
     pub(crate) facts: Facts,
     file: Arc<dyn ReadFile>,
     columns: Vec<StoredPages>,
+    first_key: Vec<u8>,
     blocks: Vec<BlockEntry>,
     numeric_fields: Vec<ColumnId>,
     cache: Arc<Cache>,
@@ -186,10 +187,10 @@ impl Segment {
         if crc32c::crc32c(&directory) != facts.index_crc {
             return Err(damaged("the directory of the container index has a wrong checksum"));
         }
-        let blocks = index::read_directory(&directory)?;
+        let (first_key, blocks) = index::read_directory(&directory)?;
         let numeric_fields = Vec::new();
         let cache = Arc::clone(cache);
-        Ok(Self { id, name: name.to_owned(), facts, file, columns, blocks, numeric_fields, cache })
+        Ok(Self { id, name: name.to_owned(), facts, file, columns, first_key, blocks, numeric_fields, cache })
     }
 
     /// Says which columns the statistics in the container index belong to.
@@ -211,6 +212,13 @@ impl Segment {
 
     pub(crate) fn blocks(&self) -> &[BlockEntry] {
         &self.blocks
+    }
+
+    /// Whether one of these sorted keys lies between the segment's first and last.
+    pub(crate) fn may_hold(&self, keys: &[Vec<u8>]) -> bool {
+        let last_key = self.blocks.last().map_or(&[][..], |block| &block.last_key);
+        let next = keys.partition_point(|key| *key < self.first_key);
+        keys.get(next).is_some_and(|key| key.as_slice() <= last_key)
     }
 
     /// The number of the first block that may hold `key`.

@@ -190,7 +190,7 @@ fn add_amounts(amounts: &mut [Amounts], pieces: &[(usize, usize)], lane: &Lane, 
     for &(container, rows) in pieces {
         let total = &mut amounts[container];
         if let (Some(values), 0) = (lane.as_plain(), lane.nulls().nulls()) {
-            values[row..row + rows].iter().for_each(|&value| total.add(value, column_type));
+            total.add_all(&values[row..row + rows], column_type);
         } else {
             let values = (row..row + rows).filter_map(|row| lane.get(row));
             values.for_each(|value| total.add(value, column_type));

@@ -99,6 +99,10 @@ impl BytesColumn {
     }
 
     fn longest(&self) -> usize {
+        // All values together bound each of them; only then is a look at each needed.
+        if self.values.value_data().len() <= MAX_VALUE_BYTES {
+            return 0;
+        }
         (0..self.values.len()).map(|i| self.values.value(i).len()).max().unwrap_or(0)
     }
 }

@@ -1,0 +1,100 @@
+//! A handle on one container of an open database: adds rows and reads them, always as they are now.
+
+use crate::db::{Acknowledged, Database};
+use crate::error::{Error, Result};
+use crate::scan::container::Aggregate;
+use crate::scan::{Projection, Scan, View};
+use crate::schema::TableSchema;
+use crate::write::batch::{Batch, Rows, Value};
+use arrow::array::RecordBatch;
+use std::sync::Arc;
+
+/// One container: a device's series. Each call sees the database as it is then; for several reads of one
+/// moment take a [`View`] and [`TableView::container`](crate::TableView::container).
+///
+/// ```
+/// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let reads = TableDefinition::new("reads").key("meter", ColumnType::Int64).time("ts", Unit::Second);
+/// db.create_table(&reads.field("kwh", ColumnType::Float64)).unwrap();
+/// let meter = db.container("reads", &[Value::Int(7)]).unwrap();
+/// meter.append(0, &[("kwh", Value::Float(0.5))]).unwrap();
+/// meter.append(3600, &[("kwh", Value::Float(1.5))]).unwrap();
+/// assert_eq!(meter.aggregate("kwh", 0, 3600).unwrap().avg(), Some(1.0));
+/// assert_eq!(meter.last().unwrap().unwrap().num_rows(), 1);
+/// ```
+pub struct ContainerHandle<'a> {
+    db: &'a Database,
+    schema: Arc<TableSchema>,
+    key: Vec<Value>,
+}
+
+impl Database {
+    /// A handle on the container of `table` with these key values; the container may have no rows yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is no such table or the key does not fit it.
+    pub fn container(&self, table: &str, key: &[Value]) -> Result<ContainerHandle<'_>> {
+        let view = self.view();
+        let table = view.table(table)?;
+        table.container(key)?;
+        Ok(ContainerHandle { db: self, schema: Arc::clone(table.schema()), key: key.to_vec() })
+    }
+}
+
+impl ContainerHandle<'_> {
+    /// Adds a row at `time`, with the database's default durability; fields that are not named are NULL. A row
+    /// that is there with this time is replaced.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a field does not fit; else as [`Database::commit`].
+    pub fn append(&self, time: i64, fields: &[(&str, Value)]) -> Result<Acknowledged> {
+        let schema = &self.schema;
+        let Some(place) = schema.time else {
+            return Err(Error::input(format!("table '{}' is a collection: it has no time to append at", schema.name)));
+        };
+        let mut row = vec![Value::Null; schema.columns.len()];
+        for (&place, value) in schema.key.iter().zip(&self.key) {
+            row[place] = value.clone();
+        }
+        row[place] = Value::Int(time);
+        for (name, value) in fields {
+            let column = schema.column_index(name)?;
+            if column == place || schema.key.contains(&column) {
+                return Err(Error::input(format!("column '{name}' is part of the key: it cannot be given as a field")));
+            }
+            row[column] = value.clone();
+        }
+        let mut rows = Rows::new(schema);
+        rows.push(&row)?;
+        self.db.commit(Batch::new().with(&schema.name, rows.finish()?))
+    }
+
+    fn view(&self) -> View {
+        self.db.view()
+    }
+
+    /// As [`Container::range`](crate::Container::range), now.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn range(&self, from: i64, to: i64, projection: Projection) -> Result<Scan> {
+        self.view().table(&self.schema.name)?.container(&self.key)?.range(from, to, projection)
+    }
+
+    /// As [`Container::last`](crate::Container::last), now.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn last(&self) -> Result<Option<RecordBatch>> {
+        self.view().table(&self.schema.name)?.container(&self.key)?.last()
+    }
+
+    /// As [`Container::aggregate`](crate::Container::aggregate), now.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn aggregate(&self, column: &str, from: i64, to: i64) -> Result<Aggregate> {
+        self.view().table(&self.schema.name)?.container(&self.key)?.aggregate(column, from, to)
+    }
+}
