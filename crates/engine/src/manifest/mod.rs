@@ -178,3 +178,7 @@ impl State {
 fn broken(invariant: &str, what: String) -> Error {
     Error::bug(format!("manifest invariant {invariant} is broken: {what}"))
 }
+
+#[cfg(test)]
+#[path = "manifest_tests.rs"]
+mod tests;
