@@ -8,8 +8,8 @@ ci:
 
 # The benchmarks of docs/benchmarks.md
 bench:
-    cargo run --release --bin fleetdb-bench -- edge
-    cargo run --release --bin fleetdb-bench -- container
+    cargo run --bin fleetdb-bench -- edge
+    cargo run --bin fleetdb-bench -- container
 
 # More cases of the model test
 model cases="100000":
