@@ -47,14 +47,14 @@ pub fn run(args: &Args) -> Result<()> {
             }
         }
         What::Manifest => {
-            let (_, edits, state) = read_manifest(&io)?;
+            let (edits, state) = read_manifest(&io)?;
             println!("{}", json(&state)?);
             for edit in &edits {
                 println!("{}", json(edit)?);
             }
         }
         What::Segment { number: None } => {
-            let (_, _, state) = read_manifest(&io)?;
+            let (_, state) = read_manifest(&io)?;
             println!("{:>8} {:<24} {:>12} {:>12}  file", "segment", "table", "rows", "bytes");
             for entry in state.segments.values() {
                 let table = &state.tables[&entry.table].name;
@@ -62,7 +62,7 @@ pub fn run(args: &Args) -> Result<()> {
             }
         }
         What::Segment { number: Some(number) } => {
-            let (_, _, state) = read_manifest(&io)?;
+            let (_, state) = read_manifest(&io)?;
             let entry = state
                 .segments
                 .values()

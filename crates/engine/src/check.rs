@@ -52,13 +52,13 @@ pub struct WalFrame {
     pub sections: Vec<(u32, usize)>,
 }
 
-/// The manifest: its fold of everything before, the edits since, and the state they give.
+/// The manifest: the edits since its fold, and the state they give.
 ///
 /// # Errors
 /// There is no database, or its manifest is damaged.
-pub fn read_manifest(io: &Io) -> Result<(State, Vec<Edit>, State)> {
+pub fn read_manifest(io: &Io) -> Result<(Vec<Edit>, State)> {
     match manifest_file::read(io.storage.as_ref())? {
-        Some((_, contents)) => Ok((contents.fold, contents.edits, contents.state)),
+        Some((_, contents)) => Ok((contents.edits, contents.state)),
         None => Err(Error::input(format!("{} holds no FleetDB database", io.storage.describe()))),
     }
 }
@@ -129,7 +129,7 @@ fn wal_file(io: &Io, generation: Generation, last: bool, each: &mut dyn FnMut(Wa
 /// # Errors
 /// There is no database, or its manifest is damaged; everything else is in the report.
 pub fn check(io: &Io, mut progress: impl FnMut(u64, u64)) -> Result<CheckReport> {
-    let (_, _, state) = read_manifest(io)?;
+    let (_, state) = read_manifest(io)?;
     let mut report = CheckReport { tables: state.tables.len(), ..CheckReport::default() };
     let all_bytes: u64 = state.segments.values().map(|entry| entry.bytes).sum();
     let mut done_bytes = 0;

@@ -10,7 +10,7 @@
 //! Lock order: commit, manifest, catalog, memtables (by table number), log. The flush thread takes the
 //! catalog's lock only to exchange what readers see.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::flush::flush_table;
 use crate::ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
 use crate::io::{Io, Joiner};
@@ -693,11 +693,4 @@ pub(crate) fn open_segment(io: &Io, entry: &SegmentEntry, schema: &TableSchema, 
     let fields = writer::numeric_fields(schema).map(|place| schema.columns[place].id);
     let fields = fields.filter(|id| stored.contains(id)).collect();
     Ok(segment.with_numeric_fields(fields))
-}
-
-impl Error {
-    /// Whether the same request may succeed later.
-    pub fn is_retriable(&self) -> bool {
-        self.kind() == ErrorKind::Retry
-    }
 }

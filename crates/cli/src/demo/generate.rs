@@ -3,7 +3,7 @@
 //! Random numbers come from xoshiro256++ seeded with the demo's seed, in a fixed order, so that a seed means the
 //! same readings everywhere. Usage is metered in whole watt-hours.
 
-use super::reading_time;
+use super::nanoseconds;
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
 use arrow::datatypes::{Field, Schema};
 use chrono::{DateTime, Datelike, TimeDelta, TimeZone, Timelike, Utc};
@@ -135,7 +135,8 @@ impl Fleet {
 
     /// The batches of one hour: readings and the meters' new state together.
     pub fn read(&mut self, hour: &Hour) -> Result<Vec<Batch>> {
-        let time = reading_time(hour);
+        // A reading carries the time at which the hour it counts began.
+        let time = nanoseconds(hour.start);
         // Coldest in the middle of January.
         let winter = (f64::from(hour.day_of_year) - 15.0) / 365.0 * std::f64::consts::TAU;
         let mut batches = Vec::with_capacity(self.fixed.len());

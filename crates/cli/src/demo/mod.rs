@@ -12,9 +12,9 @@ use crate::sql::output::{self, Format};
 use crate::{close, io_error, is_database, open};
 use chrono::{DateTime, Utc};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{ColumnType, Database, Durability, Error, Result, Role, Rows, TableDefinition, Unit, Value};
+use fleetdb_engine::{ColumnType, Database, Durability, Error, Result, Rows, TableDefinition, Unit, Value};
 use fleetdb_query::Session;
-use generate::{Fleet, Hour};
+use generate::Fleet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -215,7 +215,6 @@ fn draw(db: &Database, from: DateTime<Utc>, to: DateTime<Utc>, tz: chrono_tz::Tz
     use arrow::datatypes::{Float64Type, TimestampNanosecondType};
     let view = db.view();
     let table = view.table("meter_reads")?;
-    debug_assert!(table.schema().columns[0].role == Role::Key);
     let projection = fleetdb_engine::Projection::Names(vec!["ts".to_owned(), "usage_since_read".to_owned()]);
     let mut points = Vec::new();
     for batch in table.container(&[Value::Int(1)])?.range(nanoseconds(from), nanoseconds(to) - 1, projection)? {
@@ -231,9 +230,4 @@ fn draw(db: &Database, from: DateTime<Utc>, to: DateTime<Utc>, tz: chrono_tz::Tz
 fn nanoseconds(instant: DateTime<Utc>) -> i64 {
     // The demo's years are far inside the range of 64-bit nanoseconds.
     instant.timestamp_nanos_opt().unwrap_or(i64::MAX)
-}
-
-/// A reading carries the time at which the hour it counts began.
-fn reading_time(hour: &Hour) -> i64 {
-    nanoseconds(hour.start)
 }

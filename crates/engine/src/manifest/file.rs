@@ -34,7 +34,6 @@ pub(crate) struct Manifest {
 
 /// What a manifest file says.
 pub(crate) struct Contents {
-    pub(crate) fold: State,
     pub(crate) edits: Vec<Edit>,
     pub(crate) state: State,
     /// The file's bytes up to the last whole frame.
@@ -107,11 +106,10 @@ pub(crate) fn read_bytes(name: &str, bytes: &[u8], number: u64) -> Result<Conten
         return Err(lost(0, "this is not a manifest header"));
     }
     let content = frame_at(bytes, HEADER_BYTES).ok_or_else(|| lost(HEADER_BYTES, "the fold is damaged"))?;
-    let fold: State = parse(name, HEADER_BYTES, content)?;
-    fold.check().map_err(|e| lost(HEADER_BYTES, &e.to_string()))?;
+    let state: State = parse(name, HEADER_BYTES, content)?;
+    state.check().map_err(|e| lost(HEADER_BYTES, &e.to_string()))?;
     let fold_bytes = content.len() + 8;
-    let mut contents =
-        Contents { state: fold.clone(), fold, edits: Vec::new(), good_bytes: HEADER_BYTES + fold_bytes, fold_bytes };
+    let mut contents = Contents { state, edits: Vec::new(), good_bytes: HEADER_BYTES + fold_bytes, fold_bytes };
     while let Some(content) = frame_at(bytes, contents.good_bytes) {
         let edit: Edit = parse(name, contents.good_bytes, content)?;
         contents.state = contents.state.apply(&edit).map_err(|e| lost(contents.good_bytes, &e.to_string()))?;

@@ -29,7 +29,7 @@ const MAX_DICTIONARY_BYTES: usize = 4 << 20;
 const MAX_STATISTICS_BYTES: usize = 64;
 const ZSTD_LEVEL: i32 = 1;
 /// Short matches in noise cost more than the bytes they stand for: without them zstd's entropy coder does the work.
-const ZSTD_MIN_MATCH: u32 = 7;
+const NOISE_MIN_MATCH: u32 = 7;
 
 /// What the footer needs to know of a column.
 pub(crate) struct ColumnFacts {
@@ -46,6 +46,8 @@ pub(crate) struct ColumnFacts {
 /// Writes columns; keeps what can be used again.
 pub(crate) struct ColumnWriter {
     zstd: zstd::bulk::Compressor<'static>,
+    /// For differences in whole bytes, which are noise.
+    zstd_for_noise: zstd::bulk::Compressor<'static>,
     body: Vec<u8>,
 }
 
@@ -90,12 +92,12 @@ impl Pages {
 
 impl ColumnWriter {
     pub(crate) fn new() -> Result<Self> {
-        let tuned = zstd::bulk::Compressor::new(ZSTD_LEVEL).and_then(|mut zstd| {
-            zstd.set_parameter(zstd::zstd_safe::CParameter::MinMatch(ZSTD_MIN_MATCH))?;
-            Ok(zstd)
-        });
-        let zstd = tuned.map_err(|e| Error::bug(format!("zstd does not start: {e}")))?;
-        Ok(Self { zstd, body: Vec::new() })
+        let failed = |e: std::io::Error| Error::bug(format!("zstd does not start: {e}"));
+        let zstd = zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(failed)?;
+        let mut zstd_for_noise = zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(failed)?;
+        let min_match = zstd::zstd_safe::CParameter::MinMatch(NOISE_MIN_MATCH);
+        zstd_for_noise.set_parameter(min_match).map_err(failed)?;
+        Ok(Self { zstd, zstd_for_noise, body: Vec::new() })
     }
 
     /// Writes a column to `out`, which stands at `offset` of the file.
@@ -145,7 +147,7 @@ impl ColumnWriter {
             pages.values = dictionary.codes;
             code_width = width_of(dictionary.entries.saturating_sub(1) as u64);
             let at = offset + (out.len() - start) as u64;
-            let plain = self.page(dictionary.entries, None, &[], &dictionary.bytes, out)?;
+            let plain = self.page(Form::Plain, dictionary.entries, None, &[], &dictionary.bytes, out)?;
             facts.plain_bytes += plain as i64;
             facts.dictionary = Some((at, out.len() - start));
             facts.encodings.push(ParquetEncoding::PLAIN);
@@ -177,7 +179,7 @@ impl ColumnWriter {
             let header =
                 DataHeader { nulls: rows - values.len(), encoding, level_bytes: levels.len(), compressed: false };
             let at = out.len();
-            facts.plain_bytes += self.page(rows, Some(header), &levels, &body, out)? as i64;
+            facts.plain_bytes += self.page(form, rows, Some(header), &levels, &body, out)? as i64;
             facts.pages.push((offset + (at - start) as u64, out.len() - at));
             self.body = body;
             row += rows;
@@ -186,16 +188,22 @@ impl ColumnWriter {
         Ok(facts)
     }
 
+    fn zstd(&mut self, form: Form) -> &mut zstd::bulk::Compressor<'static> {
+        if form == Form::DeltaBytes { &mut self.zstd_for_noise } else { &mut self.zstd }
+    }
+
     /// Writes one page; gives its length if it were not compressed.
     fn page(
         &mut self,
+        form: Form,
         values: usize,
         mut data: Option<DataHeader>,
         levels: &[u8],
         body: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<usize> {
-        let compressed = self.zstd.compress(body).map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
+        let compressed =
+            self.zstd(form).compress(body).map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
         // A dictionary page has no flag for it and is always compressed.
         let stored: &[u8] = match &mut data {
             None => &compressed,
@@ -257,7 +265,9 @@ impl ColumnWriter {
                 } else {
                     put_values(values, candidate, physical, &mut self.body);
                 }
-                bytes += self.zstd.compress(&self.body).map_or(usize::MAX / 4, |c| c.len().min(self.body.len()));
+                let body = std::mem::take(&mut self.body);
+                bytes += self.zstd(candidate).compress(&body).map_or(usize::MAX / 4, |c| c.len().min(body.len()));
+                self.body = body;
             }
             sizes.push((bytes, candidate));
         }
