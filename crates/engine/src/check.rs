@@ -13,7 +13,7 @@ use crate::segment::cache::Cache;
 use crate::segment::reader::{Segment, read_footer};
 use crate::segment::{Facts, PAGE_ROWS, file_name};
 use crate::wal::frame;
-use crate::wal::record;
+use crate::wal::record::{self, Entry};
 use std::sync::Arc;
 
 /// What a check went through, and what it found.
@@ -48,7 +48,7 @@ pub struct WalFrame {
     pub durable: u64,
     /// Bytes of the payload.
     pub bytes: usize,
-    /// For each section the table's number and its rows.
+    /// For each section the table's number and its rows; 0 rows for a section that deletes.
     pub sections: Vec<(u32, usize)>,
 }
 
@@ -108,9 +108,12 @@ fn wal_file(io: &Io, generation: Generation, last: bool, each: &mut dyn FnMut(Wa
         let mut payload = found.payload;
         let mut sections = Vec::new();
         while !payload.is_empty() {
-            let (_, section) = record::decode(&mut payload)
+            let entry = record::decode(&mut payload)
                 .map_err(|e| e.context(format_args!("{name}, frame at byte {}", found.offset)))?;
-            sections.push((section.table.0, section.rows));
+            sections.push(match entry {
+                Entry::Rows(_, section) => (section.table.0, section.rows),
+                Entry::Delete(removal) => (removal.table.0, 0),
+            });
         }
         each(WalFrame {
             file: name.clone(),
@@ -170,7 +173,8 @@ pub fn check(io: &Io, mut progress: impl FnMut(u64, u64)) -> Result<CheckReport>
 
 fn check_segment(io: &Io, entry: &SegmentEntry, schema: &TableSchema, report: &mut CheckReport) -> Result<()> {
     let cache = Arc::new(Cache::new(1 << 20));
-    let segment = crate::db::open_segment(io, entry, schema, &cache)?;
+    let listed = crate::background::open_segment(io, entry, &cache)?;
+    let segment = listed.segment.as_ref();
     let wrong = |what: String| Error::damaged(format!("segment {}: {what}", segment.name));
     if segment.len_bytes() != entry.bytes {
         return Err(wrong(format!("the file has {} bytes, the manifest says {}", segment.len_bytes(), entry.bytes)));
@@ -187,7 +191,7 @@ fn check_segment(io: &Io, entry: &SegmentEntry, schema: &TableSchema, report: &m
             report.pages += 1;
         }
     }
-    check_index(&segment, schema, &wrong)?;
+    check_index(segment, schema, &wrong)?;
     report.rows += segment.facts.rows;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::lane::{Lane, NullMask};
-use crate::schema::{ColumnType, Unit};
+use crate::schema::{ColumnType, Unit, widen};
 use arrow::array::{ArrayRef, BinaryArray, BooleanArray, PrimitiveArray, StringArray};
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{self as types, ArrowPrimitiveType};
@@ -62,6 +62,25 @@ impl ColumnBuilder {
         match self {
             Self::Raw(lane) => lane.extend(&Lane::constant(value, len), 0, len),
             Self::Bytes(bytes) => (0..len).for_each(|_| bytes.push(None)),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Raw(lane) => lane.len(),
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// Widens the values from `start` on.
+    pub(crate) fn widen(&mut self, start: usize, from: ColumnType, to: ColumnType) {
+        if let Self::Raw(lane) = self
+            && to.is_float()
+        {
+            for row in start..lane.len() {
+                let value = lane.get(row).map(|raw| widen(raw, from, to));
+                lane.set(row, value);
+            }
         }
     }
 

@@ -10,25 +10,25 @@
 //! Lock order: commit, manifest, catalog, memtables (by table number), log. The flush thread takes the
 //! catalog's lock only to exchange what readers see.
 
+use crate::background::{Counters, Queue};
+use crate::catalog::{Catalog, Table};
+use crate::compaction::plan;
 use crate::error::{Error, Result};
-use crate::flush::flush_table;
-use crate::ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
+use crate::ids::{Generation, Sequence, TableId};
 use crate::io::{Io, Joiner};
 use crate::manifest::file::Manifest;
-use crate::manifest::{Edit, SegmentEntry};
-use crate::memtable::{MAX_ROWS, Memtable};
+use crate::manifest::{Delete, Edit};
+use crate::memtable::MAX_ROWS;
 use crate::recovery;
-use crate::scan::{TableView, View};
-use crate::schema::{Column, ColumnDefinition, MAX_COLUMNS, Role, TableDefinition, TableSchema, check_name};
+use crate::scan::{View, encode_key};
+use crate::schema::{TableDefinition, TableSchema};
 use crate::segment::cache::Cache;
-use crate::segment::reader::Segment;
-use crate::segment::{file_name, writer};
 use crate::settings::{Durability, Settings};
 use crate::wal::frame;
 use crate::wal::log::Log;
-use crate::wal::record;
+use crate::wal::record::{self, Removal, Section};
 use crate::write::admit::{Admitted, admit};
-use crate::write::batch::Batch;
+use crate::write::batch::{Batch, DeleteRequest};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,8 +39,6 @@ use std::time::Duration;
 const LEAST_FLUSH_BYTES: usize = 1 << 20;
 /// The most bytes of a batch in memory; as a WAL frame it is smaller than [`frame::MAX_PAYLOAD_BYTES`].
 const MAX_BATCH_BYTES: usize = 256 << 20;
-/// Milliseconds until a failed flush is tried again.
-const FLUSH_RETRY_MS: u64 = 1_000;
 
 /// A batch that was acknowledged: what it is called and what it survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,37 +66,20 @@ pub struct Status {
     pub wal_bytes_written: u64,
     /// fdatasync calls on WAL files.
     pub wal_syncs: u64,
+    /// Bytes of the segments that flushes wrote.
+    pub flushed_bytes: u64,
+    /// Bytes of the segments that compactions wrote.
+    pub compacted_bytes: u64,
+    /// Merges done.
+    pub compactions: u64,
+    /// Bytes of segments that wait to be merged.
+    pub compaction_debt_bytes: u64,
+    /// The table that is being compacted.
+    pub compacting: Option<String>,
     /// Why the last flush failed, until one succeeds.
     pub flush_error: Option<Error>,
-}
-
-/// What readers see of a table, and where writers write.
-pub(crate) struct Table {
-    pub(crate) schema: Arc<TableSchema>,
-    pub(crate) active: Arc<Memtable>,
-    /// From old to new.
-    pub(crate) frozen: Vec<(Generation, Arc<Memtable>)>,
-    /// From old to new.
-    pub(crate) segments: Arc<Vec<Arc<Segment>>>,
-}
-
-/// All tables.
-#[derive(Default)]
-pub(crate) struct Catalog {
-    pub(crate) tables: BTreeMap<TableId, Table>,
-}
-
-impl Catalog {
-    fn find(&self, name: &str) -> Option<&Table> {
-        self.tables.values().find(|table| table.schema.name == name)
-    }
-
-    fn get(&self, name: &str) -> Result<&Table> {
-        self.find(name).ok_or_else(|| {
-            let names: Vec<&str> = self.tables.values().map(|t| t.schema.name.as_str()).collect();
-            Error::input(format!("there is no table '{name}': there are [{}]", names.join(", ")))
-        })
-    }
+    /// Why the last compaction failed, until one succeeds.
+    pub compaction_error: Option<Error>,
 }
 
 /// What the commit lock guards.
@@ -106,19 +87,6 @@ pub(crate) struct Commit {
     pub(crate) sequence: Sequence,
     pub(crate) generation: Generation,
     pub(crate) closed: bool,
-}
-
-/// A generation that waits to be flushed.
-#[derive(Clone, Copy)]
-pub(crate) struct Frozen {
-    pub(crate) generation: Generation,
-    pub(crate) last: Sequence,
-}
-
-pub(crate) struct FlushQueue {
-    pub(crate) frozen: Vec<Frozen>,
-    error: Option<Error>,
-    stop: bool,
 }
 
 pub(crate) struct Shared {
@@ -129,12 +97,15 @@ pub(crate) struct Shared {
     pub(crate) catalog: RwLock<Catalog>,
     pub(crate) log: Arc<Log>,
     pub(crate) cache: Arc<Cache>,
-    pub(crate) queue: Mutex<FlushQueue>,
+    pub(crate) queue: Mutex<Queue>,
     /// Signalled when the queue changes.
-    pub(crate) flushed: Condvar,
+    pub(crate) wake: Condvar,
+    /// Held during a step of compaction.
+    pub(crate) compaction: Mutex<()>,
+    pub(crate) counters: Counters,
     /// The last batch in the memtables.
     pub(crate) applied: AtomicU64,
-    pub(crate) next_segment: Mutex<u64>,
+    pub(crate) next_segment: AtomicU64,
 }
 
 /// An open database.
@@ -153,7 +124,7 @@ pub(crate) struct Shared {
 /// db.close().unwrap();
 /// ```
 pub struct Database {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     joiners: Mutex<Vec<Joiner>>,
     /// Held as long as the database is open.
     _lock: Box<dyn Send + Sync>,
@@ -179,6 +150,8 @@ impl Database {
             joiners.push(shared.io.spawn.spawn("fleetdb-log", Box::new(move || log.run()))?);
             let flusher = Arc::clone(&shared);
             joiners.push(shared.io.spawn.spawn("fleetdb-flush", Box::new(move || flusher.run_flushes()))?);
+            let compactor = Arc::clone(&shared);
+            joiners.push(shared.io.spawn.spawn("fleetdb-compact", Box::new(move || compactor.run_compactions()))?);
         } else {
             shared.flush_all()?;
         }
@@ -198,12 +171,7 @@ impl Database {
         let schema = definition.build(TableId(manifest.state().next_table))?;
         manifest.append(&Edit::CreateTable { schema: schema.clone() })?;
         let schema = Arc::new(schema);
-        let table = Table {
-            active: Arc::new(Memtable::new(&schema)),
-            schema: Arc::clone(&schema),
-            frozen: Vec::new(),
-            segments: Arc::default(),
-        };
+        let table = Table::new(Arc::clone(&schema), commit.generation);
         self.shared.catalog.write().tables.insert(schema.id, table);
         drop(commit);
         Ok(schema)
@@ -221,48 +189,8 @@ impl Database {
         let dropped = self.shared.catalog.write().tables.remove(&id);
         drop((manifest, commit));
         // Views may still read the files; on Unix an open file stays readable after its name is gone.
-        for segment in dropped.iter().flat_map(|table| table.segments.iter()) {
-            self.shared.io.storage.remove(&segment.name)?;
-        }
-        Ok(())
-    }
-
-    /// Adds a column, NULL in all rows there are; durable when this returns. With [`Role::Key`] the
-    /// column joins the key (behind its other columns): containers there are have NULL in it.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Input`] if the table does not exist, the name is taken or wrong.
-    pub fn add_column(&self, table: &str, column: &ColumnDefinition, role: Role) -> Result<Arc<TableSchema>> {
-        let commit = self.shared.open_commit()?;
-        let mut manifest = self.shared.manifest.lock();
-        let schema = Arc::clone(&self.shared.catalog.read().get(table)?.schema);
-        check_name("column", &column.name)?;
-        let refused = match role {
-            _ if schema.find(&column.name).is_some() => Some("the table has a column of this name"),
-            _ if schema.columns.len() >= MAX_COLUMNS => Some("the table has as many columns as it may"),
-            _ if !column.nullable => Some("it must be nullable, since there may be rows"),
-            Role::Time => Some("a time column cannot be added"),
-            Role::Key if column.column_type.is_float() => Some("a float cannot be part of a key"),
-            _ => None,
-        };
-        if let Some(reason) = refused {
-            return Err(Error::input(format!("column '{}' cannot be added to '{table}': {reason}", column.name)));
-        }
-        let number = schema.columns.iter().map(|c| c.id.0 + 1).max().unwrap_or(0);
-        let column = Column {
-            id: ColumnId(number),
-            name: column.name.clone(),
-            column_type: column.column_type,
-            role,
-            nullable: true,
-        };
-        manifest.append(&Edit::AddColumn { table: schema.id, column })?;
-        let changed = Arc::new(manifest.state().tables[&schema.id].clone());
-        if let Some(table) = self.shared.catalog.write().tables.get_mut(&schema.id) {
-            table.schema = Arc::clone(&changed);
-        }
-        drop(commit);
-        Ok(changed)
+        let segments = dropped.iter().flat_map(|table| table.segments.iter());
+        self.shared.remove_files(segments.map(|listed| listed.segment.name.clone()))
     }
 
     /// The tables there are, in order of creation.
@@ -314,11 +242,7 @@ impl Database {
         done: impl FnOnce(Result<Acknowledged>) + Send + 'static,
     ) -> Result<()> {
         self.shared.commit(&batch, durability, Box::new(done))?;
-        if !self.shared.has_threads() {
-            self.shared.log.step();
-            self.shared.flush_all()?;
-        }
-        Ok(())
+        self.shared.step_without_threads()
     }
 
     /// All tables as they are now.
@@ -334,20 +258,41 @@ impl Database {
         self.shared.flush_now()
     }
 
+    /// Makes segments of everything in the memtables and merges every time partition into as few segments as it can
+    /// have, without deleted and expired rows; returns when that is done. Not needed for good reads: the background
+    /// keeps their number low. For a benchmark, before a backup, or to get the space of deletes back now.
+    ///
+    /// # Errors
+    /// Flush or compaction failed; nothing is lost.
+    pub fn compact(&self) -> Result<()> {
+        self.shared.flush_now()?;
+        self.shared.compact_all(true)
+    }
+
     /// What the database is doing.
     pub fn status(&self) -> Status {
         let catalog = self.shared.catalog.read();
         let segments: Vec<_> = catalog.tables.values().flat_map(|table| table.segments.iter()).collect();
+        let debt = catalog
+            .tables
+            .values()
+            .map(|table| plan::debt_bytes(&table.segments.iter().map(|listed| &listed.entry).collect::<Vec<_>>()));
         let queue = self.shared.queue.lock();
         Status {
             memtable_bytes: catalog.tables.values().map(|table| table.active.read().bytes()).sum(),
             frozen: queue.frozen.len(),
             segments: segments.len(),
-            segment_bytes: segments.iter().map(|segment| segment.len_bytes()).sum(),
+            segment_bytes: segments.iter().map(|listed| listed.entry.bytes).sum(),
             cache_bytes: self.shared.cache.bytes(),
             wal_bytes_written: self.shared.log.bytes_written(),
             wal_syncs: self.shared.log.syncs(),
-            flush_error: queue.error.clone(),
+            flushed_bytes: self.shared.counters.flushed_bytes.load(Ordering::Relaxed),
+            compacted_bytes: self.shared.counters.compacted_bytes.load(Ordering::Relaxed),
+            compactions: self.shared.counters.compactions.load(Ordering::Relaxed),
+            compaction_debt_bytes: debt.sum(),
+            compacting: queue.compacting.clone(),
+            flush_error: queue.flush_error.clone(),
+            compaction_error: queue.compaction_error.clone(),
         }
     }
 
@@ -367,11 +312,7 @@ impl Database {
         }
         let large = self.status().memtable_bytes >= LEAST_FLUSH_BYTES;
         let flushed = if large { self.shared.flush_now() } else { Ok(()) };
-        {
-            let mut queue = self.shared.queue.lock();
-            queue.stop = true;
-            self.shared.flushed.notify_all();
-        }
+        self.shared.stop_background();
         let closed = self.shared.log.close();
         for join in self.joiners.lock().drain(..) {
             join();
@@ -389,18 +330,25 @@ impl Drop for Database {
 
 type Done = Box<dyn FnOnce(Result<Acknowledged>) + Send>;
 
-impl FlushQueue {
-    pub(crate) fn new(frozen: Vec<Frozen>) -> Self {
-        Self { frozen, error: None, stop: false }
-    }
-}
-
 impl Shared {
-    fn has_threads(&self) -> bool {
+    pub(crate) fn has_threads(&self) -> bool {
         self.io.spawn.has_threads()
     }
 
-    fn open_commit(&self) -> Result<parking_lot::MutexGuard<'_, Commit>> {
+    /// Without threads: what they would have done after a commit.
+    fn step_without_threads(&self) -> Result<()> {
+        if self.has_threads() {
+            return Ok(());
+        }
+        self.log.step();
+        // What fails is told by `Status`; the batch is in the log.
+        if self.flush_all().is_ok() && std::mem::take(&mut self.queue.lock().changed) {
+            self.compact_all(false).ok();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn open_commit(&self) -> Result<parking_lot::MutexGuard<'_, Commit>> {
         let commit = self.commit.lock();
         if commit.closed { Err(Error::closed("the database is closed")) } else { Ok(commit) }
     }
@@ -425,34 +373,51 @@ impl Shared {
         while !self.is_current(&admitted) {
             admitted = self.admit(batch)?;
         }
+        let removals = self.removals(batch)?;
+        self.apply(&mut commit, admitted, removals, durability, done);
+        Ok(())
+    }
+
+    /// Logs and applies what was admitted: of each table the removals, then the rows.
+    pub(crate) fn apply(
+        &self,
+        commit: &mut Commit,
+        admitted: Vec<Admitted>,
+        removals: Vec<Removal>,
+        durability: Durability,
+        done: Done,
+    ) {
         let sequence = Sequence(commit.sequence.0 + 1);
-        admitted.sort_by_key(|admitted| admitted.schema.id);
         let full = {
             let catalog = self.catalog.read();
-            let mut groups: Vec<Vec<Admitted>> = Vec::new();
-            for part in admitted.into_iter().filter(|part| part.rows > 0) {
-                match groups.last_mut() {
-                    Some(group) if group[0].schema.id == part.schema.id => group.push(part),
-                    _ => groups.push(vec![part]),
-                }
-            }
-            // `is_current` found every table.
-            let mut guards: Vec<_> =
-                groups.iter().map(|group| catalog.tables[&group[0].schema.id].active.write()).collect();
-            let mut sections: Vec<(usize, record::Section)> = Vec::new();
+            let rows = admitted.iter().filter(|part| part.rows > 0).map(|part| part.schema.id);
+            let mut ids: Vec<TableId> = rows.chain(removals.iter().map(|removal| removal.table)).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            // `is_current` and `removals` found every table.
+            let mut guards: Vec<_> = ids.iter().map(|id| catalog.tables[id].active.write()).collect();
+            let place = |table: TableId| ids.partition_point(|id| *id < table);
             let mut payload = Vec::new();
-            for (number, group) in groups.into_iter().enumerate() {
-                for part in group {
-                    let inner = &mut guards[number];
-                    let section = inner.resolve(part);
-                    let crate::memtable::Inner { keys, texts, .. } = &mut **inner;
-                    record::encode(&section, keys, texts, &mut payload);
-                    sections.push((number, section));
+            let generation = commit.generation;
+            for removal in removals {
+                record::encode_removal(&removal, &mut payload);
+                let Removal { table, key, from, to } = removal;
+                guards[place(table)].delete(Delete { id: sequence.0, generation, key, from, to });
+            }
+            let mut sections: Vec<(usize, Section)> = Vec::new();
+            for part in admitted.into_iter().filter(|part| part.rows > 0) {
+                let number = place(part.schema.id);
+                let inner = &mut guards[number];
+                // Sections of one table in a batch: the later one's differences are to the earlier one's rows.
+                for (_, earlier) in sections.extract_if(.., |(of, _)| *of == number) {
+                    inner.apply(earlier);
                 }
+                let section = inner.resolve(part);
+                inner.log(&section, &mut payload);
+                sections.push((number, section));
             }
             if payload.is_empty() {
-                done(Ok(Acknowledged { sequence: commit.sequence, durability }));
-                return Ok(());
+                return done(Ok(Acknowledged { sequence: commit.sequence, durability }));
             }
             let completion = Box::new(move |result: Result<()>| {
                 done(result.map(|()| Acknowledged { sequence, durability }));
@@ -467,9 +432,25 @@ impl Shared {
         };
         self.applied.store(sequence.0, Ordering::Release);
         if full && self.queue.lock().frozen.is_empty() {
-            self.freeze(&mut commit);
+            self.freeze(commit);
         }
-        Ok(())
+    }
+
+    /// A batch's deletes in the engine's form. The caller holds the commit lock.
+    fn removals(&self, batch: &Batch) -> Result<Vec<Removal>> {
+        let catalog = self.catalog.read();
+        let removal = |request: &DeleteRequest| {
+            let schema = &catalog.get(&request.table)?.schema;
+            let key = request.key.as_ref().map(|key| encode_key(schema, key)).transpose()?;
+            if schema.time.is_none() && (request.from, request.to) != (i64::MIN, i64::MAX) {
+                return Err(Error::input(format!(
+                    "table '{}' is a collection: rows are deleted by key, not by time",
+                    schema.name
+                )));
+            }
+            Ok(Removal { table: schema.id, key, from: request.from, to: request.to })
+        };
+        batch.deletes.iter().map(removal).collect()
     }
 
     fn is_current(&self, admitted: &[Admitted]) -> bool {
@@ -514,7 +495,7 @@ impl Shared {
             drop(commit);
             let waited_ns = self.io.clock.monotonic_ns().saturating_sub(start_ns);
             if waited_ns >= wait_ns || !self.has_threads() {
-                let reason = match &queue.error {
+                let reason = match &queue.flush_error {
                     Some(error) => format!("the last flush failed: {error}"),
                     None => "the flush does not keep up".to_owned(),
                 };
@@ -523,174 +504,19 @@ impl Shared {
                     self.settings.memtable_bytes
                 )));
             }
-            self.flushed.wait_for(&mut queue, Duration::from_nanos(wait_ns - waited_ns));
+            self.wake.wait_for(&mut queue, Duration::from_nanos(wait_ns - waited_ns));
         }
     }
 
-    /// Begins a new generation. The caller holds the commit lock.
-    fn freeze(&self, commit: &mut Commit) -> bool {
-        let mut catalog = self.catalog.write();
-        if catalog.tables.values().all(|table| table.active.read().rows() == 0) {
-            return false;
-        }
-        let generation = commit.generation;
-        for table in catalog.tables.values_mut() {
-            if table.active.read().rows() > 0 {
-                let fresh = Arc::new(Memtable::new(&table.schema));
-                let full = std::mem::replace(&mut table.active, fresh);
-                table.frozen.push((generation, full));
-            }
-        }
-        commit.generation = Generation(generation.0 + 1);
-        self.log.rotate(commit.generation, commit.sequence);
-        let mut queue = self.queue.lock();
-        queue.frozen.push(Frozen { generation, last: commit.sequence });
-        self.flushed.notify_all();
-        true
-    }
-
-    fn flush_now(&self) -> Result<()> {
-        self.log.check()?;
-        let mut commit = self.commit.lock();
-        self.freeze(&mut commit);
-        let up_to = Generation(commit.generation.0.saturating_sub(1));
-        drop(commit);
-        if !self.has_threads() {
-            self.log.step();
-            return self.flush_all();
-        }
-        let mut queue = self.queue.lock();
-        queue.error = None;
-        self.flushed.notify_all();
-        while queue.frozen.iter().any(|frozen| frozen.generation <= up_to) {
-            if let Some(error) = &queue.error {
-                return Err(error.clone());
-            }
-            self.flushed.wait(&mut queue);
-        }
-        Ok(())
-    }
-
-    /// The flush thread: flushes the oldest frozen generation, again and again.
-    fn run_flushes(&self) {
-        loop {
-            let mut queue = self.queue.lock();
-            let next = loop {
-                match queue.frozen.first() {
-                    _ if queue.stop => return,
-                    Some(&next) if queue.error.is_none() => break next,
-                    Some(_) => {
-                        // Failed before: wait a while, or until somebody asks for it.
-                        self.flushed.wait_for(&mut queue, Duration::from_millis(FLUSH_RETRY_MS));
-                        queue.error = None;
-                    }
-                    None => self.flushed.wait(&mut queue),
-                }
-            };
-            drop(queue);
-            let outcome = self.flush_generation(next);
-            let mut queue = self.queue.lock();
-            match outcome {
-                Ok(()) => queue.frozen.retain(|frozen| frozen.generation != next.generation),
-                Err(error) => queue.error = Some(error),
-            }
-            self.flushed.notify_all();
-        }
-    }
-
-    /// Flushes all frozen generations on this thread.
-    pub(crate) fn flush_all(&self) -> Result<()> {
-        loop {
-            let next = self.queue.lock().frozen.first().copied();
-            let Some(next) = next else { return Ok(()) };
-            self.flush_generation(next)?;
-            self.queue.lock().frozen.retain(|frozen| frozen.generation != next.generation);
-        }
-    }
-
-    /// Makes segments of one generation; see [`crate::flush`] for the order of steps.
-    fn flush_generation(&self, frozen: Frozen) -> Result<()> {
-        let generation = frozen.generation;
-        let mut work = Vec::new();
-        for table in self.catalog.read().tables.values() {
-            for (_, memtable) in table.frozen.iter().filter(|(of, _)| *of == generation) {
-                let view = memtable.view(&memtable.read());
-                work.push((Arc::clone(&table.schema), view));
-            }
-        }
-        let mut entries: Vec<SegmentEntry> = Vec::new();
-        for (schema, view) in work {
-            let next_id = || {
-                let mut next = self.next_segment.lock();
-                *next += 1;
-                SegmentId(*next - 1)
-            };
-            entries.extend(flush_table(self.io.storage.as_ref(), &schema, generation, view, next_id)?);
-        }
-        // The batches of this generation must be durable before the manifest says where they are: a
-        // later generation's WAL may hold less than the sequence the edit names.
-        self.log.flush()?;
-        let mut manifest = self.manifest.lock();
-        // A table may have been dropped meanwhile; its files go with the next opening.
-        let known = manifest.state().tables.clone();
-        entries.retain(|entry| known.contains_key(&entry.table));
-        let mut segments: Vec<(TableId, Arc<Segment>)> = Vec::new();
-        for entry in &entries {
-            segments.push((entry.table, Arc::new(self.open_segment(entry, &known[&entry.table])?)));
-        }
-        manifest.append(&Edit::Flush { generation, sequence: frozen.last, segments: entries })?;
-        let mut catalog = self.catalog.write();
-        for table in catalog.tables.values_mut() {
-            table.frozen.retain(|(of, _)| *of != generation);
-        }
-        for (id, segment) in segments {
-            if let Some(table) = catalog.tables.get_mut(&id) {
-                Arc::make_mut(&mut table.segments).push(segment);
-            }
-        }
-        drop((catalog, manifest));
-        self.io.storage.remove(&frame::file_name(generation))
-    }
-
-    /// Opens a segment that the manifest lists or is about to list.
-    pub(crate) fn open_segment(&self, entry: &SegmentEntry, schema: &TableSchema) -> Result<Segment> {
-        open_segment(&self.io, entry, schema, &self.cache)
-    }
-
-    fn view(&self) -> View {
+    pub(crate) fn view(&self) -> View {
+        let now_ns = self.io.clock.wall_ns();
         let catalog = self.catalog.read();
         // All memtables are locked before the first is looked at, so that a batch is seen whole or not.
         let guards: Vec<_> = catalog.tables.values().map(|table| table.active.read()).collect();
         let mut tables = BTreeMap::new();
         for (table, active) in catalog.tables.values().zip(&guards) {
-            let frozen = table.frozen.iter().map(|(_, memtable)| memtable.view(&memtable.read()));
-            let mut memtables: Vec<_> = frozen.collect();
-            memtables.push(table.active.view(active));
-            let view = TableView {
-                schema: Arc::clone(&table.schema),
-                segments: Arc::clone(&table.segments),
-                memtables,
-                batch_rows: self.settings.scan_batch_rows,
-            };
-            tables.insert(table.schema.name.clone(), view);
+            tables.insert(table.schema.name.clone(), table.view(active, now_ns, self.settings.scan_batch_rows));
         }
         View { tables, sequence: Sequence(self.applied.load(Ordering::Acquire)) }
     }
-}
-
-/// Opens a segment and compares it with its manifest entry.
-pub(crate) fn open_segment(io: &Io, entry: &SegmentEntry, schema: &TableSchema, cache: &Arc<Cache>) -> Result<Segment> {
-    let name = file_name(entry.table, entry.id);
-    let segment = Segment::open(io.storage.as_ref(), &name, entry.id, cache)?;
-    let facts = &segment.facts;
-    if (facts.table, facts.generation, facts.rows) != (entry.table, entry.generation, entry.rows) {
-        return Err(Error::damaged(format!(
-            "segment {name} is not the file that the manifest lists; restore it from a backup"
-        )));
-    }
-    // The statistics are those of the numeric fields the file has, in the table's order.
-    let stored: Vec<ColumnId> = segment.column_ids().collect();
-    let fields = writer::numeric_fields(schema).map(|place| schema.columns[place].id);
-    let fields = fields.filter(|id| stored.contains(id)).collect();
-    Ok(segment.with_numeric_fields(fields))
 }

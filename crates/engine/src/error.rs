@@ -78,6 +78,14 @@ impl Error {
         Self::new(kind, format!("{what}: {error}"))
     }
 
+    /// The same error for whom trying again is no help: a failed fsync, whatever its reason, leaves a file in an
+    /// unknown state.
+    #[must_use]
+    pub(crate) fn final_io(mut self) -> Self {
+        self.kind = ErrorKind::Io;
+        self
+    }
+
     /// What the caller should do.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -1,115 +1,175 @@
 //! The flush: frozen memtables of one generation become segments.
 //!
-//! 1. A memtable's view is sorted ([`Sorted`]) and cut at the table's time partitions.
+//! 1. A memtable's view is sorted ([`Sorted`]) and cut at the table's time partitions, whose width follows the data
+//!    rate unless it is set. Partitions with few rows share a file.
 //! 2. Each piece becomes a segment under a temporary name, synced, renamed; then the directory is
 //!    synced.
 //! 3. The caller makes one manifest edit for the whole generation and only then removes the WAL file.
 //!
 //! A crash before the edit leaves files that the next opening removes and a WAL that is replayed.
 
+use crate::deletes::DeleteSet;
 use crate::error::Result;
 use crate::ids::{Generation, SegmentId};
 use crate::io::Storage;
 use crate::key::{self, KeyValue};
 use crate::lane::{Lane, NullMask};
-use crate::manifest::SegmentEntry;
+use crate::manifest::{SegmentEntry, Slice};
 use crate::memtable::MemtableView;
 use crate::memtable::sorted::Sorted;
 use crate::pool::Pool;
 use crate::schema::{Role, TableSchema};
 use crate::segment::index::Entry;
-use crate::segment::writer::{self, ColumnValues, SortedRows};
-use crate::segment::{directory, file_name};
+use crate::segment::writer::{ColumnValues, SegmentWriter, SortedRows, Texts};
+use crate::segment::{Facts, ROW_GROUP_ROWS, directory, file_name};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// The most segments that one table's flush makes. Rows with wild clocks may touch any number of
-/// partitions; beyond this, neighbouring ones share a segment.
-const MAX_SEGMENTS: usize = 64;
+/// So many partitions get a segment of their own, whatever their size.
+const OWN_SEGMENTS: usize = 8;
+/// A partition with so many rows gets a segment of its own. The others share one file, so that late rows and
+/// wild clocks do not make a file for each partition they touch.
+const OWN_SEGMENT_ROWS: usize = 1 << 16;
+/// Widths of a time partition to choose from, in seconds; each divides the next, so that partitions nest.
+const WIDTHS_S: [i64; 4] = [3_600, 86_400, 8 * 86_400, 64 * 86_400];
+/// A partition is to have at least so many rows: compaction and retention work on whole partitions.
+const PARTITION_ROWS: i128 = 8 << 20;
+/// A retention is to span at least so many partitions.
+const RETENTION_PARTITIONS: i64 = 8;
 
 /// A part of a container's rows: the container, its first row in the order, and how many.
 type Piece = (usize, usize, usize);
 
-/// Writes the segments of one memtable. `next_id` gives their numbers.
+/// A segment-to-be: its rows, and the partitions if there is more than one.
+struct Planned {
+    pieces: Vec<Piece>,
+    slices: Vec<Slice>,
+}
+
+/// Writes the segments of one memtable. `next_id` gives their numbers. After an error no file is left.
 pub(crate) fn flush_table(
     storage: &dyn Storage,
-    schema: &TableSchema,
+    schema: &Arc<TableSchema>,
     generation: Generation,
     view: MemtableView,
+    deletes: &DeleteSet,
     mut next_id: impl FnMut() -> SegmentId,
 ) -> Result<Vec<SegmentEntry>> {
     if view.rows() == 0 {
         return Ok(Vec::new());
     }
     storage.create_directory(&directory(schema.id))?;
-    let sorted = Sorted::all(view);
+    let sorted = Sorted::all(view, deletes);
+    let width = width(schema, &sorted.times);
     let mut segments = Vec::new();
-    for pieces in partitions(schema, &sorted) {
+    for Planned { pieces, slices } in partitions(width, &sorted) {
         let id = next_id();
         let name = file_name(schema.id, id);
         let temporary = format!("{name}.tmp");
         let rows = PartitionRows::new(schema, &sorted, &pieces)?;
-        let (facts, crc) = writer::write(storage, &temporary, schema, generation, &rows.entries, &rows)?;
-        storage.rename(&temporary, &name)?;
-        let bytes = storage.read(&name)?.len_bytes();
-        segments.push(SegmentEntry {
-            id,
-            table: schema.id,
-            generation,
-            rows: facts.rows,
-            bytes,
-            crc,
-            times: facts.times,
+        let written = rows.write(storage, &temporary, generation).and_then(|written| {
+            storage.rename(&temporary, &name)?;
+            Ok(written)
         });
+        let (facts, crc, bytes) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                storage.remove(&temporary).ok();
+                remove(storage, &segments);
+                return Err(error);
+            }
+        };
+        let (table, rows, times) = (schema.id, facts.rows, facts.times);
+        segments.push(SegmentEntry { id, table, generation, rows, bytes, crc, times, width, purged: 0, slices });
     }
     storage.sync_directory(&directory(schema.id))?;
     Ok(segments)
 }
 
-/// Cuts the containers at the table's time partitions, oldest partition first.
-fn partitions(schema: &TableSchema, sorted: &Sorted) -> Vec<Vec<Piece>> {
+/// Removes the files of a flush that failed; what cannot be removed now goes with the next opening.
+pub(crate) fn remove(storage: &dyn Storage, segments: &[SegmentEntry]) {
+    for entry in segments {
+        storage.remove(&file_name(entry.table, entry.id)).ok();
+    }
+}
+
+/// The width of the table's time partitions: as set, or by the rate of these times, in the time column's unit; 0 for
+/// a collection.
+fn width(schema: &TableSchema, times: &[i64]) -> i64 {
+    const SAMPLE: usize = 1_000;
+    let Some(unit) = schema.time_unit() else { return 0 };
+    if let Some(width) = schema.partition_width {
+        return width;
+    }
+    // The middle nine tenths: late rows and wild clocks say nothing of the rate.
+    let mut sample: Vec<i64> = times.iter().step_by(times.len().div_ceil(SAMPLE).max(1)).copied().collect();
+    sample.sort_unstable();
+    let edge = |share: usize| i128::from(sample.get(sample.len() * share / 20).copied().unwrap_or(0));
+    let span = edge(19) - edge(1);
+    let longest_s = schema.retention_seconds.map_or(i64::MAX, |seconds| seconds / RETENTION_PARTITIONS);
+    let fits = |width_s: i64| {
+        let width = i128::from(width_s) * i128::from(unit.per_second());
+        times.len() as i128 * width >= PARTITION_ROWS.saturating_mul(span)
+    };
+    let chosen = WIDTHS_S.iter().find(|&&width_s| span > 0 && fits(width_s)).unwrap_or(&WIDTHS_S[WIDTHS_S.len() - 1]);
+    let short = WIDTHS_S.iter().rev().find(|&&width_s| width_s <= longest_s).unwrap_or(&WIDTHS_S[0]);
+    (*chosen.min(short)).saturating_mul(unit.per_second())
+}
+
+/// Cuts the containers at the time partitions; oldest partition first, what partitions share last.
+fn partitions(width: i64, sorted: &Sorted) -> Vec<Planned> {
     let mut partitions: BTreeMap<i64, Vec<Piece>> = BTreeMap::new();
     for (number, container) in sorted.containers.iter().enumerate() {
         let mut start = container.start;
         let end = container.start + container.rows;
         while start < end {
-            let (partition, len) = if schema.partition_width == 0 {
+            let (partition, len) = if width == 0 {
                 (0, end - start)
             } else {
-                let partition = sorted.times[start].div_euclid(schema.partition_width);
-                let inside = |time: &i64| time.div_euclid(schema.partition_width) == partition;
+                let partition = sorted.times[start].div_euclid(width);
+                let inside = |time: &i64| time.div_euclid(width) == partition;
                 (partition, sorted.times[start..end].partition_point(inside))
             };
             partitions.entry(partition).or_default().push((number, start, len));
             start += len;
         }
     }
-    let mut partitions: Vec<Vec<Piece>> = partitions.into_values().collect();
-    if partitions.len() > MAX_SEGMENTS {
-        let share = partitions.len().div_ceil(MAX_SEGMENTS);
-        partitions = partitions.chunks(share).map(|group| join(group.concat())).collect();
+    let rows = |pieces: &Vec<Piece>| pieces.iter().map(|&(_, _, len)| len).sum::<usize>();
+    let mut sizes: Vec<usize> = partitions.values().map(rows).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    // With one partition too many there is no point in a shared file.
+    let least = if sizes.len() <= OWN_SEGMENTS + 1 { 0 } else { sizes[OWN_SEGMENTS - 1].min(OWN_SEGMENT_ROWS) };
+    let (mut planned, mut shared) = (Vec::new(), Planned { pieces: Vec::new(), slices: Vec::new() });
+    for (partition, pieces) in partitions {
+        if rows(&pieces) >= least {
+            planned.push(Planned { pieces, slices: Vec::new() });
+            continue;
+        }
+        let (from, to) = partition_span(partition, width);
+        shared.slices.push(Slice { from, to, rows: rows(&pieces) as u64 });
+        shared.pieces.extend(pieces);
     }
-    partitions
+    if !shared.pieces.is_empty() {
+        // Back to the order of rows: by container, then by time.
+        shared.pieces.sort_unstable();
+        planned.push(shared);
+    }
+    planned
 }
 
-/// Puts the pieces of several neighbouring partitions into key order; what belongs together follows
-/// on each other in the order of rows and becomes one piece.
-fn join(mut pieces: Vec<Piece>) -> Vec<Piece> {
-    pieces.sort_unstable();
-    let mut joined: Vec<Piece> = Vec::new();
-    for piece in pieces {
-        match joined.last_mut() {
-            Some(last) if last.0 == piece.0 => last.2 += piece.2,
-            _ => joined.push(piece),
-        }
-    }
-    joined
+/// The first and the last time of a partition, as far as a timestamp can say them.
+pub(crate) fn partition_span(partition: i64, width: i64) -> (i64, i64) {
+    let from = i128::from(partition) * i128::from(width);
+    let clamped = |time: i128| i64::try_from(time).unwrap_or(if time < 0 { i64::MIN } else { i64::MAX });
+    (clamped(from), clamped(from + i128::from(width) - 1))
 }
 
 /// The rows of one segment-to-be.
 struct PartitionRows<'a> {
-    schema: &'a TableSchema,
+    schema: &'a Arc<TableSchema>,
     sorted: &'a Sorted,
-    entries: Vec<Entry>,
+    /// The containers' keys.
+    containers: Vec<&'a [u8]>,
     /// Row numbers of the view, in order.
     rows: Vec<u32>,
     times: Vec<i64>,
@@ -127,7 +187,7 @@ struct KeyColumn {
 }
 
 impl<'a> PartitionRows<'a> {
-    fn new(schema: &'a TableSchema, sorted: &'a Sorted, pieces: &[Piece]) -> Result<Self> {
+    fn new(schema: &'a Arc<TableSchema>, sorted: &'a Sorted, pieces: &[Piece]) -> Result<Self> {
         let types = schema.key_types();
         let mut keys: Vec<KeyColumn> = types
             .iter()
@@ -135,7 +195,7 @@ impl<'a> PartitionRows<'a> {
             .collect();
         let total = pieces.iter().map(|&(_, _, len)| len).sum();
         let (mut rows, mut times) = (Vec::with_capacity(total), Vec::with_capacity(total));
-        let (mut entries, mut ends) = (Vec::with_capacity(pieces.len()), Vec::new());
+        let (mut containers, mut ends) = (Vec::with_capacity(pieces.len()), Vec::with_capacity(pieces.len()));
         for &(container, start, len) in pieces {
             let bytes = &sorted.containers[container].key;
             for (column, value) in keys.iter_mut().zip(key::decode(bytes, &types)?) {
@@ -148,12 +208,35 @@ impl<'a> PartitionRows<'a> {
             rows.extend_from_slice(&sorted.order[start..start + len]);
             times.extend_from_slice(&sorted.times[start..start + len]);
             ends.push(rows.len());
-            let (first, last) = (sorted.times[start], sorted.times[start + len - 1]);
-            entries.push(Entry { key: bytes.clone(), rows: len, times: (first, last) });
+            containers.push(bytes.as_slice());
         }
         let inner = sorted.view.inner();
         let no_texts = Pool::default();
-        Ok(Self { schema, sorted, entries, rows, times, keys, ends, inner, no_texts })
+        Ok(Self { schema, sorted, containers, rows, times, keys, ends, inner, no_texts })
+    }
+
+    /// Writes the rows as a segment.
+    fn write(&self, storage: &dyn Storage, name: &str, generation: Generation) -> Result<(Facts, u32, u64)> {
+        let mut writer = SegmentWriter::create(storage, name, self.schema, generation)?;
+        for start in (0..self.rows.len()).step_by(ROW_GROUP_ROWS) {
+            let len = ROW_GROUP_ROWS.min(self.rows.len() - start);
+            writer.group(&self.entries(start, len), self, start, len)?;
+        }
+        writer.finish()
+    }
+
+    /// The containers of a stretch of rows, each with its part in it.
+    fn entries(&self, start: usize, len: usize) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let mut container = self.ends.partition_point(|&end| end <= start);
+        let mut row = start;
+        while row < start + len {
+            let end = self.ends[container].min(start + len);
+            let times = (self.times[row], self.times[end - 1]);
+            entries.push(Entry { key: self.containers[container].to_vec(), rows: end - row, times });
+            (row, container) = (end, container + 1);
+        }
+        entries
     }
 
     /// The containers' values, each as often as the container has rows in the stretch.
@@ -171,9 +254,9 @@ impl<'a> PartitionRows<'a> {
 }
 
 impl SortedRows for PartitionRows<'_> {
-    fn values(&self, place: usize, start: usize, len: usize) -> ColumnValues<'_> {
+    fn values(&self, place: usize, start: usize, len: usize) -> Result<ColumnValues<'_>> {
         let column = &self.schema.columns[place];
-        match column.role {
+        Ok(match column.role {
             Role::Time => {
                 let times = self.times[start..start + len].iter().map(|&time| time as u64).collect();
                 ColumnValues::Raw(Lane::plain(times, NullMask::default()))
@@ -184,7 +267,7 @@ impl SortedRows for PartitionRows<'_> {
                 let key = &self.keys[number];
                 let lane = self.spread(&key.values, start, len);
                 match &key.texts {
-                    Some(pool) => ColumnValues::Text(lane, pool),
+                    Some(pool) => ColumnValues::Text(lane, Texts::Borrowed(pool)),
                     None => ColumnValues::Raw(lane),
                 }
             }
@@ -193,11 +276,11 @@ impl SortedRows for PartitionRows<'_> {
                 self.sorted.view.read_raw(column.id, &self.rows[start..start + len], &mut lane);
                 if column.column_type.is_bytes() {
                     let pool = self.inner.texts.get(column.id.0 as usize).and_then(Option::as_ref);
-                    ColumnValues::Text(lane, pool.unwrap_or(&self.no_texts))
+                    ColumnValues::Text(lane, Texts::Borrowed(pool.unwrap_or(&self.no_texts)))
                 } else {
                     ColumnValues::Raw(lane)
                 }
             }
-        }
+        })
     }
 }

@@ -6,9 +6,14 @@
 //!
 //! Start with [`Database`].
 
+mod alter;
+mod background;
+mod catalog;
 pub mod check;
 mod column;
+mod compaction;
 mod db;
+mod deletes;
 mod error;
 mod flush;
 mod handle;
@@ -33,8 +38,9 @@ pub use error::{Error, ErrorKind, Result};
 pub use handle::ContainerHandle;
 pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
 pub use line_protocol::{LineError, LineParser, TIME_COLUMN};
-pub use manifest::{Edit, SegmentEntry, State};
+pub use manifest::{Delete, Edit, SegmentEntry, Slice, State};
 pub use scan::container::{Aggregate, Container};
+pub use scan::last::LastRows;
 pub use scan::{KeyCondition, KeyPredicate, Projection, Scan, ScanRequest, TableView, View};
 pub use schema::{
     Column, ColumnDefinition, ColumnType, MAX_COLUMNS, MAX_NAME_BYTES, Role, TableDefinition, TableSchema, Unit,

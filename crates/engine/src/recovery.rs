@@ -7,12 +7,14 @@
 //! 3. All but the last become frozen and wait for the flush; the last goes on where its good
 //!    frames end.
 
-use crate::db::{Catalog, Commit, FlushQueue, Frozen, Shared, Table, open_segment};
+use crate::background::{Counters, Frozen, Queue, open_segment};
+use crate::catalog::{Catalog, Table};
+use crate::db::{Commit, Shared};
 use crate::error::{Error, Result};
 use crate::ids::{Generation, Sequence, TableId};
 use crate::io::Io;
-use crate::manifest::State;
 use crate::manifest::file::Manifest;
+use crate::manifest::{Delete, State};
 use crate::memtable::Memtable;
 use crate::schema::TableSchema;
 use crate::segment::cache::Cache;
@@ -20,7 +22,7 @@ use crate::segment::{directory, file_name};
 use crate::settings::Settings;
 use crate::wal::frame;
 use crate::wal::log::Log;
-use crate::wal::record;
+use crate::wal::record::{self, Entry, Removal};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,16 +38,11 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
     for (&id, schema) in &state.tables {
         let mut segments = Vec::new();
         for entry in state.segments.values().filter(|entry| entry.table == id) {
-            segments.push(Arc::new(open_segment(&io, entry, schema, &cache)?));
+            segments.push(open_segment(&io, entry, &cache)?);
         }
-        segments.sort_by_key(|segment| (segment.facts.generation, segment.id));
-        let schema = Arc::new(schema.clone());
-        let table = Table {
-            active: Arc::new(Memtable::new(&schema)),
-            schema,
-            frozen: Vec::new(),
-            segments: Arc::new(segments),
-        };
+        let deletes = state.deletes.get(&id).map_or(&[][..], Vec::as_slice);
+        let mut table = Table::new(Arc::new(schema.clone()), Generation(state.flushed.0 + 1));
+        table.set_segments(segments, deletes);
         catalog.tables.insert(id, table);
     }
     let replay = replay(&io, &state, &mut catalog)?;
@@ -56,13 +53,15 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
     Ok(Shared {
         settings,
         commit: Mutex::new(Commit { sequence: replay.last, generation: replay.generation, closed: false }),
-        next_segment: Mutex::new(state.next_segment),
+        next_segment: AtomicU64::new(state.next_segment),
         manifest: Mutex::new(manifest),
         catalog: RwLock::new(catalog),
         log,
         cache,
-        queue: Mutex::new(FlushQueue::new(replay.frozen)),
-        flushed: Condvar::new(),
+        queue: Mutex::new(Queue::new(replay.frozen)),
+        wake: Condvar::new(),
+        compaction: Mutex::new(()),
+        counters: Counters::default(),
         applied: AtomicU64::new(replay.last.0),
         io,
     })
@@ -115,7 +114,7 @@ fn replay(io: &Io, state: &State, catalog: &mut Catalog) -> Result<Replay> {
         let last_file = place + 1 == generations.len();
         if place > 0 {
             // The generation before is complete: it waits for its flush.
-            freeze(catalog, replay.generation);
+            freeze(catalog, replay.generation, generation);
             replay.frozen.push(Frozen { generation: replay.generation, last: replay.last });
         }
         replay.generation = generation;
@@ -130,7 +129,7 @@ fn replay(io: &Io, state: &State, catalog: &mut Catalog) -> Result<Replay> {
                     frame.sequence, replay.last
                 )));
             }
-            apply(catalog, &state.tables, frame.payload)
+            apply(catalog, &state.tables, frame.sequence, frame.payload)
                 .map_err(|e| e.context(format_args!("{name}, frame at byte {}", frame.offset)))?;
             replay.last = frame.sequence;
         }
@@ -139,30 +138,45 @@ fn replay(io: &Io, state: &State, catalog: &mut Catalog) -> Result<Replay> {
     Ok(replay)
 }
 
-fn freeze(catalog: &mut Catalog, generation: Generation) {
+fn freeze(catalog: &mut Catalog, full: Generation, next: Generation) {
     for table in catalog.tables.values_mut() {
-        let fresh = Arc::new(Memtable::new(&table.schema));
-        let full = std::mem::replace(&mut table.active, fresh);
-        table.frozen.push((generation, full));
+        let fresh = Arc::new(Memtable::new(&table.schema, next));
+        let memtable = std::mem::replace(&mut table.active, fresh);
+        table.frozen.push((full, memtable));
     }
 }
 
 /// Applies one batch. Sections of tables dropped since are passed over.
-fn apply(catalog: &Catalog, schemas: &BTreeMap<TableId, TableSchema>, mut payload: &[u8]) -> Result<()> {
+fn apply(
+    catalog: &Catalog,
+    schemas: &BTreeMap<TableId, TableSchema>,
+    sequence: Sequence,
+    mut payload: &[u8],
+) -> Result<()> {
     while !payload.is_empty() {
-        let (news, section) = record::decode(&mut payload)?;
-        let (Some(table), Some(schema)) = (catalog.tables.get(&section.table), schemas.get(&section.table)) else {
-            continue;
-        };
-        let mut memtable = table.active.write();
-        memtable.learn(&news, &section);
-        if !memtable.accepts(&section, schema) {
-            return Err(Error::damaged(format!(
-                "a section of table '{}' does not fit the table, although its checksum is right",
-                schema.name
-            )));
+        match record::decode(&mut payload)? {
+            Entry::Rows(news, mut section) => {
+                let (Some(table), Some(schema)) = (catalog.tables.get(&section.table), schemas.get(&section.table))
+                else {
+                    continue;
+                };
+                let mut memtable = table.active.write();
+                memtable.learn(&news, &mut section);
+                if !memtable.accepts(&section, schema) {
+                    return Err(Error::damaged(format!(
+                        "a section of table '{}' does not fit the table, although its checksum is right",
+                        schema.name
+                    )));
+                }
+                memtable.apply(section);
+            }
+            Entry::Delete(Removal { table, key, from, to }) => {
+                if let Some(table) = catalog.tables.get(&table) {
+                    let generation = table.active.generation();
+                    table.active.write().delete(Delete { id: sequence.0, generation, key, from, to });
+                }
+            }
         }
-        memtable.apply(section);
     }
     Ok(())
 }

@@ -14,9 +14,6 @@ use std::sync::Arc;
 pub const MAX_COLUMNS: usize = 4_096;
 /// The most bytes in the name of a table or column.
 pub const MAX_NAME_BYTES: usize = 255;
-/// The default width of a time partition: 30 days.
-const DEFAULT_PARTITION_SECONDS: i64 = 30 * 86_400;
-
 /// The unit of a timestamp column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Unit {
@@ -176,6 +173,40 @@ impl ColumnType {
     }
 }
 
+impl ColumnType {
+    /// Whether every value of this type is one of `to`, near enough: integers widen to larger ones and to floats
+    /// (from 32 bits on, to `Float64`; a 64-bit integer keeps 53 bits of precision then).
+    pub fn widens_to(self, to: Self) -> bool {
+        let bits = |t: Self| match t {
+            Self::Int8 | Self::UInt8 => 8,
+            Self::Int16 | Self::UInt16 => 16,
+            Self::Int32 | Self::UInt32 | Self::Float32 => 32,
+            _ => 64,
+        };
+        let unsigned = |t: Self| matches!(t, Self::UInt8 | Self::UInt16 | Self::UInt32 | Self::UInt64);
+        match (self, to) {
+            _ if self == to || !self.is_numeric() || !to.is_numeric() => false,
+            (Self::Float32, Self::Float64) => true,
+            (from, _) if from.is_float() => false,
+            (_, Self::Float64) => true,
+            (from, Self::Float32) => bits(from) <= 16,
+            (from, to) => bits(from) < bits(to) && (unsigned(from) || !unsigned(to)),
+        }
+    }
+}
+
+/// A raw value of a column that has been widened since it was stored; see [`ColumnType::widens_to`]. Integers
+/// need no change: a raw value is extended to 64 bits by its own type.
+pub(crate) fn widen(raw: u64, from: ColumnType, to: ColumnType) -> u64 {
+    let value = match from {
+        _ if from == to || !to.is_float() => return raw,
+        ColumnType::Float32 => f64::from(f32::from_bits(raw as u32)),
+        ColumnType::UInt64 => raw as f64,
+        _ => raw as i64 as f64,
+    };
+    if to == ColumnType::Float32 { u64::from((value as f32).to_bits()) } else { value.to_bits() }
+}
+
 impl std::fmt::Display for ColumnType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -228,8 +259,13 @@ pub struct TableSchema {
     pub key: Vec<usize>,
     /// The time column, as a place in `columns`; `None` for a collection.
     pub time: Option<usize>,
-    /// The width of a time partition, in the time column's unit; 0 for a collection.
-    pub partition_width: i64,
+    /// The width of a time partition, in the time column's unit; `None` if it follows the table's data rate.
+    pub partition_width: Option<i64>,
+    /// Rows whose time is longer ago than this are dropped; `None` keeps all.
+    #[serde(default)]
+    pub retention_seconds: Option<i64>,
+    /// The next column's number.
+    pub next_column: u32,
 }
 
 impl TableSchema {
@@ -259,6 +295,14 @@ impl TableSchema {
     /// The types of the key columns, in key order.
     pub(crate) fn key_types(&self) -> Vec<ColumnType> {
         self.key.iter().map(|&i| self.columns[i].column_type).collect()
+    }
+
+    /// The last time that retention drops at this moment, in the time column's unit.
+    pub(crate) fn expired(&self, now_ns: i64) -> Option<i64> {
+        let per_second = i128::from(self.time_unit()?.per_second());
+        let now = i128::from(now_ns) * per_second / 1_000_000_000;
+        let last = now - i128::from(self.retention_seconds?) * per_second - 1;
+        Some(i64::try_from(last).unwrap_or(i64::MIN))
     }
 
     /// The unit of the time column, if there is one.
@@ -300,8 +344,10 @@ pub struct TableDefinition {
     /// The names of the primary key's columns, in key order. If the last one is a timestamp, the
     /// table is a time-series table.
     pub primary_key: Vec<String>,
-    /// The width of a time partition in seconds; 30 days if `None`.
+    /// The width of a time partition in seconds; if `None`, it follows the table's data rate.
     pub partition_seconds: Option<i64>,
+    /// Rows older than so many seconds are dropped; `None` keeps all.
+    pub retention_seconds: Option<i64>,
 }
 
 impl TableDefinition {
@@ -391,17 +437,41 @@ impl TableDefinition {
                 }
             }
         }
-        let mut schema = TableSchema { id, name: table.clone(), columns, key, time, partition_width: 0 };
-        if let Some(unit) = schema.time_unit() {
-            let seconds = self.partition_seconds.unwrap_or(DEFAULT_PARTITION_SECONDS);
+        let next_column = columns.len() as u32;
+        let (partition_width, retention_seconds) = (None, self.retention_seconds);
+        let mut schema = TableSchema {
+            id,
+            name: table.clone(),
+            columns,
+            key,
+            time,
+            partition_width,
+            retention_seconds,
+            next_column,
+        };
+        check_retention(&schema, self.retention_seconds)?;
+        if let (Some(unit), Some(seconds)) = (schema.time_unit(), self.partition_seconds) {
             if seconds < 1 {
                 return Err(Error::input(format!(
                     "table '{table}': a time partition is {seconds} s wide: it must be 1 s or more"
                 )));
             }
-            schema.partition_width = seconds.saturating_mul(unit.per_second());
+            schema.partition_width = Some(seconds.saturating_mul(unit.per_second()));
         }
         Ok(schema)
+    }
+}
+
+/// Checks a retention for a table.
+pub(crate) fn check_retention(schema: &TableSchema, seconds: Option<i64>) -> Result<()> {
+    match seconds {
+        Some(_) if schema.time.is_none() => {
+            Err(Error::input(format!("table '{}' is a collection: without a time its rows have no age", schema.name)))
+        }
+        Some(seconds) if seconds < 1 => {
+            Err(Error::input(format!("a retention of {seconds} s: it must be 1 s or more; leave it out to keep all")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -74,6 +74,9 @@ pub struct Settings {
     /// Milliseconds a write waits for a running flush when the memtables are full, before it is
     /// refused with [`ErrorKind::Retry`](crate::ErrorKind::Retry). Default 30,000, range 0 to 600,000.
     pub write_wait_ms: u64,
+    /// Bytes that compaction writes in a second at most. Default 0: no limit; range 0 to 2^40. Smaller: compaction takes
+    /// longer and disturbs less; too small for the data rate, and segments pile up.
+    pub compaction_bytes_per_s: u64,
     /// Rows in one batch of a scan. Default 8,192, range 1 to 1,048,576. Smaller: more overhead a
     /// row; larger: more memory a scan.
     pub scan_batch_rows: usize,
@@ -87,6 +90,7 @@ impl Default for Settings {
             memtable_bytes: 64 << 20,
             cache_bytes: 64 << 20,
             write_wait_ms: 30_000,
+            compaction_bytes_per_s: 0,
             scan_batch_rows: 8_192,
         }
     }
@@ -98,11 +102,12 @@ impl Settings {
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) that names the setting, its value and its range.
     pub fn validate(&self) -> Result<()> {
-        let ranges: [(&str, u64, u64, u64); 5] = [
+        let ranges: [(&str, u64, u64, u64); 6] = [
             ("sync_interval_ms", self.sync_interval_ms, 1, 60_000),
             ("memtable_bytes", self.memtable_bytes as u64, 64 << 10, 4 << 30),
             ("cache_bytes", self.cache_bytes as u64, 0, 64 << 30),
             ("write_wait_ms", self.write_wait_ms, 0, 600_000),
+            ("compaction_bytes_per_s", self.compaction_bytes_per_s, 0, 1 << 40),
             ("scan_batch_rows", self.scan_batch_rows as u64, 1, 1 << 20),
         ];
         for (name, value, least, most) in ranges {

@@ -9,9 +9,9 @@ const ORDER: [&[&str]; 7] = [
     &["io"],
     &["schema", "key", "lane", "pool", "column"],
     &["write"],
-    &["wal", "memtable", "segment", "manifest"],
-    &["flush", "scan"],
-    &["recovery", "db", "check", "line_protocol", "handle"],
+    &["wal", "memtable", "segment", "manifest", "deletes"],
+    &["flush", "scan", "compaction"],
+    &["recovery", "db", "catalog", "background", "alter", "check", "line_protocol", "handle"],
 ];
 /// The longest file, in lines. A ratchet: it only ever gets smaller.
 const MOST_LINES: usize = 750;

@@ -6,7 +6,7 @@ use super::{Clock, Joiner, Random, ReadFile, Spawn, Storage, WriteFile};
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -118,6 +118,12 @@ struct Written {
 impl WriteFile for Written {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|e| Error::io(format_args!("write {}", self.path.display()), &e))
+    }
+
+    fn truncate(&mut self, len_bytes: u64) -> Result<()> {
+        let seek = |mut file: &File| file.seek(SeekFrom::Start(len_bytes));
+        let truncated = self.file.set_len(len_bytes).and_then(|()| seek(&self.file));
+        truncated.map(drop).map_err(|e| Error::io(format_args!("truncate {}", self.path.display()), &e))
     }
 
     fn sync(&mut self) -> Result<()> {

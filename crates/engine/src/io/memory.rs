@@ -89,6 +89,13 @@ impl MemoryStorage {
     }
 }
 
+fn truncate(content: &Mutex<Content>, len_bytes: u64) {
+    let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
+    let mut content = content.lock();
+    content.bytes.truncate(len);
+    content.synced_bytes = content.synced_bytes.min(len);
+}
+
 fn not_found() -> std::io::Error {
     std::io::Error::from(std::io::ErrorKind::NotFound)
 }
@@ -119,12 +126,7 @@ impl Storage for MemoryStorage {
 
     fn append(&self, name: &str, len_bytes: u64) -> Result<Box<dyn WriteFile>> {
         let content = self.find(name)?;
-        let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
-        {
-            let mut content = content.lock();
-            content.bytes.truncate(len);
-            content.synced_bytes = content.synced_bytes.min(len);
-        }
+        truncate(&content, len_bytes);
         Ok(Box::new(self.writer(name, content)))
     }
 
@@ -213,6 +215,11 @@ struct Written {
 impl WriteFile for Written {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.content.lock().bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn truncate(&mut self, len_bytes: u64) -> Result<()> {
+        truncate(&self.content, len_bytes);
         Ok(())
     }
 

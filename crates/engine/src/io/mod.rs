@@ -65,7 +65,7 @@ pub trait Storage: Send + Sync {
     fn sync_directory(&self, directory: &str) -> Result<()>;
     /// Moves a file over another name, atomically.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
-    /// Removes a file.
+    /// Removes a file. Whoever has it open still reads it.
     fn remove(&self, name: &str) -> Result<()>;
     /// Takes the one writer's lock; it is held until the returned value is dropped.
     fn lock(&self) -> Result<Box<dyn Send + Sync>>;
@@ -75,8 +75,10 @@ pub trait Storage: Send + Sync {
 
 /// A file being written from front to back.
 pub trait WriteFile: Send {
-    /// Appends all bytes.
+    /// Appends all bytes. After an error any number of them may be there.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
+    /// Cuts the file to its first `len_bytes`; what is written next stands behind them.
+    fn truncate(&mut self, len_bytes: u64) -> Result<()>;
     /// Makes what was written durable (`fdatasync`).
     fn sync(&mut self) -> Result<()>;
 }

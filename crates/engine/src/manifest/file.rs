@@ -6,7 +6,7 @@
 //! next number is written under another name, synced and renamed; the highest number counts.
 
 use super::{Edit, State};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Io, Storage, WriteFile};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,6 +26,8 @@ pub(crate) struct Manifest {
     number: u64,
     file: Box<dyn WriteFile>,
     state: State,
+    /// The file's bytes up to the last whole edit.
+    good_bytes: u64,
     fold_bytes: usize,
     edit_bytes: usize,
     /// Set when a write or sync failed: what the file holds is unknown until it is opened again.
@@ -140,7 +142,8 @@ impl Manifest {
             };
             let (file, fold_bytes) = write_fold(io, 1, &state)?;
             let io = io.clone();
-            return Ok(Self { io, number: 1, file, state, fold_bytes, edit_bytes: 0, failed: None });
+            let good_bytes = (HEADER_BYTES + fold_bytes) as u64;
+            return Ok(Self { io, number: 1, file, state, good_bytes, fold_bytes, edit_bytes: 0, failed: None });
         };
         let mut file = io.storage.append(&file_name(number), contents.good_bytes as u64)?;
         file.sync()?;
@@ -152,7 +155,22 @@ impl Manifest {
         }
         let edit_bytes = contents.good_bytes - HEADER_BYTES - contents.fold_bytes;
         let fold_bytes = contents.fold_bytes;
-        Ok(Self { io: io.clone(), number, file, state: contents.state, fold_bytes, edit_bytes, failed: None })
+        let good_bytes = contents.good_bytes as u64;
+        Ok(Self {
+            io: io.clone(),
+            number,
+            file,
+            state: contents.state,
+            good_bytes,
+            fold_bytes,
+            edit_bytes,
+            failed: None,
+        })
+    }
+
+    /// Whether what the file holds is unknown.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.is_some()
     }
 
     pub(crate) fn state(&self) -> &State {
@@ -173,33 +191,64 @@ impl Manifest {
         let state = self.state.apply(edit)?;
         let mut frame = Vec::new();
         put_frame(&mut frame, edit)?;
-        if let Err(error) = self.file.write(&frame).and_then(|()| self.file.sync()) {
-            self.failed = Some(error.clone());
-            return Err(error);
+        if let Err(error) = self.file.write(&frame) {
+            // A full disk: back to the last whole edit, and nothing has happened.
+            if error.kind() == ErrorKind::Retry && self.file.truncate(self.good_bytes).is_ok() {
+                return Err(error);
+            }
+            return Err(self.fail(error));
         }
+        self.file.sync().map_err(|error| self.fail(error.final_io()))?;
+        self.good_bytes += frame.len() as u64;
         self.edit_bytes += frame.len();
         self.state = state;
         if self.edit_bytes > LEAST_EDIT_BYTES.max(2 * self.fold_bytes) {
-            let (file, fold_bytes) = write_fold(&self.io, self.number + 1, &self.state)?;
-            let old = file_name(self.number);
-            self.file = file;
-            (self.number, self.fold_bytes, self.edit_bytes) = (self.number + 1, fold_bytes, 0);
-            self.io.storage.remove(&old)?;
+            self.fold();
         }
         Ok(())
     }
+
+    fn fail(&mut self, error: Error) -> Error {
+        self.failed = Some(error.clone());
+        error
+    }
+
+    /// Begins a new file with a fold. The edit before is durable already: a full disk only means that the fold is
+    /// written another time.
+    fn fold(&mut self) {
+        let (number, old) = (self.number + 1, file_name(self.number));
+        match write_fold(&self.io, number, &self.state) {
+            Ok((file, fold_bytes)) => {
+                self.file = file;
+                (self.number, self.fold_bytes, self.edit_bytes) = (number, fold_bytes, 0);
+                self.good_bytes = (HEADER_BYTES + fold_bytes) as u64;
+                // Left behind it is removed by the next opening.
+                self.io.storage.remove(&old).ok();
+            }
+            // The new file does not have its name yet.
+            Err(error) if error.kind() == ErrorKind::Retry => self.edit_bytes = 0,
+            Err(error) => {
+                self.failed = Some(error);
+            }
+        }
+    }
 }
 
+/// Writes a manifest file that begins with `state`. [`ErrorKind::Retry`]: the disk is full, and nothing is left.
 fn write_fold(io: &Io, number: u64, state: &State) -> Result<(Box<dyn WriteFile>, usize)> {
     let mut bytes = header(number);
     put_frame(&mut bytes, state)?;
     let name = file_name(number);
     let temporary = format!("{name}.tmp");
     let mut file = io.storage.create(&temporary)?;
-    file.write(&bytes)?;
-    file.sync()?;
-    io.storage.rename(&temporary, &name)?;
-    io.storage.sync_directory(DIRECTORY)?;
-    let file = io.storage.append(&name, bytes.len() as u64)?;
-    Ok((file, bytes.len() - HEADER_BYTES))
+    if let Err(error) = file.write(&bytes) {
+        io.storage.remove(&temporary).ok();
+        return Err(error);
+    }
+    let named = file.sync().and_then(|()| {
+        io.storage.rename(&temporary, &name)?;
+        io.storage.sync_directory(DIRECTORY)?;
+        io.storage.append(&name, bytes.len() as u64)
+    });
+    Ok((named.map_err(Error::final_io)?, bytes.len() - HEADER_BYTES))
 }

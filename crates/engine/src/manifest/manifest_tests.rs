@@ -1,5 +1,4 @@
 use super::*;
-use crate::ids::ColumnId;
 use crate::io::{Io, MemoryStorage, Storage};
 use crate::schema::{ColumnType, TableDefinition, Unit};
 use file::Manifest;
@@ -12,11 +11,22 @@ fn schema(id: u32, name: &str) -> TableSchema {
 
 fn segment(id: u64, table: u32, generation: u64) -> SegmentEntry {
     let (id, table, generation) = (SegmentId(id), TableId(table), Generation(generation));
-    SegmentEntry { id, table, generation, rows: 1, bytes: 1, crc: 0, times: (0, 0) }
+    SegmentEntry {
+        id,
+        table,
+        generation,
+        rows: 1,
+        bytes: 1,
+        crc: 0,
+        times: (0, 0),
+        width: 1,
+        purged: 0,
+        slices: Vec::new(),
+    }
 }
 
 fn flush(generation: u64, segments: Vec<SegmentEntry>) -> Edit {
-    Edit::Flush { generation: Generation(generation), sequence: Sequence(generation), segments }
+    Edit::Flush { generation: Generation(generation), sequence: Sequence(generation), segments, deletes: Vec::new() }
 }
 
 fn good() -> State {
@@ -43,6 +53,48 @@ fn each_broken_edit_is_refused_by_its_number() {
     breaks("S6", state.apply(&flush(2, vec![segment(1, 9, 2)])));
     breaks("S7", state.apply(&flush(2, vec![segment(1, 0, 5)])));
     breaks("S8", state.apply(&flush(2, vec![SegmentEntry { rows: 0, ..segment(1, 0, 2) }])));
+}
+
+#[test]
+fn edits_of_columns_and_segments_are_refused_by_their_numbers() {
+    let state = good();
+    let table = TableId(0);
+    breaks("E3", state.apply(&Edit::RenameTable { table: TableId(7), name: "x".to_owned() }));
+    breaks("E3", state.apply(&Edit::RenameColumn { table, column: ColumnId(9), name: "x".to_owned() }));
+    breaks("E6", state.apply(&Edit::DropColumn { table, column: ColumnId(0) }));
+    breaks("E7", state.apply(&Edit::WidenColumn { table, column: ColumnId(2), column_type: ColumnType::Int64 }));
+    let compact = |removed: Vec<u64>, sliced: Vec<(SegmentId, Vec<Slice>)>| Edit::Compact {
+        removed: removed.into_iter().map(SegmentId).collect(),
+        sliced,
+        added: Vec::new(),
+    };
+    breaks("E8", state.apply(&compact(vec![5], Vec::new())));
+    breaks("E9", state.apply(&compact(Vec::new(), vec![(SegmentId(0), Vec::new())])));
+    let slices = vec![Slice { from: 5, to: 6, rows: 1 }, Slice { from: 6, to: 9, rows: 1 }];
+    breaks("S9", state.apply(&flush(2, vec![SegmentEntry { slices, ..segment(1, 0, 2) }])));
+    let delete = Delete { id: 1, generation: Generation(3), key: None, from: 0, to: 0 };
+    let (generation, sequence) = (Generation(2), Sequence(2));
+    breaks(
+        "S10",
+        state.apply(&Edit::Flush { generation, sequence, segments: Vec::new(), deletes: vec![(table, delete)] }),
+    );
+}
+
+#[test]
+fn a_delete_is_kept_as_long_as_a_segment_has_rows_for_it() {
+    let table = TableId(0);
+    let delete = Delete { id: 2, generation: Generation(2), key: None, from: 0, to: 0 };
+    let flushed = Edit::Flush {
+        generation: Generation(2),
+        sequence: Sequence(2),
+        segments: Vec::new(),
+        deletes: vec![(table, delete)],
+    };
+    let state = good().apply(&flushed).unwrap();
+    assert_eq!(state.deletes[&table].len(), 1);
+    let added = vec![SegmentEntry { purged: 2, ..segment(1, 0, 1) }];
+    let state = state.apply(&Edit::Compact { removed: vec![SegmentId(0)], sliced: Vec::new(), added }).unwrap();
+    assert!(state.deletes.is_empty());
 }
 
 #[test]

@@ -7,8 +7,8 @@
 pub(crate) mod file;
 
 use crate::error::{Error, Result};
-use crate::ids::{Generation, SegmentId, Sequence, TableId};
-use crate::schema::{Column, Role, TableSchema};
+use crate::ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
+use crate::schema::{Column, ColumnType, Role, TableSchema};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +29,57 @@ pub struct SegmentEntry {
     pub crc: u32,
     /// The least and largest time.
     pub times: (i64, i64),
+    /// The width of the time partition that holds the rows (of each, if there are slices); 0 in a collection.
+    pub width: i64,
+    /// Every delete up to this one has been applied: the file is free of what they deleted.
+    pub purged: u64,
+    /// The time partitions whose rows count, where one file holds few rows of many partitions; empty if all rows of
+    /// the file count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Slice>,
+}
+
+impl SegmentEntry {
+    /// How many rows count.
+    pub fn live_rows(&self) -> u64 {
+        if self.slices.is_empty() { self.rows } else { self.slices.iter().map(|slice| slice.rows).sum() }
+    }
+}
+
+/// One time partition's rows in a file that holds several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slice {
+    /// The partition's first time.
+    pub from: i64,
+    /// The partition's last time.
+    pub to: i64,
+    /// How many rows.
+    pub rows: u64,
+}
+
+/// Rows deleted by key and time, in everything older than it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delete {
+    /// The batch that deleted them; unique within a table.
+    pub id: u64,
+    /// The generation it came in: older generations are affected.
+    pub generation: Generation,
+    /// The container's encoded key; `None` for all containers.
+    pub key: Option<Vec<u8>>,
+    /// From this time on.
+    pub from: i64,
+    /// Up to and with this time.
+    pub to: i64,
+}
+
+impl Delete {
+    /// Whether rows of a segment are affected.
+    pub fn concerns(&self, segment: &SegmentEntry) -> bool {
+        segment.generation < self.generation
+            && segment.purged < self.id
+            && segment.times.0 <= self.to
+            && segment.times.1 >= self.from
+    }
 }
 
 /// Everything the manifest says.
@@ -48,6 +99,9 @@ pub struct State {
     pub tables: BTreeMap<TableId, TableSchema>,
     /// The segments.
     pub segments: BTreeMap<SegmentId, SegmentEntry>,
+    /// Deletes that some segment is not free of yet.
+    #[serde(default)]
+    pub deletes: BTreeMap<TableId, Vec<Delete>>,
 }
 
 /// One change of the state.
@@ -70,6 +124,54 @@ pub enum Edit {
         /// The column, behind all others.
         column: Column,
     },
+    /// A table has another name.
+    RenameTable {
+        /// The table.
+        table: TableId,
+        /// Its new name.
+        name: String,
+    },
+    /// A column has another name.
+    RenameColumn {
+        /// The table.
+        table: TableId,
+        /// The column.
+        column: ColumnId,
+        /// Its new name.
+        name: String,
+    },
+    /// A column is gone.
+    DropColumn {
+        /// The table.
+        table: TableId,
+        /// The column.
+        column: ColumnId,
+    },
+    /// A column holds a wider type.
+    WidenColumn {
+        /// The table.
+        table: TableId,
+        /// The column.
+        column: ColumnId,
+        /// Its new type.
+        column_type: ColumnType,
+    },
+    /// Rows older than this are dropped.
+    SetRetention {
+        /// The table.
+        table: TableId,
+        /// Their age in seconds; `None` keeps all.
+        seconds: Option<i64>,
+    },
+    /// Segments became others, or went because all their rows were deleted or expired.
+    Compact {
+        /// The segments that are gone.
+        removed: Vec<SegmentId>,
+        /// Segments of which only these slices are left.
+        sliced: Vec<(SegmentId, Vec<Slice>)>,
+        /// The segments that hold their rows.
+        added: Vec<SegmentEntry>,
+    },
     /// A generation is in segments.
     Flush {
         /// The generation.
@@ -78,6 +180,9 @@ pub enum Edit {
         sequence: Sequence,
         /// Its segments.
         segments: Vec<SegmentEntry>,
+        /// Its deletes, which older segments are not free of.
+        #[serde(default)]
+        deletes: Vec<(TableId, Delete)>,
     },
 }
 
@@ -100,6 +205,7 @@ impl State {
                     return Err(broken("E2", format!("table {table} is dropped and does not exist")));
                 }
                 state.segments.retain(|_, segment| segment.table != *table);
+                state.deletes.remove(table);
             }
             Edit::AddColumn { table, column } => {
                 let Some(schema) = state.tables.get_mut(table) else {
@@ -108,24 +214,102 @@ impl State {
                 if column.role == Role::Key {
                     schema.key.push(schema.columns.len());
                 }
+                schema.next_column = schema.next_column.max(column.id.0 + 1);
                 schema.columns.push(column.clone());
             }
-            Edit::Flush { generation, sequence, segments } => {
+            Edit::RenameTable { table, name } => state.table(*table)?.name.clone_from(name),
+            Edit::RenameColumn { table, column, name } => {
+                let (schema, place) = state.column(*table, *column)?;
+                schema.columns[place].name.clone_from(name);
+            }
+            Edit::DropColumn { table, column } => {
+                let (schema, place) = state.column(*table, *column)?;
+                if schema.columns[place].role != Role::Field {
+                    return Err(broken("E6", format!("column {column} is dropped and part of the key")));
+                }
+                schema.columns.remove(place);
+                let moved = |at: &mut usize| *at -= usize::from(*at > place);
+                schema.key.iter_mut().for_each(moved);
+                schema.time.iter_mut().for_each(moved);
+            }
+            Edit::WidenColumn { table, column, column_type } => {
+                let (schema, place) = state.column(*table, *column)?;
+                let column = &mut schema.columns[place];
+                if column.role != Role::Field || !column.column_type.widens_to(*column_type) {
+                    return Err(broken("E7", format!("column {} does not widen to {column_type}", column.id)));
+                }
+                column.column_type = *column_type;
+            }
+            Edit::SetRetention { table, seconds } => state.table(*table)?.retention_seconds = *seconds,
+            Edit::Compact { removed, sliced, added } => {
+                for id in removed {
+                    if state.segments.remove(id).is_none() {
+                        return Err(broken("E8", format!("segment {id} is removed and does not exist")));
+                    }
+                }
+                for (id, slices) in sliced {
+                    let Some(segment) = state.segments.get_mut(id) else {
+                        return Err(broken("E8", format!("segment {id} is cut and does not exist")));
+                    };
+                    if slices.is_empty() || !slices.iter().all(|slice| segment.slices.contains(slice)) {
+                        return Err(broken("E9", format!("segment {id} is cut to slices that it does not have")));
+                    }
+                    segment.slices.clone_from(slices);
+                }
+                for segment in added {
+                    state.add(segment)?;
+                }
+                state.settle_deletes();
+            }
+            Edit::Flush { generation, sequence, segments, deletes } => {
                 if *generation != Generation(state.flushed.0 + 1) || *sequence < state.flushed_sequence {
                     return Err(broken("E4", format!("generation {generation} is flushed after {}", state.flushed)));
                 }
                 state.flushed = *generation;
                 state.flushed_sequence = *sequence;
                 for segment in segments {
-                    state.next_segment = state.next_segment.max(segment.id.0 + 1);
-                    if state.segments.insert(segment.id, segment.clone()).is_some() {
-                        return Err(broken("E5", format!("segment {} is added twice", segment.id)));
-                    }
+                    state.add(segment)?;
                 }
+                for (table, delete) in deletes {
+                    state.deletes.entry(*table).or_default().push(delete.clone());
+                }
+                state.settle_deletes();
             }
         }
         state.check()?;
         Ok(state)
+    }
+
+    fn table(&mut self, table: TableId) -> Result<&mut TableSchema> {
+        let schema = self.tables.get_mut(&table);
+        schema.ok_or_else(|| broken("E3", format!("table {table} is changed and does not exist")))
+    }
+
+    /// A column's table, and its place there.
+    fn column(&mut self, table: TableId, column: ColumnId) -> Result<(&mut TableSchema, usize)> {
+        let schema = self.table(table)?;
+        match schema.columns.iter().position(|c| c.id == column) {
+            Some(place) => Ok((schema, place)),
+            None => Err(broken("E3", format!("column {column} of table {table} is changed and does not exist"))),
+        }
+    }
+
+    fn add(&mut self, segment: &SegmentEntry) -> Result<()> {
+        self.next_segment = self.next_segment.max(segment.id.0 + 1);
+        match self.segments.insert(segment.id, segment.clone()) {
+            None => Ok(()),
+            Some(_) => Err(broken("E5", format!("segment {} is added twice", segment.id))),
+        }
+    }
+
+    /// Forgets the deletes that no segment has rows for any more.
+    fn settle_deletes(&mut self) {
+        let segments = &self.segments;
+        self.deletes.retain(|table, deletes| {
+            let concerned = |delete: &Delete| segments.values().any(|s| s.table == *table && delete.concerns(s));
+            deletes.retain(concerned);
+            !deletes.is_empty()
+        });
     }
 
     /// Checks the invariants that hold for every state.
@@ -169,6 +353,15 @@ impl State {
             }
             if segment.rows == 0 || segment.times.0 > segment.times.1 {
                 return Err(broken("S8", format!("segment {id} has no rows or no span of time")));
+            }
+            let ascend = segment.slices.windows(2).all(|pair| pair[0].to < pair[1].from);
+            if !ascend || segment.slices.iter().any(|slice| slice.from > slice.to || slice.rows == 0) {
+                return Err(broken("S9", format!("segment {id} has slices that are not in order")));
+            }
+        }
+        for (table, deletes) in &self.deletes {
+            if !self.tables.contains_key(table) || deletes.iter().any(|delete| delete.generation > self.flushed) {
+                return Err(broken("S10", format!("a delete is of table {table} or a generation that is not there")));
             }
         }
         Ok(())

@@ -16,11 +16,13 @@
 pub(crate) mod sorted;
 
 use crate::column::ColumnBuilder;
-use crate::ids::ColumnId;
+use crate::deletes::{Deletes, Marked};
+use crate::ids::{ColumnId, Generation};
 use crate::lane::{Lane, NullMask};
+use crate::manifest::Delete;
 use crate::pool::Pool;
 use crate::schema::TableSchema;
-use crate::wal::record::{News, Section, SectionField};
+use crate::wal::record::{self, News, Section, SectionField};
 use crate::write::admit::{Admitted, FieldValues};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::Arc;
@@ -35,9 +37,12 @@ const NONE: u32 = u32::MAX;
 /// The most rows of a memtable; it is frozen before.
 pub(crate) const MAX_ROWS: usize = 1 << 31;
 
-/// Lanes of a block: the container's number, the row before, then the columns by their id.
+/// Lanes of a block: the container's number, the row before (in a collection: [`PRESENT`] or [`GONE`]), then the
+/// columns by their id.
 const CONTAINER_LANE: usize = 0;
 const PREVIOUS_LANE: usize = 1;
+const PRESENT: u64 = 0;
+const GONE: u64 = 1;
 const COLUMN_LANES: usize = 2;
 
 /// Up to [`BLOCK_ROWS`] rows. A lane shorter than the block ends in NULLs.
@@ -88,6 +93,7 @@ struct Container {
 
 /// The memtable of one table.
 pub(crate) struct Memtable {
+    generation: Generation,
     time_lane: Option<usize>,
     inner: RwLock<Inner>,
 }
@@ -105,10 +111,12 @@ pub(crate) struct Inner {
     tail: Arc<Block>,
     rows: usize,
     block_bytes: usize,
+    /// The generation's deletes.
+    deletes: Arc<Deletes>,
 }
 
 impl Memtable {
-    pub(crate) fn new(schema: &TableSchema) -> Self {
+    pub(crate) fn new(schema: &TableSchema, generation: Generation) -> Self {
         let time_column = schema.time.map(|time| schema.columns[time].id);
         let inner = Inner {
             collection: schema.time.is_none(),
@@ -120,8 +128,9 @@ impl Memtable {
             tail: Arc::default(),
             rows: 0,
             block_bytes: 0,
+            deletes: Arc::default(),
         };
-        Self { time_lane: time_column.map(|id| id.0 as usize + COLUMN_LANES), inner: RwLock::new(inner) }
+        Self { generation, time_lane: time_column.map(|id| id.0 as usize + COLUMN_LANES), inner: RwLock::new(inner) }
     }
 
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Inner> {
@@ -130,6 +139,11 @@ impl Memtable {
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Inner> {
         self.inner.read()
+    }
+
+    /// The generation whose rows it takes.
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
     }
 
     /// The rows as they are under `inner`, this memtable's own lock.
@@ -155,6 +169,7 @@ impl Inner {
             + self.tail.bytes()
             + self.keys.bytes()
             + self.containers.capacity() * size_of::<Container>()
+            + self.deletes.bytes()
             + texts
     }
 
@@ -189,9 +204,52 @@ impl Inner {
         }
     }
 
-    /// Takes over what a logged section adds to the numbers. The caller checks with
-    /// [`accepts`](Self::accepts) that the section's numbers are all known then.
-    pub(crate) fn learn(&mut self, news: &News, section: &Section) {
+    /// Writes a resolved section for the log; [`learn`](Self::learn) is its inverse.
+    pub(crate) fn log(&mut self, section: &Section, out: &mut Vec<u8>) {
+        let newest = self.newest_rows(section);
+        let before = section.fields.iter().map(|field| self.before(section, &newest, field)).collect();
+        record::encode(section, &mut self.keys, &mut self.texts, before, out);
+    }
+
+    /// For each row of a section the newest row of its container, before any of the section is applied.
+    fn newest_rows(&self, section: &Section) -> Vec<u32> {
+        let newest = |&container: &u64| self.containers.get(container as usize).map_or(NONE, |c| c.newest_row);
+        section.containers.iter().map(newest).collect()
+    }
+
+    /// For each row of a section the value of its container's row before; see [`record`].
+    fn before(&self, section: &Section, newest: &[u32], field: &SectionField) -> Vec<u64> {
+        let mut cursor = LaneCursor { inner: self, lane: lane_of(field.column), block: usize::MAX, values: None };
+        let mut before = Vec::with_capacity(section.rows);
+        for (row, &newest) in newest.iter().enumerate() {
+            before.push(if row > 0 && section.containers[row] == section.containers[row - 1] {
+                field.values[row - 1]
+            } else {
+                cursor.value(newest)
+            });
+        }
+        before
+    }
+
+    /// Turns differences back into values.
+    fn undo_differences(&self, news: &News, section: &mut Section) {
+        let newest = self.newest_rows(section);
+        let differing = section.fields.iter_mut().zip(&news.differences).filter(|(_, differs)| **differs);
+        for (field, _) in differing {
+            let mut cursor = LaneCursor { inner: self, lane: lane_of(field.column), block: usize::MAX, values: None };
+            for (row, &newest) in newest.iter().enumerate() {
+                let same = row > 0 && section.containers[row] == section.containers[row - 1];
+                let before = if same { field.values[row - 1] } else { cursor.value(newest) };
+                let value = &mut field.values[row];
+                *value = if field.nulls.is_null(row) { 0 } else { value.wrapping_add(before) };
+            }
+        }
+    }
+
+    /// Takes over what a logged section adds to the numbers, and gives the section its values back. The caller
+    /// checks with [`accepts`](Self::accepts) that the section's numbers are all known then.
+    pub(crate) fn learn(&mut self, news: &News, section: &mut Section) {
+        self.undo_differences(news, section);
         for key in &news.keys {
             self.keys.intern(key);
         }
@@ -274,6 +332,41 @@ impl Inner {
         self.rows += section.rows;
     }
 
+    /// Takes a delete: it concerns older generations and the rows that are here now. Rows of a time-series table stay
+    /// and are passed over by readers; a collection's are marked.
+    pub(crate) fn delete(&mut self, delete: Delete) {
+        if self.collection {
+            self.delete_in_place(delete.key.as_deref());
+        }
+        // `MAX_ROWS` fits.
+        Arc::make_mut(&mut self.deletes).push(Marked { delete, rows_before: self.rows as u32 });
+    }
+
+    pub(crate) fn deletes(&self) -> &Arc<Deletes> {
+        &self.deletes
+    }
+
+    /// Whether there is nothing to flush.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows == 0 && self.deletes.len() == 0
+    }
+
+    fn delete_in_place(&mut self, key: Option<&[u8]>) {
+        let places = match key {
+            None => 0..self.rows,
+            Some(key) => match self.keys.find(key) {
+                Some(number) if (number as usize) < self.rows => number as usize..number as usize + 1,
+                _ => 0..0,
+            },
+        };
+        for place in places {
+            let (block, at) = (place / BLOCK_ROWS, place % BLOCK_ROWS);
+            let sealed = block < self.blocks.len();
+            let rows = if sealed { &mut Arc::make_mut(&mut self.blocks)[block] } else { &mut self.tail };
+            Arc::make_mut(rows).lane_mut(PREVIOUS_LANE).set(at, Some(GONE));
+        }
+    }
+
     /// The tail is full: it becomes a block.
     fn seal(&mut self, pack: bool) {
         let tail = std::mem::take(&mut self.tail);
@@ -295,8 +388,11 @@ impl Inner {
             if place >= self.rows {
                 // Containers are numbered in order of appearance, so a new one stands at the end.
                 block.lane_mut(CONTAINER_LANE).push(Some(container));
+                block.lane_mut(PREVIOUS_LANE).push(Some(PRESENT));
                 self.containers[place].newest_row = container as u32;
                 self.rows = place + 1;
+            } else {
+                block.lane_mut(PREVIOUS_LANE).set(at, Some(PRESENT));
             }
             let mut present = 0u64;
             for field in &section.fields {
@@ -327,6 +423,31 @@ impl Inner {
                 self.seal(false);
             }
         }
+    }
+}
+
+/// Reads one lane of a memtable row by row; neighbouring rows are cheap.
+struct LaneCursor<'a> {
+    inner: &'a Inner,
+    lane: usize,
+    block: usize,
+    values: Option<&'a Lane>,
+}
+
+impl LaneCursor<'_> {
+    /// The raw value of a row; 0 if it is NULL or there is no such row.
+    fn value(&mut self, row: u32) -> u64 {
+        if row == NONE {
+            return 0;
+        }
+        let block = row as usize / BLOCK_ROWS;
+        if block != self.block {
+            self.block = block;
+            let rows = self.inner.blocks.get(block).unwrap_or(&self.inner.tail);
+            self.values = rows.lanes.get(self.lane);
+        }
+        let row = row as usize % BLOCK_ROWS;
+        self.values.filter(|lane| row < lane.len()).map_or(0, |lane| lane.value(row))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A memtable's view in (key, time) order, each primary key once: what scans and the flush read.
 
-use super::{CONTAINER_LANE, MemtableView, NONE, PREVIOUS_LANE};
+use super::{CONTAINER_LANE, GONE, MemtableView, NONE, PREVIOUS_LANE};
+use crate::deletes::DeleteSet;
 
 /// One container's rows in a [`Sorted`] view.
 #[derive(Clone, Debug)]
@@ -20,11 +21,13 @@ pub(crate) struct Sorted {
     pub(crate) times: Vec<i64>,
     /// In key order.
     pub(crate) containers: Vec<SortedContainer>,
+    /// What is left out; `None` if there is nothing.
+    deletes: Option<DeleteSet>,
 }
 
 impl Sorted {
     /// All rows of the view: a counting sort by container, then by time where rows came out of order.
-    pub(crate) fn all(view: MemtableView) -> Self {
+    pub(crate) fn all(view: MemtableView, deletes: &DeleteSet) -> Self {
         let keys: Vec<Vec<u8>> = {
             let inner = view.inner();
             (0..inner.keys.len() as u32).map(|number| inner.keys.get(number).to_vec()).collect()
@@ -49,7 +52,7 @@ impl Sorted {
         drop(numbers);
         let times = view.memtable.time_lane.map(|lane| view.flat(lane).into_plain().0);
         let mut keys = keys;
-        let mut sorted = Self::empty(view);
+        let mut sorted = Self::empty(view, deletes);
         let mut start = 0;
         for container in by_key {
             let end = start + counts[container as usize];
@@ -65,7 +68,7 @@ impl Sorted {
     }
 
     /// Only the container with this key.
-    pub(crate) fn container(view: MemtableView, key: &[u8]) -> Self {
+    pub(crate) fn container(view: MemtableView, key: &[u8], deletes: &DeleteSet) -> Self {
         let (newest, now) = {
             let inner = view.inner();
             let number = inner.keys.find(key);
@@ -79,10 +82,13 @@ impl Sorted {
             if (row as usize) < view.rows {
                 rows.push(row);
             }
-            row = now.get(PREVIOUS_LANE, row).map_or(NONE, |previous| previous as u32);
+            row = match view.memtable.time_lane {
+                Some(_) => now.get(PREVIOUS_LANE, row).map_or(NONE, |previous| previous as u32),
+                None => NONE,
+            };
         }
         rows.reverse();
-        let mut sorted = Self::empty(view);
+        let mut sorted = Self::empty(view, deletes);
         if !rows.is_empty() {
             sorted.times = rows.iter().map(|&row| sorted.view.time(row)).collect();
             sorted.push(key.to_vec(), &rows);
@@ -90,14 +96,16 @@ impl Sorted {
         sorted
     }
 
-    fn empty(view: MemtableView) -> Self {
-        Self { view, order: Vec::new(), times: Vec::new(), containers: Vec::new() }
+    fn empty(view: MemtableView, deletes: &DeleteSet) -> Self {
+        let deletes = deletes.concern(view.memtable.generation).then(|| deletes.clone());
+        Self { view, order: Vec::new(), times: Vec::new(), containers: Vec::new(), deletes }
     }
 
     /// Adds a container whose rows are given in order of arrival; their times stand at the end already.
     fn push(&mut self, key: Vec<u8>, arrived: &[u32]) {
         let start = self.order.len();
         self.order.extend_from_slice(arrived);
+        self.leave_out_deleted(&key, start);
         if !self.times[start..].is_sorted_by(|a, b| a < b) {
             let mut rows: Vec<(i64, u32)> = self.times.drain(start..).zip(self.order.drain(start..)).collect();
             // Stable: rows of one time stay in order of arrival, and the last one counts.
@@ -109,6 +117,35 @@ impl Sorted {
                 }
             }
         }
-        self.containers.push(SortedContainer { key, start, rows: self.order.len() - start });
+        if self.order.len() > start {
+            self.containers.push(SortedContainer { key, start, rows: self.order.len() - start });
+        }
+    }
+
+    /// Takes deleted rows of the container that begins at `start` out.
+    fn leave_out_deleted(&mut self, key: &[u8], start: usize) {
+        let Self { view, order, times, deletes, .. } = self;
+        let generation = view.memtable.generation;
+        let collection = view.memtable.time_lane.is_none();
+        if deletes.is_none() && !collection {
+            return;
+        }
+        let mut kept = start;
+        for place in start..order.len() {
+            let (row, time) = (order[place], times[place]);
+            let gone = match deletes {
+                _ if collection && view.get(PREVIOUS_LANE, row) == Some(GONE) => true,
+                // In a collection only an older generation's: a row of its own may have been written again.
+                Some(deletes) if collection => deletes.hit(generation, key, u32::MAX, time),
+                Some(deletes) => deletes.hit(generation, key, row, time),
+                None => false,
+            };
+            if !gone {
+                (order[kept], times[kept]) = (row, time);
+                kept += 1;
+            }
+        }
+        order.truncate(kept);
+        times.truncate(kept);
     }
 }

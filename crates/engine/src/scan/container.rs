@@ -77,20 +77,8 @@ impl Container<'_> {
     /// # Errors
     /// Reading failed.
     pub fn last(&self) -> Result<Option<RecordBatch>> {
-        let wanted = Wanted { keys: Some(vec![self.key.clone()]), ..Wanted::default() };
-        let sources = self.table.sources(&wanted);
-        let mut newest: Option<i64> = None;
-        for source in &sources {
-            if let Some(run) = source.find(&self.key)? {
-                newest = newest.max(Some(run.times.1));
-            }
-        }
-        let Some(newest) = newest else { return Ok(None) };
-        let mut request = ScanRequest::all().container(&self.values);
-        if self.table.schema.time.is_some() {
-            request = request.from_time(newest);
-        }
-        self.table.scan(&request)?.next().transpose()
+        let wanted = Wanted { keys: Some(vec![self.key.clone()]), ..self.table.wanted_from(None) };
+        self.table.last_rows_of(wanted)?.next().transpose()
     }
 
     /// Count, least, largest and sum of a numeric column from time `from` to time `to`, both
@@ -108,7 +96,7 @@ impl Container<'_> {
         }
         let column = (column.id, column.column_type);
         let keys = Some(vec![self.key.clone()]);
-        let wanted = Wanted { keys, from: Some(from), to: Some(to), ..Wanted::default() };
+        let wanted = Wanted { keys, to: Some(to), ..self.table.wanted_from(Some(from)) };
         let sources = Arc::new(self.table.sources(&wanted));
         let mut memos: Vec<Memo> = sources.iter().map(|_| Memo::default()).collect();
         let mut total = Amounts::none(column.1);

@@ -4,6 +4,7 @@
 //! after run without looking at a row; only where they overlap are times compared.
 
 use super::source::{Cursor, Memo, Run, Source};
+use crate::deletes::Span;
 use crate::error::Result;
 use crate::key;
 use crate::schema::ColumnType;
@@ -75,10 +76,6 @@ impl Wanted {
         }
         let parts = key::parts(key, &self.key_types)?;
         Ok(self.tests.iter().all(|test| parts.get(test.part).is_some_and(|part| test.passes(part))))
-    }
-
-    fn covers(&self, times: (i64, i64)) -> bool {
-        self.from.is_none_or(|from| times.0 >= from) && self.to.is_none_or(|to| times.1 <= to)
     }
 }
 
@@ -165,11 +162,7 @@ pub(crate) fn pick(
     wanted: &Wanted,
     memos: &mut [Memo],
 ) -> Result<Vec<Pick>> {
-    let mut clipped = Vec::with_capacity(runs.len());
-    for &(source, ref run) in runs {
-        clipped.extend(clip(sources, source, run, wanted, &mut memos[source])?);
-    }
-    clipped.sort_by_key(|part| part.times.0);
+    let clipped = parts(sources, runs, wanted, memos)?;
     let mut picks = Vec::new();
     let mut rest = &clipped[..];
     while let Some(first) = rest.first() {
@@ -189,24 +182,39 @@ pub(crate) fn pick(
     Ok(picks)
 }
 
-/// A run cut to the wanted times.
-struct Part {
-    pick: Pick,
-    times: (i64, i64),
+/// Rows of a run that count and are wanted.
+pub(crate) struct Part {
+    pub(crate) pick: Pick,
+    pub(crate) times: Span,
 }
 
-fn clip(sources: &[Source], source: usize, run: &Run, wanted: &Wanted, memo: &mut Memo) -> Result<Option<Part>> {
-    let whole = Pick { source, start: run.start, rows: run.rows };
-    if wanted.covers(run.times) {
-        return Ok(Some(Part { pick: whole, times: run.times }));
+/// What counts of the runs of one container and is wanted, by first time.
+pub(crate) fn parts(
+    sources: &[Source],
+    runs: &[(usize, Run)],
+    wanted: &Wanted,
+    memos: &mut [Memo],
+) -> Result<Vec<Part>> {
+    let mut parts = Vec::with_capacity(runs.len());
+    let span = (wanted.from.unwrap_or(i64::MIN), wanted.to.unwrap_or(i64::MAX));
+    for &(source, ref run) in runs {
+        for span in sources[source].spans(&run.key, span) {
+            parts.extend(clip(sources, source, run, span, &mut memos[source])?);
+        }
     }
-    let from = match wanted.from {
-        Some(from) => sources[source].rows_before(run, from, memo)?,
-        None => 0,
-    };
-    let to = match wanted.to.map(|to| to.checked_add(1)) {
-        Some(Some(bound)) => sources[source].rows_before(run, bound, memo)?,
-        _ => run.rows,
+    parts.sort_by_key(|part| part.times.0);
+    Ok(parts)
+}
+
+/// The rows of a run within a span of times.
+fn clip(sources: &[Source], source: usize, run: &Run, span: Span, memo: &mut Memo) -> Result<Option<Part>> {
+    if span.0 <= run.times.0 && run.times.1 <= span.1 {
+        return Ok(Some(Part { pick: Pick { source, start: run.start, rows: run.rows }, times: run.times }));
+    }
+    let from = sources[source].rows_before(run, span.0, memo)?;
+    let to = match span.1.checked_add(1) {
+        Some(bound) => sources[source].rows_before(run, bound, memo)?,
+        None => run.rows,
     };
     if from >= to {
         return Ok(None);

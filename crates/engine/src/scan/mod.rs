@@ -7,17 +7,19 @@
 //!    whole segments' parts from the container index.
 
 pub mod container;
+pub mod last;
 pub(crate) mod merge;
 pub(crate) mod source;
 
 use crate::column::ColumnBuilder;
+use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
 use crate::key::{self, KeyPart, KeyValue};
 use crate::memtable::MemtableView;
 use crate::memtable::sorted::Sorted;
 use crate::schema::{Column, ColumnType, Role, TableSchema};
-use crate::segment::reader::Segment;
+use crate::segment::Listed;
 use crate::write::batch::Value;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -65,9 +67,13 @@ impl View {
 #[derive(Clone)]
 pub struct TableView {
     pub(crate) schema: Arc<TableSchema>,
-    pub(crate) segments: Arc<Vec<Arc<Segment>>>,
+    /// From old to new.
+    pub(crate) segments: Arc<Vec<Arc<Listed>>>,
     /// From old to new.
     pub(crate) memtables: Vec<MemtableView>,
+    pub(crate) deletes: DeleteSet,
+    /// The last time that retention hides.
+    pub(crate) expired: Option<i64>,
     pub(crate) batch_rows: usize,
 }
 
@@ -204,7 +210,7 @@ impl TableView {
 
     /// How many rows the table has; reads no page where sources do not overlap.
     pub fn count(&self) -> Result<u64> {
-        let wanted = Wanted::default();
+        let wanted = self.wanted_from(None);
         let sources = Arc::new(self.sources(&wanted));
         let mut memos: Vec<Memo> = sources.iter().map(|_| Memo::default()).collect();
         let mut merge = Merge::new(&sources, wanted.clone());
@@ -246,7 +252,7 @@ impl TableView {
         let mut wanted = Wanted {
             key_types: self.schema.key_types(),
             keys,
-            from: request.from,
+            from: self.wanted_from(request.from).from,
             to: request.to,
             ..Wanted::default()
         };
@@ -266,6 +272,12 @@ impl TableView {
             }
         }
         Ok(wanted)
+    }
+
+    /// Everything from a time on, but for what retention hides.
+    pub(crate) fn wanted_from(&self, from: Option<i64>) -> Wanted {
+        let kept = self.expired.map(|expired| expired.saturating_add(1));
+        Wanted { from: from.max(kept), ..Wanted::default() }
     }
 
     fn key_test(&self, predicate: &KeyPredicate) -> Result<KeyTest> {
@@ -304,24 +316,23 @@ impl TableView {
 
     /// The sources that may hold wanted rows, from old to new.
     pub(crate) fn sources(&self, wanted: &Wanted) -> Vec<Source> {
-        let time = self.schema.time.map(|time| self.schema.columns[time].id);
         let keep = wanted.keys.is_some();
         let mut sources: Vec<Source> = self
             .segments
             .iter()
-            .filter(|segment| wanted.touches(segment.facts.times))
-            .filter(|segment| wanted.keys.as_deref().is_none_or(|keys| segment.may_hold(keys)))
-            .map(|segment| Source::Segment { segment: Arc::clone(segment), time, keep })
+            .filter(|listed| wanted.touches(listed.entry.times))
+            .filter(|listed| wanted.keys.as_deref().is_none_or(|keys| listed.segment.may_hold(keys)))
+            .map(|listed| Source::segment(listed, &self.schema, &self.deletes, keep))
             .collect();
         for view in self.memtables.iter().filter(|view| view.rows() > 0) {
             match wanted.keys.as_deref() {
                 Some([key]) => {
-                    let sorted = Sorted::container(view.clone(), key);
+                    let sorted = Sorted::container(view.clone(), key, &self.deletes);
                     if !sorted.containers.is_empty() {
                         sources.push(Source::Memtable(sorted));
                     }
                 }
-                _ => sources.push(Source::Memtable(Sorted::all(view.clone()))),
+                _ => sources.push(Source::Memtable(Sorted::all(view.clone(), &self.deletes))),
             }
         }
         sources
@@ -446,7 +457,7 @@ impl Iterator for Scan {
 }
 
 /// Takes up to `most` rows from the front of the picks.
-fn take_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
+pub(crate) fn take_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
     let (mut whole, mut rows) = (0, 0);
     while whole < picks.len() && rows + picks[whole].rows <= most {
         rows += picks[whole].rows;

@@ -1,15 +1,18 @@
 //! Where rows come from: a sorted memtable or a segment, behind one small interface.
 
 use crate::column::ColumnBuilder;
+use crate::deletes::{DeleteSet, Span, without};
 use crate::error::Result;
 use crate::ids::ColumnId;
 use crate::lane::Lane;
 use crate::lane::NullMask;
 use crate::memtable::sorted::Sorted;
-use crate::schema::ColumnType;
+use crate::pool::Pool;
+use crate::schema::{ColumnType, TableSchema};
+use crate::segment::Listed;
 use crate::segment::PAGE_ROWS;
-use crate::segment::index::{Amounts, IndexBlock};
-use crate::segment::reader::{Page, Segment};
+use crate::segment::index::{Amounts, IndexBlock, LastValue};
+use crate::segment::reader::{Dictionary, Page, Segment};
 use std::sync::Arc;
 
 /// Rows of one container in one source; rows are numbered in the source's (key, time) order.
@@ -28,8 +31,11 @@ pub(crate) struct Run {
 pub(crate) enum Source {
     Memtable(Sorted),
     Segment {
-        segment: Arc<Segment>,
-        time: Option<ColumnId>,
+        listed: Arc<Listed>,
+        schema: Arc<TableSchema>,
+        deletes: DeleteSet,
+        /// The spans of time whose rows count, but for deletes of single containers; in order.
+        spans: Vec<Span>,
         /// Whether pages read go to the cache: yes for a few containers, no for a long scan.
         keep: bool,
     },
@@ -48,6 +54,37 @@ pub(crate) struct Cursor {
 pub(crate) struct Memo(Vec<(ColumnId, usize, Arc<Page>)>);
 
 impl Source {
+    /// A segment as a source; `keep` says whether pages that are read go to the cache.
+    pub(crate) fn segment(listed: &Arc<Listed>, schema: &Arc<TableSchema>, deletes: &DeleteSet, keep: bool) -> Self {
+        let slices = &listed.entry.slices;
+        let mut spans = match slices.as_slice() {
+            [] => vec![(i64::MIN, i64::MAX)],
+            slices => slices.iter().map(|slice| (slice.from, slice.to)).collect(),
+        };
+        for hole in deletes.holes(&listed.entry) {
+            spans = without(spans, hole);
+        }
+        let (listed, schema, deletes) = (Arc::clone(listed), Arc::clone(schema), deletes.clone());
+        Self::Segment { listed, schema, deletes, spans, keep }
+    }
+
+    /// The spans of time in which a container's rows count, within `wanted`.
+    pub(crate) fn spans(&self, key: &[u8], wanted: Span) -> Vec<Span> {
+        let Self::Segment { listed, deletes, spans, .. } = self else { return vec![wanted] };
+        let inside = spans.iter().map(|span| (span.0.max(wanted.0), span.1.min(wanted.1)));
+        let mut inside: Vec<Span> = inside.filter(|span| span.0 <= span.1).collect();
+        for hole in deletes.holes_of(&listed.entry, key) {
+            inside = without(inside, hole);
+        }
+        inside
+    }
+
+    /// A field of a run's last row, if that is known without reading the row.
+    pub(crate) fn known_last(&self, run: &Run, column: (ColumnId, ColumnType)) -> Option<LastValue> {
+        let (block, place) = run.statistics.as_ref()?;
+        block.knows_last().then(|| block.last(*place, column.0, column.1))
+    }
+
     /// The next container, skipping those below `from`; `None` at the end.
     pub(crate) fn next(&self, cursor: &mut Cursor, from: Option<&[u8]>) -> Result<Option<Run>> {
         match self {
@@ -67,7 +104,8 @@ impl Source {
                     statistics: None,
                 }))
             }
-            Self::Segment { segment, .. } => {
+            Self::Segment { listed, .. } => {
+                let segment = &listed.segment;
                 if let Some(from) = from {
                     let block = segment.find_block(from);
                     if block > cursor.block {
@@ -113,10 +151,10 @@ impl Source {
     pub(crate) fn times(&self, start: u64, rows: usize, memo: &mut Memo) -> Result<Vec<i64>> {
         match self {
             Self::Memtable(sorted) => Ok(sorted.times[start as usize..start as usize + rows].to_vec()),
-            Self::Segment { time, .. } => {
+            Self::Segment { schema, .. } => {
                 let mut out = ColumnBuilder::new(ColumnType::Int64);
-                match time {
-                    Some(time) => self.read(*time, start, rows, memo, &mut out)?,
+                match schema.time {
+                    Some(time) => self.read(schema.columns[time].id, start, rows, memo, &mut out)?,
                     None => out.push_raw(Some(0), rows),
                 }
                 let ColumnBuilder::Raw(lane) = out else { return Ok(Vec::new()) };
@@ -165,11 +203,30 @@ impl Source {
                 sorted.view.read(column, &sorted.order[start as usize..start as usize + rows], out);
                 Ok(())
             }
-            Self::Segment { .. } => self.pages(column, start, rows, memo, |page, at, take| match page {
-                Some(page) => page.copy(at, take, out),
-                None => out.push_raw(None, take),
-            }),
+            Self::Segment { listed, schema, .. } => {
+                let before = out.len();
+                self.pages(column, start, rows, memo, |page, at, take| match page {
+                    Some(page) => page.copy(at, take, out),
+                    None => out.push_raw(None, take),
+                })?;
+                if let Some((from, to)) = widening(&listed.segment, schema, column) {
+                    out.widen(before, from, to);
+                }
+                Ok(())
+            }
         }
+    }
+
+    /// Appends a stretch of a text column of a segment as codes; `number` is the source's.
+    pub(crate) fn read_codes(
+        &self,
+        column: ColumnId,
+        number: usize,
+        (start, rows): (u64, usize),
+        memo: &mut Memo,
+        codes: &mut Codes,
+    ) -> Result<()> {
+        self.pages(column, start, rows, memo, |page, at, take| codes.extend(number, page, at, take))
     }
 
     /// Adds up a stretch of a numeric field.
@@ -189,11 +246,17 @@ impl Source {
                 add_lane(&lane, 0, lane.len(), column.1, amounts);
                 Ok(())
             }
-            Self::Segment { .. } => self.pages(column.0, start, rows, memo, |page, at, take| {
-                if let Some(Page::Raw(lane)) = page {
-                    add_lane(lane, at, take, column.1, amounts);
-                }
-            }),
+            Self::Segment { listed, schema, .. } => {
+                let stored = widening(&listed.segment, schema, column.0).map_or(column.1, |(from, _)| from);
+                let mut sum = Amounts::none(stored);
+                self.pages(column.0, start, rows, memo, |page, at, take| {
+                    if let Some(Page::Raw(lane)) = page {
+                        add_lane(lane, at, take, stored, &mut sum);
+                    }
+                })?;
+                amounts.merge(&sum.widened(stored, column.1), column.1);
+                Ok(())
+            }
         }
     }
 
@@ -205,7 +268,8 @@ impl Source {
         memo: &mut Memo,
         mut each: impl FnMut(Option<&Page>, usize, usize),
     ) -> Result<()> {
-        let Self::Segment { segment, keep, .. } = self else { return Ok(()) };
+        let Self::Segment { listed, keep, .. } = self else { return Ok(()) };
+        let segment = &listed.segment;
         let (mut row, end) = (start as usize, start as usize + rows);
         while row < end {
             let number = row / PAGE_ROWS;
@@ -219,10 +283,67 @@ impl Source {
 
     /// What all rows of a run amount to, if that is known without reading them.
     pub(crate) fn known_amounts(&self, run: &Run, column: (ColumnId, ColumnType)) -> Option<Amounts> {
-        let Self::Segment { segment, .. } = self else { return None };
         let (block, place) = run.statistics.as_ref()?;
-        block.amounts(*place, segment.numeric_field(column.0)?, column.1)
+        block.amounts(*place, column.0, column.1)
     }
+}
+
+/// A text column as codes of one pool, gathered from pages with dictionaries of their own.
+pub(crate) struct Codes {
+    pub(crate) pool: Pool,
+    pub(crate) values: Vec<u64>,
+    pub(crate) nulls: NullMask,
+    /// For each source the dictionary it used last, and the pool's codes for its entries as far as they came up.
+    known: Vec<Option<(Arc<Dictionary>, Vec<Option<u32>>)>>,
+}
+
+impl Codes {
+    pub(crate) fn new(sources: usize) -> Self {
+        let known = (0..sources).map(|_| None).collect();
+        Self { pool: Pool::default(), values: Vec::new(), nulls: NullMask::default(), known }
+    }
+
+    fn push(&mut self, code: Option<u32>) {
+        if code.is_none() {
+            self.nulls.set(self.values.len(), true);
+        }
+        self.values.push(code.map_or(0, u64::from));
+    }
+
+    fn extend(&mut self, source: usize, page: Option<&Page>, start: usize, len: usize) {
+        match page {
+            Some(Page::Codes(lane, dictionary)) => {
+                let stale = self.known[source].as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, dictionary));
+                if stale {
+                    self.known[source] = Some((Arc::clone(dictionary), vec![None; dictionary.len()]));
+                }
+                for row in start..start + len {
+                    let code = lane.get(row);
+                    let (Some(code), Some((_, known))) = (code, &mut self.known[source]) else {
+                        self.push(None);
+                        continue;
+                    };
+                    let pool = &mut self.pool;
+                    let code = *known[code as usize].get_or_insert_with(|| pool.intern(dictionary.get(code)));
+                    self.values.push(u64::from(code));
+                }
+            }
+            Some(Page::Bytes(bytes)) => {
+                for row in start..start + len {
+                    let code = bytes.get(row).map(|value| self.pool.intern(value));
+                    self.push(code);
+                }
+            }
+            _ => (0..len).for_each(|_| self.push(None)),
+        }
+    }
+}
+
+/// The type a column has in the segment and the one it has now, if they differ.
+fn widening(segment: &Segment, schema: &TableSchema, column: ColumnId) -> Option<(ColumnType, ColumnType)> {
+    let stored = segment.stored_type(column)?;
+    let now = schema.columns.iter().find(|c| c.id == column)?.column_type;
+    (stored != now).then_some((stored, now))
 }
 
 impl Memo {

@@ -1,23 +1,26 @@
-//! The container index: which rows of a segment are whose, and what they amount to.
+//! The container index: which rows of a segment are whose, what they amount to, and each container's last row.
 //!
 //! Behind the last row group, in the segment's file: blocks of [`BLOCK_CONTAINERS`] containers in key
 //! order, then a directory of the blocks, which the footer points at. A block (zstd) is: containers
 //! (4 bytes); the keys, each with its length (4) in front; lanes of row counts, least and largest
-//! times; a flag byte: 1 if statistics follow; then for each numeric field, in column order: lanes
-//! of the count of values, least, largest, and sum. Sums of integers are 64 bits; if one overflows, its
-//! column's flag byte in front of the lanes is 0 and the lanes are absent.
+//! times; a flag byte: 1 if fields follow. Then for each field, in column order:
+//! - if it is numeric: a flag byte, 1 if lanes follow: of the count of values, least, largest, and sum. Sums of
+//!   integers are 64 bits; where one overflows the lanes are absent.
+//! - the values of the containers' last rows: of a number, as a lane; of text, a lane of lengths, then the bytes.
+//!
 //! The directory is: the first key with its length (4) in front; blocks (4), then for each: offset (8), stored bytes (4), plain bytes (4), CRC32C
 //! of the stored bytes (4), first row (8), containers (4), its last key with its length (4) in front.
 
 use crate::error::{Error, Result};
+use crate::ids::ColumnId;
 use crate::lane::codec::{self, put_bytes, take, take_bytes, take_u32, take_u64};
 use crate::lane::{Lane, NullMask};
-use crate::schema::ColumnType;
+use crate::schema::{ColumnType, widen};
 
 /// Containers in a block.
 pub(crate) const BLOCK_CONTAINERS: usize = 128;
-/// Below this many rows a container, reading the rows is as cheap as reading statistics.
-const LEAST_ROWS_FOR_STATISTICS: usize = 32;
+/// Below this many rows a container, reading the rows is as cheap as reading what the block says of fields.
+const LEAST_ROWS_FOR_FIELDS: usize = 32;
 
 /// What a container's values of one column amount to.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,6 +78,19 @@ impl Amounts {
         self.merge(&Self { count: raws.len() as u64, least, most, sum: Sum::Integer(sum) }, column_type);
     }
 
+    /// The same, of a column that has been widened.
+    #[must_use]
+    pub(crate) fn widened(self, from: ColumnType, to: ColumnType) -> Self {
+        if from == to {
+            return self;
+        }
+        let sum = match self.sum {
+            Sum::Integer(sum) if to.is_float() => Sum::Float(sum as f64),
+            sum => sum,
+        };
+        Self { least: widen(self.least, from, to), most: widen(self.most, from, to), sum, ..self }
+    }
+
     /// Adds what other values of the same column amount to.
     pub(crate) fn merge(&mut self, other: &Self, column_type: ColumnType) {
         if other.count == 0 {
@@ -121,56 +137,197 @@ fn is_less(a: u64, b: u64, column_type: ColumnType) -> bool {
 }
 
 /// One container of a segment, as the writer knows it.
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
     pub(crate) rows: usize,
     pub(crate) times: (i64, i64),
 }
 
-/// Writes the blocks and then the directory to `out`, which stands at `offset` of the file. Gives the
-/// directory's offset.
-pub(crate) fn write(
-    entries: &[Entry],
-    amounts: &[(ColumnType, Vec<Amounts>)],
-    offset: u64,
-    out: &mut Vec<u8>,
-) -> Result<u64> {
-    let rows: usize = entries.iter().map(|entry| entry.rows).sum();
-    let with_amounts = rows / entries.len().max(1) >= LEAST_ROWS_FOR_STATISTICS;
-    let mut directory = Vec::new();
-    put_bytes(&mut directory, entries.first().map_or(&[], |entry| &entry.key));
-    let blocks = entries.len().div_ceil(BLOCK_CONTAINERS);
-    directory.extend_from_slice(&(blocks as u32).to_le_bytes());
-    let mut first_row = 0u64;
-    for (number, block) in entries.chunks(BLOCK_CONTAINERS).enumerate() {
+/// A field as the index knows it.
+struct FieldEntries {
+    column_type: ColumnType,
+    /// Empty unless the field is numeric.
+    amounts: Vec<Amounts>,
+    last: Vec<LastValue>,
+}
+
+/// A value of a container's last row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LastValue {
+    Null,
+    Raw(u64),
+    Bytes(Vec<u8>),
+}
+
+/// Gathers containers as rows are written; turns them into blocks as they fill.
+pub(crate) struct IndexWriter {
+    /// Containers that are in no block yet.
+    entries: Vec<Entry>,
+    fields: Vec<FieldEntries>,
+    first_key: Vec<u8>,
+    blocks: Vec<u8>,
+    /// Offsets in it are into `blocks`.
+    directory: Vec<BlockEntry>,
+    first_row: u64,
+    containers: u64,
+    times: (i64, i64),
+}
+
+impl IndexWriter {
+    /// An empty index of these fields.
+    pub(crate) fn new(fields: impl Iterator<Item = ColumnType>) -> Self {
+        let field = |column_type| FieldEntries { column_type, amounts: Vec::new(), last: Vec::new() };
+        Self {
+            entries: Vec::new(),
+            fields: fields.map(field).collect(),
+            first_key: Vec::new(),
+            blocks: Vec::new(),
+            directory: Vec::new(),
+            first_row: 0,
+            containers: 0,
+            times: (i64::MAX, i64::MIN),
+        }
+    }
+
+    /// Adds the containers of the next rows; the first may go on with the last one that is there. Gives for each
+    /// its place for [`add`](Self::add), and its rows.
+    pub(crate) fn extend(&mut self, entries: &[Entry]) -> Vec<(usize, usize)> {
+        let mut places = Vec::with_capacity(entries.len());
+        for entry in entries {
+            match self.entries.last_mut() {
+                Some(last) if last.key == entry.key => {
+                    last.rows += entry.rows;
+                    last.times.1 = entry.times.1;
+                }
+                _ => {
+                    if self.containers == 0 {
+                        self.first_key.clone_from(&entry.key);
+                    }
+                    self.containers += 1;
+                    self.entries.push(entry.clone());
+                    for field in &mut self.fields {
+                        if field.column_type.is_numeric() {
+                            field.amounts.push(Amounts::none(field.column_type));
+                        }
+                        field.last.push(LastValue::Null);
+                    }
+                }
+            }
+            self.times = (self.times.0.min(entry.times.0), self.times.1.max(entry.times.1));
+            places.push((self.entries.len() - 1, entry.rows));
+        }
+        places
+    }
+
+    /// Adds the values of a field (its place among the fields) for the rows of [`extend`](Self::extend); `text`
+    /// gives the bytes for a code.
+    pub(crate) fn add(&mut self, field: usize, places: &[(usize, usize)], lane: &Lane, text: &dyn Fn(u64) -> Vec<u8>) {
+        let field = &mut self.fields[field];
+        let column_type = field.column_type;
+        let mut row = 0;
+        for &(place, rows) in places {
+            if let Some(total) = field.amounts.get_mut(place) {
+                if let (Some(values), 0) = (lane.as_plain(), lane.nulls().nulls()) {
+                    total.add_all(&values[row..row + rows], column_type);
+                } else {
+                    let values = (row..row + rows).filter_map(|row| lane.get(row));
+                    values.for_each(|value| total.add(value, column_type));
+                }
+            }
+            row += rows;
+            field.last[place] = match lane.get(row - 1) {
+                None => LastValue::Null,
+                Some(code) if column_type.is_bytes() => LastValue::Bytes(text(code)),
+                Some(raw) => LastValue::Raw(raw),
+            };
+        }
+    }
+
+    /// Writes the blocks that are full. The last container stays: rows of it may follow.
+    pub(crate) fn write_full(&mut self) -> Result<()> {
+        while self.entries.len() > BLOCK_CONTAINERS {
+            self.write_block(BLOCK_CONTAINERS)?;
+        }
+        Ok(())
+    }
+
+    fn write_block(&mut self, containers: usize) -> Result<()> {
+        let block: Vec<Entry> = self.entries.drain(..containers).collect();
+        let rows: usize = block.iter().map(|entry| entry.rows).sum();
+        let with_fields = rows / containers >= LEAST_ROWS_FOR_FIELDS;
         let mut plain = Vec::new();
-        plain.extend_from_slice(&(block.len() as u32).to_le_bytes());
+        plain.extend_from_slice(&(containers as u32).to_le_bytes());
         block.iter().for_each(|entry| put_bytes(&mut plain, &entry.key));
         put_lane(&mut plain, block.iter().map(|entry| entry.rows as u64));
         put_lane(&mut plain, block.iter().map(|entry| entry.times.0 as u64));
         put_lane(&mut plain, block.iter().map(|entry| entry.times.1 as u64));
-        plain.push(u8::from(with_amounts));
-        if with_amounts {
-            let first = number * BLOCK_CONTAINERS;
-            for (_, amounts) in amounts {
-                put_amounts(&mut plain, &amounts[first..first + block.len()]);
+        plain.push(u8::from(with_fields));
+        for field in &mut self.fields {
+            let amounts: Vec<Amounts> = field.amounts.drain(..containers.min(field.amounts.len())).collect();
+            let last: Vec<LastValue> = field.last.drain(..containers).collect();
+            if with_fields {
+                if field.column_type.is_numeric() {
+                    put_amounts(&mut plain, &amounts);
+                }
+                put_last(&mut plain, &last, field.column_type);
             }
         }
         let stored =
             zstd::bulk::compress(&plain, 1).map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
-        directory.extend_from_slice(&(offset + out.len() as u64).to_le_bytes());
-        directory.extend_from_slice(&(stored.len() as u32).to_le_bytes());
-        directory.extend_from_slice(&(plain.len() as u32).to_le_bytes());
-        directory.extend_from_slice(&crc32c::crc32c(&stored).to_le_bytes());
-        directory.extend_from_slice(&first_row.to_le_bytes());
-        directory.extend_from_slice(&(block.len() as u32).to_le_bytes());
-        put_bytes(&mut directory, block.last().map_or(&[], |entry| &entry.key));
-        first_row += block.iter().map(|entry| entry.rows as u64).sum::<u64>();
-        out.extend_from_slice(&stored);
+        self.directory.push(BlockEntry {
+            offset: self.blocks.len() as u64,
+            stored_bytes: stored.len() as u32,
+            plain_bytes: plain.len() as u32,
+            crc: crc32c::crc32c(&stored),
+            first_row: self.first_row,
+            containers: containers as u32,
+            last_key: block.last().map(|entry| entry.key.clone()).unwrap_or_default(),
+        });
+        self.first_row += rows as u64;
+        self.blocks.extend_from_slice(&stored);
+        Ok(())
     }
-    let directory_offset = offset + out.len() as u64;
-    out.extend_from_slice(&directory);
-    Ok(directory_offset)
+
+    /// Writes the blocks and then the directory to `out`, which will stand at `offset` of the file.
+    pub(crate) fn finish(mut self, offset: u64, out: &mut Vec<u8>) -> Result<IndexFacts> {
+        self.write_full()?;
+        if !self.entries.is_empty() {
+            self.write_block(self.entries.len())?;
+        }
+        let start = out.len();
+        out.extend_from_slice(&self.blocks);
+        let directory = out.len();
+        put_bytes(out, &self.first_key);
+        out.extend_from_slice(&(self.directory.len() as u32).to_le_bytes());
+        for entry in &self.directory {
+            out.extend_from_slice(&(offset + entry.offset).to_le_bytes());
+            out.extend_from_slice(&entry.stored_bytes.to_le_bytes());
+            out.extend_from_slice(&entry.plain_bytes.to_le_bytes());
+            out.extend_from_slice(&entry.crc.to_le_bytes());
+            out.extend_from_slice(&entry.first_row.to_le_bytes());
+            out.extend_from_slice(&entry.containers.to_le_bytes());
+            put_bytes(out, &entry.last_key);
+        }
+        Ok(IndexFacts {
+            directory_offset: offset + (directory - start) as u64,
+            directory_bytes: (out.len() - directory) as u64,
+            directory_crc: crc32c::crc32c(&out[directory..]),
+            rows: self.first_row,
+            containers: self.containers,
+            times: self.times,
+        })
+    }
+}
+
+/// What a finished index tells the footer.
+pub(crate) struct IndexFacts {
+    pub(crate) directory_offset: u64,
+    pub(crate) directory_bytes: u64,
+    pub(crate) directory_crc: u32,
+    pub(crate) rows: u64,
+    pub(crate) containers: u64,
+    pub(crate) times: (i64, i64),
 }
 
 fn put_lane(out: &mut Vec<u8>, values: impl Iterator<Item = u64>) {
@@ -191,6 +348,29 @@ fn put_amounts(out: &mut Vec<u8>, amounts: &[Amounts]) {
         put_lane(out, amounts.iter().map(|amounts| amounts.least));
         put_lane(out, amounts.iter().map(|amounts| amounts.most));
         put_lane(out, sums.into_iter());
+    }
+}
+
+fn put_last(out: &mut Vec<u8>, last: &[LastValue], column_type: ColumnType) {
+    let mut nulls = NullMask::default();
+    let mut values = Vec::with_capacity(last.len());
+    for (place, value) in last.iter().enumerate() {
+        values.push(match value {
+            LastValue::Raw(raw) => *raw,
+            LastValue::Bytes(bytes) => bytes.len() as u64,
+            LastValue::Null => {
+                nulls.set(place, true);
+                0
+            }
+        });
+    }
+    codec::encode(&values, &nulls, out);
+    if column_type.is_bytes() {
+        for value in last {
+            if let LastValue::Bytes(bytes) = value {
+                out.extend_from_slice(bytes);
+            }
+        }
     }
 }
 
@@ -232,8 +412,19 @@ pub(crate) struct IndexBlock {
     /// One more than there are containers: where each begins, and where the last ends.
     pub(crate) starts: Vec<u64>,
     pub(crate) times: Vec<(i64, i64)>,
-    /// By numeric field in column order; `None` where there are no statistics.
-    amounts: Vec<Option<AmountLanes>>,
+    /// In column order; empty if the block says nothing of fields.
+    fields: Vec<FieldLanes>,
+}
+
+struct FieldLanes {
+    id: ColumnId,
+    column_type: ColumnType,
+    amounts: Option<AmountLanes>,
+    /// Raw values, or lengths of texts.
+    last: Lane,
+    /// Where the text of each container begins in `texts`; empty for numbers.
+    text_starts: Vec<usize>,
+    texts: Vec<u8>,
 }
 
 struct AmountLanes {
@@ -244,8 +435,12 @@ struct AmountLanes {
 }
 
 impl IndexBlock {
-    /// Reads a block whose checksum was right.
-    pub(crate) fn read(stored: &[u8], entry: &BlockEntry, numeric_fields: usize) -> Result<Self> {
+    /// Reads a block whose checksum was right; `fields` are the segment's.
+    pub(crate) fn read(
+        stored: &[u8],
+        entry: &BlockEntry,
+        fields: impl Iterator<Item = (ColumnId, ColumnType)>,
+    ) -> Result<Self> {
         let plain = zstd::bulk::decompress(stored, entry.plain_bytes as usize)
             .map_err(|e| Error::damaged(format!("a block of the container index does not decompress: {e}")))?;
         let mut bytes = &plain[..];
@@ -268,45 +463,92 @@ impl IndexBlock {
         }
         let (least, most) = (codec::decode(bytes, containers)?, codec::decode(bytes, containers)?);
         let times = (0..containers).map(|i| (least.value(i) as i64, most.value(i) as i64)).collect();
-        let mut amounts = Vec::with_capacity(numeric_fields);
+        let mut block = Self { keys, starts, times, fields: Vec::new() };
         if take::<1>(bytes)?[0] == 1 {
-            for _ in 0..numeric_fields {
-                amounts.push(if take::<1>(bytes)?[0] == 1 {
-                    Some(AmountLanes {
-                        count: codec::decode(bytes, containers)?,
-                        least: codec::decode(bytes, containers)?,
-                        most: codec::decode(bytes, containers)?,
-                        sum: codec::decode(bytes, containers)?,
-                    })
-                } else {
-                    None
-                });
+            for (id, column_type) in fields {
+                block.fields.push(FieldLanes::read(bytes, id, column_type, containers)?);
             }
         }
-        Ok(Self { keys, starts, times, amounts })
+        Ok(block)
+    }
+
+    fn field(&self, column: ColumnId) -> Option<&FieldLanes> {
+        self.fields.iter().find(|field| field.id == column)
     }
 
     /// What a container's values of a numeric field amount to, if that is known.
-    pub(crate) fn amounts(&self, container: usize, field: usize, column_type: ColumnType) -> Option<Amounts> {
-        let lanes = self.amounts.get(field)?.as_ref()?;
+    pub(crate) fn amounts(&self, container: usize, column: ColumnId, column_type: ColumnType) -> Option<Amounts> {
+        let field = self.field(column)?;
+        let lanes = field.amounts.as_ref()?;
         let sum = lanes.sum.value(container);
-        Some(Amounts {
+        let stored = Amounts {
             count: lanes.count.value(container),
             least: lanes.least.value(container),
             most: lanes.most.value(container),
-            sum: if column_type.is_float() {
+            sum: if field.column_type.is_float() {
                 Sum::Float(f64::from_bits(sum))
             } else {
                 Sum::Integer(i128::from(sum as i64))
             },
-        })
+        };
+        Some(stored.widened(field.column_type, column_type))
+    }
+
+    /// Whether the last rows are known.
+    pub(crate) fn knows_last(&self) -> bool {
+        !self.fields.is_empty()
+    }
+
+    /// A field of a container's last row; NULL if the segment does not have the field.
+    pub(crate) fn last(&self, container: usize, column: ColumnId, column_type: ColumnType) -> LastValue {
+        let Some(field) = self.field(column) else { return LastValue::Null };
+        match field.last.get(container) {
+            None => LastValue::Null,
+            Some(len) if field.column_type.is_bytes() => {
+                let start = field.text_starts[container];
+                LastValue::Bytes(field.texts[start..start + len as usize].to_vec())
+            }
+            Some(raw) => LastValue::Raw(widen(raw, field.column_type, column_type)),
+        }
     }
 
     /// Bytes of memory, about.
     pub(crate) fn bytes(&self) -> usize {
-        let lanes = |a: &AmountLanes| a.count.bytes() + a.least.bytes() + a.most.bytes() + a.sum.bytes();
         self.keys.iter().map(|key| key.capacity() + 24).sum::<usize>()
             + self.starts.len() * 24
-            + self.amounts.iter().flatten().map(lanes).sum::<usize>()
+            + self.fields.iter().map(FieldLanes::bytes).sum::<usize>()
+    }
+}
+
+impl FieldLanes {
+    fn read(bytes: &mut &[u8], id: ColumnId, column_type: ColumnType, containers: usize) -> Result<Self> {
+        let mut amounts = None;
+        if column_type.is_numeric() && take::<1>(bytes)?[0] == 1 {
+            amounts = Some(AmountLanes {
+                count: codec::decode(bytes, containers)?.pack(),
+                least: codec::decode(bytes, containers)?.pack(),
+                most: codec::decode(bytes, containers)?.pack(),
+                sum: codec::decode(bytes, containers)?.pack(),
+            });
+        }
+        let last = codec::decode(bytes, containers)?.pack();
+        let (mut text_starts, mut texts) = (Vec::new(), Vec::new());
+        if column_type.is_bytes() {
+            for container in 0..containers {
+                text_starts.push(texts.len());
+                let len = usize::try_from(last.value(container)).unwrap_or(usize::MAX);
+                let (text, rest) = bytes
+                    .split_at_checked(len)
+                    .ok_or_else(|| Error::damaged("a block of the container index ends within a text"))?;
+                texts.extend_from_slice(text);
+                *bytes = rest;
+            }
+        }
+        Ok(Self { id, column_type, amounts, last, text_starts, texts })
+    }
+
+    fn bytes(&self) -> usize {
+        let lanes = |a: &AmountLanes| a.count.bytes() + a.least.bytes() + a.most.bytes() + a.sum.bytes();
+        self.amounts.as_ref().map_or(0, lanes) + self.last.bytes() + self.texts.capacity() + self.text_starts.len() * 8
     }
 }

@@ -14,13 +14,15 @@ pub(crate) mod reader;
 pub(crate) mod writer;
 
 use crate::ids::{ColumnId, Generation, SegmentId, TableId};
-use crate::schema::ColumnType;
+use crate::manifest::SegmentEntry;
+use crate::schema::{ColumnType, Role};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Rows in a page. The same in every column, so that a row's page is known without a search.
 pub(crate) const PAGE_ROWS: usize = 4_096;
 /// Rows in a row group; a multiple of [`PAGE_ROWS`].
-pub(crate) const ROW_GROUP_ROWS: usize = 512 * PAGE_ROWS;
+pub(crate) const ROW_GROUP_ROWS: usize = 128 * PAGE_ROWS;
 /// The directory of segments in the database.
 pub(crate) const DIRECTORY: &str = "segments";
 /// The key in the footer's metadata under which [`Facts`] stand.
@@ -60,6 +62,14 @@ pub struct StoredColumn {
     pub id: ColumnId,
     /// Its type when the segment was written.
     pub column_type: ColumnType,
+    /// What it does in its row.
+    pub role: Role,
+}
+
+/// A segment as a table lists it: the open file, and what the manifest says of it.
+pub(crate) struct Listed {
+    pub(crate) segment: Arc<reader::Segment>,
+    pub(crate) entry: SegmentEntry,
 }
 
 /// The name of a segment's file.

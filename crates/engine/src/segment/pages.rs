@@ -110,10 +110,11 @@ impl ColumnWriter {
     ) -> Result<ColumnFacts> {
         let start = out.len();
         let physical = Physical::of(column.column_type);
-        let (mut pages, pool) = match values {
+        let (mut pages, texts) = match values {
             ColumnValues::Raw(lane) => (Pages::new(lane), None),
-            ColumnValues::Text(lane, pool) => (Pages::new(lane), Some(pool)),
+            ColumnValues::Text(lane, texts) => (Pages::new(lane), Some(texts)),
         };
+        let pool = texts.as_deref();
         let mut facts = ColumnFacts {
             dictionary: None,
             pages: Vec::new(),

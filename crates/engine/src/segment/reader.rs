@@ -13,7 +13,7 @@ use crate::ids::{ColumnId, SegmentId};
 use crate::io::{ReadFile, Storage};
 use crate::lane::codec::take_bytes;
 use crate::lane::{Lane, NullMask};
-use crate::schema::ColumnType;
+use crate::schema::{ColumnType, Role};
 use bytes::Bytes;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
@@ -31,7 +31,6 @@ pub(crate) struct Segment {
     columns: Vec<StoredPages>,
     first_key: Vec<u8>,
     blocks: Vec<BlockEntry>,
-    numeric_fields: Vec<ColumnId>,
     cache: Arc<Cache>,
 }
 
@@ -62,7 +61,12 @@ pub(crate) struct Dictionary {
 }
 
 impl Dictionary {
-    fn get(&self, code: u64) -> &[u8] {
+    /// How many texts it has.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn get(&self, code: u64) -> &[u8] {
         let code = code as usize;
         let start = if code == 0 { 0 } else { self.ends[code - 1] };
         &self.data[start..self.ends[code]]
@@ -78,6 +82,15 @@ impl Page {
         match self {
             Self::Raw(lane) | Self::Codes(lane, _) => lane.bytes(),
             Self::Bytes(bytes) => bytes.bytes(),
+        }
+    }
+
+    /// The same in the least memory that still reads each value on its own.
+    fn packed(self) -> Self {
+        match self {
+            Self::Raw(lane) => Self::Raw(lane.pack()),
+            Self::Codes(lane, dictionary) => Self::Codes(lane.pack(), dictionary),
+            Self::Bytes(bytes) => Self::Bytes(bytes),
         }
     }
 
@@ -188,21 +201,13 @@ impl Segment {
             return Err(damaged("the directory of the container index has a wrong checksum"));
         }
         let (first_key, blocks) = index::read_directory(&directory)?;
-        let numeric_fields = Vec::new();
         let cache = Arc::clone(cache);
-        Ok(Self { id, name: name.to_owned(), facts, file, columns, first_key, blocks, numeric_fields, cache })
+        Ok(Self { id, name: name.to_owned(), facts, file, columns, first_key, blocks, cache })
     }
 
-    /// Says which columns the statistics in the container index belong to.
-    #[must_use]
-    pub(crate) fn with_numeric_fields(mut self, fields: Vec<ColumnId>) -> Self {
-        self.numeric_fields = fields;
-        self
-    }
-
-    /// Where a column's statistics stand in the container index.
-    pub(crate) fn numeric_field(&self, column: ColumnId) -> Option<usize> {
-        self.numeric_fields.iter().position(|&id| id == column)
+    /// The type a column had when the segment was written; `None` if it was not there.
+    pub(crate) fn stored_type(&self, column: ColumnId) -> Option<ColumnType> {
+        self.stored(column).map(|stored| stored.column_type)
     }
 
     /// The file's length in bytes.
@@ -244,10 +249,10 @@ impl Segment {
         if entry.plain_bytes as usize > MAX_PAGE_BYTES {
             return Err(self.damaged(format_args!("block {number} of the container index is too large")));
         }
-        let block = Arc::new(
-            IndexBlock::read(&stored, entry, self.numeric_fields.len())
-                .map_err(|e| e.context(format_args!("segment {}", self.name)))?,
-        );
+        let fields = self.facts.columns.iter().filter(|column| column.role == Role::Field);
+        let block = IndexBlock::read(&stored, entry, fields.map(|column| (column.id, column.column_type)))
+            .map_err(|e| e.context(format_args!("segment {}", self.name)))?;
+        let block = Arc::new(block);
         self.cache.put(self.id, part, Cached::Index(Arc::clone(&block)));
         Ok(block)
     }
@@ -272,7 +277,7 @@ impl Segment {
         let page = self
             .read_page(stored, number)
             .map_err(|e| e.context(format_args!("segment {}, column {column}, page {number}", self.name)))?;
-        let page = Arc::new(page);
+        let page = Arc::new(if keep { page.packed() } else { page });
         if keep {
             self.cache.put(self.id, part, Cached::Page(Arc::clone(&page)));
         }

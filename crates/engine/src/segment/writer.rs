@@ -1,11 +1,11 @@
-//! Writes a segment: rows that are already in order become a Parquet file.
+//! Writes a segment: rows that are already in order become a Parquet file, in bounded memory.
 //!
-//! 1. Row group by row group, column by column, values are asked of a [`SortedRows`].
+//! 1. Row group by row group ([`SegmentWriter::group`]), column by column, values are asked of a [`SortedRows`].
 //! 2. [`pages`](super::pages) turns them into pages, which go to the file at once.
-//! 3. What each container's values amount to is gathered on the way.
-//! 4. The container index and the footer follow; the file is synced. The caller renames it.
+//! 3. The container index gathers containers, sums and last rows on the way, and keeps its finished blocks.
+//! 4. [`SegmentWriter::finish`] adds the container index and the footer and syncs the file. The caller renames it.
 
-use super::index::{self, Amounts, Entry};
+use super::index::{Entry, IndexWriter};
 use super::pages::{ColumnFacts, ColumnWriter};
 use super::{FACTS_KEY, FORMAT_VERSION, Facts, PAGE_ROWS, ROW_GROUP_ROWS, StoredColumn};
 use crate::error::{Error, Result};
@@ -13,7 +13,8 @@ use crate::ids::Generation;
 use crate::io::{Storage, WriteFile};
 use crate::lane::Lane;
 use crate::pool::Pool;
-use crate::schema::{ColumnType, Role, TableSchema};
+use crate::schema::{Role, TableSchema};
+use parking_lot::Mutex;
 use parquet::arrow::{ArrowSchemaConverter, encode_arrow_schema};
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, KeyValue, OffsetIndexBuilder, ParquetMetaData, ParquetMetaDataBuilder,
@@ -22,19 +23,37 @@ use parquet::file::metadata::{
 use parquet::file::writer::TrackedWrite;
 use parquet::schema::types::SchemaDescPtr;
 use std::io::Write;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// A column's values for a stretch of rows.
 pub(crate) enum ColumnValues<'a> {
     Raw(Lane),
     /// Text as numbers of entries in a pool.
-    Text(Lane, &'a Pool),
+    Text(Lane, Texts<'a>),
+}
+
+/// The pool that a stretch's codes are of.
+pub(crate) enum Texts<'a> {
+    Borrowed(&'a Pool),
+    Owned(Pool),
+}
+
+impl Deref for Texts<'_> {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        match self {
+            Self::Borrowed(pool) => pool,
+            Self::Owned(pool) => pool,
+        }
+    }
 }
 
 /// Rows in (key, time) order, each primary key once.
 pub(crate) trait SortedRows {
     /// The values of a column (a place in the table) for `len` rows from `start`.
-    fn values(&self, column: usize, start: usize, len: usize) -> ColumnValues<'_>;
+    fn values(&self, column: usize, start: usize, len: usize) -> Result<ColumnValues<'_>>;
 }
 
 /// The file as the `parquet` crate writes to it; keeps the engine's own error.
@@ -43,14 +62,20 @@ struct Output {
     error: Option<Error>,
     /// CRC32C of everything written.
     crc: u32,
+    bytes: u64,
 }
 
-impl std::io::Write for Output {
+/// The handle that the `parquet` crate takes for good.
+struct Handle(Arc<Mutex<Output>>);
+
+impl std::io::Write for Handle {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.crc = crc32c::crc32c_append(self.crc, bytes);
-        self.file.write(bytes).map(|()| bytes.len()).map_err(|error| {
+        let mut output = self.0.lock();
+        output.crc = crc32c::crc32c_append(output.crc, bytes);
+        output.bytes += bytes.len() as u64;
+        output.file.write(bytes).map(|()| bytes.len()).map_err(|error| {
             let message = error.to_string();
-            self.error = Some(error);
+            output.error = Some(error);
             std::io::Error::other(message)
         })
     }
@@ -60,142 +85,132 @@ impl std::io::Write for Output {
     }
 }
 
-/// Writes the file `name` and syncs it.
-///
-/// `entries` are the containers of the rows, in order. Gives what the footer says and the CRC32C of the whole
-/// file.
-pub(crate) fn write(
-    storage: &dyn Storage,
-    name: &str,
-    schema: &TableSchema,
+/// A segment that is being written.
+pub(crate) struct SegmentWriter {
+    schema: Arc<TableSchema>,
+    arrow: arrow::datatypes::Schema,
+    parquet: SchemaDescPtr,
     generation: Generation,
-    entries: &[Entry],
-    source: &dyn SortedRows,
-) -> Result<(Facts, u32)> {
-    let arrow = schema.to_arrow();
-    let parquet =
-        Arc::new(ArrowSchemaConverter::new().with_coerce_types(false).schema_root(&schema.name).convert(&arrow)?);
-    let mut output = Output { file: storage.create(name)?, error: None, crc: 0 };
-    let written = write_to(&mut output, schema, &parquet, generation, entries, source, &arrow);
-    if let Some(error) = output.error {
-        return Err(error);
-    }
-    let facts = written?;
-    output.file.sync()?;
-    Ok((facts, output.crc))
+    output: Arc<Mutex<Output>>,
+    out: TrackedWrite<Handle>,
+    columns: ColumnWriter,
+    groups: Vec<(usize, Vec<ColumnFacts>)>,
+    /// The fields, as places in the table.
+    fields: Vec<usize>,
+    index: IndexWriter,
+    pages: Vec<u8>,
 }
 
-fn write_to(
-    output: &mut Output,
-    schema: &TableSchema,
-    parquet: &SchemaDescPtr,
-    generation: Generation,
-    entries: &[Entry],
-    source: &dyn SortedRows,
-    arrow: &arrow::datatypes::Schema,
-) -> Result<Facts> {
-    let rows: usize = entries.iter().map(|entry| entry.rows).sum();
-    let mut out = TrackedWrite::new(output);
-    put(&mut out, b"PAR1")?;
-    let mut pages = Vec::new();
-    let mut amounts: Vec<(usize, Vec<Amounts>)> = numeric_fields(schema)
-        .map(|column| {
-            let none = Amounts::none(schema.columns[column].column_type);
-            (column, vec![none; entries.len()])
-        })
-        .collect();
-    let mut column_writer = ColumnWriter::new()?;
-    let mut groups = Vec::new();
-    let (mut first_entry, mut into_entry) = (0, 0);
-    for start in (0..rows).step_by(ROW_GROUP_ROWS) {
-        let len = ROW_GROUP_ROWS.min(rows - start);
+impl SegmentWriter {
+    /// Begins the file `name`.
+    pub(crate) fn create(
+        storage: &dyn Storage,
+        name: &str,
+        schema: &Arc<TableSchema>,
+        generation: Generation,
+    ) -> Result<Self> {
+        let arrow = Arc::unwrap_or_clone(schema.to_arrow());
+        let parquet =
+            Arc::new(ArrowSchemaConverter::new().with_coerce_types(false).schema_root(&schema.name).convert(&arrow)?);
+        let places = 0..schema.columns.len();
+        let fields: Vec<usize> = places.filter(|&place| schema.columns[place].role == Role::Field).collect();
+        let index = IndexWriter::new(fields.iter().map(|&place| schema.columns[place].column_type));
+        let output = Arc::new(Mutex::new(Output { file: storage.create(name)?, error: None, crc: 0, bytes: 0 }));
+        let mut writer = Self {
+            schema: Arc::clone(schema),
+            arrow,
+            parquet,
+            generation,
+            out: TrackedWrite::new(Handle(Arc::clone(&output))),
+            output,
+            columns: ColumnWriter::new()?,
+            groups: Vec::new(),
+            fields,
+            index,
+            pages: Vec::new(),
+        };
+        writer.put(b"PAR1")?;
+        Ok(writer)
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.out.bytes_written() as u64
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        let written = self.out.write_all(bytes);
+        written.map_err(|e| self.failed(Error::io("write a segment", &e)))
+    }
+
+    /// The storage's own error, if there is one, instead of what the `parquet` crate made of it.
+    fn failed(&mut self, error: Error) -> Error {
+        self.output.lock().error.take().unwrap_or(error)
+    }
+
+    /// Writes a row group: the rows `start` to `start + len` of `source`. Every group but the last has
+    /// [`ROW_GROUP_ROWS`] rows. `entries` are their containers, in order; the first may go on with the container
+    /// that the group before ended with.
+    pub(crate) fn group(&mut self, entries: &[Entry], source: &dyn SortedRows, start: usize, len: usize) -> Result<()> {
+        debug_assert!(self.groups.last().is_none_or(|(rows, _)| *rows == ROW_GROUP_ROWS), "a short group before");
+        let schema = Arc::clone(&self.schema);
+        let places = self.index.extend(entries);
         let mut chunks = Vec::with_capacity(schema.columns.len());
-        let pieces = pieces(entries, &mut first_entry, &mut into_entry, len);
         for (place, column) in schema.columns.iter().enumerate() {
-            let values = source.values(place, start, len);
-            if let (Some((_, amounts)), ColumnValues::Raw(lane)) =
-                (amounts.iter_mut().find(|(column, _)| *column == place), &values)
-            {
-                add_amounts(amounts, &pieces, lane, column.column_type);
+            let values = source.values(place, start, len)?;
+            if let Ok(field) = self.fields.binary_search(&place) {
+                match &values {
+                    ColumnValues::Raw(lane) => self.index.add(field, &places, lane, &|_| Vec::new()),
+                    ColumnValues::Text(lane, pool) => {
+                        self.index.add(field, &places, lane, &|code| pool.get(code as u32).to_vec());
+                    }
+                }
             }
+            let mut pages = std::mem::take(&mut self.pages);
             pages.clear();
-            chunks.push(column_writer.write(column, values, out.bytes_written() as u64, &mut pages)?);
-            put(&mut out, &pages)?;
+            chunks.push(self.columns.write(column, values, self.bytes(), &mut pages)?);
+            self.put(&pages)?;
+            self.pages = pages;
         }
-        groups.push((len, chunks));
+        self.groups.push((len, chunks));
+        self.index.write_full()
     }
-    let typed: Vec<(ColumnType, Vec<Amounts>)> =
-        amounts.into_iter().map(|(column, amounts)| (schema.columns[column].column_type, amounts)).collect();
-    let index_start = out.bytes_written() as u64;
-    let mut index_bytes = Vec::new();
-    let index_offset = index::write(entries, &typed, index_start, &mut index_bytes)?;
-    let directory = &index_bytes[(index_offset - index_start) as usize..];
-    let facts = Facts {
-        version: FORMAT_VERSION,
-        table: schema.id,
-        generation,
-        rows: rows as u64,
-        containers: entries.len() as u64,
-        times: (
-            entries.iter().map(|entry| entry.times.0).min().unwrap_or(0),
-            entries.iter().map(|entry| entry.times.1).max().unwrap_or(0),
-        ),
-        columns: schema
-            .columns
-            .iter()
-            .map(|column| StoredColumn { id: column.id, column_type: column.column_type })
-            .collect(),
-        index_offset,
-        index_bytes: directory.len() as u64,
-        index_crc: crc32c::crc32c(directory),
-    };
-    put(&mut out, &index_bytes)?;
-    let metadata = footer(schema, parquet, &facts, groups, encode_arrow_schema(arrow))?;
-    ParquetMetaDataWriter::new_with_tracked(out, &metadata).finish()?;
-    Ok(facts)
-}
 
-fn put(out: &mut TrackedWrite<&mut Output>, bytes: &[u8]) -> Result<()> {
-    out.write_all(bytes).map_err(|e| Error::io("write a segment", &e))
-}
-
-/// The columns whose amounts are kept, as places in the table, in order.
-pub(crate) fn numeric_fields(schema: &TableSchema) -> impl Iterator<Item = usize> {
-    schema
-        .columns
-        .iter()
-        .enumerate()
-        .filter(|(_, column)| column.role == Role::Field && column.column_type.is_numeric())
-        .map(|(place, _)| place)
-}
-
-/// The parts of containers in the next `len` rows: (container, rows).
-fn pieces(entries: &[Entry], entry: &mut usize, into: &mut usize, len: usize) -> Vec<(usize, usize)> {
-    let mut pieces = Vec::new();
-    let mut left = len;
-    while left > 0 && *entry < entries.len() {
-        let take = (entries[*entry].rows - *into).min(left);
-        pieces.push((*entry, take));
-        left -= take;
-        *into += take;
-        if *into == entries[*entry].rows {
-            (*entry, *into) = (*entry + 1, 0);
-        }
-    }
-    pieces
-}
-
-fn add_amounts(amounts: &mut [Amounts], pieces: &[(usize, usize)], lane: &Lane, column_type: ColumnType) {
-    let mut row = 0;
-    for &(container, rows) in pieces {
-        let total = &mut amounts[container];
-        if let (Some(values), 0) = (lane.as_plain(), lane.nulls().nulls()) {
-            total.add_all(&values[row..row + rows], column_type);
-        } else {
-            let values = (row..row + rows).filter_map(|row| lane.get(row));
-            values.for_each(|value| total.add(value, column_type));
-        }
-        row += rows;
+    /// Writes the container index and the footer, and syncs the file. Gives what the footer says, the CRC32C of the
+    /// whole file, and its length.
+    pub(crate) fn finish(mut self) -> Result<(Facts, u32, u64)> {
+        let offset = self.bytes();
+        let mut index_bytes = Vec::new();
+        let index = std::mem::replace(&mut self.index, IndexWriter::new(std::iter::empty()));
+        let index = index.finish(offset, &mut index_bytes)?;
+        self.put(&index_bytes)?;
+        let column = |column: &crate::schema::Column| StoredColumn {
+            id: column.id,
+            column_type: column.column_type,
+            role: column.role,
+        };
+        let facts = Facts {
+            version: FORMAT_VERSION,
+            table: self.schema.id,
+            generation: self.generation,
+            rows: index.rows,
+            containers: index.containers,
+            times: index.times,
+            columns: self.schema.columns.iter().map(column).collect(),
+            index_offset: index.directory_offset,
+            index_bytes: index.directory_bytes,
+            index_crc: index.directory_crc,
+        };
+        let groups = std::mem::take(&mut self.groups);
+        let metadata = footer(&self.schema, &self.parquet, &facts, groups, encode_arrow_schema(&self.arrow))?;
+        let output = Arc::clone(&self.output);
+        ParquetMetaDataWriter::new_with_tracked(self.out, &metadata).finish().map_err(|error| {
+            let own = output.lock().error.take();
+            own.unwrap_or_else(|| error.into())
+        })?;
+        let mut output = output.lock();
+        output.file.sync()?;
+        Ok((facts, output.crc, output.bytes))
     }
 }
 

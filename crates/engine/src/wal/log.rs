@@ -8,18 +8,24 @@
 //! 3. A new generation begins with a new file; the old one is synced first, so that files are
 //!    durable in order ([`Log::rotate`]).
 //!
-//! After a failed write or fsync nothing is acknowledged any more: what the file holds is unknown
-//! (fsync may drop the dirty pages it failed on). Without threads the committer runs the steps.
+//! A full disk stalls the log: the file is cut back to its last whole frame, whoever waits is told to try again, no
+//! batch is taken, and what could not be written stays in memory and is written, in order, as soon as there is
+//! room. After any other failed write, and after a failed fsync, nothing is acknowledged any more: what the file holds
+//! is unknown (fsync may drop the dirty pages it failed on). Without threads the committer runs the steps.
 
 use super::frame;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{Generation, Sequence};
 use crate::io::{Io, WriteFile};
 use crate::settings::Durability;
 use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+/// Milliseconds until a log that a full disk stalled tries again.
+const STALL_RETRY_MS: u64 = 200;
 
 /// Called once with the fate of a batch, on the log thread: it must be short and must not wait.
 pub(crate) type Completion = Box<dyn FnOnce(Result<()>) + Send>;
@@ -43,6 +49,8 @@ struct Stretch {
 struct Pending {
     stretches: Vec<Stretch>,
     waiters: Vec<Waiter>,
+    /// Why nothing can be written at the moment.
+    stalled: Option<Error>,
     /// Why nothing can be written any more.
     failed: Option<Error>,
     closed: bool,
@@ -51,6 +59,10 @@ struct Pending {
 /// The file, touched by whoever runs a step.
 struct Writer {
     file: Box<dyn WriteFile>,
+    /// The file's bytes up to the last whole frame.
+    good_bytes: u64,
+    /// What is to be written next, from old to new; more than one step's only after a full disk.
+    backlog: VecDeque<Stretch>,
     /// The last batch written to the file.
     written: Sequence,
     last_sync_ns: u64,
@@ -84,22 +96,37 @@ impl Log {
     ) -> Result<Arc<Self>> {
         let name = frame::file_name(generation);
         let mut file = io.storage.append(&name, good_bytes as u64)?;
+        let mut good_bytes = good_bytes as u64;
         if good_bytes == 0 {
             file.write(&frame::file_header(generation))?;
+            good_bytes = frame::FILE_HEADER_BYTES as u64;
         }
         file.sync()?;
         io.storage.sync_directory(frame::DIRECTORY)?;
-        Ok(Self::with_file(io, sync_interval_ms, file, last))
+        Ok(Self::with_file(io, sync_interval_ms, file, good_bytes, last))
     }
 
     /// A log that begins with a new file.
     pub(crate) fn create(io: &Io, sync_interval_ms: u64, generation: Generation, last: Sequence) -> Result<Arc<Self>> {
         let file = create_file(io, generation)?;
-        Ok(Self::with_file(io, sync_interval_ms, file, last))
+        Ok(Self::with_file(io, sync_interval_ms, file, frame::FILE_HEADER_BYTES as u64, last))
     }
 
-    fn with_file(io: &Io, sync_interval_ms: u64, file: Box<dyn WriteFile>, last: Sequence) -> Arc<Self> {
-        let writer = Writer { file, written: last, last_sync_ns: io.clock.monotonic_ns(), unsynced: Vec::new() };
+    fn with_file(
+        io: &Io,
+        sync_interval_ms: u64,
+        file: Box<dyn WriteFile>,
+        good_bytes: u64,
+        last: Sequence,
+    ) -> Arc<Self> {
+        let writer = Writer {
+            file,
+            good_bytes,
+            backlog: VecDeque::new(),
+            written: last,
+            last_sync_ns: io.clock.monotonic_ns(),
+            unsynced: Vec::new(),
+        };
         Arc::new(Self {
             io: io.clone(),
             interval_ns: sync_interval_ms.saturating_mul(1_000_000),
@@ -128,13 +155,25 @@ impl Log {
         self.syncs.load(Ordering::Relaxed)
     }
 
-    /// Refuses if the log cannot take a batch any more.
+    /// Refuses if the log cannot take a batch, now or ever.
     pub(crate) fn check(&self) -> Result<()> {
+        if !self.io.spawn.has_threads() && self.pending.lock().stalled.is_some() {
+            self.step();
+        }
         let pending = self.pending.lock();
-        match &pending.failed {
-            Some(error) => Err(poisoned(error)),
-            None if pending.closed => Err(Error::closed("the database is closed")),
-            None => Ok(()),
+        match (&pending.failed, &pending.stalled) {
+            (Some(error), _) => Err(poisoned(error)),
+            _ if pending.closed => Err(Error::closed("the database is closed")),
+            (_, Some(error)) => Err(stalled(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses if the log has failed or is closed; a full disk is no reason.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match self.check() {
+            Err(error) if error.kind() == ErrorKind::Retry => Ok(()),
+            checked => checked,
         }
     }
 
@@ -173,6 +212,10 @@ impl Log {
         loop {
             let mut pending = self.pending.lock();
             while pending.stretches.is_empty() && !pending.closed {
+                if pending.stalled.is_some() {
+                    self.wake.wait_for(&mut pending, Duration::from_millis(STALL_RETRY_MS));
+                    break;
+                }
                 if self.durable().0 == self.written.load(Ordering::Acquire) {
                     self.wake.wait(&mut pending);
                 } else if self.wake.wait_for(&mut pending, Duration::from_nanos(self.interval_ns)).timed_out() {
@@ -196,11 +239,20 @@ impl Log {
             let stretches = std::mem::take(&mut pending.stretches);
             (stretches, std::mem::take(&mut pending.waiters), pending.failed.clone(), pending.closed)
         };
+        writer.backlog.extend(stretches);
         let outcome = match failed {
             Some(error) => Err(error),
-            None => self.write(&mut writer, stretches),
+            None => self.write(&mut writer),
         };
-        let outcome = outcome.and_then(|()| {
+        if let Ok(Some(error)) = &outcome {
+            let unsynced = std::mem::take(&mut writer.unsynced);
+            drop(writer);
+            for waiter in unsynced.into_iter().chain(waiters) {
+                (waiter.done)(Err(stalled(error)));
+            }
+            return;
+        }
+        let outcome = outcome.and_then(|_| {
             for waiter in std::mem::take(&mut waiters) {
                 if waiter.durability == Durability::Sync {
                     writer.unsynced.push(waiter);
@@ -229,24 +281,46 @@ impl Log {
         }
     }
 
-    fn write(&self, writer: &mut Writer, stretches: Vec<Stretch>) -> Result<()> {
-        for stretch in stretches {
-            if let Some(generation) = stretch.begins {
-                self.sync(writer)?;
-                writer.file = create_file(&self.io, generation)?;
+    /// Writes the backlog. `Some` error: the disk is full, and the rest stays in the backlog.
+    fn write(&self, writer: &mut Writer) -> Result<Option<Error>> {
+        while let Some(stretch) = writer.backlog.front_mut() {
+            let written = match stretch.begins {
+                None => writer.file.write(&stretch.bytes),
+                Some(generation) => {
+                    if self.durable() < writer.written {
+                        self.sync(writer)?;
+                    }
+                    create_file(&self.io, generation).map(|file| {
+                        writer.file = file;
+                        writer.good_bytes = frame::FILE_HEADER_BYTES as u64;
+                    })
+                }
+            };
+            match written {
+                Err(error) if error.kind() == ErrorKind::Retry => {
+                    writer.file.truncate(writer.good_bytes).map_err(Error::final_io)?;
+                    self.pending.lock().stalled = Some(error.clone());
+                    return Ok(Some(error));
+                }
+                written => written?,
             }
-            if !stretch.bytes.is_empty() {
-                writer.file.write(&stretch.bytes)?;
-                self.bytes_written.fetch_add(stretch.bytes.len() as u64, Ordering::Relaxed);
+            let Some(stretch) = writer.backlog.front_mut() else { break };
+            if stretch.begins.take().is_some() {
+                // Now its bytes.
+                continue;
             }
+            writer.good_bytes += stretch.bytes.len() as u64;
+            self.bytes_written.fetch_add(stretch.bytes.len() as u64, Ordering::Relaxed);
             writer.written = stretch.last;
             self.written.store(stretch.last.0, Ordering::Release);
+            writer.backlog.pop_front();
         }
-        Ok(())
+        self.pending.lock().stalled = None;
+        Ok(None)
     }
 
     fn sync(&self, writer: &mut Writer) -> Result<()> {
-        writer.file.sync()?;
+        writer.file.sync().map_err(Error::final_io)?;
         self.syncs.fetch_add(1, Ordering::Relaxed);
         writer.last_sync_ns = self.io.clock.monotonic_ns();
         self.durable.store(writer.written.0, Ordering::Release);
@@ -267,32 +341,52 @@ impl Log {
         }
     }
 
-    /// Brings everything enqueued so far to the medium.
-    pub(crate) fn flush(&self) -> Result<()> {
+    /// Brings everything up to batch `last` to the medium.
+    ///
+    /// # Errors
+    /// The disk is full, or the log failed.
+    pub(crate) fn flush(&self, last: Sequence) -> Result<()> {
         self.step();
         let mut writer = self.writer.lock();
         if let Some(error) = &self.pending.lock().failed {
             return Err(poisoned(error));
         }
-        if self.durable() < writer.written {
+        if self.durable() < writer.written.min(last) {
             let synced = self.sync(&mut writer);
             if let Err(error) = &synced {
                 self.pending.lock().failed.get_or_insert_with(|| error.clone());
             }
             return synced;
         }
-        Ok(())
+        match &self.pending.lock().stalled {
+            Some(error) if self.durable() < last => Err(stalled(error)),
+            _ => Ok(()),
+        }
     }
 }
 
+/// A new file with its header, durable. After an error there is no file.
 fn create_file(io: &Io, generation: Generation) -> Result<Box<dyn WriteFile>> {
-    let mut file = io.storage.create(&frame::file_name(generation))?;
-    file.write(&frame::file_header(generation))?;
-    file.sync()?;
-    io.storage.sync_directory(frame::DIRECTORY)?;
+    let name = frame::file_name(generation);
+    let mut file = io.storage.create(&name)?;
+    let begun = file.write(&frame::file_header(generation)).and_then(|()| {
+        file.sync().map_err(Error::final_io)?;
+        io.storage.sync_directory(frame::DIRECTORY).map_err(Error::final_io)
+    });
+    if let Err(error) = begun {
+        // The disk may be full; what matters is the first error.
+        io.storage.remove(&name).ok();
+        return Err(error);
+    }
     Ok(file)
 }
 
 fn poisoned(error: &Error) -> Error {
     Error::closed(format!("the log failed and takes no more batches until the database is opened again: {error}"))
+}
+
+fn stalled(error: &Error) -> Error {
+    Error::retry(format!(
+        "the disk is full ({error}): nothing is written until there is room; make room and try again, repeating a batch is harmless"
+    ))
 }

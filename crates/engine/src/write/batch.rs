@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::schema::{ColumnType, TableSchema};
 use arrow::array::{ArrayRef, BinaryBuilder, BooleanBuilder, PrimitiveBuilder, RecordBatch, StringBuilder};
 use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType};
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 /// Rows for one or more tables that are written together or not at all.
@@ -14,6 +15,16 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub(crate) parts: Vec<(String, RecordBatch)>,
+    pub(crate) deletes: Vec<DeleteRequest>,
+}
+
+/// Which rows of a table a batch deletes.
+#[derive(Clone, Debug)]
+pub(crate) struct DeleteRequest {
+    pub(crate) table: String,
+    pub(crate) key: Option<Vec<Value>>,
+    pub(crate) from: i64,
+    pub(crate) to: i64,
 }
 
 impl Batch {
@@ -26,6 +37,40 @@ impl Batch {
     #[must_use]
     pub fn with(mut self, table: &str, rows: RecordBatch) -> Self {
         self.parts.push((table.to_owned(), rows));
+        self
+    }
+
+    /// Deletes rows of a table: those of the container with this key (its key columns' values, in key order), or of all;
+    /// with a time from `from` to `to`, both included. What a batch deletes are rows from before it: the rows it
+    /// writes itself stay.
+    ///
+    /// ```
+    /// use fleetdb_engine::{Batch, ColumnType, Database, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
+    /// let seven = db.container("t", &[Value::Int(7)]).unwrap();
+    /// seven.append(100, &[]).unwrap();
+    /// seven.append(200, &[]).unwrap();
+    /// db.commit(Batch::new().delete("t", Some(&[Value::Int(7)]), ..150)).unwrap();
+    /// assert_eq!(db.view().table("t").unwrap().count().unwrap(), 1);
+    /// ```
+    #[must_use]
+    pub fn delete(mut self, table: &str, key: Option<&[Value]>, times: impl RangeBounds<i64>) -> Self {
+        let from = match times.start_bound() {
+            Bound::Included(from) => Some(*from),
+            Bound::Excluded(from) => from.checked_add(1),
+            Bound::Unbounded => Some(i64::MIN),
+        };
+        let to = match times.end_bound() {
+            Bound::Included(to) => Some(*to),
+            Bound::Excluded(to) => to.checked_sub(1),
+            Bound::Unbounded => Some(i64::MAX),
+        };
+        if let (Some(from), Some(to)) = (from, to)
+            && from <= to
+        {
+            self.deletes.push(DeleteRequest { table: table.to_owned(), key: key.map(<[Value]>::to_vec), from, to });
+        }
         self
     }
 

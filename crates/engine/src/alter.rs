@@ -1,0 +1,157 @@
+//! Changes of a table while it is in use. Each is one manifest edit, durable before it is seen.
+//!
+//! Columns have numbers that never are used again, so a name is only a name; segments keep the type a column had when
+//! they were written, and reading widens it. What changes how rows of the log would be read (a dropped or widened
+//! column) first brings all rows into segments, while writers wait.
+
+use crate::db::Database;
+use crate::error::{Error, Result};
+use crate::ids::{ColumnId, Generation};
+use crate::manifest::Edit;
+use crate::schema::{
+    Column, ColumnDefinition, ColumnType, MAX_COLUMNS, Role, TableSchema, check_name, check_retention,
+};
+use std::sync::Arc;
+
+impl Database {
+    /// Adds a column, NULL in all rows there are; durable when this returns. With [`Role::Key`] the
+    /// column joins the key (behind its other columns): containers there are have NULL in it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`] if the table does not exist, the name is taken or wrong.
+    pub fn add_column(&self, table: &str, column: &ColumnDefinition, role: Role) -> Result<Arc<TableSchema>> {
+        let _commit = self.shared.open_commit()?;
+        let schema = Arc::clone(&self.shared.catalog.read().get(table)?.schema);
+        check_name("column", &column.name)?;
+        let refused = match role {
+            _ if schema.find(&column.name).is_some() => Some("the table has a column of this name"),
+            _ if schema.columns.len() >= MAX_COLUMNS => Some("the table has as many columns as it may"),
+            _ if !column.nullable => Some("it must be nullable, since there may be rows"),
+            Role::Time => Some("a time column cannot be added"),
+            Role::Key if column.column_type.is_float() => Some("a float cannot be part of a key"),
+            _ => None,
+        };
+        if let Some(reason) = refused {
+            return Err(Error::input(format!("column '{}' cannot be added to '{table}': {reason}", column.name)));
+        }
+        let column = Column {
+            id: ColumnId(schema.next_column),
+            name: column.name.clone(),
+            column_type: column.column_type,
+            role,
+            nullable: true,
+        };
+        self.change(&schema, &Edit::AddColumn { table: schema.id, column })
+    }
+
+    /// Gives a table another name; durable when this returns.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist, or the name is taken or wrong.
+    pub fn rename_table(&self, table: &str, name: &str) -> Result<Arc<TableSchema>> {
+        let _commit = self.shared.open_commit()?;
+        check_name("table", name)?;
+        let catalog = self.shared.catalog.read();
+        let schema = Arc::clone(&catalog.get(table)?.schema);
+        if catalog.find(name).is_some() {
+            return Err(Error::input(format!("table '{table}' cannot be called '{name}': there is one of this name")));
+        }
+        drop(catalog);
+        self.change(&schema, &Edit::RenameTable { table: schema.id, name: name.to_owned() })
+    }
+
+    /// Gives a column another name; durable when this returns.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if table or column do not exist, or the name is taken or wrong.
+    pub fn rename_column(&self, table: &str, column: &str, name: &str) -> Result<Arc<TableSchema>> {
+        let _commit = self.shared.open_commit()?;
+        check_name("column", name)?;
+        let (schema, id) = self.find_column(table, column)?;
+        if schema.find(name).is_some() {
+            return Err(Error::input(format!("table '{table}' has a column '{name}' already")));
+        }
+        self.change(&schema, &Edit::RenameColumn { table: schema.id, column: id, name: name.to_owned() })
+    }
+
+    /// Drops a column and its values; durable when this returns. Writers wait while the rows in memory are flushed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if table or column do not exist, or the column is part of the
+    /// key; or the flush failed, and nothing has changed.
+    pub fn drop_column(&self, table: &str, column: &str) -> Result<Arc<TableSchema>> {
+        let commit = self.shared.open_commit()?;
+        let (schema, id) = self.find_column(table, column)?;
+        if schema.columns.iter().any(|c| c.id == id && c.role != Role::Field) {
+            return Err(Error::input(format!(
+                "column '{column}' is part of the key of '{table}' and cannot be dropped"
+            )));
+        }
+        self.flush_before(commit, |db| db.change(&schema, &Edit::DropColumn { table: schema.id, column: id }))
+    }
+
+    /// Lets a column hold a wider type ([`ColumnType::widens_to`]); durable when this returns. Stored values are
+    /// widened when they are read. Writers wait while the rows in memory are flushed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if table or column do not exist, the column is part of the key,
+    /// or its type does not widen to this one; or the flush failed, and nothing has changed.
+    pub fn widen_column(&self, table: &str, column: &str, column_type: ColumnType) -> Result<Arc<TableSchema>> {
+        let commit = self.shared.open_commit()?;
+        let (schema, id) = self.find_column(table, column)?;
+        let now = schema.columns.iter().find(|c| c.id == id);
+        let Some(now) = now.filter(|now| now.role == Role::Field && now.column_type.widens_to(column_type)) else {
+            return Err(Error::input(format!(
+                "column '{column}' of '{table}' cannot become {column_type}: integers outside the key widen to larger \
+                 ones and to floats, Float32 to Float64"
+            )));
+        };
+        let edit = Edit::WidenColumn { table: schema.id, column: now.id, column_type };
+        self.flush_before(commit, |db| db.change(&schema, &edit))
+    }
+
+    /// Sets how old rows of a table may become, in seconds by the engine's clock; `None` keeps all. Older rows vanish
+    /// from reads at once and from disk soon. A longer retention brings rows back that are on disk still.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is no such table, it is a collection, or the age is not
+    /// positive.
+    pub fn set_retention(&self, table: &str, seconds: Option<i64>) -> Result<Arc<TableSchema>> {
+        let _commit = self.shared.open_commit()?;
+        let schema = Arc::clone(&self.shared.catalog.read().get(table)?.schema);
+        check_retention(&schema, seconds)?;
+        let changed = self.change(&schema, &Edit::SetRetention { table: schema.id, seconds })?;
+        self.shared.queue.lock().changed = true;
+        self.shared.wake.notify_all();
+        Ok(changed)
+    }
+
+    fn find_column(&self, table: &str, column: &str) -> Result<(Arc<TableSchema>, ColumnId)> {
+        let schema = Arc::clone(&self.shared.catalog.read().get(table)?.schema);
+        let id = schema.columns[schema.column_index(column)?].id;
+        Ok((schema, id))
+    }
+
+    /// Flushes everything, with the commit lock held, then makes a change.
+    fn flush_before<T>(
+        &self,
+        mut commit: parking_lot::MutexGuard<'_, crate::db::Commit>,
+        change: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        self.shared.log.check_open()?;
+        self.shared.freeze(&mut commit);
+        self.shared.flush_frozen(Generation(commit.generation.0.saturating_sub(1)))?;
+        change(self)
+    }
+
+    /// Makes an edit durable and shows the table as it is then. The caller holds the commit lock.
+    fn change(&self, schema: &TableSchema, edit: &Edit) -> Result<Arc<TableSchema>> {
+        let mut manifest = self.shared.manifest.lock();
+        manifest.append(edit)?;
+        let changed = Arc::new(manifest.state().tables[&schema.id].clone());
+        if let Some(table) = self.shared.catalog.write().tables.get_mut(&schema.id) {
+            table.schema = Arc::clone(&changed);
+        }
+        Ok(changed)
+    }
+}

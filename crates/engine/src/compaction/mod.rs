@@ -1,0 +1,241 @@
+//! Compaction: segments of one time partition become fewer, without deleted and expired rows.
+//!
+//! 1. [`plan`] says which segments to merge or to drop.
+//! 2. [`merge`] streams them through the scan's merge, a row group at a time, into new files under temporary names,
+//!    which are synced and renamed; then the directory is synced.
+//! 3. The caller makes one manifest edit that exchanges the segments, and only then removes the old files.
+//!
+//! A crash before the edit leaves files that the next opening removes; after it, old files that it removes. Never:
+//! rows of another partition; deletes that are not in the manifest yet (a crash could take them back).
+
+pub(crate) mod plan;
+
+use crate::column::ColumnBuilder;
+use crate::deletes::DeleteSet;
+use crate::error::Result;
+use crate::ids::{Generation, SegmentId};
+use crate::io::Storage;
+use crate::key::{self, KeyValue};
+use crate::lane::{Lane, NullMask};
+use crate::manifest::SegmentEntry;
+use crate::pool::Pool;
+use crate::scan::merge::{Merge, Pick, Wanted, pick};
+use crate::scan::source::{Codes, Memo, Source};
+use crate::scan::take_picks;
+use crate::schema::{Role, TableSchema};
+use crate::segment::index::Entry;
+use crate::segment::writer::{ColumnValues, SegmentWriter, SortedRows, Texts};
+use crate::segment::{Listed, ROW_GROUP_ROWS, directory, file_name};
+use std::sync::Arc;
+
+/// A file that has grown beyond this is finished, and the next one begun.
+const MAX_FILE_BYTES: u64 = 512 << 20;
+
+/// What is to be merged.
+pub(crate) struct Job<'a> {
+    pub(crate) schema: &'a Arc<TableSchema>,
+    /// From old to new.
+    pub(crate) inputs: &'a [Arc<Listed>],
+    /// The partition: rows outside it stay where they are.
+    pub(crate) span: (i64, i64),
+    /// The deletes that the manifest lists, and the last batch they go up to.
+    pub(crate) deletes: &'a DeleteSet,
+    pub(crate) purged: u64,
+    /// The last time that retention drops.
+    pub(crate) expired: Option<i64>,
+}
+
+/// Writes the merged segments. `next_id` gives their numbers; `pause` is called after each row group with the bytes
+/// written since, and stops the merge with an error. After an error no file is left.
+pub(crate) fn merge(
+    storage: &dyn Storage,
+    job: &Job<'_>,
+    mut next_id: impl FnMut() -> SegmentId,
+    mut pause: impl FnMut(u64) -> Result<()>,
+) -> Result<Vec<SegmentEntry>> {
+    let mut written = Vec::new();
+    let outcome = merge_into(storage, job, &mut written, &mut next_id, &mut pause);
+    if let Err(error) = outcome {
+        for entry in &written {
+            // Either name may be there; what matters is the first error.
+            let name = file_name(entry.table, entry.id);
+            storage.remove(&format!("{name}.tmp")).ok();
+            storage.remove(&name).ok();
+        }
+        return Err(error);
+    }
+    Ok(written)
+}
+
+fn merge_into(
+    storage: &dyn Storage,
+    job: &Job<'_>,
+    written: &mut Vec<SegmentEntry>,
+    next_id: &mut dyn FnMut() -> SegmentId,
+    pause: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    let sources = job.inputs.iter().map(|listed| Source::segment(listed, job.schema, job.deletes, false));
+    let mut rows = MergedRows::new(job, Arc::new(sources.collect()));
+    let generation = job.inputs.iter().map(|listed| listed.entry.generation).max().unwrap_or_default();
+    let width = job.inputs.iter().map(|listed| listed.entry.width).max().unwrap_or(0);
+    let mut open: Option<SegmentWriter> = None;
+    let mut paid = 0;
+    while rows.next_group()? {
+        let writer = match &mut open {
+            Some(writer) => writer,
+            None => {
+                let id = next_id();
+                written.push(unwritten(job.schema, id, generation, width, job.purged));
+                let name = format!("{}.tmp", file_name(job.schema.id, id));
+                paid = 0;
+                open.insert(SegmentWriter::create(storage, &name, job.schema, generation)?)
+            }
+        };
+        writer.group(&rows.entries, &rows, 0, rows.rows)?;
+        let bytes = writer.bytes();
+        pause(bytes - std::mem::replace(&mut paid, bytes))?;
+        if (bytes >= MAX_FILE_BYTES || rows.rows < ROW_GROUP_ROWS)
+            && let (Some(writer), Some(entry)) = (open.take(), written.last_mut())
+        {
+            finish(storage, writer, entry)?;
+        }
+    }
+    if let (Some(writer), Some(entry)) = (open, written.last_mut()) {
+        finish(storage, writer, entry)?;
+    }
+    storage.sync_directory(&directory(job.schema.id))
+}
+
+fn unwritten(schema: &TableSchema, id: SegmentId, generation: Generation, width: i64, purged: u64) -> SegmentEntry {
+    let (table, slices) = (schema.id, Vec::new());
+    SegmentEntry { id, table, generation, rows: 0, bytes: 0, crc: 0, times: (0, 0), width, purged, slices }
+}
+
+fn finish(storage: &dyn Storage, writer: SegmentWriter, entry: &mut SegmentEntry) -> Result<()> {
+    let (facts, crc, bytes) = writer.finish()?;
+    (entry.rows, entry.times, entry.crc, entry.bytes) = (facts.rows, facts.times, crc, bytes);
+    let name = file_name(entry.table, entry.id);
+    storage.rename(&format!("{name}.tmp"), &name)
+}
+
+/// The merged rows, one row group at a time.
+struct MergedRows<'a> {
+    job: &'a Job<'a>,
+    sources: Arc<Vec<Source>>,
+    merge: Merge,
+    wanted: Wanted,
+    memos: Vec<Memo>,
+    /// The container that the group before ended in the middle of.
+    rest: Option<(Vec<u8>, Vec<Pick>)>,
+    /// The group: its containers, their keys' values, where their rows are.
+    entries: Vec<Entry>,
+    keys: Vec<Vec<KeyValue>>,
+    picks: Vec<Pick>,
+    rows: usize,
+}
+
+impl<'a> MergedRows<'a> {
+    fn new(job: &'a Job<'a>, sources: Arc<Vec<Source>>) -> Self {
+        let kept = job.expired.map_or(i64::MIN, |expired| expired.saturating_add(1));
+        let (from, to) = (Some(job.span.0.max(kept)), Some(job.span.1));
+        let wanted = Wanted { from, to, ..Wanted::default() };
+        Self {
+            job,
+            merge: Merge::new(&sources, wanted.clone()),
+            memos: sources.iter().map(|_| Memo::default()).collect(),
+            sources,
+            wanted,
+            rest: None,
+            entries: Vec::new(),
+            keys: Vec::new(),
+            picks: Vec::new(),
+            rows: 0,
+        }
+    }
+
+    /// Gathers the next group; `false` if there is none.
+    fn next_group(&mut self) -> Result<bool> {
+        (self.rows, self.entries, self.keys, self.picks) = (0, Vec::new(), Vec::new(), Vec::new());
+        let types = self.job.schema.key_types();
+        while self.rows < ROW_GROUP_ROWS {
+            let (key, mut picks) = match self.rest.take() {
+                Some(rest) => rest,
+                None => {
+                    let Some(runs) = self.merge.next()? else { break };
+                    let picks = pick(&self.sources, &runs, &self.wanted, &mut self.memos)?;
+                    match runs.into_iter().next() {
+                        Some((_, run)) if !picks.is_empty() => (run.key, picks),
+                        _ => continue,
+                    }
+                }
+            };
+            let taken = take_picks(&mut picks, ROW_GROUP_ROWS - self.rows);
+            let rows: usize = taken.iter().map(|pick| pick.rows).sum();
+            if let (Some(first), Some(last)) = (taken.first(), taken.last()) {
+                let times = (self.time(first, 0)?, self.time(last, last.rows as u64 - 1)?);
+                self.keys.push(key::decode(&key, &types)?);
+                self.entries.push(Entry { key: key.clone(), rows, times });
+            }
+            self.rows += rows;
+            self.picks.extend(taken);
+            if !picks.is_empty() {
+                self.rest = Some((key, picks));
+            }
+        }
+        Ok(self.rows > 0)
+    }
+
+    fn time(&mut self, pick: &Pick, row: u64) -> Result<i64> {
+        let times = self.sources[pick.source].times(pick.start + row, 1, &mut self.memos[pick.source])?;
+        Ok(times.first().copied().unwrap_or(0))
+    }
+
+    /// A key column, each container's value as often as it has rows.
+    fn key_column(&self, number: usize, is_bytes: bool) -> ColumnValues<'_> {
+        let mut lane = Lane::with_capacity(self.rows);
+        let mut pool = Pool::default();
+        for (entry, values) in self.entries.iter().zip(&self.keys) {
+            let value = match &values[number] {
+                KeyValue::Null => None,
+                KeyValue::Raw(raw) => Some(*raw),
+                KeyValue::Bytes(bytes) => Some(u64::from(pool.intern(bytes))),
+            };
+            lane.extend(&Lane::constant(value, entry.rows), 0, entry.rows);
+        }
+        if is_bytes { ColumnValues::Text(lane, Texts::Owned(pool)) } else { ColumnValues::Raw(lane) }
+    }
+}
+
+impl SortedRows for MergedRows<'_> {
+    fn values(&self, place: usize, _start: usize, _len: usize) -> Result<ColumnValues<'_>> {
+        let column = &self.job.schema.columns[place];
+        if column.role == Role::Key {
+            // A column of role Key is in `schema.key`: manifest invariant S4.
+            let number = self.job.schema.key.iter().position(|&k| k == place).unwrap_or(0);
+            return Ok(self.key_column(number, column.column_type.is_bytes()));
+        }
+        let mut memos: Vec<Memo> = self.sources.iter().map(|_| Memo::default()).collect();
+        if column.column_type.is_bytes() {
+            let mut codes = Codes::new(self.sources.len());
+            for pick in &self.picks {
+                let source = &self.sources[pick.source];
+                source.read_codes(
+                    column.id,
+                    pick.source,
+                    (pick.start, pick.rows),
+                    &mut memos[pick.source],
+                    &mut codes,
+                )?;
+            }
+            return Ok(ColumnValues::Text(Lane::plain(codes.values, codes.nulls), Texts::Owned(codes.pool)));
+        }
+        let mut out = ColumnBuilder::Raw(Lane::with_capacity(self.rows));
+        for pick in &self.picks {
+            self.sources[pick.source].read(column.id, pick.start, pick.rows, &mut memos[pick.source], &mut out)?;
+        }
+        Ok(ColumnValues::Raw(match out {
+            ColumnBuilder::Raw(lane) => lane,
+            ColumnBuilder::Bytes(_) => Lane::plain(Vec::new(), NullMask::default()),
+        }))
+    }
+}

@@ -1,0 +1,194 @@
+//! What to compact next: a pure function of the manifest's entries.
+//!
+//! Segments are grouped by time partition. Within a group, segments of one generation are a run; a read of a
+//! container looks at one segment a run. The rules, in this order:
+//! 1. Drop what retention or a delete of all containers has emptied, without reading it.
+//! 2. Merge [`FAN_IN`] or more neighbouring runs of about the same size (size-tiered, as RocksDB's universal
+//!    compaction): each row is written once a tier, and a group of n flushes has less than `FAN_IN * log(n)` runs.
+//! 3. Merge a partition that the last flushes did not touch into one run, if what came late is worth it.
+//! 4. Rewrite a segment of which retention hides half, or that many deletes concern.
+//!
+//! Neighbouring in age: the merged run takes the place of its newest part, so a run between its parts would
+//! be overtaken by older rows.
+
+use crate::flush::partition_span;
+use crate::ids::{Generation, SegmentId};
+use crate::manifest::{Delete, SegmentEntry, Slice};
+use std::collections::BTreeMap;
+
+/// So many runs of about the same size are merged.
+pub(crate) const FAN_IN: usize = 8;
+/// A run belongs to a tier if it is at most so many times as large as all newer runs of the tier together.
+const SAME_SIZE: u64 = 2;
+/// A partition is quiet when so many generations were flushed without touching it.
+const QUIET_GENERATIONS: u64 = 2;
+/// In a quiet partition, late rows are merged when they are at least this share of the rest.
+const LATE_SHARE: u64 = 4;
+/// A segment concerned by more deletes than this is rewritten.
+const MOST_DELETES: usize = 64;
+
+/// One step of compaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// These go without being read; of the others these slices are left.
+    Drop(Vec<SegmentId>, Vec<(SegmentId, Vec<Slice>)>),
+    /// These become new segments, as far as their times are in the span.
+    Merge(Vec<SegmentId>, (i64, i64)),
+}
+
+/// What the plan looks at besides the segments.
+pub(crate) struct Facts<'a> {
+    /// The deletes that the manifest lists.
+    pub(crate) deletes: &'a [Delete],
+    /// The last time that retention hides.
+    pub(crate) expired: Option<i64>,
+    /// The last flushed generation.
+    pub(crate) flushed: Generation,
+    /// Merge every partition into one run, and rewrite whatever is deleted or expired.
+    pub(crate) settle: bool,
+}
+
+/// The segments of one partition.
+struct Group<'a> {
+    span: (i64, i64),
+    /// By generation, from old to new.
+    runs: BTreeMap<Generation, Vec<&'a SegmentEntry>>,
+}
+
+impl Group<'_> {
+    fn run_bytes(&self, run: &[&SegmentEntry]) -> u64 {
+        let bytes = |entry: &&SegmentEntry| {
+            let inside = entry.slices.iter().filter(|slice| self.span.0 <= slice.from && slice.to <= self.span.1);
+            match entry.slices.as_slice() {
+                [] => entry.bytes,
+                _ => entry.bytes * inside.map(|slice| slice.rows).sum::<u64>() / entry.rows.max(1),
+            }
+        };
+        run.iter().map(bytes).sum::<u64>().max(1)
+    }
+
+    fn merge<'b>(&self, runs: impl Iterator<Item = &'b Vec<&'b SegmentEntry>>) -> Step {
+        Step::Merge(runs.flatten().map(|entry| entry.id).collect(), self.span)
+    }
+}
+
+/// The next step for one table's segments; `None` if there is nothing to do.
+pub(crate) fn next(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step> {
+    if let Some(step) = droppable(segments, facts) {
+        return Some(step);
+    }
+    let groups = groups(segments);
+    let rewritten = |entry: &SegmentEntry| is_worth_rewriting(entry, facts);
+    for group in &groups {
+        let runs: Vec<_> = group.runs.values().collect();
+        if facts.settle {
+            if runs.len() > 1 || runs.iter().flat_map(|run| run.iter()).any(|entry| rewritten(entry)) {
+                return Some(group.merge(runs.into_iter()));
+            }
+            continue;
+        }
+        let bytes: Vec<u64> = runs.iter().map(|run| group.run_bytes(run)).collect();
+        for newest in (0..runs.len()).rev() {
+            let (mut oldest, mut total) = (newest, bytes[newest]);
+            while oldest > 0 && bytes[oldest - 1] <= SAME_SIZE * total {
+                oldest -= 1;
+                total += bytes[oldest];
+            }
+            if newest - oldest + 1 >= FAN_IN {
+                return Some(group.merge(runs[oldest..=newest].iter().copied()));
+            }
+        }
+        let quiet = group.runs.keys().last().is_some_and(|last| last.0 + QUIET_GENERATIONS <= facts.flushed.0);
+        let (all, largest) = (bytes.iter().sum::<u64>(), bytes.iter().max().copied().unwrap_or(0));
+        if quiet && runs.len() > 1 && (all - largest) * LATE_SHARE >= largest {
+            return Some(group.merge(runs.into_iter()));
+        }
+    }
+    let entries = groups.iter().flat_map(|group| group.runs.values().flatten().map(move |entry| (group, entry)));
+    let mut entries = entries.filter(|(_, entry)| rewritten(entry));
+    entries.next().map(|(group, entry)| Step::Merge(vec![entry.id], group.span))
+}
+
+/// How many bytes wait for a merge: what reads have to go through more than once.
+pub(crate) fn debt_bytes(segments: &[&SegmentEntry]) -> u64 {
+    let debt = |group: &Group<'_>| {
+        let bytes: Vec<u64> = group.runs.values().map(|run| group.run_bytes(run)).collect();
+        if bytes.len() < FAN_IN { 0 } else { bytes.iter().sum() }
+    };
+    groups(segments).iter().map(debt).sum()
+}
+
+fn droppable(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step> {
+    let (mut gone, mut sliced) = (Vec::new(), Vec::new());
+    for entry in segments {
+        let emptied = |span: (i64, i64)| {
+            facts.expired.is_some_and(|expired| span.1 <= expired)
+                || facts.deletes.iter().any(|delete| {
+                    delete.key.is_none() && delete.concerns(entry) && delete.from <= span.0 && span.1 <= delete.to
+                })
+        };
+        if emptied(entry.times) {
+            gone.push(entry.id);
+            continue;
+        }
+        let left: Vec<Slice> = entry.slices.iter().filter(|slice| !emptied((slice.from, slice.to))).copied().collect();
+        if left.is_empty() && !entry.slices.is_empty() {
+            gone.push(entry.id);
+        } else if left.len() < entry.slices.len() {
+            sliced.push((entry.id, left));
+        }
+    }
+    (!gone.is_empty() || !sliced.is_empty()).then_some(Step::Drop(gone, sliced))
+}
+
+fn is_worth_rewriting(entry: &SegmentEntry, facts: &Facts<'_>) -> bool {
+    let concerning = facts.deletes.iter().filter(|delete| delete.concerns(entry)).count();
+    let half_expired = facts.expired.is_some_and(|expired| {
+        let (from, to) = (i128::from(entry.times.0), i128::from(entry.times.1));
+        let gone = i128::from(expired) - from + 1;
+        gone > 0 && entry.slices.is_empty() && (facts.settle || 2 * gone >= to - from + 1)
+    });
+    half_expired || concerning > if facts.settle { 0 } else { MOST_DELETES }
+}
+
+/// The time partition of a segment whose rows are all in one.
+fn partition(entry: &SegmentEntry) -> (i64, i64) {
+    if entry.width <= 0 {
+        return (i64::MIN, i64::MAX);
+    }
+    let (from, to) = partition_span(entry.times.0.div_euclid(entry.width), entry.width);
+    // A merge of partitions of several widths has the largest; its rows are in one partition of that width.
+    (from, to.max(entry.times.1))
+}
+
+fn groups<'a>(segments: &[&'a SegmentEntry]) -> Vec<Group<'a>> {
+    let mut members: Vec<((i64, i64), &'a SegmentEntry)> = Vec::new();
+    for &entry in segments {
+        if entry.slices.is_empty() {
+            members.push((partition(entry), entry));
+        }
+        members.extend(entry.slices.iter().map(|slice| ((slice.from, slice.to), entry)));
+    }
+    members.sort_by_key(|(span, entry)| (*span, entry.generation, entry.id));
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for (span, entry) in members {
+        let group = match groups.last_mut() {
+            Some(group) if span.0 <= group.span.1 => group,
+            _ => {
+                groups.push(Group { span, runs: BTreeMap::new() });
+                let last = groups.len() - 1;
+                &mut groups[last]
+            }
+        };
+        group.span.1 = group.span.1.max(span.1);
+        let run = group.runs.entry(entry.generation).or_default();
+        if !run.iter().any(|known| known.id == entry.id) {
+            run.push(entry);
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

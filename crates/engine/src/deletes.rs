@@ -1,0 +1,137 @@
+//! Deletes: rows that readers must not see, although an older source still holds them.
+//!
+//! 1. A delete names a container or all, and a span of times. It concerns every older generation, and of its
+//!    own generation's memtable the rows that were there before it ([`Marked`]).
+//! 2. Memtables are filtered when they are sorted; segments have holes ([`Deletes::holes`]) until a compaction
+//!    wrote them without the deleted rows.
+//! 3. A flush makes the deletes of its generation part of the manifest; the manifest forgets a delete when no segment
+//!    is left that it concerns.
+
+use crate::ids::Generation;
+use crate::manifest::{Delete, SegmentEntry};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A span of times, both ends included.
+pub(crate) type Span = (i64, i64);
+
+/// A delete, and how many rows its own generation's memtable had before it.
+#[derive(Clone, Debug)]
+pub(crate) struct Marked {
+    pub(crate) delete: Delete,
+    pub(crate) rows_before: u32,
+}
+
+impl Marked {
+    /// Whether it deletes this row of a memtable.
+    fn hits(&self, generation: Generation, row: u32, time: i64) -> bool {
+        let older = generation < self.delete.generation;
+        (older || (generation == self.delete.generation && row < self.rows_before))
+            && (self.delete.from..=self.delete.to).contains(&time)
+    }
+}
+
+/// The deletes of one table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Deletes {
+    all_keys: Vec<Marked>,
+    by_key: BTreeMap<Vec<u8>, Vec<Marked>>,
+    len: usize,
+}
+
+impl Deletes {
+    /// Those that the manifest lists.
+    pub(crate) fn listed(deletes: &[Delete]) -> Self {
+        let mut all = Self::default();
+        for delete in deletes {
+            all.push(Marked { delete: delete.clone(), rows_before: 0 });
+        }
+        all
+    }
+
+    pub(crate) fn push(&mut self, marked: Marked) {
+        self.len += 1;
+        match &marked.delete.key {
+            None => self.all_keys.push(marked),
+            Some(key) => self.by_key.entry(key.clone()).or_default().push(marked),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        const KEY_BYTES: usize = 32;
+        self.len * (size_of::<Marked>() + 2 * KEY_BYTES)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Marked> {
+        self.all_keys.iter().chain(self.by_key.values().flatten())
+    }
+
+    /// As the manifest takes them, in order.
+    pub(crate) fn to_list(&self) -> Vec<Delete> {
+        let mut list: Vec<Delete> = self.iter().map(|marked| marked.delete.clone()).collect();
+        list.sort_by_key(|delete| delete.id);
+        list
+    }
+}
+
+/// All deletes that a reader knows: those the manifest lists, and each memtable's.
+#[derive(Clone, Default)]
+pub(crate) struct DeleteSet(Arc<Vec<Arc<Deletes>>>);
+
+impl DeleteSet {
+    pub(crate) fn new(layers: impl Iterator<Item = Arc<Deletes>>) -> Self {
+        Self(Arc::new(layers.filter(|layer| layer.len() > 0).collect()))
+    }
+
+    /// Whether a memtable of this generation may hold deleted rows.
+    pub(crate) fn concern(&self, generation: Generation) -> bool {
+        self.0.iter().flat_map(|layer| layer.iter()).any(|marked| marked.delete.generation >= generation)
+    }
+
+    /// Whether a row of a memtable is deleted.
+    pub(crate) fn hit(&self, generation: Generation, key: &[u8], row: u32, time: i64) -> bool {
+        let hits = |marked: &Marked| marked.hits(generation, row, time);
+        self.0.iter().any(|layer| {
+            layer.all_keys.iter().any(hits) || layer.by_key.get(key).is_some_and(|of_key| of_key.iter().any(hits))
+        })
+    }
+
+    /// The spans of a segment in which every container's rows are deleted.
+    pub(crate) fn holes(&self, segment: &SegmentEntry) -> Vec<Span> {
+        let all_keys = self.0.iter().flat_map(|layer| &layer.all_keys);
+        all_keys.filter(|m| m.delete.concerns(segment)).map(|m| (m.delete.from, m.delete.to)).collect()
+    }
+
+    /// The spans of a segment in which this container's rows are deleted, besides [`holes`](Self::holes).
+    pub(crate) fn holes_of(&self, segment: &SegmentEntry, key: &[u8]) -> Vec<Span> {
+        let of_key = self.0.iter().filter_map(|layer| layer.by_key.get(key)).flatten();
+        of_key.filter(|m| m.delete.concerns(segment)).map(|m| (m.delete.from, m.delete.to)).collect()
+    }
+}
+
+/// What is left of `spans` (in order, apart from each other) without `hole`.
+pub(crate) fn without(spans: Vec<Span>, hole: Span) -> Vec<Span> {
+    let mut left = Vec::with_capacity(spans.len() + 1);
+    for (from, to) in spans {
+        if hole.1 < from || to < hole.0 {
+            left.push((from, to));
+            continue;
+        }
+        if from < hole.0 {
+            left.push((from, hole.0 - 1));
+        }
+        if hole.1 < to {
+            left.push((hole.1 + 1, to));
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+#[path = "deletes_tests.rs"]
+mod tests;
