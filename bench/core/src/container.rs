@@ -27,6 +27,9 @@ pub struct Args {
     /// How the rows arrive: a device's month at once, or all devices hour by hour
     #[arg(long, value_delimiter = ',', default_value = "device,hour")]
     arrival: Vec<String>,
+    /// Merge everything before measuring, instead of leaving it to the background
+    #[arg(long)]
+    settle: bool,
     /// Where databases are made and removed
     #[arg(long, default_value = ".")]
     directory: PathBuf,
@@ -36,7 +39,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome<()> {
     if args.child {
-        return one(args.containers[0], &args.arrival[0], &args.directory);
+        return one(args.containers[0], &args.arrival[0], args.settle, &args.directory);
     }
     println!("E1 bill through the container API: {HOURS} rows summed, data at rest, warm, one core");
     println!(
@@ -58,6 +61,7 @@ pub fn run(args: &Args) -> Outcome<()> {
                     "--directory",
                 ])
                 .arg(&args.directory)
+                .args(args.settle.then_some("--settle"))
                 .status()?;
             if !status.success() {
                 return Err("the measurement failed".into());
@@ -67,15 +71,15 @@ pub fn run(args: &Args) -> Outcome<()> {
     Ok(())
 }
 
-fn one(containers: i64, arrival: &str, directory: &Path) -> Outcome<()> {
+fn one(containers: i64, arrival: &str, settle: bool, directory: &Path) -> Outcome<()> {
     let directory = directory.join(format!("fleetdb-bench-{}", std::process::id()));
     std::fs::create_dir(&directory)?;
-    let outcome = measure(containers, arrival, &directory);
+    let outcome = measure(containers, arrival, settle, &directory);
     std::fs::remove_dir_all(&directory)?;
     outcome
 }
 
-fn measure(containers: i64, arrival: &str, directory: &Path) -> Outcome<()> {
+fn measure(containers: i64, arrival: &str, settle: bool, directory: &Path) -> Outcome<()> {
     let db = Database::open(Io::files(directory), Settings::default())?;
     let table = TableDefinition::new("reads").key("meter_id", ColumnType::Int64).time("ts", Unit::Nanosecond);
     db.create_table(&FIELDS.into_iter().fold(table, |table, name| table.field(name, ColumnType::Float64)))?;
@@ -98,6 +102,9 @@ fn measure(containers: i64, arrival: &str, directory: &Path) -> Outcome<()> {
         }
     }
     db.flush()?;
+    if settle {
+        db.compact()?;
+    }
     let view = db.view();
     let table = view.table("reads")?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(2);

@@ -12,6 +12,9 @@ use std::hash::BuildHasher;
 /// A value of up to 16 bytes: the bytes and the length.
 type Short = (u128, u8);
 
+/// How many recent values are remembered; a power of two.
+const RECENT: usize = 128;
+
 #[derive(Default)]
 pub(crate) struct Pool {
     bytes: Vec<u8>,
@@ -19,6 +22,8 @@ pub(crate) struct Pool {
     /// Numbers of longer values.
     numbers: HashTable<u32>,
     shorts: HashTable<(Short, u32)>,
+    /// Values that came up lately, at the place that their bytes say; tags mostly are few, and come again and again.
+    recent: Vec<(Short, u32)>,
     hasher: DefaultHashBuilder,
     /// How many entries the WAL has been told of.
     logged: usize,
@@ -44,16 +49,28 @@ impl Pool {
 
     /// The number of `value`, which is added if it is new.
     pub(crate) fn intern(&mut self, value: &[u8]) -> u32 {
-        let Self { bytes, ends, numbers, shorts, hasher, .. } = self;
+        let Self { bytes, ends, numbers, shorts, recent, hasher, .. } = self;
         if let Some(short) = short(value) {
-            let hash = hasher.hash_one(short.0);
-            if let Some(&(_, number)) = shorts.find(hash, |(known, _)| *known == short) {
+            let place = recent_place(short);
+            if let Some(&(known, number)) = recent.get(place)
+                && known == short
+            {
                 return number;
             }
-            let number = ends.len() as u32;
-            bytes.extend_from_slice(value);
-            ends.push(bytes.len());
-            shorts.insert_unique(hash, (short, number), |(known, _)| hasher.hash_one(known.0));
+            let hash = hasher.hash_one(short.0);
+            let number = match shorts.find(hash, |(known, _)| *known == short) {
+                Some(&(_, number)) => number,
+                None => {
+                    let number = ends.len() as u32;
+                    bytes.extend_from_slice(value);
+                    ends.push(bytes.len());
+                    shorts.insert_unique(hash, (short, number), |(known, _)| hasher.hash_one(known.0));
+                    number
+                }
+            };
+            // A length that no value has stands for an empty place.
+            recent.resize(RECENT, ((0, u8::MAX), 0));
+            recent[place] = (short, number);
             return number;
         }
         let hash = hasher.hash_one(value);
@@ -81,7 +98,11 @@ impl Pool {
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * 8 + self.numbers.capacity() * 5 + self.shorts.capacity() * 49
+        self.bytes.capacity()
+            + self.ends.capacity() * 8
+            + self.numbers.capacity() * 5
+            + self.shorts.capacity() * 49
+            + self.recent.capacity() * size_of::<(Short, u32)>()
     }
 }
 
@@ -89,6 +110,13 @@ fn entry<'a>(bytes: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
     let number = number as usize;
     let start = if number == 0 { 0 } else { ends[number - 1] };
     &bytes[start..ends[number]]
+}
+
+/// Where a value stands among the recent ones: the top bits of a product, which depend on all bytes.
+fn recent_place((bytes, _): Short) -> usize {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let folded = (bytes as u64).wrapping_mul(ODD) ^ (bytes >> 64) as u64;
+    (folded.wrapping_mul(ODD) >> (64 - RECENT.ilog2())) as usize
 }
 
 /// The bytes of a value of up to 16, lowest first; the length tells trailing zeros apart.

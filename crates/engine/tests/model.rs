@@ -1,6 +1,6 @@
 //! The engine against a model: an ordered map from (key, time) to a row.
 //!
-//! Random writes, overwrites, late rows, flushes, reopens, power cuts and scans. Every case prints its seed
+//! Random writes, overwrites, late rows, deletes, flushes, compactions, changes of columns, reopens, power cuts and scans. Every case prints its seed
 //! on failure; `FLEETDB_SEED=<seed>` repeats it, `FLEETDB_CASES=<n>` sets how many are run.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -51,7 +51,7 @@ impl Case {
             .field("i", ColumnType::Int64)
             .field("f", ColumnType::Float64)
             .field("s", ColumnType::Utf8);
-        let series = TableDefinition { partition_seconds: Some(1_000), ..series };
+        let series = TableDefinition { partition_seconds: Some(if random.random_bool(0.5) { 100 } else { 1_000 }), ..series };
         db.create_table(&series).unwrap();
         let items = TableDefinition::new("items").key("id", ColumnType::Int32).field("name", ColumnType::Utf8);
         db.create_table(&items).unwrap();
@@ -105,6 +105,73 @@ impl Case {
         }
         let batch = Batch::new().with("series", series.finish().unwrap()).with("items", items.finish().unwrap());
         self.db().commit_with(batch, Durability::Sync).unwrap();
+    }
+
+    fn delete(&mut self) {
+        let device = self.random.random_range(0..8);
+        let device = (device > 0).then(|| format!("dev\0{device}"));
+        let all = self.random.random_bool(0.2);
+        let from = self.random.random_range(-4_000..4_000);
+        let span = if self.random.random_bool(0.1) {
+            i64::MIN..=i64::MAX
+        } else {
+            from..=from + self.random.random_range(0..600)
+        };
+        let key = [text(&device)];
+        let mut batch = Batch::new().delete("series", (!all).then_some(&key[..]), span.clone());
+        self.series.retain(|(d, t), _| !((all || *d == device) && span.contains(t)));
+        if self.random.random_bool(0.5) {
+            let id = self.random.random_range(0..1500);
+            batch = batch.delete("items", Some(&[Value::Int(id)]), ..);
+            self.items.remove(&id);
+            // What a batch writes comes after what it deletes.
+            if self.random.random_bool(0.5) {
+                let mut rows = Rows::new(&self.db().tables()[1]);
+                rows.push(&[Value::Int(id), Value::Text("again".into())]).unwrap();
+                batch = batch.with("items", rows.finish().unwrap());
+                self.items.insert(id, Some("again".into()));
+            }
+        }
+        self.db().commit_with(batch, Durability::Sync).unwrap();
+    }
+
+    /// Adds, drops or widens a column.
+    fn alter(&mut self) {
+        if self.has_extra && self.random.random_bool(0.5) {
+            self.db().drop_column("series", "extra").unwrap();
+            self.has_extra = false;
+            self.series.values_mut().for_each(|row| row.3 = None);
+        } else if !self.has_extra {
+            let column_type = if self.random.random_bool(0.5) { ColumnType::Int64 } else { ColumnType::Int16 };
+            let column = ColumnDefinition { name: "extra".into(), column_type, nullable: true };
+            self.db().add_column("series", &column, Role::Field).unwrap();
+            self.has_extra = true;
+        } else if self.db().tables()[0].columns[5].column_type == ColumnType::Int16 {
+            self.db().widen_column("series", "extra", ColumnType::Int64).unwrap();
+        }
+    }
+
+    fn check_last(&self) {
+        use arrow::array::{Array, AsArray};
+        use arrow::datatypes::{Int64Type, TimestampSecondType};
+        let mut expected: BTreeMap<Option<String>, (i64, Option<i64>, Option<String>)> = BTreeMap::new();
+        for ((device, time), row) in &self.series {
+            expected.insert(device.clone(), (*time, row.0, row.2.clone()));
+        }
+        let view = self.db().view();
+        let mut found = BTreeMap::new();
+        for batch in view.table("series").unwrap().last_rows().unwrap() {
+            let batch = batch.unwrap();
+            let (device, s) = (batch.column(0).as_string::<i32>(), batch.column(4).as_string::<i32>());
+            let (ts, i) =
+                (batch.column(1).as_primitive::<TimestampSecondType>(), batch.column(2).as_primitive::<Int64Type>());
+            for row in 0..batch.num_rows() {
+                let string = |a: &arrow::array::StringArray| (!a.is_null(row)).then(|| a.value(row).to_owned());
+                let value = (ts.value(row), (!i.is_null(row)).then(|| i.value(row)), string(s));
+                assert!(found.insert(string(device), value).is_none());
+            }
+        }
+        assert_eq!(found, expected);
     }
 
     fn reopen(&mut self, crash: bool) {
@@ -184,24 +251,23 @@ impl Case {
 
     fn run(&mut self) {
         for _ in 0..self.random.random_range(3..25) {
-            match self.random.random_range(0..20) {
+            match self.random.random_range(0..25) {
                 0..10 => self.write(),
                 10..12 => self.db().flush().unwrap(),
                 12 => self.reopen(false),
                 13..15 => self.reopen(true),
-                15 if !self.has_extra => {
-                    let column =
-                        ColumnDefinition { name: "extra".into(), column_type: ColumnType::Int64, nullable: true };
-                    self.db().add_column("series", &column, Role::Field).unwrap();
-                    self.has_extra = true;
-                }
-                15..19 => self.check_some(),
-                _ => self.check_all(),
+                15 => self.alter(),
+                16..19 => self.check_some(),
+                19 => self.check_all(),
+                20..23 => self.delete(),
+                23 => self.check_last(),
+                _ => self.db().compact().unwrap(),
             }
         }
         self.check_all();
         self.reopen(true);
         self.check_all();
+        self.check_last();
     }
 }
 
@@ -214,7 +280,9 @@ fn read(table: &fleetdb_engine::TableView, request: &ScanRequest) -> Vec<(Key, R
         let (device, s) = (batch.column(0).as_string::<i32>(), batch.column(4).as_string::<i32>());
         let ts = batch.column(1).as_primitive::<TimestampSecondType>();
         let (i, f) = (batch.column(2).as_primitive::<Int64Type>(), batch.column(3).as_primitive::<Float64Type>());
-        let extra = batch.columns().get(5).map(|column| column.as_primitive::<Int64Type>());
+        let extra =
+            batch.columns().get(5).map(|c| arrow::compute::cast(c, &arrow::datatypes::DataType::Int64).unwrap());
+        let extra = extra.as_ref().map(|column| column.as_primitive::<Int64Type>());
         for row in 0..batch.num_rows() {
             let string = |a: &arrow::array::StringArray| (!a.is_null(row)).then(|| a.value(row).to_owned());
             rows.push((

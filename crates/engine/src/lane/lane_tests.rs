@@ -58,3 +58,25 @@ fn a_value_can_be_replaced_by_null_and_back() {
     assert_eq!((0..4).map(|i| lane.get(i)).collect::<Vec<_>>(), [Some(3), Some(8), Some(9), Some(3)]);
     assert_eq!(lane.nulls().nulls(), 0);
 }
+
+#[test]
+fn joined_lanes_give_every_value_in_every_width() {
+    for spread in [0, 3, 200, 70_000, 1 << 40] {
+        let values =
+            |start: u64, len: u64| (0..len).map(move |i| (start + i * spread).wrapping_sub(5)).collect::<Vec<_>>();
+        let mut nulls = NullMask::default();
+        nulls.set(2, true);
+        let mut with_null = values(9, 10);
+        with_null[2] = 0;
+        let lanes = [Lane::plain(values(0, 50), NullMask::default()).pack(), Lane::plain(with_null, nulls).pack()];
+        let joined = Lane::concat(&[(Some(&lanes[0]), 50), (None, 3), (Some(&lanes[1]), 12)]);
+        let expected = (0..50).map(|i| lanes[0].get(i)).chain([None; 3]).chain((0..10).map(|i| lanes[1].get(i)));
+        let expected: Vec<_> = expected.chain([None; 2]).collect();
+        assert_eq!((0..joined.len()).map(|i| joined.get(i)).collect::<Vec<_>>(), expected, "spread {spread}");
+        let places = [64, 0, 55, 49, 51];
+        let mut gathered = Lane::default();
+        gathered.gather(&joined, &places);
+        let expected: Vec<_> = places.iter().map(|&place| expected[place as usize]).collect();
+        assert_eq!((0..5).map(|i| gathered.get(i)).collect::<Vec<_>>(), expected, "spread {spread}");
+    }
+}

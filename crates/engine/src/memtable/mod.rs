@@ -67,15 +67,6 @@ impl Block {
         self.lanes.get(lane).filter(|lane| row < lane.len()).and_then(|lane| lane.get(row))
     }
 
-    /// Appends all values of a lane.
-    fn copy(&self, lane: usize, out: &mut Lane) {
-        let end = out.len() + self.rows();
-        if let Some(lane) = self.lanes.get(lane) {
-            out.extend(lane, 0, lane.len());
-        }
-        out.pad(end);
-    }
-
     fn pack(&self) -> Self {
         Self { lanes: self.lanes.iter().map(Lane::pack).collect() }
     }
@@ -206,42 +197,73 @@ impl Inner {
 
     /// Writes a resolved section for the log; [`learn`](Self::learn) is its inverse.
     pub(crate) fn log(&mut self, section: &Section, out: &mut Vec<u8>) {
-        let newest = self.newest_rows(section);
-        let before = section.fields.iter().map(|field| self.before(section, &newest, field)).collect();
+        let runs = self.runs_before(section);
+        let before = section.fields.iter().map(|field| self.before(&runs, field)).collect();
         record::encode(section, &mut self.keys, &mut self.texts, before, out);
     }
 
-    /// For each row of a section the newest row of its container, before any of the section is applied.
-    fn newest_rows(&self, section: &Section) -> Vec<u32> {
-        let newest = |&container: &u64| self.containers.get(container as usize).map_or(NONE, |c| c.newest_row);
-        section.containers.iter().map(newest).collect()
+    /// Where the rows before a section's rows are, before any of the section is applied.
+    fn runs_before(&self, section: &Section) -> Vec<RunBefore> {
+        let mut runs: Vec<RunBefore> = Vec::new();
+        for (row, &container) in section.containers.iter().enumerate() {
+            let newest = match self.containers.get(container as usize) {
+                _ if row > 0 && container == section.containers[row - 1] => NEIGHBOUR,
+                Some(container) => container.newest_row,
+                None => NONE,
+            };
+            match runs.last_mut() {
+                Some(run) if run.goes_on_with(newest) => run.rows += 1,
+                _ => runs.push(RunBefore { first: newest, rows: 1 }),
+            }
+        }
+        runs
     }
 
     /// For each row of a section the value of its container's row before; see [`record`].
-    fn before(&self, section: &Section, newest: &[u32], field: &SectionField) -> Vec<u64> {
-        let mut cursor = LaneCursor { inner: self, lane: lane_of(field.column), block: usize::MAX, values: None };
-        let mut before = Vec::with_capacity(section.rows);
-        for (row, &newest) in newest.iter().enumerate() {
-            before.push(if row > 0 && section.containers[row] == section.containers[row - 1] {
-                field.values[row - 1]
-            } else {
-                cursor.value(newest)
-            });
+    fn before(&self, runs: &[RunBefore], field: &SectionField) -> Vec<u64> {
+        let mut before = Vec::with_capacity(field.values.len());
+        for run in runs {
+            match run.first {
+                NONE => before.resize(before.len() + run.rows, 0),
+                NEIGHBOUR => before.extend_from_slice(&field.values[before.len() - 1..before.len() - 1 + run.rows]),
+                first => self.copy_rows(first, run.rows, lane_of(field.column), &mut before),
+            }
         }
         before
     }
 
+    /// Appends the raw values of rows of one block, 0 for NULL.
+    fn copy_rows(&self, first: u32, rows: usize, lane: usize, out: &mut Vec<u64>) {
+        let block = self.blocks.get(first as usize / BLOCK_ROWS).unwrap_or(&self.tail);
+        let (start, end) = (first as usize % BLOCK_ROWS, out.len() + rows);
+        if let Some(lane) = block.lanes.get(lane) {
+            lane.copy_raw(start.min(lane.len()), rows.min(lane.len().saturating_sub(start)), out);
+        }
+        out.resize(end, 0);
+    }
+
     /// Turns differences back into values.
     fn undo_differences(&self, news: &News, section: &mut Section) {
-        let newest = self.newest_rows(section);
+        let runs = self.runs_before(section);
         let differing = section.fields.iter_mut().zip(&news.differences).filter(|(_, differs)| **differs);
+        let mut stored = Vec::new();
         for (field, _) in differing {
-            let mut cursor = LaneCursor { inner: self, lane: lane_of(field.column), block: usize::MAX, values: None };
-            for (row, &newest) in newest.iter().enumerate() {
-                let same = row > 0 && section.containers[row] == section.containers[row - 1];
-                let before = if same { field.values[row - 1] } else { cursor.value(newest) };
-                let value = &mut field.values[row];
-                *value = if field.nulls.is_null(row) { 0 } else { value.wrapping_add(before) };
+            let mut row = 0;
+            for run in &runs {
+                stored.clear();
+                if run.first != NONE && run.first != NEIGHBOUR {
+                    self.copy_rows(run.first, run.rows, lane_of(field.column), &mut stored);
+                }
+                for at in row..row + run.rows {
+                    let before = match run.first {
+                        NONE => 0,
+                        NEIGHBOUR => field.values[at - 1],
+                        _ => stored[at - row],
+                    };
+                    let value = &mut field.values[at];
+                    *value = if field.nulls.is_null(at) { 0 } else { value.wrapping_add(before) };
+                }
+                row += run.rows;
             }
         }
     }
@@ -426,28 +448,23 @@ impl Inner {
     }
 }
 
-/// Reads one lane of a memtable row by row; neighbouring rows are cheap.
-struct LaneCursor<'a> {
-    inner: &'a Inner,
-    lane: usize,
-    block: usize,
-    values: Option<&'a Lane>,
+/// The rows before neighbouring rows of a section: `first` and the rows behind it, all in one block; or all
+/// [`NONE`]; or all [`NEIGHBOUR`], the row in front in the section. Devices that report in one order again and again make
+/// long runs.
+struct RunBefore {
+    first: u32,
+    rows: usize,
 }
 
-impl LaneCursor<'_> {
-    /// The raw value of a row; 0 if it is NULL or there is no such row.
-    fn value(&mut self, row: u32) -> u64 {
-        if row == NONE {
-            return 0;
+/// The row before is the row in front in the section.
+const NEIGHBOUR: u32 = NONE - 1;
+
+impl RunBefore {
+    fn goes_on_with(&self, row: u32) -> bool {
+        if self.first >= NEIGHBOUR || row >= NEIGHBOUR {
+            return self.first == row;
         }
-        let block = row as usize / BLOCK_ROWS;
-        if block != self.block {
-            self.block = block;
-            let rows = self.inner.blocks.get(block).unwrap_or(&self.inner.tail);
-            self.values = rows.lanes.get(self.lane);
-        }
-        let row = row as usize % BLOCK_ROWS;
-        self.values.filter(|lane| row < lane.len()).map_or(0, |lane| lane.value(row))
+        row as usize == self.first as usize + self.rows && row as usize / BLOCK_ROWS == self.first as usize / BLOCK_ROWS
     }
 }
 
@@ -506,12 +523,13 @@ impl MemtableView {
         out.gather(&self.flat(lane), rows);
     }
 
-    /// A whole lane, plain.
+    /// A whole lane in one piece.
     fn flat(&self, lane: usize) -> Lane {
-        let mut flat = Lane::with_capacity(self.rows);
-        self.blocks.iter().for_each(|block| block.copy(lane, &mut flat));
-        self.tail.copy(lane, &mut flat);
-        flat
+        let tail = self.tail.lanes.get(lane).map(Lane::pack);
+        let blocks = self.blocks.iter().map(|block| (block.lanes.get(lane), block.rows()));
+        let mut pieces: Vec<(Option<&Lane>, usize)> = blocks.collect();
+        pieces.push((tail.as_ref(), self.tail.rows()));
+        Lane::concat(&pieces)
     }
 
     /// The memtable's lock, to look codes up.

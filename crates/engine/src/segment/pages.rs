@@ -11,6 +11,7 @@ use super::index::{as_float, as_integer};
 use super::page_header::{DataHeader, Encoding, PageHeader};
 use super::writer::ColumnValues;
 use crate::error::{Error, Result};
+use crate::ids::ColumnId;
 use crate::lane::{Lane, NullMask};
 use crate::pool::Pool;
 use crate::schema::{Column, ColumnType};
@@ -27,6 +28,8 @@ const MAX_DICTIONARY: usize = 1 << 16;
 const MAX_DICTIONARY_BYTES: usize = 4 << 20;
 /// Longer least and largest texts are left out of statistics.
 const MAX_STATISTICS_BYTES: usize = 64;
+/// The encoding is tried anew after so many row groups: the values of a column seldom change their nature.
+const TRIAL_GROUPS: usize = 8;
 const ZSTD_LEVEL: i32 = 1;
 /// Short matches in noise cost more than the bytes they stand for: without them zstd's entropy coder does the work.
 const NOISE_MIN_MATCH: u32 = 7;
@@ -49,6 +52,8 @@ pub(crate) struct ColumnWriter {
     /// For differences in whole bytes, which are noise.
     zstd_for_noise: zstd::bulk::Compressor<'static>,
     body: Vec<u8>,
+    /// For each column the outcome of its last trial, and how many row groups ago that was.
+    trials: HashMap<ColumnId, (Vec<Form>, usize)>,
 }
 
 /// Values of a column with the NULLs taken out, page by page.
@@ -97,7 +102,7 @@ impl ColumnWriter {
         let mut zstd_for_noise = zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(failed)?;
         let min_match = zstd::zstd_safe::CParameter::MinMatch(NOISE_MIN_MATCH);
         zstd_for_noise.set_parameter(min_match).map_err(failed)?;
-        Ok(Self { zstd, zstd_for_noise, body: Vec::new() })
+        Ok(Self { zstd, zstd_for_noise, body: Vec::new(), trials: HashMap::new() })
     }
 
     /// Writes a column to `out`, which stands at `offset` of the file.
@@ -133,7 +138,17 @@ impl ColumnWriter {
             (Some(_), Some(_)) => Form::Dictionary,
             (Some(_), None) => Form::Plain,
             (None, _) => {
-                let mut order = self.trial(&pages, column.column_type);
+                let mut order = match self.trials.get_mut(&column.id) {
+                    Some((order, age)) if *age < TRIAL_GROUPS => {
+                        *age += 1;
+                        order.clone()
+                    }
+                    _ => {
+                        let order = self.trial(&pages, column.column_type);
+                        self.trials.insert(column.id, (order.clone(), 1));
+                        order
+                    }
+                };
                 if order[0] == Form::Dictionary {
                     dictionary = raw_dictionary(&pages.values, physical);
                     if dictionary.is_none() {
