@@ -1,10 +1,10 @@
 //! `fleetdb export`: a table's or a query's rows as a Parquet or CSV file.
 
 use crate::progress::{bar, thousands};
-use crate::{DEFAULT_DATA, close, io_error, open};
+use crate::{DEFAULT_DATA, close, io_error, open, open_reader};
 use arrow::csv::WriterBuilder;
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::{Answer, Session};
+use fleetdb_query::Session;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -25,6 +25,9 @@ pub struct Args {
     /// The query whose rows to export
     #[arg(long, group = "rows")]
     sql: Option<String>,
+    /// Only read, beside a process that has the database open
+    #[arg(long)]
+    read_only: bool,
     /// The file to write; its ending (.parquet or .csv) says the format. It must not exist
     file: PathBuf,
 }
@@ -40,18 +43,22 @@ pub fn run(args: &Args) -> Result<()> {
         Some("parquet") => false,
         _ => return Err(Error::input(format!("{}: the file must end in .parquet or .csv", args.file.display()))),
     };
-    let db = open(&args.data, false)?;
-    let session = Session::new(Arc::clone(&db))?;
-    let answer = session.sql(&query)?;
-    let outcome = write(answer, &args.file, csv);
-    drop(session);
-    close(db)?;
-    let rows = outcome?;
+    let rows = if args.read_only {
+        export(&Session::read_only(open_reader(&args.data)?)?, &query, &args.file, csv)?
+    } else {
+        let db = open(&args.data, false)?;
+        let session = Session::new(Arc::clone(&db))?;
+        let outcome = export(&session, &query, &args.file, csv);
+        drop(session);
+        close(db)?;
+        outcome?
+    };
     println!("{} rows to {}", thousands(rows), args.file.display());
     Ok(())
 }
 
-fn write(answer: Answer, path: &Path, csv: bool) -> Result<u64> {
+fn export(session: &Session, query: &str, path: &Path, csv: bool) -> Result<u64> {
+    let answer = session.sql(query)?;
     let schema = answer.schema().ok_or_else(|| Error::input("the statement gives no rows to export"))?;
     let failed = |e: &dyn std::fmt::Display| Error::input(format!("write {}: {e}", path.display()));
     let file = File::create_new(path).map_err(|e| io_error(format_args!("create {}", path.display()), &e))?;

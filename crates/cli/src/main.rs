@@ -3,6 +3,7 @@
 //! One file or folder a subcommand; each has an `Args` and a `run`. Errors end the program with a message
 //! on standard error and status 1; results go to standard output, progress to standard error.
 
+mod backup;
 mod check;
 mod demo;
 mod export;
@@ -13,7 +14,7 @@ mod sql;
 
 use clap::{Parser, Subcommand};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Database, Error, Result, Settings};
+use fleetdb_engine::{Database, Error, Reader, Result, Settings};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -36,6 +37,10 @@ enum Command {
     Sql(sql::Args),
     /// Write a table or a query's rows to a Parquet or CSV file
     Export(export::Args),
+    /// Back a database up to an empty directory, or bring an older backup up to date
+    Backup(backup::BackupArgs),
+    /// Make a database of a backup, and verify it
+    Restore(backup::RestoreArgs),
     /// Verify every checksum and invariant of a database
     Check(check::Args),
     /// Show what is in the WAL, the manifest or a segment
@@ -48,6 +53,8 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Backup(args) => backup::backup(&args),
+        Command::Restore(args) => backup::restore(&args),
         Command::Check(args) => check::run(&args),
         Command::Inspect(args) => inspect::run(&args),
     };
@@ -72,6 +79,11 @@ fn open(data: &Path, create: bool) -> Result<Arc<Database>> {
         )));
     }
     Ok(Arc::new(Database::open(Io::files(data), Settings::default())?))
+}
+
+/// Opens a database to read it, beside a process that may write it.
+fn open_reader(data: &Path) -> Result<Arc<Reader>> {
+    Ok(Arc::new(Reader::open(Io::files(data), Settings::default())?))
 }
 
 /// Whether a directory holds a database.

@@ -8,6 +8,7 @@
 
 mod alter;
 mod background;
+pub mod backup;
 mod catalog;
 pub mod check;
 mod column;
@@ -25,6 +26,7 @@ mod line_protocol;
 mod manifest;
 mod memtable;
 mod pool;
+mod reader;
 mod recovery;
 mod scan;
 mod schema;
@@ -39,6 +41,7 @@ pub use handle::ContainerHandle;
 pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
 pub use line_protocol::{LineError, LineParser, TIME_COLUMN};
 pub use manifest::{Delete, Edit, SegmentEntry, Slice, State};
+pub use reader::Reader;
 pub use scan::container::{Aggregate, Container};
 pub use scan::last::LastRows;
 pub use scan::{KeyCondition, KeyPredicate, Projection, Scan, ScanRequest, TableView, View};

@@ -1,11 +1,13 @@
 //! Recovery: from the files of a database to its state.
 //!
-//! 1. The manifest gives tables and segments; files it does not list are leftovers of a crash and
+//! 1. The manifest gives tables and segments ([`load`]); files it does not list are leftovers of a crash and
 //!    are removed.
 //! 2. WAL files of flushed generations are removed. The others must follow on each other; each is
-//!    replayed into memtables of its own, in order, so that numbers mean what they meant.
+//!    replayed into memtables of its own, in order, so that numbers mean what they meant ([`replay`]).
 //! 3. All but the last become frozen and wait for the flush; the last goes on where its good
 //!    frames end.
+//!
+//! A reader beside a writer does the same without removing anything.
 
 use crate::background::{Counters, Frozen, Queue, open_segment};
 use crate::catalog::{Catalog, Table};
@@ -18,7 +20,7 @@ use crate::manifest::{Delete, State};
 use crate::memtable::Memtable;
 use crate::schema::TableSchema;
 use crate::segment::cache::Cache;
-use crate::segment::{directory, file_name};
+use crate::segment::{Listed, directory, file_name};
 use crate::settings::Settings;
 use crate::wal::frame;
 use crate::wal::log::Log;
@@ -33,18 +35,9 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
     let manifest = Manifest::open(&io)?;
     let state = manifest.state().clone();
     remove_leftovers(&io, &state)?;
+    remove_flushed(&io, &state)?;
     let cache = Arc::new(Cache::new(settings.cache_bytes));
-    let mut catalog = Catalog::default();
-    for (&id, schema) in &state.tables {
-        let mut segments = Vec::new();
-        for entry in state.segments.values().filter(|entry| entry.table == id) {
-            segments.push(open_segment(&io, entry, &cache)?);
-        }
-        let deletes = state.deletes.get(&id).map_or(&[][..], Vec::as_slice);
-        let mut table = Table::new(Arc::new(schema.clone()), Generation(state.flushed.0 + 1));
-        table.set_segments(segments, deletes);
-        catalog.tables.insert(id, table);
-    }
+    let mut catalog = load(&io, &state, &cache, &Catalog::default())?;
     let replay = replay(&io, &state, &mut catalog)?;
     let log = match replay.good_bytes {
         Some(bytes) => Log::resume(&io, settings.sync_interval_ms, replay.generation, bytes, replay.last)?,
@@ -67,6 +60,36 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
     })
 }
 
+/// The tables and segments that the manifest lists; those that `known` has open stay open.
+pub(crate) fn load(io: &Io, state: &State, cache: &Arc<Cache>, known: &Catalog) -> Result<Catalog> {
+    let mut catalog = Catalog::default();
+    for (&id, schema) in &state.tables {
+        let mut segments = Vec::new();
+        for entry in state.segments.values().filter(|entry| entry.table == id) {
+            let mut open = known.tables.get(&id).into_iter().flat_map(|table| table.segments.iter());
+            segments.push(match open.find(|listed| listed.entry.id == entry.id) {
+                Some(listed) => Arc::new(Listed { segment: Arc::clone(&listed.segment), entry: entry.clone() }),
+                None => open_segment(io, entry, cache)?,
+            });
+        }
+        let deletes = state.deletes.get(&id).map_or(&[][..], Vec::as_slice);
+        let mut table = Table::new(Arc::new(schema.clone()), Generation(state.flushed.0 + 1));
+        table.set_segments(segments, deletes);
+        catalog.tables.insert(id, table);
+    }
+    Ok(catalog)
+}
+
+/// Removes the WAL files of generations that are in segments.
+fn remove_flushed(io: &Io, state: &State) -> Result<()> {
+    for generation in frame::generations(io.storage.as_ref())? {
+        if generation <= state.flushed {
+            io.storage.remove(&frame::file_name(generation))?;
+        }
+    }
+    Ok(())
+}
+
 /// Removes files that no manifest entry names: a crash came between writing and listing them.
 fn remove_leftovers(io: &Io, state: &State) -> Result<()> {
     let listed: BTreeSet<String> = state.segments.values().map(|entry| file_name(entry.table, entry.id)).collect();
@@ -82,19 +105,19 @@ fn remove_leftovers(io: &Io, state: &State) -> Result<()> {
     Ok(())
 }
 
-struct Replay {
-    last: Sequence,
+/// What the WAL files hold beyond the segments.
+pub(crate) struct Replay {
+    pub(crate) last: Sequence,
     generation: Generation,
     /// How much of the last WAL file is good; `None` if there is no file.
     good_bytes: Option<usize>,
     frozen: Vec<Frozen>,
 }
 
-fn replay(io: &Io, state: &State, catalog: &mut Catalog) -> Result<Replay> {
+/// Replays the WAL files of generations that are not in segments.
+pub(crate) fn replay(io: &Io, state: &State, catalog: &mut Catalog) -> Result<Replay> {
     let mut generations = frame::generations(io.storage.as_ref())?;
-    for flushed in generations.extract_if(.., |generation| *generation <= state.flushed) {
-        io.storage.remove(&frame::file_name(flushed))?;
-    }
+    generations.retain(|generation| *generation > state.flushed);
     let mut replay = Replay {
         last: state.flushed_sequence,
         generation: Generation(state.flushed.0 + 1),

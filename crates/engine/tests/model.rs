@@ -51,7 +51,8 @@ impl Case {
             .field("i", ColumnType::Int64)
             .field("f", ColumnType::Float64)
             .field("s", ColumnType::Utf8);
-        let series = TableDefinition { partition_seconds: Some(if random.random_bool(0.5) { 100 } else { 1_000 }), ..series };
+        let series =
+            TableDefinition { partition_seconds: Some(if random.random_bool(0.5) { 100 } else { 1_000 }), ..series };
         db.create_table(&series).unwrap();
         let items = TableDefinition::new("items").key("id", ColumnType::Int32).field("name", ColumnType::Utf8);
         db.create_table(&items).unwrap();

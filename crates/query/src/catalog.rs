@@ -1,26 +1,29 @@
 //! The tables that DataFusion sees: those of one view, so that a statement sees one moment.
 
+use crate::store::Store;
 use crate::table::FleetTable;
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::error::Result;
-use fleetdb_engine::{Database, View};
+use fleetdb_engine::View;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The tables of the view that the current statement reads.
 pub(crate) struct ViewTables {
-    db: Arc<Database>,
+    store: Store,
     view: RwLock<View>,
 }
 
 impl ViewTables {
-    pub(crate) fn new(db: &Arc<Database>) -> Self {
-        Self { db: Arc::clone(db), view: RwLock::new(db.view()) }
+    pub(crate) fn new(store: &Store) -> Self {
+        Self { store: store.clone(), view: RwLock::new(store.view()) }
     }
 
     /// From now on statements see the database as it is now.
-    pub(crate) fn refresh(&self) {
-        *self.view.write().unwrap_or_else(PoisonError::into_inner) = self.db.view();
+    pub(crate) fn refresh(&self) -> fleetdb_engine::Result<()> {
+        self.store.refresh()?;
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = self.store.view();
+        Ok(())
     }
 
     fn view(&self) -> std::sync::RwLockReadGuard<'_, View> {
@@ -42,7 +45,7 @@ impl SchemaProvider for ViewTables {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let found = self.view().table(name).ok().cloned();
-        Ok(found.map(|view| Arc::new(FleetTable::new(&self.db, view)) as Arc<dyn TableProvider>))
+        Ok(found.map(|view| Arc::new(FleetTable::new(&self.store, view)) as Arc<dyn TableProvider>))
     }
 
     fn table_exist(&self, name: &str) -> bool {

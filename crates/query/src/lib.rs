@@ -15,6 +15,7 @@ mod insert;
 mod pushdown;
 mod scan;
 mod session;
+mod store;
 mod table;
 
 pub use answer::Answer;

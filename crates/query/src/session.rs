@@ -3,6 +3,7 @@
 use crate::answer::{Answer, engine_error};
 use crate::catalog::ViewTables;
 use crate::ddl;
+use crate::store::Store;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
@@ -11,7 +12,7 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan, WriteOp};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use fleetdb_engine::{Database, Error, Result};
+use fleetdb_engine::{Database, Error, Reader, Result, View};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
@@ -41,7 +42,7 @@ impl std::fmt::Display for Statement {
 /// assert_eq!(rows[0].num_rows(), 1);
 /// ```
 pub struct Session {
-    db: Arc<Database>,
+    store: Store,
     context: SessionContext,
     tables: Arc<ViewTables>,
     runtime: Arc<Runtime>,
@@ -53,6 +54,18 @@ impl Session {
     /// # Errors
     /// The runtime of the query engine does not start.
     pub fn new(db: Arc<Database>) -> Result<Self> {
+        Self::on(Store::Writer(db))
+    }
+
+    /// A session that only reads, beside a process that writes; each statement sees what is there when it begins.
+    ///
+    /// # Errors
+    /// The runtime of the query engine does not start.
+    pub fn read_only(reader: Arc<Reader>) -> Result<Self> {
+        Self::on(Store::Reader(reader))
+    }
+
+    fn on(store: Store) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .map_err(|e| Error::io("start the query engine", &e))?;
@@ -63,18 +76,18 @@ impl Session {
             // One partition keeps the scan's order, so that grouping by key streams.
             .with_target_partitions(1);
         config.options_mut().sql_parser.map_string_types_to_utf8view = false;
-        let tables = Arc::new(ViewTables::new(&db));
+        let tables = Arc::new(ViewTables::new(&store));
         let catalog = Arc::new(MemoryCatalogProvider::new());
         catalog.register_schema(SCHEMA, Arc::clone(&tables) as Arc<_>).map_err(engine_error)?;
         let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
-        Ok(Self { db, context, tables, runtime: Arc::new(runtime) })
+        Ok(Self { store, context, tables, runtime: Arc::new(runtime) })
     }
 
-    /// The database.
-    pub fn database(&self) -> &Arc<Database> {
-        &self.db
+    /// The tables as they are now.
+    pub fn view(&self) -> View {
+        self.store.view()
     }
 
     /// Splits a text into its statements.
@@ -110,11 +123,13 @@ impl Session {
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a statement that does not fit the tables, or
     /// what the engine says.
     pub fn execute(&self, statement: Statement) -> Result<Answer> {
-        self.tables.refresh();
+        self.tables.refresh()?;
         let plan = self.runtime.block_on(self.context.state().statement_to_plan(statement.0)).map_err(engine_error)?;
         let insert = match &plan {
-            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => return ddl::create_table(&self.db, create),
-            LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => return ddl::drop_table(&self.db, drop),
+            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
+                return ddl::create_table(self.store.writer()?, create);
+            }
+            LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => return ddl::drop_table(self.store.writer()?, drop),
             LogicalPlan::Ddl(other) => return Err(unsupported(other.name())),
             LogicalPlan::Copy(_) => return Err(unsupported("COPY")),
             LogicalPlan::Dml(dml) => match dml.op {

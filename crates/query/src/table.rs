@@ -1,8 +1,10 @@
 //! A table as DataFusion sees it.
 
+use crate::answer::query_error;
 use crate::insert::FleetSink;
 use crate::pushdown::{Taken, take_over};
 use crate::scan::FleetScan;
+use crate::store::Store;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::sink::DataSinkExec;
@@ -10,20 +12,20 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use fleetdb_engine::{Database, Projection, ScanRequest, TableView};
+use fleetdb_engine::{Projection, ScanRequest, TableView};
 use std::fmt;
 use std::sync::Arc;
 
 /// One table of one view.
 pub(crate) struct FleetTable {
-    db: Arc<Database>,
+    store: Store,
     view: TableView,
     schema: SchemaRef,
 }
 
 impl FleetTable {
-    pub(crate) fn new(db: &Arc<Database>, view: TableView) -> Self {
-        Self { db: Arc::clone(db), schema: view.schema().to_arrow(), view }
+    pub(crate) fn new(store: &Store, view: TableView) -> Self {
+        Self { store: store.clone(), schema: view.schema().to_arrow(), view }
     }
 }
 
@@ -86,7 +88,7 @@ impl TableProvider for FleetTable {
         if op == InsertOp::Overwrite {
             return Err(DataFusionError::Plan("INSERT OVERWRITE is not supported".to_owned()));
         }
-        let sink = FleetSink::new(&self.db, &self.view.schema().name, &self.schema);
+        let sink = FleetSink::new(self.store.writer().map_err(query_error)?, &self.view.schema().name, &self.schema);
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
     }
 }

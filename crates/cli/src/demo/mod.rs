@@ -12,7 +12,7 @@ use crate::sql::output::{self, Format};
 use crate::{close, io_error, is_database, open};
 use chrono::{DateTime, Utc};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{ColumnType, Database, Durability, Error, Result, Rows, TableDefinition, Unit, Value};
+use fleetdb_engine::{ColumnType, Database, Durability, Error, Result, Rows, TableDefinition, Unit, Value, View};
 use fleetdb_query::Session;
 use generate::Fleet;
 use std::io::Write;
@@ -205,15 +205,14 @@ fn bills(session: &Session, args: &Args) -> Result<()> {
     out.flush().map_err(|e| io_error("write standard output", &e))?;
     println!("All bills took {:.0} ms.", seconds * 1e3);
     let plot = args.data.join("meter-1-december.svg");
-    draw(session.database(), from, to, args.tz, &plot)?;
+    draw(&session.view(), from, to, args.tz, &plot)?;
     println!("Meter 1's December as a picture: {}\n", plot.display());
     Ok(())
 }
 
-fn draw(db: &Database, from: DateTime<Utc>, to: DateTime<Utc>, tz: chrono_tz::Tz, path: &Path) -> Result<()> {
+fn draw(view: &View, from: DateTime<Utc>, to: DateTime<Utc>, tz: chrono_tz::Tz, path: &Path) -> Result<()> {
     use arrow::array::AsArray;
     use arrow::datatypes::{Float64Type, TimestampNanosecondType};
-    let view = db.view();
     let table = view.table("meter_reads")?;
     let projection = fleetdb_engine::Projection::Names(vec!["ts".to_owned(), "usage_since_read".to_owned()]);
     let mut points = Vec::new();

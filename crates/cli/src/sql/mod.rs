@@ -3,7 +3,7 @@
 pub mod output;
 mod shell;
 
-use crate::{DEFAULT_DATA, close, io_error, open};
+use crate::{DEFAULT_DATA, close, io_error, open, open_reader};
 use fleetdb_engine::Result;
 use fleetdb_query::Session;
 use output::Format;
@@ -22,12 +22,18 @@ pub struct Args {
     /// Run this file and end; - is standard input
     #[arg(short, long, conflicts_with = "command")]
     file: Option<PathBuf>,
+    /// Only read, beside a process that has the database open
+    #[arg(long)]
+    read_only: bool,
     /// How rows are shown
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
 
 pub fn run(args: &Args) -> Result<()> {
+    if args.read_only {
+        return run_in(&Session::read_only(open_reader(&args.data)?)?, args);
+    }
     let db = open(&args.data, true)?;
     let session = Session::new(Arc::clone(&db))?;
     let outcome = run_in(&session, args);

@@ -1,7 +1,7 @@
 //! The shell: history, statements over several lines, and psql's backslash commands.
 
 use super::output::Format;
-use fleetdb_engine::{Error, Result, Role};
+use fleetdb_engine::{Error, Result, Role, TableView};
 use fleetdb_query::Session;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
@@ -67,15 +67,15 @@ fn command(session: &Session, line: &str) -> bool {
         ["\\q"] => return false,
         ["\\?"] => println!("{HELP}"),
         ["\\d" | "\\dt"] => {
-            for table in session.database().tables() {
+            for table in session.view().tables().map(TableView::schema) {
                 let kind = if table.time.is_some() { "time-series table" } else { "collection" };
                 println!("{} ({kind}, {} columns)", table.name, table.columns.len());
             }
         }
-        ["\\d", name] => match session.database().tables().iter().find(|table| table.name == name) {
-            None => eprintln!("ERROR: there is no table '{name}'"),
-            Some(table) => {
-                for column in &table.columns {
+        ["\\d", name] => match session.view().table(name) {
+            Err(error) => eprintln!("ERROR: {error}"),
+            Ok(table) => {
+                for column in &table.schema().columns {
                     let role = match column.role {
                         Role::Key => " key",
                         Role::Time => " time",

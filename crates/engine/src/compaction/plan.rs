@@ -146,7 +146,7 @@ fn is_worth_rewriting(entry: &SegmentEntry, facts: &Facts<'_>) -> bool {
     let half_expired = facts.expired.is_some_and(|expired| {
         let (from, to) = (i128::from(entry.times.0), i128::from(entry.times.1));
         let gone = i128::from(expired) - from + 1;
-        gone > 0 && entry.slices.is_empty() && (facts.settle || 2 * gone >= to - from + 1)
+        gone > 0 && entry.slices.is_empty() && (facts.settle || 2 * gone > to - from)
     });
     half_expired || concerning > if facts.settle { 0 } else { MOST_DELETES }
 }

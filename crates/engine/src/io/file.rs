@@ -6,7 +6,7 @@ use super::{Clock, Joiner, Random, ReadFile, Spawn, Storage, WriteFile};
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Storage for FileStorage {
     fn list(&self, directory: &str) -> Result<Vec<String>> {
         let entries = match fs::read_dir(self.path(directory)) {
             Ok(entries) => entries,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             Err(e) => return Err(self.error("list", directory, &e)),
         };
         let mut names = Vec::new();
@@ -86,6 +86,30 @@ impl Storage for FileStorage {
 
     fn remove(&self, name: &str) -> Result<()> {
         fs::remove_file(self.path(name)).map_err(|e| self.error("remove", name, &e))
+    }
+
+    fn link(&self, name: &str, other: &dyn Storage, original: &str) -> Result<bool> {
+        let Some(other) = other.directory() else { return Ok(false) };
+        match fs::hard_link(other.join(original), self.path(name)) {
+            Ok(()) => Ok(true),
+            // Another file system, or one without links.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    ErrorKind::CrossesDevices
+                        | ErrorKind::Unsupported
+                        | ErrorKind::PermissionDenied
+                        | ErrorKind::TooManyLinks
+                ) =>
+            {
+                Ok(false)
+            }
+            Err(e) => Err(self.error("link", name, &e)),
+        }
+    }
+
+    fn directory(&self) -> Option<&std::path::Path> {
+        Some(&self.root)
     }
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {

@@ -255,9 +255,23 @@ impl ReadFile for Readable {
     }
 }
 
-/// A clock that goes one microsecond at each look.
+/// A clock that goes one microsecond at each look, and further when it is told to.
+///
+/// ```
+/// use fleetdb_engine::io::{Clock, StepClock};
+/// let clock = StepClock::default();
+/// clock.advance(60_000_000_000);
+/// assert!(clock.wall_ns() >= 60_000_000_000);
+/// ```
 #[derive(Default)]
-pub(super) struct StepClock(AtomicU64);
+pub struct StepClock(AtomicU64);
+
+impl StepClock {
+    /// Lets time pass.
+    pub fn advance(&self, ns: u64) {
+        self.0.fetch_add(ns, Ordering::Relaxed);
+    }
+}
 
 impl Clock for StepClock {
     fn wall_ns(&self) -> i64 {

@@ -11,7 +11,7 @@ use crate::error::Result;
 use bytes::Bytes;
 use std::sync::Arc;
 
-pub use memory::MemoryStorage;
+pub use memory::{MemoryStorage, StepClock};
 
 /// Storage, clock, random numbers and threads of one database.
 #[derive(Clone)]
@@ -67,6 +67,16 @@ pub trait Storage: Send + Sync {
     fn rename(&self, from: &str, to: &str) -> Result<()>;
     /// Removes a file. Whoever has it open still reads it.
     fn remove(&self, name: &str) -> Result<()>;
+    /// Makes `name` a hard link to the file `original` of another storage; `false` if the two have no file system in
+    /// common, and nothing has happened.
+    fn link(&self, name: &str, other: &dyn Storage, original: &str) -> Result<bool> {
+        let (_, _, _) = (name, other, original);
+        Ok(false)
+    }
+    /// The directory in the file system, if there is one.
+    fn directory(&self) -> Option<&std::path::Path> {
+        None
+    }
     /// Takes the one writer's lock; it is held until the returned value is dropped.
     fn lock(&self) -> Result<Box<dyn Send + Sync>>;
     /// How messages name the place: a path or `memory`.

@@ -234,6 +234,20 @@ impl Manifest {
     }
 }
 
+/// Makes `state` the content of a manifest that nobody has open: a file with this number, and no other.
+pub(crate) fn replace(io: &Io, number: u64, state: &State) -> Result<()> {
+    let temporary = format!("{}.tmp", file_name(number));
+    let names = io.storage.list(DIRECTORY)?;
+    if names.iter().any(|name| format!("{DIRECTORY}/{name}") == temporary) {
+        io.storage.remove(&temporary)?;
+    }
+    write_fold(io, number, state)?;
+    for name in names.iter().filter(|name| name.ends_with(".manifest")) {
+        io.storage.remove(&format!("{DIRECTORY}/{name}"))?;
+    }
+    Ok(())
+}
+
 /// Writes a manifest file that begins with `state`. [`ErrorKind::Retry`]: the disk is full, and nothing is left.
 fn write_fold(io: &Io, number: u64, state: &State) -> Result<(Box<dyn WriteFile>, usize)> {
     let mut bytes = header(number);

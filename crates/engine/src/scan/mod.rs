@@ -52,6 +52,11 @@ impl View {
         })
     }
 
+    /// All tables, sorted by name.
+    pub fn tables(&self) -> impl Iterator<Item = &TableView> {
+        self.tables.values()
+    }
+
     /// The names of all tables, sorted.
     pub fn table_names(&self) -> impl Iterator<Item = &str> {
         self.tables.keys().map(String::as_str)

@@ -293,9 +293,12 @@ pub(crate) struct Codes {
     pub(crate) pool: Pool,
     pub(crate) values: Vec<u64>,
     pub(crate) nulls: NullMask,
-    /// For each source the dictionary it used last, and the pool's codes for its entries as far as they came up.
-    known: Vec<Option<(Arc<Dictionary>, Vec<Option<u32>>)>>,
+    /// For each source the dictionary it used last.
+    known: Vec<Option<KnownCodes>>,
 }
+
+/// A dictionary, and the pool's codes for its entries as far as they came up.
+type KnownCodes = (Arc<Dictionary>, Vec<Option<u32>>);
 
 impl Codes {
     pub(crate) fn new(sources: usize) -> Self {

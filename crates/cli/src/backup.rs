@@ -1,0 +1,72 @@
+//! `fleetdb backup` and `fleetdb restore`.
+
+use crate::progress::{bar, thousands};
+use crate::{DEFAULT_DATA, close, open};
+use fleetdb_engine::Result;
+use fleetdb_engine::io::Io;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+pub struct BackupArgs {
+    /// The database's directory
+    #[arg(long, default_value = DEFAULT_DATA)]
+    data: PathBuf,
+    /// Where the backup goes: an empty directory, or an older backup of the same database
+    destination: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub struct RestoreArgs {
+    /// The backup's directory
+    backup: PathBuf,
+    /// The directory to restore to; it must not hold a database
+    #[arg(long, default_value = DEFAULT_DATA)]
+    data: PathBuf,
+}
+
+pub fn backup(args: &BackupArgs) -> Result<()> {
+    let db = open(&args.data, false)?;
+    let progress = bar(0, "backing up", "bytes");
+    let outcome = db.backup(&Io::files(&args.destination), |done, all| {
+        progress.set_length(all);
+        progress.set_position(done);
+    });
+    progress.finish_and_clear();
+    close(db)?;
+    let report = outcome?;
+    println!(
+        "{} segments, {} bytes in {}: {} copied, {} linked, {} there before",
+        report.segments,
+        thousands(report.bytes),
+        args.destination.display(),
+        thousands(report.copied_bytes),
+        thousands(report.linked_bytes),
+        thousands(report.kept_bytes)
+    );
+    if report.linked_bytes > 0 {
+        println!("links share the disk with {}: copy the backup to another one to survive its loss", shown(&args.data));
+    }
+    Ok(())
+}
+
+pub fn restore(args: &RestoreArgs) -> Result<()> {
+    let progress = bar(0, "restoring", "bytes");
+    let outcome = fleetdb_engine::backup::restore(&Io::files(&args.backup), &Io::files(&args.data), |done, all| {
+        progress.set_length(all);
+        progress.set_position(done);
+    });
+    progress.finish_and_clear();
+    let (report, checked) = outcome?;
+    println!(
+        "{} segments, {} rows, {} bytes restored to {}; checked, clean",
+        report.segments,
+        thousands(checked.rows),
+        thousands(report.bytes),
+        shown(&args.data)
+    );
+    Ok(())
+}
+
+fn shown(path: &Path) -> std::path::Display<'_> {
+    path.display()
+}

@@ -1,0 +1,206 @@
+//! Backup and restore: a database's segments and its manifest in another directory.
+//!
+//! 1. [`Database::backup`] flushes, then copies what the manifest lists at that moment: the checkpoint. Writers go on;
+//!    compaction does too, but the files it replaces stay until the backup is done.
+//! 2. Files that the destination has already are kept, so that a second backup copies only what is new. Segments never
+//!    change, so on one file system a hard link does.
+//! 3. The destination's manifest is written last, under another name, and renamed: until then the backup before it
+//!    counts. What it does not list any more is removed after that.
+//!
+//! A backup is a database directory: `check` verifies it, and it can be opened.
+
+use crate::check::{CheckReport, check};
+use crate::db::Database;
+use crate::error::{Error, Result};
+use crate::io::{Io, Storage};
+use crate::manifest::file as manifest_file;
+use crate::manifest::{SegmentEntry, State};
+use crate::segment::{directory, file_name};
+use crate::wal::frame;
+
+/// Bytes copied at once.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// What a backup or restore did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackupReport {
+    /// Segments in the backup.
+    pub segments: usize,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// Bytes that were there already.
+    pub kept_bytes: u64,
+    /// Bytes that became hard links.
+    pub linked_bytes: u64,
+    /// Bytes that were copied.
+    pub copied_bytes: u64,
+    /// The last batch that is in it.
+    pub sequence: u64,
+}
+
+impl Database {
+    /// Backs the database up to a directory that is empty or holds an older backup of it, while it is in use. What
+    /// was acknowledged before the call is in the backup. `progress` is called with the bytes done and all bytes.
+    ///
+    /// ```
+    /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, Unit, Value, io::Io};
+    /// let (source, backup) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    /// let db = Database::open(Io::files(source.path()), Settings::default()).unwrap();
+    /// db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
+    /// db.container("t", &[Value::Int(1)]).unwrap().append(5, &[]).unwrap();
+    /// db.backup(&Io::files(backup.path()), |_, _| ()).unwrap();
+    /// let copy = Database::open(Io::files(backup.path()), Settings::default()).unwrap();
+    /// assert_eq!(copy.view().table("t").unwrap().count().unwrap(), 1);
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the directory holds something else, or a backup that has been
+    /// written to; what reading or writing a file says. The older backup stays valid.
+    pub fn backup(&self, destination: &Io, progress: impl FnMut(u64, u64)) -> Result<BackupReport> {
+        self.flush()?;
+        self.shared.pin();
+        let state = self.shared.manifest.lock().state().clone();
+        let copied = copy(self.shared.io.storage.as_ref(), &state, destination, true, progress);
+        self.shared.unpin();
+        copied
+    }
+}
+
+/// Copies a backup to an empty directory and verifies every checksum and invariant of the copy.
+///
+/// # Errors
+/// [`ErrorKind::Input`](crate::ErrorKind::Input) if `from` is no backup or `to` is not empty;
+/// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) if the copy does not pass the check.
+pub fn restore(from: &Io, to: &Io, progress: impl FnMut(u64, u64)) -> Result<(BackupReport, CheckReport)> {
+    let Some((_, contents)) = manifest_file::read(from.storage.as_ref())? else {
+        return Err(Error::input(format!("{} holds no backup", from.storage.describe())));
+    };
+    if has_batches(from.storage.as_ref())? {
+        return Err(Error::input(format!(
+            "{} has batches in its log: it is a database in use, not a backup; make one with 'fleetdb backup'",
+            from.storage.describe()
+        )));
+    }
+    if manifest_file::read(to.storage.as_ref())?.is_some() {
+        return Err(Error::input(format!("{} holds a database already", to.storage.describe())));
+    }
+    let report = copy(from.storage.as_ref(), &contents.state, to, false, progress)?;
+    let checked = check(to, |_, _| ())?;
+    match checked.problems.first() {
+        None => Ok((report, checked)),
+        Some(problem) => Err(Error::damaged(format!(
+            "the restored copy does not pass the check ({} problems, the first: {problem}); the backup is damaged",
+            checked.problems.len()
+        ))),
+    }
+}
+
+/// Whether there are batches in the log's files.
+fn has_batches(storage: &dyn Storage) -> Result<bool> {
+    for generation in frame::generations(storage)? {
+        if storage.read(&frame::file_name(generation))?.len_bytes() > frame::FILE_HEADER_BYTES as u64 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Makes `to` hold what `state` lists, of the files in `from`.
+fn copy(
+    from: &dyn Storage,
+    state: &State,
+    to: &Io,
+    link: bool,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<BackupReport> {
+    let storage = to.storage.as_ref();
+    for directory in ["", frame::DIRECTORY, manifest_file::DIRECTORY, crate::segment::DIRECTORY] {
+        storage.create_directory(directory)?;
+    }
+    let _lock = storage.lock()?;
+    let before = manifest_file::read(storage)?;
+    refuse_strangers(storage, state, before.as_ref().map(|(_, contents)| &contents.state))?;
+    let mut report = BackupReport {
+        segments: state.segments.len(),
+        bytes: state.segments.values().map(|entry| entry.bytes).sum(),
+        sequence: state.flushed_sequence.0,
+        ..BackupReport::default()
+    };
+    let mut done = 0;
+    for entry in state.segments.values() {
+        let known = before.as_ref().and_then(|(_, contents)| contents.state.segments.get(&entry.id));
+        let same =
+            |known: &SegmentEntry| (known.table, known.crc, known.bytes) == (entry.table, entry.crc, entry.bytes);
+        let name = file_name(entry.table, entry.id);
+        if known.is_some_and(same) && storage.read(&name).is_ok_and(|file| file.len_bytes() == entry.bytes) {
+            report.kept_bytes += entry.bytes;
+        } else {
+            storage.create_directory(&directory(entry.table))?;
+            let temporary = format!("{name}.tmp");
+            if storage.list(&directory(entry.table))?.iter().any(|file| temporary.ends_with(&format!("/{file}"))) {
+                storage.remove(&temporary)?;
+            }
+            if link && storage.link(&temporary, from, &name)? {
+                report.linked_bytes += entry.bytes;
+            } else {
+                copy_file(from, &name, storage, &temporary)?;
+                report.copied_bytes += entry.bytes;
+            }
+            storage.rename(&temporary, &name)?;
+        }
+        done += entry.bytes;
+        progress(done, report.bytes);
+    }
+    for &table in state.tables.keys() {
+        storage.create_directory(&directory(table))?;
+        storage.sync_directory(&directory(table))?;
+    }
+    storage.sync_directory(crate::segment::DIRECTORY)?;
+    storage.sync_directory("")?;
+    let number = before.as_ref().map_or(1, |(number, _)| number + 1);
+    manifest_file::replace(to, number, state)?;
+    remove_unlisted(storage, state, before.map(|(_, contents)| contents.state))?;
+    Ok(report)
+}
+
+/// Refuses a destination that is not an older backup of the same database.
+fn refuse_strangers(storage: &dyn Storage, state: &State, before: Option<&State>) -> Result<()> {
+    let place = storage.describe();
+    match before {
+        None if storage.list("")?.iter().any(|name| name != "LOCK") => {
+            Err(Error::input(format!("{place} is not empty and holds no backup: name an empty directory")))
+        }
+        Some(other) if other.database_id != state.database_id => {
+            Err(Error::input(format!("{place} holds another database: name an empty directory")))
+        }
+        Some(other) if other.flushed > state.flushed || has_batches(storage)? => {
+            Err(Error::input(format!("{place} has been written to since it was a backup: name an empty directory")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn copy_file(from: &dyn Storage, name: &str, to: &dyn Storage, copy: &str) -> Result<()> {
+    let file = from.read(name)?;
+    let mut out = to.create(copy)?;
+    let mut at = 0;
+    while at < file.len_bytes() {
+        let len = PIECE_BYTES.min(file.len_bytes() - at);
+        out.write(&file.read_at(at, len as usize)?)?;
+        at += len;
+    }
+    out.sync()
+}
+
+/// Removes what an older backup listed and this one does not, and log files without batches.
+fn remove_unlisted(storage: &dyn Storage, state: &State, before: Option<State>) -> Result<()> {
+    for entry in before.iter().flat_map(|before| before.segments.values()) {
+        if !state.segments.contains_key(&entry.id) {
+            storage.remove(&file_name(entry.table, entry.id))?;
+        }
+    }
+    for generation in frame::generations(storage)? {
+        storage.remove(&frame::file_name(generation))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Reading a database that another process writes.
+//!
+//! 1. [`Reader::open`] takes no lock and changes nothing: it reads the manifest, opens the segments and replays the
+//!    WAL as it is at that moment, up to its last whole batch.
+//! 2. [`Reader::refresh`] does so again; segments that are still listed stay open.
+//!
+//! The writer may remove a file between the manifest's reading and the file's opening; then the manifest has changed,
+//! and all is read once more. A file that is open stays readable after its name is gone.
+
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::ids::Sequence;
+use crate::io::Io;
+use crate::manifest::State;
+use crate::manifest::file as manifest_file;
+use crate::recovery;
+use crate::scan::View;
+use crate::segment::cache::Cache;
+use crate::settings::Settings;
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How often a changing database is read again before the error is believed.
+const TRIES: usize = 100;
+
+/// A database opened to read it, while another process may write it.
+///
+/// ```
+/// use fleetdb_engine::{ColumnType, Database, Reader, Settings, TableDefinition, Unit, Value, io::Io};
+/// let directory = tempfile::tempdir().unwrap();
+/// let writer = Database::open(Io::files(directory.path()), Settings::default()).unwrap();
+/// writer.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
+/// let reader = Reader::open(Io::files(directory.path()), Settings::default()).unwrap();
+/// writer.container("t", &[Value::Int(1)]).unwrap().append(5, &[]).unwrap();
+/// assert_eq!(reader.view().table("t").unwrap().count().unwrap(), 0);
+/// reader.refresh().unwrap();
+/// assert_eq!(reader.view().table("t").unwrap().count().unwrap(), 1);
+/// ```
+pub struct Reader {
+    io: Io,
+    settings: Settings,
+    cache: Arc<Cache>,
+    loaded: RwLock<(Catalog, Sequence)>,
+}
+
+impl Reader {
+    /// Opens a database as it is now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is none; [`ErrorKind::Damaged`](crate::ErrorKind::Damaged)
+    /// with what is lost.
+    pub fn open(io: Io, settings: Settings) -> Result<Self> {
+        settings.validate()?;
+        let cache = Arc::new(Cache::new(settings.cache_bytes));
+        let loaded = load(&io, &cache, &Catalog::default())?;
+        Ok(Self { io, settings, cache, loaded: RwLock::new(loaded) })
+    }
+
+    /// Reads what has been written since; views taken before stay as they are.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); the reader then shows what it showed before.
+    pub fn refresh(&self) -> Result<()> {
+        let fresh = load(&self.io, &self.cache, &self.loaded.read().0)?;
+        *self.loaded.write() = fresh;
+        Ok(())
+    }
+
+    /// All tables as they were when the database was opened or last refreshed.
+    pub fn view(&self) -> View {
+        let loaded = self.loaded.read();
+        let now_ns = self.io.clock.wall_ns();
+        let mut tables = BTreeMap::new();
+        for table in loaded.0.tables.values() {
+            let view = table.view(&table.active.read(), now_ns, self.settings.scan_batch_rows);
+            tables.insert(table.schema.name.clone(), view);
+        }
+        View { tables, sequence: loaded.1 }
+    }
+}
+
+fn read_state(io: &Io) -> Result<State> {
+    match manifest_file::read(io.storage.as_ref())? {
+        Some((_, contents)) => Ok(contents.state),
+        None => Err(Error::input(format!("{} holds no FleetDB database", io.storage.describe()))),
+    }
+}
+
+fn load(io: &Io, cache: &Arc<Cache>, known: &Catalog) -> Result<(Catalog, Sequence)> {
+    let mut tries = 0;
+    loop {
+        let state = read_state(io);
+        let loaded = state.as_ref().map_err(Clone::clone).and_then(|state| {
+            let mut catalog = recovery::load(io, state, cache, known)?;
+            let replay = recovery::replay(io, state, &mut catalog)?;
+            Ok((catalog, replay.last))
+        });
+        let Err(error) = loaded else { return loaded };
+        tries += 1;
+        // A manifest that still says the same means that nothing was removed: the error is real.
+        let same = match (&state, &read_state(io)) {
+            (Ok(before), Ok(now)) => before == now,
+            (Err(_), Err(_)) => true,
+            _ => false,
+        };
+        if same || tries == TRIES {
+            return Err(error);
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! What keeps a database running for years: retention, deletes that give space back, backups, readers beside a writer.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, with a writer that is a real process")]
+
+use arrow::array::AsArray;
+use arrow::datatypes::TimestampSecondType;
+use fleetdb_engine::backup::restore;
+use fleetdb_engine::check::check;
+use fleetdb_engine::io::{Io, MemoryStorage, StepClock, Storage};
+use fleetdb_engine::{
+    Batch, ColumnType, Database, ErrorKind, Reader, Rows, ScanRequest, Settings, TableDefinition, TableView, Unit,
+    Value,
+};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+const DAY_S: i64 = 86_400;
+
+/// A database in memory, and its clock.
+fn with_clock(storage: &Arc<MemoryStorage>, now_s: i64) -> (Database, Arc<StepClock>) {
+    let clock = Arc::new(StepClock::default());
+    clock.advance(now_s as u64 * 1_000_000_000);
+    let io = Io { clock: Arc::clone(&clock) as _, ..Io::memory(Arc::clone(storage)) };
+    (Database::open(io, Settings::default()).unwrap(), clock)
+}
+
+fn create(db: &Database, name: &str) {
+    let table = TableDefinition::new(name).key("id", ColumnType::Int64).time("ts", Unit::Second);
+    let table = table.field("v", ColumnType::Int64);
+    db.create_table(&TableDefinition { partition_seconds: Some(DAY_S), ..table }).unwrap();
+}
+
+fn write(db: &Database, table: &str, rows: impl IntoIterator<Item = (i64, i64, i64)>) {
+    let schema = db.tables().into_iter().find(|schema| schema.name == table).unwrap();
+    let mut out = Rows::new(&schema);
+    for (id, ts, v) in rows {
+        out.push(&[Value::Int(id), Value::Int(ts), Value::Int(v)]).unwrap();
+    }
+    db.commit(Batch::new().with(table, out.finish().unwrap())).unwrap();
+}
+
+fn times(table: &TableView) -> Vec<i64> {
+    let mut times = Vec::new();
+    for batch in table.scan(&ScanRequest::all()).unwrap() {
+        times.extend_from_slice(batch.unwrap().column(1).as_primitive::<TimestampSecondType>().values());
+    }
+    times
+}
+
+fn read(db: &Database) -> Vec<i64> {
+    times(db.view().table("t").unwrap())
+}
+
+#[test]
+fn retention_follows_the_clock_and_not_the_rows() {
+    let storage = MemoryStorage::new();
+    let (db, clock) = with_clock(&storage, 100 * DAY_S);
+    create(&db, "t");
+    // One row a day for a hundred days, one from 1970 and one from 2099.
+    write(&db, "t", (0..100).map(|day| (1, day * DAY_S + 60, day)));
+    write(&db, "t", [(2, 0, 0), (2, 4_070_908_800, 0)]);
+    db.flush().unwrap();
+    assert_eq!(read(&db).len(), 102);
+    db.set_retention("t", Some(30 * DAY_S)).unwrap();
+    let kept: Vec<i64> = (70..100).map(|day| day * DAY_S + 60).chain([4_070_908_800]).collect();
+    assert_eq!(read(&db), kept, "at once, and the row from 2099 drags nothing");
+    let before = db.status().segments;
+    write(&db, "t", [(3, 99 * DAY_S, 0)]);
+    db.flush().unwrap();
+    db.compact().unwrap();
+    assert!(db.status().segments < before, "whole partitions went: {} of {before}", db.status().segments);
+    let last = db.view().table("t").unwrap().container(&[Value::Int(1)]).unwrap().last().unwrap().unwrap();
+    assert_eq!(last.column(1).as_primitive::<TimestampSecondType>().value(0), 99 * DAY_S + 60);
+    // Ten days later ten more are gone, without anybody writing.
+    clock.advance(10 * DAY_S as u64 * 1_000_000_000);
+    assert_eq!(read(&db).len(), 22);
+    assert_eq!(db.view().table("t").unwrap().count().unwrap(), 22);
+    // Longer: what is on disk still comes back; what went does not.
+    db.set_retention("t", None).unwrap();
+    assert_eq!(read(&db).len(), 32);
+    clock.advance(1_000 * DAY_S as u64 * 1_000_000_000);
+    db.set_retention("t", Some(DAY_S)).unwrap();
+    assert_eq!(read(&db), [4_070_908_800]);
+    assert!(db.view().table("t").unwrap().container(&[Value::Int(1)]).unwrap().last().unwrap().is_none());
+    db.compact().unwrap();
+    assert_eq!(db.status().segments, 1);
+    assert_eq!(db.set_retention("t", Some(0)).unwrap_err().kind(), ErrorKind::Input);
+    db.close().unwrap();
+    assert!(check(&Io::memory(storage), |_, _| ()).unwrap().problems.is_empty());
+}
+
+#[test]
+fn deleted_rows_give_their_space_back() {
+    let storage = MemoryStorage::new();
+    let (db, _) = with_clock(&storage, 0);
+    create(&db, "t");
+    // Noise, so that its size is its rows.
+    let noise = |n: i64| {
+        let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64);
+        (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9_u64 as i64)
+    };
+    write(&db, "t", (0..40_000).map(|n| (n % 4, n, noise(n))));
+    db.compact().unwrap();
+    let before = db.status().segment_bytes;
+    db.commit(Batch::new().delete("t", Some(&[Value::Int(0)]), ..).delete("t", None, ..20_000)).unwrap();
+    assert_eq!(read(&db).len(), 15_000);
+    let (db, _) = {
+        db.close().unwrap();
+        with_clock(&storage, 0)
+    };
+    assert_eq!(read(&db).len(), 15_000, "also after reopening");
+    db.compact().unwrap();
+    assert_eq!(read(&db).len(), 15_000);
+    assert!(db.status().segment_bytes < before / 2, "{} of {before} bytes", db.status().segment_bytes);
+    // The deletes are forgotten: rows with those keys may come again.
+    write(&db, "t", [(0, 5, 5)]);
+    assert_eq!(read(&db).len(), 15_001);
+    db.commit(Batch::new().delete("t", None, 7..7)).unwrap();
+    assert_eq!(read(&db).len(), 15_001, "an empty span deletes nothing");
+    let wrong = db.commit(Batch::new().delete("nothing", None, ..)).unwrap_err();
+    assert_eq!(wrong.kind(), ErrorKind::Input, "{wrong}");
+    let wrong = db.commit(Batch::new().delete("t", Some(&[]), ..)).unwrap_err();
+    assert_eq!(wrong.kind(), ErrorKind::Input, "{wrong}");
+}
+
+#[test]
+fn a_million_updates_of_a_collection_do_not_grow_it() {
+    let storage = MemoryStorage::new();
+    let io = Io::memory(Arc::clone(&storage));
+    let db = Database::open(io, Settings { memtable_bytes: 256 << 10, ..Settings::default() }).unwrap();
+    let table = TableDefinition::new("meters").key("id", ColumnType::Int64).field("v", ColumnType::Int64);
+    let schema = db.create_table(&table).unwrap();
+    let (mut most_memory, mut most_disk) = (0, 0);
+    for round in 0..157 {
+        let mut rows = Rows::new(&schema);
+        (0..6_400).for_each(|id| rows.push(&[Value::Int(id), Value::Int(round * id)]).unwrap());
+        db.commit(Batch::new().with("meters", rows.finish().unwrap())).unwrap();
+        if round % 10 == 9 {
+            db.flush().unwrap();
+        }
+        most_memory = most_memory.max(db.status().memtable_bytes);
+        most_disk = most_disk.max(db.status().segment_bytes);
+    }
+    assert_eq!(db.view().table("meters").unwrap().count().unwrap(), 6_400);
+    assert!(most_memory < 512 << 10, "{most_memory} bytes of memory for 6,400 rows");
+    db.compact().unwrap();
+    let once = db.status().segment_bytes;
+    assert!(most_disk <= 16 * once, "{most_disk} bytes on disk, {once} once");
+}
+
+#[test]
+fn columns_are_renamed_widened_and_dropped_while_old_segments_stay() {
+    let storage = MemoryStorage::new();
+    let (db, _) = with_clock(&storage, 0);
+    let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+    let table =
+        table.field("small", ColumnType::Int16).field("single", ColumnType::Float32).field("gone", ColumnType::Utf8);
+    let schema = db.create_table(&table).unwrap();
+    let mut rows = Rows::new(&schema);
+    for n in 0..100 {
+        rows.push(&[Value::Int(1), Value::Int(n), Value::Int(n - 50), Value::Float(0.5), "x".into()]).unwrap();
+    }
+    db.commit(Batch::new().with("t", rows.finish().unwrap())).unwrap();
+    db.flush().unwrap();
+    db.widen_column("t", "small", ColumnType::Float64).unwrap();
+    db.widen_column("t", "single", ColumnType::Float64).unwrap();
+    db.drop_column("t", "gone").unwrap();
+    db.rename_column("t", "small", "large").unwrap();
+    db.rename_table("t", "renamed").unwrap();
+    let again = db.add_column(
+        "renamed",
+        &fleetdb_engine::ColumnDefinition { name: "gone".into(), column_type: ColumnType::Utf8, nullable: true },
+        fleetdb_engine::Role::Field,
+    );
+    again.unwrap();
+    for error in [
+        db.widen_column("renamed", "large", ColumnType::Int64).unwrap_err(),
+        db.widen_column("renamed", "id", ColumnType::Float64).unwrap_err(),
+        db.drop_column("renamed", "ts").unwrap_err(),
+        db.rename_column("renamed", "large", "id").unwrap_err(),
+        db.rename_table("t", "u").unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Input, "{error}");
+    }
+    let check_rows = |db: &Database| {
+        let view = db.view();
+        let table = view.table("renamed").unwrap();
+        let container = table.container(&[Value::Int(1)]).unwrap();
+        let sums = container.aggregate("large", 0, 98).unwrap();
+        assert_eq!((sums.count, sums.sum, sums.min, sums.max), (99, Some(-99.0), Some(-50.0), Some(48.0)));
+        assert_eq!(container.aggregate("large", i64::MIN, i64::MAX).unwrap().sum, Some(-50.0));
+        let batch = table.scan(&ScanRequest::all()).unwrap().next().unwrap().unwrap();
+        assert_eq!(batch.column(2).as_primitive::<arrow::datatypes::Float64Type>().value(99), 49.0);
+        assert_eq!(batch.column(3).as_primitive::<arrow::datatypes::Float64Type>().value(0), 0.5);
+        assert_eq!(batch.column_by_name("gone").unwrap().null_count(), 100, "a new column of an old name is new");
+    };
+    check_rows(&db);
+    db.close().unwrap();
+    let (db, _) = with_clock(&storage, 0);
+    check_rows(&db);
+    db.compact().unwrap();
+    check_rows(&db);
+}
+
+#[test]
+fn a_backup_holds_what_was_acknowledged_and_grows_by_what_is_new() {
+    let (source, backup, restored) = (MemoryStorage::new(), MemoryStorage::new(), MemoryStorage::new());
+    let (db, _) = with_clock(&source, 0);
+    create(&db, "t");
+    write(&db, "t", (0..1_000).map(|n| (n % 3, n, n)));
+    let to = Io::memory(Arc::clone(&backup));
+    let first = db.backup(&to, |_, _| ()).unwrap();
+    assert_eq!((first.segments, first.kept_bytes), (1, 0));
+    write(&db, "t", (0..1_000).map(|n| (n % 3, DAY_S + n, n)));
+    let second = db.backup(&to, |_, _| ()).unwrap();
+    assert_eq!((second.segments, second.kept_bytes), (2, first.bytes));
+    db.compact().unwrap();
+    write(&db, "t", [(9, 9, 9)]);
+    let from = Io::memory(Arc::clone(&backup));
+    let (report, checked) = restore(&from, &Io::memory(Arc::clone(&restored)), |_, _| ()).unwrap();
+    assert_eq!((report.segments, checked.rows), (2, 2_000));
+    let (copy, _) = with_clock(&restored, 0);
+    assert_eq!(read(&copy).len(), 2_000);
+    drop(copy);
+    // A stranger's directory, a backup that was written to, and a damaged backup are refused.
+    let error = restore(&from, &Io::memory(Arc::clone(&restored)), |_, _| ()).unwrap_err();
+    assert!(error.to_string().contains("holds a database already"), "{error}");
+    let other = MemoryStorage::new();
+    other.create("letter.txt").unwrap().write(b"dear").unwrap();
+    let error = db.backup(&Io::memory(other), |_, _| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Input, "{error}");
+    let (copy, _) = with_clock(&backup, 0);
+    write(&copy, "t", [(8, 8, 8)]);
+    std::mem::forget(copy);
+    let written_to = backup.crash();
+    let error = db.backup(&Io::memory(written_to), |_, _| ()).unwrap_err();
+    assert!(error.to_string().contains("written to"), "{error}");
+    let damaged = MemoryStorage::new();
+    db.backup(&Io::memory(Arc::clone(&damaged)), |_, _| ()).unwrap();
+    let name = damaged.list("segments/0").unwrap()[0].clone();
+    damaged.tamper(&format!("segments/0/{name}"), |bytes| bytes[100] ^= 1);
+    let error = restore(&Io::memory(damaged), &Io::memory(MemoryStorage::new()), |_, _| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+}
+
+#[test]
+fn a_backup_on_the_same_disk_is_links_and_keeps_files_that_compaction_replaces() {
+    let (source, backup) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let db = Database::open(Io::files(source.path()), Settings::default()).unwrap();
+    create(&db, "t");
+    for part in 0..3 {
+        write(&db, "t", (0..1_000).map(|n| (n % 3, part * 1_000 + n, n)));
+        db.flush().unwrap();
+    }
+    let report = db.backup(&Io::files(backup.path()), |_, _| ()).unwrap();
+    assert_eq!((report.segments, report.copied_bytes), (3, 0));
+    assert!(report.linked_bytes > 0);
+    db.compact().unwrap();
+    let report = db.backup(&Io::files(backup.path()), |_, _| ()).unwrap();
+    assert_eq!(report.segments, 1);
+    let files = std::fs::read_dir(backup.path().join("segments/0")).unwrap().count();
+    assert_eq!(files, 1, "what the backup does not list any more is gone");
+    db.close().unwrap();
+    assert!(check(&Io::files(backup.path()), |_, _| ()).unwrap().problems.is_empty());
+}
+
+/// Rows a batch of the process that writes.
+const BATCH_ROWS: i64 = 50;
+
+/// Not a test by itself: the process that writes while others read.
+#[test]
+fn the_writer_beside_readers() {
+    let Ok(directory) = std::env::var("FLEETDB_WRITER_DIRECTORY") else { return };
+    let settings = Settings { memtable_bytes: 64 << 10, ..Settings::default() };
+    let db = Database::open(Io::files(directory), settings).unwrap();
+    create(&db, "t");
+    let mut out = std::io::stdout().lock();
+    for batch in 0.. {
+        write(&db, "t", (0..BATCH_ROWS).map(|n| (n % 7, batch * BATCH_ROWS + n, n)));
+        if writeln!(out, "ack {batch}").and_then(|()| out.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn readers_see_whole_batches_and_everything_acknowledged_while_another_process_writes() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_writer_beside_readers", "--nocapture"])
+        .env("FLEETDB_WRITER_DIRECTORY", directory.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(writer.stdout.take().unwrap()).lines();
+    let mut next_ack = || -> i64 {
+        loop {
+            let line = lines.next().unwrap().unwrap();
+            if let Some(batch) = line.strip_prefix("ack ") {
+                return batch.parse().unwrap();
+            }
+        }
+    };
+    next_ack();
+    let reader = Reader::open(Io::files(directory.path()), Settings::default()).unwrap();
+    let (mut before, mut segments) = (0, 0);
+    for _ in 0..150 {
+        // The pipe holds some thousand lines: the writer runs ahead of what is read here.
+        let acknowledged = (0..20).map(|_| next_ack()).last().unwrap();
+        reader.refresh().unwrap();
+        let view = reader.view();
+        let table = view.table("t").unwrap();
+        let rows = table.count().unwrap() as i64;
+        assert_eq!(rows % BATCH_ROWS, 0, "batches are whole");
+        assert!(rows >= (acknowledged + 1) * BATCH_ROWS, "{rows} rows, {acknowledged} batches acknowledged");
+        assert!(rows >= before, "nothing vanishes");
+        assert_eq!(table.scan(&ScanRequest::all()).unwrap().map(|b| b.unwrap().num_rows() as i64).sum::<i64>(), rows);
+        (before, segments) = (rows, segments.max(table.segments()));
+    }
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    assert!(segments > 0, "the writer flushed meanwhile");
+    let missing = tempfile::tempdir().unwrap();
+    let Err(error) = Reader::open(Io::files(missing.path()), Settings::default()) else { panic!("nothing is there") };
+    assert_eq!(error.kind(), ErrorKind::Input);
+}

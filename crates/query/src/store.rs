@@ -1,0 +1,37 @@
+//! What a session works on: a database it may write, or one that another process writes.
+
+use fleetdb_engine::{Database, Error, Reader, Result, View};
+use std::sync::Arc;
+
+/// An open database.
+#[derive(Clone)]
+pub(crate) enum Store {
+    Writer(Arc<Database>),
+    Reader(Arc<Reader>),
+}
+
+impl Store {
+    /// All tables as they are now; for a reader, as they were when it was last refreshed.
+    pub(crate) fn view(&self) -> View {
+        match self {
+            Self::Writer(db) => db.view(),
+            Self::Reader(reader) => reader.view(),
+        }
+    }
+
+    /// Lets a reader see what has been written since.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        match self {
+            Self::Writer(_) => Ok(()),
+            Self::Reader(reader) => reader.refresh(),
+        }
+    }
+
+    /// The database to write to.
+    pub(crate) fn writer(&self) -> Result<&Arc<Database>> {
+        match self {
+            Self::Writer(db) => Ok(db),
+            Self::Reader(_) => Err(Error::input("the database was opened to read it: open it without --read-only")),
+        }
+    }
+}
