@@ -9,7 +9,12 @@ use std::path::Path;
 
 /// Opens a database with E2's table; its key is (hostname, ts) as in every other engine.
 pub fn open(directory: &Path) -> Outcome<Database> {
-    let db = Database::open(Io::files(directory), Settings::default())?;
+    open_with(directory, Settings::default())
+}
+
+/// The same with other settings.
+pub fn open_with(directory: &Path, settings: Settings) -> Outcome<Database> {
+    let db = Database::open(Io::files(directory), settings)?;
     let mut table = TableDefinition::new("cpu").key("hostname", ColumnType::Utf8);
     for tag in &TAGS[1..] {
         table = table.field(tag, ColumnType::Utf8);

@@ -1,12 +1,13 @@
 //! `fleetdb-bench`: measures the embedded engine beside SQLite, in one run on one core.
 //!
-//! `edge`: E2's ingest (TSBS cpu-only). `container`: E1's bill through the container API. Each target runs in a
-//! process of its own, pinned to one core with `taskset`, so that its peak memory is its own.
+//! `edge`: E2's ingest (TSBS cpu-only). `container`: E1's bill through the container API. `resident`: the edge profile's
+//! memory. Each target runs in a process of its own, pinned to one core with `taskset`, so that its peak memory is its own.
 
 mod container;
 mod edge;
 mod fleetdb;
 mod measure;
+mod resident;
 mod sqlite;
 mod workload;
 
@@ -27,6 +28,8 @@ enum Command {
     Edge(edge::Args),
     /// E1: a container's month summed through the container API
     Container(container::Args),
+    /// E2 with the edge profile: the resident set seen from outside, queries in between, bytes written
+    Resident(resident::Args),
 }
 
 /// What every benchmark may fail with: it is printed and ends the program.
@@ -36,5 +39,6 @@ fn main() -> Outcome<()> {
     match Cli::parse().command {
         Command::Edge(args) => edge::run(&args),
         Command::Container(args) => container::run(&args),
+        Command::Resident(args) => resident::run(&args),
     }
 }

@@ -4,6 +4,7 @@ use crate::deletes::{DeleteSet, Deletes};
 use crate::error::{Error, Result};
 use crate::ids::{Generation, TableId};
 use crate::manifest::Delete;
+use crate::memory::Budget;
 use crate::memtable::{Inner, Memtable};
 use crate::scan::TableView;
 use crate::schema::TableSchema;
@@ -43,7 +44,7 @@ impl Table {
     }
 
     /// What a reader sees; `active` is this table's own, locked.
-    pub(crate) fn view(&self, active: &Inner, now_ns: i64, batch_rows: usize) -> TableView {
+    pub(crate) fn view(&self, active: &Inner, now_ns: i64, batch_rows: usize, budget: &Arc<Budget>) -> TableView {
         let frozen: Vec<_> = self.frozen.iter().map(|(_, memtable)| (memtable, memtable.read())).collect();
         let layers = std::iter::once(&self.deletes).chain(frozen.iter().map(|(_, inner)| inner.deletes()));
         let deletes = DeleteSet::new(layers.chain([active.deletes()]).map(Arc::clone));
@@ -56,6 +57,7 @@ impl Table {
             deletes,
             expired: self.schema.expired(now_ns),
             batch_rows,
+            budget: Arc::clone(budget),
         }
     }
 }

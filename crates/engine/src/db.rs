@@ -18,6 +18,7 @@ use crate::ids::{Generation, Sequence, TableId};
 use crate::io::{Io, Joiner};
 use crate::manifest::file::Manifest;
 use crate::manifest::{Delete, Edit};
+use crate::memory::Budget;
 use crate::memtable::MAX_ROWS;
 use crate::recovery;
 use crate::scan::{View, encode_key};
@@ -62,6 +63,8 @@ pub struct Status {
     pub segment_bytes: u64,
     /// Bytes of decoded pages in the cache.
     pub cache_bytes: u64,
+    /// Bytes that scans and compaction hold.
+    pub work_bytes: usize,
     /// Bytes written to WAL files.
     pub wal_bytes_written: u64,
     /// fdatasync calls on WAL files.
@@ -97,6 +100,7 @@ pub(crate) struct Shared {
     pub(crate) catalog: RwLock<Catalog>,
     pub(crate) log: Arc<Log>,
     pub(crate) cache: Arc<Cache>,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) queue: Mutex<Queue>,
     /// Signalled when the queue changes.
     pub(crate) wake: Condvar,
@@ -284,6 +288,7 @@ impl Database {
             segments: segments.len(),
             segment_bytes: segments.iter().map(|listed| listed.entry.bytes).sum(),
             cache_bytes: self.shared.cache.bytes(),
+            work_bytes: self.shared.budget.used_bytes(),
             wal_bytes_written: self.shared.log.bytes_written(),
             wal_syncs: self.shared.log.syncs(),
             flushed_bytes: self.shared.counters.flushed_bytes.load(Ordering::Relaxed),
@@ -515,7 +520,10 @@ impl Shared {
         let guards: Vec<_> = catalog.tables.values().map(|table| table.active.read()).collect();
         let mut tables = BTreeMap::new();
         for (table, active) in catalog.tables.values().zip(&guards) {
-            tables.insert(table.schema.name.clone(), table.view(active, now_ns, self.settings.scan_batch_rows));
+            tables.insert(
+                table.schema.name.clone(),
+                table.view(active, now_ns, self.settings.scan_batch_rows, &self.budget),
+            );
         }
         View { tables, sequence: Sequence(self.applied.load(Ordering::Acquire)) }
     }

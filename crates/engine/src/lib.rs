@@ -24,6 +24,7 @@ mod key;
 mod lane;
 mod line_protocol;
 mod manifest;
+mod memory;
 mod memtable;
 mod pool;
 mod reader;

@@ -13,6 +13,7 @@ use crate::ids::Sequence;
 use crate::io::Io;
 use crate::manifest::State;
 use crate::manifest::file as manifest_file;
+use crate::memory::Budget;
 use crate::recovery;
 use crate::scan::View;
 use crate::segment::cache::Cache;
@@ -41,6 +42,7 @@ pub struct Reader {
     io: Io,
     settings: Settings,
     cache: Arc<Cache>,
+    budget: Arc<Budget>,
     loaded: RwLock<(Catalog, Sequence)>,
 }
 
@@ -53,8 +55,9 @@ impl Reader {
     pub fn open(io: Io, settings: Settings) -> Result<Self> {
         settings.validate()?;
         let cache = Arc::new(Cache::new(settings.cache_bytes));
-        let loaded = load(&io, &cache, &Catalog::default())?;
-        Ok(Self { io, settings, cache, loaded: RwLock::new(loaded) })
+        let loaded = load(&io, &settings, &cache, &Catalog::default())?;
+        let budget = Budget::new(settings.work_bytes());
+        Ok(Self { io, settings, cache, budget, loaded: RwLock::new(loaded) })
     }
 
     /// Reads what has been written since; views taken before stay as they are.
@@ -62,7 +65,7 @@ impl Reader {
     /// # Errors
     /// As [`open`](Self::open); the reader then shows what it showed before.
     pub fn refresh(&self) -> Result<()> {
-        let fresh = load(&self.io, &self.cache, &self.loaded.read().0)?;
+        let fresh = load(&self.io, &self.settings, &self.cache, &self.loaded.read().0)?;
         *self.loaded.write() = fresh;
         Ok(())
     }
@@ -73,7 +76,7 @@ impl Reader {
         let now_ns = self.io.clock.wall_ns();
         let mut tables = BTreeMap::new();
         for table in loaded.0.tables.values() {
-            let view = table.view(&table.active.read(), now_ns, self.settings.scan_batch_rows);
+            let view = table.view(&table.active.read(), now_ns, self.settings.scan_batch_rows, &self.budget);
             tables.insert(table.schema.name.clone(), view);
         }
         View { tables, sequence: loaded.1 }
@@ -87,13 +90,13 @@ fn read_state(io: &Io) -> Result<State> {
     }
 }
 
-fn load(io: &Io, cache: &Arc<Cache>, known: &Catalog) -> Result<(Catalog, Sequence)> {
+fn load(io: &Io, settings: &Settings, cache: &Arc<Cache>, known: &Catalog) -> Result<(Catalog, Sequence)> {
     let mut tries = 0;
     loop {
         let state = read_state(io);
         let loaded = state.as_ref().map_err(Clone::clone).and_then(|state| {
             let mut catalog = recovery::load(io, state, cache, known)?;
-            let replay = recovery::replay(io, state, &mut catalog)?;
+            let replay = recovery::replay(io, settings, state, &mut catalog)?;
             Ok((catalog, replay.last))
         });
         let Err(error) = loaded else { return loaded };

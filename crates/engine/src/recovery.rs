@@ -17,6 +17,7 @@ use crate::ids::{Generation, Sequence, TableId};
 use crate::io::Io;
 use crate::manifest::file::Manifest;
 use crate::manifest::{Delete, State};
+use crate::memory::Budget;
 use crate::memtable::Memtable;
 use crate::schema::TableSchema;
 use crate::segment::cache::Cache;
@@ -30,6 +31,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+/// The memory that a replay takes is looked at once in so many frames.
+const CHECK_FRAMES: u64 = 64;
+
 /// Brings a database to the state that its files say.
 pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
     let manifest = Manifest::open(&io)?;
@@ -38,12 +42,13 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
     remove_flushed(&io, &state)?;
     let cache = Arc::new(Cache::new(settings.cache_bytes));
     let mut catalog = load(&io, &state, &cache, &Catalog::default())?;
-    let replay = replay(&io, &state, &mut catalog)?;
+    let replay = replay(&io, &settings, &state, &mut catalog)?;
     let log = match replay.good_bytes {
         Some(bytes) => Log::resume(&io, settings.sync_interval_ms, replay.generation, bytes, replay.last)?,
         None => Log::create(&io, settings.sync_interval_ms, replay.generation, replay.last)?,
     };
     Ok(Shared {
+        budget: Budget::new(settings.work_bytes()),
         settings,
         commit: Mutex::new(Commit { sequence: replay.last, generation: replay.generation, closed: false }),
         next_segment: AtomicU64::new(state.next_segment),
@@ -115,7 +120,7 @@ pub(crate) struct Replay {
 }
 
 /// Replays the WAL files of generations that are not in segments.
-pub(crate) fn replay(io: &Io, state: &State, catalog: &mut Catalog) -> Result<Replay> {
+pub(crate) fn replay(io: &Io, settings: &Settings, state: &State, catalog: &mut Catalog) -> Result<Replay> {
     let mut generations = frame::generations(io.storage.as_ref())?;
     generations.retain(|generation| *generation > state.flushed);
     let mut replay = Replay {
@@ -155,10 +160,30 @@ pub(crate) fn replay(io: &Io, state: &State, catalog: &mut Catalog) -> Result<Re
             apply(catalog, &state.tables, frame.sequence, frame.payload)
                 .map_err(|e| e.context(format_args!("{name}, frame at byte {}", frame.offset)))?;
             replay.last = frame.sequence;
+            if frame.sequence.0.is_multiple_of(CHECK_FRAMES) {
+                check_memory(catalog, settings)?;
+            }
         }
         replay.good_bytes = Some(contents.good_bytes);
     }
     Ok(replay)
+}
+
+/// Refuses to replay more than the memory limit holds: the log was written with larger memtables.
+fn check_memory(catalog: &Catalog, settings: &Settings) -> Result<()> {
+    let memtables = catalog.tables.values().flat_map(|table| {
+        let frozen = table.frozen.iter().map(|(_, memtable)| memtable);
+        frozen.chain(std::iter::once(&table.active))
+    });
+    let bytes: usize = memtables.map(|memtable| memtable.read().bytes()).sum();
+    if bytes > settings.memory_limit {
+        return Err(Error::input(format!(
+            "the log holds more rows than memory_limit ({} bytes) can: it was written with larger memtables; open the \
+             database once with the limit it was written with and close it",
+            settings.memory_limit
+        )));
+    }
+    Ok(())
 }
 
 fn freeze(catalog: &mut Catalog, full: Generation, next: Generation) {

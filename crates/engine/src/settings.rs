@@ -64,6 +64,11 @@ pub struct Settings {
     /// Milliseconds between two fsyncs for [`Durability::Interval`]. Default 200, range 1 to
     /// 60,000. Smaller: more fsyncs; larger: more is lost in a power cut.
     pub sync_interval_ms: u64,
+    /// Bytes of memory for everything that grows with data: memtables, cache, flush, compaction, scans, replay. Default
+    /// 1 GiB, range 32 MiB to 1 TiB; at least four times `memtable_bytes`, `cache_bytes` and 16 MiB together. Smaller:
+    /// large scans and compactions are refused or wait. [`with_memory_limit`](Self::with_memory_limit) sets the
+    /// three in proportion.
+    pub memory_limit: usize,
     /// Bytes of the active memtables at which they are frozen and flushed. Default 64 MiB, range
     /// 64 KiB to 4 GiB. Smaller: more and smaller segments, slower reads; larger: more memory
     /// (up to twice this while a flush runs) and a longer recovery.
@@ -87,6 +92,7 @@ impl Default for Settings {
         Self {
             durability: Durability::Sync,
             sync_interval_ms: 200,
+            memory_limit: 1 << 30,
             memtable_bytes: 64 << 20,
             cache_bytes: 64 << 20,
             write_wait_ms: 30_000,
@@ -96,14 +102,47 @@ impl Default for Settings {
     }
 }
 
+/// Memory that a scan or a compaction always finds, beside memtables and cache.
+const LEAST_WORK_BYTES: usize = 16 << 20;
+/// Generations of memtables in memory: the active one, a frozen one, and about as much again twice over while the
+/// frozen one is sorted for its flush.
+const MEMTABLE_SHARES: usize = 4;
+
 impl Settings {
+    /// Default settings for a memory of `limit` bytes: an eighth of it for the cache, a quarter for memtables and
+    /// their flush, the rest for compaction and scans.
+    ///
+    /// ```
+    /// use fleetdb_engine::Settings;
+    /// let settings = Settings::with_memory_limit(256 << 20);
+    /// assert_eq!(settings.memtable_bytes, 16 << 20);
+    /// settings.validate().unwrap();
+    /// ```
+    pub fn with_memory_limit(limit: usize) -> Self {
+        Self { memory_limit: limit, memtable_bytes: limit / 16, cache_bytes: limit / 8, ..Self::default() }
+    }
+
+    /// The profile for small devices: a process that ingests and answers queries within 64 MiB. A share of them is
+    /// left to the program itself.
+    pub fn edge() -> Self {
+        let settings = Self::with_memory_limit(40 << 20);
+        Self { memtable_bytes: 3 << 20, cache_bytes: 4 << 20, scan_batch_rows: 4_096, ..settings }
+    }
+
+    /// What of the limit is left for scans and compaction.
+    pub(crate) fn work_bytes(&self) -> usize {
+        let fixed = self.memtable_bytes.saturating_mul(MEMTABLE_SHARES).saturating_add(self.cache_bytes);
+        self.memory_limit.saturating_sub(fixed)
+    }
+
     /// Checks every setting against its range.
     ///
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) that names the setting, its value and its range.
     pub fn validate(&self) -> Result<()> {
-        let ranges: [(&str, u64, u64, u64); 6] = [
+        let ranges: [(&str, u64, u64, u64); 7] = [
             ("sync_interval_ms", self.sync_interval_ms, 1, 60_000),
+            ("memory_limit", self.memory_limit as u64, 32 << 20, 1 << 40),
             ("memtable_bytes", self.memtable_bytes as u64, 64 << 10, 4 << 30),
             ("cache_bytes", self.cache_bytes as u64, 0, 64 << 30),
             ("write_wait_ms", self.write_wait_ms, 0, 600_000),
@@ -114,6 +153,12 @@ impl Settings {
             if value < least || value > most {
                 return Err(Error::input(format!("setting {name} is {value}: it must be from {least} to {most}")));
             }
+        }
+        if self.work_bytes() < LEAST_WORK_BYTES {
+            return Err(Error::input(format!(
+                "setting memory_limit is {}: four times memtable_bytes ({}), cache_bytes ({}) and {LEAST_WORK_BYTES} must fit",
+                self.memory_limit, self.memtable_bytes, self.cache_bytes
+            )));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The engine's modules from the ground up: a module imports only from its own row and those above it.
 const ORDER: [&[&str]; 7] = [
     &["ids", "error", "settings"],
-    &["io"],
+    &["io", "memory"],
     &["schema", "key", "lane", "pool", "column"],
     &["write"],
     &["wal", "memtable", "segment", "manifest", "deletes"],

@@ -21,7 +21,7 @@ use crate::manifest::SegmentEntry;
 use crate::pool::Pool;
 use crate::scan::merge::{Merge, Pick, Wanted, pick};
 use crate::scan::source::{Codes, Memo, Source};
-use crate::scan::take_picks;
+use crate::scan::{INDEX_BLOCK_BYTES, PAGE_BYTES, take_picks};
 use crate::schema::{Role, TableSchema};
 use crate::segment::index::Entry;
 use crate::segment::writer::{ColumnValues, SegmentWriter, SortedRows, Texts};
@@ -30,6 +30,12 @@ use std::sync::Arc;
 
 /// A file that has grown beyond this is finished, and the next one begun.
 const MAX_FILE_BYTES: u64 = 512 << 20;
+
+/// Bytes of memory that a merge of so many segments takes: a column of a row group as values, codes and pages, and of
+/// each segment an index block and a page.
+pub(crate) fn work_bytes(inputs: usize) -> usize {
+    3 * 8 * ROW_GROUP_ROWS + inputs * (INDEX_BLOCK_BYTES + 2 * PAGE_BYTES)
+}
 
 /// What is to be merged.
 pub(crate) struct Job<'a> {

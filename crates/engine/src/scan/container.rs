@@ -8,7 +8,6 @@ use crate::schema::ColumnType;
 use crate::segment::index::{Amounts, Sum, as_float, as_integer};
 use crate::write::batch::Value;
 use arrow::array::RecordBatch;
-use std::sync::Arc;
 
 /// A container of a [`TableView`]: all rows that share the key before the time.
 ///
@@ -97,12 +96,13 @@ impl Container<'_> {
         let column = (column.id, column.column_type);
         let keys = Some(vec![self.key.clone()]);
         let wanted = Wanted { keys, to: Some(to), ..self.table.wanted_from(Some(from)) };
-        let sources = Arc::new(self.table.sources(&wanted));
+        let sources = self.table.sources(&wanted, 1)?;
+        let sources = &sources.list;
         let mut memos: Vec<Memo> = sources.iter().map(|_| Memo::default()).collect();
         let mut total = Amounts::none(column.1);
-        let mut merge = Merge::new(&sources, wanted.clone());
+        let mut merge = Merge::new(sources, wanted.clone());
         while let Some(runs) = merge.next()? {
-            for pick in merge::pick(&sources, &runs, &wanted, &mut memos)? {
+            for pick in merge::pick(sources, &runs, &wanted, &mut memos)? {
                 let source: &Source = &sources[pick.source];
                 let whole = runs
                     .iter()

@@ -5,8 +5,8 @@
 //! short, is one row read from its pages.
 
 use super::merge::{self, Merge, Wanted};
-use super::source::{Memo, Run, Source};
-use super::{TableView, repeat};
+use super::source::{Memo, Run};
+use super::{Sources, TableView, repeat};
 use crate::column::ColumnBuilder;
 use crate::error::Result;
 use crate::key;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Yields the last rows of a table's containers as Arrow batches, in key order.
 pub struct LastRows {
     schema: Arc<TableSchema>,
-    sources: Arc<Vec<Source>>,
+    sources: Sources,
     merge: Merge,
     wanted: Wanted,
     memos: Vec<Memo>,
@@ -50,11 +50,11 @@ impl TableView {
     }
 
     pub(crate) fn last_rows_of(&self, wanted: Wanted) -> Result<LastRows> {
-        let sources = Arc::new(self.sources(&wanted));
+        let sources = self.sources(&wanted, 0)?;
         Ok(LastRows {
             schema: Arc::clone(&self.schema),
-            merge: Merge::new(&sources, wanted.clone()),
-            memos: sources.iter().map(|_| Memo::default()).collect(),
+            merge: Merge::new(&sources.list, wanted.clone()),
+            memos: sources.list.iter().map(|_| Memo::default()).collect(),
             sources,
             wanted,
             batch_rows: self.batch_rows,
@@ -71,7 +71,7 @@ impl LastRows {
         let mut rows = 0;
         while rows < self.batch_rows {
             let Some(runs) = self.merge.next()? else { break };
-            let parts = merge::parts(&self.sources, &runs, &self.wanted, &mut self.memos)?;
+            let parts = merge::parts(&self.sources.list, &runs, &self.wanted, &mut self.memos)?;
             // Of equal times the newest source counts; it comes last.
             let Some(newest) = parts.iter().max_by_key(|part| (part.times.1, part.pick.source)) else { continue };
             let Some((_, run)) = runs.iter().find(|(source, _)| *source == newest.pick.source) else { continue };
@@ -108,9 +108,9 @@ impl LastRows {
         out: &mut ColumnBuilder,
     ) -> Result<()> {
         let column = &self.schema.columns[place];
-        let known = self.sources[source].known_last(run, (column.id, column.column_type));
+        let known = self.sources.list[source].known_last(run, (column.id, column.column_type));
         match (known.filter(|_| ends_run), out) {
-            (None, out) => self.sources[source].read(column.id, row, 1, &mut self.memos[source], out)?,
+            (None, out) => self.sources.list[source].read(column.id, row, 1, &mut self.memos[source], out)?,
             (Some(LastValue::Bytes(bytes)), ColumnBuilder::Bytes(out)) => out.push(Some(&bytes)),
             (Some(LastValue::Raw(raw)), out) => out.push_raw(Some(raw), 1),
             (Some(_), out) => out.push_raw(None, 1),

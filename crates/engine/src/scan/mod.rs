@@ -16,10 +16,11 @@ use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
 use crate::key::{self, KeyPart, KeyValue};
+use crate::memory::{Budget, Charge};
 use crate::memtable::MemtableView;
 use crate::memtable::sorted::Sorted;
 use crate::schema::{Column, ColumnType, Role, TableSchema};
-use crate::segment::Listed;
+use crate::segment::{Listed, PAGE_ROWS};
 use crate::write::batch::Value;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -80,7 +81,21 @@ pub struct TableView {
     /// The last time that retention hides.
     pub(crate) expired: Option<i64>,
     pub(crate) batch_rows: usize,
+    pub(crate) budget: Arc<Budget>,
 }
+
+/// What a scan reads from, and the memory it takes.
+pub(crate) struct Sources {
+    pub(crate) list: Arc<Vec<Source>>,
+    _charge: Charge,
+}
+
+/// Bytes a memtable row takes while it is sorted: its place, its time, and both once more on the way.
+const SORTED_ROW_BYTES: usize = 28;
+/// Bytes a segment takes in a scan: a block of its container index.
+pub(crate) const INDEX_BLOCK_BYTES: usize = 48 << 10;
+/// And a decoded page of each column that is read.
+pub(crate) const PAGE_BYTES: usize = 8 * PAGE_ROWS;
 
 /// Which rows and columns a scan yields.
 ///
@@ -198,13 +213,13 @@ impl TableView {
         let fields = self.schema.to_arrow();
         let fields: Vec<_> = places.iter().map(|&place| fields.field(place).clone()).collect();
         let wanted = self.wanted(request)?;
-        let sources = Arc::new(self.sources(&wanted));
+        let sources = self.sources(&wanted, places.len())?;
         Ok(Scan {
             schema: Arc::clone(&self.schema),
             output: Arc::new(Schema::new(fields)),
             places,
-            merge: Merge::new(&sources, wanted.clone()),
-            memos: sources.iter().map(|_| Memo::default()).collect(),
+            merge: Merge::new(&sources.list, wanted.clone()),
+            memos: sources.list.iter().map(|_| Memo::default()).collect(),
             ready: None,
             sources,
             wanted,
@@ -216,12 +231,13 @@ impl TableView {
     /// How many rows the table has; reads no page where sources do not overlap.
     pub fn count(&self) -> Result<u64> {
         let wanted = self.wanted_from(None);
-        let sources = Arc::new(self.sources(&wanted));
+        let sources = self.sources(&wanted, 0)?;
+        let sources = &sources.list;
         let mut memos: Vec<Memo> = sources.iter().map(|_| Memo::default()).collect();
-        let mut merge = Merge::new(&sources, wanted.clone());
+        let mut merge = Merge::new(sources, wanted.clone());
         let mut rows = 0;
         while let Some(runs) = merge.next()? {
-            let picks = merge::pick(&sources, &runs, &wanted, &mut memos)?;
+            let picks = merge::pick(sources, &runs, &wanted, &mut memos)?;
             rows += picks.iter().map(|pick| pick.rows as u64).sum::<u64>();
         }
         Ok(rows)
@@ -319,8 +335,11 @@ impl TableView {
         })
     }
 
-    /// The sources that may hold wanted rows, from old to new.
-    pub(crate) fn sources(&self, wanted: &Wanted) -> Vec<Source> {
+    /// The sources that may hold wanted rows, from old to new, to read so many columns of them.
+    ///
+    /// # Errors
+    /// The memory budget is spent.
+    pub(crate) fn sources(&self, wanted: &Wanted, columns: usize) -> Result<Sources> {
         let keep = wanted.keys.is_some();
         let mut sources: Vec<Source> = self
             .segments
@@ -329,6 +348,10 @@ impl TableView {
             .filter(|listed| wanted.keys.as_deref().is_none_or(|keys| listed.segment.may_hold(keys)))
             .map(|listed| Source::segment(listed, &self.schema, &self.deletes, keep))
             .collect();
+        let whole = wanted.keys.as_deref().is_none_or(|keys| keys.len() > 1);
+        let rows: usize = if whole { self.memtables.iter().map(MemtableView::rows).sum() } else { 0 };
+        let segment_bytes = INDEX_BLOCK_BYTES + columns * PAGE_BYTES;
+        let charge = self.budget.charge("a scan", rows * SORTED_ROW_BYTES + sources.len() * segment_bytes)?;
         for view in self.memtables.iter().filter(|view| view.rows() > 0) {
             match wanted.keys.as_deref() {
                 Some([key]) => {
@@ -340,7 +363,7 @@ impl TableView {
                 _ => sources.push(Source::Memtable(Sorted::all(view.clone(), &self.deletes))),
             }
         }
-        sources
+        Ok(Sources { list: Arc::new(sources), _charge: charge })
     }
 }
 
@@ -384,7 +407,7 @@ pub struct Scan {
     schema: Arc<TableSchema>,
     output: SchemaRef,
     places: Vec<usize>,
-    sources: Arc<Vec<Source>>,
+    sources: Sources,
     wanted: Wanted,
     merge: Merge,
     memos: Vec<Memo>,
@@ -401,7 +424,7 @@ impl Scan {
     }
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let sources = Arc::clone(&self.sources);
+        let sources = Arc::clone(&self.sources.list);
         let types = self.schema.key_types();
         let mut columns: Vec<ColumnBuilder> =
             self.places.iter().map(|&place| ColumnBuilder::new(self.schema.columns[place].column_type)).collect();

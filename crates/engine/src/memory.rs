@@ -1,0 +1,61 @@
+//! The memory budget of what comes and goes: scans and compaction.
+//!
+//! `memory_limit` is one number for everything. Memtables (two generations, and the flush's sorted copy) and the cache
+//! have fixed shares of it ([`Settings::validate`](crate::Settings::validate) checks that they fit); what is left is this budget.
+//! Whoever needs memory in proportion to data takes a [`Charge`] first and is refused when the budget is spent.
+
+use crate::error::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that scans and compactions may hold together.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limit_bytes: usize,
+    used_bytes: AtomicUsize,
+}
+
+/// Bytes taken from a budget, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(limit_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { limit_bytes, used_bytes: AtomicUsize::new(0) })
+    }
+
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes bytes for `what`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Retry`](crate::ErrorKind::Retry): others hold the memory now, or the limit is too small.
+    pub(crate) fn charge(self: &Arc<Self>, what: &str, bytes: usize) -> Result<Charge> {
+        let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|total| *total <= self.limit_bytes)
+        });
+        match taken {
+            Ok(_) => Ok(Charge { budget: Arc::clone(self), bytes }),
+            Err(used) => Err(Error::retry(format!(
+                "{what} needs {bytes} bytes of memory, and {used} of {} are in use by scans and compaction: try again \
+                 later, ask for less, or raise the setting memory_limit",
+                self.limit_bytes
+            ))),
+        }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+#[path = "memory_tests.rs"]
+mod tests;
