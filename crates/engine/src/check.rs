@@ -4,7 +4,7 @@
 //! every index block decoded, every order and count compared with what the manifest and footers say.
 
 use crate::error::{Error, Result};
-use crate::ids::Generation;
+use crate::ids::{Generation, Sequence};
 use crate::io::Io;
 use crate::manifest::file as manifest_file;
 use crate::manifest::{Edit, SegmentEntry, State};
@@ -77,33 +77,43 @@ pub fn segment_file(entry: &SegmentEntry) -> String {
     file_name(entry.table, entry.id)
 }
 
-/// All frames of all WAL files.
+/// All frames of the WAL files that are not in segments.
 ///
 /// # Errors
 /// A file is damaged.
 pub fn read_wal(io: &Io) -> Result<Vec<WalFrame>> {
+    let (_, state) = read_manifest(io)?;
     let mut frames = Vec::new();
-    each_frame(io, &mut |frame| {
+    each_frame(io, &state, &mut |frame| {
         frames.push(frame);
     })?;
     Ok(frames)
 }
 
-fn each_frame(io: &Io, each: &mut dyn FnMut(WalFrame)) -> Result<u64> {
-    let generations = frame::generations(io.storage.as_ref())?;
-    let mut torn = 0;
+/// The frames of all files that are not in segments.
+fn each_frame(io: &Io, state: &State, each: &mut dyn FnMut(WalFrame)) -> Result<u64> {
+    let mut generations = frame::generations(io.storage.as_ref())?;
+    generations.retain(|generation| *generation > state.flushed);
+    let (mut torn, mut before) = (0, state.flushed_sequence);
     for (place, &generation) in generations.iter().enumerate() {
         let last = place + 1 == generations.len();
-        torn += wal_file(io, generation, last, each)?;
+        torn += wal_file(io, generation, &mut before, last, each)?;
     }
     Ok(torn)
 }
 
-fn wal_file(io: &Io, generation: Generation, last: bool, each: &mut dyn FnMut(WalFrame)) -> Result<u64> {
+fn wal_file(
+    io: &Io,
+    generation: Generation,
+    before: &mut Sequence,
+    last: bool,
+    each: &mut dyn FnMut(WalFrame),
+) -> Result<u64> {
     let name = frame::file_name(generation);
     let file = io.storage.read(&name)?;
     let bytes = file.read_at(0, file.len_bytes() as usize)?;
-    let contents = frame::read_file(&name, &bytes, generation, last)?;
+    let contents = frame::read_file(&name, &bytes, generation, *before, last)?;
+    *before = contents.frames.last().map_or(*before, |frame| frame.sequence);
     for found in &contents.frames {
         let mut payload = found.payload;
         let mut sections = Vec::new();
@@ -154,13 +164,13 @@ pub fn check(io: &Io, mut progress: impl FnMut(u64, u64)) -> Result<CheckReport>
             break;
         }
     }
-    let mut last = None;
+    let mut last = state.flushed_sequence.0;
     let mut gaps = Vec::new();
-    let wal = each_frame(io, &mut |found| {
-        if last.is_some_and(|last| last + 1 != found.sequence) {
+    let wal = each_frame(io, &state, &mut |found| {
+        if last + 1 != found.sequence {
             gaps.push(format!("{}: batch {} does not follow the one before", found.file, found.sequence));
         }
-        last = Some(found.sequence);
+        last = found.sequence;
         report.wal_batches += 1;
     });
     match wal {

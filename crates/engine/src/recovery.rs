@@ -149,7 +149,7 @@ pub(crate) fn replay(io: &Io, settings: &Settings, state: &State, catalog: &mut 
         let name = frame::file_name(generation);
         let file = io.storage.read(&name)?;
         let bytes = file.read_at(0, file.len_bytes() as usize)?;
-        let contents = frame::read_file(&name, &bytes, generation, last_file)?;
+        let contents = frame::read_file(&name, &bytes, generation, replay.last, last_file)?;
         for frame in &contents.frames {
             if frame.sequence.0 != replay.last.0 + 1 {
                 return Err(Error::damaged(format!(

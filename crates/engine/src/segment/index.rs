@@ -11,11 +11,13 @@
 //! The directory is: the first key with its length (4) in front; blocks (4), then for each: offset (8), stored bytes (4), plain bytes (4), CRC32C
 //! of the stored bytes (4), first row (8), containers (4), its last key with its length (4) in front.
 
+use super::compression::{compressor, decompress};
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
 use crate::lane::codec::{self, put_bytes, take, take_bytes, take_u32, take_u64};
 use crate::lane::{Lane, NullMask};
 use crate::schema::{ColumnType, widen};
+use zstd::bulk::Compressor;
 
 /// Containers in a block.
 pub(crate) const BLOCK_CONTAINERS: usize = 128;
@@ -172,13 +174,14 @@ pub(crate) struct IndexWriter {
     first_row: u64,
     containers: u64,
     times: (i64, i64),
+    zstd: Compressor<'static>,
 }
 
 impl IndexWriter {
     /// An empty index of these fields.
-    pub(crate) fn new(fields: impl Iterator<Item = ColumnType>) -> Self {
+    pub(crate) fn new(fields: impl Iterator<Item = ColumnType>) -> Result<Self> {
         let field = |column_type| FieldEntries { column_type, amounts: Vec::new(), last: Vec::new() };
-        Self {
+        Ok(Self {
             entries: Vec::new(),
             fields: fields.map(field).collect(),
             first_key: Vec::new(),
@@ -187,7 +190,8 @@ impl IndexWriter {
             first_row: 0,
             containers: 0,
             times: (i64::MAX, i64::MIN),
-        }
+            zstd: compressor()?,
+        })
     }
 
     /// Adds the containers of the next rows; the first may go on with the last one that is there. Gives for each
@@ -273,8 +277,7 @@ impl IndexWriter {
                 put_last(&mut plain, &last, field.column_type);
             }
         }
-        let stored =
-            zstd::bulk::compress(&plain, 1).map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
+        let stored = self.zstd.compress(&plain).map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
         self.directory.push(BlockEntry {
             offset: self.blocks.len() as u64,
             stored_bytes: stored.len() as u32,
@@ -441,8 +444,8 @@ impl IndexBlock {
         entry: &BlockEntry,
         fields: impl Iterator<Item = (ColumnId, ColumnType)>,
     ) -> Result<Self> {
-        let plain = zstd::bulk::decompress(stored, entry.plain_bytes as usize)
-            .map_err(|e| Error::damaged(format!("a block of the container index does not decompress: {e}")))?;
+        let plain =
+            decompress(stored, entry.plain_bytes as usize).map_err(|e| e.context("a block of the container index"))?;
         let mut bytes = &plain[..];
         let bytes = &mut bytes;
         let containers = take_u32(bytes)? as usize;

@@ -6,6 +6,7 @@
 //! 3. [`reader`]: an open segment; pages and index blocks are read when needed and kept in [`cache`].
 
 pub(crate) mod cache;
+pub(crate) mod compression;
 pub(crate) mod encoding;
 pub(crate) mod index;
 pub(crate) mod page_header;

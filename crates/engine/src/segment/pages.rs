@@ -6,6 +6,7 @@
 //!    and written with its CRC-32; its least and largest value go to the column index.
 
 use super::PAGE_ROWS;
+use super::compression::compressor;
 use super::encoding::{self, Physical};
 use super::index::{as_float, as_integer};
 use super::page_header::{DataHeader, Encoding, PageHeader};
@@ -30,7 +31,6 @@ const MAX_DICTIONARY_BYTES: usize = 4 << 20;
 const MAX_STATISTICS_BYTES: usize = 64;
 /// The encoding is tried anew after so many row groups: the values of a column seldom change their nature.
 const TRIAL_GROUPS: usize = 8;
-const ZSTD_LEVEL: i32 = 1;
 /// Short matches in noise cost more than the bytes they stand for: without them zstd's entropy coder does the work.
 const NOISE_MIN_MATCH: u32 = 7;
 
@@ -98,8 +98,7 @@ impl Pages {
 impl ColumnWriter {
     pub(crate) fn new() -> Result<Self> {
         let failed = |e: std::io::Error| Error::bug(format!("zstd does not start: {e}"));
-        let zstd = zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(failed)?;
-        let mut zstd_for_noise = zstd::bulk::Compressor::new(ZSTD_LEVEL).map_err(failed)?;
+        let (zstd, mut zstd_for_noise) = (compressor()?, compressor()?);
         let min_match = zstd::zstd_safe::CParameter::MinMatch(NOISE_MIN_MATCH);
         zstd_for_noise.set_parameter(min_match).map_err(failed)?;
         Ok(Self { zstd, zstd_for_noise, body: Vec::new(), trials: HashMap::new() })

@@ -3,6 +3,7 @@
 //! Each part read is checked against its checksum before it is decoded.
 
 use super::cache::{Cache, Cached, Part};
+use super::compression::decompress;
 use super::encoding::{self, Physical};
 use super::index::{self, BlockEntry, IndexBlock};
 use super::page_header::{Encoding, PageHeader};
@@ -396,15 +397,6 @@ fn checked(page: &[u8]) -> Result<(PageHeader, &[u8])> {
         return Err(Error::damaged("the page's checksum is wrong"));
     }
     Ok((header, body))
-}
-
-fn decompress(stored: &[u8], plain_bytes: usize) -> Result<Vec<u8>> {
-    let plain = zstd::bulk::decompress(stored, plain_bytes)
-        .map_err(|e| Error::damaged(format!("the page does not decompress: {e}")))?;
-    if plain.len() != plain_bytes {
-        return Err(Error::damaged("the page decompresses to another length than its header says"));
-    }
-    Ok(plain)
 }
 
 /// Puts non-NULL values to their rows.

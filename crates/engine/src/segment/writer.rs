@@ -114,7 +114,7 @@ impl SegmentWriter {
             Arc::new(ArrowSchemaConverter::new().with_coerce_types(false).schema_root(&schema.name).convert(&arrow)?);
         let places = 0..schema.columns.len();
         let fields: Vec<usize> = places.filter(|&place| schema.columns[place].role == Role::Field).collect();
-        let index = IndexWriter::new(fields.iter().map(|&place| schema.columns[place].column_type));
+        let index = IndexWriter::new(fields.iter().map(|&place| schema.columns[place].column_type))?;
         let output = Arc::new(Mutex::new(Output { file: storage.create(name)?, error: None, crc: 0, bytes: 0 }));
         let mut writer = Self {
             schema: Arc::clone(schema),
@@ -181,7 +181,7 @@ impl SegmentWriter {
     pub(crate) fn finish(mut self) -> Result<(Facts, u32, u64)> {
         let offset = self.bytes();
         let mut index_bytes = Vec::new();
-        let index = std::mem::replace(&mut self.index, IndexWriter::new(std::iter::empty()));
+        let index = std::mem::replace(&mut self.index, IndexWriter::new(std::iter::empty())?);
         let index = index.finish(offset, &mut index_bytes)?;
         self.put(&index_bytes)?;
         let column = |column: &crate::schema::Column| StoredColumn {

@@ -105,7 +105,7 @@ pub(crate) struct Contents<'a> {
     pub(crate) good_bytes: usize,
 }
 
-/// Reads a whole file.
+/// Reads a whole file; `before` is the last batch of the files before it.
 ///
 /// The frames are read in order up to the first that is not whole. If it is the last file, the rest
 /// is a torn tail, which a crash leaves and which holds nothing that was acknowledged as
@@ -114,7 +114,13 @@ pub(crate) struct Contents<'a> {
 ///
 /// # Errors
 /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) that says where and what is lost.
-pub(crate) fn read_file<'a>(name: &str, file: &'a [u8], generation: Generation, last: bool) -> Result<Contents<'a>> {
+pub(crate) fn read_file<'a>(
+    name: &str,
+    file: &'a [u8],
+    generation: Generation,
+    before: Sequence,
+    last: bool,
+) -> Result<Contents<'a>> {
     if file.len() < FILE_HEADER_BYTES || file[..FILE_HEADER_BYTES] != file_header(generation) {
         if last && file.len() <= FILE_HEADER_BYTES {
             return Ok(Contents { frames: Vec::new(), good_bytes: 0 });
@@ -147,7 +153,7 @@ pub(crate) fn read_file<'a>(name: &str, file: &'a [u8], generation: Generation, 
     if !last {
         return Err(lost(" and newer files follow"));
     }
-    let broken = frames.last().map_or(0, |frame| frame.sequence.0) + 1;
+    let broken = frames.last().map_or(before, |frame| frame.sequence).0 + 1;
     let mut offset = good_bytes + 1;
     while offset + FRAME_HEADER_BYTES < file.len() {
         if let Some(later) = frame_at(file, offset) {

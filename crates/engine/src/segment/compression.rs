@@ -1,0 +1,35 @@
+//! zstd with contexts that are kept: making one costs more than decompressing a page.
+
+use crate::error::{Error, Result};
+use std::cell::RefCell;
+use zstd::bulk::{Compressor, Decompressor};
+
+const LEVEL: i32 = 1;
+
+/// A compressor of level 1.
+pub(crate) fn compressor() -> Result<Compressor<'static>> {
+    Compressor::new(LEVEL).map_err(|e| Error::bug(format!("zstd does not start: {e}")))
+}
+
+/// The plain bytes, exactly `plain_bytes` of them.
+///
+/// # Errors
+/// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged): the bytes are not zstd's, or of another length.
+pub(crate) fn decompress(stored: &[u8], plain_bytes: usize) -> Result<Vec<u8>> {
+    thread_local! {
+        static CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    CONTEXT.with_borrow_mut(|context| {
+        let context = match context {
+            Some(context) => context,
+            None => context.insert(Decompressor::new().map_err(|e| Error::bug(format!("zstd does not start: {e}")))?),
+        };
+        let plain = context
+            .decompress(stored, plain_bytes)
+            .map_err(|e| Error::damaged(format!("compressed bytes do not decompress: {e}")))?;
+        if plain.len() != plain_bytes {
+            return Err(Error::damaged("compressed bytes have another length than is said of them"));
+        }
+        Ok(plain)
+    })
+}

@@ -1,0 +1,404 @@
+//! A simulated disk. What a file holds is its synced content and the writes since; what a directory holds is its synced
+//! entries and the changes since. A crash draws for each of them what became of it.
+
+use bytes::Bytes;
+use fleetdb_engine::io::{ReadFile, Storage, WriteFile};
+use fleetdb_engine::{Error, Result};
+use parking_lot::Mutex;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes that are written whole or not at all.
+const SECTOR_BYTES: usize = 512;
+
+/// What a crash does to what was not synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// All of it is lost: a power cut with an honest cache.
+    Lost,
+    /// All of it is kept: a killed process.
+    Kept,
+    /// Each write is kept as far as some sector, in order, up to some write.
+    Torn,
+    /// Each sector of each write is kept or lost on its own.
+    Reordered,
+    /// As reordered, and a bit of what was kept is flipped.
+    Flipped,
+}
+
+/// All modes.
+pub const MODES: [Mode; 5] = [Mode::Lost, Mode::Kept, Mode::Torn, Mode::Reordered, Mode::Flipped];
+
+#[derive(Clone)]
+enum Change {
+    Write { offset: usize, bytes: Vec<u8> },
+    Truncate(usize),
+}
+
+#[derive(Clone, Default)]
+struct Content {
+    now: Vec<u8>,
+    synced: Vec<u8>,
+    /// What is not synced, in order.
+    changes: Vec<Change>,
+}
+
+type File = Arc<Mutex<Content>>;
+
+#[derive(Clone)]
+enum Entry {
+    Set(String, File),
+    Remove(String),
+}
+
+#[derive(Default)]
+struct State {
+    files: BTreeMap<String, File>,
+    synced: BTreeMap<String, File>,
+    /// Changes of entries that no directory sync has made durable, in order.
+    entries: Vec<Entry>,
+    /// Syncs until the crash; `None` for none.
+    crash_in: Option<u64>,
+    /// Syncs until one fails.
+    fail_in: Option<u64>,
+    crashed: bool,
+    syncs: u64,
+    /// Bytes that still fit; `None` for as many as come.
+    room_bytes: Option<usize>,
+    /// A checksum over everything that was asked of the disk, in order.
+    trace: u32,
+}
+
+/// The disk.
+#[derive(Clone, Default)]
+pub struct Disk(Arc<Mutex<State>>);
+
+fn dead() -> Error {
+    Error::io("the simulated machine", &std::io::Error::other("it has crashed"))
+}
+
+fn parent(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+impl State {
+    fn note(&mut self, what: &str, name: &str, bytes: &[u8]) -> Result<()> {
+        if self.crashed {
+            return Err(dead());
+        }
+        for part in [what.as_bytes(), name.as_bytes(), bytes] {
+            self.trace = crc32c::crc32c_append(self.trace, part);
+        }
+        Ok(())
+    }
+
+    /// Counts a sync; it may be the one that crashes or fails.
+    fn sync(&mut self, name: &str) -> Result<()> {
+        self.note("sync", name, &[])?;
+        self.syncs += 1;
+        if let Some(left) = &mut self.crash_in {
+            if *left == 0 {
+                self.crashed = true;
+                return Err(dead());
+            }
+            *left -= 1;
+        }
+        if let Some(left) = &mut self.fail_in {
+            if *left == 0 {
+                self.fail_in = None;
+                return Err(Error::io(format_args!("fdatasync {name}"), &std::io::Error::other("input/output error")));
+            }
+            *left -= 1;
+        }
+        Ok(())
+    }
+}
+
+impl Disk {
+    /// An empty disk.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Crashes the machine at the sync after so many more.
+    pub fn crash_in(&self, syncs: Option<u64>) {
+        self.0.lock().crash_in = syncs;
+    }
+
+    /// Lets the sync after so many more fail.
+    pub fn fail_in(&self, syncs: Option<u64>) {
+        self.0.lock().fail_in = syncs;
+    }
+
+    /// Lets only so many more bytes fit; `None` for as many as come.
+    pub fn set_room(&self, bytes: Option<usize>) {
+        self.0.lock().room_bytes = bytes;
+    }
+
+    /// Whether the machine has crashed.
+    pub fn has_crashed(&self) -> bool {
+        self.0.lock().crashed
+    }
+
+    /// Syncs so far.
+    pub fn syncs(&self) -> u64 {
+        self.0.lock().syncs
+    }
+
+    /// A checksum over everything that was asked of the disk.
+    pub fn trace(&self) -> u32 {
+        self.0.lock().trace
+    }
+
+    /// The disk as a crash leaves it; what is drawn follows the seed.
+    pub fn after_crash(&self, mode: Mode, seed: u64) -> Self {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let state = self.0.lock();
+        let mut entries = state.synced.clone();
+        // Directory entries are journalled: a crash keeps the first so many changes.
+        let kept = match mode {
+            Mode::Lost => 0,
+            Mode::Kept => state.entries.len(),
+            _ => random.random_range(0..=state.entries.len()),
+        };
+        for entry in &state.entries[..kept] {
+            match entry {
+                Entry::Set(name, file) => drop(entries.insert(name.clone(), Arc::clone(file))),
+                Entry::Remove(name) => drop(entries.remove(name)),
+            }
+        }
+        let after = Self::new();
+        {
+            let mut new = after.0.lock();
+            new.trace = state.trace;
+            for (name, file) in entries {
+                let bytes = survivors(&file.lock(), mode, &mut random);
+                let content = Content { now: bytes.clone(), synced: bytes, changes: Vec::new() };
+                let file = Arc::new(Mutex::new(content));
+                new.files.insert(name.clone(), Arc::clone(&file));
+                new.synced.insert(name, file);
+            }
+        }
+        after
+    }
+
+    fn file(&self, name: &str) -> Result<File> {
+        let found = self.0.lock().files.get(name).cloned();
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        found.ok_or_else(|| Error::io(format_args!("open {name}"), &missing))
+    }
+}
+
+/// What is left of a file.
+fn survivors(content: &Content, mode: Mode, random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
+    let mut bytes = content.synced.clone();
+    if mode == Mode::Lost {
+        return bytes;
+    }
+    let whole = random.random_range(0..=content.changes.len());
+    let mut unsynced: Vec<(usize, usize)> = Vec::new();
+    for (number, change) in content.changes.iter().enumerate() {
+        match change {
+            Change::Truncate(len) => {
+                // A cut is metadata: journalled, in order.
+                if mode == Mode::Kept || number < whole {
+                    bytes.truncate(*len);
+                }
+            }
+            Change::Write { offset, bytes: written } => {
+                for (place, sector) in written.chunks(SECTOR_BYTES).enumerate() {
+                    let keep = match mode {
+                        Mode::Kept => true,
+                        Mode::Lost => false,
+                        Mode::Torn if number == whole => place * SECTOR_BYTES < written.len() / 2,
+                        Mode::Torn => number < whole,
+                        Mode::Reordered | Mode::Flipped => random.random_bool(0.5),
+                    };
+                    if !keep {
+                        continue;
+                    }
+                    let start = offset + place * SECTOR_BYTES;
+                    if bytes.len() < start + sector.len() {
+                        // A hole reads as zeros.
+                        bytes.resize(start + sector.len(), 0);
+                    }
+                    bytes[start..start + sector.len()].copy_from_slice(sector);
+                    unsynced.push((start, start + sector.len()));
+                }
+            }
+        }
+    }
+    if mode == Mode::Flipped
+        && let Some(&(start, end)) = unsynced.get(random.random_range(0..unsynced.len().max(1)))
+        && end <= bytes.len()
+        && start < end
+    {
+        bytes[random.random_range(start..end)] ^= 1 << random.random_range(0..8);
+    }
+    bytes
+}
+
+impl Storage for Disk {
+    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>> {
+        let mut state = self.0.lock();
+        state.note("create", name, &[])?;
+        if state.files.contains_key(name) {
+            let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+            return Err(Error::io(format_args!("create {name}"), &exists));
+        }
+        let file = File::default();
+        state.files.insert(name.to_owned(), Arc::clone(&file));
+        state.entries.push(Entry::Set(name.to_owned(), Arc::clone(&file)));
+        Ok(Box::new(Writer { disk: self.clone(), name: name.to_owned(), file }))
+    }
+
+    fn append(&self, name: &str, len_bytes: u64) -> Result<Box<dyn WriteFile>> {
+        let file = self.file(name)?;
+        let mut writer = Writer { disk: self.clone(), name: name.to_owned(), file };
+        writer.truncate(len_bytes)?;
+        Ok(Box::new(writer))
+    }
+
+    fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        self.0.lock().note("read", name, &[])?;
+        let bytes = Bytes::copy_from_slice(&self.file(name)?.lock().now);
+        Ok(Arc::new(Read { name: name.to_owned(), bytes }))
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>> {
+        let mut state = self.0.lock();
+        state.note("list", directory, &[])?;
+        let inside = state.files.keys().filter(|name| parent(name) == directory);
+        Ok(inside.map(|name| name.rsplit_once('/').map_or(name.as_str(), |(_, file)| file).to_owned()).collect())
+    }
+
+    fn create_directory(&self, directory: &str) -> Result<()> {
+        self.0.lock().note("create directory", directory, &[])
+    }
+
+    fn sync_directory(&self, directory: &str) -> Result<()> {
+        let mut state = self.0.lock();
+        state.sync(directory)?;
+        let State { synced, entries, .. } = &mut *state;
+        entries.retain(|entry| {
+            let (Entry::Set(name, _) | Entry::Remove(name)) = entry;
+            if parent(name) != directory {
+                return true;
+            }
+            match entry {
+                Entry::Set(name, file) => drop(synced.insert(name.clone(), Arc::clone(file))),
+                Entry::Remove(name) => drop(synced.remove(name)),
+            }
+            false
+        });
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let mut state = self.0.lock();
+        state.note("rename", from, to.as_bytes())?;
+        let missing = || Error::io(format_args!("rename {from}"), &std::io::Error::from(std::io::ErrorKind::NotFound));
+        let file = state.files.remove(from).ok_or_else(missing)?;
+        state.files.insert(to.to_owned(), Arc::clone(&file));
+        // One step of the journal: the new name first, so that no crash sees neither.
+        state.entries.push(Entry::Set(to.to_owned(), file));
+        state.entries.push(Entry::Remove(from.to_owned()));
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let mut state = self.0.lock();
+        state.note("remove", name, &[])?;
+        let Some(file) = state.files.remove(name) else {
+            return Err(Error::io(format_args!("remove {name}"), &std::io::Error::from(std::io::ErrorKind::NotFound)));
+        };
+        if let Some(room) = &mut state.room_bytes {
+            *room += file.lock().now.len();
+        }
+        state.entries.push(Entry::Remove(name.to_owned()));
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        Ok(Box::new(()))
+    }
+
+    fn describe(&self) -> String {
+        "the simulated disk".to_owned()
+    }
+}
+
+struct Writer {
+    disk: Disk,
+    name: String,
+    file: File,
+}
+
+impl WriteFile for Writer {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut state = self.disk.0.lock();
+        state.note("write", &self.name, bytes)?;
+        let fits = match &mut state.room_bytes {
+            None => bytes.len(),
+            Some(room) => {
+                let fits = bytes.len().min(*room);
+                *room -= fits;
+                fits
+            }
+        };
+        let mut content = self.file.lock();
+        let offset = content.now.len();
+        content.now.extend_from_slice(&bytes[..fits]);
+        content.changes.push(Change::Write { offset, bytes: bytes[..fits].to_vec() });
+        if fits < bytes.len() {
+            let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            return Err(Error::io(format_args!("write {}", self.name), &full));
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, len_bytes: u64) -> Result<()> {
+        let mut state = self.disk.0.lock();
+        state.note("truncate", &self.name, &len_bytes.to_le_bytes())?;
+        let mut content = self.file.lock();
+        let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
+        if len < content.now.len() {
+            if let Some(room) = &mut state.room_bytes {
+                *room += content.now.len() - len;
+            }
+            content.now.truncate(len);
+            content.changes.push(Change::Truncate(len));
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let mut state = self.disk.0.lock();
+        state.sync(&self.name)?;
+        let mut content = self.file.lock();
+        content.synced = content.now.clone();
+        content.changes.clear();
+        Ok(())
+    }
+}
+
+struct Read {
+    name: String,
+    bytes: Bytes,
+}
+
+impl ReadFile for Read {
+    fn len_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        match start.checked_add(len).filter(|end| *end <= self.bytes.len()) {
+            Some(end) => Ok(self.bytes.slice(start..end)),
+            None => Err(Error::damaged(format!("{}: {len} bytes at {offset} are beyond its end", self.name))),
+        }
+    }
+}

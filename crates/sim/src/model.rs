@@ -1,0 +1,116 @@
+//! What must be there: all batches in order, and what a crash may take back.
+
+use std::collections::BTreeMap;
+
+/// A series' key and time, and its row.
+pub type Series = BTreeMap<(i64, i64), (i64, String)>;
+/// A collection's rows.
+pub type Items = BTreeMap<i64, i64>;
+
+/// One change of a batch.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A row of the series.
+    Row(i64, i64, i64, String),
+    /// A row of the collection.
+    Item(i64, i64),
+    /// Rows of a device (or of all) in a span of times go.
+    Delete(Option<i64>, i64, i64),
+    /// A row of the collection goes.
+    DeleteItem(i64),
+}
+
+/// What a batch was acknowledged with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It returned an error: it may be there or not.
+    Unknown,
+    /// At `os`: a killed process does not lose it.
+    Os,
+    /// At `interval`, at this time (nanoseconds).
+    Interval(u64),
+    /// At `sync`.
+    Sync,
+}
+
+/// All batches that the log took, in order of their sequence.
+#[derive(Default)]
+pub struct Model {
+    batches: Vec<(Vec<Change>, Fate)>,
+    /// The state after the first so many batches.
+    series: Series,
+    items: Items,
+}
+
+impl Model {
+    /// The last batch's sequence.
+    pub fn sequence(&self) -> u64 {
+        self.batches.len() as u64
+    }
+
+    /// Adds the next batch.
+    pub fn push(&mut self, changes: Vec<Change>, fate: Fate) {
+        apply(&changes, &mut self.series, &mut self.items);
+        self.batches.push((changes, fate));
+    }
+
+    /// Everything up to the last batch was acknowledged as durable: a flush returned.
+    pub fn all_durable(&mut self) {
+        self.batches.iter_mut().for_each(|(_, fate)| *fate = Fate::Sync);
+    }
+
+    /// The first sequence that a crash may take back: everything up to the one before must be there. `stepped_ns` is
+    /// when the log last had a chance to sync.
+    pub fn must_keep(&self, power_cut: bool, stepped_ns: u64, interval_ns: u64) -> u64 {
+        let kept = |fate: &Fate| match fate {
+            Fate::Unknown => false,
+            Fate::Sync => true,
+            Fate::Os => !power_cut,
+            Fate::Interval(at_ns) => !power_cut || at_ns + interval_ns <= stepped_ns,
+        };
+        self.batches.iter().rposition(|(_, fate)| kept(fate)).map_or(0, |last| last as u64 + 1)
+    }
+
+    /// Takes back every batch behind `sequence`.
+    pub fn cut(&mut self, sequence: u64) {
+        if sequence < self.sequence() {
+            self.batches.truncate(usize::try_from(sequence).unwrap_or(usize::MAX));
+            (self.series, self.items) = (Series::new(), Items::new());
+            for (changes, _) in &self.batches {
+                apply(changes, &mut self.series, &mut self.items);
+            }
+        }
+        // What survived one crash is durable.
+        self.all_durable();
+    }
+
+    /// The rows there must be.
+    pub fn rows(&self) -> (&Series, &Items) {
+        (&self.series, &self.items)
+    }
+}
+
+fn apply(changes: &[Change], series: &mut Series, items: &mut Items) {
+    // A batch's deletes come before its rows.
+    for change in changes {
+        match change {
+            Change::Delete(device, from, to) => series
+                .retain(|(of, time), _| device.is_some_and(|device| device != *of) || !(*from..=*to).contains(time)),
+            Change::DeleteItem(id) => {
+                items.remove(id);
+            }
+            _ => {}
+        }
+    }
+    for change in changes {
+        match change {
+            Change::Row(device, time, value, text) => {
+                series.insert((*device, *time), (*value, text.clone()));
+            }
+            Change::Item(id, value) => {
+                items.insert(*id, *value);
+            }
+            _ => {}
+        }
+    }
+}

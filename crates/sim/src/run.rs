@@ -1,0 +1,413 @@
+//! One run: random work, crashes, recoveries, comparisons.
+
+use crate::disk::{Disk, MODES, Mode};
+use crate::model::{Change, Fate, Items, Model, Series};
+use arrow::array::AsArray;
+use arrow::datatypes::{Int64Type, TimestampSecondType};
+use fleetdb_engine::check::check;
+use fleetdb_engine::io::{Clock, Io, MemoryStorage, Random, StepClock};
+use fleetdb_engine::{
+    Batch, ColumnType, Database, Durability, ErrorKind, Result, Rows, ScanRequest, Settings, TableDefinition, Unit,
+    Value,
+};
+use rand::{Rng, RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::sync::Arc;
+
+const INTERVAL_MS: u64 = 50;
+
+/// What runs of a seed do: how often, drawn once.
+struct Weights {
+    write: u32,
+    flush: u32,
+    compact: u32,
+    wait: u32,
+    close: u32,
+    full: u32,
+    fail: u32,
+    large: f64,
+    delete: f64,
+    late: f64,
+    durability: Durability,
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Crashes survived.
+    pub crashes: u64,
+    /// Batches the log took.
+    pub batches: u64,
+    /// Syncs asked of the disk.
+    pub syncs: u64,
+    /// A checksum over everything asked of the disks: equal for equal seeds.
+    pub trace: u32,
+}
+
+struct SeededRandom(parking_lot::Mutex<Xoshiro256PlusPlus>);
+
+impl Random for SeededRandom {
+    fn next_u64(&self) -> u64 {
+        self.0.lock().next_u64()
+    }
+}
+
+struct Run {
+    random: Xoshiro256PlusPlus,
+    weights: Weights,
+    disk: Disk,
+    clock: Arc<StepClock>,
+    db: Option<Database>,
+    model: Model,
+    /// When the log last had a chance to sync.
+    stepped_ns: u64,
+    report: Report,
+}
+
+/// Where and how to crash.
+#[derive(Clone, Copy, Debug)]
+pub struct Crash {
+    /// At the sync after so many.
+    pub after_syncs: u64,
+    /// What becomes of what was not synced.
+    pub mode: Mode,
+}
+
+/// A run of `crashes` crashes at random syncs in random modes.
+///
+/// # Panics
+/// Where the engine breaks a promise; the message says which.
+pub fn random_crashes(seed: u64, crashes: u64) -> Report {
+    let mut run = Run::new(seed);
+    for _ in 0..crashes {
+        let crash =
+            Crash { after_syncs: run.random.random_range(0..60), mode: MODES[run.random.random_range(0..MODES.len())] };
+        run.until_crash(crash);
+    }
+    run.finish()
+}
+
+/// A scripted run, the same for every crash, with one crash. `None` if it ends before the crash.
+///
+/// # Panics
+/// Where the engine breaks a promise; the message says which.
+pub fn one_crash(seed: u64, crash: Crash, steps: u64) -> Option<Report> {
+    let mut run = Run::new(seed);
+    run.disk.crash_in(Some(crash.after_syncs));
+    if run.open().is_ok() {
+        for _ in 0..steps {
+            if run.disk.has_crashed() {
+                break;
+            }
+            run.step();
+        }
+    }
+    if !run.disk.has_crashed() {
+        return None;
+    }
+    run.recover(crash.mode);
+    Some(run.finish())
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut often = |most: u32| if random.random_bool(0.3) { 0 } else { random.random_range(1..=most) };
+        let (flush, compact, wait, close, full, fail) = (often(4), often(3), often(6), often(2), often(2), often(2));
+        let weights = Weights {
+            write: 20,
+            flush,
+            compact,
+            wait,
+            close,
+            full,
+            fail,
+            large: random.random_range(0.0..0.3),
+            delete: random.random_range(0.0..0.3),
+            late: random.random_range(0.0..0.3),
+            durability: [Durability::Sync, Durability::Interval, Durability::Os][random.random_range(0..3)],
+        };
+        Self {
+            random,
+            weights,
+            disk: Disk::new(),
+            clock: Arc::default(),
+            db: None,
+            model: Model::default(),
+            stepped_ns: 0,
+            report: Report::default(),
+        }
+    }
+
+    fn io(&mut self) -> Io {
+        let random = SeededRandom(parking_lot::Mutex::new(Xoshiro256PlusPlus::seed_from_u64(self.random.next_u64())));
+        Io {
+            storage: Arc::new(self.disk.clone()),
+            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            random: Arc::new(random),
+            // No threads: every step runs on this one, in the same order each time.
+            ..Io::memory(MemoryStorage::new())
+        }
+    }
+
+    /// Opens the database and creates what is missing.
+    fn open(&mut self) -> Result<()> {
+        let settings = Settings {
+            memtable_bytes: 64 << 10,
+            cache_bytes: if self.random.random_bool(0.5) { 0 } else { 1 << 20 },
+            sync_interval_ms: INTERVAL_MS,
+            durability: self.weights.durability,
+            write_wait_ms: 0,
+            ..Settings::default()
+        };
+        let db = Database::open(self.io(), settings)?;
+        let tables = db.tables();
+        if tables.is_empty() {
+            let series = TableDefinition::new("series").key("device", ColumnType::Int64).time("ts", Unit::Second);
+            let series = series.field("value", ColumnType::Int64).field("text", ColumnType::Utf8);
+            db.create_table(&TableDefinition { partition_seconds: Some(500), ..series })?;
+        }
+        if tables.len() < 2 {
+            let items = TableDefinition::new("items").key("id", ColumnType::Int64).field("value", ColumnType::Int64);
+            db.create_table(&items)?;
+        }
+        self.db = Some(db);
+        Ok(())
+    }
+
+    fn until_crash(&mut self, crash: Crash) {
+        self.disk.crash_in(Some(crash.after_syncs));
+        if self.db.is_none() && self.open().is_err() {
+            assert!(self.disk.has_crashed(), "opening failed without a crash");
+        }
+        while !self.disk.has_crashed() {
+            self.step();
+        }
+        self.recover(crash.mode);
+    }
+
+    /// One random step of work. Errors are part of it: what they may mean is checked where they come up.
+    fn step(&mut self) {
+        let Weights { write, flush, compact, wait, close, full, fail, .. } = self.weights;
+        let all = write + flush + compact + wait + close + full + fail;
+        let mut choice = self.random.random_range(0..all);
+        let mut is = |weight: u32| {
+            let chosen = choice < weight;
+            choice = choice.saturating_sub(weight);
+            if chosen {
+                choice = u32::MAX;
+            }
+            chosen
+        };
+        if is(write) {
+            self.write();
+        } else if is(flush) {
+            if self.db().flush().is_ok() {
+                self.model.all_durable();
+            }
+        } else if is(compact) {
+            if self.db().compact().is_ok() {
+                self.model.all_durable();
+            }
+        } else if is(wait) {
+            self.clock.advance(self.random.random_range(1..100_000_000));
+        } else if is(close) {
+            let Some(db) = self.db.take() else { return };
+            if db.close().is_ok() {
+                self.model.all_durable();
+            }
+            self.reopen_after("close");
+        } else if is(full) {
+            self.fill_up();
+        } else if is(fail) {
+            self.disk.fail_in(Some(self.random.random_range(0..5)));
+        }
+        self.heal();
+    }
+
+    fn db(&self) -> &Database {
+        self.db.as_ref().expect("a database is open between steps")
+    }
+
+    /// Opens the database again without a crash: everything written is there, and the log's bytes are all read.
+    fn reopen_after(&mut self, what: &str) {
+        self.disk.fail_in(None);
+        if self.disk.has_crashed() {
+            return;
+        }
+        match self.open() {
+            Ok(()) => self.compare(Mode::Kept),
+            Err(error) => assert!(self.disk.has_crashed(), "after {what}: opening failed: {error}"),
+        }
+    }
+
+    /// After a failed fsync the database takes no more writes: open it again, as its message says.
+    fn heal(&mut self) {
+        if self.disk.has_crashed() || self.db.is_none() {
+            return;
+        }
+        let broken = match self.db().commit(Batch::new()) {
+            Err(error) if error.kind() == ErrorKind::Retry => false,
+            outcome => outcome.is_err() || self.db().status().flush_error.is_some_and(|e| e.kind() != ErrorKind::Retry),
+        };
+        if broken && !self.disk.has_crashed() {
+            drop(self.db.take());
+            self.reopen_after("a failed fsync");
+        }
+    }
+
+    fn write(&mut self) {
+        let durability = match self.random.random_range(0..4) {
+            0 => Durability::Os,
+            1 => Durability::Interval,
+            2 => Durability::Sync,
+            _ => self.weights.durability,
+        };
+        let (changes, batch) = self.batch();
+        let before = self.db().view().sequence().0;
+        let outcome = self.db().commit_with(batch, durability);
+        let now_ns = self.clock.monotonic_ns();
+        let after = self.db().view().sequence().0;
+        // A refused batch has no sequence; one that failed on its way has.
+        assert!(after == before || after == before + 1, "a batch took sequences {before} to {after}");
+        assert!(outcome.is_err() || after == before + 1, "an acknowledged batch has no sequence");
+        if after > before {
+            let fate = match (&outcome, durability) {
+                (Err(_), _) => Fate::Unknown,
+                (Ok(_), Durability::Os) => Fate::Os,
+                (Ok(_), Durability::Interval) => Fate::Interval(now_ns),
+                (Ok(_), Durability::Sync) => Fate::Sync,
+            };
+            self.model.push(changes, fate);
+            assert_eq!(self.model.sequence(), after, "the engine counts batches as the model does");
+            self.report.batches += 1;
+        }
+        if outcome.is_ok() {
+            self.stepped_ns = now_ns;
+        }
+    }
+
+    fn batch(&mut self) -> (Vec<Change>, Batch) {
+        let schemas = self.db().tables();
+        let (mut series, mut items) = (Rows::new(&schemas[0]), Rows::new(&schemas[1]));
+        let (mut changes, mut batch) = (Vec::new(), Batch::new());
+        if self.random.random_bool(self.weights.delete) {
+            let device = self.random.random_bool(0.8).then(|| self.random.random_range(0..6));
+            let from = self.random.random_range(-100..3_000);
+            let to = from + self.random.random_range(0..400);
+            let key = device.map(|device| [Value::Int(device)]);
+            batch = batch.delete("series", key.as_ref().map(|key| &key[..]), from..=to);
+            changes.push(Change::Delete(device, from, to));
+        }
+        if self.random.random_bool(self.weights.delete / 2.0) {
+            let id = self.random.random_range(0..40);
+            batch = batch.delete("items", Some(&[Value::Int(id)]), ..);
+            changes.push(Change::DeleteItem(id));
+        }
+        let rows = if self.random.random_bool(self.weights.large) { 400 } else { 10 };
+        let start = self.random.random_range(0..2_000);
+        for row in 0..self.random.random_range(1..=rows) {
+            let late = if self.random.random_bool(self.weights.late) { -900 } else { 0 };
+            let (device, time) = (self.random.random_range(0..6), start + row + late);
+            let (value, text) = (self.random.random(), format!("text {}", self.random.random_range(0..50)));
+            series
+                .push(&[Value::Int(device), Value::Int(time), Value::Int(value), Value::Text(text.clone())])
+                .expect("it fits");
+            changes.push(Change::Row(device, time, value, text));
+            if self.random.random_bool(0.2) {
+                let (id, value) = (self.random.random_range(0..40), self.random.random());
+                items.push(&[Value::Int(id), Value::Int(value)]).expect("it fits");
+                changes.push(Change::Item(id, value));
+            }
+        }
+        let series = series.finish().expect("it fits");
+        (changes, batch.with("series", series).with("items", items.finish().expect("it fits")))
+    }
+
+    /// A disk that is full for some writes, and then has room again: nothing may be lost, and writing goes on.
+    fn fill_up(&mut self) {
+        self.disk.set_room(Some(self.random.random_range(0..20_000)));
+        for _ in 0..self.random.random_range(1..6) {
+            if self.disk.has_crashed() {
+                return;
+            }
+            self.write();
+        }
+        self.disk.set_room(None);
+        if self.disk.has_crashed() {
+            return;
+        }
+        self.heal();
+        if self.disk.has_crashed() {
+            return;
+        }
+        self.write();
+        let error = self.db().commit(Batch::new()).err();
+        let stuck = error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Retry);
+        assert!(!stuck || self.disk.has_crashed(), "there is room again, and writes are still refused: {error:?}");
+    }
+
+    /// What the machine does after a crash.
+    fn recover(&mut self, mode: Mode) {
+        // The process is gone: nothing of it runs on.
+        if let Some(db) = self.db.take() {
+            std::mem::forget(db);
+        }
+        self.report.syncs += self.disk.syncs();
+        self.disk = self.disk.after_crash(mode, self.random.next_u64());
+        self.report.crashes += 1;
+        if let Err(error) = self.open() {
+            panic!("after a crash ({mode:?}) the database does not open: {error}");
+        }
+        self.compare(mode);
+        let io = self.io();
+        let report = check(&io, |_, _| ()).expect("the manifest reads");
+        assert!(report.problems.is_empty(), "after a crash ({mode:?}): {:?}", report.problems);
+    }
+
+    /// What is there is a prefix of the batches, and holds all that was acknowledged for this kind of crash.
+    fn compare(&mut self, mode: Mode) {
+        let sequence = self.db().view().sequence().0;
+        let must = self.model.must_keep(mode != Mode::Kept, self.stepped_ns, INTERVAL_MS * 1_000_000);
+        assert!(sequence >= must, "({mode:?}) batches up to {sequence} are there, {must} were acknowledged");
+        assert!(sequence <= self.model.sequence(), "({mode:?}) there are batches that nobody wrote");
+        self.model.cut(sequence);
+        let (series, items) = self.read();
+        let (expected_series, expected_items) = self.model.rows();
+        assert!(series == *expected_series, "({mode:?}) the series' rows are not those of batches up to {sequence}");
+        assert!(items == *expected_items, "({mode:?}) the collection's rows are not those of batches up to {sequence}");
+    }
+
+    fn read(&self) -> (Series, Items) {
+        let view = self.db().view();
+        let (mut series, mut items) = (Series::new(), Items::new());
+        for batch in view.table("series").expect("it exists").scan(&ScanRequest::all()).expect("it reads") {
+            let batch = batch.expect("it reads");
+            let times = batch.column(1).as_primitive::<TimestampSecondType>();
+            let numbers = |place: usize| batch.column(place).as_primitive::<Int64Type>();
+            let text = batch.column(3).as_string::<i32>();
+            for row in 0..batch.num_rows() {
+                let key = (numbers(0).value(row), times.value(row));
+                series.insert(key, (numbers(2).value(row), text.value(row).to_owned()));
+            }
+        }
+        for batch in view.table("items").expect("it exists").scan(&ScanRequest::all()).expect("it reads") {
+            let batch = batch.expect("it reads");
+            let numbers = |place: usize| batch.column(place).as_primitive::<Int64Type>();
+            items.extend((0..batch.num_rows()).map(|row| (numbers(0).value(row), numbers(1).value(row))));
+        }
+        (series, items)
+    }
+
+    fn finish(mut self) -> Report {
+        // Whatever happened, the database still works.
+        self.disk.crash_in(None);
+        self.write();
+        self.db().compact().expect("nothing fails any more");
+        self.model.all_durable();
+        self.compare(Mode::Lost);
+        self.report.syncs += self.disk.syncs();
+        self.report.trace = self.disk.trace();
+        self.report
+    }
+}
