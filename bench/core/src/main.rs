@@ -6,10 +6,12 @@
 mod container;
 mod edge;
 mod fleetdb;
+mod many;
 mod measure;
 mod resident;
 mod sqlite;
 mod workload;
+mod year;
 
 use clap::{Parser, Subcommand};
 use std::error::Error;
@@ -30,6 +32,10 @@ enum Command {
     Container(container::Args),
     /// E2 with the edge profile: the resident set seen from outside, queries in between, bytes written
     Resident(resident::Args),
+    /// A million containers of ten rows each
+    Many(many::Args),
+    /// E1's fleet for a year in fast motion: late rows, duplicates, retention, backups
+    Year(year::Args),
 }
 
 /// What every benchmark may fail with: it is printed and ends the program.
@@ -40,5 +46,7 @@ fn main() -> Outcome<()> {
         Command::Edge(args) => edge::run(&args),
         Command::Container(args) => container::run(&args),
         Command::Resident(args) => resident::run(&args),
+        Command::Many(args) => many::run(&args),
+        Command::Year(args) => year::run(&args),
     }
 }

@@ -3,8 +3,8 @@
 //! Used for the text columns of a memtable and for the keys of its containers. Append-only: a
 //! number stays valid for the memtable's life, and the WAL of the same generation refers to it.
 //!
-//! Values of up to 16 bytes, which tags mostly are, are looked up by their bytes in a register; longer ones through
-//! the bytes they are kept in.
+//! A value costs its bytes and about 18 more. Values of up to 16 bytes that came up lately, which tags mostly are, are
+//! found by their bytes in a register, without following a pointer.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
@@ -19,9 +19,7 @@ const RECENT: usize = 128;
 pub(crate) struct Pool {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// Numbers of longer values.
     numbers: HashTable<u32>,
-    shorts: HashTable<(Short, u32)>,
     /// Values that came up lately, at the place that their bytes say; tags mostly are few, and come again and again.
     recent: Vec<(Short, u32)>,
     hasher: DefaultHashBuilder,
@@ -39,40 +37,30 @@ impl Pool {
     }
 
     pub(crate) fn find(&self, value: &[u8]) -> Option<u32> {
-        if let Some(short) = short(value) {
-            let found = self.shorts.find(self.hasher.hash_one(short.0), |(known, _)| *known == short);
-            return found.map(|&(_, number)| number);
-        }
         let same = |&number: &u32| self.get(number) == value;
         self.numbers.find(self.hasher.hash_one(value), same).copied()
     }
 
     /// The number of `value`, which is added if it is new.
     pub(crate) fn intern(&mut self, value: &[u8]) -> u32 {
-        let Self { bytes, ends, numbers, shorts, recent, hasher, .. } = self;
-        if let Some(short) = short(value) {
-            let place = recent_place(short);
-            if let Some(&(known, number)) = recent.get(place)
-                && known == short
-            {
-                return number;
-            }
-            let hash = hasher.hash_one(short.0);
-            let number = match shorts.find(hash, |(known, _)| *known == short) {
-                Some(&(_, number)) => number,
-                None => {
-                    let number = ends.len() as u32;
-                    bytes.extend_from_slice(value);
-                    ends.push(bytes.len());
-                    shorts.insert_unique(hash, (short, number), |(known, _)| hasher.hash_one(known.0));
-                    number
-                }
-            };
-            // A length that no value has stands for an empty place.
-            recent.resize(RECENT, ((0, u8::MAX), 0));
-            recent[place] = (short, number);
+        let short = short(value).map(|short| (short, recent_place(short)));
+        if let Some((short, place)) = short
+            && let Some(&(known, number)) = self.recent.get(place)
+            && known == short
+        {
             return number;
         }
+        let number = self.intern_known_or_new(value);
+        if let Some((short, place)) = short {
+            // A length that no value has stands for an empty place.
+            self.recent.resize(RECENT, ((0, u8::MAX), 0));
+            self.recent[place] = (short, number);
+        }
+        number
+    }
+
+    fn intern_known_or_new(&mut self, value: &[u8]) -> u32 {
+        let Self { bytes, ends, numbers, hasher, .. } = self;
         let hash = hasher.hash_one(value);
         let same = |&number: &u32| entry(bytes, ends, number) == value;
         if let Some(&number) = numbers.find(hash, same) {
@@ -100,8 +88,7 @@ impl Pool {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.capacity()
             + self.ends.capacity() * 8
-            + self.numbers.capacity() * 5
-            + self.shorts.capacity() * 49
+            + self.numbers.capacity() * 6
             + self.recent.capacity() * size_of::<(Short, u32)>()
     }
 }

@@ -17,6 +17,7 @@ use crate::ids::ColumnId;
 use crate::lane::codec::{self, put_bytes, take, take_bytes, take_u32, take_u64};
 use crate::lane::{Lane, NullMask};
 use crate::schema::{ColumnType, widen};
+use std::collections::VecDeque;
 use zstd::bulk::Compressor;
 
 /// Containers in a block.
@@ -150,8 +151,8 @@ pub(crate) struct Entry {
 struct FieldEntries {
     column_type: ColumnType,
     /// Empty unless the field is numeric.
-    amounts: Vec<Amounts>,
-    last: Vec<LastValue>,
+    amounts: VecDeque<Amounts>,
+    last: VecDeque<LastValue>,
 }
 
 /// A value of a container's last row.
@@ -165,7 +166,7 @@ pub(crate) enum LastValue {
 /// Gathers containers as rows are written; turns them into blocks as they fill.
 pub(crate) struct IndexWriter {
     /// Containers that are in no block yet.
-    entries: Vec<Entry>,
+    entries: VecDeque<Entry>,
     fields: Vec<FieldEntries>,
     first_key: Vec<u8>,
     blocks: Vec<u8>,
@@ -180,9 +181,9 @@ pub(crate) struct IndexWriter {
 impl IndexWriter {
     /// An empty index of these fields.
     pub(crate) fn new(fields: impl Iterator<Item = ColumnType>) -> Result<Self> {
-        let field = |column_type| FieldEntries { column_type, amounts: Vec::new(), last: Vec::new() };
+        let field = |column_type| FieldEntries { column_type, amounts: VecDeque::new(), last: VecDeque::new() };
         Ok(Self {
-            entries: Vec::new(),
+            entries: VecDeque::new(),
             fields: fields.map(field).collect(),
             first_key: Vec::new(),
             blocks: Vec::new(),
@@ -199,7 +200,7 @@ impl IndexWriter {
     pub(crate) fn extend(&mut self, entries: &[Entry]) -> Vec<(usize, usize)> {
         let mut places = Vec::with_capacity(entries.len());
         for entry in entries {
-            match self.entries.last_mut() {
+            match self.entries.back_mut() {
                 Some(last) if last.key == entry.key => {
                     last.rows += entry.rows;
                     last.times.1 = entry.times.1;
@@ -209,12 +210,12 @@ impl IndexWriter {
                         self.first_key.clone_from(&entry.key);
                     }
                     self.containers += 1;
-                    self.entries.push(entry.clone());
+                    self.entries.push_back(entry.clone());
                     for field in &mut self.fields {
                         if field.column_type.is_numeric() {
-                            field.amounts.push(Amounts::none(field.column_type));
+                            field.amounts.push_back(Amounts::none(field.column_type));
                         }
-                        field.last.push(LastValue::Null);
+                        field.last.push_back(LastValue::Null);
                     }
                 }
             }
