@@ -317,8 +317,10 @@ impl Shared {
             let expired = schema.expired(now_ns);
             let facts = plan::Facts { deletes, expired, flushed: state.flushed, settle };
             if let Some(step) = plan::next(&segments, &facts) {
+                // Whatever their numbers: a rewritten segment must not look as if it had to be rewritten again.
+                let purged = deletes.iter().map(|delete| delete.id).fold(state.flushed_sequence.0, u64::max);
                 let deletes = DeleteSet::new(std::iter::once(Arc::new(Deletes::listed(deletes))));
-                let facts = PlanFacts { deletes, expired, purged: state.flushed_sequence.0 };
+                let facts = PlanFacts { deletes, expired, purged };
                 return Some((Arc::new(schema.clone()), step, facts));
             }
         }

@@ -217,20 +217,9 @@ impl Database {
     /// [`ErrorKind::Retry`]: the memtables are full and the flush did not catch up. [`ErrorKind::Closed`]:
     /// the database is closed or the log failed; whether the batch survives is then unknown.
     pub fn commit_with(&self, batch: Batch, durability: Durability) -> Result<Acknowledged> {
-        let outcome = Arc::new((Mutex::new(None), Condvar::new()));
-        let done = Arc::clone(&outcome);
-        self.commit_then(batch, durability, move |result| {
-            *done.0.lock() = Some(result);
-            done.1.notify_one();
-        })?;
-        let (result, ready) = &*outcome;
-        let mut result = result.lock();
-        loop {
-            match result.take() {
-                Some(result) => return result,
-                None => ready.wait(&mut result),
-            }
-        }
+        let (done, outcome) = completion();
+        self.commit_then(batch, durability, done)?;
+        outcome.wait()
     }
 
     /// Writes a batch as [`commit_with`](Self::commit_with) does, without waiting: `done` is called once
@@ -335,13 +324,40 @@ impl Drop for Database {
 
 type Done = Box<dyn FnOnce(Result<Acknowledged>) + Send>;
 
+/// Where the fate of one batch arrives.
+pub(crate) struct Outcome(Arc<(Mutex<Option<Result<Acknowledged>>>, Condvar)>);
+
+/// A completion, and where to wait for it.
+pub(crate) fn completion() -> (Done, Outcome) {
+    let outcome = Arc::new((Mutex::new(None), Condvar::new()));
+    let done = Arc::clone(&outcome);
+    let done = move |result| {
+        *done.0.lock() = Some(result);
+        done.1.notify_one();
+    };
+    (Box::new(done), Outcome(outcome))
+}
+
+impl Outcome {
+    pub(crate) fn wait(&self) -> Result<Acknowledged> {
+        let (result, ready) = &*self.0;
+        let mut result = result.lock();
+        loop {
+            match result.take() {
+                Some(result) => return result,
+                None => ready.wait(&mut result),
+            }
+        }
+    }
+}
+
 impl Shared {
     pub(crate) fn has_threads(&self) -> bool {
         self.io.spawn.has_threads()
     }
 
     /// Without threads: what they would have done after a commit.
-    fn step_without_threads(&self) -> Result<()> {
+    pub(crate) fn step_without_threads(&self) -> Result<()> {
         if self.has_threads() {
             return Ok(());
         }
@@ -478,7 +494,7 @@ impl Shared {
 
     /// The commit lock, when the memtables have room. Full memtables whose forerunners are still being
     /// flushed must wait: at most two generations are in memory.
-    fn wait_for_room(&self) -> Result<parking_lot::MutexGuard<'_, Commit>> {
+    pub(crate) fn wait_for_room(&self) -> Result<parking_lot::MutexGuard<'_, Commit>> {
         let wait_ns = self.settings.write_wait_ms.saturating_mul(1_000_000);
         let start_ns = self.io.clock.monotonic_ns();
         loop {

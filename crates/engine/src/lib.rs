@@ -33,6 +33,7 @@ mod scan;
 mod schema;
 mod segment;
 mod settings;
+mod update;
 mod wal;
 mod write;
 

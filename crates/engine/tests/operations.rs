@@ -149,6 +149,57 @@ fn a_million_updates_of_a_collection_do_not_grow_it() {
 }
 
 #[test]
+fn an_update_changes_its_columns_and_nothing_else() {
+    let (db, _) = with_clock(&MemoryStorage::new(), 0);
+    let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+    let schema = db.create_table(&table.field("v", ColumnType::Int64).field("s", ColumnType::Utf8)).unwrap();
+    let mut rows = Rows::new(&schema);
+    (0..100).for_each(|n| rows.push(&[Value::Int(n % 2), Value::Int(n), Value::Int(n), "x".into()]).unwrap());
+    db.commit(Batch::new().with("t", rows.finish().unwrap())).unwrap();
+    db.flush().unwrap();
+    let some = ScanRequest::all().container(&[Value::Int(1)]).from_time(50);
+    let (rows, _) = db.update("t", &some, &[("s", Value::Null)]).unwrap().unwrap();
+    assert_eq!(rows, 25);
+    let view = db.view();
+    let batch = view.table("t").unwrap().scan(&ScanRequest::all()).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.num_rows(), 100);
+    assert_eq!(batch.column(3).null_count(), 25);
+    let sum = view.table("t").unwrap().container(&[Value::Int(1)]).unwrap().aggregate("v", 0, 100).unwrap().sum;
+    assert_eq!(sum, Some(2_500.0));
+    assert!(
+        db.update("t", &ScanRequest::all().container(&[Value::Int(5)]), &[("v", Value::Int(1))]).unwrap().is_none()
+    );
+    for (column, value) in [("ts", Value::Int(1)), ("none", Value::Null), ("v", "text".into())] {
+        let error = db.update("t", &some, &[(column, value)]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input, "{error}");
+    }
+}
+
+#[test]
+fn closing_does_not_wait_for_a_throttled_compaction() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = Settings { compaction_bytes_per_s: 1, ..Settings::default() };
+    let db = Database::open(Io::files(directory.path()), settings).unwrap();
+    create(&db, "t");
+    for flush in 0..10 {
+        write(&db, "t", (0..2_000).map(|n| (n % 7, flush * 2_000 + n, n)));
+        db.flush().unwrap();
+    }
+    // The merge writes its one row group and then waits for hours.
+    while db.status().compacting.is_none() {
+        std::thread::yield_now();
+    }
+    let status = db.status();
+    assert!(status.compaction_debt_bytes > 0 || status.segments < 10, "{status:?}");
+    // If it waited for the merge, it would wait for hours.
+    db.close().unwrap();
+    let db = Database::open(Io::files(directory.path()), Settings::default()).unwrap();
+    assert_eq!(read(&db).len(), 20_000);
+    db.close().unwrap();
+    assert!(check(&Io::files(directory.path()), |_, _| ()).unwrap().problems.is_empty());
+}
+
+#[test]
 fn columns_are_renamed_widened_and_dropped_while_old_segments_stay() {
     let storage = MemoryStorage::new();
     let (db, _) = with_clock(&storage, 0);

@@ -7,5 +7,6 @@
 //!    Each seed draws its own weights (swarm testing: Groce et al., ISSTA 2012), so that rare mixtures come up.
 
 pub mod disk;
+pub mod fuzz;
 pub mod model;
 pub mod run;

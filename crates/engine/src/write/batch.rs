@@ -176,7 +176,8 @@ impl Rows {
     }
 }
 
-fn array_of(column_type: ColumnType, values: &[Value]) -> Result<ArrayRef> {
+/// Values as an Arrow array of a column's type.
+pub(crate) fn array_of(column_type: ColumnType, values: &[Value]) -> Result<ArrayRef> {
     Ok(match column_type.to_arrow() {
         DataType::Boolean => {
             let mut builder = BooleanBuilder::with_capacity(values.len());
