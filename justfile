@@ -10,6 +10,14 @@ ci:
 bench:
     cargo run --bin fleetdb-bench -- edge
     cargo run --bin fleetdb-bench -- container
+    cargo run --bin fleetdb-bench -- container --settle
+    cargo run --bin fleetdb-bench -- resident
+    cargo run --bin fleetdb-bench -- many
+    cargo run --bin fleetdb-bench -- year
+
+# Fresh seeds of the crash simulator
+sim seeds="5000":
+    cargo run --bin fleetdb-sim -- --seeds {{seeds}}
 
 # More cases of the model test
 model cases="100000":

@@ -257,3 +257,7 @@ fn merge_rows(sources: &[Source], parts: &[Part], memos: &mut [Memo], picks: &mu
         at[winner] += rows;
     }
 }
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

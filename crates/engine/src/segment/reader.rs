@@ -408,3 +408,7 @@ fn spread(values: Vec<u64>, nulls: NullMask, rows: usize) -> Lane {
     let spread = (0..rows).map(|row| if nulls.is_null(row) { 0 } else { values.next().unwrap_or(0) });
     Lane::plain(spread.collect(), nulls)
 }
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

@@ -154,7 +154,7 @@ pub(crate) fn read_file<'a>(
         return Err(lost(" and newer files follow"));
     }
     let broken = frames.last().map_or(before, |frame| frame.sequence).0 + 1;
-    let mut offset = good_bytes + 1;
+    let mut offset = good_bytes;
     while offset + FRAME_HEADER_BYTES < file.len() {
         if let Some(later) = frame_at(file, offset) {
             if later.sequence.0 > broken && later.durable.0 >= broken {
@@ -175,3 +175,7 @@ pub(crate) fn generations(storage: &dyn Storage) -> Result<Vec<Generation>> {
     found.sort();
     Ok(found)
 }
+
+#[cfg(test)]
+#[path = "frame_tests.rs"]
+mod tests;

@@ -1,0 +1,68 @@
+use super::*;
+use crate::error::ErrorKind;
+
+const GENERATION: Generation = Generation(3);
+
+/// A file with frames of these (sequence, durable sequence, payload).
+fn file(frames: &[(u64, u64, &[u8])]) -> Vec<u8> {
+    let mut file = file_header(GENERATION).to_vec();
+    for (sequence, durable, payload) in frames {
+        let start = begin(&mut file);
+        file.extend_from_slice(payload);
+        finish(&mut file, start, Sequence(*sequence), Sequence(*durable));
+    }
+    file
+}
+
+fn read(file: &[u8], before: u64, last: bool) -> Result<Contents<'_>> {
+    read_file("wal/3.wal", file, GENERATION, Sequence(before), last)
+}
+
+#[test]
+fn frames_come_back_in_order() {
+    let file = file(&[(5, 4, b"one"), (6, 4, b"two"), (7, 6, &[9; 5_000])]);
+    let contents = read(&file, 4, true).unwrap();
+    let frames: Vec<_> = contents.frames.iter().map(|f| (f.sequence.0, f.durable.0, f.payload.len())).collect();
+    assert_eq!(frames, [(5, 4, 3), (6, 4, 3), (7, 6, 5_000)]);
+    assert_eq!(contents.good_bytes, file.len());
+}
+
+#[test]
+fn every_cut_of_the_last_file_is_a_torn_tail() {
+    let whole = file(&[(5, 4, b"one"), (6, 4, b"two")]);
+    let second = FILE_HEADER_BYTES + FRAME_HEADER_BYTES + 3;
+    for cut in 0..whole.len() {
+        let contents = read(&whole[..cut], 4, true).unwrap();
+        let expected = if cut < FILE_HEADER_BYTES { 0 } else { usize::from(cut >= second) };
+        assert_eq!(contents.frames.len(), expected, "cut to {cut} bytes");
+    }
+    for cut in second + 1..whole.len() {
+        let error = read(&whole[..cut], 4, false).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Damaged, "newer files follow a file cut to {cut} bytes");
+    }
+}
+
+#[test]
+fn a_broken_frame_is_damage_only_if_it_had_been_synced() {
+    for (durable, damage) in [(4, false), (5, true)] {
+        // The first frame of the file is broken; the second says how far the log was durable when it was written.
+        let mut file = file(&[(5, 4, b"one"), (6, durable, b"two")]);
+        file[FILE_HEADER_BYTES + FRAME_HEADER_BYTES] ^= 1;
+        let outcome = read(&file, 4, true).map(|contents| contents.frames.len());
+        assert_eq!(outcome.is_err(), damage, "durable up to {durable}");
+        assert!(damage || outcome.unwrap() == 0);
+    }
+}
+
+#[test]
+fn frames_of_another_turn_are_not_taken() {
+    let file = file(&[(5, 4, b"one"), (9, 8, b"stale")]);
+    assert!(read(&file, 4, true).map(|contents| contents.frames.len()).is_err(), "a gap in front of a durable frame");
+    let mut other = file_header(Generation(4)).to_vec();
+    other.extend_from_slice(&[0; 40]);
+    assert_eq!(
+        read(&other, 4, true).map(|_| ()).unwrap_err().kind(),
+        ErrorKind::Damaged,
+        "another generation's header"
+    );
+}
