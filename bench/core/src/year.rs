@@ -69,7 +69,7 @@ fn delay(meter: i64, hour: i64) -> i64 {
 
 /// Whether a reading is sent twice.
 fn is_repeated(meter: i64, hour: i64) -> bool {
-    mix(meter, hour, 3) % 100 == 0
+    mix(meter, hour, 3).is_multiple_of(100)
 }
 
 fn usage(meter: i64, hour: i64) -> f64 {
