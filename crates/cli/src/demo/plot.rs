@@ -1,10 +1,22 @@
 //! One meter's month as an SVG picture.
 
-use chrono::{DateTime, TimeZone, Utc};
+use chrono::{TimeZone, Utc};
 use chrono_tz::Tz;
 use fleetdb_engine::{Error, Result};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::path::Path;
+
+/// Every fifth local midnight from the first on, and its name.
+fn midnights(first: i64, last: i64, tz: Tz) -> Vec<(i64, String)> {
+    let start = Utc.timestamp_nanos(first).with_timezone(&tz).date_naive();
+    let days = (0..).step_by(5).map_while(|days| start.checked_add_days(chrono::Days::new(days)));
+    let midnight = |day: chrono::NaiveDate| {
+        let local = tz.from_local_datetime(&day.and_time(chrono::NaiveTime::MIN)).earliest()?;
+        Some((local.timestamp_nanos_opt()?, day.format("%-d %b").to_string()))
+    };
+    days.filter_map(midnight).skip_while(|(time, _)| *time < first).take_while(|(time, _)| *time <= last).collect()
+}
 
 /// Draws (time in nanoseconds, kWh) points, labelled in local time.
 pub fn draw(points: &[(i64, f64)], tz: Tz, path: &Path) -> Result<()> {
@@ -22,18 +34,22 @@ pub fn draw(points: &[(i64, f64)], tz: Tz, path: &Path) -> Result<()> {
         .y_label_area_size(48)
         .build_cartesian_2d(first.0..last.0, 0.0..most * 1.05)
         .map_err(|e| failed(&e))?;
-    let local = |time: &i64| {
-        let instant: DateTime<Utc> = Utc.timestamp_nanos(*time);
-        instant.with_timezone(&tz).format("%d %b %H:%M").to_string()
-    };
+    // Days are marked by hand: an axis of nanoseconds would be marked at round numbers of them.
     chart
         .configure_mesh()
-        .x_labels(8)
-        .x_label_formatter(&local)
+        .disable_x_mesh()
+        .x_labels(0)
         .y_label_formatter(&|kwh| format!("{kwh:.1}"))
         .light_line_style(WHITE)
         .draw()
         .map_err(|e| failed(&e))?;
+    let label = TextStyle::from(("sans-serif", 12).into_font()).pos(Pos::new(HPos::Center, VPos::Top));
+    for (midnight, day) in midnights(first.0, last.0, tz) {
+        let line = [(midnight, 0.0), (midnight, most * 1.05)];
+        chart.draw_series(LineSeries::new(line, &RGBColor(210, 210, 210))).map_err(|e| failed(&e))?;
+        let (x, y) = chart.backend_coord(&(midnight, 0.0));
+        area.draw(&Text::new(day, (x, y + 6), label.clone())).map_err(|e| failed(&e))?;
+    }
     chart.draw_series(LineSeries::new(points.iter().copied(), &RGBColor(30, 100, 180))).map_err(|e| failed(&e))?;
     area.present().map_err(|e| failed(&e))
 }
