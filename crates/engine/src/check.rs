@@ -228,10 +228,10 @@ fn check_index(segment: &Segment, schema: &TableSchema, wrong: &dyn Fn(String) -
     for number in 0..segment.blocks().len() {
         let block = segment.block(number)?;
         for (place, key) in block.keys.iter().enumerate() {
-            if before.as_ref().is_some_and(|before| before >= key) {
+            if before.as_ref().is_some_and(|before| before.as_slice() >= key) {
                 return Err(wrong(format!("container {containers} is not in key order")));
             }
-            before = Some(key.clone());
+            before = Some(key.to_vec());
             containers += 1;
             let (start, end) = (block.starts[place], block.starts[place + 1]);
             if start != rows || end <= start || end > segment.facts.rows {

@@ -122,14 +122,13 @@ impl Source {
                     };
                     cursor.loaded = Some(Arc::clone(&block));
                     if let Some(from) = from {
-                        let rest = &block.keys[cursor.next.min(block.keys.len())..];
-                        cursor.next += rest.partition_point(|key| key.as_slice() < from);
+                        cursor.next = block.keys.seek(cursor.next, from);
                     }
                     if cursor.next < block.keys.len() {
                         let i = cursor.next;
                         cursor.next += 1;
                         return Ok(Some(Run {
-                            key: block.keys[i].clone(),
+                            key: block.keys.get(i).to_vec(),
                             start: block.starts[i],
                             rows: (block.starts[i + 1] - block.starts[i]) as usize,
                             times: block.times[i],
@@ -176,13 +175,18 @@ impl Source {
                 let start = run.start as usize;
                 Ok(sorted.times[start..start + run.rows].partition_point(|&time| time < bound))
             }
-            Self::Segment { .. } => {
+            Self::Segment { listed, schema, keep, .. } => {
+                let Some(time) = schema.time.map(|time| schema.columns[time].id) else { return Ok(0) };
                 // A binary search that reads only the time pages it touches.
                 let (mut low, mut high) = (0, run.rows);
                 while low < high {
                     let middle = low + (high - low) / 2;
-                    let time = self.times(run.start + middle as u64, 1, memo)?;
-                    if time.first().is_some_and(|&time| time < bound) { low = middle + 1 } else { high = middle }
+                    let row = run.start as usize + middle;
+                    let below = match memo.page(&listed.segment, time, row / PAGE_ROWS, *keep)?.as_deref() {
+                        Some(Page::Raw(lane)) => (lane.value(row % PAGE_ROWS) as i64) < bound,
+                        _ => false,
+                    };
+                    if below { low = middle + 1 } else { high = middle }
                 }
                 Ok(low)
             }

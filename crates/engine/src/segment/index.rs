@@ -410,9 +410,47 @@ pub(crate) fn read_directory(mut bytes: &[u8]) -> Result<(Vec<u8>, Vec<BlockEntr
     Ok((first_key, entries))
 }
 
+/// The keys of a block in one piece of memory, in order.
+#[derive(Default)]
+pub(crate) struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Keys {
+    fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        // A block's plain bytes are counted in 32 bits.
+        self.ends.push(self.bytes.len() as u32);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn get(&self, place: usize) -> &[u8] {
+        let start = if place == 0 { 0 } else { self.ends[place - 1] as usize };
+        &self.bytes[start..self.ends[place] as usize]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|place| self.get(place))
+    }
+
+    /// The first place from `from` on whose key is not below `key`.
+    pub(crate) fn seek(&self, from: usize, key: &[u8]) -> usize {
+        let (mut low, mut high) = (from.min(self.len()), self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.get(middle) < key { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+}
+
 /// A block, decoded.
 pub(crate) struct IndexBlock {
-    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) keys: Keys,
     /// One more than there are containers: where each begins, and where the last ends.
     pub(crate) starts: Vec<u64>,
     pub(crate) times: Vec<(i64, i64)>,
@@ -453,9 +491,9 @@ impl IndexBlock {
         if containers != entry.containers as usize || containers > BLOCK_CONTAINERS {
             return Err(Error::damaged("a block of the container index has another number of containers"));
         }
-        let mut keys = Vec::with_capacity(containers);
+        let mut keys = Keys::default();
         for _ in 0..containers {
-            keys.push(take_bytes(bytes)?.to_vec());
+            keys.push(take_bytes(bytes)?);
         }
         let rows = codec::decode(bytes, containers)?;
         let mut starts = Vec::with_capacity(containers + 1);
@@ -518,7 +556,8 @@ impl IndexBlock {
 
     /// Bytes of memory, about.
     pub(crate) fn bytes(&self) -> usize {
-        self.keys.iter().map(|key| key.capacity() + 24).sum::<usize>()
+        self.keys.bytes.capacity()
+            + self.keys.ends.capacity() * 4
             + self.starts.len() * 24
             + self.fields.iter().map(FieldLanes::bytes).sum::<usize>()
     }

@@ -209,6 +209,10 @@ impl SegmentWriter {
             own.unwrap_or_else(|| error.into())
         })?;
         let mut output = output.lock();
+        // The crate's own buffer is written when it is dropped, which cannot say that it failed.
+        if let Some(error) = output.error.take() {
+            return Err(error);
+        }
         output.file.sync()?;
         Ok((facts, output.crc, output.bytes))
     }
