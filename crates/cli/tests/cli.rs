@@ -236,3 +236,28 @@ fn a_wrong_statement_or_directory_is_a_clear_error() {
     assert!(fails(&["check", "--data", "/nonexistent"]).contains("holds no FleetDB database"));
     assert!(fails(&["sql", "--data", data, "-c", "SELECT 1/0"]).to_lowercase().contains("divide by zero"));
 }
+
+#[test]
+fn a_backup_is_restored_and_a_reader_reads_beside_a_writer() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, backup, copy) = (place("data"), place("backup"), place("copy"));
+    let create = "CREATE TABLE t (id BIGINT, ts TIMESTAMP, v DOUBLE, PRIMARY KEY (id, ts))";
+    succeeds(&["sql", "--data", &data, "-c", create, "-c", "INSERT INTO t VALUES (1, '2026-01-01', 0.5)"]);
+    let first = succeeds(&["backup", "--data", &data, &backup]);
+    assert!(first.contains("1 segments"), "{first}");
+    succeeds(&["sql", "--data", &data, "-c", "INSERT INTO t VALUES (2, '2026-01-01', 1.5)"]);
+    let second = succeeds(&["backup", "--data", &data, &backup]);
+    assert!(second.contains("2 segments") && !second.contains(" 0 there before"), "{second}");
+    let restored = succeeds(&["restore", &backup, "--data", &copy]);
+    assert!(restored.contains("clean"), "{restored}");
+    assert!(fails(&["restore", &backup, "--data", &copy]).contains("holds a database already"));
+    assert_eq!(query(&copy, "SELECT sum(v) AS v FROM t")[0]["v"], 2.0);
+    let writer = fleetdb_engine::Database::open(fleetdb_engine::io::Io::files(&copy), Default::default()).unwrap();
+    assert!(fails(&["sql", "--data", &copy, "-c", "SELECT 1"]).contains("another process writes"));
+    let read = succeeds(&["sql", "--data", &copy, "--read-only", "--format", "csv", "-c", "SELECT count(*) FROM t"]);
+    assert!(read.ends_with("2\n"), "{read}");
+    let refused = fails(&["sql", "--data", &copy, "--read-only", "-c", "INSERT INTO t VALUES (3, '2026-01-01', 1.5)"]);
+    assert!(refused.contains("--read-only"), "{refused}");
+    writer.close().unwrap();
+}

@@ -502,20 +502,25 @@ impl Shared {
             if !self.is_full(&self.catalog.read()) {
                 return Ok(commit);
             }
-            let mut queue = self.queue.lock();
-            if queue.frozen.is_empty() {
-                drop(queue);
+            if self.queue.lock().frozen.is_empty() {
                 self.freeze(&mut commit);
                 if self.has_threads() {
                     return Ok(commit);
                 }
-                drop(commit);
-                self.flush_all()?;
-                continue;
             }
             drop(commit);
+            if !self.has_threads() {
+                let full =
+                    |error: Error| error.context("the memtables are full and their flush fails; nothing was written");
+                self.flush_all().map_err(full)?;
+                continue;
+            }
+            let mut queue = self.queue.lock();
+            if queue.frozen.is_empty() {
+                continue;
+            }
             let waited_ns = self.io.clock.monotonic_ns().saturating_sub(start_ns);
-            if waited_ns >= wait_ns || !self.has_threads() {
+            if waited_ns >= wait_ns {
                 let reason = match &queue.flush_error {
                     Some(error) => format!("the last flush failed: {error}"),
                     None => "the flush does not keep up".to_owned(),

@@ -41,7 +41,10 @@ fn main() -> ExitCode {
                             total.batches += report.batches;
                             total.syncs += report.syncs;
                         }
-                        Err(_) => failed.push(seed),
+                        Err(_) => {
+                            println!("failed: --first {seed} --seeds 1 --crashes {}", args.crashes);
+                            failed.push(seed);
+                        }
                     }
                 }
                 (total, failed)
@@ -73,8 +76,6 @@ fn main() -> ExitCode {
         println!("nothing acknowledged was lost, no invariant broken");
         return ExitCode::SUCCESS;
     }
-    for seed in failed {
-        println!("failed: --first {seed} --seeds 1 --crashes {}", args.crashes);
-    }
+    println!("{} of {} seeds failed", failed.len(), args.seeds);
     ExitCode::FAILURE
 }

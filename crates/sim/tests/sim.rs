@@ -58,7 +58,8 @@ fn a_flush_is_whole_or_a_full_disk_whatever_room_there_is() {
     use std::sync::Arc;
     let disk = Disk::new();
     let io = Io { storage: Arc::new(disk.clone()), ..Io::memory(fleetdb_engine::io::MemoryStorage::new()) };
-    let db = Database::open(io, Settings::default()).expect("an empty disk");
+    let settings = Settings { memtable_bytes: 1 << 20, ..Settings::default() };
+    let db = Database::open(io, settings).expect("an empty disk");
     let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
     let schema = db.create_table(&table.field("v", ColumnType::Int64)).expect("it fits");
     let mut rows = 0;
@@ -80,4 +81,19 @@ fn a_flush_is_whole_or_a_full_disk_whatever_room_there_is() {
         assert_eq!(db.view().table("t").expect("it exists").count().expect("it reads"), rows as u64);
     }
     db.compact().expect("there is room");
+    // Full memtables whose flush failed: a writer without threads tries the flush again itself.
+    let big = |first: i64| {
+        let mut batch = Rows::new(&schema);
+        let noise = |n: i64| n.wrapping_mul(0x5851_f42d_4c95_7f2d) >> 3;
+        (0..5_000)
+            .for_each(|n| batch.push(&[Value::Int(n), Value::Int(first), Value::Int(noise(n))]).expect("it fits"));
+        Batch::new().with("t", batch.finish().expect("it fits"))
+    };
+    disk.set_room(Some(2 << 20));
+    let mut first = 1_000_000;
+    while db.commit_with(big(first), Durability::Sync).is_ok() {
+        first += 1;
+    }
+    disk.set_room(None);
+    db.commit_with(big(first), Durability::Sync).expect("there is room again");
 }
