@@ -58,7 +58,7 @@ fn a_flush_is_whole_or_a_full_disk_whatever_room_there_is() {
     use std::sync::Arc;
     let disk = Disk::new();
     let io = Io { storage: Arc::new(disk.clone()), ..Io::memory(fleetdb_engine::io::MemoryStorage::new()) };
-    let settings = Settings { memtable_bytes: 1 << 20, ..Settings::default() };
+    let settings = Settings { memtable_bytes: 64 << 10, ..Settings::default() };
     let db = Database::open(io, settings).expect("an empty disk");
     let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
     let schema = db.create_table(&table.field("v", ColumnType::Int64)).expect("it fits");
@@ -85,11 +85,11 @@ fn a_flush_is_whole_or_a_full_disk_whatever_room_there_is() {
     let big = |first: i64| {
         let mut batch = Rows::new(&schema);
         let noise = |n: i64| n.wrapping_mul(0x5851_f42d_4c95_7f2d) >> 3;
-        (0..5_000)
+        (0..1_000)
             .for_each(|n| batch.push(&[Value::Int(n), Value::Int(first), Value::Int(noise(n))]).expect("it fits"));
         Batch::new().with("t", batch.finish().expect("it fits"))
     };
-    disk.set_room(Some(2 << 20));
+    disk.set_room(Some(200 << 10));
     let mut first = 1_000_000;
     while db.commit_with(big(first), Durability::Sync).is_ok() {
         first += 1;
