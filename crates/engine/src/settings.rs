@@ -125,8 +125,8 @@ impl Settings {
     /// The profile for small devices: a process that ingests and answers queries within 64 MiB. A share of them is
     /// left to the program itself.
     pub fn edge() -> Self {
-        let settings = Self::with_memory_limit(40 << 20);
-        Self { memtable_bytes: 3 << 20, cache_bytes: 4 << 20, scan_batch_rows: 4_096, ..settings }
+        let settings = Self::with_memory_limit(32 << 20);
+        Self { memtable_bytes: 2 << 20, cache_bytes: 3 << 20, scan_batch_rows: 4_096, ..settings }
     }
 
     /// What of the limit is left for scans and compaction.
