@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::measure::{median, peak_memory_bytes};
+use crate::process::{Scratch, run_pinned};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use fleetdb_engine::io::Io;
@@ -9,7 +10,6 @@ use fleetdb_engine::{Batch, ColumnType, Database, Durability, Settings, TableDef
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -39,7 +39,8 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome<()> {
     if args.child {
-        return one(args.containers[0], &args.arrival[0], args.settle, &args.directory);
+        let scratch = Scratch::new(&args.directory)?;
+        return measure(args.containers[0], &args.arrival[0], args.settle, scratch.path());
     }
     println!("E1 bill through the container API: {HOURS} rows summed, data at rest, warm, one core");
     println!(
@@ -48,35 +49,13 @@ pub fn run(args: &Args) -> Outcome<()> {
     );
     for arrival in &args.arrival {
         for containers in &args.containers {
-            let status = Command::new("taskset")
-                .args(["-c", "0"])
-                .arg(std::env::current_exe()?)
-                .args([
-                    "container",
-                    "--child",
-                    "--containers",
-                    &containers.to_string(),
-                    "--arrival",
-                    arrival,
-                    "--directory",
-                ])
-                .arg(&args.directory)
-                .args(args.settle.then_some("--settle"))
-                .status()?;
-            if !status.success() {
-                return Err("the measurement failed".into());
-            }
+            let containers = containers.to_string();
+            let mut arguments = vec!["container", "--child", "--containers", &containers, "--arrival", arrival];
+            arguments.extend(args.settle.then_some("--settle"));
+            run_pinned(&arguments, &args.directory)?;
         }
     }
     Ok(())
-}
-
-fn one(containers: i64, arrival: &str, settle: bool, directory: &Path) -> Outcome<()> {
-    let directory = directory.join(format!("fleetdb-bench-{}", std::process::id()));
-    std::fs::create_dir(&directory)?;
-    let outcome = measure(containers, arrival, settle, &directory);
-    std::fs::remove_dir_all(&directory)?;
-    outcome
 }
 
 fn measure(containers: i64, arrival: &str, settle: bool, directory: &Path) -> Outcome<()> {

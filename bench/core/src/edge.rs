@@ -4,16 +4,12 @@
 //! same rows takes alone. On one core that is exact: what runs in the background takes the core from the foreground.
 
 use crate::measure::{disk_bytes, fsync_us, peak_memory_bytes, written_bytes};
+use crate::process::{Scratch, pinned};
 use crate::sqlite::Sqlite;
-use crate::workload::Cpu;
+use crate::workload::{BATCH_ROWS, Cpu, HOSTS};
 use crate::{Outcome, fleetdb};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
-
-const HOSTS: usize = 4_000;
-const BATCH_ROWS: usize = 1_000;
-const SEED: u64 = 123;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -49,12 +45,8 @@ pub fn run(args: &Args) -> Outcome<()> {
         ("sqlite-published", "T0", args.sqlite_rows),
         ("sqlite-durable", "T3", args.sqlite_rows),
     ] {
-        let output = Command::new("taskset")
-            .args(["-c", "0"])
-            .arg(std::env::current_exe()?)
-            .args(["edge", "--target", target, "--rows", &rows.to_string(), "--directory"])
-            .arg(&args.directory)
-            .output()?;
+        let arguments = ["edge", "--target", target, "--rows", &rows.to_string()];
+        let output = pinned(&arguments, &args.directory)?.output()?;
         if !output.status.success() {
             return Err(format!("{target}: {}", String::from_utf8_lossy(&output.stderr)).into());
         }
@@ -80,12 +72,9 @@ pub fn run(args: &Args) -> Outcome<()> {
 /// Runs one target; prints its figures as JSON.
 fn one(target: &str, args: &Args) -> Outcome<()> {
     let generating = time(args.rows, |_| Ok(()))?;
-    let directory = args.directory.join(format!("fleetdb-bench-{}", std::process::id()));
-    std::fs::create_dir(&directory)?;
-    let outcome = ingest(target, args.rows, &directory);
-    let bytes = disk_bytes(&directory)?;
-    std::fs::remove_dir_all(&directory)?;
-    let (seconds, written) = outcome?;
+    let scratch = Scratch::new(&args.directory)?;
+    let (seconds, written) = ingest(target, args.rows, scratch.path())?;
+    let bytes = disk_bytes(scratch.path())?;
     let rows = args.rows as f64;
     println!(
         "{}",
@@ -100,7 +89,7 @@ fn one(target: &str, args: &Args) -> Outcome<()> {
 }
 
 fn time(rows: usize, mut each: impl FnMut(arrow::array::RecordBatch) -> Outcome<()>) -> Outcome<f64> {
-    let mut workload = Cpu::new(HOSTS, BATCH_ROWS, SEED)?;
+    let mut workload = Cpu::edge()?;
     let start = Instant::now();
     for _ in 0..rows / BATCH_ROWS {
         each(workload.next()?)?;

@@ -8,6 +8,7 @@ mod edge;
 mod fleetdb;
 mod many;
 mod measure;
+mod process;
 mod resident;
 mod sqlite;
 mod workload;

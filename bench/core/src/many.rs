@@ -2,12 +2,12 @@
 
 use crate::Outcome;
 use crate::measure::{disk_bytes, median, peak_memory_bytes};
+use crate::process::{Scratch, run_pinned};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampSecondArray};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Batch, ColumnType, Database, Settings, TableDefinition, Unit, Value};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -34,22 +34,11 @@ pub fn run(args: &Args) -> Outcome<()> {
         None => {}
     }
     println!("{} containers, {ROUNDS} rows each, arriving round by round, T3, one core", args.containers);
-    let directory = args.directory.join(format!("fleetdb-bench-{}", std::process::id()));
-    std::fs::create_dir(&directory)?;
+    let scratch = Scratch::new(&args.directory)?;
     for part in ["ingest", "read"] {
-        let status = Command::new("taskset")
-            .args(["-c", "0"])
-            .arg(std::env::current_exe()?)
-            .args(["many", "--part", part, "--containers", &args.containers.to_string(), "--directory"])
-            .arg(&directory)
-            .status()?;
-        if !status.success() {
-            std::fs::remove_dir_all(&directory)?;
-            return Err("the measurement failed".into());
-        }
+        run_pinned(&["many", "--part", part, "--containers", &args.containers.to_string()], scratch.path())?;
     }
-    println!("on disk {:.1} MB", disk_bytes(&directory)? as f64 / 1e6);
-    std::fs::remove_dir_all(&directory)?;
+    println!("on disk {:.1} MB", disk_bytes(scratch.path())? as f64 / 1e6);
     Ok(())
 }
 

@@ -8,8 +8,13 @@ use std::time::Instant;
 
 /// The largest resident set of this process so far, in bytes.
 pub fn peak_memory_bytes() -> Outcome<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
+    memory_bytes("self", "VmHWM:")
+}
+
+/// A figure of a process (by number, or `self`) from its status: `VmRSS:` is its resident set, `VmHWM:` the largest so far.
+pub fn memory_bytes(process: &str, figure: &str) -> Outcome<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(figure)).ok_or("the process has no memory")?;
     Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
 }
 

@@ -3,19 +3,15 @@
 //! The rows go to a process of its own with [`Settings::edge`]; this one reads its resident set from `/proc` until it
 //! ends. The queries are the corrected ones, through the engine's API.
 
-use crate::measure::{median, written_bytes};
-use crate::workload::{Cpu, FIELDS};
+use crate::measure::{median, memory_bytes, written_bytes};
+use crate::process::{Scratch, pinned};
+use crate::workload::{BATCH_ROWS, Cpu, FIELDS, HOSTS, START_NS};
 use crate::{Outcome, fleetdb};
 use fleetdb_engine::{Database, Projection, ScanRequest, Settings, TableView, Value};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-const HOSTS: usize = 4_000;
-const BATCH_ROWS: usize = 1_000;
-const SEED: u64 = 123;
 const SECOND_NS: i64 = 1_000_000_000;
-const START_NS: i64 = 1_451_606_400 * SECOND_NS;
 /// Queries run after each so many rows.
 const QUERY_ROWS: usize = 1_000_000;
 
@@ -35,26 +31,23 @@ pub fn run(args: &Args) -> Outcome<()> {
     if args.child {
         return child(args.rows, &args.directory);
     }
-    let directory = args.directory.join(format!("fleetdb-bench-{}", std::process::id()));
-    std::fs::create_dir(&directory)?;
+    let scratch = Scratch::new(&args.directory)?;
     println!("E2 with the edge profile, T3, batches of {BATCH_ROWS} rows, {} rows", args.rows);
-    let mut child = Command::new("taskset")
-        .args(["-c", "0"])
-        .arg(std::env::current_exe()?)
-        .args(["resident", "--child", "--rows", &args.rows.to_string(), "--directory"])
-        .arg(&directory)
-        .spawn()?;
-    // `taskset` becomes the program it starts, so the process is the child.
+    let arguments = ["resident", "--child", "--rows", &args.rows.to_string()];
+    let mut child = pinned(&arguments, scratch.path())?.spawn()?;
+    let process = child.id().to_string();
     let (mut samples, mut most) = (Vec::new(), 0);
-    while child.try_wait()?.is_none() {
-        if let Ok(bytes) = resident_bytes(child.id()) {
-            samples.push(bytes as f64);
-            most = most.max(bytes);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        // At its very end the process has no memory any more.
+        if let (Ok(now), Ok(peak)) = (memory_bytes(&process, "VmRSS:"), memory_bytes(&process, "VmHWM:")) {
+            samples.push(now as f64);
+            most = most.max(peak);
         }
         std::thread::sleep(Duration::from_millis(5));
-    }
-    let status = child.wait()?;
-    std::fs::remove_dir_all(&directory)?;
+    };
     if !status.success() {
         return Err("the measurement failed".into());
     }
@@ -67,16 +60,9 @@ pub fn run(args: &Args) -> Outcome<()> {
     Ok(())
 }
 
-/// The largest resident set of a process so far.
-fn resident_bytes(process: u32) -> Outcome<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
-    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
-}
-
 fn child(rows: usize, directory: &Path) -> Outcome<()> {
     let db = fleetdb::open_with(directory, Settings::edge())?;
-    let mut workload = Cpu::new(HOSTS, BATCH_ROWS, SEED)?;
+    let mut workload = Cpu::edge()?;
     let start = Instant::now();
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); QUERIES.len()];
     for batch in 1..=rows / BATCH_ROWS {

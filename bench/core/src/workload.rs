@@ -35,7 +35,13 @@ pub const FIELDS: [&str; 10] = [
     "usage_guest",
     "usage_guest_nice",
 ];
-const START_NS: i64 = 1_451_606_400_000_000_000;
+/// The rows' first time.
+pub const START_NS: i64 = 1_451_606_400_000_000_000;
+/// E2's hosts, and the rows of a batch.
+pub const HOSTS: usize = 4_000;
+pub const BATCH_ROWS: usize = 1_000;
+/// The seed of every run, so that all targets get the same rows.
+const SEED: u64 = 123;
 const STEP_NS: i64 = 10_000_000_000;
 const REGIONS: [(&str, &[&str]); 9] = [
     ("us-east-1", &["a", "b", "c", "e"]),
@@ -62,8 +68,13 @@ pub struct Cpu {
 }
 
 impl Cpu {
+    /// E2's rows.
+    pub fn edge() -> Outcome<Self> {
+        Self::new(HOSTS, BATCH_ROWS, SEED)
+    }
+
     /// `hosts` must be a multiple of `batch_rows`.
-    pub fn new(hosts: usize, batch_rows: usize, seed: u64) -> Outcome<Self> {
+    fn new(hosts: usize, batch_rows: usize, seed: u64) -> Outcome<Self> {
         if hosts == 0 || batch_rows == 0 || !hosts.is_multiple_of(batch_rows) {
             return Err("the hosts must be a multiple of the batch's rows".into());
         }

@@ -5,6 +5,7 @@
 
 use crate::Outcome;
 use crate::measure::{disk_bytes, peak_memory_bytes};
+use crate::process::Scratch;
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampSecondArray};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use fleetdb_engine::backup::restore;
@@ -121,11 +122,8 @@ fn create(db: &Database, retention_s: Option<i64>) -> Outcome<()> {
 }
 
 pub fn run(args: &Args) -> Outcome<()> {
-    let directory = args.directory.join(format!("fleetdb-bench-{}", std::process::id()));
-    std::fs::create_dir(&directory)?;
-    let outcome = year(args, &directory);
-    std::fs::remove_dir_all(&directory)?;
-    outcome
+    let scratch = Scratch::new(&args.directory)?;
+    year(args, scratch.path())
 }
 
 fn year(args: &Args, directory: &Path) -> Outcome<()> {

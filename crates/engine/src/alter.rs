@@ -6,7 +6,7 @@
 
 use crate::db::Database;
 use crate::error::{Error, Result};
-use crate::ids::{ColumnId, Generation};
+use crate::ids::ColumnId;
 use crate::manifest::Edit;
 use crate::schema::{
     Column, ColumnDefinition, ColumnType, MAX_COLUMNS, Role, TableSchema, check_name, check_retention,
@@ -67,11 +67,14 @@ impl Database {
     pub fn rename_column(&self, table: &str, column: &str, name: &str) -> Result<Arc<TableSchema>> {
         let _commit = self.shared.open_commit()?;
         check_name("column", name)?;
-        let (schema, id) = self.find_column(table, column)?;
+        let (schema, place) = self.find_column(table, column)?;
         if schema.find(name).is_some() {
             return Err(Error::input(format!("table '{table}' has a column '{name}' already")));
         }
-        self.change(&schema, &Edit::RenameColumn { table: schema.id, column: id, name: name.to_owned() })
+        self.change(
+            &schema,
+            &Edit::RenameColumn { table: schema.id, column: schema.columns[place].id, name: name.to_owned() },
+        )
     }
 
     /// Drops a column and its values; durable when this returns. Writers wait while the rows in memory are flushed.
@@ -80,14 +83,15 @@ impl Database {
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if table or column do not exist, or the column is part of the
     /// key; or the flush failed, and nothing has changed.
     pub fn drop_column(&self, table: &str, column: &str) -> Result<Arc<TableSchema>> {
-        let commit = self.shared.open_commit()?;
-        let (schema, id) = self.find_column(table, column)?;
-        if schema.columns.iter().any(|c| c.id == id && c.role != Role::Field) {
+        let mut commit = self.shared.open_commit()?;
+        let (schema, place) = self.find_column(table, column)?;
+        if schema.columns[place].role != Role::Field {
             return Err(Error::input(format!(
                 "column '{column}' is part of the key of '{table}' and cannot be dropped"
             )));
         }
-        self.flush_before(commit, |db| db.change(&schema, &Edit::DropColumn { table: schema.id, column: id }))
+        self.shared.flush_within(&mut commit)?;
+        self.change(&schema, &Edit::DropColumn { table: schema.id, column: schema.columns[place].id })
     }
 
     /// Lets a column hold a wider type ([`ColumnType::widens_to`]); durable when this returns. Stored values are
@@ -97,17 +101,17 @@ impl Database {
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if table or column do not exist, the column is part of the key,
     /// or its type does not widen to this one; or the flush failed, and nothing has changed.
     pub fn widen_column(&self, table: &str, column: &str, column_type: ColumnType) -> Result<Arc<TableSchema>> {
-        let commit = self.shared.open_commit()?;
-        let (schema, id) = self.find_column(table, column)?;
-        let now = schema.columns.iter().find(|c| c.id == id);
-        let Some(now) = now.filter(|now| now.role == Role::Field && now.column_type.widens_to(column_type)) else {
+        let mut commit = self.shared.open_commit()?;
+        let (schema, place) = self.find_column(table, column)?;
+        let now = &schema.columns[place];
+        if now.role != Role::Field || !now.column_type.widens_to(column_type) {
             return Err(Error::input(format!(
                 "column '{column}' of '{table}' cannot become {column_type}: integers outside the key widen to larger \
                  ones and to floats, Float32 to Float64"
             )));
-        };
-        let edit = Edit::WidenColumn { table: schema.id, column: now.id, column_type };
-        self.flush_before(commit, |db| db.change(&schema, &edit))
+        }
+        self.shared.flush_within(&mut commit)?;
+        self.change(&schema, &Edit::WidenColumn { table: schema.id, column: now.id, column_type })
     }
 
     /// Sets how old rows of a table may become, in seconds by the engine's clock; `None` keeps all. Older rows vanish
@@ -126,22 +130,11 @@ impl Database {
         Ok(changed)
     }
 
-    fn find_column(&self, table: &str, column: &str) -> Result<(Arc<TableSchema>, ColumnId)> {
+    /// A table, and the place of one of its columns.
+    fn find_column(&self, table: &str, column: &str) -> Result<(Arc<TableSchema>, usize)> {
         let schema = Arc::clone(&self.shared.catalog.read().get(table)?.schema);
-        let id = schema.columns[schema.column_index(column)?].id;
-        Ok((schema, id))
-    }
-
-    /// Flushes everything, with the commit lock held, then makes a change.
-    fn flush_before<T>(
-        &self,
-        mut commit: parking_lot::MutexGuard<'_, crate::db::Commit>,
-        change: impl FnOnce(&Self) -> Result<T>,
-    ) -> Result<T> {
-        self.shared.log.check_open()?;
-        self.shared.freeze(&mut commit);
-        self.shared.flush_frozen(Generation(commit.generation.0.saturating_sub(1)))?;
-        change(self)
+        let place = schema.column_index(column)?;
+        Ok((schema, place))
     }
 
     /// Makes an edit durable and shows the table as it is then. The caller holds the commit lock.

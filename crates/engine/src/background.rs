@@ -18,8 +18,7 @@ use crate::flush::{self, flush_table};
 use crate::ids::{Generation, SegmentId, Sequence, TableId};
 use crate::io::Io;
 use crate::manifest::file::Manifest;
-use crate::manifest::{Delete, Edit, SegmentEntry, Slice};
-use crate::memtable::Memtable;
+use crate::manifest::{Edit, SegmentEntry, Slice, State};
 use crate::schema::TableSchema;
 use crate::segment::cache::Cache;
 use crate::segment::reader::Segment;
@@ -86,30 +85,25 @@ impl Queue {
 }
 
 impl Shared {
-    /// Begins a new generation; `false` if there is nothing to freeze. The caller holds the commit lock.
-    pub(crate) fn freeze(&self, commit: &mut Commit) -> bool {
+    /// Begins a new generation, if there is anything to freeze. Gives the last generation that is frozen now. The
+    /// caller holds the commit lock.
+    pub(crate) fn freeze(&self, commit: &mut Commit) -> Generation {
         let mut catalog = self.catalog.write();
+        let full = commit.generation;
         if catalog.tables.values().all(|table| table.active.read().is_empty()) {
-            return false;
+            return Generation(full.0.saturating_sub(1));
         }
-        let generation = commit.generation;
-        commit.generation = Generation(generation.0 + 1);
-        for table in catalog.tables.values_mut() {
-            let fresh = Arc::new(Memtable::new(&table.schema, commit.generation));
-            let full = std::mem::replace(&mut table.active, fresh);
-            if !full.read().is_empty() {
-                table.frozen.push((generation, full));
-            }
-        }
+        commit.generation = Generation(full.0 + 1);
+        catalog.tables.values_mut().for_each(|table| table.freeze(commit.generation));
         self.log.rotate(commit.generation, commit.sequence);
         let mut queue = self.queue.lock();
-        queue.frozen.push(Frozen { generation, last: commit.sequence });
+        queue.frozen.push(Frozen { generation: full, last: commit.sequence });
         self.wake.notify_all();
-        true
+        full
     }
 
-    /// Freezes, and waits until everything frozen is in segments. With `commit` no batch comes in meanwhile.
-    pub(crate) fn flush_frozen(&self, up_to: Generation) -> Result<()> {
+    /// Waits until every generation up to this one is in segments.
+    fn flush_frozen(&self, up_to: Generation) -> Result<()> {
         if !self.has_threads() {
             self.log.step();
             return self.flush_all();
@@ -126,12 +120,17 @@ impl Shared {
         Ok(())
     }
 
+    /// Makes segments of everything; batches that come meanwhile stay in memory.
     pub(crate) fn flush_now(&self) -> Result<()> {
         self.log.check_open()?;
-        let mut commit = self.commit.lock();
-        self.freeze(&mut commit);
-        let up_to = Generation(commit.generation.0.saturating_sub(1));
-        drop(commit);
+        let up_to = self.freeze(&mut self.commit.lock());
+        self.flush_frozen(up_to)
+    }
+
+    /// Makes segments of everything while no batch can come: the caller holds the commit lock.
+    pub(crate) fn flush_within(&self, commit: &mut Commit) -> Result<()> {
+        self.log.check_open()?;
+        let up_to = self.freeze(commit);
         self.flush_frozen(up_to)
     }
 
@@ -196,7 +195,7 @@ impl Shared {
         let generation = frozen.generation;
         let mut work = Vec::new();
         for table in self.catalog.read().tables.values() {
-            for (_, memtable) in table.frozen.iter().filter(|(of, _)| *of == generation) {
+            for memtable in table.frozen.iter().filter(|memtable| memtable.generation() == generation) {
                 let inner = memtable.read();
                 work.push((Arc::clone(&table.schema), memtable.view(&inner), Arc::clone(inner.deletes())));
             }
@@ -214,48 +213,47 @@ impl Shared {
                 }
             }
         }
-        let written = entries.clone();
-        let listed = self.list_flushed(frozen, entries, deletes);
-        if let Err(error) = &listed
-            && !self.manifest.lock().has_failed()
-        {
-            flush::remove(self.io.storage.as_ref(), &written);
-            return Err(error.clone());
-        }
-        listed?;
-        self.io.storage.remove(&frame::file_name(generation))
-    }
-
-    fn list_flushed(
-        &self,
-        frozen: Frozen,
-        mut entries: Vec<SegmentEntry>,
-        mut deletes: Vec<(TableId, Delete)>,
-    ) -> Result<()> {
         // The batches of this generation must be durable before the manifest says where they are: a
         // later generation's WAL may hold less than the sequence the edit names.
-        self.log.flush(frozen.last)?;
+        if let Err(error) = self.log.flush(frozen.last) {
+            flush::remove(self.io.storage.as_ref(), &entries);
+            return Err(error);
+        }
         let mut manifest = self.manifest.lock();
         // A table may have been dropped meanwhile.
         let known = |table: &TableId| manifest.state().tables.contains_key(table);
         let dropped: Vec<SegmentEntry> = entries.extract_if(.., |entry| !known(&entry.table)).collect();
         flush::remove(self.io.storage.as_ref(), &dropped);
         deletes.retain(|(table, _)| known(table));
-        let opened = self.open_all(&entries)?;
+        let segments = entries.clone();
+        let edit = Edit::Flush { generation, sequence: frozen.last, segments, deletes };
+        self.list(&mut manifest, &edit, &entries)?;
+        drop(manifest);
         let bytes = entries.iter().map(|entry| entry.bytes).sum();
-        let (generation, sequence) = (frozen.generation, frozen.last);
-        manifest.append(&Edit::Flush { generation, sequence, segments: entries, deletes })?;
         self.counters.flushed_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let mut catalog = self.catalog.write();
-        for table in catalog.tables.values_mut() {
-            table.frozen.retain(|(of, _)| *of != generation);
-        }
-        show(&mut catalog, &manifest, &[], opened);
-        Ok(())
+        self.io.storage.remove(&frame::file_name(generation))
     }
 
-    fn open_all(&self, entries: &[SegmentEntry]) -> Result<Vec<Arc<Listed>>> {
-        entries.iter().map(|entry| open_segment(&self.io, entry, &self.cache)).collect()
+    /// Makes an edit that adds these segments, and shows readers what the manifest lists then. After an error the
+    /// segments' files are gone, unless the manifest failed: then it may list them.
+    fn list(&self, manifest: &mut Manifest, edit: &Edit, added: &[SegmentEntry]) -> Result<()> {
+        let opened = added.iter().map(|entry| open_segment(&self.io, entry, &self.cache));
+        let listed = opened.collect::<Result<Vec<_>>>().and_then(|opened| {
+            manifest.append(edit)?;
+            Ok(opened)
+        });
+        match listed {
+            Ok(opened) => {
+                show(&mut self.catalog.write(), manifest.state(), &opened);
+                Ok(())
+            }
+            Err(error) => {
+                if !manifest.has_failed() {
+                    flush::remove(self.io.storage.as_ref(), added);
+                }
+                Err(error)
+            }
+        }
     }
 
     /// The compaction thread: steps as long as there are any, then waits for a change.
@@ -311,9 +309,8 @@ impl Shared {
         let manifest = self.manifest.lock();
         let state = manifest.state();
         for schema in state.tables.values() {
-            let segments: Vec<&SegmentEntry> =
-                state.segments.values().filter(|entry| entry.table == schema.id).collect();
-            let deletes = state.deletes.get(&schema.id).map_or(&[][..], Vec::as_slice);
+            let segments: Vec<&SegmentEntry> = state.segments_of(schema.id).collect();
+            let deletes = state.deletes_of(schema.id);
             let expired = schema.expired(now_ns);
             let facts = plan::Facts { deletes, expired, flushed: state.flushed, settle };
             if let Some(step) = plan::next(&segments, &facts) {
@@ -389,24 +386,16 @@ impl Shared {
         added: Vec<SegmentEntry>,
     ) -> Result<()> {
         let mut manifest = self.manifest.lock();
-        let drop_files = |error: Error| {
-            flush::remove(self.io.storage.as_ref(), &added);
-            error
-        };
         if !manifest.state().tables.contains_key(&schema.id) {
             // Dropped meanwhile, with all its segments.
-            drop(manifest);
             flush::remove(self.io.storage.as_ref(), &added);
             return Ok(());
         }
-        let opened = self.open_all(&added).map_err(drop_files)?;
-        let edit = Edit::Compact { removed: removed.clone(), sliced, added: added.clone() };
-        if let Err(error) = manifest.append(&edit) {
-            return Err(if manifest.has_failed() { error } else { drop_files(error) });
-        }
-        show(&mut self.catalog.write(), &manifest, &[(schema.id, &removed)], opened);
+        let names: Vec<String> = removed.iter().map(|id| file_name(schema.id, *id)).collect();
+        let edit = Edit::Compact { removed, sliced, added: added.clone() };
+        self.list(&mut manifest, &edit, &added)?;
         drop(manifest);
-        self.remove_files(removed.iter().map(|id| file_name(schema.id, *id)))
+        self.remove_files(names.into_iter())
     }
 
     /// Removes files that nothing lists any more, now or when no backup reads them.
@@ -444,22 +433,14 @@ struct PlanFacts {
     purged: u64,
 }
 
-/// Shows readers the segments and deletes that the manifest lists now.
-fn show(catalog: &mut Catalog, manifest: &Manifest, removed: &[(TableId, &[SegmentId])], opened: Vec<Arc<Listed>>) {
-    let state = manifest.state();
+/// Shows readers the segments and deletes that the manifest lists now, and no memtable that they replace. Segments
+/// that the catalog does not have open yet are in `opened`.
+fn show(catalog: &mut Catalog, state: &State, opened: &[Arc<Listed>]) {
     for (id, table) in &mut catalog.tables {
-        let gone = |listed: &Arc<Listed>| removed.iter().any(|(of, ids)| of == id && ids.contains(&listed.entry.id));
-        let mut segments: Vec<Arc<Listed>> = Vec::with_capacity(table.segments.len());
-        for listed in table.segments.iter().filter(|listed| !gone(listed)) {
-            segments.push(match state.segments.get(&listed.entry.id) {
-                Some(entry) if *entry != listed.entry => {
-                    Arc::new(Listed { segment: Arc::clone(&listed.segment), entry: entry.clone() })
-                }
-                _ => Arc::clone(listed),
-            });
-        }
-        segments.extend(opened.iter().filter(|listed| listed.entry.table == *id).map(Arc::clone));
-        table.set_segments(segments, state.deletes.get(id).map_or(&[][..], Vec::as_slice));
+        table.frozen.retain(|memtable| memtable.generation() > state.flushed);
+        let segments = table.segments.iter().chain(opened.iter().filter(|listed| listed.entry.table == *id));
+        let listed = segments.filter_map(|listed| Some(listed.again(state.segments.get(&listed.entry.id)?)));
+        table.set_segments(listed.collect(), state.deletes_of(*id));
     }
 }
 

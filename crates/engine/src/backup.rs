@@ -12,7 +12,7 @@
 use crate::check::{CheckReport, check};
 use crate::db::Database;
 use crate::error::{Error, Result};
-use crate::io::{Io, Storage};
+use crate::io::{Io, Storage, remove_temporaries};
 use crate::manifest::file as manifest_file;
 use crate::manifest::{SegmentEntry, State};
 use crate::segment::{directory, file_name};
@@ -126,6 +126,10 @@ fn copy(
         sequence: state.flushed_sequence.0,
         ..BackupReport::default()
     };
+    for &table in state.tables.keys() {
+        storage.create_directory(&directory(table))?;
+        remove_temporaries(storage, &directory(table))?;
+    }
     let mut done = 0;
     for entry in state.segments.values() {
         let known = before.as_ref().and_then(|(_, contents)| contents.state.segments.get(&entry.id));
@@ -135,11 +139,7 @@ fn copy(
         if known.is_some_and(same) && storage.read(&name).is_ok_and(|file| file.len_bytes() == entry.bytes) {
             report.kept_bytes += entry.bytes;
         } else {
-            storage.create_directory(&directory(entry.table))?;
             let temporary = format!("{name}.tmp");
-            if storage.list(&directory(entry.table))?.iter().any(|file| temporary.ends_with(&format!("/{file}"))) {
-                storage.remove(&temporary)?;
-            }
             if link && storage.link(&temporary, from, &name)? {
                 report.linked_bytes += entry.bytes;
             } else {
@@ -152,7 +152,6 @@ fn copy(
         progress(done, report.bytes);
     }
     for &table in state.tables.keys() {
-        storage.create_directory(&directory(table))?;
         storage.sync_directory(&directory(table))?;
     }
     storage.sync_directory(crate::segment::DIRECTORY)?;

@@ -2,11 +2,11 @@
 
 use crate::deletes::{DeleteSet, Deletes};
 use crate::error::{Error, Result};
-use crate::ids::{Generation, TableId};
+use crate::ids::{Generation, Sequence, TableId};
 use crate::manifest::Delete;
 use crate::memory::Budget;
 use crate::memtable::{Inner, Memtable};
-use crate::scan::TableView;
+use crate::scan::{TableView, View};
 use crate::schema::TableSchema;
 use crate::segment::Listed;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub(crate) struct Table {
     pub(crate) schema: Arc<TableSchema>,
     pub(crate) active: Arc<Memtable>,
     /// From old to new.
-    pub(crate) frozen: Vec<(Generation, Arc<Memtable>)>,
+    pub(crate) frozen: Vec<Arc<Memtable>>,
     /// From old to new.
     pub(crate) segments: Arc<Vec<Arc<Listed>>>,
     /// The deletes that the manifest lists.
@@ -43,9 +43,17 @@ impl Table {
         self.deletes = Arc::new(Deletes::listed(deletes));
     }
 
+    /// Freezes the active memtable, if there is anything in it, and begins one of the generation `next`.
+    pub(crate) fn freeze(&mut self, next: Generation) {
+        let full = std::mem::replace(&mut self.active, Arc::new(Memtable::new(&self.schema, next)));
+        if !full.read().is_empty() {
+            self.frozen.push(full);
+        }
+    }
+
     /// What a reader sees; `active` is this table's own, locked.
-    pub(crate) fn view(&self, active: &Inner, now_ns: i64, batch_rows: usize, budget: &Arc<Budget>) -> TableView {
-        let frozen: Vec<_> = self.frozen.iter().map(|(_, memtable)| (memtable, memtable.read())).collect();
+    fn view(&self, active: &Inner, now_ns: i64, batch_rows: usize, budget: &Arc<Budget>) -> TableView {
+        let frozen: Vec<_> = self.frozen.iter().map(|memtable| (memtable, memtable.read())).collect();
         let layers = std::iter::once(&self.deletes).chain(frozen.iter().map(|(_, inner)| inner.deletes()));
         let deletes = DeleteSet::new(layers.chain([active.deletes()]).map(Arc::clone));
         let mut memtables: Vec<_> = frozen.iter().map(|(memtable, inner)| memtable.view(inner)).collect();
@@ -69,6 +77,23 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
+    /// What readers see of all tables up to the batch that `last` gives.
+    pub(crate) fn view(
+        &self,
+        now_ns: i64,
+        batch_rows: usize,
+        budget: &Arc<Budget>,
+        last: impl FnOnce() -> Sequence,
+    ) -> View {
+        // All memtables are locked before the first is looked at, so that a batch is seen whole or not.
+        let guards: Vec<_> = self.tables.values().map(|table| table.active.read()).collect();
+        let views = self.tables.values().zip(&guards).map(|(table, active)| {
+            let view = table.view(active, now_ns, batch_rows, budget);
+            (table.schema.name.clone(), view)
+        });
+        View { tables: views.collect(), sequence: last() }
+    }
+
     pub(crate) fn find(&self, name: &str) -> Option<&Table> {
         self.tables.values().find(|table| table.schema.name == name)
     }

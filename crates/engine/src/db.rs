@@ -31,7 +31,6 @@ use crate::wal::record::{self, Removal, Section};
 use crate::write::admit::{Admitted, admit};
 use crate::write::batch::{Batch, DeleteRequest};
 use parking_lot::{Condvar, Mutex, RwLock};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -235,7 +234,8 @@ impl Database {
         done: impl FnOnce(Result<Acknowledged>) + Send + 'static,
     ) -> Result<()> {
         self.shared.commit(&batch, durability, Box::new(done))?;
-        self.shared.step_without_threads()
+        self.shared.step_without_threads();
+        Ok(())
     }
 
     /// All tables as they are now.
@@ -357,16 +357,15 @@ impl Shared {
     }
 
     /// Without threads: what they would have done after a commit.
-    pub(crate) fn step_without_threads(&self) -> Result<()> {
+    pub(crate) fn step_without_threads(&self) {
         if self.has_threads() {
-            return Ok(());
+            return;
         }
         self.log.step();
         // What fails is told by `Status`; the batch is in the log.
         if self.flush_all().is_ok() && std::mem::take(&mut self.queue.lock().changed) {
             self.compact_all(false).ok();
         }
-        Ok(())
     }
 
     pub(crate) fn open_commit(&self) -> Result<parking_lot::MutexGuard<'_, Commit>> {
@@ -443,7 +442,7 @@ impl Shared {
             let completion = Box::new(move |result: Result<()>| {
                 done(result.map(|()| Acknowledged { sequence, durability }));
             });
-            self.log.enqueue(sequence, durability, |out| out.extend_from_slice(&payload), completion);
+            self.log.enqueue(sequence, durability, &payload, completion);
             for (number, section) in sections {
                 guards[number].apply(section);
             }
@@ -535,17 +534,8 @@ impl Shared {
     }
 
     pub(crate) fn view(&self) -> View {
+        let last = || Sequence(self.applied.load(Ordering::Acquire));
         let now_ns = self.io.clock.wall_ns();
-        let catalog = self.catalog.read();
-        // All memtables are locked before the first is looked at, so that a batch is seen whole or not.
-        let guards: Vec<_> = catalog.tables.values().map(|table| table.active.read()).collect();
-        let mut tables = BTreeMap::new();
-        for (table, active) in catalog.tables.values().zip(&guards) {
-            tables.insert(
-                table.schema.name.clone(),
-                table.view(active, now_ns, self.settings.scan_batch_rows, &self.budget),
-            );
-        }
-        View { tables, sequence: Sequence(self.applied.load(Ordering::Acquire)) }
+        self.catalog.read().view(now_ns, self.settings.scan_batch_rows, &self.budget, last)
     }
 }

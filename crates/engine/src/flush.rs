@@ -262,9 +262,7 @@ impl SortedRows for PartitionRows<'_> {
                 ColumnValues::Raw(Lane::plain(times, NullMask::default()))
             }
             Role::Key => {
-                // A column of role Key is in `schema.key`: manifest invariant S4.
-                let number = self.schema.key.iter().position(|&k| k == place).unwrap_or(0);
-                let key = &self.keys[number];
+                let key = &self.keys[self.schema.key_place(place)];
                 let lane = self.spread(&key.values, start, len);
                 match &key.texts {
                     Some(pool) => ColumnValues::Text(lane, Texts::Borrowed(pool)),

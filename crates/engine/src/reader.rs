@@ -8,18 +8,17 @@
 //! and all is read once more. A file that is open stays readable after its name is gone.
 
 use crate::catalog::Catalog;
-use crate::error::{Error, Result};
+use crate::check::read_manifest;
+use crate::error::Result;
 use crate::ids::Sequence;
 use crate::io::Io;
 use crate::manifest::State;
-use crate::manifest::file as manifest_file;
 use crate::memory::Budget;
 use crate::recovery;
 use crate::scan::View;
 use crate::segment::cache::Cache;
 use crate::settings::Settings;
 use parking_lot::RwLock;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often a changing database is read again before the error is believed.
@@ -73,21 +72,12 @@ impl Reader {
     /// All tables as they were when the database was opened or last refreshed.
     pub fn view(&self) -> View {
         let loaded = self.loaded.read();
-        let now_ns = self.io.clock.wall_ns();
-        let mut tables = BTreeMap::new();
-        for table in loaded.0.tables.values() {
-            let view = table.view(&table.active.read(), now_ns, self.settings.scan_batch_rows, &self.budget);
-            tables.insert(table.schema.name.clone(), view);
-        }
-        View { tables, sequence: loaded.1 }
+        loaded.0.view(self.io.clock.wall_ns(), self.settings.scan_batch_rows, &self.budget, || loaded.1)
     }
 }
 
 fn read_state(io: &Io) -> Result<State> {
-    match manifest_file::read(io.storage.as_ref())? {
-        Some((_, contents)) => Ok(contents.state),
-        None => Err(Error::input(format!("{} holds no FleetDB database", io.storage.describe()))),
-    }
+    read_manifest(io).map(|(_, state)| state)
 }
 
 fn load(io: &Io, settings: &Settings, cache: &Arc<Cache>, known: &Catalog) -> Result<(Catalog, Sequence)> {

@@ -18,10 +18,9 @@ use crate::io::Io;
 use crate::manifest::file::Manifest;
 use crate::manifest::{Delete, State};
 use crate::memory::Budget;
-use crate::memtable::Memtable;
 use crate::schema::TableSchema;
 use crate::segment::cache::Cache;
-use crate::segment::{Listed, directory, file_name};
+use crate::segment::{directory, file_name};
 use crate::settings::Settings;
 use crate::wal::frame;
 use crate::wal::log::Log;
@@ -70,16 +69,15 @@ pub(crate) fn load(io: &Io, state: &State, cache: &Arc<Cache>, known: &Catalog) 
     let mut catalog = Catalog::default();
     for (&id, schema) in &state.tables {
         let mut segments = Vec::new();
-        for entry in state.segments.values().filter(|entry| entry.table == id) {
+        for entry in state.segments_of(id) {
             let mut open = known.tables.get(&id).into_iter().flat_map(|table| table.segments.iter());
             segments.push(match open.find(|listed| listed.entry.id == entry.id) {
-                Some(listed) => Arc::new(Listed { segment: Arc::clone(&listed.segment), entry: entry.clone() }),
+                Some(listed) => listed.again(entry),
                 None => open_segment(io, entry, cache)?,
             });
         }
-        let deletes = state.deletes.get(&id).map_or(&[][..], Vec::as_slice);
         let mut table = Table::new(Arc::new(schema.clone()), Generation(state.flushed.0 + 1));
-        table.set_segments(segments, deletes);
+        table.set_segments(segments, state.deletes_of(id));
         catalog.tables.insert(id, table);
     }
     Ok(catalog)
@@ -142,7 +140,7 @@ pub(crate) fn replay(io: &Io, settings: &Settings, state: &State, catalog: &mut 
         let last_file = place + 1 == generations.len();
         if place > 0 {
             // The generation before is complete: it waits for its flush.
-            freeze(catalog, replay.generation, generation);
+            catalog.tables.values_mut().for_each(|table| table.freeze(generation));
             replay.frozen.push(Frozen { generation: replay.generation, last: replay.last });
         }
         replay.generation = generation;
@@ -171,10 +169,7 @@ pub(crate) fn replay(io: &Io, settings: &Settings, state: &State, catalog: &mut 
 
 /// Refuses to replay more than the memory limit holds: the log was written with larger memtables.
 fn check_memory(catalog: &Catalog, settings: &Settings) -> Result<()> {
-    let memtables = catalog.tables.values().flat_map(|table| {
-        let frozen = table.frozen.iter().map(|(_, memtable)| memtable);
-        frozen.chain(std::iter::once(&table.active))
-    });
+    let memtables = catalog.tables.values().flat_map(|table| table.frozen.iter().chain([&table.active]));
     let bytes: usize = memtables.map(|memtable| memtable.read().bytes()).sum();
     if bytes > settings.memory_limit {
         return Err(Error::input(format!(
@@ -184,14 +179,6 @@ fn check_memory(catalog: &Catalog, settings: &Settings) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-fn freeze(catalog: &mut Catalog, full: Generation, next: Generation) {
-    for table in catalog.tables.values_mut() {
-        let fresh = Arc::new(Memtable::new(&table.schema, next));
-        let memtable = std::mem::replace(&mut table.active, fresh);
-        table.frozen.push((full, memtable));
-    }
 }
 
 /// Applies one batch. Sections of tables dropped since are passed over.

@@ -292,6 +292,12 @@ impl TableSchema {
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
+    /// The place in the key of a column of role [`Role::Key`], given by its place in `columns`.
+    pub(crate) fn key_place(&self, column: usize) -> usize {
+        // Such a column is in `key`: manifest invariant S4.
+        self.key.iter().position(|&place| place == column).unwrap_or(0)
+    }
+
     /// The types of the key columns, in key order.
     pub(crate) fn key_types(&self) -> Vec<ColumnType> {
         self.key.iter().map(|&i| self.columns[i].column_type).collect()

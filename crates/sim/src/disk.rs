@@ -1,8 +1,7 @@
 //! A simulated disk. What a file holds is its synced content and the writes since; what a directory holds is its synced
 //! entries and the changes since. A crash draws for each of them what became of it.
 
-use bytes::Bytes;
-use fleetdb_engine::io::{ReadFile, Storage, WriteFile};
+use fleetdb_engine::io::{MemoryFile, ReadFile, Storage, WriteFile};
 use fleetdb_engine::{Error, Result};
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
@@ -263,8 +262,8 @@ impl Storage for Disk {
 
     fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         self.0.lock().note("read", name, &[])?;
-        let bytes = Bytes::copy_from_slice(&self.file(name)?.lock().now);
-        Ok(Arc::new(Read { name: name.to_owned(), bytes }))
+        let bytes = self.file(name)?.lock().now.clone();
+        Ok(Arc::new(MemoryFile::new(name, bytes)))
     }
 
     fn list(&self, directory: &str) -> Result<Vec<String>> {
@@ -381,24 +380,5 @@ impl WriteFile for Writer {
         content.synced = content.now.clone();
         content.changes.clear();
         Ok(())
-    }
-}
-
-struct Read {
-    name: String,
-    bytes: Bytes,
-}
-
-impl ReadFile for Read {
-    fn len_bytes(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes> {
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        match start.checked_add(len).filter(|end| *end <= self.bytes.len()) {
-            Some(end) => Ok(self.bytes.slice(start..end)),
-            None => Err(Error::damaged(format!("{}: {len} bytes at {offset} are beyond its end", self.name))),
-        }
     }
 }

@@ -216,9 +216,7 @@ impl SortedRows for MergedRows<'_> {
     fn values(&self, place: usize, _start: usize, _len: usize) -> Result<ColumnValues<'_>> {
         let column = &self.job.schema.columns[place];
         if column.role == Role::Key {
-            // A column of role Key is in `schema.key`: manifest invariant S4.
-            let number = self.job.schema.key.iter().position(|&k| k == place).unwrap_or(0);
-            return Ok(self.key_column(number, column.column_type.is_bytes()));
+            return Ok(self.key_column(self.job.schema.key_place(place), column.column_type.is_bytes()));
         }
         let mut memos: Vec<Memo> = self.sources.iter().map(|_| Memo::default()).collect();
         if column.column_type.is_bytes() {
@@ -237,7 +235,8 @@ impl SortedRows for MergedRows<'_> {
         }
         let mut out = ColumnBuilder::Raw(Lane::with_capacity(self.rows));
         for pick in &self.picks {
-            self.sources[pick.source].read(column.id, pick.start, pick.rows, &mut memos[pick.source], &mut out)?;
+            let source = &self.sources[pick.source];
+            source.read((column.id, column.column_type), pick.start, pick.rows, &mut memos[pick.source], &mut out)?;
         }
         Ok(ColumnValues::Raw(match out {
             ColumnBuilder::Raw(lane) => lane,

@@ -132,8 +132,8 @@ impl Storage for MemoryStorage {
 
     fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         let content = self.find(name)?;
-        let bytes = Bytes::copy_from_slice(&content.lock().bytes);
-        Ok(Arc::new(Readable { name: name.to_owned(), bytes }))
+        let bytes = content.lock().bytes.clone();
+        Ok(Arc::new(MemoryFile::new(name, bytes)))
     }
 
     fn list(&self, directory: &str) -> Result<Vec<String>> {
@@ -231,12 +231,20 @@ impl WriteFile for Written {
     }
 }
 
-struct Readable {
+/// A file in memory, to be read; for storages of one's own, too.
+pub struct MemoryFile {
     name: String,
     bytes: Bytes,
 }
 
-impl ReadFile for Readable {
+impl MemoryFile {
+    /// A file with this name, for messages, and this content.
+    pub fn new(name: &str, bytes: impl Into<Bytes>) -> Self {
+        Self { name: name.to_owned(), bytes: bytes.into() }
+    }
+}
+
+impl ReadFile for MemoryFile {
     fn len_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }

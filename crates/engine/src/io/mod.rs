@@ -11,7 +11,7 @@ use crate::error::Result;
 use bytes::Bytes;
 use std::sync::Arc;
 
-pub use memory::{MemoryStorage, StepClock};
+pub use memory::{MemoryFile, MemoryStorage, StepClock};
 
 /// Storage, clock, random numbers and threads of one database.
 #[derive(Clone)]
@@ -81,6 +81,14 @@ pub trait Storage: Send + Sync {
     fn lock(&self) -> Result<Box<dyn Send + Sync>>;
     /// How messages name the place: a path or `memory`.
     fn describe(&self) -> String;
+}
+
+/// Removes what a crash left of files that are written under another name first: those ending in `.tmp`.
+pub(crate) fn remove_temporaries(storage: &dyn Storage, directory: &str) -> Result<()> {
+    for name in storage.list(directory)?.iter().filter(|name| name.ends_with(".tmp")) {
+        storage.remove(&format!("{directory}/{name}"))?;
+    }
+    Ok(())
 }
 
 /// A file being written from front to back.

@@ -7,7 +7,7 @@
 
 use super::{Edit, State};
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::{Io, Storage, WriteFile};
+use crate::io::{Io, Storage, WriteFile, remove_temporaries};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -130,11 +130,7 @@ pub(crate) fn read_bytes(name: &str, bytes: &[u8], number: u64) -> Result<Conten
 impl Manifest {
     /// Opens the manifest, or makes the first one.
     pub(crate) fn open(io: &Io) -> Result<Self> {
-        for name in io.storage.list(DIRECTORY)? {
-            if name.ends_with(".tmp") {
-                io.storage.remove(&format!("{DIRECTORY}/{name}"))?;
-            }
-        }
+        remove_temporaries(io.storage.as_ref(), DIRECTORY)?;
         let Some((number, contents)) = read(io.storage.as_ref())? else {
             let state = State {
                 database_id: format!("{:016x}{:016x}", io.random.next_u64(), io.random.next_u64()),
@@ -236,13 +232,10 @@ impl Manifest {
 
 /// Makes `state` the content of a manifest that nobody has open: a file with this number, and no other.
 pub(crate) fn replace(io: &Io, number: u64, state: &State) -> Result<()> {
-    let temporary = format!("{}.tmp", file_name(number));
-    let names = io.storage.list(DIRECTORY)?;
-    if names.iter().any(|name| format!("{DIRECTORY}/{name}") == temporary) {
-        io.storage.remove(&temporary)?;
-    }
+    remove_temporaries(io.storage.as_ref(), DIRECTORY)?;
+    let older = io.storage.list(DIRECTORY)?;
     write_fold(io, number, state)?;
-    for name in names.iter().filter(|name| name.ends_with(".manifest")) {
+    for name in older {
         io.storage.remove(&format!("{DIRECTORY}/{name}"))?;
     }
     Ok(())

@@ -280,6 +280,16 @@ impl State {
         Ok(state)
     }
 
+    /// The segments of a table, by number.
+    pub(crate) fn segments_of(&self, table: TableId) -> impl Iterator<Item = &SegmentEntry> {
+        self.segments.values().filter(move |entry| entry.table == table)
+    }
+
+    /// The deletes that are listed for a table.
+    pub(crate) fn deletes_of(&self, table: TableId) -> &[Delete] {
+        self.deletes.get(&table).map_or(&[], Vec::as_slice)
+    }
+
     fn table(&mut self, table: TableId) -> Result<&mut TableSchema> {
         let schema = self.tables.get_mut(&table);
         schema.ok_or_else(|| broken("E3", format!("table {table} is changed and does not exist")))

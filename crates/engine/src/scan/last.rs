@@ -79,11 +79,10 @@ impl LastRows {
             let row = newest.pick.start + newest.pick.rows as u64 - 1;
             let ends_run = row + 1 == run.start + run.rows as u64;
             for (place, out) in columns.iter_mut().enumerate() {
-                let number = schema.key.iter().position(|&k| k == place);
-                match (schema.columns[place].role, number) {
-                    (Role::Key, Some(number)) => repeat(&values[number], 1, out),
-                    (Role::Time, _) => out.push_raw(Some(newest.times.1 as u64), 1),
-                    _ => self.field(place, newest.pick.source, run, row, ends_run, out)?,
+                match schema.columns[place].role {
+                    Role::Key => repeat(&values[schema.key_place(place)], 1, out),
+                    Role::Time => out.push_raw(Some(newest.times.1 as u64), 1),
+                    Role::Field => self.field(place, newest.pick.source, run, row, ends_run, out)?,
                 }
             }
             rows += 1;
@@ -107,10 +106,10 @@ impl LastRows {
         ends_run: bool,
         out: &mut ColumnBuilder,
     ) -> Result<()> {
-        let column = &self.schema.columns[place];
-        let known = self.sources.list[source].known_last(run, (column.id, column.column_type));
+        let column = (self.schema.columns[place].id, self.schema.columns[place].column_type);
+        let known = self.sources.list[source].known_last(run, column);
         match (known.filter(|_| ends_run), out) {
-            (None, out) => self.sources.list[source].read(column.id, row, 1, &mut self.memos[source], out)?,
+            (None, out) => self.sources.list[source].read(column, row, 1, &mut self.memos[source], out)?,
             (Some(LastValue::Bytes(bytes)), ColumnBuilder::Bytes(out)) => out.push(Some(&bytes)),
             (Some(LastValue::Raw(raw)), out) => out.push_raw(Some(raw), 1),
             (Some(_), out) => out.push_raw(None, 1),

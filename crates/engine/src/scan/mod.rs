@@ -444,14 +444,13 @@ impl Scan {
             for (out, &place) in columns.iter_mut().zip(&self.places) {
                 let column = &self.schema.columns[place];
                 if column.role == Role::Key {
-                    // A column of role Key is in `schema.key`: manifest invariant S4.
-                    let number = self.schema.key.iter().position(|&k| k == place).unwrap_or(0);
-                    repeat(&key[number], taken_rows, out);
+                    repeat(&key[self.schema.key_place(place)], taken_rows, out);
                     continue;
                 }
                 for pick in &taken {
                     let memo = &mut self.memos[pick.source];
-                    sources[pick.source].read(column.id, pick.start, pick.rows, memo, out)?;
+                    let column = (column.id, column.column_type);
+                    sources[pick.source].read(column, pick.start, pick.rows, memo, out)?;
                 }
             }
             rows += taken_rows;

@@ -153,7 +153,10 @@ impl Source {
             Self::Segment { schema, .. } => {
                 let mut out = ColumnBuilder::new(ColumnType::Int64);
                 match schema.time {
-                    Some(time) => self.read(schema.columns[time].id, start, rows, memo, &mut out)?,
+                    Some(time) => {
+                        let time = &schema.columns[time];
+                        self.read((time.id, time.column_type), start, rows, memo, &mut out)?;
+                    }
                     None => out.push_raw(Some(0), rows),
                 }
                 let ColumnBuilder::Raw(lane) = out else { return Ok(Vec::new()) };
@@ -196,7 +199,7 @@ impl Source {
     /// Appends a stretch of a field or time column.
     pub(crate) fn read(
         &self,
-        column: ColumnId,
+        column: (ColumnId, ColumnType),
         start: u64,
         rows: usize,
         memo: &mut Memo,
@@ -204,17 +207,17 @@ impl Source {
     ) -> Result<()> {
         match self {
             Self::Memtable(sorted) => {
-                sorted.view.read(column, &sorted.order[start as usize..start as usize + rows], out);
+                sorted.view.read(column.0, &sorted.order[start as usize..start as usize + rows], out);
                 Ok(())
             }
-            Self::Segment { listed, schema, .. } => {
+            Self::Segment { listed, .. } => {
                 let before = out.len();
-                self.pages(column, start, rows, memo, |page, at, take| match page {
+                self.pages(column.0, start, rows, memo, |page, at, take| match page {
                     Some(page) => page.copy(at, take, out),
                     None => out.push_raw(None, take),
                 })?;
-                if let Some((from, to)) = widening(&listed.segment, schema, column) {
-                    out.widen(before, from, to);
+                if let Some(stored) = listed.segment.stored_type(column.0).filter(|stored| *stored != column.1) {
+                    out.widen(before, stored, column.1);
                 }
                 Ok(())
             }
@@ -250,8 +253,8 @@ impl Source {
                 add_lane(&lane, 0, lane.len(), column.1, amounts);
                 Ok(())
             }
-            Self::Segment { listed, schema, .. } => {
-                let stored = widening(&listed.segment, schema, column.0).map_or(column.1, |(from, _)| from);
+            Self::Segment { listed, .. } => {
+                let stored = listed.segment.stored_type(column.0).unwrap_or(column.1);
                 let mut sum = Amounts::none(stored);
                 self.pages(column.0, start, rows, memo, |page, at, take| {
                     if let Some(Page::Raw(lane)) = page {
@@ -344,13 +347,6 @@ impl Codes {
             _ => (0..len).for_each(|_| self.push(None)),
         }
     }
-}
-
-/// The type a column has in the segment and the one it has now, if they differ.
-fn widening(segment: &Segment, schema: &TableSchema, column: ColumnId) -> Option<(ColumnType, ColumnType)> {
-    let stored = segment.stored_type(column)?;
-    let now = schema.columns.iter().find(|c| c.id == column)?.column_type;
-    (stored != now).then_some((stored, now))
 }
 
 impl Memo {

@@ -73,6 +73,16 @@ pub(crate) struct Listed {
     pub(crate) entry: SegmentEntry,
 }
 
+impl Listed {
+    /// The same open file under what the manifest says of it now.
+    pub(crate) fn again(self: &Arc<Self>, entry: &SegmentEntry) -> Arc<Self> {
+        if self.entry == *entry {
+            return Arc::clone(self);
+        }
+        Arc::new(Self { segment: Arc::clone(&self.segment), entry: entry.clone() })
+    }
+}
+
 /// The name of a segment's file.
 pub(crate) fn file_name(table: TableId, id: SegmentId) -> String {
     format!("{}/{:016}.parquet", directory(table), id.0)

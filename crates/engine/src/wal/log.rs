@@ -177,22 +177,16 @@ impl Log {
         }
     }
 
-    /// Adds a frame, written into the pending bytes by `fill`. The caller holds the commit lock, so
+    /// Adds a frame. The caller holds the commit lock, so
     /// that frames stand in the order of their sequences.
-    pub(crate) fn enqueue(
-        &self,
-        sequence: Sequence,
-        durability: Durability,
-        fill: impl FnOnce(&mut Vec<u8>),
-        done: Completion,
-    ) {
+    pub(crate) fn enqueue(&self, sequence: Sequence, durability: Durability, payload: &[u8], done: Completion) {
         let mut pending = self.pending.lock();
         if pending.stretches.is_empty() {
             pending.stretches.push(Stretch { begins: None, bytes: Vec::new(), last: sequence });
         }
         if let Some(stretch) = pending.stretches.last_mut() {
             let start = frame::begin(&mut stretch.bytes);
-            fill(&mut stretch.bytes);
+            stretch.bytes.extend_from_slice(payload);
             frame::finish(&mut stretch.bytes, start, sequence, self.durable());
             stretch.last = sequence;
         }
