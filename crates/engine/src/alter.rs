@@ -140,7 +140,7 @@ impl Database {
     /// Makes an edit durable and shows the table as it is then. The caller holds the commit lock.
     fn change(&self, schema: &TableSchema, edit: &Edit) -> Result<Arc<TableSchema>> {
         let mut manifest = self.shared.manifest.lock();
-        manifest.append(edit)?;
+        self.shared.change_schema(&mut manifest, edit)?;
         let changed = Arc::new(manifest.state().tables[&schema.id].clone());
         if let Some(table) = self.shared.catalog.write().tables.get_mut(&schema.id) {
             table.schema = Arc::clone(&changed);

@@ -2,6 +2,7 @@
 //!
 //! 1. A committer that finds the memtables full begins a new generation ([`Shared::freeze`]).
 //! 2. The thread `fleetdb-flush` makes segments of the oldest frozen generation, again and again.
+//!    If compaction is far behind, it waits, and then so do writers ([`plan::MOST_RUNS`]).
 //! 3. The thread `fleetdb-compact` does what [`plan`](crate::compaction::plan) says, one step after the other, when a
 //!    flush changed something, and each second for retention. Without threads the caller runs the same steps.
 //!
@@ -53,6 +54,10 @@ pub(crate) struct Queue {
     pub(crate) changed: bool,
     /// The table that is being compacted.
     pub(crate) compacting: Option<String>,
+    /// A partition has too many runs: flushes wait for compaction.
+    pub(crate) behind: bool,
+    /// How many wait for a flush that they asked for, which is not held back.
+    urgent: usize,
     stop: bool,
     /// How many backups read files, and the files that are to go when they are done.
     pins: usize,
@@ -70,6 +75,11 @@ pub(crate) struct Counters {
 }
 
 impl Queue {
+    /// Whether flushes wait for compaction. If that fails there is no point in waiting.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.behind && self.urgent == 0 && self.compaction_error.is_none()
+    }
+
     pub(crate) fn new(frozen: Vec<Frozen>) -> Self {
         Self {
             frozen,
@@ -77,6 +87,8 @@ impl Queue {
             compaction_error: None,
             changed: true,
             compacting: None,
+            behind: false,
+            urgent: 0,
             stop: false,
             pins: 0,
             unpinned: Vec::new(),
@@ -110,14 +122,13 @@ impl Shared {
         }
         let mut queue = self.queue.lock();
         queue.flush_error = None;
+        queue.urgent += 1;
         self.wake.notify_all();
-        while queue.frozen.iter().any(|frozen| frozen.generation <= up_to) {
-            if let Some(error) = &queue.flush_error {
-                return Err(error.clone());
-            }
+        while queue.flush_error.is_none() && queue.frozen.iter().any(|frozen| frozen.generation <= up_to) {
             self.wake.wait(&mut queue);
         }
-        Ok(())
+        queue.urgent -= 1;
+        queue.flush_error.clone().map_or(Ok(()), Err)
     }
 
     /// Makes segments of everything; batches that come meanwhile stay in memory.
@@ -148,6 +159,7 @@ impl Shared {
             let next = loop {
                 match queue.frozen.first() {
                     _ if queue.stop => return,
+                    Some(_) if queue.is_held_back() => self.wake.wait(&mut queue),
                     Some(&next) if queue.flush_error.is_none() => break next,
                     Some(_) => {
                         // Failed before: wait a while, or until somebody asks for it.
@@ -245,6 +257,11 @@ impl Shared {
         match listed {
             Ok(opened) => {
                 show(&mut self.catalog.write(), manifest.state(), &opened);
+                let state = manifest.state();
+                let mut tables = state.tables.keys();
+                let mut queue = self.queue.lock();
+                queue.behind = tables.any(|id| plan::is_behind(&state.segments_of(*id).collect::<Vec<_>>()));
+                self.wake.notify_all();
                 Ok(())
             }
             Err(error) => {

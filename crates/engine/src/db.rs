@@ -76,6 +76,8 @@ pub struct Status {
     pub compactions: u64,
     /// Bytes of segments that wait to be merged.
     pub compaction_debt_bytes: u64,
+    /// A partition has so many runs that flushes, and then writers, wait for compaction.
+    pub held_back: bool,
     /// The table that is being compacted.
     pub compacting: Option<String>,
     /// Why the last flush failed, until one succeeds.
@@ -172,7 +174,7 @@ impl Database {
             return Err(Error::input(format!("table '{}' exists already", definition.name)));
         }
         let schema = definition.build(TableId(manifest.state().next_table))?;
-        manifest.append(&Edit::CreateTable { schema: schema.clone() })?;
+        self.shared.change_schema(&mut manifest, &Edit::CreateTable { schema: schema.clone() })?;
         let schema = Arc::new(schema);
         let table = Table::new(Arc::clone(&schema), commit.generation);
         self.shared.catalog.write().tables.insert(schema.id, table);
@@ -188,7 +190,7 @@ impl Database {
         let commit = self.shared.open_commit()?;
         let mut manifest = self.shared.manifest.lock();
         let id = self.shared.catalog.read().get(name)?.schema.id;
-        manifest.append(&Edit::DropTable { table: id })?;
+        self.shared.change_schema(&mut manifest, &Edit::DropTable { table: id })?;
         let dropped = self.shared.catalog.write().tables.remove(&id);
         drop((manifest, commit));
         // Views may still read the files; on Unix an open file stays readable after its name is gone.
@@ -284,6 +286,7 @@ impl Database {
             compacted_bytes: self.shared.counters.compacted_bytes.load(Ordering::Relaxed),
             compactions: self.shared.counters.compactions.load(Ordering::Relaxed),
             compaction_debt_bytes: debt.sum(),
+            held_back: queue.is_held_back(),
             compacting: queue.compacting.clone(),
             flush_error: queue.flush_error.clone(),
             compaction_error: queue.compaction_error.clone(),
@@ -373,7 +376,23 @@ impl Shared {
         if commit.closed { Err(Error::closed("the database is closed")) } else { Ok(commit) }
     }
 
+    /// Makes an edit of the tables durable. If it cannot be known whether it is, no batch is taken any more: its rows
+    /// might be of a table or column that the next opening does not have.
+    pub(crate) fn change_schema(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
+        let changed = manifest.append(edit);
+        if let Err(error) = &changed
+            && manifest.has_failed()
+        {
+            self.log.fail(error);
+        }
+        changed
+    }
+
     fn admit(&self, batch: &Batch) -> Result<Vec<Admitted>> {
+        let bytes: usize = batch.parts.iter().map(|(_, rows)| rows.get_array_memory_size()).sum();
+        if bytes > MAX_BATCH_BYTES {
+            return Err(Error::input(format!("a batch of {bytes} bytes: the most is {MAX_BATCH_BYTES}, split it")));
+        }
         let catalog = self.catalog.read();
         let schemas = batch.parts.iter().map(|(name, _)| Ok(Arc::clone(&catalog.get(name)?.schema)));
         let schemas = schemas.collect::<Result<Vec<_>>>()?;
@@ -383,10 +402,6 @@ impl Shared {
 
     fn commit(&self, batch: &Batch, durability: Durability, done: Done) -> Result<()> {
         self.log.check()?;
-        let bytes: usize = batch.parts.iter().map(|(_, rows)| rows.get_array_memory_size()).sum();
-        if bytes > MAX_BATCH_BYTES {
-            return Err(Error::input(format!("a batch of {bytes} bytes: the most is {MAX_BATCH_BYTES}, split it")));
-        }
         let mut admitted = self.admit(batch)?;
         let mut commit = self.wait_for_room()?;
         // A schema may have changed since; it cannot while the commit lock is held.
@@ -398,8 +413,19 @@ impl Shared {
         Ok(())
     }
 
+    /// Reads and writes under one commit lock.
+    pub(crate) fn commit_after(&self, change: impl FnOnce(&View) -> Result<Batch>, done: Done) -> Result<()> {
+        self.log.check()?;
+        let mut commit = self.wait_for_room()?;
+        let batch = change(&self.view())?;
+        let admitted = self.admit(&batch)?;
+        let removals = self.removals(&batch)?;
+        self.apply(&mut commit, admitted, removals, self.settings.durability, done);
+        Ok(())
+    }
+
     /// Logs and applies what was admitted: of each table the removals, then the rows.
-    pub(crate) fn apply(
+    fn apply(
         &self,
         commit: &mut Commit,
         admitted: Vec<Admitted>,
@@ -522,6 +548,7 @@ impl Shared {
             if waited_ns >= wait_ns {
                 let reason = match &queue.flush_error {
                     Some(error) => format!("the last flush failed: {error}"),
+                    None if queue.is_held_back() => "compaction does not keep up".to_owned(),
                     None => "the flush does not keep up".to_owned(),
                 };
                 return Err(Error::retry(format!(

@@ -23,6 +23,7 @@ use crate::segment::index::Entry;
 use crate::segment::writer::{ColumnValues, SegmentWriter, SortedRows, Texts};
 use crate::segment::{Facts, ROW_GROUP_ROWS, directory, file_name};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// So many partitions get a segment of their own, whatever their size.
@@ -119,9 +120,8 @@ fn width(schema: &TableSchema, times: &[i64]) -> i64 {
 /// Cuts the containers at the time partitions; oldest partition first, what partitions share last.
 fn partitions(width: i64, sorted: &Sorted) -> Vec<Planned> {
     let mut partitions: BTreeMap<i64, Vec<Piece>> = BTreeMap::new();
-    for (number, container) in sorted.containers.iter().enumerate() {
-        let mut start = container.start;
-        let end = container.start + container.rows;
+    for number in 0..sorted.keys.len() {
+        let Range { mut start, end } = sorted.rows(number);
         while start < end {
             let (partition, len) = if width == 0 {
                 (0, end - start)
@@ -197,7 +197,7 @@ impl<'a> PartitionRows<'a> {
         let (mut rows, mut times) = (Vec::with_capacity(total), Vec::with_capacity(total));
         let (mut containers, mut ends) = (Vec::with_capacity(pieces.len()), Vec::with_capacity(pieces.len()));
         for &(container, start, len) in pieces {
-            let bytes = &sorted.containers[container].key;
+            let bytes = sorted.keys.get(container);
             for (column, value) in keys.iter_mut().zip(key::decode(bytes, &types)?) {
                 column.values.push(match value {
                     KeyValue::Null => None,
@@ -208,7 +208,7 @@ impl<'a> PartitionRows<'a> {
             rows.extend_from_slice(&sorted.order[start..start + len]);
             times.extend_from_slice(&sorted.times[start..start + len]);
             ends.push(rows.len());
-            containers.push(bytes.as_slice());
+            containers.push(bytes);
         }
         let inner = sorted.view.inner();
         let no_texts = Pool::default();

@@ -144,6 +144,48 @@ fn is_signed(column_type: ColumnType) -> bool {
     )
 }
 
+/// Keys in order, in one piece of memory of less than 4 GiB.
+#[derive(Default)]
+pub(crate) struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Keys {
+    pub(crate) fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        // An index block's bytes are counted in 32 bits, and a memtable's settings keep it below half of that.
+        self.ends.push(self.bytes.len() as u32);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<u32>()
+    }
+
+    pub(crate) fn get(&self, place: usize) -> &[u8] {
+        let start = if place == 0 { 0 } else { self.ends[place - 1] as usize };
+        &self.bytes[start..self.ends[place] as usize]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|place| self.get(place))
+    }
+
+    /// The first place from `from` on whose key is not below `key`.
+    pub(crate) fn seek(&self, from: usize, key: &[u8]) -> usize {
+        let (mut low, mut high) = (from.min(self.len()), self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.get(middle) < key { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+}
+
 #[cfg(test)]
 #[path = "key_tests.rs"]
 mod tests;

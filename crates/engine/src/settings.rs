@@ -70,7 +70,7 @@ pub struct Settings {
     /// three in proportion.
     pub memory_limit: usize,
     /// Bytes of the active memtables at which they are frozen and flushed. Default 64 MiB, range
-    /// 64 KiB to 4 GiB. Smaller: more and smaller segments, slower reads; larger: more memory
+    /// 64 KiB to 2 GiB. Smaller: more and smaller segments, slower reads; larger: more memory
     /// (up to twice this while a flush runs) and a longer recovery.
     pub memtable_bytes: usize,
     /// Bytes of decoded pages and index blocks kept for the next read. Default 64 MiB, range 0 to
@@ -80,7 +80,7 @@ pub struct Settings {
     /// refused with [`ErrorKind::Retry`](crate::ErrorKind::Retry). Default 30,000, range 0 to 600,000.
     pub write_wait_ms: u64,
     /// Bytes that compaction writes in a second at most. Default 0: no limit; range 0 to 2^40. Smaller: compaction takes
-    /// longer and disturbs less; too small for the data rate, and segments pile up.
+    /// longer and disturbs less; too small for the data rate, and segments pile up until writers are held back.
     pub compaction_bytes_per_s: u64,
     /// Rows in one batch of a scan. Default 8,192, range 1 to 1,048,576. Smaller: more overhead a
     /// row; larger: more memory a scan.
@@ -143,7 +143,7 @@ impl Settings {
         let ranges: [(&str, u64, u64, u64); 7] = [
             ("sync_interval_ms", self.sync_interval_ms, 1, 60_000),
             ("memory_limit", self.memory_limit as u64, 32 << 20, 1 << 40),
-            ("memtable_bytes", self.memtable_bytes as u64, 64 << 10, 4 << 30),
+            ("memtable_bytes", self.memtable_bytes as u64, 64 << 10, 2 << 30),
             ("cache_bytes", self.cache_bytes as u64, 0, 64 << 30),
             ("write_wait_ms", self.write_wait_ms, 0, 600_000),
             ("compaction_bytes_per_s", self.compaction_bytes_per_s, 0, 1 << 40),

@@ -1,19 +1,43 @@
-//! Updates: single columns of rows that are there.
+//! Writes that depend on what is there: reading and writing in one step.
 //!
-//! The rows are read and written again, whole, while the commit lock is held: no other write comes between, and what
-//! is stored is an upsert like any other.
+//! The commit lock is held from the reading on: no other write comes between, and what is stored is a batch like any
+//! other.
 
-use crate::db::{Acknowledged, Database};
+use crate::db::{Acknowledged, Database, completion};
 use crate::error::{Error, Result};
-use crate::scan::{Projection, ScanRequest};
+use crate::scan::{Projection, ScanRequest, View};
 use crate::schema::Role;
-use crate::write::admit::{MAX_BATCH_ROWS, admit};
-use crate::write::batch::{Value, array_of};
+use crate::write::admit::MAX_BATCH_ROWS;
+use crate::write::batch::{Batch, Value, array_of};
 use arrow::array::{RecordBatch, UInt64Array};
 
 impl Database {
+    /// Writes, with the database's default durability, the batch that `change` makes of everything written so far.
+    /// Other writers wait meanwhile: it must be short, and must not write itself.
+    ///
+    /// ```
+    /// use fleetdb_engine::{Batch, ColumnType, Database, Rows, Settings, TableDefinition, Value, io::{Io, MemoryStorage}};
+    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let table = TableDefinition::new("counts").key("id", ColumnType::Int64).field("n", ColumnType::Int64);
+    /// let schema = db.create_table(&table).unwrap();
+    /// db.commit_after(|view| {
+    ///     let mut rows = Rows::new(&schema);
+    ///     rows.push(&[Value::Int(1), Value::Int(view.table("counts")?.count()? as i64)])?;
+    ///     Ok(Batch::new().with("counts", rows.finish()?))
+    /// }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// What `change` returns, and nothing is written; else as [`commit_with`](Self::commit_with).
+    pub fn commit_after(&self, change: impl FnOnce(&View) -> Result<Batch>) -> Result<Acknowledged> {
+        let (done, outcome) = completion();
+        self.shared.commit_after(change, done)?;
+        self.shared.step_without_threads();
+        outcome.wait()
+    }
+
     /// Sets columns of the rows that a request names (by container, key and time), with the database's default
-    /// durability. Gives how many rows there were; `None` if there were none, and nothing was written.
+    /// durability. Gives how many rows there were.
     ///
     /// ```
     /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
@@ -23,7 +47,7 @@ impl Database {
     /// let seven = db.container("t", &[Value::Int(7)]).unwrap();
     /// seven.append(0, &[("a", Value::Int(1)), ("b", Value::Int(2))]).unwrap();
     /// let rows = ScanRequest::all().container(&[Value::Int(7)]);
-    /// assert_eq!(db.update("t", &rows, &[("b", Value::Int(3))]).unwrap().unwrap().0, 1);
+    /// assert_eq!(db.update("t", &rows, &[("b", Value::Int(3))]).unwrap().0, 1);
     /// assert_eq!(seven.aggregate("a", 0, 0).unwrap().sum, Some(1.0));
     /// assert_eq!(seven.aggregate("b", 0, 0).unwrap().sum, Some(3.0));
     /// ```
@@ -31,57 +55,49 @@ impl Database {
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column is part of the key or a value does not fit it, or if
     /// there are more rows than one batch may have; else as [`commit_with`](Self::commit_with).
-    pub fn update(
-        &self,
-        table: &str,
-        rows: &ScanRequest,
-        values: &[(&str, Value)],
-    ) -> Result<Option<(u64, Acknowledged)>> {
-        let shared = &self.shared;
-        shared.log.check()?;
-        let mut commit = shared.wait_for_room()?;
-        let view = shared.view();
-        let found = view.table(table)?;
-        let schema = found.schema();
-        let mut places = Vec::with_capacity(values.len());
-        for (name, value) in values {
-            let place = schema.column_index(name)?;
-            if schema.columns[place].role != Role::Field {
-                return Err(Error::input(format!(
-                    "column '{name}' is part of the key of '{table}': delete the rows and write others"
-                )));
-            }
-            let of_column = |e: Error| e.context(format_args!("column '{name}'"));
-            let value = array_of(schema.columns[place].column_type, std::slice::from_ref(value)).map_err(of_column)?;
-            places.push((place, value));
-        }
-        let (mut admitted, mut count) = (Vec::new(), 0);
-        for batch in found.scan(&ScanRequest { projection: Projection::All, ..rows.clone() })? {
-            let batch = batch?;
-            count += batch.num_rows();
-            if count > MAX_BATCH_ROWS {
-                return Err(Error::input(format!(
-                    "an update of more than {MAX_BATCH_ROWS} rows: narrow the key or the time and update part by part"
-                )));
-            }
-            let same = UInt64Array::from_value(0, batch.num_rows());
-            let mut columns = batch.columns().to_vec();
-            for (place, value) in &places {
-                columns[*place] = arrow::compute::take(value, &same, None)?;
-            }
-            // Nullability is checked at admission, with a better message than Arrow's.
-            let fields =
-                batch.schema().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
-            let changed = RecordBatch::try_new(arrow::datatypes::Schema::new(fields).into(), columns)?;
-            admitted.push(admit(schema, &changed)?);
-        }
-        if count == 0 {
-            return Ok(None);
-        }
-        let (done, outcome) = crate::db::completion();
-        shared.apply(&mut commit, admitted, Vec::new(), shared.settings.durability, done);
-        drop(commit);
-        shared.step_without_threads();
-        Ok(Some((count as u64, outcome.wait()?)))
+    pub fn update(&self, table: &str, rows: &ScanRequest, values: &[(&str, Value)]) -> Result<(u64, Acknowledged)> {
+        let mut count = 0;
+        let acknowledged = self.commit_after(|view| {
+            let changed = changed(view, table, rows, values)?;
+            count = changed.rows() as u64;
+            Ok(changed)
+        })?;
+        Ok((count, acknowledged))
     }
+}
+
+/// The rows that a request names, with some columns set.
+fn changed(view: &View, table: &str, rows: &ScanRequest, values: &[(&str, Value)]) -> Result<Batch> {
+    let found = view.table(table)?;
+    let schema = found.schema();
+    let mut places = Vec::with_capacity(values.len());
+    for (name, value) in values {
+        let place = schema.column_index(name)?;
+        if schema.columns[place].role != Role::Field {
+            return Err(Error::input(format!(
+                "column '{name}' is part of the key of '{table}': delete the rows and write others"
+            )));
+        }
+        let of_column = |e: Error| e.context(format_args!("column '{name}'"));
+        let value = array_of(schema.columns[place].column_type, std::slice::from_ref(value)).map_err(of_column)?;
+        places.push((place, value));
+    }
+    let mut changed = Batch::new();
+    for batch in found.scan(&ScanRequest { projection: Projection::All, ..rows.clone() })? {
+        let batch = batch?;
+        let same = UInt64Array::from_value(0, batch.num_rows());
+        let mut columns = batch.columns().to_vec();
+        for (place, value) in &places {
+            columns[*place] = arrow::compute::take(value, &same, None)?;
+        }
+        // Nullability is checked at admission, with a better message than Arrow's.
+        let fields = batch.schema().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
+        changed = changed.with(table, RecordBatch::try_new(arrow::datatypes::Schema::new(fields).into(), columns)?);
+        if changed.rows() > MAX_BATCH_ROWS {
+            return Err(Error::input(format!(
+                "an update of more than {MAX_BATCH_ROWS} rows: narrow the key or the time and update part by part"
+            )));
+        }
+    }
+    Ok(changed)
 }

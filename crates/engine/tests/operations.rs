@@ -7,8 +7,8 @@ use fleetdb_engine::backup::restore;
 use fleetdb_engine::check::check;
 use fleetdb_engine::io::{Io, MemoryStorage, StepClock, Storage};
 use fleetdb_engine::{
-    Batch, ColumnType, Database, ErrorKind, Reader, Rows, ScanRequest, Settings, TableDefinition, TableView, Unit,
-    Value,
+    Batch, ColumnType, Database, Durability, ErrorKind, Reader, Rows, ScanRequest, Settings, TableDefinition,
+    TableView, Unit, Value,
 };
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -158,7 +158,7 @@ fn an_update_changes_its_columns_and_nothing_else() {
     db.commit(Batch::new().with("t", rows.finish().unwrap())).unwrap();
     db.flush().unwrap();
     let some = ScanRequest::all().container(&[Value::Int(1)]).from_time(50);
-    let (rows, _) = db.update("t", &some, &[("s", Value::Null)]).unwrap().unwrap();
+    let (rows, _) = db.update("t", &some, &[("s", Value::Null)]).unwrap();
     assert_eq!(rows, 25);
     let view = db.view();
     let batch = view.table("t").unwrap().scan(&ScanRequest::all()).unwrap().next().unwrap().unwrap();
@@ -166,9 +166,8 @@ fn an_update_changes_its_columns_and_nothing_else() {
     assert_eq!(batch.column(3).null_count(), 25);
     let sum = view.table("t").unwrap().container(&[Value::Int(1)]).unwrap().aggregate("v", 0, 100).unwrap().sum;
     assert_eq!(sum, Some(2_500.0));
-    assert!(
-        db.update("t", &ScanRequest::all().container(&[Value::Int(5)]), &[("v", Value::Int(1))]).unwrap().is_none()
-    );
+    let nowhere = ScanRequest::all().container(&[Value::Int(5)]);
+    assert_eq!(db.update("t", &nowhere, &[("v", Value::Int(1))]).unwrap().0, 0);
     for (column, value) in [("ts", Value::Int(1)), ("none", Value::Null), ("v", "text".into())] {
         let error = db.update("t", &some, &[(column, value)]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Input, "{error}");
@@ -197,6 +196,46 @@ fn closing_does_not_wait_for_a_throttled_compaction() {
     assert_eq!(read(&db).len(), 20_000);
     db.close().unwrap();
     assert!(check(&Io::files(directory.path()), |_, _| ()).unwrap().problems.is_empty());
+}
+
+#[test]
+fn writers_wait_when_compaction_is_far_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        compaction_bytes_per_s: 1,
+        memtable_bytes: 64 << 10,
+        write_wait_ms: 100,
+        durability: Durability::Os,
+        ..Settings::default()
+    };
+    let db = Database::open(Io::files(directory.path()), settings).unwrap();
+    create(&db, "t");
+    let schema = db.tables().remove(0);
+    let mut n = 0;
+    let refused = loop {
+        let mut rows = Rows::new(&schema);
+        for _ in 0..1_000 {
+            rows.push(&[Value::Int(n % 7), Value::Int(n % DAY_S), Value::Int(n)]).unwrap();
+            n += 1;
+        }
+        match db.commit(Batch::new().with("t", rows.finish().unwrap())) {
+            Ok(_) => assert!(n < 10_000_000, "nothing holds the writer back: {:?}", db.status()),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused.kind(), ErrorKind::Retry);
+    assert!(refused.to_string().contains("compaction does not keep up"), "{refused}");
+    assert!(db.status().held_back && db.status().segments < 80, "{:?}", db.status());
+    // Who asks for a flush gets one, and closing is no different.
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = Database::open(Io::files(directory.path()), Settings::default()).unwrap();
+    assert_eq!(read(&db).len() as i64, (n - 1_000).min(7 * DAY_S));
+    // Without the throttle compaction catches up.
+    while db.status().compaction_debt_bytes > 0 {
+        std::thread::yield_now();
+    }
+    assert!(!db.status().held_back);
 }
 
 #[test]

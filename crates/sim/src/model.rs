@@ -3,15 +3,27 @@
 use std::collections::BTreeMap;
 
 /// A series' key and time, and its row.
-pub type Series = BTreeMap<(i64, i64), (i64, String)>;
+pub type Series = BTreeMap<(i64, i64), Row>;
 /// A collection's rows.
 pub type Items = BTreeMap<i64, i64>;
+
+/// A row of the series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The value.
+    pub value: i64,
+    /// The text.
+    pub text: String,
+    /// The value of the column that comes and goes, and the number of that column: one that is dropped and added
+    /// again is another.
+    pub extra: Option<(u32, i64)>,
+}
 
 /// One change of a batch.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// A row of the series.
-    Row(i64, i64, i64, String),
+    Row(i64, i64, Row),
     /// A row of the collection.
     Item(i64, i64),
     /// Rows of a device (or of all) in a span of times go.
@@ -104,8 +116,8 @@ fn apply(changes: &[Change], series: &mut Series, items: &mut Items) {
     }
     for change in changes {
         match change {
-            Change::Row(device, time, value, text) => {
-                series.insert((*device, *time), (*value, text.clone()));
+            Change::Row(device, time, row) => {
+                series.insert((*device, *time), row.clone());
             }
             Change::Item(id, value) => {
                 items.insert(*id, *value);

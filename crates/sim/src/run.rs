@@ -1,14 +1,12 @@
 //! One run: random work, crashes, recoveries, comparisons.
 
 use crate::disk::{Disk, MODES, Mode};
-use crate::model::{Change, Fate, Items, Model, Series};
-use arrow::array::AsArray;
-use arrow::datatypes::{Int64Type, TimestampSecondType};
+use crate::model::{Change, Fate, Model, Row};
+use crate::operations::{Forgotten, read};
 use fleetdb_engine::check::check;
-use fleetdb_engine::io::{Clock, Io, MemoryStorage, Random, StepClock};
+use fleetdb_engine::io::{Clock, Io, MemoryStorage, Random, StepClock, Storage};
 use fleetdb_engine::{
-    Batch, ColumnType, Database, Durability, ErrorKind, Result, Rows, ScanRequest, Settings, TableDefinition, Unit,
-    Value,
+    Batch, ColumnType, Database, Durability, ErrorKind, Result, Rows, Settings, TableDefinition, Unit, Value,
 };
 use rand::{Rng, RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -25,6 +23,9 @@ struct Weights {
     close: u32,
     full: u32,
     fail: u32,
+    alter: u32,
+    retain: u32,
+    backup: u32,
     large: f64,
     delete: f64,
     late: f64,
@@ -52,13 +53,16 @@ impl Random for SeededRandom {
     }
 }
 
-struct Run {
-    random: Xoshiro256PlusPlus,
+pub(crate) struct Run {
+    pub(crate) random: Xoshiro256PlusPlus,
     weights: Weights,
-    disk: Disk,
-    clock: Arc<StepClock>,
+    pub(crate) disk: Disk,
+    pub(crate) clock: Arc<StepClock>,
     db: Option<Database>,
-    model: Model,
+    pub(crate) model: Model,
+    pub(crate) forgotten: Forgotten,
+    /// Where backups go: a disk that never fails.
+    pub(crate) backup: Arc<MemoryStorage>,
     /// When the log last had a chance to sync.
     stepped_ns: u64,
     report: Report,
@@ -114,6 +118,7 @@ impl Run {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut often = |most: u32| if random.random_bool(0.3) { 0 } else { random.random_range(1..=most) };
         let (flush, compact, wait, close, full, fail) = (often(4), often(3), often(6), often(2), often(2), often(2));
+        let (alter, retain, backup) = (often(2), often(2), often(2));
         let weights = Weights {
             write: 20,
             flush,
@@ -122,6 +127,9 @@ impl Run {
             close,
             full,
             fail,
+            alter,
+            retain,
+            backup,
             large: random.random_range(0.0..0.3),
             delete: random.random_range(0.0..0.3),
             late: random.random_range(0.0..0.3),
@@ -134,15 +142,23 @@ impl Run {
             clock: Arc::default(),
             db: None,
             model: Model::default(),
+            forgotten: Forgotten::default(),
+            backup: MemoryStorage::new(),
             stepped_ns: 0,
             report: Report::default(),
         }
     }
 
     fn io(&mut self) -> Io {
+        let disk = Arc::new(self.disk.clone());
+        self.io_over(disk)
+    }
+
+    /// The simulated world over a storage.
+    pub(crate) fn io_over(&mut self, storage: Arc<dyn Storage>) -> Io {
         let random = SeededRandom(parking_lot::Mutex::new(Xoshiro256PlusPlus::seed_from_u64(self.random.next_u64())));
         Io {
-            storage: Arc::new(self.disk.clone()),
+            storage,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             random: Arc::new(random),
             // No threads: every step runs on this one, in the same order each time.
@@ -188,8 +204,8 @@ impl Run {
 
     /// One random step of work. Errors are part of it: what they may mean is checked where they come up.
     fn step(&mut self) {
-        let Weights { write, flush, compact, wait, close, full, fail, .. } = self.weights;
-        let all = write + flush + compact + wait + close + full + fail;
+        let Weights { write, flush, compact, wait, close, full, fail, alter, retain, backup, .. } = self.weights;
+        let all = write + flush + compact + wait + close + full + fail + alter + retain + backup;
         let mut choice = self.random.random_range(0..all);
         let mut is = |weight: u32| {
             let chosen = choice < weight;
@@ -221,11 +237,17 @@ impl Run {
             self.fill_up();
         } else if is(fail) {
             self.disk.fail_in(Some(self.random.random_range(0..5)));
+        } else if is(alter) {
+            self.alter();
+        } else if is(retain) {
+            self.retain();
+        } else if is(backup) {
+            self.back_up();
         }
         self.heal();
     }
 
-    fn db(&self) -> &Database {
+    pub(crate) fn db(&self) -> &Database {
         self.db.as_ref().expect("a database is open between steps")
     }
 
@@ -310,10 +332,15 @@ impl Run {
             let late = if self.random.random_bool(self.weights.late) { -900 } else { 0 };
             let (device, time) = (self.random.random_range(0..6), start + row + late);
             let (value, text) = (self.random.random(), format!("text {}", self.random.random_range(0..50)));
-            series
-                .push(&[Value::Int(device), Value::Int(time), Value::Int(value), Value::Text(text.clone())])
-                .expect("it fits");
-            changes.push(Change::Row(device, time, value, text));
+            let mut values = vec![Value::Int(device), Value::Int(time), Value::Int(value), Value::Text(text.clone())];
+            let mut extra = None;
+            if let Some(column) = schemas[0].columns.get(values.len()) {
+                let number = self.random.random_range(0..1_000);
+                values.push(Value::Int(number));
+                extra = Some((column.id.0, number));
+            }
+            series.push(&values).expect("it fits");
+            changes.push(Change::Row(device, time, Row { value, text, extra }));
             if self.random.random_bool(0.2) {
                 let (id, value) = (self.random.random_range(0..40), self.random.random());
                 items.push(&[Value::Int(id), Value::Int(value)]).expect("it fits");
@@ -371,31 +398,14 @@ impl Run {
         assert!(sequence >= must, "({mode:?}) batches up to {sequence} are there, {must} were acknowledged");
         assert!(sequence <= self.model.sequence(), "({mode:?}) there are batches that nobody wrote");
         self.model.cut(sequence);
-        let (series, items) = self.read();
-        let (expected_series, expected_items) = self.model.rows();
-        assert!(series == *expected_series, "({mode:?}) the series' rows are not those of batches up to {sequence}");
-        assert!(items == *expected_items, "({mode:?}) the collection's rows are not those of batches up to {sequence}");
-    }
-
-    fn read(&self) -> (Series, Items) {
-        let view = self.db().view();
-        let (mut series, mut items) = (Series::new(), Items::new());
-        for batch in view.table("series").expect("it exists").scan(&ScanRequest::all()).expect("it reads") {
-            let batch = batch.expect("it reads");
-            let times = batch.column(1).as_primitive::<TimestampSecondType>();
-            let numbers = |place: usize| batch.column(place).as_primitive::<Int64Type>();
-            let text = batch.column(3).as_string::<i32>();
-            for row in 0..batch.num_rows() {
-                let key = (numbers(0).value(row), times.value(row));
-                series.insert(key, (numbers(2).value(row), text.value(row).to_owned()));
-            }
-        }
-        for batch in view.table("items").expect("it exists").scan(&ScanRequest::all()).expect("it reads") {
-            let batch = batch.expect("it reads");
-            let numbers = |place: usize| batch.column(place).as_primitive::<Int64Type>();
-            items.extend((0..batch.num_rows()).map(|row| (numbers(0).value(row), numbers(1).value(row))));
-        }
-        (series, items)
+        let before = self.expired();
+        let (series, items) = read(self.db());
+        let (expected_series, expected_items) = self.visible();
+        let hidden = series.keys().find(|(_, time)| before.is_some_and(|before| *time <= before));
+        assert!(hidden.is_none(), "({mode:?}) {hidden:?} is expired and still there");
+        let series = self.forgotten.leave_out(series);
+        assert!(series == expected_series, "({mode:?}) the series' rows are not those of batches up to {sequence}");
+        assert!(items == expected_items, "({mode:?}) the collection's rows are not those of batches up to {sequence}");
     }
 
     fn finish(mut self) -> Report {

@@ -27,6 +27,10 @@ const LATE_SHARE: u64 = 4;
 /// A segment concerned by more deletes than this is rewritten.
 const MOST_DELETES: usize = 64;
 
+/// When a partition has so many runs, flushes wait for compaction: what a read of a container looks at stays bounded.
+/// Far above what a partition of terabytes has when compaction keeps up: some `FAN_IN - 1` runs a tier.
+pub(crate) const MOST_RUNS: usize = 8 * FAN_IN;
+
 /// One step of compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -116,6 +120,11 @@ pub(crate) fn debt_bytes(segments: &[&SegmentEntry]) -> u64 {
         if bytes.len() < FAN_IN { 0 } else { bytes.iter().sum() }
     };
     groups(segments).iter().map(debt).sum()
+}
+
+/// Whether a partition has more runs than reads should have to look at.
+pub(crate) fn is_behind(segments: &[&SegmentEntry]) -> bool {
+    segments.len() >= MOST_RUNS && groups(segments).iter().any(|group| group.runs.len() >= MOST_RUNS)
 }
 
 fn droppable(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step> {

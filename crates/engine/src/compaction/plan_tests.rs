@@ -98,3 +98,13 @@ fn the_ends_of_time_have_partitions() {
     let settle = Facts { settle: true, ..facts(2) };
     assert_eq!(step(&segments, &settle), None);
 }
+
+#[test]
+fn compaction_is_behind_when_one_partition_has_too_many_runs() {
+    let many = MOST_RUNS as u64;
+    let mut segments: Vec<_> = (1..many).map(|g| segment(g, g, (0, 99), 10)).collect();
+    segments.extend((many..2 * many).map(|g| segment(g, 1, (200, 299), 10)));
+    assert!(!is_behind(&segments.iter().collect::<Vec<_>>()), "one run too few, and many segments of one run");
+    segments.push(segment(2 * many, 2 * many, (0, 99), 10));
+    assert!(is_behind(&segments.iter().collect::<Vec<_>>()));
+}

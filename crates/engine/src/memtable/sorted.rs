@@ -2,14 +2,15 @@
 
 use super::{CONTAINER_LANE, GONE, MemtableView, NONE, PREVIOUS_LANE};
 use crate::deletes::DeleteSet;
+use crate::key::Keys;
+use std::ops::Range;
+use std::sync::Arc;
 
-/// One container's rows in a [`Sorted`] view.
-#[derive(Clone, Debug)]
-pub(crate) struct SortedContainer {
-    pub(crate) key: Vec<u8>,
-    /// The place of its first row in the order.
-    pub(crate) start: usize,
-    pub(crate) rows: usize,
+/// One container's rows in a [`Sorted`] view: a stretch of the order. Counted in 32 bits as rows of a memtable are.
+#[derive(Clone, Copy, Debug)]
+struct SortedContainer {
+    start: u32,
+    rows: u32,
 }
 
 /// A view's rows in (key, time) order; of rows with one primary key only the newest.
@@ -19,8 +20,9 @@ pub(crate) struct Sorted {
     pub(crate) order: Vec<u32>,
     /// The rows' times in the same order; all 0 in a collection.
     pub(crate) times: Vec<i64>,
-    /// In key order.
-    pub(crate) containers: Vec<SortedContainer>,
+    /// The containers' keys.
+    pub(crate) keys: Keys,
+    containers: Vec<SortedContainer>,
     /// What is left out; `None` if there is nothing.
     deletes: Option<DeleteSet>,
 }
@@ -28,40 +30,37 @@ pub(crate) struct Sorted {
 impl Sorted {
     /// All rows of the view: a counting sort by container, then by time where rows came out of order.
     pub(crate) fn all(view: MemtableView, deletes: &DeleteSet) -> Self {
-        let keys: Vec<Vec<u8>> = {
-            let inner = view.inner();
-            (0..inner.keys.len() as u32).map(|number| inner.keys.get(number).to_vec()).collect()
-        };
+        let memtable = Arc::clone(&view.memtable);
         let (numbers, _) = view.flat(CONTAINER_LANE).into_plain();
-        let mut counts = vec![0usize; keys.len()];
+        let times = memtable.time_lane.map(|lane| view.flat(lane).into_plain().0);
+        let inner = memtable.read();
+        let mut counts = vec![0u32; inner.keys.len()];
         numbers.iter().for_each(|&container| counts[container as usize] += 1);
-        let mut by_key: Vec<u32> = (0..keys.len() as u32).filter(|&c| counts[c as usize] > 0).collect();
-        by_key.sort_unstable_by(|&a, &b| keys[a as usize].cmp(&keys[b as usize]));
-        let mut next = vec![0usize; keys.len()];
+        let mut by_key: Vec<u32> = (0..counts.len() as u32).filter(|&c| counts[c as usize] > 0).collect();
+        by_key.sort_unstable_by(|&a, &b| inner.keys.get(a).cmp(inner.keys.get(b)));
+        // From here on a container's count is the place behind its rows that have been placed.
         let mut start = 0;
         for &container in &by_key {
-            next[container as usize] = start;
-            start += counts[container as usize];
+            let count = &mut counts[container as usize];
+            start += std::mem::replace(count, start);
         }
         let mut order = vec![0u32; view.rows];
         for (row, &container) in (0u32..).zip(&numbers) {
-            let place = &mut next[container as usize];
-            order[*place] = row;
+            let place = &mut counts[container as usize];
+            order[*place as usize] = row;
             *place += 1;
         }
         drop(numbers);
-        let times = view.memtable.time_lane.map(|lane| view.flat(lane).into_plain().0);
-        let mut keys = keys;
         let mut sorted = Self::empty(view, deletes);
         let mut start = 0;
         for container in by_key {
-            let end = start + counts[container as usize];
+            let end = counts[container as usize] as usize;
             let arrived = &order[start..end];
             match &times {
                 Some(times) => sorted.times.extend(arrived.iter().map(|&row| times[row as usize] as i64)),
                 None => sorted.times.resize(sorted.times.len() + arrived.len(), 0),
             }
-            sorted.push(std::mem::take(&mut keys[container as usize]), arrived);
+            sorted.push(inner.keys.get(container), arrived);
             start = end;
         }
         sorted
@@ -91,21 +90,27 @@ impl Sorted {
         let mut sorted = Self::empty(view, deletes);
         if !rows.is_empty() {
             sorted.times = rows.iter().map(|&row| sorted.view.time(row)).collect();
-            sorted.push(key.to_vec(), &rows);
+            sorted.push(key, &rows);
         }
         sorted
     }
 
+    /// The places in the order of a container's rows.
+    pub(crate) fn rows(&self, container: usize) -> Range<usize> {
+        let SortedContainer { start, rows } = self.containers[container];
+        start as usize..start as usize + rows as usize
+    }
+
     fn empty(view: MemtableView, deletes: &DeleteSet) -> Self {
         let deletes = deletes.concern(view.memtable.generation).then(|| deletes.clone());
-        Self { view, order: Vec::new(), times: Vec::new(), containers: Vec::new(), deletes }
+        Self { view, order: Vec::new(), times: Vec::new(), keys: Keys::default(), containers: Vec::new(), deletes }
     }
 
     /// Adds a container whose rows are given in order of arrival; their times stand at the end already.
-    fn push(&mut self, key: Vec<u8>, arrived: &[u32]) {
+    fn push(&mut self, key: &[u8], arrived: &[u32]) {
         let start = self.order.len();
         self.order.extend_from_slice(arrived);
-        self.leave_out_deleted(&key, start);
+        self.leave_out_deleted(key, start);
         if !self.times[start..].is_sorted_by(|a, b| a < b) {
             let mut rows: Vec<(i64, u32)> = self.times.drain(start..).zip(self.order.drain(start..)).collect();
             // Stable: rows of one time stay in order of arrival, and the last one counts.
@@ -118,7 +123,8 @@ impl Sorted {
             }
         }
         if self.order.len() > start {
-            self.containers.push(SortedContainer { key, start, rows: self.order.len() - start });
+            self.keys.push(key);
+            self.containers.push(SortedContainer { start: start as u32, rows: (self.order.len() - start) as u32 });
         }
     }
 

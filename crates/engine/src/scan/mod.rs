@@ -356,7 +356,7 @@ impl TableView {
             match wanted.keys.as_deref() {
                 Some([key]) => {
                     let sorted = Sorted::container(view.clone(), key, &self.deletes);
-                    if !sorted.containers.is_empty() {
+                    if sorted.keys.len() > 0 {
                         sources.push(Source::Memtable(sorted));
                     }
                 }

@@ -90,17 +90,19 @@ impl Source {
         match self {
             Self::Memtable(sorted) => {
                 if let Some(from) = from {
-                    let rest = &sorted.containers[cursor.next.min(sorted.containers.len())..];
-                    cursor.next += rest.partition_point(|container| container.key.as_slice() < from);
+                    cursor.next = sorted.keys.seek(cursor.next, from);
                 }
-                let Some(container) = sorted.containers.get(cursor.next) else { return Ok(None) };
+                if cursor.next >= sorted.keys.len() {
+                    return Ok(None);
+                }
+                let container = cursor.next;
                 cursor.next += 1;
-                let last = container.start + container.rows - 1;
+                let rows = sorted.rows(container);
                 Ok(Some(Run {
-                    key: container.key.clone(),
-                    start: container.start as u64,
-                    rows: container.rows,
-                    times: (sorted.times[container.start], sorted.times[last]),
+                    key: sorted.keys.get(container).to_vec(),
+                    start: rows.start as u64,
+                    rows: rows.len(),
+                    times: (sorted.times[rows.start], sorted.times[rows.end - 1]),
                     statistics: None,
                 }))
             }

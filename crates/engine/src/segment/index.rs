@@ -14,6 +14,7 @@
 use super::compression::{compressor, decompress};
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
+use crate::key::Keys;
 use crate::lane::codec::{self, put_bytes, take, take_bytes, take_u32, take_u64};
 use crate::lane::{Lane, NullMask};
 use crate::schema::{ColumnType, widen};
@@ -410,44 +411,6 @@ pub(crate) fn read_directory(mut bytes: &[u8]) -> Result<(Vec<u8>, Vec<BlockEntr
     Ok((first_key, entries))
 }
 
-/// The keys of a block in one piece of memory, in order.
-#[derive(Default)]
-pub(crate) struct Keys {
-    bytes: Vec<u8>,
-    ends: Vec<u32>,
-}
-
-impl Keys {
-    fn push(&mut self, key: &[u8]) {
-        self.bytes.extend_from_slice(key);
-        // A block's plain bytes are counted in 32 bits.
-        self.ends.push(self.bytes.len() as u32);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    pub(crate) fn get(&self, place: usize) -> &[u8] {
-        let start = if place == 0 { 0 } else { self.ends[place - 1] as usize };
-        &self.bytes[start..self.ends[place] as usize]
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.len()).map(|place| self.get(place))
-    }
-
-    /// The first place from `from` on whose key is not below `key`.
-    pub(crate) fn seek(&self, from: usize, key: &[u8]) -> usize {
-        let (mut low, mut high) = (from.min(self.len()), self.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.get(middle) < key { low = middle + 1 } else { high = middle }
-        }
-        low
-    }
-}
-
 /// A block, decoded.
 pub(crate) struct IndexBlock {
     pub(crate) keys: Keys,
@@ -556,10 +519,7 @@ impl IndexBlock {
 
     /// Bytes of memory, about.
     pub(crate) fn bytes(&self) -> usize {
-        self.keys.bytes.capacity()
-            + self.keys.ends.capacity() * 4
-            + self.starts.len() * 24
-            + self.fields.iter().map(FieldLanes::bytes).sum::<usize>()
+        self.keys.memory_bytes() + self.starts.len() * 24 + self.fields.iter().map(FieldLanes::bytes).sum::<usize>()
     }
 }
 

@@ -177,6 +177,13 @@ impl Log {
         }
     }
 
+    /// Takes no more batches: whether a schema change is durable is unknown, and so is how batches after it would be
+    /// read.
+    pub(crate) fn fail(&self, error: &Error) {
+        self.pending.lock().failed.get_or_insert_with(|| error.clone());
+        self.wake.notify_one();
+    }
+
     /// Adds a frame. The caller holds the commit lock, so
     /// that frames stand in the order of their sequences.
     pub(crate) fn enqueue(&self, sequence: Sequence, durability: Durability, payload: &[u8], done: Completion) {

@@ -1,0 +1,156 @@
+//! What operators do to a database in use: schema changes, retention, backups.
+//!
+//! The column `extra` of the series comes, widens and goes; `text` changes its name. What a schema change that failed
+//! has left behind is what the engine says after the next opening: both the old and the new schema are right then.
+//! Rows that retention has ever hidden may be gone or not ([`Forgotten`]).
+
+use crate::model::{Items, Row, Series};
+use crate::run::Run;
+use arrow::array::{Array, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, TimestampSecondType};
+use fleetdb_engine::backup::restore;
+use fleetdb_engine::check::check;
+use fleetdb_engine::io::{Clock, MemoryStorage, Storage};
+use fleetdb_engine::{Column, ColumnDefinition, ColumnType, Database, Role, ScanRequest, Settings, TableSchema};
+use rand::Rng;
+use std::sync::Arc;
+
+/// Up to which time rows were hidden at some moment: a longer retention may bring them back, or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forgotten(i64);
+
+impl Default for Forgotten {
+    fn default() -> Self {
+        Self(i64::MIN)
+    }
+}
+
+impl Forgotten {
+    fn note(&mut self, expired: Option<i64>) {
+        self.0 = self.0.max(expired.unwrap_or(i64::MIN));
+    }
+
+    /// The rows that were never hidden.
+    pub(crate) fn leave_out(self, mut series: Series) -> Series {
+        series.retain(|(_, time), _| *time > self.0);
+        series
+    }
+}
+
+impl Run {
+    /// The last second that the series' retention hides now. It is noted as forgotten.
+    pub(crate) fn expired(&mut self) -> Option<i64> {
+        let retention_s = self.db().tables()[0].retention_seconds?;
+        let expired = self.bound(retention_s);
+        self.forgotten.note(Some(expired));
+        Some(expired)
+    }
+
+    fn bound(&self, retention_s: i64) -> i64 {
+        self.clock.wall_ns().div_euclid(1_000_000_000) - retention_s - 1
+    }
+
+    /// The rows that must be there: never hidden, and with what there is of the column that comes and goes.
+    pub(crate) fn visible(&mut self) -> (Series, Items) {
+        // The clock has moved since the rows were read.
+        self.expired();
+        let column = extra(&self.db().tables()[0]).map(|column| column.id.0);
+        let (series, items) = self.model.rows();
+        let mut series = self.forgotten.leave_out(series.clone());
+        for row in series.values_mut() {
+            row.extra = row.extra.filter(|(of, _)| Some(*of) == column);
+        }
+        (series, items.clone())
+    }
+
+    /// A random change of the series' schema.
+    pub(crate) fn alter(&mut self) {
+        let schema = self.db().tables().swap_remove(0);
+        let extra = extra(&schema);
+        let choice = self.random.random_range(0..4);
+        let db = self.db();
+        // A change that a failing disk refuses is one that did not happen, or did.
+        let _ = match (choice, extra) {
+            (0, _) => {
+                let renamed = if schema.find("text").is_some() { ("text", "words") } else { ("words", "text") };
+                db.rename_column("series", renamed.0, renamed.1)
+            }
+            (_, None) => {
+                let column =
+                    ColumnDefinition { name: "extra".to_owned(), column_type: ColumnType::Int32, nullable: true };
+                db.add_column("series", &column, Role::Field)
+            }
+            (1, Some(column)) if column.column_type == ColumnType::Int32 => {
+                db.widen_column("series", "extra", ColumnType::Int64)
+            }
+            _ => db.drop_column("series", "extra"),
+        };
+    }
+
+    /// Sets a random retention, or none, and lets some time pass.
+    pub(crate) fn retain(&mut self) {
+        self.expired();
+        let seconds = self.random.random_bool(0.7).then(|| self.random.random_range(1..2_000));
+        // Noted before: a crash leaves the old or the new one.
+        self.forgotten.note(seconds.map(|seconds| self.bound(seconds) + 1));
+        self.db().set_retention("series", seconds).ok();
+        self.clock.advance(self.random.random_range(0..20) * 1_000_000_000);
+    }
+
+    /// Backs the database up beside older backups, and opens the copy.
+    pub(crate) fn back_up(&mut self) {
+        let destination = self.io_over(Arc::clone(&self.backup) as Arc<dyn Storage>);
+        match self.db().backup(&destination, |_, _| ()) {
+            Ok(report) => {
+                self.model.all_durable();
+                assert_eq!(report.sequence, self.model.sequence(), "a backup without the last batches");
+                let to = self.io_over(MemoryStorage::new());
+                restore(&destination, &to, |_, _| ()).expect("a backup that was made is restored");
+                let db = Database::open(to, Settings::default()).expect("a restored backup opens");
+                let (series, items) = read(&db);
+                let (expected_series, expected_items) = self.visible();
+                assert!(self.forgotten.leave_out(series) == expected_series, "a backup holds other rows of the series");
+                assert!(items == expected_items, "a backup holds other rows of the collection");
+            }
+            Err(_) => {
+                // Without an older backup there is no manifest to check.
+                if let Ok(report) = check(&destination, |_, _| ()) {
+                    assert!(report.problems.is_empty(), "a failed backup harms the one before: {:?}", report.problems);
+                }
+            }
+        }
+    }
+}
+
+/// The series' column that comes and goes.
+fn extra(series: &TableSchema) -> Option<&Column> {
+    series.columns.iter().find(|column| column.name == "extra")
+}
+
+/// All rows of a database.
+pub(crate) fn read(db: &Database) -> (Series, Items) {
+    let view = db.view();
+    let (mut series, mut items) = (Series::new(), Items::new());
+    let table = view.table("series").expect("it exists");
+    let extra = extra(table.schema()).map(|column| column.id.0);
+    for batch in table.scan(&ScanRequest::all()).expect("it reads") {
+        let batch = batch.expect("it reads");
+        let times = batch.column(1).as_primitive::<TimestampSecondType>();
+        let numbers = |place: usize| batch.column(place).as_primitive::<Int64Type>();
+        let text = batch.column(3).as_string::<i32>();
+        let extras = extra.map(|id| (id, cast(batch.column(4), &DataType::Int64).expect("an integer is one")));
+        for row in 0..batch.num_rows() {
+            let known = extras.as_ref().filter(|(_, values)| values.is_valid(row));
+            let extra = known.map(|(id, values)| (*id, values.as_primitive::<Int64Type>().value(row)));
+            let (value, text) = (numbers(2).value(row), text.value(row).to_owned());
+            series.insert((numbers(0).value(row), times.value(row)), Row { value, text, extra });
+        }
+    }
+    for batch in view.table("items").expect("it exists").scan(&ScanRequest::all()).expect("it reads") {
+        let batch = batch.expect("it reads");
+        let numbers = |place: usize| batch.column(place).as_primitive::<Int64Type>();
+        items.extend((0..batch.num_rows()).map(|row| (numbers(0).value(row), numbers(1).value(row))));
+    }
+    (series, items)
+}
