@@ -11,6 +11,7 @@
 mod answer;
 mod catalog;
 mod ddl;
+mod functions;
 mod insert;
 mod pushdown;
 mod scan;

@@ -3,6 +3,7 @@
 use crate::answer::{Answer, engine_error};
 use crate::catalog::ViewTables;
 use crate::ddl;
+use crate::functions;
 use crate::store::Store;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
@@ -82,6 +83,7 @@ impl Session {
         let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
+        functions::register(&context);
         Ok(Self { store, context, tables, runtime: Arc::new(runtime) })
     }
 

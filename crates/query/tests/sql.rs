@@ -70,4 +70,10 @@ fn explain_shows_what_the_scan_takes_over_and_that_grouping_by_key_streams() {
     assert!(!plan.contains("FilterExec"), "{plan}");
     let plan = explain(&session, "SELECT host, max(usage) FROM cpu GROUP BY host");
     assert!(plan.contains("ordering_mode=Sorted") && !plan.contains("SortExec"), "{plan}");
+    let buckets =
+        "SELECT host, time_bucket('1 month', ts, 'Europe/Berlin') AS month, time_weight_avg(usage, ts) FROM cpu";
+    let plan = explain(&session, &format!("{buckets} GROUP BY host, month"));
+    assert!(plan.contains("ordering_mode=Sorted") && !plan.contains("SortExec"), "{plan}");
+    let plan = explain(&session, "SELECT time_weight_avg(usage, ts) FROM cpu");
+    assert!(plan.contains("SortExec"), "rows of all hosts are not in order of time: {plan}");
 }

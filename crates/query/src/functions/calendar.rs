@@ -1,0 +1,190 @@
+//! Buckets of time: fixed widths, days and months, in UTC or by the clocks of a time zone.
+//!
+//! 1. An instant becomes local time ([`Zone::local`]); the bucket's start is found there, by floor division from an
+//!    origin, so before 1970 too.
+//! 2. The start becomes an instant again. A local time that clocks skip is the moment they are put forward. One that
+//!    clocks show twice is the first of the two for buckets longer than what is repeated (a day begins once), else
+//!    the last that is not after the instant (the hour that comes twice is two buckets).
+//!
+//! Everything is in nanoseconds of 128 bits: no instant of any unit overflows.
+
+use arrow::datatypes::IntervalMonthDayNano;
+use chrono::{DateTime, Datelike, LocalResult, Months, NaiveDateTime, Offset, TimeZone};
+use chrono_tz::Tz;
+
+pub(crate) const NS_PER_SECOND: i128 = 1_000_000_000;
+const NS_PER_DAY: i128 = 86_400 * NS_PER_SECOND;
+/// 2000-01-03, a Monday: weeks begin on Mondays, as in TimescaleDB.
+const ORIGIN_NS: i128 = 10_959 * NS_PER_DAY;
+/// 2000-01-01, where months are counted from.
+const MONTH_ORIGIN_NS: i128 = 10_957 * NS_PER_DAY;
+
+/// How wide a bucket is: months, or a span of nanoseconds (a day is 24 hours of local time).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    Months(i64),
+    Span(i128),
+}
+
+impl Width {
+    /// An interval as a width; the message if it is none.
+    pub(crate) fn new(interval: IntervalMonthDayNano) -> Result<Self, String> {
+        let span_ns = i128::from(interval.days) * NS_PER_DAY + i128::from(interval.nanoseconds);
+        match (interval.months, span_ns) {
+            (months, 0) if months > 0 => Ok(Self::Months(i64::from(months))),
+            (0, span_ns) if span_ns > 0 => Ok(Self::Span(span_ns)),
+            (0, _) => Err("a bucket's width must be positive".to_owned()),
+            _ => Err("a bucket's width is months and years, or days and time, not both, and it is positive".to_owned()),
+        }
+    }
+}
+
+/// Whose clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Zone {
+    Utc,
+    Named(Tz),
+}
+
+impl Zone {
+    /// A zone by its IANA name.
+    pub(crate) fn named(name: &str) -> Result<Self, String> {
+        match name {
+            "UTC" => Ok(Self::Utc),
+            _ => name.parse().map(Self::Named).map_err(|_| {
+                format!("there is no time zone '{name}': give an IANA name like 'Europe/Berlin' or 'UTC'")
+            }),
+        }
+    }
+
+    /// Local time of an instant.
+    fn local(self, instant_ns: i128) -> Option<i128> {
+        match self {
+            Self::Utc => Some(instant_ns),
+            Self::Named(zone) => Some(instant_ns + offset_ns(zone, instant_ns)?),
+        }
+    }
+
+    /// The instants at which clocks show a local time: one, two, or the moment they were put forward over it.
+    fn instants(self, local_ns: i128) -> Option<(i128, i128)> {
+        let Self::Named(zone) = self else { return Some((local_ns, local_ns)) };
+        let rest_ns = local_ns.rem_euclid(NS_PER_SECOND);
+        let instant = |time: DateTime<Tz>| i128::from(time.timestamp()) * NS_PER_SECOND + rest_ns;
+        match zone.from_local_datetime(&naive(local_ns)?) {
+            LocalResult::Single(time) => Some((instant(time), instant(time))),
+            LocalResult::Ambiguous(first, second) => Some((instant(first), instant(second))),
+            LocalResult::None => {
+                let moved = transition(zone, local_ns - NS_PER_DAY, local_ns + NS_PER_DAY)?;
+                Some((moved, moved))
+            }
+        }
+    }
+}
+
+/// How far a zone's clocks are ahead of UTC.
+fn offset_ns(zone: Tz, instant_ns: i128) -> Option<i128> {
+    let offset = zone.offset_from_utc_datetime(&naive(instant_ns)?);
+    Some(i128::from(offset.fix().local_minus_utc()) * NS_PER_SECOND)
+}
+
+/// The moment between two instants at which a zone's clocks were changed; clocks are changed at whole seconds.
+fn transition(zone: Tz, before_ns: i128, after_ns: i128) -> Option<i128> {
+    let old = offset_ns(zone, before_ns)?;
+    let (mut low, mut high) = (before_ns.div_euclid(NS_PER_SECOND), after_ns.div_euclid(NS_PER_SECOND) + 1);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if offset_ns(zone, middle * NS_PER_SECOND)? == old { low = middle } else { high = middle }
+    }
+    Some(high * NS_PER_SECOND)
+}
+
+fn naive(ns: i128) -> Option<NaiveDateTime> {
+    let seconds = i64::try_from(ns.div_euclid(NS_PER_SECOND)).ok()?;
+    let rest = u32::try_from(ns.rem_euclid(NS_PER_SECOND)).ok()?;
+    Some(DateTime::from_timestamp(seconds, rest)?.naive_utc())
+}
+
+fn to_ns(time: NaiveDateTime) -> i128 {
+    let time = time.and_utc();
+    i128::from(time.timestamp()) * NS_PER_SECOND + i128::from(time.timestamp_subsec_nanos())
+}
+
+/// Buckets of one width, counted from an origin by the clocks of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Buckets {
+    width: Width,
+    zone: Zone,
+    /// Local time at which a bucket begins.
+    origin_ns: i128,
+}
+
+impl Buckets {
+    /// `origin_ns` is an instant; without it weeks begin on Mondays and months on their first.
+    pub(crate) fn new(width: Width, zone: Zone, origin_ns: Option<i128>) -> Option<Self> {
+        let origin_ns = match (origin_ns, width) {
+            (Some(origin_ns), _) => zone.local(origin_ns)?,
+            (None, Width::Months(_)) => MONTH_ORIGIN_NS,
+            (None, Width::Span(_)) => ORIGIN_NS,
+        };
+        Some(Self { width, zone, origin_ns })
+    }
+
+    /// The first instant of the bucket that holds this one, and one behind it up to which all instants are in the
+    /// bucket. `None` where calendars end.
+    pub(crate) fn span(&self, instant_ns: i128) -> Option<(i128, i128)> {
+        let mut number = self.number(self.zone.local(instant_ns)?)?;
+        let (mut first, mut second) = self.zone.instants(self.local_start(number)?)?;
+        loop {
+            let next = self.zone.instants(self.local_start(number + 1)?)?;
+            if self.comes_twice(first, second) {
+                let Zone::Named(zone) = self.zone else { return None };
+                // Between the two, clocks go back, and buckets that were there come again.
+                return Some(if second <= instant_ns {
+                    (second, next.0.max(next.1))
+                } else {
+                    (first, next.0.min(transition(zone, first, second)?))
+                });
+            }
+            if self.comes_twice(next.0, next.1) || instant_ns < next.0 {
+                return Some((first, next.0));
+            }
+            // Clocks went back from the next bucket into this one: it has begun already, and goes on.
+            (number, (first, second)) = (number + 1, next);
+        }
+    }
+
+    /// Whether a bucket whose start clocks show at these instants is two buckets.
+    fn comes_twice(&self, first: i128, second: i128) -> bool {
+        first < second && matches!(self.width, Width::Span(span_ns) if span_ns <= second - first)
+    }
+
+    fn number(&self, local_ns: i128) -> Option<i128> {
+        match self.width {
+            Width::Span(span_ns) => Some((local_ns - self.origin_ns).div_euclid(span_ns)),
+            Width::Months(months) => {
+                let month = |ns| naive(ns).map(|time| i64::from(time.year()) * 12 + i64::from(time.month0()));
+                let number = i128::from((month(local_ns)? - month(self.origin_ns)?).div_euclid(months));
+                // The origin may be in the middle of a month.
+                Some(if self.local_start(number)? > local_ns { number - 1 } else { number })
+            }
+        }
+    }
+
+    fn local_start(&self, number: i128) -> Option<i128> {
+        match self.width {
+            Width::Span(span_ns) => Some(self.origin_ns + number * span_ns),
+            Width::Months(months) => {
+                let months = i64::try_from(number).ok()?.checked_mul(months)?;
+                let count = Months::new(u32::try_from(months.unsigned_abs()).ok()?);
+                let origin = naive(self.origin_ns)?;
+                let start =
+                    if months < 0 { origin.checked_sub_months(count) } else { origin.checked_add_months(count) };
+                start.map(to_ns)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "calendar_tests.rs"]
+mod tests;

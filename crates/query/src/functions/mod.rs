@@ -1,0 +1,41 @@
+//! The functions of fleets: time buckets in local time, first and last values, averages over time, counters.
+//!
+//! Names and meaning follow TimescaleDB where it has the function; `docs/sql.md` has an example of each.
+
+mod bucket;
+mod calendar;
+mod first_last;
+mod one_group;
+mod series;
+
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::prelude::SessionContext;
+
+/// Makes the functions known to a session.
+pub(crate) fn register(context: &SessionContext) {
+    context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
+    for function in first_last::functions() {
+        context.register_udaf(AggregateUDF::new_from_impl(function));
+    }
+    for function in series::functions() {
+        context.register_udaf(AggregateUDF::new_from_impl(function));
+    }
+}
+
+/// A mistake in how a function is called.
+fn misuse(message: String) -> DataFusionError {
+    DataFusionError::Plan(message)
+}
+
+/// How many of a timestamp type's unit are a second; `None` for other types.
+fn per_second(data_type: &arrow::datatypes::DataType) -> Option<i64> {
+    use arrow::datatypes::{DataType, TimeUnit};
+    match data_type {
+        DataType::Timestamp(TimeUnit::Second, _) => Some(1),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => Some(1_000),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => Some(1_000_000),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => Some(1_000_000_000),
+        _ => None,
+    }
+}

@@ -1,0 +1,50 @@
+//! A groups accumulator used for one group: where there is no GROUP BY, and in windows.
+
+use arrow::array::ArrayRef;
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
+
+/// A groups accumulator whose first group's answer can be looked at while it grows, as a window does.
+pub(super) trait Peek: GroupsAccumulator + Sync {
+    /// Lets there be a first group, if no row has come yet.
+    fn begin(&mut self);
+
+    /// The first group's answer so far.
+    fn peek(&self) -> Result<ScalarValue>;
+}
+
+/// See the module.
+pub(super) struct OneGroup<G>(pub(super) G);
+
+impl<G> std::fmt::Debug for OneGroup<G> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OneGroup")
+    }
+}
+
+impl<G: Peek> Accumulator for OneGroup<G> {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let groups = vec![0; values[0].len()];
+        self.0.update_batch(values, &groups, None, 1)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.0.peek()
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.0.begin();
+        let state = self.0.state(EmitTo::All)?;
+        state.iter().map(|column| ScalarValue::try_from_array(column, 0)).collect()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let groups = vec![0; states[0].len()];
+        self.0.merge_batch(states, &groups, 1)
+    }
+}

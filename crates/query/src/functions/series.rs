@@ -1,0 +1,321 @@
+//! Aggregates that follow a series in order of time: `time_weight_avg`, `integral`, `delta`, `rate`.
+//!
+//! 1. Each call is rewritten to ask for its rows in order of time ([`AggregateUDFImpl::simplify`]); a scan of a table
+//!    has that order, anything else is sorted first.
+//! 2. A group's state is its first and last point, the area under its values and what a counter has counted
+//!    ([`Series`]): its size does not depend on the number of rows.
+//!
+//! Rows whose value or time is NULL do not count. Areas as TimescaleDB's toolkit computes them; counters as
+//! Prometheus' `increase` without its extrapolation.
+
+use super::one_group::{OneGroup, Peek};
+use super::{misuse, per_second};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int64Type};
+use datafusion::common::ScalarValue;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
+use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
+use datafusion::logical_expr::utils::format_state_name;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
+};
+use datafusion::physical_expr::expressions::Literal;
+use std::sync::Arc;
+
+/// Which of a series' amounts is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Amount {
+    /// The average, each value weighted by how long it held.
+    TimeWeightAvg,
+    /// The area under the values, in value times seconds.
+    Integral,
+    /// What a counter has counted.
+    Delta,
+    /// The same for each second.
+    Rate,
+}
+
+/// How values between two points are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    /// On the straight line between them.
+    Linear,
+    /// As at the earlier point.
+    Step,
+}
+
+/// One of the functions.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct SeriesFunction {
+    amount: Amount,
+    signature: Signature,
+}
+
+/// All functions of this module.
+pub(super) fn functions() -> [SeriesFunction; 4] {
+    [Amount::TimeWeightAvg, Amount::Integral, Amount::Delta, Amount::Rate]
+        .map(|amount| SeriesFunction { amount, signature: Signature::user_defined(Volatility::Immutable) })
+}
+
+impl SeriesFunction {
+    fn takes_method(&self) -> bool {
+        matches!(self.amount, Amount::TimeWeightAvg | Amount::Integral)
+    }
+
+    fn usage(&self) -> String {
+        let method = if self.takes_method() { " [, 'linear' | 'step']" } else { "" };
+        format!("use {}(value, time{method})", self.name())
+    }
+
+    fn groups(&self, args: &AccumulatorArgs) -> Result<Groups> {
+        let method = match args.exprs.get(2) {
+            None => Method::Linear,
+            Some(method) => match method.downcast_ref::<Literal>().and_then(|text| text.value().try_as_str().flatten())
+            {
+                Some("linear") => Method::Linear,
+                Some("step") => Method::Step,
+                _ => return Err(misuse(self.usage())),
+            },
+        };
+        let per_second = per_second(args.expr_fields[1].data_type()).ok_or_else(|| misuse(self.usage()))?;
+        Ok(Groups { amount: self.amount, method, seconds: 1.0 / per_second as f64, series: Vec::new() })
+    }
+}
+
+impl AggregateUDFImpl for SeriesFunction {
+    fn name(&self) -> &str {
+        match self.amount {
+            Amount::TimeWeightAvg => "time_weight_avg",
+            Amount::Integral => "integral",
+            Amount::Delta => "delta",
+            Amount::Rate => "rate",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match types {
+            [value, time, rest @ ..]
+                if (value.is_numeric() || value.is_null())
+                    && per_second(time).is_some()
+                    && rest.len() <= usize::from(self.takes_method()) =>
+            {
+                let method = rest.iter().map(|_| DataType::Utf8);
+                Ok([DataType::Float64, time.clone()].into_iter().chain(method).collect())
+            }
+            _ => Err(misuse(self.usage())),
+        }
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Float64)
+    }
+
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        Some(Box::new(|mut function: AggregateFunction, _| {
+            if function.params.order_by.is_empty() {
+                let by_time = function.params.args.get(1).map(|time| time.clone().sort(true, true));
+                function.params.order_by.extend(by_time);
+            }
+            Ok(Expr::AggregateFunction(function))
+        }))
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        // The state takes rows in either order. Without a reverse DataFusion does not sort for a function at all.
+        let signature = self.signature.clone();
+        ReversedUDAF::Reversed(Arc::new(AggregateUDF::new_from_impl(Self { amount: self.amount, signature })))
+    }
+
+    fn schema_name(&self, params: &AggregateFunctionParams) -> Result<String> {
+        // The order is added on the way and is no part of the name.
+        let args: Vec<String> = params.args.iter().map(|arg| arg.schema_name().to_string()).collect();
+        let filter = params.filter.as_ref().map_or_else(String::new, |filter| format!(" FILTER (WHERE {filter})"));
+        Ok(format!("{}({}){filter}", self.name(), args.join(",")))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        let field = |name: &str, data_type| Arc::new(Field::new(format_state_name(args.name, name), data_type, true));
+        Ok(vec![
+            field("first_time", DataType::Int64),
+            field("first", DataType::Float64),
+            field("last_time", DataType::Int64),
+            field("last", DataType::Float64),
+            field("area", DataType::Float64),
+            field("counted", DataType::Float64),
+        ])
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(OneGroup(self.groups(&args)?)))
+    }
+
+    fn groups_accumulator_supported(&self, _args: AccumulatorArgs) -> bool {
+        true
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(Box::new(self.groups(&args)?))
+    }
+}
+
+/// A stretch of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Series {
+    first: (i64, f64),
+    last: (i64, f64),
+    /// In value times the time's unit.
+    area: f64,
+    counted: f64,
+}
+
+impl Series {
+    fn point(time: i64, value: f64) -> Self {
+        Self { first: (time, value), last: (time, value), area: 0.0, counted: 0.0 }
+    }
+
+    /// Adds a later stretch.
+    fn add(&mut self, later: &Self, method: Method) {
+        let (from, to) = (self.last, later.first);
+        let span = (i128::from(to.0) - i128::from(from.0)) as f64;
+        let height = match method {
+            Method::Linear => (from.1 + to.1) / 2.0,
+            Method::Step => from.1,
+        };
+        self.area += height * span + later.area;
+        // A counter that shows less than before has begun again from 0.
+        let counted = if to.1 >= from.1 { to.1 - from.1 } else { to.1 };
+        self.counted += counted + later.counted;
+        self.last = later.last;
+    }
+
+    fn amount(&self, amount: Amount, seconds: f64) -> Option<f64> {
+        let span = (i128::from(self.last.0) - i128::from(self.first.0)) as f64;
+        match amount {
+            Amount::TimeWeightAvg if span == 0.0 => Some(self.first.1),
+            Amount::TimeWeightAvg => Some(self.area / span),
+            Amount::Integral => Some(self.area * seconds),
+            Amount::Delta => Some(self.counted),
+            Amount::Rate if span == 0.0 => None,
+            Amount::Rate => Some(self.counted / (span * seconds)),
+        }
+    }
+}
+
+/// The series of all groups.
+struct Groups {
+    amount: Amount,
+    method: Method,
+    /// Seconds in a unit of time.
+    seconds: f64,
+    series: Vec<Option<Series>>,
+}
+
+impl Groups {
+    fn add(&mut self, group: usize, stretch: Series) -> Result<()> {
+        match &mut self.series[group] {
+            Some(series) if series.last.0 <= stretch.first.0 => series.add(&stretch, self.method),
+            // Rows may come in falling order as well.
+            Some(series) if stretch.last.0 <= series.first.0 => {
+                let later = std::mem::replace(series, stretch);
+                series.add(&later, self.method);
+            }
+            Some(_) => return Err(DataFusionError::Internal("rows of a series are not in order of time".to_owned())),
+            none => *none = Some(stretch),
+        }
+        Ok(())
+    }
+
+    fn amounts(&self, taken: &[Option<Series>]) -> Float64Array {
+        taken.iter().map(|series| series.and_then(|series| series.amount(self.amount, self.seconds))).collect()
+    }
+}
+
+impl GroupsAccumulator for Groups {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        filter: Option<&BooleanArray>,
+        total_num_groups: usize,
+    ) -> Result<()> {
+        self.series.resize(total_num_groups, None);
+        let times = cast(&values[1], &DataType::Int64)?;
+        let (points, times) = (values[0].as_primitive::<Float64Type>(), times.as_primitive::<Int64Type>());
+        for (row, &group) in group_indices.iter().enumerate() {
+            let passes = filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
+            if passes && times.is_valid(row) && points.is_valid(row) {
+                self.add(group, Series::point(times.value(row), points.value(row)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let taken = emit_to.take_needed(&mut self.series);
+        Ok(Arc::new(self.amounts(&taken)))
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        let taken = emit_to.take_needed(&mut self.series);
+        let times = |of: fn(&Series) -> i64| -> ArrayRef {
+            Arc::new(taken.iter().map(|series| series.as_ref().map(of)).collect::<Int64Array>())
+        };
+        let values = |of: fn(&Series) -> f64| -> ArrayRef {
+            Arc::new(taken.iter().map(|series| series.as_ref().map(of)).collect::<Float64Array>())
+        };
+        Ok(vec![
+            times(|series| series.first.0),
+            values(|series| series.first.1),
+            times(|series| series.last.0),
+            values(|series| series.last.1),
+            values(|series| series.area),
+            values(|series| series.counted),
+        ])
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
+        self.series.resize(total_num_groups, None);
+        let time = |place: usize| states[place].as_primitive::<Int64Type>();
+        let value = |place: usize| states[place].as_primitive::<Float64Type>();
+        for (row, &group) in group_indices.iter().enumerate() {
+            if time(0).is_valid(row) {
+                let series = Series {
+                    first: (time(0).value(row), value(1).value(row)),
+                    last: (time(2).value(row), value(3).value(row)),
+                    area: value(4).value(row),
+                    counted: value(5).value(row),
+                };
+                self.add(group, series)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        let rows = values[0].len();
+        let mut groups = Self { series: Vec::new(), ..*self };
+        groups.update_batch(values, &(0..rows).collect::<Vec<_>>(), filter, rows)?;
+        groups.state(EmitTo::All)
+    }
+
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.series.capacity() * size_of::<Option<Series>>()
+    }
+}
+
+impl Peek for Groups {
+    fn begin(&mut self) {
+        self.series.resize(self.series.len().max(1), None);
+    }
+
+    fn peek(&self) -> Result<ScalarValue> {
+        let amount = |series: Series| series.amount(self.amount, self.seconds);
+        Ok(ScalarValue::Float64(self.series.first().copied().flatten().and_then(amount)))
+    }
+}
