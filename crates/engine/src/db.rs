@@ -264,6 +264,11 @@ impl Database {
         self.shared.compact_all(true)
     }
 
+    /// The settings it was opened with.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
     /// What the database is doing.
     pub fn status(&self) -> Status {
         let catalog = self.shared.catalog.read();

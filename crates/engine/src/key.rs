@@ -92,6 +92,12 @@ pub(crate) fn parts<'a>(key: &'a [u8], types: &[ColumnType]) -> Result<Vec<&'a [
     Ok(parts)
 }
 
+/// A whole key from its columns' encoded bytes. NULLs at the end are left out.
+pub(crate) fn join(parts: &[&Vec<u8>]) -> Vec<u8> {
+    let used = parts.iter().rposition(|part| part.as_slice() != [0]).map_or(0, |last| last + 1);
+    parts[..used].iter().flat_map(|part| part.iter().copied()).collect()
+}
+
 /// The columns of a key; one value for each type, NULL for those left out.
 pub(crate) fn decode(key: &[u8], types: &[ColumnType]) -> Result<Vec<KeyValue>> {
     let broken = || Error::damaged(format!("a container key of {} bytes does not decode", key.len()));

@@ -45,6 +45,7 @@ pub use line_protocol::{LineError, LineParser, TIME_COLUMN};
 pub use manifest::{Delete, Edit, SegmentEntry, Slice, State};
 pub use reader::Reader;
 pub use scan::container::{Aggregate, Container};
+pub use scan::containers::{Amount, ContainerRows, Containers, Total};
 pub use scan::last::LastRows;
 pub use scan::{KeyCondition, KeyPredicate, Projection, Scan, ScanRequest, TableView, View};
 pub use schema::{

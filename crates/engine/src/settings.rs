@@ -135,6 +135,20 @@ impl Settings {
         self.memory_limit.saturating_sub(fixed)
     }
 
+    /// Every setting: its name, its value, its unit, and what it is for.
+    pub fn list(&self) -> [(&'static str, String, &'static str, &'static str); 8] {
+        [
+            ("durability", self.durability.to_string(), "", "when a write that names no level is acknowledged"),
+            ("sync_interval_ms", self.sync_interval_ms.to_string(), "ms", "time between two fsyncs at level interval"),
+            ("memory_limit", self.memory_limit.to_string(), "bytes", "memory for everything that grows with data"),
+            ("memtable_bytes", self.memtable_bytes.to_string(), "bytes", "memtables at which they are flushed"),
+            ("cache_bytes", self.cache_bytes.to_string(), "bytes", "decoded pages and index blocks that are kept"),
+            ("write_wait_ms", self.write_wait_ms.to_string(), "ms", "how long a write waits for room in the memtables"),
+            ("compaction_bytes_per_s", self.compaction_bytes_per_s.to_string(), "bytes/s", "throttle; 0 is none"),
+            ("scan_batch_rows", self.scan_batch_rows.to_string(), "rows", "rows in one batch of a scan"),
+        ]
+    }
+
     /// Checks every setting against its range.
     ///
     /// # Errors

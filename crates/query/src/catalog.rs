@@ -4,7 +4,7 @@ use crate::store::Store;
 use crate::table::FleetTable;
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::error::Result;
-use fleetdb_engine::View;
+use fleetdb_engine::{TableSchema, View};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -22,8 +22,18 @@ impl ViewTables {
     /// From now on statements see the database as it is now.
     pub(crate) fn refresh(&self) -> fleetdb_engine::Result<()> {
         self.store.refresh()?;
-        *self.view.write().unwrap_or_else(PoisonError::into_inner) = self.store.view();
+        self.show(&self.store.view());
         Ok(())
+    }
+
+    /// From now on statements see the database as this view does.
+    pub(crate) fn show(&self, view: &View) {
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = view.clone();
+    }
+
+    /// The columns and key of a table.
+    pub(crate) fn schema(&self, name: &str) -> fleetdb_engine::Result<Arc<TableSchema>> {
+        Ok(Arc::clone(self.view().table(name)?.schema()))
     }
 
     fn view(&self) -> std::sync::RwLockReadGuard<'_, View> {

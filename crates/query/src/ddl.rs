@@ -1,27 +1,35 @@
 //! Making and dropping tables.
 
 use crate::answer::Answer;
+use crate::options::TableOptions;
+use arrow::datatypes::DataType;
 use datafusion::common::{Constraint, TableReference};
-use datafusion::logical_expr::{CreateMemoryTable, DropTable, LogicalPlan};
+use datafusion::logical_expr::{CreateMemoryTable, DropTable};
+use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr as SqlExpr, Ident, ObjectName, TableConstraint};
 use fleetdb_engine::{ColumnDefinition, ColumnType, Database, Error, Result, TableDefinition};
 
-/// `CREATE TABLE name (columns, PRIMARY KEY (...))`.
-pub(crate) fn create_table(db: &Database, create: &CreateMemoryTable) -> Result<Answer> {
+/// `CREATE TABLE name (columns, PRIMARY KEY (...)) [WITH (...)]`, or with `AS` a table for the query's rows and the key
+/// that was taken out of the statement. Gives whether there was none of this name.
+pub(crate) fn create_table(
+    db: &Database,
+    create: &CreateMemoryTable,
+    key: Option<Vec<String>>,
+    options: &TableOptions,
+) -> Result<bool> {
     let name = table_name(&create.name)?;
     if create.or_replace || create.temporary {
         return Err(Error::input(
             "CREATE OR REPLACE TABLE and temporary tables are not supported: drop the table first",
         ));
     }
-    if !matches!(create.input.as_ref(), LogicalPlan::EmptyRelation(_)) {
-        return Err(Error::input(
-            "CREATE TABLE AS is not supported: create the table with its primary key, then INSERT INTO ... SELECT",
-        ));
-    }
     if create.if_not_exists && db.tables().iter().any(|table| table.name == name) {
-        return Ok(Answer::done("CREATE TABLE"));
+        return Ok(false);
     }
     let mut definition = TableDefinition::new(name);
+    definition.retention_seconds = options.retention_seconds.flatten();
+    definition.partition_seconds = options.partition_seconds;
+    definition.primary_key = key.unwrap_or_default();
     let schema = create.input.schema();
     for field in schema.fields() {
         let column_type = ColumnType::from_arrow(field.data_type())
@@ -46,7 +54,7 @@ pub(crate) fn create_table(db: &Database, create: &CreateMemoryTable) -> Result<
         return Err(Error::input("DEFAULT is not supported: a column that is not given is NULL"));
     }
     db.create_table(&definition)?;
-    Ok(Answer::done("CREATE TABLE"))
+    Ok(true)
 }
 
 /// `DROP TABLE [IF EXISTS] name`.
@@ -58,9 +66,55 @@ pub(crate) fn drop_table(db: &Database, drop: &DropTable) -> Result<Answer> {
     Ok(Answer::done("DROP TABLE"))
 }
 
-fn table_name(reference: &TableReference) -> Result<&str> {
+/// A table's name, without the schema that all tables are in.
+pub(crate) fn table_name(reference: &TableReference) -> Result<&str> {
     match reference.schema() {
         None | Some("public") => Ok(reference.table()),
         Some(other) => Err(Error::input(format!("there is no schema '{other}': tables are in schema public"))),
     }
+}
+
+/// The same for a name as it was parsed.
+pub(crate) fn object_name(name: &ObjectName) -> Result<String> {
+    match name.0.iter().map(|part| part.as_ident().map(identifier)).collect::<Option<Vec<_>>>().as_deref() {
+        Some([name]) => Ok(name.clone()),
+        Some([schema, name]) if schema == "public" => Ok(name.clone()),
+        _ => Err(Error::input(format!("{name} is no table's name: tables are in schema public"))),
+    }
+}
+
+/// Takes the primary key out of the constraints of a CREATE TABLE AS.
+pub(crate) fn take_primary_key(constraints: &mut Vec<TableConstraint>) -> Result<Vec<String>> {
+    let mut key = Vec::new();
+    for constraint in constraints.drain(..) {
+        let TableConstraint::PrimaryKey(constraint) = constraint else {
+            return Err(Error::input(format!("{constraint} is not supported: the primary key is the one constraint")));
+        };
+        for column in &constraint.columns {
+            let SqlExpr::Identifier(name) = &column.column.expr else {
+                return Err(Error::input(format!("{column} is no column of a primary key")));
+            };
+            key.push(identifier(name));
+        }
+    }
+    if key.is_empty() {
+        return Err(Error::input(
+            "a table needs a primary key: write CREATE TABLE name (PRIMARY KEY (device, ts)) AS SELECT ...",
+        ));
+    }
+    Ok(key)
+}
+
+/// A name without quotes is lower case, as in PostgreSQL.
+pub(crate) fn identifier(name: &Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_ascii_lowercase(),
+    }
+}
+
+/// A type of SQL as DataFusion reads it.
+pub(crate) async fn constant_type(context: &SessionContext, sql_type: &SqlType) -> datafusion::error::Result<DataType> {
+    let plan = context.state().create_logical_plan(&format!("SELECT CAST(NULL AS {sql_type})")).await?;
+    Ok(plan.schema().field(0).data_type().clone())
 }

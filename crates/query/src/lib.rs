@@ -8,16 +8,21 @@
 //! Everything public is a plain function over plain types, so that a program which uses this crate
 //! does not compile DataFusion's generic code again.
 
+mod alter;
 mod answer;
 mod catalog;
 mod ddl;
+mod dml;
 mod functions;
 mod insert;
+mod options;
 mod pushdown;
 mod scan;
 mod session;
 mod store;
+mod system;
 mod table;
+mod transaction;
 
 pub use answer::Answer;
 pub use session::{Session, Statement};

@@ -5,7 +5,7 @@
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use fleetdb_engine::{Column, KeyCondition, KeyPredicate, Role, TableSchema, Value};
+use fleetdb_engine::{Column, KeyCondition, KeyPredicate, Role, ScanRequest, TableSchema, Value};
 use std::ops::Bound;
 
 /// A condition that the scan takes over.
@@ -16,6 +16,26 @@ pub(crate) enum Taken {
     From(i64),
     /// The time is this or earlier.
     To(i64),
+}
+
+impl Taken {
+    /// Adds the condition to a request.
+    pub(crate) fn narrow(self, request: &mut ScanRequest) {
+        match self {
+            Self::Key(predicate) => request.key_predicates.push(predicate),
+            Self::From(from) => request.from = request.from.max(Some(from)),
+            Self::To(to) => request.to = Some(request.to.map_or(to, |before| before.min(to))),
+        }
+    }
+}
+
+/// Conditions as one request; `None` if the scan does not take all of them over.
+pub(crate) fn request(table: &TableSchema, filters: &[Expr]) -> Option<ScanRequest> {
+    let mut request = ScanRequest::default();
+    for filter in filters {
+        take_over(table, filter)?.into_iter().for_each(|taken| taken.narrow(&mut request));
+    }
+    Some(request)
 }
 
 /// The condition as the scan takes it over; `None` if it does not.
@@ -134,7 +154,7 @@ fn time_value(column: &Column, value: &ScalarValue) -> Option<i64> {
 }
 
 /// A literal as a value of the key column.
-fn key_value(column: &Column, value: &ScalarValue) -> Option<Value> {
+pub(crate) fn key_value(column: &Column, value: &ScalarValue) -> Option<Value> {
     match value {
         ScalarValue::Utf8(Some(text)) | ScalarValue::LargeUtf8(Some(text)) | ScalarValue::Utf8View(Some(text)) => {
             (column.column_type == fleetdb_engine::ColumnType::Utf8).then(|| Value::Text(text.clone()))

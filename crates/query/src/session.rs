@@ -1,20 +1,28 @@
 //! A session: parses statements and runs them one after the other.
 
+use crate::alter::alter_table;
 use crate::answer::{Answer, engine_error};
 use crate::catalog::ViewTables;
-use crate::ddl;
+use crate::ddl::{self, object_name, table_name};
+use crate::dml::{self, Conflict, TEMPORARY};
 use crate::functions;
+use crate::options::TableOptions;
 use crate::store::Store;
+use crate::system::SystemTables;
+use crate::transaction::Transaction;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
-use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
 use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, WriteOp};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DmlStatement, LogicalPlan, WriteOp};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement as ParsedStatement};
+use datafusion::sql::sqlparser::ast::{OnInsert, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use fleetdb_engine::{Database, Error, Reader, Result, View};
-use std::sync::Arc;
+use fleetdb_engine::{Database, Error, Reader, Result, TableSchema, View};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Runtime;
 
 const CATALOG: &str = "fleetdb";
@@ -43,10 +51,13 @@ impl std::fmt::Display for Statement {
 /// assert_eq!(rows[0].num_rows(), 1);
 /// ```
 pub struct Session {
-    store: Store,
-    context: SessionContext,
-    tables: Arc<ViewTables>,
-    runtime: Arc<Runtime>,
+    pub(crate) store: Store,
+    pub(crate) context: SessionContext,
+    pub(crate) tables: Arc<ViewTables>,
+    pub(crate) runtime: Arc<Runtime>,
+    transaction: Mutex<Transaction>,
+    /// Numbers the tables of single statements.
+    pub(crate) statements: AtomicU64,
 }
 
 impl Session {
@@ -77,14 +88,24 @@ impl Session {
             // One partition keeps the scan's order, so that grouping by key streams.
             .with_target_partitions(1);
         config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+        config.options_mut().sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
         let tables = Arc::new(ViewTables::new(&store));
         let catalog = Arc::new(MemoryCatalogProvider::new());
         catalog.register_schema(SCHEMA, Arc::clone(&tables) as Arc<_>).map_err(engine_error)?;
+        catalog.register_schema("system", Arc::new(SystemTables::new(&store))).map_err(engine_error)?;
+        catalog.register_schema(TEMPORARY, Arc::new(MemorySchemaProvider::new())).map_err(engine_error)?;
         let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
         functions::register(&context);
-        Ok(Self { store, context, tables, runtime: Arc::new(runtime) })
+        Ok(Self {
+            store,
+            context,
+            tables,
+            runtime: Arc::new(runtime),
+            transaction: Mutex::default(),
+            statements: AtomicU64::new(0),
+        })
     }
 
     /// The tables as they are now.
@@ -119,46 +140,233 @@ impl Session {
     }
 
     /// Runs a statement. Rows come when the answer is asked for them; everything else is done, and
-    /// durable, when this returns.
+    /// durable, when this returns (in a transaction, when it is committed).
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a statement that does not fit the tables, or
     /// what the engine says.
     pub fn execute(&self, statement: Statement) -> Result<Answer> {
-        self.tables.refresh()?;
-        let plan = self.runtime.block_on(self.context.state().statement_to_plan(statement.0)).map_err(engine_error)?;
-        let insert = match &plan {
-            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
-                return ddl::create_table(self.store.writer()?, create);
+        let done = self.run(statement.0);
+        if done.is_err() {
+            self.transaction().fail();
+        }
+        done
+    }
+
+    fn run(&self, statement: ParsedStatement) -> Result<Answer> {
+        let ParsedStatement::Statement(sql) = statement else { return self.run_planned(statement) };
+        match *sql {
+            SqlStatement::StartTransaction { .. } => {
+                self.store.writer()?;
+                self.transaction().begin().map(|()| Answer::done("BEGIN"))
             }
-            LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => return ddl::drop_table(self.store.writer()?, drop),
+            SqlStatement::Commit { .. } => self.transaction().commit(self.store.writer()?).map(Answer::done),
+            SqlStatement::Rollback { savepoint: None, .. } => {
+                self.transaction().roll_back().map(|()| Answer::done("ROLLBACK"))
+            }
+            SqlStatement::AlterTable(alter) => {
+                self.outside_transaction("ALTER TABLE")?;
+                self.runtime.block_on(alter_table(self.store.writer()?, &self.context, &alter))
+            }
+            SqlStatement::CreateTable(mut create) => {
+                let options = TableOptions::take(&mut create.table_options)?;
+                // DataFusion looks for a key's columns only among those that are listed.
+                let key = create.query.as_ref().map(|_| ddl::take_primary_key(&mut create.constraints)).transpose()?;
+                let statement = ParsedStatement::Statement(Box::new(SqlStatement::CreateTable(create)));
+                self.create_table(statement, key, &options)
+            }
+            SqlStatement::Vacuum(_) => {
+                self.outside_transaction("VACUUM")?;
+                self.store.writer()?.compact().map(|()| Answer::done("VACUUM"))
+            }
+            SqlStatement::Insert(mut insert) => {
+                let clause = match insert.on.take() {
+                    None => None,
+                    Some(OnInsert::OnConflict(clause)) => Some(clause),
+                    Some(other) => return Err(unsupported(&other.to_string())),
+                };
+                if insert.returning.is_some() {
+                    return Err(unsupported("RETURNING"));
+                }
+                let plan = self.plan_of(ParsedStatement::Statement(Box::new(SqlStatement::Insert(insert))))?;
+                let LogicalPlan::Dml(dml) = &plan else { return Err(Error::bug("an INSERT became something else")) };
+                if dml.op != WriteOp::Insert(InsertOp::Append) {
+                    return Err(unsupported(dml.op.name()));
+                }
+                let schema = self.schema_of(dml)?;
+                let conflict = clause.map_or(Ok(Conflict::Replace), |clause| dml::conflict(&schema, &clause))?;
+                self.insert(&schema, plan, &conflict)
+            }
+            SqlStatement::Update(update) => {
+                self.outside_transaction("UPDATE")?;
+                let sql = update.to_string();
+                self.tables.refresh()?;
+                let plan = self.plan(&sql)?;
+                let LogicalPlan::Dml(dml) = &plan else { return Err(Error::bug("an UPDATE became something else")) };
+                let schema = self.schema_of(dml)?;
+                dml::check_update(&schema, &update)?;
+                self.update(&schema, &sql).map(|rows| Answer::done(format!("UPDATE {rows}")))
+            }
+            SqlStatement::Delete(delete) => {
+                let sql = delete.to_string();
+                self.transaction().check()?;
+                self.tables.refresh()?;
+                let plan = self.plan(&sql)?;
+                let LogicalPlan::Dml(dml) = &plan else { return Err(Error::bug("a DELETE became something else")) };
+                let schema = self.schema_of(dml)?;
+                self.delete(&schema, &sql).map(|rows| Answer::done(format!("DELETE {rows}")))
+            }
+            SqlStatement::Truncate(truncate) => {
+                let [table] = truncate.table_names.as_slice() else {
+                    return Err(Error::input("TRUNCATE takes one table at a time"));
+                };
+                self.tables.refresh()?;
+                let schema = self.tables.schema(&object_name(&table.name)?)?;
+                let sql = format!("DELETE FROM \"{}\"", schema.name.replace('"', "\"\""));
+                self.delete(&schema, &sql).map(|_| Answer::done("TRUNCATE TABLE"))
+            }
+            other => self.run_planned(ParsedStatement::Statement(Box::new(other))),
+        }
+    }
+
+    /// What DataFusion runs as it is.
+    fn run_planned(&self, statement: ParsedStatement) -> Result<Answer> {
+        let plan = self.plan_of(statement)?;
+        match &plan {
+            LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => {
+                self.outside_transaction("DROP TABLE")?;
+                return ddl::drop_table(self.store.writer()?, drop);
+            }
             LogicalPlan::Ddl(other) => return Err(unsupported(other.name())),
             LogicalPlan::Copy(_) => return Err(unsupported("COPY")),
-            LogicalPlan::Dml(dml) => match dml.op {
-                WriteOp::Insert(_) => true,
-                _ => return Err(unsupported(dml.op.name())),
-            },
-            _ => false,
-        };
+            LogicalPlan::Dml(dml) => return Err(unsupported(dml.op.name())),
+            _ => {}
+        }
         let stream = self
             .runtime
             .block_on(async { self.context.execute_logical_plan(plan).await?.execute_stream().await })
             .map_err(engine_error)?;
-        let answer = Answer::rows(stream, Arc::clone(&self.runtime));
-        if !insert {
-            return Ok(answer);
+        Ok(Answer::rows(stream, Arc::clone(&self.runtime)))
+    }
+
+    fn create_table(
+        &self,
+        statement: ParsedStatement,
+        key: Option<Vec<String>>,
+        options: &TableOptions,
+    ) -> Result<Answer> {
+        self.outside_transaction("CREATE TABLE")?;
+        let plan = self.plan_of(statement)?;
+        let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = plan else {
+            return Err(unsupported(&plan.to_string()));
+        };
+        let filled = key.is_some();
+        let created = ddl::create_table(self.store.writer()?, &create, key, options)?;
+        if !created || !filled {
+            return Ok(Answer::done("CREATE TABLE"));
         }
-        let counts = answer.collect()?;
-        let count: u64 = counts
-            .iter()
-            .filter_map(|batch| batch.columns().first()?.as_primitive_opt::<UInt64Type>())
-            .flat_map(|column| column.iter().flatten())
-            .sum();
+        let CreateMemoryTable { name, input, .. } = create;
+        let name = table_name(&name)?.to_owned();
+        match self.fill(&name, input.as_ref().clone()) {
+            Ok(rows) => Ok(Answer::done(format!("SELECT {rows}"))),
+            Err(error) => {
+                // As if the statement had not been.
+                self.store.writer()?.drop_table(&name)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes a query's rows to a table that was just made.
+    fn fill(&self, name: &str, query: LogicalPlan) -> Result<u64> {
+        self.tables.refresh()?;
+        let source = self.runtime.block_on(self.context.table_provider(name)).map_err(engine_error)?;
+        let plan = datafusion::logical_expr::LogicalPlanBuilder::insert_into(
+            query,
+            name,
+            datafusion::datasource::provider_as_source(source),
+            InsertOp::Append,
+        );
+        self.write_streaming(plan.and_then(|plan| plan.build()).map_err(engine_error)?)
+    }
+
+    fn insert(&self, schema: &TableSchema, plan: LogicalPlan, conflict: &Conflict) -> Result<Answer> {
+        let alone = self.transaction().is_none();
+        let rows = match (conflict, alone) {
+            (Conflict::Replace, true) => self.write_streaming(plan)?,
+            (_, alone) => {
+                let LogicalPlan::Dml(DmlStatement { input, .. }) = plan else { return Ok(Answer::done("INSERT 0 0")) };
+                let rows = self.rows_of(input.as_ref().clone())?;
+                if alone {
+                    self.insert_on_conflict(schema, rows, conflict)?
+                } else if matches!(conflict, Conflict::Replace) {
+                    let count = rows.iter().map(|rows| rows.num_rows() as u64).sum();
+                    self.transaction().insert(&schema.name, rows);
+                    count
+                } else {
+                    self.outside_transaction("ON CONFLICT that looks at the rows there are")?;
+                    0
+                }
+            }
+        };
         // The form of psql: an object id that is always 0, and the count.
-        Ok(Answer::done(format!("INSERT 0 {count}")))
+        Ok(Answer::done(format!("INSERT 0 {rows}")))
+    }
+
+    /// Runs an INSERT whose rows replace what is there, in batches if it must.
+    fn write_streaming(&self, plan: LogicalPlan) -> Result<u64> {
+        let stream = self
+            .runtime
+            .block_on(async { self.context.execute_logical_plan(plan).await?.execute_stream().await })
+            .map_err(engine_error)?;
+        let counts = Answer::rows(stream, Arc::clone(&self.runtime)).collect()?;
+        let counts = counts.iter().filter_map(|batch| batch.columns().first()?.as_primitive_opt::<UInt64Type>());
+        Ok(counts.flat_map(|column| column.iter().flatten()).sum())
+    }
+
+    fn delete(&self, schema: &TableSchema, sql: &str) -> Result<u64> {
+        let mut transaction = self.transaction();
+        if transaction.is_none() {
+            drop(transaction);
+            return self.write_after(|view| self.deletes(view, schema, sql));
+        }
+        let (batch, rows) = self.deletes(&self.store.view(), schema, sql)?;
+        transaction.delete(&schema.name, batch)?;
+        Ok(rows)
+    }
+
+    /// Plans a statement over the tables as they are shown.
+    pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
+        self.runtime.block_on(self.context.state().create_logical_plan(sql)).map_err(engine_error)
+    }
+
+    /// Plans a statement over the tables as they are now.
+    fn plan_of(&self, statement: ParsedStatement) -> Result<LogicalPlan> {
+        self.transaction().check()?;
+        self.tables.refresh()?;
+        self.runtime.block_on(self.context.state().statement_to_plan(statement)).map_err(engine_error)
+    }
+
+    /// The table that a statement writes to; it must be the writer's.
+    fn schema_of(&self, dml: &DmlStatement) -> Result<Arc<TableSchema>> {
+        self.store.writer()?;
+        self.tables.schema(table_name(&dml.table_name)?)
+    }
+
+    fn outside_transaction(&self, what: &str) -> Result<()> {
+        let transaction = self.transaction();
+        transaction.check()?;
+        if transaction.is_none() {
+            return Ok(());
+        }
+        Err(Error::input(format!("{what} is not supported in a transaction: COMMIT first")))
+    }
+
+    fn transaction(&self) -> MutexGuard<'_, Transaction> {
+        self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn unsupported(what: &str) -> Error {
-    Error::input(format!("{what} is not supported: there are CREATE TABLE, DROP TABLE, INSERT, SELECT and EXPLAIN"))
+    Error::input(format!("{what} is not supported: see docs/sql.md for the statements there are"))
 }

@@ -2,7 +2,7 @@
 
 use crate::answer::query_error;
 use crate::insert::FleetSink;
-use crate::pushdown::{Taken, take_over};
+use crate::pushdown::take_over;
 use crate::scan::FleetScan;
 use crate::store::Store;
 use arrow::datatypes::SchemaRef;
@@ -21,11 +21,18 @@ pub(crate) struct FleetTable {
     store: Store,
     view: TableView,
     schema: SchemaRef,
+    /// What every scan reads at most.
+    within: ScanRequest,
 }
 
 impl FleetTable {
     pub(crate) fn new(store: &Store, view: TableView) -> Self {
-        Self { store: store.clone(), schema: view.schema().to_arrow(), view }
+        Self::within(store, view, ScanRequest::default())
+    }
+
+    /// The table as if it had only the rows that a request names by key and time.
+    pub(crate) fn within(store: &Store, view: TableView, within: ScanRequest) -> Self {
+        Self { store: store.clone(), schema: view.schema().to_arrow(), view, within }
     }
 }
 
@@ -62,19 +69,13 @@ impl TableProvider for FleetTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let table = self.view.schema();
-        let mut request = ScanRequest { limit, ..ScanRequest::default() };
+        let mut request = ScanRequest { limit, ..self.within.clone() };
         if let Some(places) = projection {
             request.projection = Projection::Places(places.clone());
         }
-        for filter in filters {
-            // DataFusion hands over only what `supports_filters_pushdown` took.
-            for taken in take_over(table, filter).unwrap_or_default() {
-                match taken {
-                    Taken::Key(predicate) => request.key_predicates.push(predicate),
-                    Taken::From(from) => request.from = request.from.max(Some(from)),
-                    Taken::To(to) => request.to = Some(request.to.map_or(to, |before| before.min(to))),
-                }
-            }
+        // DataFusion hands over only what `supports_filters_pushdown` took.
+        for taken in filters.iter().filter_map(|filter| take_over(table, filter)).flatten() {
+            taken.narrow(&mut request);
         }
         Ok(Arc::new(FleetScan::new(self.view.clone(), request, projection)?))
     }

@@ -1,11 +1,9 @@
 //! One container: its newest row, a range, what a range amounts to, and adding to it.
 
-use super::merge::{self, Merge, Wanted};
-use super::source::{Memo, Source};
+use super::containers::{Amount, Total};
+use super::merge::Wanted;
 use super::{Projection, Scan, ScanRequest, TableView, encode_key};
-use crate::error::{Error, Result};
-use crate::schema::ColumnType;
-use crate::segment::index::{Amounts, Sum, as_float, as_integer};
+use crate::error::Result;
 use crate::write::batch::Value;
 use arrow::array::RecordBatch;
 
@@ -86,49 +84,26 @@ impl Container<'_> {
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the column is not numeric; or reading failed.
     pub fn aggregate(&self, column: &str, from: i64, to: i64) -> Result<Aggregate> {
-        let column = &self.table.schema.columns[self.table.schema.column_index(column)?];
-        if !column.column_type.is_numeric() || column.role != crate::schema::Role::Field {
-            return Err(Error::input(format!(
-                "column '{}' of type {} cannot be added up: name a numeric column outside the key",
-                column.name, column.column_type
-            )));
-        }
-        let column = (column.id, column.column_type);
-        let keys = Some(vec![self.key.clone()]);
-        let wanted = Wanted { keys, to: Some(to), ..self.table.wanted_from(Some(from)) };
-        let sources = self.table.sources(&wanted, 1)?;
-        let sources = &sources.list;
-        let mut memos: Vec<Memo> = sources.iter().map(|_| Memo::default()).collect();
-        let mut total = Amounts::none(column.1);
-        let mut merge = Merge::new(sources, wanted.clone());
-        while let Some(runs) = merge.next()? {
-            for pick in merge::pick(sources, &runs, &wanted, &mut memos)? {
-                let source: &Source = &sources[pick.source];
-                let whole = runs
-                    .iter()
-                    .find(|(number, run)| *number == pick.source && run.start == pick.start && run.rows == pick.rows);
-                match whole.and_then(|(_, run)| source.known_amounts(run, column)) {
-                    Some(known) => total.merge(&known, column.1),
-                    None => {
-                        source.add_up(column, pick.start, pick.rows, &mut memos[pick.source], &mut total)?;
-                    }
-                }
-            }
-        }
-        Ok(public(&total, column.1))
+        let place = self.table.schema.column_index(column)?;
+        let request = ScanRequest::all().container(&self.values).from_time(from).to_time(to);
+        let mut containers = self.table.containers(&request, &[place])?;
+        let amount = containers.next().transpose()?.and_then(|mut container| container.amounts.pop());
+        let nothing = Aggregate { count: 0, min: None, max: None, sum: None };
+        Ok(amount.map_or(nothing, |amount| public(&amount)))
     }
 }
 
-fn public(total: &Amounts, column_type: ColumnType) -> Aggregate {
-    if total.count == 0 {
-        return Aggregate { count: 0, min: None, max: None, sum: None };
-    }
-    let number = |raw: u64| {
-        if column_type.is_float() { as_float(raw, column_type) } else { as_integer(raw, column_type) as f64 }
+fn public(amount: &Amount) -> Aggregate {
+    let number = |value: &Value| match value {
+        Value::Int(value) => Some(*value as f64),
+        Value::UInt(value) => Some(*value as f64),
+        Value::Float(value) => Some(*value),
+        _ => None,
     };
-    let sum = match total.sum {
-        Sum::Float(sum) => sum,
-        Sum::Integer(sum) => sum as f64,
+    let sum = match amount.sum {
+        Total::Float(sum) => sum,
+        Total::Integer(sum) => sum as f64,
     };
-    Aggregate { count: total.count, min: Some(number(total.least)), max: Some(number(total.most)), sum: Some(sum) }
+    let sum = (amount.count > 0).then_some(sum);
+    Aggregate { count: amount.count, min: number(&amount.min), max: number(&amount.max), sum }
 }

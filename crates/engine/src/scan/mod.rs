@@ -7,6 +7,7 @@
 //!    whole segments' parts from the container index.
 
 pub mod container;
+pub mod containers;
 pub mod last;
 pub(crate) mod merge;
 pub(crate) mod source;
@@ -16,6 +17,7 @@ use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
 use crate::key::{self, KeyPart, KeyValue};
+use crate::manifest::SegmentEntry;
 use crate::memory::{Budget, Charge};
 use crate::memtable::MemtableView;
 use crate::memtable::sorted::Sorted;
@@ -96,6 +98,9 @@ const SORTED_ROW_BYTES: usize = 28;
 pub(crate) const INDEX_BLOCK_BYTES: usize = 48 << 10;
 /// And a decoded page of each column that is read.
 pub(crate) const PAGE_BYTES: usize = 8 * PAGE_ROWS;
+
+/// So many containers at most are looked up one by one when conditions list them.
+const MOST_LISTED_KEYS: usize = 4_096;
 
 /// Which rows and columns a scan yields.
 ///
@@ -203,6 +208,11 @@ impl TableView {
         self.segments.len()
     }
 
+    /// The manifest's entries of the segments, from old to new.
+    pub fn segment_entries(&self) -> impl Iterator<Item = &SegmentEntry> {
+        self.segments.iter().map(|listed| &listed.entry)
+    }
+
     /// Rows in (key, time) order.
     ///
     /// # Errors
@@ -280,6 +290,9 @@ impl TableView {
         for predicate in &request.key_predicates {
             wanted.tests.push(self.key_test(predicate)?);
         }
+        if wanted.keys.is_none() {
+            wanted.keys = self.listed_keys(&wanted.tests);
+        }
         // Leading columns with one possible value give a prefix to seek.
         for part in 0..self.schema.key.len() {
             let only = wanted.tests.iter().find_map(|test| match test.any_of.as_deref() {
@@ -293,6 +306,23 @@ impl TableView {
             }
         }
         Ok(wanted)
+    }
+
+    /// The keys, sorted, if conditions list every key column's values; `None` if they do not, or if there are too many.
+    fn listed_keys(&self, tests: &[KeyTest]) -> Option<Vec<Vec<u8>>> {
+        let types = self.schema.key_types();
+        let mut keys: Vec<Vec<&Vec<u8>>> = vec![Vec::new()];
+        for part in 0..types.len() {
+            let any_of = tests.iter().find_map(|test| test.any_of.as_ref().filter(|_| test.part == part))?;
+            if keys.len().saturating_mul(any_of.len()) > MOST_LISTED_KEYS {
+                return None;
+            }
+            let longer = keys.iter().flat_map(|key| any_of.iter().map(|value| [key.as_slice(), &[value]].concat()));
+            keys = longer.collect();
+        }
+        let mut keys: Vec<Vec<u8>> = keys.into_iter().map(|parts| key::join(&parts)).collect();
+        keys.sort_unstable();
+        Some(keys)
     }
 
     /// Everything from a time on, but for what retention hides.

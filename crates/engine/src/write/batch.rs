@@ -74,6 +74,14 @@ impl Batch {
         self
     }
 
+    /// Adds another batch's rows and deletes behind this one's.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.parts.extend(other.parts);
+        self.deletes.extend(other.deletes);
+        self
+    }
+
     /// How many rows the batch has, over all its tables.
     pub fn rows(&self) -> usize {
         self.parts.iter().map(|(_, rows)| rows.num_rows()).sum()

@@ -1,0 +1,81 @@
+//! `ALTER TABLE`: columns come, go, are renamed and widened; tables are renamed; retention is set.
+
+use crate::answer::{Answer, engine_error};
+use crate::ddl::{constant_type, identifier, object_name};
+use crate::options::TableOptions;
+use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnOption, RenameTableNameKind,
+};
+use fleetdb_engine::{ColumnDefinition, ColumnType, Database, Error, Result, Role};
+
+/// Runs an ALTER TABLE of one change.
+pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: &AlterTable) -> Result<Answer> {
+    let table = object_name(&alter.name)?;
+    let done = || Ok(Answer::done("ALTER TABLE"));
+    if alter.if_exists && db.tables().iter().all(|known| known.name != table) {
+        return done();
+    }
+    let [change] = alter.operations.as_slice() else {
+        return Err(Error::input("ALTER TABLE takes one change at a time, so that it is made or not made"));
+    };
+    match change {
+        AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
+            let name = identifier(&column_def.name);
+            let known = db.tables().iter().any(|known| known.name == table && known.find(&name).is_some());
+            if *if_not_exists && known {
+                return done();
+            }
+            if let Some(other) = column_def.options.iter().find(|option| option.option != ColumnOption::Null) {
+                return Err(Error::input(format!(
+                    "column '{name}' cannot be added with {other}: it is NULL in the rows there are, and has no default"
+                )));
+            }
+            let data_type = constant_type(context, &column_def.data_type).await.map_err(engine_error)?;
+            let column_type = ColumnType::from_arrow(&data_type)?;
+            let column = ColumnDefinition { name, column_type, nullable: true };
+            db.add_column(&table, &column, Role::Field)?;
+        }
+        AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
+            let [column] = column_names.as_slice() else {
+                return Err(Error::input("ALTER TABLE ... DROP COLUMN takes one column at a time"));
+            };
+            let column = identifier(column);
+            let known = db.tables().iter().any(|known| known.name == table && known.find(&column).is_some());
+            if !*if_exists || known {
+                db.drop_column(&table, &column)?;
+            }
+        }
+        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+            db.rename_column(&table, &identifier(old_column_name), &identifier(new_column_name))?;
+        }
+        AlterTableOperation::RenameTable {
+            table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
+        } => {
+            db.rename_table(&table, &object_name(name)?)?;
+        }
+        AlterTableOperation::AlterColumn {
+            column_name,
+            op: AlterColumnOperation::SetDataType { data_type, using: None, .. },
+        } => {
+            let data_type = constant_type(context, data_type).await.map_err(engine_error)?;
+            db.widen_column(&table, &identifier(column_name), ColumnType::from_arrow(&data_type)?)?;
+        }
+        AlterTableOperation::SetOptionsParens { options } => {
+            let options = TableOptions::read(options)?;
+            if options.partition_seconds.is_some() {
+                return Err(Error::input("the partition's width is chosen when a table is created"));
+            }
+            if let Some(seconds) = options.retention_seconds {
+                db.set_retention(&table, seconds)?;
+            }
+        }
+        other => {
+            return Err(Error::input(format!(
+                "ALTER TABLE ... {other} is not supported: there are ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO, \
+                 ALTER COLUMN ... TYPE and SET (retention = ...)"
+            )));
+        }
+    }
+    done()
+}

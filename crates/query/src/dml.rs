@@ -1,0 +1,362 @@
+//! INSERT, UPDATE and DELETE.
+//!
+//! 1. What depends on rows that are there (UPDATE, DELETE, ON CONFLICT) is read and written in one step
+//!    ([`Database::commit_after`](fleetdb_engine::Database::commit_after)): the session's tables show what the commit lock
+//!    guards, DataFusion computes the rows, and no other write comes between.
+//! 2. A DELETE whose conditions the scan takes over is a delete by container and time, whatever the number of rows; any
+//!    other one deletes row by row, and only so many.
+
+use crate::answer::engine_error;
+use crate::ddl::{identifier, object_name};
+use crate::pushdown::{key_value, request};
+use crate::session::Session;
+use crate::table::FleetTable;
+use arrow::array::RecordBatch;
+use arrow::compute::filter_record_batch;
+use arrow::row::{RowConverter, SortField};
+use datafusion::common::ScalarValue;
+use datafusion::datasource::MemTable;
+use datafusion::logical_expr::{DmlStatement, LogicalPlan};
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, ConflictTarget, Expr, OnConflict, OnConflictAction, Update,
+};
+use fleetdb_engine::{
+    Batch, Column, Error, MAX_BATCH_ROWS, Result, Role, ScanRequest, TableSchema, TableView, Value, View,
+};
+use futures::StreamExt;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A DELETE that goes row by row deletes at most so many.
+const MOST_SINGLE_DELETES: usize = 1_000;
+/// A DELETE by key deletes from at most so many containers at once.
+const MOST_CONTAINERS: usize = 100_000;
+/// The name of the rows that an INSERT brings, in its ON CONFLICT clause.
+const EXCLUDED: &str = "excluded";
+
+/// The columns that an UPDATE sets must not be part of the key.
+pub(crate) fn check_update(schema: &TableSchema, update: &Update) -> Result<()> {
+    check_assignments(schema, &update.assignments).map(|_| ())
+}
+
+/// The columns that are set, with what they are set to.
+fn check_assignments<'a>(schema: &TableSchema, assignments: &'a [Assignment]) -> Result<Vec<(String, &'a Expr)>> {
+    let mut columns = Vec::new();
+    for assignment in assignments {
+        let AssignmentTarget::ColumnName(name) = &assignment.target else {
+            return Err(Error::input("SET (a, b) = ... is not supported: set each column by itself"));
+        };
+        let column = match name.0.last().and_then(|part| part.as_ident()) {
+            Some(name) => identifier(name),
+            None => object_name(name)?,
+        };
+        let place = schema.column_index(&column)?;
+        if schema.columns[place].role != Role::Field {
+            return Err(Error::input(format!(
+                "column '{column}' is part of the primary key: delete the row and insert another"
+            )));
+        }
+        columns.push((column, &assignment.value));
+    }
+    Ok(columns)
+}
+
+/// What an ON CONFLICT clause asks for.
+pub(crate) enum Conflict {
+    /// The new row replaces the old one, as an INSERT without the clause does.
+    Replace,
+    /// The new row is left out.
+    Nothing,
+    /// What is written: for each of the table's columns an expression over the new row, called `excluded`, and the old
+    /// one, called as the table; and the condition under which a row that is there is changed.
+    Update { columns: Vec<String>, condition: Option<String> },
+}
+
+/// The column by which the query of an ON CONFLICT clause knows that there is an old row.
+const THERE: &str = "fleetdb_there";
+
+/// What to do with rows of `schema` whose key is there already.
+pub(crate) fn conflict(schema: &TableSchema, clause: &OnConflict) -> Result<Conflict> {
+    let key = primary_key(schema);
+    match &clause.conflict_target {
+        None => {}
+        Some(ConflictTarget::Columns(columns))
+            if columns.len() == key.len()
+                && columns.iter().all(|column| key.contains(&identifier(column).as_str())) => {}
+        Some(_) => {
+            return Err(Error::input(format!("ON CONFLICT is about the primary key: ({})", key.join(", "))));
+        }
+    }
+    let OnConflictAction::DoUpdate(update) = &clause.action else { return Ok(Conflict::Nothing) };
+    let set = check_assignments(schema, &update.assignments)?;
+    let new = |name: &str| format!("{EXCLUDED}.{}", quote(name));
+    let is_new = |name: &str, value: &Expr| value.to_string().eq_ignore_ascii_case(&format!("{EXCLUDED}.{name}"));
+    let mut fields = schema.columns.iter().filter(|column| column.role == Role::Field);
+    let all_new = fields.all(|column| set.iter().any(|(name, value)| *name == column.name && is_new(name, value)));
+    if all_new && update.selection.is_none() {
+        return Ok(Conflict::Replace);
+    }
+    let column = |column: &Column| {
+        let old = match set.iter().find(|(name, _)| *name == column.name) {
+            _ if column.role != Role::Field => return new(&column.name),
+            Some((_, value)) => format!("({value})"),
+            None => format!("{}.{}", quote(&schema.name), quote(&column.name)),
+        };
+        format!("CASE WHEN {THERE} THEN {old} ELSE {} END", new(&column.name))
+    };
+    let columns = schema.columns.iter().map(column).collect();
+    Ok(Conflict::Update { columns, condition: update.selection.as_ref().map(ToString::to_string) })
+}
+
+/// The names of the primary key's columns.
+fn primary_key(schema: &TableSchema) -> Vec<&str> {
+    schema.key.iter().chain(&schema.time).map(|&place| schema.columns[place].name.as_str()).collect()
+}
+
+impl Session {
+    /// The rows of an INSERT in the table's own columns, all at once.
+    pub(crate) fn rows_of(&self, plan: LogicalPlan) -> Result<Vec<RecordBatch>> {
+        let rows = self.runtime.block_on(async {
+            let mut stream = self.context.execute_logical_plan(plan).await?.execute_stream().await?;
+            let (mut gathered, mut rows) = (Vec::new(), 0);
+            while let Some(batch) = stream.next().await {
+                let batch = batch?;
+                rows += batch.num_rows();
+                gathered.push(batch);
+                if rows > MAX_BATCH_ROWS {
+                    return Ok(Err(Error::input(format!(
+                        "the statement writes more than {MAX_BATCH_ROWS} rows at once: write part by part"
+                    ))));
+                }
+            }
+            Ok(Ok(gathered))
+        });
+        rows.map_err(engine_error)?
+    }
+
+    /// Inserts rows; those whose keys are there already as the clause says. Gives how many rows were written.
+    pub(crate) fn insert_on_conflict(
+        &self,
+        schema: &TableSchema,
+        rows: Vec<RecordBatch>,
+        conflict: &Conflict,
+    ) -> Result<u64> {
+        let rows = distinct(schema, rows, matches!(conflict, Conflict::Nothing))?;
+        let Some(first) = rows.first() else { return Ok(0) };
+        let old_rows = rows_with_keys_of(schema, &rows)?;
+        let statement = self.statements.fetch_add(1, Ordering::Relaxed);
+        let (new, old) = (format!("{TEMPORARY}.new_{statement}"), format!("{TEMPORARY}.old_{statement}"));
+        let table = quote(&schema.name);
+        let equal = |name: &&str| format!("({table}.{0} IS NOT DISTINCT FROM {EXCLUDED}.{0})", quote(name));
+        let same = primary_key(schema).iter().map(equal).collect::<Vec<_>>().join(" AND ");
+        let query = match conflict {
+            Conflict::Replace => format!("SELECT * FROM {new}"),
+            Conflict::Nothing => {
+                format!(
+                    "SELECT * FROM {new} AS {EXCLUDED} WHERE NOT EXISTS (SELECT 1 FROM {old} AS {table} WHERE {same})"
+                )
+            }
+            Conflict::Update { columns, condition } => format!(
+                "SELECT {} FROM {new} AS {EXCLUDED} LEFT JOIN (SELECT *, true AS {THERE} FROM {old}) AS {table} ON {same} \
+                 WHERE {THERE} IS NULL OR ({})",
+                columns.join(", "),
+                condition.as_deref().unwrap_or("true")
+            ),
+        };
+        let new_rows = MemTable::try_new(first.schema(), vec![rows.clone()]).map_err(engine_error)?;
+        self.context.register_table(&new, Arc::new(new_rows)).map_err(engine_error)?;
+        let written = self.write_after(|view| {
+            let table = FleetTable::within(&self.store, view.table(&schema.name)?.clone(), old_rows);
+            self.context.register_table(&old, Arc::new(table)).map_err(engine_error)?;
+            self.upsert(schema, self.plan(&query)?)
+        });
+        for table in [&new, &old] {
+            self.context.deregister_table(table).map_err(engine_error)?;
+        }
+        written
+    }
+
+    /// The rows that a plan gives, as a batch, and how many there are.
+    fn upsert(&self, schema: &TableSchema, plan: LogicalPlan) -> Result<(Batch, u64)> {
+        let rows = named(schema, self.rows_of(plan)?)?;
+        let batch = rows.into_iter().fold(Batch::new(), |batch, rows| batch.with(&schema.name, rows));
+        let count = batch.rows() as u64;
+        Ok((batch, count))
+    }
+
+    /// Runs an UPDATE that was planned before. Gives how many rows there were.
+    pub(crate) fn update(&self, schema: &TableSchema, sql: &str) -> Result<u64> {
+        self.write_after(|_| {
+            let LogicalPlan::Dml(DmlStatement { input, .. }) = self.plan(sql)? else {
+                return Err(Error::bug("an UPDATE became something else"));
+            };
+            self.upsert(schema, input.as_ref().clone())
+        })
+    }
+
+    /// What a DELETE deletes, and how many rows that is.
+    pub(crate) fn deletes(&self, view: &View, schema: &TableSchema, sql: &str) -> Result<(Batch, u64)> {
+        let LogicalPlan::Dml(DmlStatement { input, .. }) = self.plan(sql)? else {
+            return Err(Error::bug("a DELETE became something else"));
+        };
+        let plan = self.context.state().optimize(&input).map_err(engine_error)?;
+        let table = view.table(&schema.name)?;
+        match condition(&plan) {
+            Condition::Nothing => Ok((Batch::new(), 0)),
+            Condition::Scan(filters) => match request(schema, filters) {
+                Some(request) => delete_containers(table, &request),
+                None => self.delete_rows(schema, input.as_ref().clone()),
+            },
+            Condition::Other => self.delete_rows(schema, input.as_ref().clone()),
+        }
+    }
+
+    /// Deletes the rows that a plan gives, one by one.
+    fn delete_rows(&self, schema: &TableSchema, plan: LogicalPlan) -> Result<(Batch, u64)> {
+        let rows = named(schema, self.rows_of(plan)?)?;
+        let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
+        if count > MOST_SINGLE_DELETES {
+            return Err(Error::input(format!(
+                "this DELETE is not by key and time only, and would delete {count} rows one by one: the most is \
+                 {MOST_SINGLE_DELETES}. Give conditions on ({}) that name the rows",
+                primary_key(schema).join(", ")
+            )));
+        }
+        let mut batch = Batch::new();
+        for rows in &rows {
+            for row in 0..rows.num_rows() {
+                let (key, time) = key_of(schema, rows, row)?;
+                let (from, to) = time.map_or((i64::MIN, i64::MAX), |time| (time, time));
+                batch = batch.delete(&schema.name, Some(&key), from..=to);
+            }
+        }
+        Ok((batch, count as u64))
+    }
+
+    /// Writes what `change` makes of the tables as they are now; no other write comes between.
+    pub(crate) fn write_after(&self, change: impl FnOnce(&View) -> Result<(Batch, u64)>) -> Result<u64> {
+        let mut count = 0;
+        self.store.writer()?.commit_after(|view| {
+            self.tables.show(view);
+            let (batch, rows) = change(view)?;
+            count = rows;
+            Ok(batch)
+        })?;
+        Ok(count)
+    }
+}
+
+/// Where tables of one statement are.
+pub(crate) const TEMPORARY: &str = "temporary";
+
+/// What a planned DELETE reads.
+enum Condition<'a> {
+    Nothing,
+    /// A scan with these filters, and nothing behind it.
+    Scan(&'a [datafusion::logical_expr::Expr]),
+    Other,
+}
+
+fn condition(plan: &LogicalPlan) -> Condition<'_> {
+    match plan {
+        LogicalPlan::EmptyRelation(_) => Condition::Nothing,
+        LogicalPlan::TableScan(scan) if scan.fetch.is_none() => Condition::Scan(&scan.filters),
+        LogicalPlan::Projection(projection) => condition(&projection.input),
+        _ => Condition::Other,
+    }
+}
+
+fn delete_containers(table: &TableView, request: &ScanRequest) -> Result<(Batch, u64)> {
+    let name = &table.schema().name;
+    let times = request.from.unwrap_or(i64::MIN)..=request.to.unwrap_or(i64::MAX);
+    let (mut batch, mut count, mut containers) = (Batch::new(), 0, 0);
+    for container in table.containers(request, &[])? {
+        let container = container?;
+        count += container.rows;
+        containers += 1;
+        if !request.key_predicates.is_empty() {
+            if containers > MOST_CONTAINERS {
+                return Err(Error::input(format!(
+                    "this DELETE is about more than {MOST_CONTAINERS} containers: delete part by part"
+                )));
+            }
+            batch = batch.delete(name, Some(&container.key), times.clone());
+        }
+    }
+    if request.key_predicates.is_empty() && count > 0 {
+        batch = batch.delete(name, None, times);
+    }
+    Ok((batch, count))
+}
+
+/// A row's key, and its time in a time-series table.
+fn key_of(schema: &TableSchema, rows: &RecordBatch, row: usize) -> Result<(Vec<Value>, Option<i64>)> {
+    let value = |place: usize| {
+        let value = ScalarValue::try_from_array(rows.column(place), row).map_err(engine_error)?;
+        if value.is_null() {
+            return Ok(Value::Null);
+        }
+        let column = &schema.columns[place];
+        key_value(column, &value).ok_or_else(|| Error::bug(format!("{value} in column '{}'", column.name)))
+    };
+    let key = schema.key.iter().map(|&place| value(place)).collect::<Result<_>>()?;
+    match schema.time.map(value).transpose()? {
+        Some(Value::Int(time)) => Ok((key, Some(time))),
+        Some(_) => Err(Error::input(format!("table '{}': the time of a row is NULL", schema.name))),
+        None => Ok((key, None)),
+    }
+}
+
+/// What to read to find the rows that are there with the keys of these.
+fn rows_with_keys_of(schema: &TableSchema, rows: &[RecordBatch]) -> Result<ScanRequest> {
+    let mut request = ScanRequest { keys: Some(Vec::new()), ..ScanRequest::default() };
+    let mut last = None;
+    for rows in rows {
+        for row in 0..rows.num_rows() {
+            let (key, time) = key_of(schema, rows, row)?;
+            request.from = time.map(|time| request.from.map_or(time, |from| from.min(time)));
+            request.to = time.map(|time| request.to.map_or(time, |to| to.max(time)));
+            // The engine sorts keys and takes each once; rows of one container mostly come together.
+            if last.as_ref() != Some(&key) {
+                request = request.container(&key);
+                last = Some(key);
+            }
+        }
+    }
+    Ok(request)
+}
+
+/// The rows under the table's own column names.
+fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
+    let fields: Vec<_> =
+        schema.to_arrow().fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    let arrow = Arc::new(arrow::datatypes::Schema::new(fields));
+    rows.into_iter().map(|rows| Ok(RecordBatch::try_new(Arc::clone(&arrow), rows.columns().to_vec())?)).collect()
+}
+
+/// Rows whose keys differ. With `first` the first row of a key is kept; else a second one is an error.
+fn distinct(schema: &TableSchema, rows: Vec<RecordBatch>, first: bool) -> Result<Vec<RecordBatch>> {
+    let rows = named(schema, rows)?;
+    let places: Vec<usize> = schema.key.iter().chain(&schema.time).copied().collect();
+    let fields = places.iter().map(|&place| SortField::new(schema.columns[place].column_type.to_arrow()));
+    let converter = RowConverter::new(fields.collect())?;
+    let mut known: HashSet<Vec<u8>> = HashSet::new();
+    let mut kept = Vec::with_capacity(rows.len());
+    for rows in rows {
+        let columns: Vec<_> = places.iter().map(|&place| Arc::clone(rows.column(place))).collect();
+        let keys = converter.convert_columns(&columns)?;
+        let new: Vec<bool> = keys.iter().map(|key| known.insert(key.as_ref().to_vec())).collect();
+        if !first && new.contains(&false) {
+            return Err(Error::input(
+                "ON CONFLICT DO UPDATE cannot change a row twice: two rows of the INSERT have one key",
+            ));
+        }
+        kept.push(filter_record_batch(&rows, &new.into())?);
+    }
+    Ok(kept)
+}
+
+fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

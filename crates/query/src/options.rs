@@ -1,0 +1,76 @@
+//! Options of a table in `WITH (...)` and `ALTER TABLE ... SET (...)`: how long rows are kept, how wide partitions are.
+
+use arrow::datatypes::IntervalMonthDayNano;
+use datafusion::sql::sqlparser::ast::{CreateTableOptions, Expr, SqlOption, Value as SqlValue};
+use fleetdb_engine::{Error, Result};
+
+/// What options say; the outer `None` says nothing.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableOptions {
+    pub(crate) retention_seconds: Option<Option<i64>>,
+    pub(crate) partition_seconds: Option<i64>,
+}
+
+impl TableOptions {
+    /// Takes the options of a CREATE TABLE out of the statement.
+    pub(crate) fn take(options: &mut CreateTableOptions) -> Result<Self> {
+        match std::mem::replace(options, CreateTableOptions::None) {
+            CreateTableOptions::None => Ok(Self::default()),
+            CreateTableOptions::With(options) | CreateTableOptions::Options(options) => Self::read(&options),
+            other => Err(Error::input(format!("table options are written WITH (name = value, ...), not {other}"))),
+        }
+    }
+
+    /// Reads `name = value` pairs.
+    pub(crate) fn read(options: &[SqlOption]) -> Result<Self> {
+        let mut read = Self::default();
+        for option in options {
+            let SqlOption::KeyValue { key, value } = option else {
+                return Err(Error::input(format!("'{option}' is no option of a table: write name = value")));
+            };
+            match key.value.to_ascii_lowercase().as_str() {
+                "retention" => read.retention_seconds = Some(retention(value)?),
+                "partition" => read.partition_seconds = Some(seconds("partition", value)?),
+                other => {
+                    return Err(Error::input(format!(
+                        "there is no table option '{other}': there are retention and partition, as in retention = '90 days'"
+                    )));
+                }
+            }
+        }
+        Ok(read)
+    }
+}
+
+fn retention(value: &Expr) -> Result<Option<i64>> {
+    match text(value).as_deref() {
+        Some("none" | "NULL" | "null") => Ok(None),
+        _ => seconds("retention", value).map(Some),
+    }
+}
+
+fn text(value: &Expr) -> Option<String> {
+    match value {
+        Expr::Value(value) => match &value.value {
+            SqlValue::SingleQuotedString(text) | SqlValue::DoubleQuotedString(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        },
+        Expr::Identifier(name) => Some(name.value.clone()),
+        _ => None,
+    }
+}
+
+/// A span like '90 days' in seconds.
+fn seconds(name: &str, value: &Expr) -> Result<i64> {
+    let wrong = || {
+        Error::input(format!("{name} = {value}: give a positive span of days or time, as in '90 days' or '12 hours'"))
+    };
+    let text = text(value).ok_or_else(wrong)?;
+    let interval = arrow::compute::kernels::cast_utils::parse_interval_month_day_nano(&text).map_err(|_| wrong())?;
+    let IntervalMonthDayNano { months, days, nanoseconds } = interval;
+    let seconds = i64::from(days) * 86_400 + nanoseconds / 1_000_000_000;
+    if months != 0 || nanoseconds % 1_000_000_000 != 0 || seconds <= 0 {
+        return Err(wrong());
+    }
+    Ok(seconds)
+}
