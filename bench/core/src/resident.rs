@@ -109,7 +109,7 @@ const QUERIES: [(&str, Query); 7] = [
     ("SINGLE_GROUP_BY_1_1_1", |table, now| maxima(table, &[7], &FIELDS[..1], 60, now)),
     ("LAST_POINT_ALL", |table, _| {
         let mut rows = 0;
-        for batch in table.last_rows()? {
+        for batch in table.last_rows(&ScanRequest::all())? {
             rows += batch?.num_rows();
         }
         if rows == HOSTS { Ok(rows) } else { Err(format!("{rows} last rows").into()) }

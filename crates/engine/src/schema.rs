@@ -153,7 +153,7 @@ impl ColumnType {
     }
 
     /// Whether sums, minima and maxima of values are kept per container.
-    pub(crate) fn is_numeric(self) -> bool {
+    pub fn is_numeric(self) -> bool {
         self.is_float() || self.is_integer()
     }
 

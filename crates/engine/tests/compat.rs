@@ -89,7 +89,13 @@ fn verify(view: &View) {
     let deleted = (0..6_000).filter(|n| n % 7 != 0 && n % 2 == 0 && n % 3 == 0).count();
     assert_eq!(count, 12_010 - deleted);
     assert_eq!(view.table("devices").unwrap().count().unwrap(), 3);
-    let last: usize = view.table("readings").unwrap().last_rows().unwrap().map(|batch| batch.unwrap().num_rows()).sum();
+    let last: usize = view
+        .table("readings")
+        .unwrap()
+        .last_rows(&ScanRequest::all())
+        .unwrap()
+        .map(|batch| batch.unwrap().num_rows())
+        .sum();
     assert_eq!(last, 9);
 }
 

@@ -161,7 +161,7 @@ impl Case {
         }
         let view = self.db().view();
         let mut found = BTreeMap::new();
-        for batch in view.table("series").unwrap().last_rows().unwrap() {
+        for batch in view.table("series").unwrap().last_rows(&ScanRequest::all()).unwrap() {
             let batch = batch.unwrap();
             let (device, s) = (batch.column(0).as_string::<i32>(), batch.column(4).as_string::<i32>());
             let (ts, i) =

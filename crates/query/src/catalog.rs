@@ -1,5 +1,6 @@
 //! The tables that DataFusion sees: those of one view, so that a statement sees one moment.
 
+use crate::binding::Binding;
 use crate::store::Store;
 use crate::table::FleetTable;
 use datafusion::catalog::{SchemaProvider, TableProvider};
@@ -12,11 +13,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub(crate) struct ViewTables {
     store: Store,
     view: RwLock<View>,
+    /// Set while a statement is prepared.
+    binding: RwLock<Option<Arc<Binding>>>,
 }
 
 impl ViewTables {
     pub(crate) fn new(store: &Store) -> Self {
-        Self { store: store.clone(), view: RwLock::new(store.view()) }
+        Self { store: store.clone(), view: RwLock::new(store.view()), binding: RwLock::default() }
     }
 
     /// From now on statements see the database as it is now.
@@ -29,6 +32,11 @@ impl ViewTables {
     /// From now on statements see the database as this view does.
     pub(crate) fn show(&self, view: &View) {
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = view.clone();
+    }
+
+    /// What is planned from now on takes its parameters from this binding.
+    pub(crate) fn bind(&self, binding: Option<Arc<Binding>>) {
+        *self.binding.write().unwrap_or_else(PoisonError::into_inner) = binding;
     }
 
     /// The columns and key of a table.
@@ -55,7 +63,8 @@ impl SchemaProvider for ViewTables {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let found = self.view().table(name).ok().cloned();
-        Ok(found.map(|view| Arc::new(FleetTable::new(&self.store, view)) as Arc<dyn TableProvider>))
+        let binding = self.binding.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(found.map(|view| Arc::new(FleetTable::new(&self.store, view, binding)) as Arc<dyn TableProvider>))
     }
 
     fn table_exist(&self, name: &str) -> bool {

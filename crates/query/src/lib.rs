@@ -10,12 +10,15 @@
 
 mod alter;
 mod answer;
+mod binding;
 mod catalog;
 mod ddl;
 mod dml;
 mod functions;
 mod insert;
+mod metadata;
 mod options;
+mod prepared;
 mod pushdown;
 mod scan;
 mod session;
@@ -25,4 +28,5 @@ mod table;
 mod transaction;
 
 pub use answer::Answer;
+pub use prepared::Prepared;
 pub use session::{Session, Statement};

@@ -1,26 +1,38 @@
 //! The scan as a physical plan: one partition, in (key, time) order.
 
 use crate::answer::query_error;
-use arrow::compute::SortOptions;
+use crate::binding::{Binding, stand_in};
+use crate::pushdown::take_over;
+use arrow::array::{RecordBatch, UInt64Array};
+use arrow::compute::{SortOptions, concat_batches, take_record_batch};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{ConstExpr, EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use fleetdb_engine::{KeyCondition, ScanRequest, TableView};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SortOrderPushdownResult};
+use fleetdb_engine::{KeyCondition, KeyPredicate, ScanRequest, TableSchema, TableView};
 use std::fmt;
 use std::sync::Arc;
 
 /// A scan of one table.
+#[derive(Clone)]
 pub(crate) struct FleetScan {
     view: TableView,
     request: ScanRequest,
+    /// The places in the table of the columns that are yielded.
+    places: Vec<usize>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
+    /// The newest row comes first; only where there is one container.
+    newest_first: bool,
+    /// Conditions with parameters, and where their values are.
+    open: Vec<Expr>,
+    binding: Option<Arc<Binding>>,
 }
 
 impl FleetScan {
@@ -29,25 +41,104 @@ impl FleetScan {
         let whole = table.to_arrow();
         let places: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..whole.fields().len()).collect());
         let schema = Arc::new(Schema::new(places.iter().map(|&p| whole.field(p).clone()).collect::<Vec<_>>()));
-        // Rows come ordered by the key's columns and then the time, as far as these are yielded.
-        let mut ordering = Vec::new();
-        for place in table.key.iter().chain(&table.time) {
-            let Some(output) = places.iter().position(|p| p == place) else { break };
-            let column = Column::new(&table.columns[*place].name, output);
-            let options = SortOptions { descending: false, nulls_first: true };
-            ordering.push(PhysicalSortExpr::new(Arc::new(column), options));
-        }
-        let equivalence = EquivalenceProperties::new_with_orderings(Arc::clone(&schema), [ordering]);
-        let properties = PlanProperties::new(
-            equivalence,
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
-        Ok(Self { view, request, schema, properties: Arc::new(properties) })
+        let properties = properties(EquivalenceProperties::new(Arc::clone(&schema)));
+        let scan =
+            Self { view, request, places, schema, properties, newest_first: false, open: Vec::new(), binding: None };
+        scan.ordered()
     }
 
-    fn describe(&self) -> String {
+    /// The scan of a prepared statement: each run sees the binding's view, and conditions have the binding's values.
+    pub(crate) fn bound_to(self, binding: &Arc<Binding>, open: Vec<Expr>) -> Result<Self> {
+        binding.note(self.view.schema());
+        Self { binding: Some(Arc::clone(binding)), open, ..self }.ordered()
+    }
+
+    /// Says in which order rows come: by the key's columns and then the time, as far as these are yielded.
+    fn ordered(mut self) -> Result<Self> {
+        let table = self.view.schema();
+        let fixed = self.fixed()?;
+        let mut ordering = Vec::new();
+        let mut constants = Vec::new();
+        for place in table.key.iter().chain(&table.time) {
+            let output = self.places.iter().position(|p| p == place);
+            let column = output.map(|output| Arc::new(Column::new(&table.columns[*place].name, output)) as Arc<_>);
+            match column {
+                // A column with one value orders nothing.
+                _ if fixed.contains(place) => constants.extend(column.map(ConstExpr::from)),
+                Some(column) => {
+                    let descending = self.newest_first && Some(*place) == table.time;
+                    ordering.push(PhysicalSortExpr::new(column, SortOptions { descending, nulls_first: !descending }));
+                }
+                None => break,
+            }
+        }
+        let mut equivalence = EquivalenceProperties::new_with_orderings(Arc::clone(&self.schema), [ordering]);
+        equivalence.add_constants(constants)?;
+        self.properties = properties(equivalence);
+        Ok(self)
+    }
+
+    /// The key columns that have one value in all rows.
+    fn fixed(&self) -> Result<Vec<usize>> {
+        let mut request = self.request.clone();
+        for condition in &self.open {
+            let taken = take_over(self.view.schema(), &stand_in(condition)?);
+            taken.into_iter().flatten().for_each(|taken| taken.narrow(&mut request));
+        }
+        let one = |predicate: &KeyPredicate| match &predicate.test {
+            KeyCondition::In(values) => values.len() == 1,
+            KeyCondition::Between(..) => false,
+        };
+        Ok(request.key_predicates.iter().filter(|predicate| one(predicate)).map(|predicate| predicate.column).collect())
+    }
+
+    /// The table and what to read of it, now.
+    pub(crate) fn current(&self) -> Result<(TableView, ScanRequest)> {
+        let Some(binding) = &self.binding else { return Ok((self.view.clone(), self.request.clone())) };
+        let view = binding.view().table(&self.view.schema().name).map_err(query_error)?.clone();
+        let mut request = self.request.clone();
+        for condition in &self.open {
+            let condition = binding.put_in(condition)?;
+            let outside = || DataFusionError::Plan(format!("a parameter's value is out of range in {condition}"));
+            let taken = take_over(view.schema(), &condition).ok_or_else(outside)?;
+            taken.into_iter().for_each(|taken| taken.narrow(&mut request));
+        }
+        Ok((view, request))
+    }
+
+    /// The table's columns and key.
+    pub(crate) fn table(&self) -> &Arc<TableSchema> {
+        self.view.schema()
+    }
+
+    /// The place in the table of an output column.
+    pub(crate) fn place(&self, output: usize) -> Option<usize> {
+        self.places.get(output).copied()
+    }
+
+    /// Whether all rows that the conditions name are yielded.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.request.limit.is_none()
+    }
+
+    /// The newest rows of one container, newest first.
+    fn newest(&self, view: &TableView, request: &ScanRequest) -> fleetdb_engine::Result<RecordBatch> {
+        let limit = request.limit.unwrap_or(usize::MAX);
+        if limit == 1 {
+            if let Some(row) = view.last_rows(request)?.next().transpose()? {
+                return Ok(row.project(&self.places)?);
+            }
+            return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
+        }
+        let all = ScanRequest { limit: None, ..request.clone() };
+        let batches = view.scan(&all)?.collect::<fleetdb_engine::Result<Vec<_>>>()?;
+        let rows = concat_batches(&self.schema, &batches)?;
+        let newest = (0..rows.num_rows() as u64).rev().take(limit).collect::<Vec<_>>();
+        Ok(take_record_batch(&rows, &UInt64Array::from(newest))?)
+    }
+
+    /// What is read, for EXPLAIN.
+    pub(crate) fn describe(&self) -> String {
         let table = self.view.schema();
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         let mut text = format!("table={}, columns=[{}]", table.name, names.join(", "));
@@ -67,6 +158,12 @@ impl FleetScan {
         }
         if let Some(limit) = self.request.limit {
             text += &format!(", limit={limit}");
+        }
+        for condition in &self.open {
+            text += &format!(", {condition}");
+        }
+        if self.newest_first {
+            text += ", newest first";
         }
         text + &format!(", segments={}", self.view.segments())
     }
@@ -116,12 +213,48 @@ impl ExecutionPlan for FleetScan {
         Ok(self)
     }
 
+    fn fetch(&self) -> Option<usize> {
+        self.request.limit
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let request = ScanRequest { limit, ..self.request.clone() };
+        Some(Arc::new(Self { request, ..self.clone() }))
+    }
+
+    fn try_pushdown_sort(&self, order: &[PhysicalSortExpr]) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
+        let table = self.table();
+        let fixed = self.fixed()?;
+        let place = |sort: &PhysicalSortExpr| self.place(sort.expr.downcast_ref::<Column>()?.index());
+        let varies = |sort: &&PhysicalSortExpr| place(sort).is_none_or(|place| !fixed.contains(&place));
+        let mut varying = order.iter().filter(varies);
+        let by_time = varying.next().is_some_and(|sort| {
+            sort.options.descending && table.time.is_some() && place(sort) == table.time && varying.next().is_none()
+        });
+        if !by_time || !table.key.iter().all(|place| fixed.contains(place)) || !self.is_unlimited() {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        }
+        let inner = Self { newest_first: true, ..self.clone() }.ordered()?;
+        Ok(SortOrderPushdownResult::Exact { inner: Arc::new(inner) })
+    }
+
     fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         if partition != 0 {
             return Err(DataFusionError::Internal(format!("a scan has one partition, {partition} was asked for")));
         }
-        let scan = self.view.scan(&self.request).map_err(query_error)?;
+        let (view, request) = self.current()?;
+        if self.newest_first {
+            let (scan, schema) = (self.clone(), Arc::clone(&self.schema));
+            let rows = futures::stream::once(async move { scan.newest(&view, &request).map_err(query_error) });
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
+        }
+        let scan = view.scan(&request).map_err(query_error)?;
         let batches = futures::stream::iter(scan.map(|batch| batch.map_err(query_error)));
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
     }
+}
+
+fn properties(equivalence: EquivalenceProperties) -> Arc<PlanProperties> {
+    let partitioning = Partitioning::UnknownPartitioning(1);
+    Arc::new(PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded))
 }

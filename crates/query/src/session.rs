@@ -6,6 +6,7 @@ use crate::catalog::ViewTables;
 use crate::ddl::{self, object_name, table_name};
 use crate::dml::{self, Conflict, TEMPORARY};
 use crate::functions;
+use crate::metadata::AnswerFromContainers;
 use crate::options::TableOptions;
 use crate::store::Store;
 use crate::system::SystemTables;
@@ -94,7 +95,11 @@ impl Session {
         catalog.register_schema(SCHEMA, Arc::clone(&tables) as Arc<_>).map_err(engine_error)?;
         catalog.register_schema("system", Arc::new(SystemTables::new(&store))).map_err(engine_error)?;
         catalog.register_schema(TEMPORARY, Arc::new(MemorySchemaProvider::new())).map_err(engine_error)?;
-        let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_default_features()
+            .with_physical_optimizer_rule(Arc::new(AnswerFromContainers))
+            .build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
         functions::register(&context);

@@ -1,6 +1,7 @@
 //! A table as DataFusion sees it.
 
 use crate::answer::query_error;
+use crate::binding::{Binding, has_parameters, stand_in};
 use crate::insert::FleetSink;
 use crate::pushdown::take_over;
 use crate::scan::FleetScan;
@@ -23,16 +24,18 @@ pub(crate) struct FleetTable {
     schema: SchemaRef,
     /// What every scan reads at most.
     within: ScanRequest,
+    /// Where scans of a prepared statement find its parameters' values.
+    binding: Option<Arc<Binding>>,
 }
 
 impl FleetTable {
-    pub(crate) fn new(store: &Store, view: TableView) -> Self {
-        Self::within(store, view, ScanRequest::default())
+    pub(crate) fn new(store: &Store, view: TableView, binding: Option<Arc<Binding>>) -> Self {
+        Self { binding, ..Self::within(store, view, ScanRequest::default()) }
     }
 
     /// The table as if it had only the rows that a request names by key and time.
     pub(crate) fn within(store: &Store, view: TableView, within: ScanRequest) -> Self {
-        Self { store: store.clone(), schema: view.schema().to_arrow(), view, within }
+        Self { store: store.clone(), schema: view.schema().to_arrow(), view, within, binding: None }
     }
 }
 
@@ -54,9 +57,13 @@ impl TableProvider for FleetTable {
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         let table = self.view.schema();
-        let support = filters.iter().map(|filter| match take_over(table, filter) {
-            Some(_) => TableProviderFilterPushDown::Exact,
-            None => TableProviderFilterPushDown::Unsupported,
+        let is_taken = |filter: &Expr| match has_parameters(filter) {
+            true => self.binding.is_some() && stand_in(filter).is_ok_and(|filter| take_over(table, &filter).is_some()),
+            false => take_over(table, filter).is_some(),
+        };
+        let support = filters.iter().map(|filter| match is_taken(filter) {
+            true => TableProviderFilterPushDown::Exact,
+            false => TableProviderFilterPushDown::Unsupported,
         });
         Ok(support.collect())
     }
@@ -74,10 +81,15 @@ impl TableProvider for FleetTable {
             request.projection = Projection::Places(places.clone());
         }
         // DataFusion hands over only what `supports_filters_pushdown` took.
-        for taken in filters.iter().filter_map(|filter| take_over(table, filter)).flatten() {
+        let (open, closed): (Vec<_>, Vec<_>) = filters.iter().cloned().partition(has_parameters);
+        for taken in closed.iter().filter_map(|filter| take_over(table, filter)).flatten() {
             taken.narrow(&mut request);
         }
-        Ok(Arc::new(FleetScan::new(self.view.clone(), request, projection)?))
+        let scan = FleetScan::new(self.view.clone(), request, projection)?;
+        Ok(Arc::new(match &self.binding {
+            Some(binding) => scan.bound_to(binding, open)?,
+            None => scan,
+        }))
     }
 
     async fn insert_into(

@@ -68,7 +68,7 @@ fn explain_shows_what_the_scan_takes_over_and_that_grouping_by_key_streams() {
     let scan = "FleetScan: table=cpu, columns=[usage], host in [Text(\"a\")], time>=0, limit=1, segments=0";
     assert!(plan.contains(scan), "{plan}");
     assert!(!plan.contains("FilterExec"), "{plan}");
-    let plan = explain(&session, "SELECT host, max(usage) FROM cpu GROUP BY host");
+    let plan = explain(&session, "SELECT host, median(usage) FROM cpu GROUP BY host");
     assert!(plan.contains("ordering_mode=Sorted") && !plan.contains("SortExec"), "{plan}");
     let buckets =
         "SELECT host, time_bucket('1 month', ts, 'Europe/Berlin') AS month, time_weight_avg(usage, ts) FROM cpu";
@@ -76,4 +76,73 @@ fn explain_shows_what_the_scan_takes_over_and_that_grouping_by_key_streams() {
     assert!(plan.contains("ordering_mode=Sorted") && !plan.contains("SortExec"), "{plan}");
     let plan = explain(&session, "SELECT time_weight_avg(usage, ts) FROM cpu");
     assert!(plan.contains("SortExec"), "rows of all hosts are not in order of time: {plan}");
+}
+
+/// The `sql` blocks of `docs/sql.md`, each section on an empty database, give the `text` blocks behind them. With
+/// FLEETDB_BLESS=1 the file is written anew with what they give.
+#[test]
+fn the_examples_of_the_sql_document_give_what_it_shows() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md");
+    let document = std::fs::read_to_string(&path).unwrap();
+    let (mut given, mut sql, mut answer, mut fence) = (String::new(), String::new(), String::new(), None);
+    let mut session = None;
+    let mut blocks = 0;
+    for line in document.lines() {
+        let begins = line.strip_prefix("```").filter(|_| fence.is_none());
+        if line.starts_with("## ") {
+            let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+            session = Some(Session::new(Arc::new(db)).unwrap());
+        }
+        if fence == Some("text") && line != "```" {
+            continue;
+        }
+        given += line;
+        given.push('\n');
+        match (fence, begins) {
+            (None, Some("sql")) => (fence, sql) = (Some("sql"), String::new()),
+            (None, Some("text")) => {
+                given += &answer;
+                fence = Some("text");
+            }
+            (None, Some(_)) => fence = Some("other"),
+            (Some("sql"), _) if line == "```" => {
+                answer = run(session.as_ref().unwrap(), &sql);
+                blocks += 1;
+                fence = None;
+            }
+            (Some("sql"), _) => sql += &format!("{line}\n"),
+            (Some(_), _) if line == "```" => fence = None,
+            _ => {}
+        }
+    }
+    assert!(blocks > 10, "{blocks} examples");
+    if std::env::var_os("FLEETDB_BLESS").is_some() {
+        std::fs::write(&path, &given).unwrap();
+    }
+    let differs = document.lines().zip(given.lines()).find(|(shown, given)| shown != given);
+    assert!(document == given, "docs/sql.md: {differs:?}; repeat with FLEETDB_BLESS=1 to write what the examples give");
+}
+
+/// What statements print: tables of rows, tags, errors.
+fn run(session: &Session, sql: &str) -> String {
+    let mut out = String::new();
+    for statement in session.parse(sql).unwrap() {
+        let answer = match session.execute(statement) {
+            Ok(answer) => answer,
+            Err(error) => {
+                out += &format!("{error}\n");
+                continue;
+            }
+        };
+        match answer.tag().map(str::to_owned) {
+            Some(tag) => out += &format!("{tag}\n"),
+            None => {
+                let options = FormatOptions::default().with_null("NULL");
+                let rows = answer.collect().unwrap();
+                out += &arrow::util::pretty::pretty_format_batches_with_options(&rows, &options).unwrap().to_string();
+                out.push('\n');
+            }
+        }
+    }
+    out
 }

@@ -43,7 +43,7 @@ fn use_it(storage: &Arc<MemoryStorage>) {
         for table in reader.view().tables() {
             table.count().ok();
             table.scan(&ScanRequest::all()).map(|scan| scan.map_while(Result::ok).count()).ok();
-            table.last_rows().map(|rows| rows.map_while(Result::ok).count()).ok();
+            table.last_rows(&ScanRequest::all()).map(|rows| rows.map_while(Result::ok).count()).ok();
         }
     }
     if let Ok(db) = Database::open(io(), Settings::default()) {

@@ -1,7 +1,6 @@
 //! One container: its newest row, a range, what a range amounts to, and adding to it.
 
 use super::containers::{Amount, Total};
-use super::merge::Wanted;
 use super::{Projection, Scan, ScanRequest, TableView, encode_key};
 use crate::error::Result;
 use crate::write::batch::Value;
@@ -26,7 +25,6 @@ use arrow::array::RecordBatch;
 pub struct Container<'a> {
     table: &'a TableView,
     values: Vec<Value>,
-    key: Vec<u8>,
 }
 
 /// What a column's values over a range of times amount to.
@@ -55,7 +53,8 @@ impl TableView {
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the values do not fit the key.
     pub fn container(&self, key: &[Value]) -> Result<Container<'_>> {
-        Ok(Container { table: self, values: key.to_vec(), key: encode_key(&self.schema, key)? })
+        encode_key(&self.schema, key)?;
+        Ok(Container { table: self, values: key.to_vec() })
     }
 }
 
@@ -74,8 +73,7 @@ impl Container<'_> {
     /// # Errors
     /// Reading failed.
     pub fn last(&self) -> Result<Option<RecordBatch>> {
-        let wanted = Wanted { keys: Some(vec![self.key.clone()]), ..self.table.wanted_from(None) };
-        self.table.last_rows_of(wanted)?.next().transpose()
+        self.table.last_rows(&ScanRequest::all().container(&self.values))?.next().transpose()
     }
 
     /// Count, least, largest and sum of a numeric column from time `from` to time `to`, both

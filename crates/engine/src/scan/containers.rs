@@ -39,6 +39,37 @@ pub struct Amount {
     pub sum: Total,
 }
 
+impl Amount {
+    /// Adds what other values amount to.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        if is_below(&other.min, &self.min) {
+            self.min = other.min.clone();
+        }
+        if self.max == Value::Null || other.max != Value::Null && is_below(&self.max, &other.max) {
+            self.max = other.max.clone();
+        }
+        match (&mut self.sum, other.sum) {
+            (Total::Integer(sum), Total::Integer(other)) => *sum += other,
+            (Total::Float(sum), Total::Float(other)) => *sum += other,
+            // Of one column both are the same.
+            _ => {}
+        }
+    }
+}
+
+/// The order of numbers of one column; NULL is not below anything, and everything is below it.
+fn is_below(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Null, _) => false,
+        (_, Value::Null) => true,
+        (Value::Int(a), Value::Int(b)) => a < b,
+        (Value::UInt(a), Value::UInt(b)) => a < b,
+        (Value::Float(a), Value::Float(b)) => a.total_cmp(b).is_lt(),
+        _ => false,
+    }
+}
+
 /// A sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Total {

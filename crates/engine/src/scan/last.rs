@@ -6,7 +6,7 @@
 
 use super::merge::{self, Merge, Wanted};
 use super::source::{Memo, Run};
-use super::{Sources, TableView, repeat};
+use super::{ScanRequest, Sources, TableView, repeat};
 use crate::column::ColumnBuilder;
 use crate::error::Result;
 use crate::key;
@@ -26,10 +26,11 @@ pub struct LastRows {
 }
 
 impl TableView {
-    /// The newest row of every container, all columns, in key order. Reads the container indexes, not the rows.
+    /// The newest row of every container among those that a request asks for (its columns and limit play no part), all
+    /// columns, in key order. Reads the container indexes, and rows only where a bound cuts.
     ///
     /// ```
-    /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+    /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
     /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let reads = TableDefinition::new("reads").key("meter", ColumnType::Int64).time("ts", Unit::Second);
     /// db.create_table(&reads.field("kwh", ColumnType::Float64)).unwrap();
@@ -39,17 +40,14 @@ impl TableView {
     ///     meter.append(3600, &[("kwh", Value::Float(1.5))]).unwrap();
     /// }
     /// let view = db.view();
-    /// let rows: usize = view.table("reads").unwrap().last_rows().unwrap().map(|batch| batch.unwrap().num_rows()).sum();
+    /// let rows: usize = view.table("reads").unwrap().last_rows(&ScanRequest::all()).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
     /// assert_eq!(rows, 3);
     /// ```
     ///
     /// # Errors
-    /// Errors of reading come from the iterator.
-    pub fn last_rows(&self) -> Result<LastRows> {
-        self.last_rows_of(self.wanted_from(None))
-    }
-
-    pub(crate) fn last_rows_of(&self, wanted: Wanted) -> Result<LastRows> {
+    /// See [`scan`](Self::scan). Errors of reading come from the iterator.
+    pub fn last_rows(&self, request: &ScanRequest) -> Result<LastRows> {
+        let wanted = self.wanted(request)?;
         let sources = self.sources(&wanted, 0)?;
         Ok(LastRows {
             schema: Arc::clone(&self.schema),

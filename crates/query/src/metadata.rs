@@ -1,0 +1,307 @@
+//! Answers from the container index: aggregates over whole containers that need not read their rows.
+//!
+//! `count`, `sum`, `min`, `max` and `avg` over a scan, without GROUP BY or grouped by all key columns, become
+//! [`ContainerAggregate`], which EXPLAIN shows. The engine takes what it knows of a segment's containers from their
+//! index and adds up the rows that a time bound cuts off; deletes, overlaps and retention it looks at as a scan does, so
+//! the answer is as exact.
+
+use crate::answer::query_error;
+use crate::scan::FleetScan;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use fleetdb_engine::{Amount, ContainerRows, Role, Total, Value};
+use std::fmt;
+use std::sync::Arc;
+
+/// Rows that one batch of a grouped answer has at most.
+const BATCH_ROWS: usize = 8_192;
+
+/// The rule.
+#[derive(Debug)]
+pub(crate) struct AnswerFromContainers;
+
+impl PhysicalOptimizerRule for AnswerFromContainers {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_down(|plan| {
+            Ok(match plan.downcast_ref::<AggregateExec>().and_then(ContainerAggregate::of) {
+                Some(answer) => Transformed::yes(Arc::new(answer)),
+                None => Transformed::no(plan),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "answer_from_containers"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// One output column.
+#[derive(Clone, Copy, Debug)]
+enum Output {
+    /// A key column, by its place in the key.
+    Key(usize),
+    Rows,
+    FirstTime,
+    LastTime,
+    /// Of a field, by its place among those that are added up.
+    Count(usize),
+    Sum(usize),
+    Min(usize),
+    Max(usize),
+    Avg(usize),
+}
+
+/// Aggregates over whole containers.
+pub(crate) struct ContainerAggregate {
+    scan: FleetScan,
+    /// The fields that are added up, by place in the table.
+    fields: Vec<usize>,
+    outputs: Vec<Output>,
+    grouped: bool,
+    schema: SchemaRef,
+    properties: Arc<PlanProperties>,
+}
+
+impl ContainerAggregate {
+    /// The aggregate as one over containers, if it can be.
+    fn of(aggregate: &AggregateExec) -> Option<Self> {
+        let mut input = aggregate.input();
+        while input.name() == "CooperativeExec" {
+            input = input.children().first().copied()?;
+        }
+        let scan = input.downcast_ref::<FleetScan>().filter(|scan| scan.is_unlimited())?;
+        let whole = matches!(aggregate.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned);
+        let plain = aggregate.limit_options().is_none() && aggregate.filter_expr().iter().all(Option::is_none);
+        if !whole || !plain || aggregate.group_expr().groups().len() > 1 {
+            return None;
+        }
+        let table = scan.table();
+        let (mut outputs, mut fields) = (Vec::new(), Vec::new());
+        for (expr, _) in aggregate.group_expr().expr() {
+            let place = scan.place(expr.downcast_ref::<Column>()?.index())?;
+            outputs.push(Output::Key(table.key.iter().position(|key| *key == place)?));
+        }
+        let mut grouped: Vec<usize> =
+            outputs.iter().filter_map(|out| if let Output::Key(key) = out { Some(*key) } else { None }).collect();
+        grouped.sort_unstable();
+        grouped.dedup();
+        // Rows of several containers would have to be put together.
+        if !grouped.is_empty() && grouped.len() < table.key.len() || table.time.is_none() {
+            return None;
+        }
+        for function in aggregate.aggr_expr() {
+            outputs.push(output(scan, function, &mut fields)?);
+        }
+        let schema = aggregate.schema();
+        // Containers come in the order of their keys, as the groups of a streaming aggregate do.
+        let properties = Arc::clone(aggregate.properties());
+        let grouped = !grouped.is_empty();
+        Some(Self { scan: scan.clone(), fields, outputs, grouped, schema, properties })
+    }
+
+    /// The answer, batch by batch.
+    fn answer(&self) -> Result<Vec<RecordBatch>> {
+        let (view, request) = self.scan.current()?;
+        let containers = view.containers(&request, &self.fields).map_err(query_error)?;
+        if !self.grouped {
+            let mut all: Option<ContainerRows> = None;
+            for container in containers {
+                let container = container.map_err(query_error)?;
+                match &mut all {
+                    Some(all) => merge(all, &container),
+                    none => *none = Some(container),
+                }
+            }
+            return Ok(vec![self.batch(&[all])?]);
+        }
+        let (mut batches, mut pending) = (Vec::new(), Vec::new());
+        for container in containers {
+            pending.push(Some(container.map_err(query_error)?));
+            if pending.len() == BATCH_ROWS {
+                batches.push(self.batch(&std::mem::take(&mut pending))?);
+            }
+        }
+        if !pending.is_empty() {
+            batches.push(self.batch(&pending)?);
+        }
+        Ok(batches)
+    }
+
+    fn batch(&self, rows: &[Option<ContainerRows>]) -> Result<RecordBatch> {
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.outputs.len());
+        for (output, field) in self.outputs.iter().zip(self.schema.fields()) {
+            let data_type = field.data_type();
+            let values = rows.iter().map(|row| value(*output, row.as_ref(), data_type));
+            columns.push(ScalarValue::iter_to_array(values.collect::<Result<Vec<_>>>()?)?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+}
+
+fn merge(all: &mut ContainerRows, other: &ContainerRows) {
+    all.rows += other.rows;
+    all.times = (all.times.0.min(other.times.0), all.times.1.max(other.times.1));
+    all.amounts.iter_mut().zip(&other.amounts).for_each(|(all, other)| all.merge(other));
+}
+
+/// What an aggregate function asks of the containers; `None` if they do not know.
+fn output(scan: &FleetScan, function: &AggregateFunctionExpr, fields: &mut Vec<usize>) -> Option<Output> {
+    if function.is_distinct() || !function.order_bys().is_empty() {
+        return None;
+    }
+    let [argument] = <[_; 1]>::try_from(function.expressions()).ok()?;
+    let name = function.fun().name();
+    if let Some(literal) = argument.downcast_ref::<Literal>() {
+        return (name == "count" && !literal.value().is_null()).then_some(Output::Rows);
+    }
+    let (column, cast) = match argument.downcast_ref::<CastExpr>() {
+        Some(cast) => (cast.expr().downcast_ref::<Column>()?, Some(cast.cast_type())),
+        None => (argument.downcast_ref::<Column>()?, None),
+    };
+    let table = scan.table();
+    let place = scan.place(column.index())?;
+    let column = &table.columns[place];
+    match (column.role, name, cast) {
+        (Role::Time, "count", None) => return Some(Output::Rows),
+        (Role::Time, "min", None) => return Some(Output::FirstTime),
+        (Role::Time, "max", None) => return Some(Output::LastTime),
+        (Role::Field, ..) if column.column_type.is_numeric() => {}
+        _ => return None,
+    }
+    let field = fields.iter().position(|field| *field == place).unwrap_or_else(|| {
+        fields.push(place);
+        fields.len() - 1
+    });
+    // DataFusion widens what is added up; the engine adds in 128 bits.
+    let wide = |to: &DataType| matches!(to, DataType::Int64 | DataType::UInt64 | DataType::Float64);
+    match name {
+        "count" if cast.is_none() => Some(Output::Count(field)),
+        "min" if cast.is_none() => Some(Output::Min(field)),
+        "max" if cast.is_none() => Some(Output::Max(field)),
+        "sum" if cast.is_none_or(wide) => Some(Output::Sum(field)),
+        "avg" if cast.is_none_or(wide) => Some(Output::Avg(field)),
+        _ => None,
+    }
+}
+
+/// One value of the answer. Without a row only counts have one.
+fn value(output: Output, row: Option<&ContainerRows>, data_type: &DataType) -> Result<ScalarValue> {
+    let amount = |field: usize| row.and_then(|row| row.amounts.get(field)).filter(|amount| amount.count > 0);
+    let count = |count: u64| i64::try_from(count).map(|count| ScalarValue::Int64(Some(count)));
+    let scalar = match output {
+        Output::Rows => count(row.map_or(0, |row| row.rows)).ok(),
+        Output::Count(field) => count(amount(field).map_or(0, |amount| amount.count)).ok(),
+        Output::FirstTime => row.map(|row| ScalarValue::Int64(Some(row.times.0))),
+        Output::LastTime => row.map(|row| ScalarValue::Int64(Some(row.times.1))),
+        Output::Key(key) => row.and_then(|row| scalar(row.key.get(key)?)),
+        Output::Min(field) => amount(field).and_then(|amount| scalar(&amount.min)),
+        Output::Max(field) => amount(field).and_then(|amount| scalar(&amount.max)),
+        Output::Sum(field) => amount(field).map(|amount| total(amount, data_type)).transpose()?,
+        Output::Avg(field) => amount(field).map(|amount| {
+            let sum = match amount.sum {
+                Total::Float(sum) => sum,
+                Total::Integer(sum) => sum as f64,
+            };
+            ScalarValue::Float64(Some(sum / amount.count as f64))
+        }),
+    };
+    match scalar {
+        Some(scalar) => scalar.cast_to(data_type),
+        None => ScalarValue::try_from(data_type),
+    }
+}
+
+fn total(amount: &Amount, data_type: &DataType) -> Result<ScalarValue> {
+    let too_large = || DataFusionError::Execution("a sum does not fit its type: add up parts of it".to_owned());
+    Ok(match amount.sum {
+        Total::Float(sum) => ScalarValue::Float64(Some(sum)),
+        Total::Integer(sum) if data_type.is_floating() => ScalarValue::Float64(Some(sum as f64)),
+        Total::Integer(sum) if *data_type == DataType::UInt64 => {
+            ScalarValue::UInt64(Some(u64::try_from(sum).map_err(|_| too_large())?))
+        }
+        Total::Integer(sum) => ScalarValue::Int64(Some(i64::try_from(sum).map_err(|_| too_large())?)),
+    })
+}
+
+fn scalar(value: &Value) -> Option<ScalarValue> {
+    Some(match value {
+        Value::Null => return None,
+        Value::Boolean(value) => ScalarValue::Boolean(Some(*value)),
+        Value::Int(value) => ScalarValue::Int64(Some(*value)),
+        Value::UInt(value) => ScalarValue::UInt64(Some(*value)),
+        Value::Float(value) => ScalarValue::Float64(Some(*value)),
+        Value::Text(value) => ScalarValue::Utf8(Some(value.clone())),
+        Value::Binary(value) => ScalarValue::Binary(Some(value.clone())),
+    })
+}
+
+impl fmt::Debug for ContainerAggregate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ContainerAggregate({:?})", self.outputs)
+    }
+}
+
+impl DisplayAs for ContainerAggregate {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(f, "ContainerAggregate: [{}], {}", names.join(", "), self.scan.describe())
+    }
+}
+
+impl ExecutionPlan for ContainerAggregate {
+    fn name(&self) -> &'static str {
+        "ContainerAggregate"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, _partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let batches = self.answer()?;
+        let batches = futures::stream::iter(batches.into_iter().map(Ok));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+    }
+}

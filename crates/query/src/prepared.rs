@@ -1,0 +1,164 @@
+//! Prepared statements: planned once, run often.
+//!
+//! If every parameter stands in a condition that a scan takes over, the physical plan is kept and a run only binds the
+//! values ([`Binding`]). Any other statement is planned at each run with the values in it. A plan whose tables have
+//! changed since is made again.
+
+use crate::answer::engine_error;
+use crate::binding::{Binding, has_parameters};
+use crate::session::Session;
+use arrow::array::RecordBatch;
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use fleetdb_engine::{Error, Result, Value};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A prepared query; see [`Session::prepare`].
+pub struct Prepared<'a> {
+    session: &'a Session,
+    sql: String,
+    /// Held during a run: the plan's scans read one binding.
+    plan: Mutex<Plan>,
+}
+
+struct Plan {
+    /// The parameters' types, in order; `None` where the statement does not say it.
+    types: Vec<Option<DataType>>,
+    kept: Option<(Arc<Binding>, Arc<dyn ExecutionPlan>)>,
+}
+
+impl Session {
+    /// Prepares a query with parameters `$1`, `$2`, ...
+    ///
+    /// ```
+    /// use fleetdb_engine::{Database, Settings, Value, io::{Io, MemoryStorage}};
+    /// use fleetdb_query::Session;
+    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let session = Session::new(db.into()).unwrap();
+    /// session.sql("CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), v DOUBLE, PRIMARY KEY (id, ts))").unwrap();
+    /// session.sql("INSERT INTO t VALUES (1, '2026-01-01', 0.5), (2, '2026-01-01', 1.5)").unwrap();
+    /// let sum = session.prepare("SELECT sum(v) FROM t WHERE id = $1 AND ts >= $2").unwrap();
+    /// for id in 1..=2 {
+    ///     let rows = sum.query(&[Value::Int(id), Value::Text("2025-12-31".into())]).unwrap();
+    ///     assert_eq!(rows[0].num_rows(), 1);
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it is no query or does not fit the tables.
+    pub fn prepare(&self, sql: &str) -> Result<Prepared<'_>> {
+        Ok(Prepared { session: self, sql: sql.to_owned(), plan: Mutex::new(Plan::new(self, sql)?) })
+    }
+}
+
+impl Prepared<'_> {
+    /// Runs the query with these values for `$1`, `$2`, ...; for a timestamp an integer counts the column's unit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the values do not fit, or what the engine says.
+    pub fn query(&self, values: &[Value]) -> Result<Vec<RecordBatch>> {
+        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        self.session.store.refresh()?;
+        let view = self.session.store.view();
+        if plan.kept.as_ref().is_some_and(|(binding, _)| !binding.fits(&view)) {
+            *plan = Plan::new(self.session, &self.sql)?;
+        }
+        if values.len() != plan.types.len() {
+            return Err(Error::input(format!(
+                "the statement has {} parameters, not {}",
+                plan.types.len(),
+                values.len()
+            )));
+        }
+        let typed = values.iter().zip(&plan.types).enumerate();
+        let values = typed.map(|(number, (value, data_type))| bound(number, value, data_type.as_ref()));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let Session { context, runtime, .. } = self.session;
+        let rows = match &plan.kept {
+            // A condition with NULL is one that a scan does not know.
+            Some((binding, physical)) if values.iter().all(|value| !value.is_null()) => {
+                binding.set(view, values);
+                let physical = reset_plan_states(Arc::clone(physical)).map_err(engine_error)?;
+                runtime.block_on(collect(physical, context.task_ctx()))
+            }
+            _ => {
+                self.session.tables.show(&view);
+                let logical = self.session.plan(&self.sql)?.with_param_values(values).map_err(engine_error)?;
+                runtime.block_on(async { context.execute_logical_plan(logical).await?.collect().await })
+            }
+        };
+        rows.map_err(engine_error)
+    }
+}
+
+impl Plan {
+    fn new(session: &Session, sql: &str) -> Result<Self> {
+        session.tables.refresh()?;
+        let binding = Binding::new(session.store.view());
+        session.tables.bind(Some(Arc::clone(&binding)));
+        let plan = Self::bound_to(session, sql, &binding);
+        session.tables.bind(None);
+        plan
+    }
+
+    fn bound_to(session: &Session, sql: &str, binding: &Arc<Binding>) -> Result<Self> {
+        let logical = session.plan(sql)?;
+        if matches!(
+            logical,
+            LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_)
+        ) {
+            return Err(Error::input("only queries can be prepared: run other statements as they are"));
+        }
+        let mut types = Vec::new();
+        for (name, data_type) in logical.get_parameter_types().map_err(engine_error)? {
+            let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok()).filter(|n| *n > 0);
+            let number = number.ok_or_else(|| Error::input(format!("parameter {name}: write $1, $2, ...")))?;
+            types.resize(types.len().max(number), None);
+            types[number - 1] = data_type;
+        }
+        let state = session.context.state();
+        let optimized = state.optimize(&logical).map_err(engine_error)?;
+        let kept = if parameters_are_in_scans(&optimized) {
+            let physical = session.runtime.block_on(state.query_planner().create_physical_plan(&optimized, &state));
+            Some((Arc::clone(binding), physical.map_err(engine_error)?))
+        } else {
+            None
+        };
+        Ok(Self { types, kept })
+    }
+}
+
+/// Whether every parameter stands in a condition that a scan has taken over.
+fn parameters_are_in_scans(plan: &LogicalPlan) -> bool {
+    let mut elsewhere = false;
+    let looked = plan.apply_with_subqueries(|node| {
+        let taken = matches!(node, LogicalPlan::TableScan(_));
+        elsewhere |= !taken && node.expressions().iter().any(has_parameters);
+        elsewhere |= matches!(node, LogicalPlan::Limit(_)) && node.expressions().iter().any(has_parameters);
+        Ok(TreeNodeRecursion::Continue)
+    });
+    looked.is_ok() && !elsewhere
+}
+
+/// A value for a parameter as the type that the statement gives it.
+fn bound(number: usize, value: &Value, data_type: Option<&DataType>) -> Result<ScalarValue> {
+    let plain = match value {
+        Value::Null => ScalarValue::Null,
+        Value::Boolean(value) => ScalarValue::Boolean(Some(*value)),
+        Value::Int(value) => ScalarValue::Int64(Some(*value)),
+        Value::UInt(value) => ScalarValue::UInt64(Some(*value)),
+        Value::Float(value) => ScalarValue::Float64(Some(*value)),
+        Value::Text(value) => ScalarValue::Utf8(Some(value.clone())),
+        Value::Binary(value) => ScalarValue::Binary(Some(value.clone())),
+    };
+    match data_type {
+        Some(data_type) if *data_type != plain.data_type() => {
+            plain.cast_to(data_type).map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1)))
+        }
+        _ => Ok(plain),
+    }
+}

@@ -1,0 +1,167 @@
+//! Prepared statements keep their plan and see what is there now; answers from the container index are those of a scan.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Float64Type, Int64Type};
+use arrow::util::pretty::pretty_format_batches;
+use fleetdb_engine::io::{Io, MemoryStorage};
+use fleetdb_engine::{Database, ErrorKind, Settings, Value};
+use fleetdb_query::Session;
+use std::sync::Arc;
+
+fn session() -> (Arc<Database>, Session) {
+    let db = Arc::new(Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
+    let session = Session::new(Arc::clone(&db)).unwrap();
+    session
+        .sql("CREATE TABLE cpu (host TEXT, ts TIMESTAMP(0), usage BIGINT, load DOUBLE, PRIMARY KEY (host, ts))")
+        .unwrap();
+    fill(&session, 0);
+    (db, session)
+}
+
+fn fill(session: &Session, from: i64) {
+    session
+        .sql(&format!(
+            "INSERT INTO cpu SELECT 'h' || host.value, to_timestamp_seconds(t.value * 10), (t.value * 7 + host.value) % 100, \
+             CASE WHEN t.value % 5 = 0 THEN NULL ELSE t.value * 0.5 END \
+             FROM generate_series(0, 4) AS host(value), generate_series({from}, {}) AS t(value)",
+            from + 999
+        ))
+        .unwrap();
+}
+
+fn text(batches: &[RecordBatch]) -> String {
+    pretty_format_batches(batches).unwrap().to_string()
+}
+
+fn explain(session: &Session, sql: &str) -> String {
+    text(&session.sql(&format!("EXPLAIN {sql}")).unwrap().collect().unwrap())
+}
+
+#[test]
+fn a_prepared_statement_sees_what_is_there_now() {
+    let (db, session) = session();
+    let sum = session.prepare("SELECT sum(usage), count(*) FROM cpu WHERE host = $1 AND ts >= $2 AND ts < $3").unwrap();
+    let run = |host: &str, from: i64, to: i64| {
+        let rows = sum.query(&[host.into(), Value::Int(from), Value::Int(to)]).unwrap();
+        (rows[0].column(0).as_primitive::<Int64Type>().value(0), rows[0].column(1).as_primitive::<Int64Type>().value(0))
+    };
+    let expected = |host: i64, from: i64, to: i64| {
+        let values = (from / 10..to / 10).map(|t| (t * 7 + host) % 100);
+        (values.clone().sum::<i64>(), values.count() as i64)
+    };
+    assert_eq!(run("h1", 0, 600), expected(1, 0, 600));
+    assert_eq!(run("h3", 100, 9_000), expected(3, 100, 9_000));
+    db.flush().unwrap();
+    fill(&session, 1_000);
+    assert_eq!(run("h3", 9_000, 12_000), expected(3, 9_000, 12_000), "from a segment and a memtable");
+    session.sql("DELETE FROM cpu WHERE host = 'h3' AND ts < 10000").ok();
+    session.sql("DELETE FROM cpu WHERE host = 'h3' AND ts < to_timestamp_seconds(10000)").unwrap();
+    assert_eq!(run("h3", 9_000, 12_000), expected(3, 10_000, 12_000));
+    session.sql("ALTER TABLE cpu ADD COLUMN note TEXT").unwrap();
+    assert_eq!(run("h2", 0, 600), expected(2, 0, 600), "planned again");
+    // NULL equals nothing.
+    let none = sum.query(&[Value::Null, Value::Int(0), Value::Int(600)]).unwrap();
+    assert_eq!(none[0].column(1).as_primitive::<Int64Type>().value(0), 0);
+}
+
+#[test]
+fn parameters_may_stand_anywhere() {
+    let (_db, session) = session();
+    let scaled =
+        session.prepare("SELECT usage * $2 AS v FROM cpu WHERE host = $1 AND usage > $3 ORDER BY ts LIMIT 3").unwrap();
+    let rows = scaled.query(&["h0".into(), Value::Int(2), Value::Int(50)]).unwrap();
+    let values: Vec<i64> =
+        rows.iter().flat_map(|rows| rows.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();
+    assert_eq!(values, [112, 126, 140]);
+    for (values, expected) in
+        [(vec![Value::Int(1)], "3 parameters, not 1"), (vec!["h0".into(), "x".into(), Value::Int(1)], "parameter $2")]
+    {
+        let error = scaled.query(&values).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Input);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    assert!(session.prepare("DELETE FROM cpu WHERE host = $1").is_err());
+}
+
+#[test]
+fn the_newest_row_of_a_container_is_not_searched_for() {
+    let (db, session) = session();
+    let sql = "SELECT * FROM cpu WHERE host = 'h2' ORDER BY ts DESC LIMIT 1";
+    let plan = explain(&session, sql);
+    assert!(plan.contains("newest first") && !plan.contains("SortExec"), "{plan}");
+    let last = session.prepare("SELECT ts, usage FROM cpu WHERE host = $1 ORDER BY ts DESC LIMIT 1").unwrap();
+    let usage = |host: &str| last.query(&[host.into()]).unwrap()[0].column(1).as_primitive::<Int64Type>().value(0);
+    assert_eq!(usage("h4"), (999 * 7 + 4) % 100);
+    db.flush().unwrap();
+    assert_eq!(usage("h1"), (999 * 7 + 1) % 100);
+    let newest =
+        "SELECT usage FROM cpu WHERE host = 'h2' AND ts <= to_timestamp_seconds(5000) ORDER BY ts DESC LIMIT 3";
+    let rows = session.sql(newest).unwrap().collect().unwrap();
+    assert_eq!(
+        rows[0].column(0).as_primitive::<Int64Type>().values().to_vec(),
+        [500, 499, 498].map(|t| (t * 7 + 2) % 100)
+    );
+    let ascending = explain(&session, "SELECT usage FROM cpu WHERE host = 'h2' ORDER BY ts");
+    assert!(!ascending.contains("SortExec"), "one container's rows are in order of time: {ascending}");
+    let two = explain(&session, "SELECT * FROM cpu WHERE host IN ('h1', 'h2') ORDER BY ts DESC LIMIT 1");
+    assert!(two.contains("SortExec"), "{two}");
+    assert_eq!(
+        session
+            .sql("SELECT * FROM cpu WHERE host = 'none' ORDER BY ts DESC LIMIT 1")
+            .unwrap()
+            .collect()
+            .unwrap()
+            .iter()
+            .map(RecordBatch::num_rows)
+            .sum::<usize>(),
+        0
+    );
+}
+
+#[test]
+fn answers_from_the_container_index_are_those_of_a_scan() {
+    let (db, session) = session();
+    let functions = "count(*), count(load), sum(usage), sum(load), min(usage), max(load), avg(usage), avg(load), min(ts), max(ts), count(ts)";
+    let conditions = [
+        "",
+        "WHERE host = 'h1'",
+        "WHERE ts >= to_timestamp_seconds(1234) AND ts < to_timestamp_seconds(9000)",
+        "WHERE host > 'h2' AND ts > to_timestamp_seconds(4000)",
+        "WHERE host = 'none'",
+    ];
+    for round in 0..4 {
+        match round {
+            1 => db.flush().unwrap(),
+            2 => {
+                // Overlaps, replaced and deleted rows.
+                fill(&session, 500);
+                session.sql("UPDATE cpu SET usage = 1000 WHERE ts BETWEEN to_timestamp_seconds(3000) AND to_timestamp_seconds(5000)").unwrap();
+                session.sql("DELETE FROM cpu WHERE host = 'h4' AND ts > to_timestamp_seconds(7000)").unwrap();
+            }
+            3 => db.flush().unwrap(),
+            _ => {}
+        }
+        for condition in conditions {
+            for (select, group) in [("", ""), ("host, ", "GROUP BY host ORDER BY host")] {
+                let sql = format!("SELECT {select}{functions} FROM cpu {condition} {group}");
+                let plan = explain(&session, &sql);
+                assert!(plan.contains("ContainerAggregate") && !plan.contains("FleetScan"), "{plan}");
+                // The same rows behind a filter that no scan takes over.
+                let filter = if condition.is_empty() { "WHERE" } else { "AND" };
+                let scanned = format!(
+                    "SELECT {select}{functions} FROM cpu {condition} {filter} (usage > -1 OR usage < 0 OR usage IS NULL) {group}"
+                );
+                assert!(explain(&session, &scanned).contains("FleetScan"));
+                let (answer, scan) =
+                    (session.sql(&sql).unwrap().collect().unwrap(), session.sql(&scanned).unwrap().collect().unwrap());
+                assert_eq!(text(&answer), text(&scan), "round {round}: {sql}");
+            }
+        }
+    }
+    // Not over the whole table: what the scan cannot take over stays a scan.
+    let filtered = explain(&session, "SELECT count(*) FROM cpu WHERE usage > 5");
+    assert!(filtered.contains("FleetScan") && !filtered.contains("ContainerAggregate"), "{filtered}");
+    let total = session.sql("SELECT sum(load) FROM cpu").unwrap().collect().unwrap();
+    assert!(total[0].column(0).as_primitive::<Float64Type>().value(0) > 0.0);
+}
