@@ -1,7 +1,8 @@
 //! Answers from the container index: aggregates over whole containers that need not read their rows.
 //!
 //! `count`, `sum`, `min`, `max` and `avg` over a scan, without GROUP BY or grouped by all key columns, become
-//! [`ContainerAggregate`], which EXPLAIN shows. The engine takes what it knows of a segment's containers from their
+//! [`ContainerAggregate`], which EXPLAIN shows; so do the newest rows of all containers (`last(value, time)` by key,
+//! `DISTINCT ON (key) ... ORDER BY key, time DESC`). The engine takes what it knows of a segment's containers from their
 //! index and adds up the rows that a time bound cuts off; deletes, overlaps and retention it looks at as a scan does, so
 //! the answer is as exact.
 
@@ -67,6 +68,8 @@ enum Output {
     Min(usize),
     Max(usize),
     Avg(usize),
+    /// A column of the newest row, by its place in the table.
+    Last(usize),
 }
 
 /// Aggregates over whole containers.
@@ -76,6 +79,8 @@ pub(crate) struct ContainerAggregate {
     fields: Vec<usize>,
     outputs: Vec<Output>,
     grouped: bool,
+    /// All outputs are columns of the containers' newest rows.
+    newest: bool,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
 }
@@ -110,16 +115,25 @@ impl ContainerAggregate {
         for function in aggregate.aggr_expr() {
             outputs.push(output(scan, function, &mut fields)?);
         }
+        let newest = outputs.iter().any(|out| matches!(out, Output::Last(_)));
+        let of_rows = |out: &Output| matches!(out, Output::Last(_) | Output::LastTime | Output::Key(_));
+        if newest && (grouped.is_empty() || !outputs.iter().all(of_rows)) {
+            return None;
+        }
         let schema = aggregate.schema();
         // Containers come in the order of their keys, as the groups of a streaming aggregate do.
         let properties = Arc::clone(aggregate.properties());
         let grouped = !grouped.is_empty();
-        Some(Self { scan: scan.clone(), fields, outputs, grouped, schema, properties })
+        Some(Self { newest, scan: scan.clone(), fields, outputs, grouped, schema, properties })
     }
 
     /// The answer, batch by batch.
     fn answer(&self) -> Result<Vec<RecordBatch>> {
         let (view, request) = self.scan.current()?;
+        if self.newest {
+            let rows = view.last_rows(&request).map_err(query_error)?;
+            return rows.map(|rows| self.newest_columns(&rows.map_err(query_error)?)).collect();
+        }
         let containers = view.containers(&request, &self.fields).map_err(query_error)?;
         if !self.grouped {
             let mut all: Option<ContainerRows> = None;
@@ -145,6 +159,21 @@ impl ContainerAggregate {
         Ok(batches)
     }
 
+    /// The outputs, from rows of all columns.
+    fn newest_columns(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+        let table = self.scan.table();
+        let column = |output: &Output| match output {
+            Output::Key(key) => table.key.get(*key).copied(),
+            Output::LastTime => table.time,
+            Output::Last(place) => Some(*place),
+            _ => None,
+        };
+        let places = self.outputs.iter().map(column).collect::<Option<Vec<_>>>();
+        let places = places.ok_or_else(|| DataFusionError::Internal("an output is no column of a row".to_owned()))?;
+        let columns = places.iter().map(|&place| Arc::clone(rows.column(place))).collect();
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+
     fn batch(&self, rows: &[Option<ContainerRows>]) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.outputs.len());
         for (output, field) in self.outputs.iter().zip(self.schema.fields()) {
@@ -165,6 +194,9 @@ fn merge(all: &mut ContainerRows, other: &ContainerRows) {
 
 /// What an aggregate function asks of the containers; `None` if they do not know.
 fn output(scan: &FleetScan, function: &AggregateFunctionExpr, fields: &mut Vec<usize>) -> Option<Output> {
+    if let Some(place) = newest(scan, function) {
+        return Some(Output::Last(place));
+    }
     if function.is_distinct() || !function.order_bys().is_empty() {
         return None;
     }
@@ -203,6 +235,31 @@ fn output(scan: &FleetScan, function: &AggregateFunctionExpr, fields: &mut Vec<u
     }
 }
 
+/// The column of which a function takes the newest row's value: `last(value, time)`, and what DISTINCT ON becomes,
+/// the first value in falling or the last in rising order of time.
+fn newest(scan: &FleetScan, function: &AggregateFunctionExpr) -> Option<usize> {
+    let table = scan.table();
+    let place = |expr: &Arc<dyn PhysicalExpr>| scan.place(expr.downcast_ref::<Column>()?.index());
+    let arguments = function.expressions();
+    let value = place(arguments.first()?)?;
+    let by_time = |falling: bool| {
+        // In a container the key orders nothing.
+        let mut order =
+            function.order_bys().iter().filter(|sort| !place(&sort.expr).is_some_and(|p| table.key.contains(&p)));
+        let time = order.next().is_some_and(|sort| {
+            table.time.is_some() && place(&sort.expr) == table.time && sort.options.descending == falling
+        });
+        time && order.next().is_none()
+    };
+    let is_newest = match function.fun().name() {
+        "last" => arguments.len() == 2 && table.time.is_some() && place(&arguments[1]) == table.time,
+        "first_value" => !function.ignore_nulls() && by_time(true),
+        "last_value" => !function.ignore_nulls() && by_time(false),
+        _ => false,
+    };
+    (is_newest && !function.is_distinct()).then_some(value)
+}
+
 /// One value of the answer. Without a row only counts have one.
 fn value(output: Output, row: Option<&ContainerRows>, data_type: &DataType) -> Result<ScalarValue> {
     let amount = |field: usize| row.and_then(|row| row.amounts.get(field)).filter(|amount| amount.count > 0);
@@ -216,6 +273,8 @@ fn value(output: Output, row: Option<&ContainerRows>, data_type: &DataType) -> R
         Output::Min(field) => amount(field).and_then(|amount| scalar(&amount.min)),
         Output::Max(field) => amount(field).and_then(|amount| scalar(&amount.max)),
         Output::Sum(field) => amount(field).map(|amount| total(amount, data_type)).transpose()?,
+        // A column of a row, not a number of a container.
+        Output::Last(_) => None,
         Output::Avg(field) => amount(field).map(|amount| {
             let sum = match amount.sum {
                 Total::Float(sum) => sum,

@@ -159,6 +159,28 @@ fn answers_from_the_container_index_are_those_of_a_scan() {
             }
         }
     }
+    // The newest rows, as they are written in three ways.
+    let written = [
+        "SELECT DISTINCT ON (host) host, ts, usage, load FROM cpu ORDER BY host, ts DESC",
+        "SELECT host, max(ts), last(usage, ts), last(load, ts) FROM cpu GROUP BY host ORDER BY host",
+        "SELECT host, max(ts), last_value(usage ORDER BY ts), last_value(load ORDER BY ts) FROM cpu GROUP BY host ORDER BY host",
+    ];
+    let cells = |sql: &str| {
+        text(&session.sql(sql).unwrap().collect().unwrap()).lines().skip(3).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let by_scan = "SELECT host, ts, usage, load FROM cpu AS o WHERE ts = (SELECT max(ts) FROM cpu WHERE host = o.host) ORDER BY host";
+    for sql in written {
+        let plan = explain(&session, sql);
+        assert!(plan.contains("ContainerAggregate"), "{plan}");
+        let values = |sql: &str| {
+            cells(sql)
+                .iter()
+                .map(|line| line.split('|').map(str::trim).map(str::to_owned).collect::<Vec<_>>())
+                .filter(|line| line.len() > 2)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(values(sql), values(by_scan), "{sql}");
+    }
     // Not over the whole table: what the scan cannot take over stays a scan.
     let filtered = explain(&session, "SELECT count(*) FROM cpu WHERE usage > 5");
     assert!(filtered.contains("FleetScan") && !filtered.contains("ContainerAggregate"), "{filtered}");
