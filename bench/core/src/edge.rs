@@ -5,7 +5,7 @@
 
 use crate::measure::{disk_bytes, fsync_us, peak_memory_bytes, written_bytes};
 use crate::process::{Scratch, pinned};
-use crate::sqlite::Sqlite;
+use crate::sqlite::{Mode, Sqlite};
 use crate::workload::{BATCH_ROWS, Cpu, HOSTS};
 use crate::{Outcome, fleetdb};
 use std::path::{Path, PathBuf};
@@ -112,7 +112,8 @@ fn ingest(target: &str, rows: usize, directory: &Path) -> Outcome<(f64, u64)> {
             (writing + flushing, count)
         }
         _ => {
-            let mut db = Sqlite::open(directory, target == "sqlite-durable")?;
+            let mode = if target == "sqlite-durable" { Mode::Durable } else { Mode::Published };
+            let mut db = Sqlite::open(directory, mode)?;
             let writing = time(rows, |batch| db.write(&batch))?;
             (writing, db.count()?)
         }

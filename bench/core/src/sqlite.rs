@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::workload::{FIELDS, TAGS};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, TimestampNanosecondType};
-use rusqlite::types::ToSqlOutput;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql};
 use std::path::Path;
 
@@ -14,36 +14,84 @@ const PUBLISHED_ROWS: usize = 32;
 /// An SQLite database with E2's table.
 pub struct Sqlite {
     connection: Connection,
-    durable: bool,
+    mode: Mode,
+}
+
+/// How SQLite is used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// As published in E2.
+    Published,
+    /// Integer times, no rowid, a durable transaction for each batch.
+    Durable,
+    /// The same table, loaded in one transaction without durability, to be asked.
+    Queries,
 }
 
 impl Sqlite {
-    pub fn open(directory: &Path, durable: bool) -> Outcome<Self> {
+    pub fn open(directory: &Path, mode: Mode) -> Outcome<Self> {
         let connection = Connection::open(directory.join("cpu.sqlite"))?;
-        let (journal, synchronous) = if durable { ("WAL", "FULL") } else { ("OFF", "OFF") };
+        let published = mode == Mode::Published;
+        let (journal, synchronous) = if mode == Mode::Durable { ("WAL", "FULL") } else { ("OFF", "OFF") };
         connection.query_row(&format!("PRAGMA journal_mode = {journal}"), [], |_| Ok(()))?;
         connection.execute_batch(&format!("PRAGMA synchronous = {synchronous}"))?;
-        let time = if durable { "INTEGER" } else { "TEXT" };
+        let time = if published { "TEXT" } else { "INTEGER" };
         let tags: String = TAGS.iter().map(|tag| format!("{tag} TEXT, ")).collect();
         let fields: String = FIELDS.iter().map(|field| format!("{field} INTEGER, ")).collect();
-        let without_rowid = if durable { " WITHOUT ROWID" } else { "" };
+        let without_rowid = if published { "" } else { " WITHOUT ROWID" };
         connection.execute_batch(&format!(
             "CREATE TABLE cpu ({tags}ts {time}, {fields}PRIMARY KEY (hostname, ts)){without_rowid}"
         ))?;
         connection.set_prepared_statement_cache_capacity(4);
-        Ok(Self { connection, durable })
+        if mode == Mode::Queries {
+            connection.execute_batch("PRAGMA cache_size = -1000000; BEGIN")?;
+        }
+        Ok(Self { connection, mode })
+    }
+
+    /// Ends the load.
+    pub fn finish(&self) -> Outcome<()> {
+        self.connection.execute_batch("COMMIT; ANALYZE")?;
+        Ok(())
+    }
+
+    /// A loaded database.
+    pub fn reopen(directory: &Path) -> Outcome<Self> {
+        let connection = Connection::open(directory.join("cpu.sqlite"))?;
+        connection.execute_batch("PRAGMA cache_size = -1000000")?;
+        Ok(Self { connection, mode: Mode::Queries })
+    }
+
+    /// Runs a prepared query to its end; its first columns' values as text go to `each`.
+    pub fn each(&self, sql: &str, columns: usize, mut each: impl FnMut(&str)) -> Outcome<()> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let count = statement.column_count();
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next()? {
+            for column in 0..count {
+                let value = row.get_ref(column)?;
+                if column < columns {
+                    match value {
+                        ValueRef::Text(text) => each(std::str::from_utf8(text)?),
+                        ValueRef::Integer(value) => each(&value.to_string()),
+                        _ => each(""),
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Writes a batch: one durable transaction, or 32 rows a statement as published.
     pub fn write(&mut self, rows: &RecordBatch) -> Outcome<()> {
-        let per_statement = if self.durable { 1 } else { PUBLISHED_ROWS };
-        if self.durable {
+        let per_statement = if self.mode == Mode::Published { PUBLISHED_ROWS } else { 1 };
+        if self.mode == Mode::Durable {
             self.connection.execute_batch("BEGIN")?;
         }
         for start in (0..rows.num_rows()).step_by(per_statement) {
             self.insert(rows, start, per_statement.min(rows.num_rows() - start))?;
         }
-        if self.durable {
+        if self.mode == Mode::Durable {
             self.connection.execute_batch("COMMIT")?;
         }
         Ok(())
@@ -60,7 +108,10 @@ impl Sqlite {
                     0..10 => statement.raw_bind_parameter(place, column.as_string::<i32>().value(row))?,
                     10 => {
                         let time = column.as_primitive::<TimestampNanosecondType>();
-                        statement.raw_bind_parameter(place, Time { ns: time.value(row), text: !self.durable })?;
+                        statement.raw_bind_parameter(
+                            place,
+                            Time { ns: time.value(row), text: self.mode == Mode::Published },
+                        )?;
                     }
                     _ => statement.raw_bind_parameter(place, column.as_primitive::<Int64Type>().value(row))?,
                 }

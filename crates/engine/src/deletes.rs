@@ -93,6 +93,11 @@ impl DeleteSet {
         self.0.iter().flat_map(|layer| layer.iter()).any(|marked| marked.delete.generation >= generation)
     }
 
+    /// Whether any delete may hide a row of a segment.
+    pub(crate) fn concern_segment(&self, segment: &SegmentEntry) -> bool {
+        self.0.iter().flat_map(|layer| layer.iter()).any(|marked| marked.delete.concerns(segment))
+    }
+
     /// Whether a row of a memtable is deleted.
     pub(crate) fn hit(&self, generation: Generation, key: &[u8], row: u32, time: i64) -> bool {
         let hits = |marked: &Marked| marked.hits(generation, row, time);

@@ -134,6 +134,11 @@ impl ContainerAggregate {
             let rows = view.last_rows(&request).map_err(query_error)?;
             return rows.map(|rows| self.newest_columns(&rows.map_err(query_error)?)).collect();
         }
+        if !self.grouped && self.outputs.iter().all(|out| matches!(out, Output::Rows)) {
+            let rows = view.count_of(&request).map_err(query_error)?;
+            let all = ContainerRows { key: Vec::new(), rows, times: (0, 0), amounts: Vec::new() };
+            return Ok(vec![self.batch(&[Some(all)])?]);
+        }
         let containers = view.containers(&request, &self.fields).map_err(query_error)?;
         if !self.grouped {
             let mut all: Option<ContainerRows> = None;

@@ -17,6 +17,8 @@ use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaPr
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DmlStatement, LogicalPlan, WriteOp};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{OnInsert, Statement as SqlStatement};
@@ -98,7 +100,7 @@ impl Session {
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_default_features()
-            .with_physical_optimizer_rule(Arc::new(AnswerFromContainers))
+            .with_physical_optimizer_rules(physical_rules())
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
@@ -370,6 +372,18 @@ impl Session {
     fn transaction(&self) -> MutexGuard<'_, Transaction> {
         self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// DataFusion's rules for physical plans, and ours.
+fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    // Its second run swaps a projection with a filter that the first run has given one of its own, and mixes the
+    // columns up (DataFusion 55.2, `FilterExec::try_swapping_with_projection`; found by comparing with DuckDB).
+    if let Some(second) = rules.iter().rposition(|rule| rule.name() == "ProjectionPushdown") {
+        rules.remove(second);
+    }
+    rules.push(Arc::new(AnswerFromContainers));
+    rules
 }
 
 fn unsupported(what: &str) -> Error {

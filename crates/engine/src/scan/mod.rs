@@ -238,16 +238,42 @@ impl TableView {
         })
     }
 
-    /// How many rows the table has; reads no page where sources do not overlap.
+    /// How many rows the table has; see [`count_of`](Self::count_of).
     pub fn count(&self) -> Result<u64> {
-        let wanted = self.wanted_from(None);
-        let sources = self.sources(&wanted, 0)?;
-        let sources = &sources.list;
-        let mut memos: Vec<Memo> = sources.iter().map(|_| Memo::default()).collect();
-        let mut merge = Merge::new(sources, wanted.clone());
-        let mut rows = 0;
+        self.count_of(&ScanRequest::all())
+    }
+
+    /// How many rows a request asks for; its columns and limit play no part. A segment that is wanted whole and
+    /// overlaps no other source in time is not looked into.
+    ///
+    /// # Errors
+    /// See [`scan`](Self::scan).
+    pub fn count_of(&self, request: &ScanRequest) -> Result<u64> {
+        let wanted = self.wanted(request)?;
+        let Sources { list, _charge } = self.sources(&wanted, 0)?;
+        let spans: Vec<Option<(i64, i64)>> = list.iter().map(Source::span).collect();
+        let apart = |number: usize, span: (i64, i64)| {
+            let others = spans.iter().enumerate().filter(|(other, _)| *other != number);
+            others.flat_map(|(_, other)| other).all(|other| other.1 < span.0 || span.1 < other.0)
+        };
+        let known: Vec<Option<u64>> = list
+            .iter()
+            .zip(&spans)
+            .enumerate()
+            .map(|(number, (source, span))| match span {
+                None => Some(0),
+                Some(span) => source.whole_rows(&wanted, &self.deletes).filter(|_| apart(number, *span)),
+            })
+            .collect();
+        let mut rows: u64 = known.iter().flatten().sum();
+        let list = Arc::into_inner(list).ok_or_else(|| Error::bug("the sources of a count are shared"))?;
+        let rest: Vec<Source> =
+            list.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(s, _)| s).collect();
+        let rest = Arc::new(rest);
+        let mut memos: Vec<Memo> = rest.iter().map(|_| Memo::default()).collect();
+        let mut merge = Merge::new(&rest, wanted.clone());
         while let Some(runs) = merge.next()? {
-            let picks = merge::pick(sources, &runs, &wanted, &mut memos)?;
+            let picks = merge::pick(&rest, &runs, &wanted, &mut memos)?;
             rows += picks.iter().map(|pick| pick.rows as u64).sum::<u64>();
         }
         Ok(rows)

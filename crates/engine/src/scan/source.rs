@@ -1,5 +1,6 @@
 //! Where rows come from: a sorted memtable or a segment, behind one small interface.
 
+use super::merge::Wanted;
 use crate::column::ColumnBuilder;
 use crate::deletes::{DeleteSet, Span, without};
 use crate::error::Result;
@@ -66,6 +67,30 @@ impl Source {
         }
         let (listed, schema, deletes) = (Arc::clone(listed), Arc::clone(schema), deletes.clone());
         Self::Segment { listed, schema, deletes, spans, keep }
+    }
+
+    /// The first and the last time of all rows; `None` if there are none.
+    pub(crate) fn span(&self) -> Option<Span> {
+        match self {
+            Self::Memtable(sorted) => Some((*sorted.times.iter().min()?, *sorted.times.iter().max()?)),
+            Self::Segment { listed, .. } => Some(listed.entry.times),
+        }
+    }
+
+    /// How many rows there are, if all of them are wanted and count.
+    pub(crate) fn whole_rows(&self, wanted: &Wanted, deletes: &DeleteSet) -> Option<u64> {
+        let inside =
+            |times: Span| wanted.from.is_none_or(|from| from <= times.0) && wanted.to.is_none_or(|to| times.1 <= to);
+        if wanted.keys.is_some() || !wanted.tests.is_empty() || !self.span().is_some_and(inside) {
+            return None;
+        }
+        match self {
+            Self::Memtable(sorted) => Some(sorted.times.len() as u64),
+            Self::Segment { listed, .. } => {
+                let all = listed.entry.slices.is_empty() && !deletes.concern_segment(&listed.entry);
+                all.then_some(listed.entry.rows)
+            }
+        }
     }
 
     /// The spans of time in which a container's rows count, within `wanted`.

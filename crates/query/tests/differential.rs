@@ -1,0 +1,245 @@
+//! Random queries, answered by FleetDB and by DuckDB over FleetDB's Parquet files: filters, groupings, buckets, joins,
+//! newest rows. `FLEETDB_SEED=<seed>` repeats a run, `FLEETDB_QUERIES=<n>` asks more.
+//!
+//! FleetDB answers while the rows are spread over segments that overlap and a memtable, with rows replaced and deleted;
+//! DuckDB reads the files after everything was merged. Values are multiples of a quarter, so that sums do not depend on
+//! the order of adding.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, with DuckDB in a process of its own")]
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use fleetdb_engine::io::Io;
+use fleetdb_engine::{Database, Settings};
+use fleetdb_query::Session;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+const QUERIES: usize = 400;
+const START_S: i64 = 1_767_225_600;
+const ROWS: i64 = 400;
+const HOSTS: i64 = 6;
+
+struct Generator(Xoshiro256PlusPlus);
+
+impl Generator {
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of.choose(&mut self.0).unwrap()
+    }
+
+    fn some(&mut self, of: &[&str], most: usize) -> Vec<String> {
+        let count = self.0.random_range(1..=most);
+        of.choose_multiple(&mut self.0, count).map(|one| (*one).to_owned()).collect()
+    }
+
+    fn time(&mut self) -> String {
+        let seconds = START_S + self.0.random_range(-50..ROWS * 60 + 50) / 10 * 10;
+        let time = arrow::temporal_conversions::timestamp_s_to_datetime(seconds).unwrap();
+        format!("TIMESTAMP '{}'", time.format("%Y-%m-%d %H:%M:%S"))
+    }
+
+    fn host(&mut self) -> String {
+        format!("'h{}'", self.0.random_range(0..=HOSTS))
+    }
+
+    /// A condition on a column of `cpu`.
+    fn condition(&mut self) -> String {
+        let number: i32 = self.0.random_range(-10..110);
+        match self.0.random_range(0..14) {
+            0 | 1 => format!("host = {}", self.host()),
+            2 => format!("host IN ({}, {}, {})", self.host(), self.host(), self.host()),
+            3 => format!("host {} {}", self.pick(&["<", ">=", "<>"]), self.host()),
+            4 | 5 => format!("ts {} {}", self.pick(&["<", "<=", ">", ">=", "="]), self.time()),
+            6 => format!("ts BETWEEN {} AND {}", self.time(), self.time()),
+            7 => format!("usage {} {number}", self.pick(&["<", "<=", ">", "=", "<>"])),
+            8 => format!("load {} {}.25", self.pick(&["<", ">"]), number.abs()),
+            9 => format!("note {} NULL", self.pick(&["IS", "IS NOT"])),
+            10 => format!("note LIKE '{}%'", self.pick(&["a", "b", "ab"])),
+            11 => format!("({} OR {})", self.condition(), self.condition()),
+            12 => format!("NOT ({})", self.condition()),
+            _ => format!("usage % 7 = {}", number.rem_euclid(7)),
+        }
+    }
+
+    fn conditions(&mut self) -> String {
+        let count = self.0.random_range(0..4);
+        let conditions: Vec<String> = (0..count).map(|_| self.condition()).collect();
+        if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) }
+    }
+
+    fn aggregates(&mut self) -> Vec<String> {
+        let functions = [
+            "count(*)",
+            "count(load)",
+            "count(note)",
+            "sum(usage)",
+            "sum(load)",
+            "min(usage)",
+            "max(usage)",
+            "min(load)",
+            "max(load)",
+            "avg(usage)",
+            "avg(load)",
+            "min(ts)",
+            "max(ts)",
+            "min(note)",
+            "max(note)",
+            "count(DISTINCT usage)",
+            "count(DISTINCT host)",
+            "sum(usage * 2 + 1)",
+        ];
+        self.some(&functions, 5)
+    }
+
+    fn query(&mut self) -> String {
+        let conditions = self.conditions();
+        match self.0.random_range(0..7) {
+            0 => {
+                let columns = self.some(&["host", "ts", "usage", "load", "note", "usage + 1"], 4).join(", ");
+                let limit = if self.0.random_bool(0.5) {
+                    format!(" LIMIT {}", self.0.random_range(0..30))
+                } else {
+                    String::new()
+                };
+                format!("SELECT {columns} FROM cpu{conditions} ORDER BY host, ts{limit}")
+            }
+            1 => format!("SELECT {} FROM cpu{conditions}", self.aggregates().join(", ")),
+            2 => format!(
+                "SELECT host, {} FROM cpu{conditions} GROUP BY host ORDER BY host",
+                self.aggregates().join(", ")
+            ),
+            3 => {
+                let width = self.pick(&["1 minute", "7 minutes", "1 hour", "1 day", "1 week", "1 month"]);
+                let by_host = self.0.random_bool(0.5);
+                let (select, group) = if by_host { ("host, ", "host, bucket") } else { ("", "bucket") };
+                let aggregates = self.aggregates().join(", ");
+                format!(
+                    "SELECT {select}time_bucket(INTERVAL '{width}', ts) AS bucket, {aggregates} FROM cpu{conditions} \
+                     GROUP BY {group} ORDER BY {group}"
+                )
+            }
+            4 => {
+                let aggregates = self.aggregates().join(", ");
+                let kind = self.pick(&["JOIN", "LEFT JOIN"]);
+                format!(
+                    "SELECT region, {aggregates} FROM cpu {kind} hosts ON host = id{conditions} \
+                     GROUP BY region ORDER BY region NULLS FIRST"
+                )
+            }
+            5 => format!("SELECT DISTINCT ON (host) host, ts, usage, load FROM cpu{conditions} ORDER BY host, ts DESC"),
+            _ => format!(
+                "SELECT ts, usage, note FROM cpu WHERE host = {}{} ORDER BY ts DESC LIMIT {}",
+                self.host(),
+                if self.0.random_bool(0.5) { format!(" AND {}", self.condition()) } else { String::new() },
+                self.0.random_range(1..5)
+            ),
+        }
+    }
+}
+
+/// An answer's rows as text, as `differential.py` writes them.
+fn rows(batches: &[RecordBatch]) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        let columns: Vec<ArrayRef> = batch
+            .columns()
+            .iter()
+            .map(|column| match column.data_type() {
+                DataType::Timestamp(..) => cast(
+                    &cast(column, &DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, None)).unwrap(),
+                    &DataType::Int64,
+                )
+                .unwrap(),
+                DataType::Utf8View => cast(column, &DataType::Utf8).unwrap(),
+                other if other.is_integer() => cast(column, &DataType::Int64).unwrap(),
+                _ => Arc::clone(column),
+            })
+            .collect();
+        for row in 0..batch.num_rows() {
+            let cell = |column: &ArrayRef| match column.data_type() {
+                _ if column.is_null(row) => "NULL".to_owned(),
+                DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
+                DataType::Float64 => format!("{:.9}", column.as_primitive::<Float64Type>().value(row)),
+                _ => column.as_string::<i32>().value(row).to_owned(),
+            };
+            rows.push(columns.iter().map(cell).collect());
+        }
+    }
+    rows
+}
+
+fn fill(session: &Session, random: &mut Generator) {
+    session.sql("CREATE TABLE cpu (host TEXT, ts TIMESTAMP(6), usage BIGINT, load DOUBLE, note TEXT, PRIMARY KEY (host, ts)) WITH (partition = '2 hours')").unwrap();
+    session.sql("CREATE TABLE hosts (id TEXT PRIMARY KEY, region TEXT)").unwrap();
+    session
+        .sql("INSERT INTO hosts VALUES ('h0', 'east'), ('h1', 'west'), ('h2', 'east'), ('h3', NULL), ('h9', 'north')")
+        .unwrap();
+    for round in 0..6 {
+        let (from, step) = (random.0.random_range(0..ROWS / 2), random.0.random_range(1..4));
+        session
+            .sql(&format!(
+                "INSERT INTO cpu SELECT 'h' || h.value, to_timestamp_micros(({START_S} + t.value * 60) * 1000000), \
+                 (t.value * 13 + h.value * 7 + {round}) % 100, CASE WHEN t.value % 9 = 0 THEN NULL ELSE (t.value % 50) * 0.25 END, \
+                 CASE t.value % 4 WHEN 0 THEN NULL WHEN 1 THEN 'ab' WHEN 2 THEN 'a' ELSE 'b' || {round} END \
+                 FROM generate_series(0, {}) AS h(value), generate_series({from}, {}, {step}) AS t(value)",
+                HOSTS - 1,
+                from + ROWS / 2
+            ))
+            .unwrap();
+        match round {
+            1 | 3 => drop(
+                session
+                    .sql(&format!("DELETE FROM cpu WHERE host = {} AND ts < {}", random.host(), random.time()))
+                    .unwrap(),
+            ),
+            2 => {
+                drop(session.sql(&format!("UPDATE cpu SET usage = usage + 100 WHERE {}", random.condition())).unwrap())
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn random_queries_have_duckdbs_answers() {
+    let python = |code: &str| Command::new("python3").args(["-c", code]).stderr(Stdio::null()).status();
+    if !python("import duckdb").is_ok_and(|status| status.success()) {
+        println!("skipped: Python with DuckDB is not there");
+        return;
+    }
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let seed = number("FLEETDB_SEED").unwrap_or(now as u64);
+    let queries = number("FLEETDB_QUERIES").map_or(QUERIES, |queries| queries as usize);
+    println!("{queries} random queries: repeat with FLEETDB_SEED={seed} FLEETDB_QUERIES={queries}");
+    let mut random = Generator(Xoshiro256PlusPlus::seed_from_u64(seed));
+    let directory = tempfile::tempdir().unwrap();
+    let db = Arc::new(
+        Database::open(Io::files(directory.path()), Settings { memtable_bytes: 64 << 10, ..Settings::default() })
+            .unwrap(),
+    );
+    let session = Session::new(Arc::clone(&db)).unwrap();
+    fill(&session, &mut random);
+    let mut asked = tempfile::NamedTempFile::new().unwrap();
+    for _ in 0..queries {
+        let sql = random.query();
+        let answer = session.sql(&sql).and_then(fleetdb_query::Answer::collect);
+        let answer = answer.unwrap_or_else(|error| panic!("seed {seed}: {sql}: {error}"));
+        let cells = rows(&answer).iter().map(|row| row.join("\t")).collect::<Vec<_>>().join("\n");
+        write!(asked, "{sql}\n{cells}\n;\n").unwrap();
+    }
+    asked.flush().unwrap();
+    session.sql("VACUUM").unwrap();
+    let tables: Vec<String> = db.tables().iter().map(|table| format!("{}={}", table.name, table.id.0)).collect();
+    drop((session, db));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/differential.py");
+    let compared =
+        Command::new("python3").arg(script).arg(directory.path()).arg(asked.path()).args(&tables).output().unwrap();
+    let said = String::from_utf8_lossy(&compared.stdout);
+    assert!(compared.status.success(), "seed {seed}: {said}{}", String::from_utf8_lossy(&compared.stderr));
+    println!("{said}");
+}
