@@ -13,6 +13,7 @@ bench:
     cargo run --bin fleetdb-bench -- container --settle
     cargo run --bin fleetdb-bench -- resident
     cargo run --bin fleetdb-bench -- queries
+    cargo run --bin fleetdb-bench -- bills
     cargo run --bin fleetdb-bench -- many
     cargo run --bin fleetdb-bench -- year
 

@@ -1,8 +1,9 @@
 //! `fleetdb-bench`: measures the embedded engine beside SQLite, in one run on one core.
 //!
 //! `edge`: E2's ingest (TSBS cpu-only). `container`: E1's bill through the container API. `resident`: the edge profile's
-//! memory. `queries`: E2's queries. `many`, `year`: many containers, a year in fast motion. Each target runs in a process of its own, pinned to one core with `taskset`, so that its peak memory is its own.
+//! memory. `queries`: E2's queries. `bills`: months by local time. `many`, `year`: many containers, a year in fast motion. Each target runs in a process of its own, pinned to one core with `taskset`, so that its peak memory is its own.
 
+mod bills;
 mod container;
 mod edge;
 mod fleetdb;
@@ -34,6 +35,8 @@ enum Command {
     Container(container::Args),
     /// E2 with the edge profile: the resident set seen from outside, queries in between, bytes written
     Resident(resident::Args),
+    /// E1's bills by local time, compared with Python's
+    Bills(bills::Args),
     /// E2: its seven queries in SQL and through the container API, beside SQLite and DuckDB
     Queries(queries::Args),
     /// A million containers of ten rows each
@@ -50,6 +53,7 @@ fn main() -> Outcome<()> {
         Command::Edge(args) => edge::run(&args),
         Command::Container(args) => container::run(&args),
         Command::Resident(args) => resident::run(&args),
+        Command::Bills(args) => bills::run(&args),
         Command::Queries(args) => queries::run(&args),
         Command::Many(args) => many::run(&args),
         Command::Year(args) => year::run(&args),

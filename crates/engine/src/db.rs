@@ -18,7 +18,7 @@ use crate::ids::{Generation, Sequence, TableId};
 use crate::io::{Io, Joiner};
 use crate::manifest::file::Manifest;
 use crate::manifest::{Delete, Edit};
-use crate::memory::Budget;
+use crate::memory::{Budget, QueryMemory};
 use crate::memtable::MAX_ROWS;
 use crate::recovery;
 use crate::scan::{View, encode_key};
@@ -267,6 +267,11 @@ impl Database {
     /// The settings it was opened with.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
+    }
+
+    /// The memory that queries may hold.
+    pub fn query_memory(&self) -> QueryMemory {
+        QueryMemory(Arc::clone(&self.shared.budget))
     }
 
     /// What the database is doing.

@@ -43,6 +43,7 @@ pub use handle::ContainerHandle;
 pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
 pub use line_protocol::{LineError, LineParser, TIME_COLUMN};
 pub use manifest::{Delete, Edit, SegmentEntry, Slice, State};
+pub use memory::QueryMemory;
 pub use reader::Reader;
 pub use scan::container::{Aggregate, Container};
 pub use scan::containers::{Amount, ContainerRows, Containers, Total};

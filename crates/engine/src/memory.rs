@@ -50,6 +50,47 @@ impl Budget {
     }
 }
 
+/// What queries may hold beside scans and compaction, of one budget with them: for a query engine that sorts and joins.
+///
+/// ```
+/// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
+/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let memory = db.query_memory();
+/// assert!(memory.try_take(1 << 20));
+/// memory.give_back(1 << 20);
+/// assert!(!memory.try_take(memory.limit_bytes() + 1));
+/// ```
+#[derive(Clone, Debug)]
+pub struct QueryMemory(pub(crate) Arc<Budget>);
+
+impl QueryMemory {
+    /// Bytes that queries may hold together: three quarters of the budget, so that compaction goes on.
+    pub fn limit_bytes(&self) -> usize {
+        self.0.limit_bytes / 4 * 3
+    }
+
+    /// Bytes that queries, scans and compaction hold now.
+    pub fn used_bytes(&self) -> usize {
+        self.0.used_bytes()
+    }
+
+    /// Takes bytes if they are there.
+    pub fn try_take(&self, bytes: usize) -> bool {
+        let fits = |used: usize| used.checked_add(bytes).filter(|total| *total <= self.limit_bytes());
+        self.0.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+    }
+
+    /// Takes bytes that are held already, whether there is room or not.
+    pub fn take(&self, bytes: usize) {
+        self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives bytes back that were taken before.
+    pub fn give_back(&self, bytes: usize) {
+        self.0.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.budget.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);

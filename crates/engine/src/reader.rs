@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::ids::Sequence;
 use crate::io::Io;
 use crate::manifest::State;
-use crate::memory::Budget;
+use crate::memory::{Budget, QueryMemory};
 use crate::recovery;
 use crate::scan::View;
 use crate::segment::cache::Cache;
@@ -67,6 +67,11 @@ impl Reader {
         let fresh = load(&self.io, &self.settings, &self.cache, &self.loaded.read().0)?;
         *self.loaded.write() = fresh;
         Ok(())
+    }
+
+    /// The memory that queries may hold.
+    pub fn query_memory(&self) -> QueryMemory {
+        QueryMemory(Arc::clone(&self.budget))
     }
 
     /// All tables as they were when the database was opened or last refreshed.

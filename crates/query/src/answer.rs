@@ -1,5 +1,6 @@
 //! What a statement gives back, and DataFusion's errors as the engine's.
 
+use crate::limits::Watch;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
@@ -11,7 +12,7 @@ use tokio::runtime::Runtime;
 /// The answer to one statement: rows batch by batch, or word of what was done.
 pub struct Answer {
     tag: Option<String>,
-    rows: Option<(SendableRecordBatchStream, Arc<Runtime>)>,
+    rows: Option<(SendableRecordBatchStream, Arc<Runtime>, Watch)>,
 }
 
 impl Answer {
@@ -20,8 +21,8 @@ impl Answer {
         Self { tag: Some(tag.into()), rows: None }
     }
 
-    pub(crate) fn rows(stream: SendableRecordBatchStream, runtime: Arc<Runtime>) -> Self {
-        Self { tag: None, rows: Some((stream, runtime)) }
+    pub(crate) fn rows(stream: SendableRecordBatchStream, runtime: Arc<Runtime>, watch: Watch) -> Self {
+        Self { tag: None, rows: Some((stream, runtime, watch)) }
     }
 
     /// What the statement did, if it gives no rows: `CREATE TABLE`, `INSERT 0 5`.
@@ -31,7 +32,7 @@ impl Answer {
 
     /// The schema of the rows, if the statement gives rows.
     pub fn schema(&self) -> Option<SchemaRef> {
-        self.rows.as_ref().map(|(stream, _)| stream.schema())
+        self.rows.as_ref().map(|(stream, ..)| stream.schema())
     }
 
     /// All rows at once.
@@ -48,9 +49,14 @@ impl Iterator for Answer {
 
     fn next(&mut self) -> Option<Self::Item> {
         use futures::StreamExt;
-        let (stream, runtime) = self.rows.as_mut()?;
-        let next = runtime.block_on(stream.next());
-        Some(next?.map_err(engine_error))
+        let (stream, runtime, watch) = self.rows.as_mut()?;
+        match runtime.block_on(watch.until_stopped(stream.next())) {
+            Ok(next) => Some(next?.map_err(engine_error)),
+            Err(stopped) => {
+                self.rows = None;
+                Some(Err(stopped))
+            }
+        }
     }
 }
 

@@ -117,7 +117,7 @@ fn primary_key(schema: &TableSchema) -> Vec<&str> {
 impl Session {
     /// The rows of an INSERT in the table's own columns, all at once.
     pub(crate) fn rows_of(&self, plan: LogicalPlan) -> Result<Vec<RecordBatch>> {
-        let rows = self.runtime.block_on(async {
+        let rows = async {
             let mut stream = self.context.execute_logical_plan(plan).await?.execute_stream().await?;
             let (mut gathered, mut rows) = (Vec::new(), 0);
             while let Some(batch) = stream.next().await {
@@ -131,8 +131,9 @@ impl Session {
                 }
             }
             Ok(Ok(gathered))
-        });
-        rows.map_err(engine_error)?
+        };
+        let watch = self.limits.watch();
+        self.runtime.block_on(watch.until_stopped(rows))?.map_err(engine_error)?
     }
 
     /// Inserts rows; those whose keys are there already as the clause says. Gives how many rows were written.

@@ -16,6 +16,7 @@ mod ddl;
 mod dml;
 mod functions;
 mod insert;
+mod limits;
 mod metadata;
 mod options;
 mod prepared;
@@ -28,5 +29,6 @@ mod table;
 mod transaction;
 
 pub use answer::Answer;
+pub use limits::Canceller;
 pub use prepared::Prepared;
 pub use session::{Session, Statement};

@@ -61,6 +61,8 @@ impl Prepared<'_> {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the values do not fit, or what the engine says.
     pub fn query(&self, values: &[Value]) -> Result<Vec<RecordBatch>> {
+        self.session.limits.begin();
+        let watch = self.session.limits.watch();
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         self.session.store.refresh()?;
         let view = self.session.store.view();
@@ -83,15 +85,16 @@ impl Prepared<'_> {
             Some((binding, physical)) if values.iter().all(|value| !value.is_null()) => {
                 binding.set(view, values);
                 let physical = reset_plan_states(Arc::clone(physical)).map_err(engine_error)?;
-                runtime.block_on(collect(physical, context.task_ctx()))
+                runtime.block_on(watch.until_stopped(collect(physical, context.task_ctx())))
             }
             _ => {
                 self.session.tables.show(&view);
                 let logical = self.session.plan(&self.sql)?.with_param_values(values).map_err(engine_error)?;
-                runtime.block_on(async { context.execute_logical_plan(logical).await?.collect().await })
+                let rows = async { context.execute_logical_plan(logical).await?.collect().await };
+                runtime.block_on(watch.until_stopped(rows))
             }
         };
-        rows.map_err(engine_error)
+        rows?.map_err(engine_error)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::catalog::ViewTables;
 use crate::ddl::{self, object_name, table_name};
 use crate::dml::{self, Conflict, TEMPORARY};
 use crate::functions;
+use crate::limits::{BudgetPool, Canceller, Limits, timeout};
 use crate::metadata::AnswerFromContainers;
 use crate::options::TableOptions;
 use crate::store::Store;
@@ -15,17 +16,19 @@ use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DmlStatement, LogicalPlan, WriteOp};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement as ParsedStatement};
-use datafusion::sql::sqlparser::ast::{OnInsert, Statement as SqlStatement};
+use datafusion::sql::sqlparser::ast::{OnInsert, Set, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use fleetdb_engine::{Database, Error, Reader, Result, TableSchema, View};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 const CATALOG: &str = "fleetdb";
@@ -58,6 +61,7 @@ pub struct Session {
     pub(crate) context: SessionContext,
     pub(crate) tables: Arc<ViewTables>,
     pub(crate) runtime: Arc<Runtime>,
+    pub(crate) limits: Limits,
     transaction: Mutex<Transaction>,
     /// Numbers the tables of single statements.
     pub(crate) statements: AtomicU64,
@@ -97,8 +101,10 @@ impl Session {
         catalog.register_schema(SCHEMA, Arc::clone(&tables) as Arc<_>).map_err(engine_error)?;
         catalog.register_schema("system", Arc::new(SystemTables::new(&store))).map_err(engine_error)?;
         catalog.register_schema(TEMPORARY, Arc::new(MemorySchemaProvider::new())).map_err(engine_error)?;
+        let memory = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(BudgetPool(store.query_memory())));
         let state = SessionStateBuilder::new()
             .with_config(config)
+            .with_runtime_env(memory.build_arc().map_err(engine_error)?)
             .with_default_features()
             .with_physical_optimizer_rules(physical_rules())
             .build();
@@ -110,6 +116,7 @@ impl Session {
             context,
             tables,
             runtime: Arc::new(runtime),
+            limits: Limits::default(),
             transaction: Mutex::default(),
             statements: AtomicU64::new(0),
         })
@@ -118,6 +125,16 @@ impl Session {
     /// The tables as they are now.
     pub fn view(&self) -> View {
         self.store.view()
+    }
+
+    /// How long a statement may take, from now on; `None` for as long as it wants. `SET statement_timeout` does the same.
+    pub fn set_timeout(&self, timeout: Option<Duration>) {
+        self.limits.set_timeout(timeout);
+    }
+
+    /// What cancels the statement that the session is running, from another thread.
+    pub fn canceller(&self) -> Canceller {
+        self.limits.canceller()
     }
 
     /// Splits a text into its statements.
@@ -153,6 +170,7 @@ impl Session {
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a statement that does not fit the tables, or
     /// what the engine says.
     pub fn execute(&self, statement: Statement) -> Result<Answer> {
+        self.limits.begin();
         let done = self.run(statement.0);
         if done.is_err() {
             self.transaction().fail();
@@ -185,6 +203,13 @@ impl Session {
             SqlStatement::Vacuum(_) => {
                 self.outside_transaction("VACUUM")?;
                 self.store.writer()?.compact().map(|()| Answer::done("VACUUM"))
+            }
+            SqlStatement::Set(Set::SingleAssignment { variable, values, .. })
+                if object_name(&variable).is_ok_and(|name| name == "statement_timeout") =>
+            {
+                let value = values.iter().map(ToString::to_string).collect::<String>();
+                self.set_timeout(timeout(value.trim_matches('\''))?);
+                Ok(Answer::done("SET"))
             }
             SqlStatement::Insert(mut insert) => {
                 let clause = match insert.on.take() {
@@ -249,11 +274,15 @@ impl Session {
             LogicalPlan::Dml(dml) => return Err(unsupported(dml.op.name())),
             _ => {}
         }
-        let stream = self
-            .runtime
-            .block_on(async { self.context.execute_logical_plan(plan).await?.execute_stream().await })
-            .map_err(engine_error)?;
-        Ok(Answer::rows(stream, Arc::clone(&self.runtime)))
+        self.start(plan)
+    }
+
+    /// Starts a plan; its rows come when the answer is asked for them.
+    fn start(&self, plan: LogicalPlan) -> Result<Answer> {
+        let watch = self.limits.watch();
+        let start = async { self.context.execute_logical_plan(plan).await?.execute_stream().await };
+        let stream = self.runtime.block_on(watch.until_stopped(start))?.map_err(engine_error)?;
+        Ok(Answer::rows(stream, Arc::clone(&self.runtime), watch))
     }
 
     fn create_table(
@@ -322,11 +351,7 @@ impl Session {
 
     /// Runs an INSERT whose rows replace what is there, in batches if it must.
     fn write_streaming(&self, plan: LogicalPlan) -> Result<u64> {
-        let stream = self
-            .runtime
-            .block_on(async { self.context.execute_logical_plan(plan).await?.execute_stream().await })
-            .map_err(engine_error)?;
-        let counts = Answer::rows(stream, Arc::clone(&self.runtime)).collect()?;
+        let counts = self.start(plan)?.collect()?;
         let counts = counts.iter().filter_map(|batch| batch.columns().first()?.as_primitive_opt::<UInt64Type>());
         Ok(counts.flat_map(|column| column.iter().flatten()).sum())
     }

@@ -1,6 +1,6 @@
 //! What a session works on: a database it may write, or one that another process writes.
 
-use fleetdb_engine::{Database, Error, Reader, Result, View};
+use fleetdb_engine::{Database, Error, QueryMemory, Reader, Result, View};
 use std::sync::Arc;
 
 /// An open database.
@@ -24,6 +24,14 @@ impl Store {
         match self {
             Self::Writer(_) => Ok(()),
             Self::Reader(reader) => reader.refresh(),
+        }
+    }
+
+    /// The memory that queries may hold.
+    pub(crate) fn query_memory(&self) -> QueryMemory {
+        match self {
+            Self::Writer(db) => db.query_memory(),
+            Self::Reader(reader) => reader.query_memory(),
         }
     }
 

@@ -187,3 +187,33 @@ fn answers_from_the_container_index_are_those_of_a_scan() {
     let total = session.sql("SELECT sum(load) FROM cpu").unwrap().collect().unwrap();
     assert!(total[0].column(0).as_primitive::<Float64Type>().value(0) > 0.0);
 }
+
+#[test]
+fn statements_are_stopped_by_time_by_whoever_cancels_and_by_memory() {
+    let (_db, session) = session();
+    let endless = "SELECT count(*) FROM generate_series(1, 10000000) AS a(x), generate_series(1, 10000000) AS b(y) WHERE x + y < 0";
+    session.sql("SET statement_timeout = '50ms'").unwrap();
+    let error = session.sql(endless).and_then(fleetdb_query::Answer::collect).unwrap_err();
+    assert!(error.to_string().contains("statement_timeout (50 ms)"), "{error}");
+    session.sql("SET statement_timeout = 0").unwrap();
+    assert!(session.sql("SET statement_timeout = 'soon'").is_err());
+    let canceller = session.canceller();
+    let answer = session.sql(endless).unwrap();
+    canceller.cancel();
+    let error = answer.collect().unwrap_err();
+    assert!(error.to_string().contains("cancelled"), "{error}");
+    assert_eq!(session.sql("SELECT 1").unwrap().collect().unwrap()[0].num_rows(), 1, "the next statement runs");
+
+    // A sort of more than the budget writes to temporary files; what cannot is refused, and gives its memory back.
+    let settings =
+        Settings { memory_limit: 40 << 20, memtable_bytes: 2 << 20, cache_bytes: 1 << 20, ..Settings::default() };
+    let db = Arc::new(Database::open(Io::memory(MemoryStorage::new()), settings).unwrap());
+    let session = Session::new(Arc::clone(&db)).unwrap();
+    let sorted = "SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY value * 7919 % 1000003) AS n FROM generate_series(1, 3000000) AS s(value))";
+    let rows = session.sql(sorted).unwrap().collect().unwrap();
+    assert_eq!(rows[0].num_rows(), 1);
+    let distinct = "SELECT array_agg(value::TEXT || 'some longer text to fill the memory') FROM generate_series(1, 3000000) AS s(value)";
+    let error = session.sql(distinct).and_then(fleetdb_query::Answer::collect).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+    assert_eq!(db.status().work_bytes, 0);
+}

@@ -1,0 +1,151 @@
+//! What stops a statement: its memory, its time, and whoever cancels it.
+//!
+//! Memory: DataFusion's operators take theirs from the engine's budget ([`BudgetPool`]); sorts and joins write to temporary
+//! files when it does not give more. Time and cancelling: a statement's future is asked between two batches of its
+//! operators ([`Watch`]), which give way to it.
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use fleetdb_engine::{Error, QueryMemory};
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+/// The engine's budget as DataFusion sees it.
+#[derive(Debug)]
+pub(crate) struct BudgetPool(pub(crate) QueryMemory);
+
+impl MemoryPool for BudgetPool {
+    fn name(&self) -> &'static str {
+        "fleetdb"
+    }
+
+    fn grow(&self, _reservation: &MemoryReservation, additional: usize) {
+        self.0.take(additional);
+    }
+
+    fn shrink(&self, _reservation: &MemoryReservation, shrink: usize) {
+        self.0.give_back(shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        if self.0.try_take(additional) {
+            return Ok(());
+        }
+        Err(DataFusionError::ResourcesExhausted(format!(
+            "{} needs {additional} bytes, and {} of {} are in use by queries, scans and compaction; ask for less, try again \
+             later, or raise the setting memory_limit",
+            reservation.consumer().name(),
+            self.0.used_bytes(),
+            self.0.limit_bytes()
+        )))
+    }
+
+    fn reserved(&self) -> usize {
+        self.0.used_bytes()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        MemoryLimit::Finite(self.0.limit_bytes())
+    }
+}
+
+impl fmt::Display for BudgetPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fleetdb(used: {} bytes, limit: {} bytes)", self.0.used_bytes(), self.0.limit_bytes())
+    }
+}
+
+/// Cancels the statement that a session is running, from another thread; see [`Session::canceller`](crate::Session::canceller).
+#[derive(Clone, Debug, Default)]
+pub struct Canceller(Arc<AtomicBool>);
+
+impl Canceller {
+    /// The running statement ends with an error; if none runs, nothing happens.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What statements of a session are stopped by.
+#[derive(Debug, Default)]
+pub(crate) struct Limits {
+    timeout: Mutex<Option<Duration>>,
+    watch: Mutex<Watch>,
+}
+
+/// The running statement's limits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watch {
+    canceller: Canceller,
+    deadline: Option<(Instant, Duration)>,
+}
+
+impl Limits {
+    pub(crate) fn canceller(&self) -> Canceller {
+        self.watch().canceller
+    }
+
+    pub(crate) fn set_timeout(&self, timeout: Option<Duration>) {
+        *self.timeout.lock().unwrap_or_else(PoisonError::into_inner) = timeout;
+    }
+
+    /// A statement begins: what was cancelled before is another.
+    pub(crate) fn begin(&self) {
+        let timeout = *self.timeout.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        watch.canceller.0.store(false, Ordering::Relaxed);
+        watch.deadline = timeout.and_then(|timeout| Some((Instant::now().checked_add(timeout)?, timeout)));
+    }
+
+    pub(crate) fn watch(&self) -> Watch {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Watch {
+    fn stopped(&self) -> Option<Error> {
+        if self.canceller.0.load(Ordering::Relaxed) {
+            return Some(Error::retry("the statement was cancelled"));
+        }
+        let (_, timeout) = self.deadline.filter(|(deadline, _)| Instant::now() >= *deadline)?;
+        Some(Error::retry(format!(
+            "the statement took longer than statement_timeout ({} ms): ask for less, or SET statement_timeout",
+            timeout.as_millis()
+        )))
+    }
+
+    /// The future, until it is stopped. Operators give way after some batches; then it is looked at again.
+    pub(crate) async fn until_stopped<F: Future>(&self, future: F) -> fleetdb_engine::Result<F::Output> {
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(|context| match self.stopped() {
+            Some(error) => Poll::Ready(Err(error)),
+            None => future.as_mut().poll(context).map(Ok),
+        })
+        .await
+    }
+}
+
+/// A timeout as PostgreSQL writes it: milliseconds, or a number with a unit; 0 is none.
+pub(crate) fn timeout(text: &str) -> fleetdb_engine::Result<Option<Duration>> {
+    let wrong = || {
+        Error::input(format!(
+            "statement_timeout = '{text}': give milliseconds, or a time as in '5s' or '2min'; 0 is none"
+        ))
+    };
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit_ms = match text[digits..].trim() {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wrong()),
+    };
+    let ms = number.checked_mul(unit_ms).ok_or_else(wrong)?;
+    Ok((ms > 0).then(|| Duration::from_millis(ms)))
+}
