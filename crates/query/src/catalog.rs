@@ -5,7 +5,7 @@ use crate::store::Store;
 use crate::table::FleetTable;
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::error::Result;
-use fleetdb_engine::{TableSchema, View};
+use fleetdb_engine::{TableSchema, TableView, View};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -37,6 +37,11 @@ impl ViewTables {
     /// What is planned from now on takes its parameters from this binding.
     pub(crate) fn bind(&self, binding: Option<Arc<Binding>>) {
         *self.binding.write().unwrap_or_else(PoisonError::into_inner) = binding;
+    }
+
+    /// A table as it is shown.
+    pub(crate) fn table_view(&self, name: &str) -> fleetdb_engine::Result<TableView> {
+        self.view().table(name).cloned()
     }
 
     /// The columns and key of a table.

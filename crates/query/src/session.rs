@@ -110,7 +110,7 @@ impl Session {
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
-        functions::register(&context);
+        functions::register(&context, &tables);
         Ok(Self {
             store,
             context,

@@ -1,4 +1,5 @@
-//! The functions of fleets: time buckets in local time, first and last values, averages over time, counters.
+//! The functions of fleets: time buckets in local time, first and last values, averages over time, counters, and
+//! GridDB's time-series operations.
 //!
 //! Names and meaning follow TimescaleDB where it has the function; `docs/sql.md` has an example of each.
 
@@ -7,13 +8,19 @@ mod calendar;
 mod first_last;
 mod one_group;
 mod series;
+mod time_rows;
 
+use crate::catalog::ViewTables;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::prelude::SessionContext;
+use std::sync::Arc;
 
 /// Makes the functions known to a session.
-pub(crate) fn register(context: &SessionContext) {
+pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) {
+    for (name, function) in time_rows::functions(tables) {
+        context.register_udtf(name, function);
+    }
     context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
     for function in first_last::functions() {
         context.register_udaf(AggregateUDF::new_from_impl(function));

@@ -51,15 +51,21 @@ enum Method {
 pub(super) struct SeriesFunction {
     amount: Amount,
     signature: Signature,
+    aliases: Vec<String>,
 }
 
 /// All functions of this module.
 pub(super) fn functions() -> [SeriesFunction; 4] {
-    [Amount::TimeWeightAvg, Amount::Integral, Amount::Delta, Amount::Rate]
-        .map(|amount| SeriesFunction { amount, signature: Signature::user_defined(Volatility::Immutable) })
+    [Amount::TimeWeightAvg, Amount::Integral, Amount::Delta, Amount::Rate].map(SeriesFunction::new)
 }
 
 impl SeriesFunction {
+    fn new(amount: Amount) -> Self {
+        // GridDB's name for what is the same: half the gap to either neighbour is the weight of a row.
+        let aliases = if amount == Amount::TimeWeightAvg { vec!["time_avg".to_owned()] } else { Vec::new() };
+        Self { amount, signature: Signature::user_defined(Volatility::Immutable), aliases }
+    }
+
     fn takes_method(&self) -> bool {
         matches!(self.amount, Amount::TimeWeightAvg | Amount::Integral)
     }
@@ -92,6 +98,10 @@ impl AggregateUDFImpl for SeriesFunction {
             Amount::Delta => "delta",
             Amount::Rate => "rate",
         }
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
     }
 
     fn signature(&self) -> &Signature {
@@ -128,8 +138,7 @@ impl AggregateUDFImpl for SeriesFunction {
 
     fn reverse_expr(&self) -> ReversedUDAF {
         // The state takes rows in either order. Without a reverse DataFusion does not sort for a function at all.
-        let signature = self.signature.clone();
-        ReversedUDAF::Reversed(Arc::new(AggregateUDF::new_from_impl(Self { amount: self.amount, signature })))
+        ReversedUDAF::Reversed(Arc::new(AggregateUDF::new_from_impl(Self::new(self.amount))))
     }
 
     fn schema_name(&self, params: &AggregateFunctionParams) -> Result<String> {
