@@ -1,15 +1,9 @@
 //! `fleetdb export`: a table's or a query's rows as a Parquet or CSV file.
 
 use crate::progress::{bar, thousands};
-use crate::{DEFAULT_DATA, close, io_error, open, open_reader};
-use arrow::csv::WriterBuilder;
+use crate::{DEFAULT_DATA, close, open, open_reader};
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::Session;
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
-use std::fs::File;
-use std::io::BufWriter;
+use fleetdb_query::{FileFormat, Session, write_file};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,17 +32,13 @@ pub fn run(args: &Args) -> Result<()> {
         (None, Some(sql)) => sql.clone(),
         (None, None) => return Err(Error::input("name what to export with --table or --sql")),
     };
-    let csv = match args.file.extension().and_then(|ending| ending.to_str()) {
-        Some("csv") => true,
-        Some("parquet") => false,
-        _ => return Err(Error::input(format!("{}: the file must end in .parquet or .csv", args.file.display()))),
-    };
+    let format = FileFormat::of(&args.file)?;
     let rows = if args.read_only {
-        export(&Session::read_only(open_reader(&args.data)?)?, &query, &args.file, csv)?
+        export(&Session::read_only(open_reader(&args.data)?)?, &query, &args.file, format)?
     } else {
         let db = open(&args.data, false)?;
         let session = Session::new(Arc::clone(&db))?;
-        let outcome = export(&session, &query, &args.file, csv);
+        let outcome = export(&session, &query, &args.file, format);
         drop(session);
         close(db)?;
         outcome?
@@ -57,33 +47,10 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn export(session: &Session, query: &str, path: &Path, csv: bool) -> Result<u64> {
+fn export(session: &Session, query: &str, path: &Path, format: FileFormat) -> Result<u64> {
     let answer = session.sql(query)?;
-    let schema = answer.schema().ok_or_else(|| Error::input("the statement gives no rows to export"))?;
-    let failed = |e: &dyn std::fmt::Display| Error::input(format!("write {}: {e}", path.display()));
-    let file = File::create_new(path).map_err(|e| io_error(format_args!("create {}", path.display()), &e))?;
-    let out = BufWriter::new(file);
     let progress = bar(0, "exporting", "rows");
-    let mut rows = 0;
-    if csv {
-        let mut writer = WriterBuilder::new().with_header(true).build(out);
-        for batch in answer {
-            let batch = batch?;
-            rows += batch.num_rows() as u64;
-            progress.inc(batch.num_rows() as u64);
-            writer.write(&batch).map_err(|e| failed(&e))?;
-        }
-    } else {
-        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
-        let mut writer = ArrowWriter::try_new(out, schema, Some(properties)).map_err(|e| failed(&e))?;
-        for batch in answer {
-            let batch = batch?;
-            rows += batch.num_rows() as u64;
-            progress.inc(batch.num_rows() as u64);
-            writer.write(&batch).map_err(|e| failed(&e))?;
-        }
-        writer.close().map_err(|e| failed(&e))?;
-    }
+    let rows = write_file(answer, path, format, |rows| progress.inc(rows));
     progress.finish_and_clear();
-    Ok(rows)
+    rows
 }

@@ -14,6 +14,7 @@ mod binding;
 mod catalog;
 mod ddl;
 mod dml;
+mod export;
 mod functions;
 mod insert;
 mod limits;
@@ -29,6 +30,7 @@ mod table;
 mod transaction;
 
 pub use answer::Answer;
+pub use export::{FileFormat, write_file};
 pub use limits::Canceller;
 pub use prepared::Prepared;
 pub use session::{Session, Statement};

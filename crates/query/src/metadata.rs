@@ -7,6 +7,7 @@
 //! the answer is as exact.
 
 use crate::answer::query_error;
+use crate::pushdown::scalar;
 use crate::scan::FleetScan;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, SchemaRef};
@@ -23,7 +24,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use fleetdb_engine::{Amount, ContainerRows, Role, Total, Value};
+use fleetdb_engine::{Amount, ContainerRows, Role, Total};
 use std::fmt;
 use std::sync::Arc;
 
@@ -269,14 +270,14 @@ fn newest(scan: &FleetScan, function: &AggregateFunctionExpr) -> Option<usize> {
 fn value(output: Output, row: Option<&ContainerRows>, data_type: &DataType) -> Result<ScalarValue> {
     let amount = |field: usize| row.and_then(|row| row.amounts.get(field)).filter(|amount| amount.count > 0);
     let count = |count: u64| i64::try_from(count).map(|count| ScalarValue::Int64(Some(count)));
-    let scalar = match output {
+    let known = match output {
         Output::Rows => count(row.map_or(0, |row| row.rows)).ok(),
         Output::Count(field) => count(amount(field).map_or(0, |amount| amount.count)).ok(),
         Output::FirstTime => row.map(|row| ScalarValue::Int64(Some(row.times.0))),
         Output::LastTime => row.map(|row| ScalarValue::Int64(Some(row.times.1))),
-        Output::Key(key) => row.and_then(|row| scalar(row.key.get(key)?)),
-        Output::Min(field) => amount(field).and_then(|amount| scalar(&amount.min)),
-        Output::Max(field) => amount(field).and_then(|amount| scalar(&amount.max)),
+        Output::Key(key) => row.and_then(|row| row.key.get(key)).map(scalar),
+        Output::Min(field) => amount(field).map(|amount| scalar(&amount.min)),
+        Output::Max(field) => amount(field).map(|amount| scalar(&amount.max)),
         Output::Sum(field) => amount(field).map(|amount| total(amount, data_type)).transpose()?,
         // A column of a row, not a number of a container.
         Output::Last(_) => None,
@@ -288,8 +289,8 @@ fn value(output: Output, row: Option<&ContainerRows>, data_type: &DataType) -> R
             ScalarValue::Float64(Some(sum / amount.count as f64))
         }),
     };
-    match scalar {
-        Some(scalar) => scalar.cast_to(data_type),
+    match known {
+        Some(known) => known.cast_to(data_type),
         None => ScalarValue::try_from(data_type),
     }
 }
@@ -303,18 +304,6 @@ fn total(amount: &Amount, data_type: &DataType) -> Result<ScalarValue> {
             ScalarValue::UInt64(Some(u64::try_from(sum).map_err(|_| too_large())?))
         }
         Total::Integer(sum) => ScalarValue::Int64(Some(i64::try_from(sum).map_err(|_| too_large())?)),
-    })
-}
-
-fn scalar(value: &Value) -> Option<ScalarValue> {
-    Some(match value {
-        Value::Null => return None,
-        Value::Boolean(value) => ScalarValue::Boolean(Some(*value)),
-        Value::Int(value) => ScalarValue::Int64(Some(*value)),
-        Value::UInt(value) => ScalarValue::UInt64(Some(*value)),
-        Value::Float(value) => ScalarValue::Float64(Some(*value)),
-        Value::Text(value) => ScalarValue::Utf8(Some(value.clone())),
-        Value::Binary(value) => ScalarValue::Binary(Some(value.clone())),
     })
 }
 

@@ -6,6 +6,7 @@
 
 use crate::answer::engine_error;
 use crate::binding::{Binding, has_parameters};
+use crate::pushdown::scalar;
 use crate::session::Session;
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
@@ -149,15 +150,7 @@ fn parameters_are_in_scans(plan: &LogicalPlan) -> bool {
 
 /// A value for a parameter as the type that the statement gives it.
 fn bound(number: usize, value: &Value, data_type: Option<&DataType>) -> Result<ScalarValue> {
-    let plain = match value {
-        Value::Null => ScalarValue::Null,
-        Value::Boolean(value) => ScalarValue::Boolean(Some(*value)),
-        Value::Int(value) => ScalarValue::Int64(Some(*value)),
-        Value::UInt(value) => ScalarValue::UInt64(Some(*value)),
-        Value::Float(value) => ScalarValue::Float64(Some(*value)),
-        Value::Text(value) => ScalarValue::Utf8(Some(value.clone())),
-        Value::Binary(value) => ScalarValue::Binary(Some(value.clone())),
-    };
+    let plain = scalar(value);
     match data_type {
         Some(data_type) if *data_type != plain.data_type() => {
             plain.cast_to(data_type).map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1)))

@@ -153,6 +153,19 @@ fn time_value(column: &Column, value: &ScalarValue) -> Option<i64> {
     }
 }
 
+/// An engine's value as DataFusion's.
+pub(crate) fn scalar(value: &Value) -> ScalarValue {
+    match value {
+        Value::Null => ScalarValue::Null,
+        Value::Boolean(value) => ScalarValue::Boolean(Some(*value)),
+        Value::Int(value) => ScalarValue::Int64(Some(*value)),
+        Value::UInt(value) => ScalarValue::UInt64(Some(*value)),
+        Value::Float(value) => ScalarValue::Float64(Some(*value)),
+        Value::Text(value) => ScalarValue::Utf8(Some(value.clone())),
+        Value::Binary(value) => ScalarValue::Binary(Some(value.clone())),
+    }
+}
+
 /// A literal as a value of the key column.
 pub(crate) fn key_value(column: &Column, value: &ScalarValue) -> Option<Value> {
     match value {

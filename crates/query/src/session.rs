@@ -5,6 +5,7 @@ use crate::answer::{Answer, engine_error};
 use crate::catalog::ViewTables;
 use crate::ddl::{self, object_name, table_name};
 use crate::dml::{self, Conflict, TEMPORARY};
+use crate::export::{FileFormat, write_file};
 use crate::functions;
 use crate::limits::{BudgetPool, Canceller, Limits, timeout};
 use crate::metadata::AnswerFromContainers;
@@ -22,10 +23,11 @@ use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DmlStatement, Lo
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion::sql::parser::{DFParserBuilder, Statement as ParsedStatement};
+use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{OnInsert, Set, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use fleetdb_engine::{Database, Error, Reader, Result, TableSchema, View};
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -43,7 +45,7 @@ impl std::fmt::Display for Statement {
     }
 }
 
-/// Runs SQL over a database.
+/// Runs SQL over a database, one statement at a time: threads take a session each.
 ///
 /// ```
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
@@ -179,7 +181,11 @@ impl Session {
     }
 
     fn run(&self, statement: ParsedStatement) -> Result<Answer> {
-        let ParsedStatement::Statement(sql) = statement else { return self.run_planned(statement) };
+        let sql = match statement {
+            ParsedStatement::Statement(sql) => sql,
+            ParsedStatement::CopyTo(copy) => return self.copy_to(&copy),
+            other => return self.run_planned(other),
+        };
         match *sql {
             SqlStatement::StartTransaction { .. } => {
                 self.store.writer()?;
@@ -261,6 +267,28 @@ impl Session {
         }
     }
 
+    /// `COPY table TO 'file'` or `COPY (query) TO 'file'`: the format is the file's ending, or STORED AS.
+    fn copy_to(&self, copy: &CopyToStatement) -> Result<Answer> {
+        if !copy.partitioned_by.is_empty() || !copy.options.is_empty() {
+            return Err(unsupported("COPY with options or PARTITIONED BY"));
+        }
+        let path = Path::new(&copy.target);
+        let format = match copy.stored_as.as_deref() {
+            None => FileFormat::of(path)?,
+            Some("CSV") => FileFormat::Csv,
+            Some("PARQUET") => FileFormat::Parquet,
+            Some(other) => return Err(unsupported(&format!("COPY ... STORED AS {other}"))),
+        };
+        let query = match &copy.source {
+            CopyToSource::Relation(table) => format!("SELECT * FROM {table}"),
+            CopyToSource::Query(query) => query.to_string(),
+        };
+        self.transaction().check()?;
+        self.tables.refresh()?;
+        let rows = write_file(self.start(self.plan(&query)?)?, path, format, |_| ())?;
+        Ok(Answer::done(format!("COPY {rows}")))
+    }
+
     /// What DataFusion runs as it is.
     fn run_planned(&self, statement: ParsedStatement) -> Result<Answer> {
         let plan = self.plan_of(statement)?;
@@ -270,7 +298,6 @@ impl Session {
                 return ddl::drop_table(self.store.writer()?, drop);
             }
             LogicalPlan::Ddl(other) => return Err(unsupported(other.name())),
-            LogicalPlan::Copy(_) => return Err(unsupported("COPY")),
             LogicalPlan::Dml(dml) => return Err(unsupported(dml.op.name())),
             _ => {}
         }

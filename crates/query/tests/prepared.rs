@@ -1,5 +1,5 @@
 //! Prepared statements keep their plan and see what is there now; answers from the container index are those of a scan.
-#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int64Type};
@@ -216,4 +216,28 @@ fn statements_are_stopped_by_time_by_whoever_cancels_and_by_memory() {
     let error = session.sql(distinct).and_then(fleetdb_query::Answer::collect).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
     assert_eq!(db.status().work_bytes, 0);
+}
+
+#[test]
+fn copy_writes_files_that_parquet_tools_read() {
+    let (_db, session) = session();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let copy = |from: &str, name: &str| session.sql(&format!("COPY {from} TO '{}'", path(name).display()));
+    assert_eq!(copy("cpu", "cpu.parquet").unwrap().tag(), Some("COPY 5000"));
+    assert_eq!(
+        copy("(SELECT host, count(*) AS rows FROM cpu GROUP BY host ORDER BY host)", "hosts.csv").unwrap().tag(),
+        Some("COPY 5")
+    );
+    assert_eq!(
+        std::fs::read_to_string(path("hosts.csv")).unwrap(),
+        "host,rows\nh0,1000\nh1,1000\nh2,1000\nh3,1000\nh4,1000\n"
+    );
+    let file = std::fs::File::open(path("cpu.parquet")).unwrap();
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+    assert_eq!(reader.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 5_000);
+    let error = copy("cpu", "cpu.parquet").err().unwrap();
+    assert!(error.to_string().contains("cpu.parquet"), "a file that is there stays: {error}");
+    assert!(copy("(SELECT host::INT FROM cpu)", "wrong.csv").is_err());
+    assert!(!path("wrong.csv").exists(), "nothing is left of a query that fails");
 }

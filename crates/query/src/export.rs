@@ -1,0 +1,89 @@
+//! Rows as a file: Parquet or CSV, for `COPY ... TO` and `fleetdb export`.
+
+use crate::answer::Answer;
+use arrow::csv::WriterBuilder;
+use fleetdb_engine::{Error, Result};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileFormat {
+    /// With a header; NULL is an empty cell.
+    Csv,
+    /// Compressed with zstd.
+    Parquet,
+}
+
+impl FileFormat {
+    /// The format that a file's ending says.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it ends in neither .csv nor .parquet.
+    pub fn of(path: &Path) -> Result<Self> {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("csv") => Ok(Self::Csv),
+            Some("parquet") => Ok(Self::Parquet),
+            _ => Err(Error::input(format!("{}: the file must end in .parquet or .csv", path.display()))),
+        }
+    }
+}
+
+/// Writes an answer's rows to a new file, and gives their number; `progress` is called with the rows of each batch. After an
+/// error there is no file.
+///
+/// # Errors
+/// The file exists or cannot be written, or the query fails on the way.
+pub fn write_file(answer: Answer, path: &Path, format: FileFormat, progress: impl FnMut(u64)) -> Result<u64> {
+    let what = format!("write {}", path.display());
+    let file = File::create_new(path).map_err(|e| Error::io(&what, &e))?;
+    let written = write_rows(answer, file, format, &what, progress);
+    if written.is_err() {
+        std::fs::remove_file(path).map_err(|e| Error::io(format!("remove {}", path.display()), &e))?;
+    }
+    written
+}
+
+fn write_rows(
+    answer: Answer,
+    file: File,
+    format: FileFormat,
+    what: &str,
+    mut progress: impl FnMut(u64),
+) -> Result<u64> {
+    let failed = |e: &dyn std::fmt::Display| Error::input(format!("{what}: {e}"));
+    let schema = answer.schema().ok_or_else(|| Error::input("the statement gives no rows to write"))?;
+    let out = BufWriter::new(file);
+    let mut rows = 0;
+    let mut count = |batch: &arrow::array::RecordBatch| {
+        rows += batch.num_rows() as u64;
+        progress(batch.num_rows() as u64);
+    };
+    match format {
+        FileFormat::Csv => {
+            let mut writer = WriterBuilder::new().with_header(true).build(out);
+            for batch in answer {
+                let batch = batch?;
+                writer.write(&batch).map_err(|e| failed(&e))?;
+                count(&batch);
+            }
+            writer.into_inner().flush().map_err(|e| failed(&e))?;
+        }
+        FileFormat::Parquet => {
+            let zstd = Compression::ZSTD(ZstdLevel::default());
+            let properties = WriterProperties::builder().set_compression(zstd).build();
+            let mut writer = ArrowWriter::try_new(out, schema, Some(properties)).map_err(|e| failed(&e))?;
+            for batch in answer {
+                let batch = batch?;
+                writer.write(&batch).map_err(|e| failed(&e))?;
+                count(&batch);
+            }
+            writer.into_inner().map_err(|e| failed(&e))?.flush().map_err(|e| failed(&e))?;
+        }
+    }
+    Ok(rows)
+}
