@@ -12,7 +12,7 @@ use crate::pushdown::{key_value, request};
 use crate::session::Session;
 use crate::table::FleetTable;
 use arrow::array::RecordBatch;
-use arrow::compute::filter_record_batch;
+use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
@@ -62,10 +62,8 @@ fn check_assignments<'a>(schema: &TableSchema, assignments: &'a [Assignment]) ->
     Ok(columns)
 }
 
-/// What an ON CONFLICT clause asks for.
+/// What an ON CONFLICT clause asks for that an INSERT does not do anyway.
 pub(crate) enum Conflict {
-    /// The new row replaces the old one, as an INSERT without the clause does.
-    Replace,
     /// The new row is left out.
     Nothing,
     /// What is written: for each of the table's columns an expression over the new row, called `excluded`, and the old
@@ -76,8 +74,9 @@ pub(crate) enum Conflict {
 /// The column by which the query of an ON CONFLICT clause knows that there is an old row.
 const THERE: &str = "fleetdb_there";
 
-/// What to do with rows of `schema` whose key is there already.
-pub(crate) fn conflict(schema: &TableSchema, clause: &OnConflict) -> Result<Conflict> {
+/// What to do with rows of `schema` whose key is there already; `None` if the new row replaces the old one, as without
+/// the clause.
+pub(crate) fn conflict(schema: &TableSchema, clause: &OnConflict) -> Result<Option<Conflict>> {
     let key = primary_key(schema);
     match &clause.conflict_target {
         None => {}
@@ -88,14 +87,14 @@ pub(crate) fn conflict(schema: &TableSchema, clause: &OnConflict) -> Result<Conf
             return Err(Error::input(format!("ON CONFLICT is about the primary key: ({})", key.join(", "))));
         }
     }
-    let OnConflictAction::DoUpdate(update) = &clause.action else { return Ok(Conflict::Nothing) };
+    let OnConflictAction::DoUpdate(update) = &clause.action else { return Ok(Some(Conflict::Nothing)) };
     let set = check_assignments(schema, &update.assignments)?;
     let new = |name: &str| format!("{EXCLUDED}.{}", quote(name));
     let is_new = |name: &str, value: &Expr| value.to_string().eq_ignore_ascii_case(&format!("{EXCLUDED}.{name}"));
     let mut fields = schema.columns.iter().filter(|column| column.role == Role::Field);
     let all_new = fields.all(|column| set.iter().any(|(name, value)| *name == column.name && is_new(name, value)));
     if all_new && update.selection.is_none() {
-        return Ok(Conflict::Replace);
+        return Ok(None);
     }
     let column = |column: &Column| {
         let old = match set.iter().find(|(name, _)| *name == column.name) {
@@ -106,7 +105,7 @@ pub(crate) fn conflict(schema: &TableSchema, clause: &OnConflict) -> Result<Conf
         format!("CASE WHEN {THERE} THEN {old} ELSE {} END", new(&column.name))
     };
     let columns = schema.columns.iter().map(column).collect();
-    Ok(Conflict::Update { columns, condition: update.selection.as_ref().map(ToString::to_string) })
+    Ok(Some(Conflict::Update { columns, condition: update.selection.as_ref().map(ToString::to_string) }))
 }
 
 /// The names of the primary key's columns.
@@ -152,7 +151,6 @@ impl Session {
         let equal = |name: &&str| format!("({table}.{0} IS NOT DISTINCT FROM {EXCLUDED}.{0})", quote(name));
         let same = primary_key(schema).iter().map(equal).collect::<Vec<_>>().join(" AND ");
         let query = match conflict {
-            Conflict::Replace => format!("SELECT * FROM {new}"),
             Conflict::Nothing => {
                 format!(
                     "SELECT * FROM {new} AS {EXCLUDED} WHERE NOT EXISTS (SELECT 1 FROM {old} AS {table} WHERE {same})"
@@ -328,12 +326,20 @@ fn rows_with_keys_of(schema: &TableSchema, rows: &[RecordBatch]) -> Result<ScanR
     Ok(request)
 }
 
-/// The rows under the table's own column names.
+/// The rows under the table's own column names and types; a value that does not fit its type is an error.
 fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
-    let fields: Vec<_> =
-        schema.to_arrow().fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    let fields = schema.to_arrow();
+    let fields = fields.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
     let arrow = Arc::new(arrow::datatypes::Schema::new(fields));
-    rows.into_iter().map(|rows| Ok(RecordBatch::try_new(Arc::clone(&arrow), rows.columns().to_vec())?)).collect()
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let typed = |rows: &RecordBatch| {
+        let columns = rows.columns().iter().zip(arrow.fields()).map(|(column, field)| {
+            cast_with_options(column, field.data_type(), &options)
+                .map_err(|e| Error::from(e).context(format_args!("column '{}'", field.name())))
+        });
+        Ok(RecordBatch::try_new(Arc::clone(&arrow), columns.collect::<Result<_>>()?)?)
+    };
+    rows.iter().map(typed).collect()
 }
 
 /// Rows whose keys differ. With `first` the first row of a key is kept; else a second one is an error.

@@ -1,9 +1,12 @@
 //! SQL over FleetDB's engine: the only crate that sees DataFusion.
 //!
-//! 1. [`Session::parse`] splits a text into statements; [`Session::execute`] runs one.
-//! 2. Tables and their keys are made and dropped here ([`ddl`]); everything else is planned by DataFusion.
+//! 1. [`Session::parse`] splits a text into statements; [`Session::execute`] runs one, [`Session::prepare`] keeps a
+//!    query's plan.
+//! 2. Tables are made and changed here ([`ddl`], [`alter`]); what writes depending on rows that are there is read and
+//!    written in one step ([`dml`]); queries are planned by DataFusion.
 //! 3. [`table`] gives DataFusion a table: which filters the scan takes over ([`pushdown`]), the scan itself
-//!    ([`scan`]), and where inserted rows go ([`insert`]).
+//!    ([`scan`]), and where inserted rows go ([`insert`]); [`metadata`] answers aggregates without a scan.
+//! 4. [`functions`] has what DataFusion has not; [`system`] shows the database as tables.
 //!
 //! Everything public is a plain function over plain types, so that a program which uses this crate
 //! does not compile DataFusion's generic code again.

@@ -232,8 +232,8 @@ impl Session {
                     return Err(unsupported(dml.op.name()));
                 }
                 let schema = self.schema_of(dml)?;
-                let conflict = clause.map_or(Ok(Conflict::Replace), |clause| dml::conflict(&schema, &clause))?;
-                self.insert(&schema, plan, &conflict)
+                let conflict = clause.map(|clause| dml::conflict(&schema, &clause)).transpose()?.flatten();
+                self.insert(&schema, plan, conflict.as_ref())
             }
             SqlStatement::Update(update) => {
                 self.outside_transaction("UPDATE")?;
@@ -353,22 +353,21 @@ impl Session {
         self.write_streaming(plan.and_then(|plan| plan.build()).map_err(engine_error)?)
     }
 
-    fn insert(&self, schema: &TableSchema, plan: LogicalPlan, conflict: &Conflict) -> Result<Answer> {
-        let alone = self.transaction().is_none();
-        let rows = match (conflict, alone) {
-            (Conflict::Replace, true) => self.write_streaming(plan)?,
-            (_, alone) => {
-                let LogicalPlan::Dml(DmlStatement { input, .. }) = plan else { return Ok(Answer::done("INSERT 0 0")) };
-                let rows = self.rows_of(input.as_ref().clone())?;
-                if alone {
-                    self.insert_on_conflict(schema, rows, conflict)?
-                } else if matches!(conflict, Conflict::Replace) {
+    fn insert(&self, schema: &TableSchema, plan: LogicalPlan, conflict: Option<&Conflict>) -> Result<Answer> {
+        if conflict.is_some() {
+            self.outside_transaction("ON CONFLICT that looks at the rows there are")?;
+        }
+        let rows = if conflict.is_none() && self.transaction().is_none() {
+            self.write_streaming(plan)?
+        } else {
+            let LogicalPlan::Dml(dml) = plan else { return Err(Error::bug("an INSERT became something else")) };
+            let rows = self.rows_of(dml.input.as_ref().clone())?;
+            match conflict {
+                Some(conflict) => self.insert_on_conflict(schema, rows, conflict)?,
+                None => {
                     let count = rows.iter().map(|rows| rows.num_rows() as u64).sum();
                     self.transaction().insert(&schema.name, rows);
                     count
-                } else {
-                    self.outside_transaction("ON CONFLICT that looks at the rows there are")?;
-                    0
                 }
             }
         };
