@@ -17,6 +17,41 @@ const MAX_ATOMIC_ROWS: usize = 1 << 19;
 /// The same for bytes in memory.
 const MAX_ATOMIC_BYTES: usize = 64 << 20;
 
+/// Gathers a statement's rows into as few batches as may be, and writes them.
+pub(crate) struct Gather<'a> {
+    db: &'a Database,
+    table: &'a str,
+    gathered: Batch,
+    bytes: usize,
+    written: u64,
+}
+
+impl<'a> Gather<'a> {
+    pub(crate) fn new(db: &'a Database, table: &'a str) -> Self {
+        Self { db, table, gathered: Batch::new(), bytes: 0, written: 0 }
+    }
+
+    /// Adds rows; writes what is gathered when it is enough.
+    pub(crate) fn add(&mut self, rows: RecordBatch) -> fleetdb_engine::Result<()> {
+        self.bytes += rows.get_array_memory_size();
+        self.gathered = std::mem::take(&mut self.gathered).with(self.table, rows);
+        if self.gathered.rows() >= MAX_ATOMIC_ROWS || self.bytes >= MAX_ATOMIC_BYTES { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> fleetdb_engine::Result<()> {
+        let batch = std::mem::take(&mut self.gathered);
+        self.written += batch.rows() as u64;
+        self.bytes = 0;
+        self.db.commit(batch).map(|_| ())
+    }
+
+    /// Writes the rest. Gives the number of all rows.
+    pub(crate) fn finish(mut self) -> fleetdb_engine::Result<u64> {
+        self.write()?;
+        Ok(self.written)
+    }
+}
+
 /// Writes rows to a table.
 pub(crate) struct FleetSink {
     db: Arc<Database>,
@@ -27,11 +62,6 @@ pub(crate) struct FleetSink {
 impl FleetSink {
     pub(crate) fn new(db: &Arc<Database>, table: &str, schema: &SchemaRef) -> Self {
         Self { db: Arc::clone(db), table: table.to_owned(), schema: Arc::clone(schema) }
-    }
-
-    fn commit(&self, rows: Vec<RecordBatch>) -> Result<()> {
-        let batch = rows.into_iter().fold(Batch::new(), |batch, rows| batch.with(&self.table, rows));
-        self.db.commit(batch).map(|_| ()).map_err(query_error)
     }
 }
 
@@ -54,19 +84,10 @@ impl DataSink for FleetSink {
     }
 
     async fn write_all(&self, mut data: SendableRecordBatchStream, _context: &Arc<TaskContext>) -> Result<u64> {
-        let (mut gathered, mut rows, mut bytes, mut total) = (Vec::new(), 0, 0, 0);
+        let mut gather = Gather::new(&self.db, &self.table);
         while let Some(batch) = data.next().await {
-            let batch = batch?;
-            rows += batch.num_rows();
-            total += batch.num_rows() as u64;
-            bytes += batch.get_array_memory_size();
-            gathered.push(batch);
-            if rows >= MAX_ATOMIC_ROWS || bytes >= MAX_ATOMIC_BYTES {
-                self.commit(std::mem::take(&mut gathered))?;
-                (rows, bytes) = (0, 0);
-            }
+            gather.add(batch?).map_err(query_error)?;
         }
-        self.commit(gathered)?;
-        Ok(total)
+        gather.finish().map_err(query_error)
     }
 }

@@ -15,6 +15,7 @@ mod alter;
 mod answer;
 mod binding;
 mod catalog;
+mod copy_from;
 mod ddl;
 mod dml;
 mod export;

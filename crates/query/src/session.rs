@@ -3,6 +3,7 @@
 use crate::alter::alter_table;
 use crate::answer::{Answer, engine_error};
 use crate::catalog::ViewTables;
+use crate::copy_from::copy_from;
 use crate::ddl::{self, object_name, table_name};
 use crate::dml::{self, Conflict, TEMPORARY};
 use crate::export::{FileFormat, write_file};
@@ -26,6 +27,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{OnInsert, Set, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::{Database, Error, Reader, Result, TableSchema, View};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -144,11 +146,20 @@ impl Session {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
     pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
-        let statements = DFParserBuilder::new(text)
+        let parsed = DFParserBuilder::new(text)
             .with_dialect(&PostgreSqlDialect {})
             .build()
-            .and_then(|mut parser| parser.parse_statements())
-            .map_err(|e| engine_error(e).context("syntax"))?;
+            .and_then(|mut parser| parser.parse_statements());
+        let statements: Vec<_> = match parsed {
+            Ok(statements) => statements.into(),
+            // DataFusion's parser knows COPY ... TO only.
+            Err(error) => match Parser::parse_sql(&PostgreSqlDialect {}, text) {
+                Ok(statements) if statements.iter().any(|statement| matches!(statement, SqlStatement::Copy { .. })) => {
+                    statements.into_iter().map(|statement| ParsedStatement::Statement(Box::new(statement))).collect()
+                }
+                _ => return Err(engine_error(error).context("syntax")),
+            },
+        };
         Ok(statements.into_iter().map(Statement).collect())
     }
 
@@ -205,6 +216,10 @@ impl Session {
                 let key = create.query.as_ref().map(|_| ddl::take_primary_key(&mut create.constraints)).transpose()?;
                 let statement = ParsedStatement::Statement(Box::new(SqlStatement::CreateTable(create)));
                 self.create_table(statement, key, &options)
+            }
+            copy @ SqlStatement::Copy { .. } => {
+                self.outside_transaction("COPY ... FROM")?;
+                copy_from(self.store.writer()?, &copy).map(|rows| Answer::done(format!("COPY {rows}")))
             }
             SqlStatement::Vacuum(_) => {
                 self.outside_transaction("VACUUM")?;

@@ -236,6 +236,29 @@ fn copy_writes_files_that_parquet_tools_read() {
     let file = std::fs::File::open(path("cpu.parquet")).unwrap();
     let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
     assert_eq!(reader.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 5_000);
+    // And back.
+    session
+        .sql("CREATE TABLE again (host TEXT, ts TIMESTAMP(0), usage BIGINT, load DOUBLE, PRIMARY KEY (host, ts))")
+        .unwrap();
+    let back = |name: &str| session.sql(&format!("COPY again FROM '{}'", path(name).display()));
+    assert_eq!(back("cpu.parquet").unwrap().tag(), Some("COPY 5000"));
+    copy("(SELECT load, host, ts FROM cpu WHERE host = 'h1')", "part.csv").unwrap();
+    session.sql("TRUNCATE TABLE again").unwrap();
+    assert_eq!(back("part.csv").unwrap().tag(), Some("COPY 1000"));
+    let sums = "SELECT count(*) AS a, count(load) AS b, sum(load) AS c, max(ts) AS d, count(usage) AS e FROM";
+    let all = |sql: String| text(&session.sql(&sql).unwrap().collect().unwrap());
+    assert_eq!(
+        all(format!("{sums} again")),
+        all(format!("{sums} (SELECT load, ts, NULL AS usage FROM cpu WHERE host = 'h1')"))
+    );
+    std::fs::write(path("wrong_type.csv"), "host,ts,usage\nh1,2026-01-01,many\n").unwrap();
+    std::fs::write(path("wrong_name.csv"), "host,ts,watts\nh1,2026-01-01,1\n").unwrap();
+    for (name, expected) in
+        [("wrong_type.csv", "wrong_type.csv"), ("wrong_name.csv", "watts"), ("none.csv", "none.csv")]
+    {
+        let error = back(name).err().unwrap();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
     let error = copy("cpu", "cpu.parquet").err().unwrap();
     assert!(error.to_string().contains("cpu.parquet"), "a file that is there stays: {error}");
     assert!(copy("(SELECT host::INT FROM cpu)", "wrong.csv").is_err());
