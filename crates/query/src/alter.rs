@@ -19,11 +19,11 @@ pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: 
     let [change] = alter.operations.as_slice() else {
         return Err(Error::input("ALTER TABLE takes one change at a time, so that it is made or not made"));
     };
+    let has = |column: &str| db.tables().iter().any(|known| known.name == table && known.find(column).is_some());
     match change {
         AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
             let name = identifier(&column_def.name);
-            let known = db.tables().iter().any(|known| known.name == table && known.find(&name).is_some());
-            if *if_not_exists && known {
+            if *if_not_exists && has(&name) {
                 return done();
             }
             if let Some(other) = column_def.options.iter().find(|option| option.option != ColumnOption::Null) {
@@ -41,8 +41,7 @@ pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: 
                 return Err(Error::input("ALTER TABLE ... DROP COLUMN takes one column at a time"));
             };
             let column = identifier(column);
-            let known = db.tables().iter().any(|known| known.name == table && known.find(&column).is_some());
-            if !*if_exists || known {
+            if !*if_exists || has(&column) {
                 db.drop_column(&table, &column)?;
             }
         }

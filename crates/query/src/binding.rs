@@ -59,17 +59,14 @@ impl Binding {
     /// A condition with this run's values in place of its parameters.
     pub(crate) fn put_in(&self, condition: &Expr) -> Result<Expr> {
         let bound = lock(&self.bound);
-        let value = |placeholder: &Placeholder| {
-            let number = number(placeholder)?;
-            bound.values.get(number).cloned()
-        };
+        let value = |placeholder: &Placeholder| bound.values.get(number(&placeholder.id)?).cloned();
         replaced(condition, value)
     }
 }
 
 /// The place of a parameter's value: `$1` is the first.
-pub(crate) fn number(placeholder: &Placeholder) -> Option<usize> {
-    placeholder.id.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
+pub(crate) fn number(parameter: &str) -> Option<usize> {
+    parameter.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
 }
 
 /// A condition with some value of the right type in place of its parameters: what a scan takes over does not depend on

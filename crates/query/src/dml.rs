@@ -35,12 +35,7 @@ const MOST_CONTAINERS: usize = 100_000;
 /// The name of the rows that an INSERT brings, in its ON CONFLICT clause.
 const EXCLUDED: &str = "excluded";
 
-/// The columns that an UPDATE sets must not be part of the key.
-pub(crate) fn check_update(schema: &TableSchema, update: &Update) -> Result<()> {
-    check_assignments(schema, &update.assignments).map(|_| ())
-}
-
-/// The columns that are set, with what they are set to.
+/// The columns that are set, with what they are set to; none may be part of the key.
 fn check_assignments<'a>(schema: &TableSchema, assignments: &'a [Assignment]) -> Result<Vec<(String, &'a Expr)>> {
     let mut columns = Vec::new();
     for assignment in assignments {
@@ -184,31 +179,39 @@ impl Session {
         Ok((batch, count))
     }
 
-    /// Runs an UPDATE that was planned before. Gives how many rows there were.
-    pub(crate) fn update(&self, schema: &TableSchema, sql: &str) -> Result<u64> {
+    /// Runs an UPDATE. Gives how many rows there were.
+    pub(crate) fn update(&self, update: &Update) -> Result<u64> {
         self.write_after(|_| {
-            let LogicalPlan::Dml(DmlStatement { input, .. }) = self.plan(sql)? else {
-                return Err(Error::bug("an UPDATE became something else"));
-            };
-            self.upsert(schema, input.as_ref().clone())
+            let dml = self.plan_write(&update.to_string())?;
+            let schema = self.schema_of(&dml)?;
+            check_assignments(&schema, &update.assignments)?;
+            self.upsert(&schema, dml.input.as_ref().clone())
         })
     }
 
-    /// What a DELETE deletes, and how many rows that is.
-    pub(crate) fn deletes(&self, view: &View, schema: &TableSchema, sql: &str) -> Result<(Batch, u64)> {
-        let LogicalPlan::Dml(DmlStatement { input, .. }) = self.plan(sql)? else {
-            return Err(Error::bug("a DELETE became something else"));
-        };
+    /// Plans an UPDATE or DELETE over the tables as they are shown.
+    fn plan_write(&self, sql: &str) -> Result<DmlStatement> {
+        match self.plan(sql)? {
+            LogicalPlan::Dml(dml) => Ok(dml),
+            _ => Err(Error::bug("a statement that writes became something else")),
+        }
+    }
+
+    /// What a DELETE deletes: the table, the batch that does it, and how many rows that is. The tables show `view`.
+    pub(crate) fn deletes(&self, view: &View, sql: &str) -> Result<(String, Batch, u64)> {
+        let dml = self.plan_write(sql)?;
+        let (schema, input) = (self.schema_of(&dml)?, dml.input);
         let plan = self.context.state().optimize(&input).map_err(engine_error)?;
         let table = view.table(&schema.name)?;
-        match condition(&plan) {
-            Condition::Nothing => Ok((Batch::new(), 0)),
-            Condition::Scan(filters) => match request(schema, filters) {
-                Some(request) => delete_containers(table, &request),
-                None => self.delete_rows(schema, input.as_ref().clone()),
+        let (batch, rows) = match condition(&plan) {
+            Condition::Nothing => (Batch::new(), 0),
+            Condition::Scan(filters) => match request(&schema, filters) {
+                Some(request) => delete_containers(table, &request)?,
+                None => self.delete_rows(&schema, input.as_ref().clone())?,
             },
-            Condition::Other => self.delete_rows(schema, input.as_ref().clone()),
-        }
+            Condition::Other => self.delete_rows(&schema, input.as_ref().clone())?,
+        };
+        Ok((schema.name.clone(), batch, rows))
     }
 
     /// Deletes the rows that a plan gives, one by one.

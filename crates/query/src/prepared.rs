@@ -5,7 +5,7 @@
 //! changed since is made again.
 
 use crate::answer::engine_error;
-use crate::binding::{Binding, has_parameters};
+use crate::binding::{Binding, has_parameters, number};
 use crate::pushdown::scalar;
 use crate::session::Session;
 use arrow::array::RecordBatch;
@@ -119,10 +119,9 @@ impl Plan {
         }
         let mut types = Vec::new();
         for (name, data_type) in logical.get_parameter_types().map_err(engine_error)? {
-            let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok()).filter(|n| *n > 0);
-            let number = number.ok_or_else(|| Error::input(format!("parameter {name}: write $1, $2, ...")))?;
-            types.resize(types.len().max(number), None);
-            types[number - 1] = data_type;
+            let place = number(&name).ok_or_else(|| Error::input(format!("parameter {name}: write $1, $2, ...")))?;
+            types.resize(types.len().max(place + 1), None);
+            types[place] = data_type;
         }
         let state = session.context.state();
         let optimized = state.optimize(&logical).map_err(engine_error)?;
@@ -142,7 +141,6 @@ fn parameters_are_in_scans(plan: &LogicalPlan) -> bool {
     let looked = plan.apply_with_subqueries(|node| {
         let taken = matches!(node, LogicalPlan::TableScan(_));
         elsewhere |= !taken && node.expressions().iter().any(has_parameters);
-        elsewhere |= matches!(node, LogicalPlan::Limit(_)) && node.expressions().iter().any(has_parameters);
         Ok(TreeNodeRecursion::Continue)
     });
     looked.is_ok() && !elsewhere

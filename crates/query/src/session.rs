@@ -246,37 +246,23 @@ impl Session {
                 if dml.op != WriteOp::Insert(InsertOp::Append) {
                     return Err(unsupported(dml.op.name()));
                 }
+                self.store.writer()?;
                 let schema = self.schema_of(dml)?;
                 let conflict = clause.map(|clause| dml::conflict(&schema, &clause)).transpose()?.flatten();
                 self.insert(&schema, plan, conflict.as_ref())
             }
             SqlStatement::Update(update) => {
                 self.outside_transaction("UPDATE")?;
-                let sql = update.to_string();
-                self.tables.refresh()?;
-                let plan = self.plan(&sql)?;
-                let LogicalPlan::Dml(dml) = &plan else { return Err(Error::bug("an UPDATE became something else")) };
-                let schema = self.schema_of(dml)?;
-                dml::check_update(&schema, &update)?;
-                self.update(&schema, &sql).map(|rows| Answer::done(format!("UPDATE {rows}")))
+                self.update(&update).map(|rows| Answer::done(format!("UPDATE {rows}")))
             }
             SqlStatement::Delete(delete) => {
-                let sql = delete.to_string();
-                self.transaction().check()?;
-                self.tables.refresh()?;
-                let plan = self.plan(&sql)?;
-                let LogicalPlan::Dml(dml) = &plan else { return Err(Error::bug("a DELETE became something else")) };
-                let schema = self.schema_of(dml)?;
-                self.delete(&schema, &sql).map(|rows| Answer::done(format!("DELETE {rows}")))
+                self.delete(&delete.to_string()).map(|rows| Answer::done(format!("DELETE {rows}")))
             }
             SqlStatement::Truncate(truncate) => {
                 let [table] = truncate.table_names.as_slice() else {
                     return Err(Error::input("TRUNCATE takes one table at a time"));
                 };
-                self.tables.refresh()?;
-                let schema = self.tables.schema(&object_name(&table.name)?)?;
-                let sql = format!("DELETE FROM \"{}\"", schema.name.replace('"', "\"\""));
-                self.delete(&schema, &sql).map(|_| Answer::done("TRUNCATE TABLE"))
+                self.delete(&format!("DELETE FROM {}", table.name)).map(|_| Answer::done("TRUNCATE TABLE"))
             }
             other => self.run_planned(ParsedStatement::Statement(Box::new(other))),
         }
@@ -397,14 +383,17 @@ impl Session {
         Ok(counts.flat_map(|column| column.iter().flatten()).sum())
     }
 
-    fn delete(&self, schema: &TableSchema, sql: &str) -> Result<u64> {
+    fn delete(&self, sql: &str) -> Result<u64> {
         let mut transaction = self.transaction();
+        transaction.check()?;
         if transaction.is_none() {
             drop(transaction);
-            return self.write_after(|view| self.deletes(view, schema, sql));
+            return self.write_after(|view| self.deletes(view, sql).map(|(_, batch, rows)| (batch, rows)));
         }
-        let (batch, rows) = self.deletes(&self.store.view(), schema, sql)?;
-        transaction.delete(&schema.name, batch)?;
+        let view = self.store.view();
+        self.tables.show(&view);
+        let (table, batch, rows) = self.deletes(&view, sql)?;
+        transaction.delete(&table, batch)?;
         Ok(rows)
     }
 
@@ -420,9 +409,8 @@ impl Session {
         self.runtime.block_on(self.context.state().statement_to_plan(statement)).map_err(engine_error)
     }
 
-    /// The table that a statement writes to; it must be the writer's.
-    fn schema_of(&self, dml: &DmlStatement) -> Result<Arc<TableSchema>> {
-        self.store.writer()?;
+    /// The table that a statement writes to.
+    pub(crate) fn schema_of(&self, dml: &DmlStatement) -> Result<Arc<TableSchema>> {
         self.tables.schema(table_name(&dml.table_name)?)
     }
 

@@ -141,11 +141,11 @@ impl Containers {
         while let Some(runs) = self.merge.next()? {
             let Self { sources, memos, wanted, columns, types, .. } = self;
             let sources: &[Source] = &sources.list;
-            let picks = merge::pick(sources, &runs, wanted, memos)?;
+            let parts = merge::parts(sources, &runs, wanted, memos)?;
+            let picks = merge::picks_of(sources, &parts, memos)?;
             let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) else { continue };
             let values = key::decode(&run.key, types)?;
             let key = values.into_iter().zip(types.iter()).map(|(value, column_type)| public(value, *column_type));
-            let parts = merge::parts(sources, &runs, wanted, memos)?;
             let first = parts.iter().map(|part| part.times.0).min().unwrap_or_default();
             let last = parts.iter().map(|part| part.times.1).max().unwrap_or_default();
             let mut amounts = Vec::with_capacity(columns.len());

@@ -162,9 +162,13 @@ pub(crate) fn pick(
     wanted: &Wanted,
     memos: &mut [Memo],
 ) -> Result<Vec<Pick>> {
-    let clipped = parts(sources, runs, wanted, memos)?;
+    picks_of(sources, &parts(sources, runs, wanted, memos)?, memos)
+}
+
+/// The rows of parts in order of time, each time once.
+pub(crate) fn picks_of(sources: &[Source], parts: &[Part], memos: &mut [Memo]) -> Result<Vec<Pick>> {
     let mut picks = Vec::new();
-    let mut rest = &clipped[..];
+    let mut rest = parts;
     while let Some(first) = rest.first() {
         let mut last_time = first.times.1;
         let mut len = 1;

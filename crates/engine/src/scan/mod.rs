@@ -262,7 +262,7 @@ impl TableView {
             .enumerate()
             .map(|(number, (source, span))| match span {
                 None => Some(0),
-                Some(span) => source.whole_rows(&wanted, &self.deletes).filter(|_| apart(number, *span)),
+                Some(span) => source.whole_rows(*span, &wanted, &self.deletes).filter(|_| apart(number, *span)),
             })
             .collect();
         let mut rows: u64 = known.iter().flatten().sum();

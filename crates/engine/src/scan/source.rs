@@ -77,11 +77,10 @@ impl Source {
         }
     }
 
-    /// How many rows there are, if all of them are wanted and count.
-    pub(crate) fn whole_rows(&self, wanted: &Wanted, deletes: &DeleteSet) -> Option<u64> {
-        let inside =
-            |times: Span| wanted.from.is_none_or(|from| from <= times.0) && wanted.to.is_none_or(|to| times.1 <= to);
-        if wanted.keys.is_some() || !wanted.tests.is_empty() || !self.span().is_some_and(inside) {
+    /// How many rows there are, if all of them are wanted and count; `span` is the source's.
+    pub(crate) fn whole_rows(&self, span: Span, wanted: &Wanted, deletes: &DeleteSet) -> Option<u64> {
+        let inside = wanted.from.is_none_or(|from| from <= span.0) && wanted.to.is_none_or(|to| span.1 <= to);
+        if wanted.keys.is_some() || !wanted.tests.is_empty() || !inside {
             return None;
         }
         match self {
