@@ -6,13 +6,15 @@
 //!    written in one step ([`dml`]); queries are planned by DataFusion.
 //! 3. [`table`] gives DataFusion a table: which filters the scan takes over ([`pushdown`]), the scan itself
 //!    ([`scan`]), and where inserted rows go ([`insert`]); [`metadata`] answers aggregates without a scan.
-//! 4. [`functions`] has what DataFusion has not; [`system`] shows the database as tables.
+//! 4. [`functions`] has what DataFusion has not; [`gapfill`] and [`asof`] are steps of a plan that it has not, which
+//!    [`planner`] lets it plan; [`system`] shows the database as tables.
 //!
 //! Everything public is a plain function over plain types, so that a program which uses this crate
 //! does not compile DataFusion's generic code again.
 
 mod alter;
 mod answer;
+mod asof;
 mod binding;
 mod catalog;
 mod copy_from;
@@ -20,10 +22,12 @@ mod ddl;
 mod dml;
 mod export;
 mod functions;
+mod gapfill;
 mod insert;
 mod limits;
 mod metadata;
 mod options;
+mod planner;
 mod prepared;
 mod pushdown;
 mod scan;
@@ -32,6 +36,7 @@ mod store;
 mod system;
 mod table;
 mod transaction;
+mod window;
 
 pub use answer::Answer;
 pub use export::{FileFormat, write_file};

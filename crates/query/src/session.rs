@@ -2,15 +2,18 @@
 
 use crate::alter::alter_table;
 use crate::answer::{Answer, engine_error};
+use crate::asof::{PlanAsofJoins, mark_asof_joins};
 use crate::catalog::ViewTables;
 use crate::copy_from::copy_from;
 use crate::ddl::{self, object_name, table_name};
 use crate::dml::{self, Conflict, TEMPORARY};
 use crate::export::{FileFormat, write_file};
 use crate::functions;
+use crate::gapfill::FillGaps;
 use crate::limits::{BudgetPool, Canceller, Limits, timeout};
 use crate::metadata::AnswerFromContainers;
 use crate::options::TableOptions;
+use crate::planner::FleetPlanner;
 use crate::store::Store;
 use crate::system::SystemTables;
 use crate::transaction::Transaction;
@@ -110,6 +113,9 @@ impl Session {
             .with_config(config)
             .with_runtime_env(memory.build_arc().map_err(engine_error)?)
             .with_default_features()
+            .with_analyzer_rule(Arc::new(FillGaps))
+            .with_analyzer_rule(Arc::new(PlanAsofJoins))
+            .with_query_planner(Arc::new(FleetPlanner))
             .with_physical_optimizer_rules(physical_rules())
             .build();
         let context = SessionContext::new_with_state(state);
@@ -150,7 +156,7 @@ impl Session {
             .with_dialect(&PostgreSqlDialect {})
             .build()
             .and_then(|mut parser| parser.parse_statements());
-        let statements: Vec<_> = match parsed {
+        let mut statements: Vec<_> = match parsed {
             Ok(statements) => statements.into(),
             // DataFusion's parser knows COPY ... TO only.
             Err(error) => match Parser::parse_sql(&PostgreSqlDialect {}, text) {
@@ -160,6 +166,14 @@ impl Session {
                 _ => return Err(engine_error(error).context("syntax")),
             },
         };
+        for mut statement in &mut statements {
+            while let ParsedStatement::Explain(explain) = statement {
+                statement = &mut explain.statement;
+            }
+            if let ParsedStatement::Statement(statement) = statement {
+                mark_asof_joins(statement)?;
+            }
+        }
         Ok(statements.into_iter().map(Statement).collect())
     }
 
@@ -168,9 +182,13 @@ impl Session {
     /// # Errors
     /// As [`parse`](Self::parse) and [`execute`](Self::execute).
     pub fn sql(&self, text: &str) -> Result<Answer> {
+        self.execute(self.parse_one(text)?)
+    }
+
+    fn parse_one(&self, text: &str) -> Result<Statement> {
         let mut statements = self.parse(text)?;
         match (statements.pop(), statements.is_empty()) {
-            (Some(statement), true) => self.execute(statement),
+            (Some(statement), true) => Ok(statement),
             (None, _) => Err(Error::input("there is no statement in the text")),
             (Some(_), false) => Err(Error::input("there is more than one statement in the text")),
         }
@@ -397,9 +415,10 @@ impl Session {
         Ok(rows)
     }
 
-    /// Plans a statement over the tables as they are shown.
+    /// Plans a text of one statement over the tables as they are shown.
     pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
-        self.runtime.block_on(self.context.state().create_logical_plan(sql)).map_err(engine_error)
+        let statement = self.parse_one(sql)?.0;
+        self.runtime.block_on(self.context.state().statement_to_plan(statement)).map_err(engine_error)
     }
 
     /// Plans a statement over the tables as they are now.

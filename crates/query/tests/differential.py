@@ -1,7 +1,7 @@
 """Compares FleetDB's answers with DuckDB's over the same Parquet files; see differential.rs.
 
 Arguments: the database's directory, the file of queries and answers, then name=number of each table. The file holds,
-for each query, its text on one line, its rows (cells between tabs), and a line with a semicolon.
+for each query, its text for DuckDB on one line, its rows (cells between tabs), and a line with a semicolon.
 """
 
 import datetime

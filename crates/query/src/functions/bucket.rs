@@ -7,16 +7,18 @@ use super::calendar::{Buckets, NS_PER_SECOND, Width, Zone};
 use super::{misuse, per_second};
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, IntervalUnit, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, IntervalUnit, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
 use std::sync::Arc;
 
 /// See the module.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct TimeBucket {
+pub(crate) struct TimeBucket {
     signature: Signature,
 }
 
@@ -38,33 +40,18 @@ impl ScalarUDFImpl for TimeBucket {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let text =
-            |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null);
-        let [width, time, rest @ ..] = types else { return Err(misuse(format!("use {USAGE}"))) };
-        if !matches!(width, DataType::Interval(_) | DataType::Duration(_)) && !text(width) || rest.len() > 2 {
-            return Err(misuse(format!("{width} is no width of a bucket: use {USAGE}")));
-        }
-        let time = match time {
-            DataType::Timestamp(..) => time.clone(),
-            DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Second, None),
-            other if text(other) => DataType::Timestamp(TimeUnit::Nanosecond, None),
-            other => return Err(misuse(format!("{other} is no time: use {USAGE}"))),
-        };
-        let mut coerced = vec![DataType::Interval(IntervalUnit::MonthDayNano), time];
-        if let Some(zone) = rest.first() {
-            if !text(zone) {
-                return Err(misuse(format!("{zone} is no time zone: use {USAGE}")));
-            }
-            coerced.push(DataType::Utf8);
-        }
-        if rest.len() == 2 {
-            coerced.push(DataType::Timestamp(TimeUnit::Nanosecond, None));
-        }
-        Ok(coerced)
+        bucket_types(types, USAGE)
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         types.get(1).cloned().ok_or_else(|| misuse(format!("use {USAGE}")))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        // Known not to be NULL, the order of buckets is that of times whether NULLs come first or last.
+        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, nullable)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -92,8 +79,34 @@ impl ScalarUDFImpl for TimeBucket {
     }
 }
 
+/// The types that arguments for a bucket are changed to: width and time, then zone and origin.
+pub(crate) fn bucket_types(types: &[DataType], usage: &str) -> Result<Vec<DataType>> {
+    let text = |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null);
+    let [width, time, rest @ ..] = types else { return Err(misuse(format!("use {usage}"))) };
+    if !matches!(width, DataType::Interval(_) | DataType::Duration(_)) && !text(width) || rest.len() > 2 {
+        return Err(misuse(format!("{width} is no width of a bucket: use {usage}")));
+    }
+    let time = match time {
+        DataType::Timestamp(..) => time.clone(),
+        DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Second, None),
+        other if text(other) => DataType::Timestamp(TimeUnit::Nanosecond, None),
+        other => return Err(misuse(format!("{other} is no time: use {usage}"))),
+    };
+    let mut coerced = vec![DataType::Interval(IntervalUnit::MonthDayNano), time];
+    if let Some(zone) = rest.first() {
+        if !text(zone) {
+            return Err(misuse(format!("{zone} is no time zone: use {usage}")));
+        }
+        coerced.push(DataType::Utf8);
+    }
+    if rest.len() == 2 {
+        coerced.push(DataType::Timestamp(TimeUnit::Nanosecond, None));
+    }
+    Ok(coerced)
+}
+
 /// The buckets that the arguments describe; `None` if one of them is NULL.
-fn buckets(args: &[ColumnarValue]) -> Result<Option<Buckets>> {
+pub(crate) fn buckets(args: &[ColumnarValue]) -> Result<Option<Buckets>> {
     let constant = |place: usize| match args.get(place) {
         None => Ok(None),
         Some(ColumnarValue::Scalar(value)) => Ok(Some(value)),

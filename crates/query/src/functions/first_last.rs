@@ -12,7 +12,9 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
-use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, Signature, Volatility,
+};
 use std::sync::Arc;
 
 /// `first` or `last`.
@@ -25,6 +27,12 @@ pub(super) struct FirstLast {
 /// Both functions.
 pub(super) fn functions() -> [FirstLast; 2] {
     [false, true].map(|last| FirstLast { last, signature: Signature::user_defined(Volatility::Immutable) })
+}
+
+/// `last(value, time)`, in a plan.
+pub(crate) fn last(value: Expr, time: Expr) -> Expr {
+    let [_, last] = functions();
+    AggregateUDF::new_from_impl(last).call(vec![value, time])
 }
 
 impl AggregateUDFImpl for FirstLast {

@@ -3,14 +3,16 @@
 //!
 //! Names and meaning follow TimescaleDB where it has the function; `docs/sql.md` has an example of each.
 
-mod bucket;
-mod calendar;
-mod first_last;
+pub(crate) mod bucket;
+pub(crate) mod calendar;
+pub(crate) mod first_last;
 mod one_group;
 mod series;
 mod time_rows;
 
+use crate::asof::AsofMatch;
 use crate::catalog::ViewTables;
+use crate::gapfill;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::prelude::SessionContext;
@@ -22,6 +24,10 @@ pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) {
         context.register_udtf(name, function);
     }
     context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
+    context.register_udf(ScalarUDF::new_from_impl(AsofMatch::default()));
+    for function in gapfill::functions() {
+        context.register_udf(ScalarUDF::new_from_impl(function));
+    }
     for function in first_last::functions() {
         context.register_udaf(AggregateUDF::new_from_impl(function));
     }
@@ -31,12 +37,12 @@ pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) {
 }
 
 /// A mistake in how a function is called.
-fn misuse(message: String) -> DataFusionError {
+pub(crate) fn misuse(message: String) -> DataFusionError {
     DataFusionError::Plan(message)
 }
 
 /// How many of a timestamp type's unit are a second; `None` for other types.
-fn per_second(data_type: &arrow::datatypes::DataType) -> Option<i64> {
+pub(crate) fn per_second(data_type: &arrow::datatypes::DataType) -> Option<i64> {
     use arrow::datatypes::{DataType, TimeUnit};
     match data_type {
         DataType::Timestamp(TimeUnit::Second, _) => Some(1),

@@ -1,0 +1,104 @@
+//! From the statement's text to a join with a mark.
+
+use crate::functions::misuse;
+use arrow::datatypes::DataType;
+use datafusion::error::Result;
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Join,
+    JoinConstraint, JoinOperator, ObjectName, Select, Statement, TableFactor, VisitMut, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+/// The mark's name: a function of the match condition.
+pub(super) const ASOF_MATCH: &str = "asof_match";
+
+/// Plans the statement's ASOF JOINs as LEFT JOINs with a mark.
+///
+/// # Errors
+/// An ASOF JOIN with USING or NATURAL.
+pub(crate) fn mark_asof_joins(statement: &mut Statement) -> fleetdb_engine::Result<()> {
+    match statement.visit(&mut Marks) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(message) => Err(fleetdb_engine::Error::input(message)),
+    }
+}
+
+struct Marks;
+
+impl VisitorMut for Marks {
+    type Break = String;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<String> {
+        select.from.iter_mut().flat_map(|from| &mut from.joins).try_for_each(mark)
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<String> {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => table_with_joins.joins.iter_mut().try_for_each(mark),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn mark(join: &mut Join) -> ControlFlow<String> {
+    let JoinOperator::AsOf { match_condition, constraint } = &join.join_operator else {
+        return ControlFlow::Continue(());
+    };
+    let list = FunctionArgumentList {
+        duplicate_treatment: None,
+        args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(match_condition.clone()))],
+        clauses: Vec::new(),
+    };
+    let matches = Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(ASOF_MATCH)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    });
+    let on = match constraint {
+        JoinConstraint::None => matches,
+        JoinConstraint::On(keys) => Expr::BinaryOp {
+            left: Box::new(Expr::Nested(Box::new(keys.clone()))),
+            op: BinaryOperator::And,
+            right: Box::new(matches),
+        },
+        JoinConstraint::Using(_) | JoinConstraint::Natural => {
+            return ControlFlow::Break("ASOF JOIN takes its keys as ON a.id = b.id".to_owned());
+        }
+    };
+    join.join_operator = JoinOperator::LeftOuter(JoinConstraint::On(on));
+    ControlFlow::Continue(())
+}
+
+/// The mark; it is never computed.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AsofMatch(Signature);
+
+impl Default for AsofMatch {
+    fn default() -> Self {
+        Self(Signature::exact(vec![DataType::Boolean], Volatility::Immutable))
+    }
+}
+
+impl ScalarUDFImpl for AsofMatch {
+    fn name(&self) -> &str {
+        ASOF_MATCH
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Err(misuse("write a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.id = b.id".to_owned()))
+    }
+}

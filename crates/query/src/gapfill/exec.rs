@@ -1,0 +1,223 @@
+//! Filling the gaps: groups come in order of series and time, buckets go out in that order.
+
+use super::series::{Series, ranges};
+use arrow::array::RecordBatch;
+use arrow::compute::{SortOptions, concat_batches};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr, PhysicalSortExpr,
+};
+use datafusion::physical_plan::distribution_requirements::InputDistributionRequirements;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties};
+use futures::StreamExt;
+use std::fmt;
+use std::sync::Arc;
+
+/// How a missing value is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Fill {
+    /// With the last one that is known.
+    Carry,
+    /// On the line between the last one that is known and the next.
+    Line,
+}
+
+/// The places of the input's columns. All but [`before`](Self::before), which is the last, go out too.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Shape {
+    /// What rows of one series have in common.
+    pub(super) series: Vec<usize>,
+    /// The bucket's start.
+    pub(super) time: usize,
+    pub(super) fills: Vec<(usize, Fill)>,
+    /// Says of a row that it lies before the window: it is looked at, but not shown.
+    pub(super) before: Option<usize>,
+}
+
+impl Shape {
+    /// Of an aggregate's columns; the first `groups` are what it groups by, the bucket among them.
+    pub(super) fn new(groups: usize, time: usize) -> Self {
+        Self { series: (0..groups).filter(|&place| place != time).collect(), time, fills: Vec::new(), before: None }
+    }
+
+    /// Whether a column has a value in each bucket.
+    pub(super) fn is_given(&self, place: usize) -> bool {
+        place == self.time || self.series.contains(&place)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct GapFillExec {
+    input: Arc<dyn ExecutionPlan>,
+    shape: Shape,
+    /// The buckets' starts in the time column's unit, rising.
+    starts: Arc<[i64]>,
+    schema: SchemaRef,
+    properties: Arc<PlanProperties>,
+}
+
+impl GapFillExec {
+    pub(super) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        shape: Shape,
+        starts: Arc<[i64]>,
+        schema: SchemaRef,
+    ) -> Result<Self> {
+        let ordering = shape.series.iter().chain([&shape.time]).map(|&place| rising(&schema, place));
+        let equivalence =
+            EquivalenceProperties::new_with_orderings(Arc::clone(&schema), [ordering.collect::<Vec<_>>()]);
+        let partitioning = Partitioning::UnknownPartitioning(1);
+        let properties =
+            PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded);
+        Ok(Self { input, shape, starts, schema, properties: Arc::new(properties) })
+    }
+}
+
+fn rising(schema: &SchemaRef, place: usize) -> PhysicalSortExpr {
+    PhysicalSortExpr::new(Arc::new(Column::new(schema.field(place).name(), place)), SortOptions::default())
+}
+
+impl DisplayAs for GapFillExec {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |place: &usize| self.schema.field(*place).name().as_str();
+        let series: Vec<&str> = self.shape.series.iter().map(name).collect();
+        let fills: Vec<&str> = self.shape.fills.iter().map(|(place, _)| name(place)).collect();
+        write!(f, "GapFill: series=[{}], buckets={}", series.join(", "), self.starts.len())?;
+        write!(f, ", filled=[{}]", fills.join(", "))
+    }
+}
+
+impl ExecutionPlan for GapFillExec {
+    fn name(&self) -> &'static str {
+        "GapFill"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        let schema = self.input.schema();
+        let column = |&place: &usize| rising(&schema, place);
+        let before = self.shape.before.map(|place| {
+            let options = SortOptions { descending: true, nulls_first: false };
+            PhysicalSortExpr { options, ..rising(&schema, place) }
+        });
+        let order = self.shape.series.iter().map(column).chain(before).chain([column(&self.shape.time)]);
+        vec![LexOrdering::new(order).map(OrderingRequirements::from)]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.pop().ok_or_else(|| DataFusionError::Internal("GapFill has one input".to_owned()))?;
+        let (starts, schema) = (Arc::clone(&self.starts), Arc::clone(&self.schema));
+        Ok(Arc::new(Self::new(input, self.shape.clone(), starts, schema)?))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let filler = Filler {
+            input: self.input.execute(partition, Arc::clone(&context))?,
+            shape: self.shape.clone(),
+            starts: Arc::clone(&self.starts),
+            schema: Arc::clone(&self.schema),
+            pending: None,
+            series: None,
+            is_shown: false,
+            memory: MemoryConsumer::new("GapFill").register(context.memory_pool()),
+        };
+        let batches = futures::stream::try_unfold(filler, |mut filler| async {
+            Ok(filler.next().await?.map(|batch| (batch, filler)))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+    }
+}
+
+/// A run of the plan.
+struct Filler {
+    input: SendableRecordBatchStream,
+    shape: Shape,
+    starts: Arc<[i64]>,
+    schema: SchemaRef,
+    /// Rows of the series that is not complete yet.
+    pending: Option<RecordBatch>,
+    /// Series that are complete, of which buckets are still to be yielded.
+    series: Option<Series>,
+    /// Whether any series has come.
+    is_shown: bool,
+    memory: MemoryReservation,
+}
+
+impl Filler {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(series) = &mut self.series {
+                if let Some(batch) = series.next(&self.shape, &self.starts, &self.schema)? {
+                    return Ok(Some(batch));
+                }
+                self.series = None;
+            }
+            let complete = match self.input.next().await.transpose()? {
+                Some(batch) => self.complete(batch)?,
+                None => match self.pending.take() {
+                    Some(last) => Some((last, self.shape.series.is_empty())),
+                    // Without a series all buckets are shown, rows or not.
+                    None if self.shape.series.is_empty() && !self.is_shown => {
+                        Some((RecordBatch::new_empty(self.input.schema()), true))
+                    }
+                    None => return Ok(None),
+                },
+            };
+            if let Some((rows, even_if_empty)) = complete {
+                self.is_shown = true;
+                self.series = Some(Series::new(rows, &self.shape, even_if_empty)?);
+            }
+        }
+    }
+
+    /// The rows of all series that are complete now.
+    fn complete(&mut self, batch: RecordBatch) -> Result<Option<(RecordBatch, bool)>> {
+        let rows = match self.pending.take() {
+            Some(pending) => concat_batches(&batch.schema(), [&pending, &batch])?,
+            None => batch,
+        };
+        self.memory.try_resize(rows.get_array_memory_size())?;
+        let end = if self.shape.series.is_empty() {
+            0
+        } else {
+            ranges(&rows, &self.shape)?.pop().map_or(0, |last| last.start)
+        };
+        self.pending = Some(rows.slice(end, rows.num_rows() - end));
+        Ok((end > 0).then(|| (rows.slice(0, end), false)))
+    }
+}

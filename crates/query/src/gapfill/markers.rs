@@ -1,0 +1,77 @@
+//! The functions' names and types.
+
+use crate::functions::{bucket::bucket_types, misuse};
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::error::Result;
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+
+pub(super) const GAPFILL: &str = "time_bucket_gapfill";
+pub(super) const LOCF: &str = "locf";
+pub(super) const INTERPOLATE: &str = "interpolate";
+/// The second argument of [`LOCF`] and [`INTERPOLATE`].
+pub(super) const BEFORE: &str = "before";
+
+/// One of the functions.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Marker {
+    name: &'static str,
+    usage: &'static str,
+    signature: Signature,
+}
+
+/// All of them.
+pub(crate) fn functions() -> [Marker; 3] {
+    let marker = |name, usage| Marker { name, usage, signature: Signature::user_defined(Volatility::Immutable) };
+    [
+        marker(GAPFILL, "time_bucket_gapfill(width, time [, zone] [, start, finish]) in GROUP BY"),
+        marker(LOCF, "locf(value [, 'before']) in the SELECT of a query that groups by time_bucket_gapfill"),
+        marker(
+            INTERPOLATE,
+            "interpolate(value [, 'before']) in the SELECT of a query that groups by time_bucket_gapfill",
+        ),
+    ]
+}
+
+impl ScalarUDFImpl for Marker {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let wrong = || misuse(format!("use {}", self.usage));
+        if self.name == GAPFILL {
+            // The last two of four or five are the window.
+            let bounds = if types.len() > 3 { 2 } else { 0 };
+            let (bucket, bounds) = types.split_at(types.len() - bounds);
+            let mut types = bucket_types(bucket, self.usage)?;
+            if types.len() > 3 {
+                return Err(wrong());
+            }
+            types.extend(bounds.iter().map(|_| DataType::Timestamp(TimeUnit::Nanosecond, None)));
+            return Ok(types);
+        }
+        let value = match (self.name, types.first()) {
+            (LOCF, Some(value)) => value.clone(),
+            (_, Some(value)) if value.is_numeric() || value.is_null() => DataType::Float64,
+            _ => return Err(wrong()),
+        };
+        match types.len() {
+            1 => Ok(vec![value]),
+            2 => Ok(vec![value, DataType::Utf8]),
+            _ => Err(wrong()),
+        }
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let place = usize::from(self.name == GAPFILL);
+        types.get(place).cloned().ok_or_else(|| misuse(format!("use {}", self.usage)))
+    }
+
+    fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Err(misuse(format!("use {}", self.usage)))
+    }
+}
