@@ -103,7 +103,7 @@ fn ingest(target: &str, rows: usize, directory: &Path) -> Outcome<(f64, u64)> {
     let (seconds, count) = match target {
         "fleetdb" => {
             let db = fleetdb::open(directory)?;
-            let writing = time(rows, |batch| fleetdb::write(&db, batch))?;
+            let writing = time(rows, |batch| fleetdb::write(&db, "cpu", batch))?;
             let start = Instant::now();
             db.flush()?;
             let flushing = start.elapsed().as_secs_f64();

@@ -1,6 +1,7 @@
 //! FleetDB, embedded.
 
 use crate::Outcome;
+use crate::trucks::{self, DIAGNOSTICS, READINGS};
 use crate::workload::{FIELDS, TAGS};
 use arrow::array::RecordBatch;
 use fleetdb_engine::io::Io;
@@ -27,8 +28,25 @@ pub fn open_with(directory: &Path, settings: Settings) -> Outcome<Database> {
     Ok(db)
 }
 
+/// Makes the tables of TSBS' trucks.
+pub fn create_trucks(db: &Database) -> Outcome<()> {
+    for (name, fields) in [("readings", READINGS.as_slice()), ("diagnostics", DIAGNOSTICS.as_slice())] {
+        let mut table = TableDefinition::new(name).key(trucks::TAGS[0], ColumnType::Utf8);
+        for tag in &trucks::TAGS[1..] {
+            table = table.field(tag, ColumnType::Utf8);
+        }
+        table = table.time("ts", Unit::Nanosecond);
+        for field in trucks::CAPACITIES.iter().chain(fields) {
+            let column_type = if *field == "status" { ColumnType::Int64 } else { ColumnType::Float64 };
+            table = table.field(field, column_type);
+        }
+        db.create_table(&table)?;
+    }
+    Ok(())
+}
+
 /// Writes a batch, acknowledged at `sync`.
-pub fn write(db: &Database, rows: RecordBatch) -> Outcome<()> {
-    db.commit_with(Batch::new().with("cpu", rows), Durability::Sync)?;
+pub fn write(db: &Database, table: &str, rows: RecordBatch) -> Outcome<()> {
+    db.commit_with(Batch::new().with(table, rows), Durability::Sync)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `fleetdb-bench`: measures the embedded engine beside SQLite, in one run on one core.
 //!
 //! `edge`: E2's ingest (TSBS cpu-only). `container`: E1's bill through the container API. `resident`: the edge profile's
-//! memory. `queries`: E2's queries. `bills`: months by local time. `many`, `year`: many containers, a year in fast motion. Each target runs in a process of its own, pinned to one core with `taskset`, so that its peak memory is its own.
+//! memory. `queries`: E2's queries and TSBS'. `bills`: months by local time. `many`, `year`: many containers, a year in fast motion. Each target runs in a process of its own, pinned to one core with `taskset`, so that its peak memory is its own.
 
 mod bills;
 mod container;
@@ -13,6 +13,7 @@ mod process;
 mod queries;
 mod resident;
 mod sqlite;
+mod trucks;
 mod workload;
 mod year;
 
@@ -37,7 +38,7 @@ enum Command {
     Resident(resident::Args),
     /// E1's bills by local time, compared with Python's
     Bills(bills::Args),
-    /// E2: its seven queries in SQL and through the container API, beside SQLite and DuckDB
+    /// E2's seven queries and TSBS' others, in SQL and through the container API, beside SQLite and DuckDB
     Queries(queries::Args),
     /// A million containers of ten rows each
     Many(many::Args),

@@ -66,7 +66,7 @@ fn child(rows: usize, directory: &Path) -> Outcome<()> {
     let start = Instant::now();
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); QUERIES.len()];
     for batch in 1..=rows / BATCH_ROWS {
-        fleetdb::write(&db, workload.next()?)?;
+        fleetdb::write(&db, "cpu", workload.next()?)?;
         if (batch * BATCH_ROWS).is_multiple_of(QUERY_ROWS) {
             queries(&db, &mut times)?;
         }

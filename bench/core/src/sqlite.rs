@@ -2,8 +2,8 @@
 
 use crate::Outcome;
 use crate::workload::{FIELDS, TAGS};
-use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, TimestampNanosecondType};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, FieldRef, Float64Type, Int64Type, TimestampNanosecondType};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql};
 use std::path::Path;
@@ -62,22 +62,38 @@ impl Sqlite {
         Ok(Self { connection, mode: Mode::Queries })
     }
 
-    /// Runs a prepared query to its end; its first columns' values as text go to `each`.
-    pub fn each(&self, sql: &str, columns: usize, mut each: impl FnMut(&str)) -> Outcome<()> {
+    /// Runs a prepared query to its end; each row's values go to `each`.
+    pub fn each(&self, sql: &str, mut each: impl FnMut(&[ValueRef<'_>])) -> Outcome<()> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let count = statement.column_count();
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next()? {
+            let mut values = Vec::with_capacity(count);
             for column in 0..count {
-                let value = row.get_ref(column)?;
-                if column < columns {
-                    match value {
-                        ValueRef::Text(text) => each(std::str::from_utf8(text)?),
-                        ValueRef::Integer(value) => each(&value.to_string()),
-                        _ => each(""),
-                    }
-                }
+                values.push(row.get_ref(column)?);
             }
+            each(&values);
+        }
+        Ok(())
+    }
+
+    /// Writes a batch to a table that is made at its first; its first column and `ts` are the key.
+    pub fn add_to(&self, table: &str, rows: &RecordBatch) -> Outcome<()> {
+        let schema = rows.schema();
+        let column = |field: &FieldRef| format!("{} {}", field.name(), sqlite_type(field.data_type()));
+        let columns: Vec<String> = schema.fields().iter().map(column).collect();
+        let key = schema.field(0).name();
+        self.connection.execute_batch(&format!(
+            "CREATE TABLE IF NOT EXISTS {table} ({}, PRIMARY KEY ({key}, ts)) WITHOUT ROWID",
+            columns.join(", ")
+        ))?;
+        let places = vec!["?"; rows.num_columns()].join(",");
+        let mut statement = self.connection.prepare_cached(&format!("INSERT INTO {table} VALUES ({places})"))?;
+        for row in 0..rows.num_rows() {
+            for (place, column) in rows.columns().iter().enumerate() {
+                statement.raw_bind_parameter(place + 1, cell(column, row))?;
+            }
+            statement.raw_execute()?;
         }
         Ok(())
     }
@@ -141,4 +157,24 @@ impl ToSql for Time {
         let seconds = arrow::temporal_conversions::timestamp_ns_to_datetime(self.ns);
         Ok(seconds.map(|time| time.format("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default().into())
     }
+}
+
+fn sqlite_type(data_type: &DataType) -> &'static str {
+    match data_type {
+        DataType::Utf8 => "TEXT",
+        DataType::Float64 => "REAL",
+        _ => "INTEGER",
+    }
+}
+
+/// A value; times are integers.
+fn cell(column: &ArrayRef, row: usize) -> ToSqlOutput<'_> {
+    let value = match column.data_type() {
+        _ if column.is_null(row) => ValueRef::Null,
+        DataType::Utf8 => ValueRef::Text(column.as_string::<i32>().value(row).as_bytes()),
+        DataType::Float64 => ValueRef::Real(column.as_primitive::<Float64Type>().value(row)),
+        DataType::Timestamp(..) => ValueRef::Integer(column.as_primitive::<TimestampNanosecondType>().value(row)),
+        _ => ValueRef::Integer(column.as_primitive::<Int64Type>().value(row)),
+    };
+    ToSqlOutput::Borrowed(value)
 }

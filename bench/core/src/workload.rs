@@ -42,7 +42,8 @@ pub const HOSTS: usize = 4_000;
 pub const BATCH_ROWS: usize = 1_000;
 /// The seed of every run, so that all targets get the same rows.
 const SEED: u64 = 123;
-const STEP_NS: i64 = 10_000_000_000;
+/// The time between two rows of a host.
+pub const STEP_NS: i64 = 10_000_000_000;
 const REGIONS: [(&str, &[&str]); 9] = [
     ("us-east-1", &["a", "b", "c", "e"]),
     ("us-west-1", &["a", "b"]),

@@ -1,0 +1,72 @@
+"""The queries on DuckDB: native tables sorted by key and time, from FleetDB's Parquet files.
+
+Arguments: the database's directory, then name, text and whether the order counts of each query. Prints a JSON object of
+name to [median microseconds, checksum]; the checksum is that of checksum.rs.
+"""
+
+import glob
+import json
+import statistics
+import sys
+import time
+import zlib
+
+import duckdb
+
+REPEAT_S = 0.5
+LEAST_REPEATS = 5
+LIMIT_S = 10
+# Tables and their keys; a table's place is the name of the directory that its segments are in.
+TABLES = [("cpu", "hostname"), ("readings", "name"), ("diagnostics", "name")]
+
+
+def cell(value):
+    if value is None:
+        return ""
+    if isinstance(value, (int, str)):
+        return str(value)
+    mantissa, exponent = f"{float(value):.8e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def checksum(rows, ordered):
+    value = 0
+    for row in rows:
+        crc = zlib.crc32("".join(cell(v) + "\0" for v in row).encode()) + 1
+        value = (value * 31 if ordered else value) + crc
+        value %= 2**64
+    return value
+
+
+def main():
+    directory, *queries = sys.argv[1:]
+    db = duckdb.connect()
+    db.execute("SET threads = 1")
+    for place, (table, key) in enumerate(TABLES):
+        files = glob.glob(f"{directory}/segments/{place}/*.parquet")
+        db.execute(f"CREATE TABLE {table} AS SELECT * FROM read_parquet(?) ORDER BY {key}, ts", [files])
+    results = {}
+    for name, text, ordered in zip(queries[::3], queries[1::3], queries[2::3]):
+        # Times as integers in what is compared, and only there.
+        columns = db.execute(f"DESCRIBE {text}").fetchall()
+        columns = [('"' + name.replace('"', '""') + '"', type) for (name, type, *_) in columns]
+        shown = [f"epoch_ns({c})" if type.startswith("TIMESTAMP") else c for (c, type) in columns]
+        rows = db.execute(f"SELECT {', '.join(shown)} FROM ({text})").fetchall()
+        db.execute(f"PREPARE q AS {text}")
+        times, start = [], time.perf_counter()
+
+        def again():
+            spent = time.perf_counter() - start
+            return not times or spent < LIMIT_S and (len(times) < LEAST_REPEATS or spent < REPEAT_S)
+
+        while again():
+            begin = time.perf_counter()
+            result = db.sql("EXECUTE q")
+            result.to_arrow_table() if hasattr(result, "to_arrow_table") else result.arrow()
+            times.append((time.perf_counter() - begin) * 1e6)
+        db.execute("DEALLOCATE q")
+        results[name] = [statistics.median(times), checksum(rows, ordered == "true")]
+    print(json.dumps(results))
+
+
+main()
