@@ -33,6 +33,18 @@ impl BytesBuilder {
         self.ends.push(self.data.len());
     }
 
+    /// Appends the same value `len` times.
+    pub(crate) fn push_repeated(&mut self, value: Option<&[u8]>, len: usize) {
+        let Some(value) = value else {
+            (0..len).for_each(|_| self.push(None));
+            return;
+        };
+        let start = self.data.len();
+        self.data.reserve(value.len() * len);
+        (0..len).for_each(|_| self.data.extend_from_slice(value));
+        self.ends.extend((1..=len).map(|number| start + number * value.len()));
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -61,7 +73,7 @@ impl ColumnBuilder {
     pub(crate) fn push_raw(&mut self, value: Option<u64>, len: usize) {
         match self {
             Self::Raw(lane) => lane.extend(&Lane::constant(value, len), 0, len),
-            Self::Bytes(bytes) => (0..len).for_each(|_| bytes.push(None)),
+            Self::Bytes(bytes) => bytes.push_repeated(None, len),
         }
     }
 

@@ -160,6 +160,16 @@ pub(crate) fn pack_bits(values: impl Iterator<Item = u64>, width: u32, out: &mut
 
 /// Reads `len` values of `width` bits each from the front of `bytes`.
 pub(crate) fn unpack_bits(bytes: &mut &[u8], len: usize, width: u32) -> Result<Vec<u64>> {
+    let mut values = Vec::new();
+    unpack_bits_to(bytes, len, width, &mut values)?;
+    Ok(values)
+}
+
+/// Appends `len` values of `width` bits each from the front of `bytes`.
+///
+/// # Errors
+/// The bytes are too few, or the width is none.
+pub(crate) fn unpack_bits_to(bytes: &mut &[u8], len: usize, width: u32, out: &mut Vec<u64>) -> Result<()> {
     if !(1..=64).contains(&width) {
         return Err(Error::damaged(format!("a lane of {width} bits a value")));
     }
@@ -170,28 +180,59 @@ pub(crate) fn unpack_bits(bytes: &mut &[u8], len: usize, width: u32) -> Result<V
         .ok_or_else(too_short)?;
     let (packed, rest) = bytes.split_at(total);
     *bytes = rest;
-    let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
-    let mut values = Vec::with_capacity(len);
-    for i in 0..len {
-        let bit = i * width as usize;
-        let (byte, shift) = (bit / 8, (bit % 8) as u32);
-        let value = match packed.get(byte..byte + 16) {
-            Some(window) => {
-                let mut wide = [0; 16];
-                wide.copy_from_slice(window);
-                (u128::from_le_bytes(wide) >> shift) as u64
-            }
-            None => {
-                let mut wide = [0; 16];
-                let window = &packed[byte..];
-                let n = window.len().min(16);
-                wide[..n].copy_from_slice(&window[..n]);
-                (u128::from_le_bytes(wide) >> shift) as u64
-            }
-        };
-        values.push(value & mask);
+    match width {
+        8 => out.extend(packed.iter().map(|&byte| u64::from(byte))),
+        16 => out.extend(packed.as_chunks().0.iter().map(|&two| u64::from(u16::from_le_bytes(two)))),
+        32 => out.extend(packed.as_chunks().0.iter().map(|&four| u64::from(u32::from_le_bytes(four)))),
+        64 => out.extend(packed.as_chunks().0.iter().map(|&eight| u64::from_le_bytes(eight))),
+        _ => unpack_odd(packed, len, width, out),
     }
-    Ok(values)
+    Ok(())
+}
+
+/// Values of any width.
+fn unpack_odd(packed: &[u8], len: usize, width: u32, out: &mut Vec<u64>) {
+    /// A value lies in so many bytes from the one where it begins.
+    const WINDOW_BYTES: usize = 16;
+    let mask = u64::MAX >> (64 - width);
+    let mut padded = Vec::with_capacity(packed.len() + WINDOW_BYTES);
+    padded.extend_from_slice(packed);
+    padded.resize(packed.len() + WINDOW_BYTES, 0);
+    fn window<const N: usize>(padded: &[u8], byte: usize) -> [u8; N] {
+        padded.get(byte..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+    }
+    let place = |i: usize| {
+        // `len` times the width was checked.
+        let bit = i.wrapping_mul(width as usize);
+        (bit / 8, (bit % 8) as u32)
+    };
+    let start = out.len();
+    if width < 8 {
+        // Eight values are as many bytes as one has bits: one load for all of them.
+        out.resize(start + len.next_multiple_of(8), 0);
+        for (group, values) in out[start..].as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            let mut word = u64::from_le_bytes(window(&padded, group * width as usize));
+            for value in values {
+                *value = word & mask;
+                word >>= width;
+            }
+        }
+        out.truncate(start + len);
+    } else if width.is_multiple_of(8) {
+        let bytes = width as usize / 8;
+        out.extend((0..len).map(|i| u64::from_le_bytes(window(&padded, i.wrapping_mul(bytes))) & mask));
+    } else if width <= 57 {
+        // With up to 7 bits in front of it a value is in one load.
+        out.extend((0..len).map(|i| {
+            let (byte, shift) = place(i);
+            u64::from_le_bytes(window(&padded, byte)) >> shift & mask
+        }));
+    } else {
+        out.extend((0..len).map(|i| {
+            let (byte, shift) = place(i);
+            (u128::from_le_bytes(window(&padded, byte)) >> shift) as u64 & mask
+        }));
+    }
 }
 
 fn too_short() -> Error {

@@ -561,7 +561,7 @@ pub(crate) fn take_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
 fn repeat(value: &KeyValue, rows: usize, out: &mut ColumnBuilder) {
     match (value, out) {
         (KeyValue::Bytes(bytes), ColumnBuilder::Bytes(out)) => {
-            (0..rows).for_each(|_| out.push(Some(bytes)));
+            out.push_repeated(Some(bytes), rows);
         }
         (KeyValue::Raw(raw), out) => out.push_raw(Some(*raw), rows),
         (_, out) => out.push_raw(None, rows),

@@ -6,7 +6,7 @@
 
 use super::page_header::{put_varint, take_varint};
 use crate::error::{Error, Result};
-use crate::lane::codec::{pack_bits, unpack_bits};
+use crate::lane::codec::{pack_bits, unpack_bits, unpack_bits_to};
 use crate::schema::ColumnType;
 
 /// How a column's values are stored.
@@ -173,7 +173,7 @@ pub(crate) fn take_delta(mut bytes: &[u8], len: usize, physical: Physical) -> Re
     }
     let mini_values = block_values as usize / MINIS;
     let mut value = unzigzag(number()?) as u64;
-    let mut values = Vec::with_capacity(len);
+    let mut values = Vec::with_capacity(len + mini_values);
     if len > 0 {
         values.push(value);
     }
@@ -186,16 +186,16 @@ pub(crate) fn take_delta(mut bytes: &[u8], len: usize, physical: Physical) -> Re
             if take == 0 {
                 break;
             }
+            let from = values.len();
             if width == 0 {
-                for _ in 0..take {
-                    value = value.wrapping_add(least);
-                    values.push(value);
-                }
-                continue;
+                values.resize(from + take, 0);
+            } else {
+                unpack_bits_to(bytes, mini_values, u32::from(width), &mut values)?;
+                values.truncate(from + take);
             }
-            for &small in &unpack_bits(bytes, mini_values, u32::from(width))?[..take] {
-                value = value.wrapping_add(least).wrapping_add(small);
-                values.push(value);
+            for small in &mut values[from..] {
+                value = value.wrapping_add(least.wrapping_add(*small));
+                *small = value;
             }
         }
     }
@@ -264,8 +264,9 @@ pub(crate) fn take_hybrid(mut bytes: &[u8], len: usize, width: u32) -> Result<Ve
             if width == 0 {
                 values.resize(values.len() + count.min(left), 0);
             } else {
-                let unpacked = unpack_bits(bytes, count, width)?;
-                values.extend_from_slice(&unpacked[..count.min(left)]);
+                let end = values.len() + count.min(left);
+                unpack_bits_to(bytes, count, width, &mut values)?;
+                values.truncate(end);
             }
         } else {
             let size = width.div_ceil(8) as usize;

@@ -100,8 +100,13 @@ impl Page {
         match (self, out) {
             (Self::Raw(lane), ColumnBuilder::Raw(out)) => out.extend(lane, start, len),
             (Self::Codes(lane, dictionary), ColumnBuilder::Bytes(out)) => {
-                for i in start..start + len {
-                    out.push(lane.get(i).map(|code| dictionary.get(code)));
+                // A container's rows mostly have one text.
+                let (mut at, end) = (start, start + len);
+                while at < end {
+                    let code = lane.get(at);
+                    let run = (at + 1..end).take_while(|&next| lane.get(next) == code).count() + 1;
+                    out.push_repeated(code.map(|code| dictionary.get(code)), run);
+                    at += run;
                 }
             }
             (Self::Bytes(bytes), ColumnBuilder::Bytes(out)) => {

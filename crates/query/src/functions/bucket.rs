@@ -138,22 +138,35 @@ fn start_of_all(times: &ArrayRef, buckets: &Buckets, per_second: i64) -> Result<
     let unit_ns = NS_PER_SECOND / i128::from(per_second);
     let numbers = cast(times, &DataType::Int64)?;
     let numbers = numbers.as_primitive::<Int64Type>();
+    let even = buckets.even(unit_ns);
     // In the times' unit: an empty span at first.
     let (mut start, mut from, mut to) = (0i64, i64::MAX, i64::MIN);
     let mut start_of = |time: i64| -> Result<i64> {
-        if !(from <= time && time < to) {
-            let outside = || misuse(format!("the bucket of time {time} is outside of what a timestamp can hold"));
-            let (start_ns, end_ns) = buckets.span(i128::from(time) * unit_ns).ok_or_else(outside)?;
-            if start_ns.rem_euclid(unit_ns) != 0 {
-                return Err(misuse("the width must be a multiple of the time column's unit".to_owned()));
-            }
-            start = i64::try_from(start_ns / unit_ns).map_err(|_| outside())?;
-            from = time;
-            to = i64::try_from(end_ns.div_euclid(unit_ns)).unwrap_or(i64::MAX);
+        if from <= time && time < to {
+            return Ok(start);
         }
+        if let Some(even) = even {
+            // Times mostly rise: the next bucket needs no division.
+            let next = if from < to { even.following(to) } else { None };
+            if let Some(span) = next.filter(|next| next.contains(&time)).or_else(|| even.span(time)) {
+                (start, from, to) = (span.start, span.start, span.end);
+                return Ok(start);
+            }
+        }
+        let outside = || misuse(format!("the bucket of time {time} is outside of what a timestamp can hold"));
+        let (start_ns, end_ns) = buckets.span(i128::from(time) * unit_ns).ok_or_else(outside)?;
+        if start_ns.rem_euclid(unit_ns) != 0 {
+            return Err(misuse("the width must be a multiple of the time column's unit".to_owned()));
+        }
+        start = i64::try_from(start_ns / unit_ns).map_err(|_| outside())?;
+        from = time;
+        to = i64::try_from(end_ns.div_euclid(unit_ns)).unwrap_or(i64::MAX);
         Ok(start)
     };
-    let starts: PrimitiveArray<Int64Type> =
-        numbers.iter().map(|time| time.map(&mut start_of).transpose()).collect::<Result<_>>()?;
+    let mut starts = Vec::with_capacity(numbers.len());
+    for (row, &time) in numbers.values().iter().enumerate() {
+        starts.push(if numbers.is_null(row) { 0 } else { start_of(time)? });
+    }
+    let starts = PrimitiveArray::<Int64Type>::new(starts.into(), numbers.nulls().cloned());
     Ok(Arc::new(cast(&starts, times.data_type())?))
 }

@@ -11,6 +11,7 @@
 use arrow::datatypes::IntervalMonthDayNano;
 use chrono::{DateTime, Datelike, LocalResult, Months, NaiveDateTime, Offset, TimeZone};
 use chrono_tz::Tz;
+use std::ops::Range;
 
 pub(crate) const NS_PER_SECOND: i128 = 1_000_000_000;
 const NS_PER_DAY: i128 = 86_400 * NS_PER_SECOND;
@@ -129,6 +130,16 @@ impl Buckets {
         Some(Self { width, zone, origin_ns })
     }
 
+    /// The same in a unit that the buckets begin at; `None` where clocks or months make them uneven.
+    pub(crate) fn even(&self, unit_ns: i128) -> Option<EvenBuckets> {
+        let Width::Span(span_ns) = self.width else { return None };
+        if self.zone != Zone::Utc || span_ns % unit_ns != 0 || self.origin_ns % unit_ns != 0 {
+            return None;
+        }
+        let width = i64::try_from(span_ns / unit_ns).ok()?;
+        Some(EvenBuckets { width, origin: i64::try_from(self.origin_ns / unit_ns).ok()? })
+    }
+
     /// The first instant of the bucket that holds this one, and one behind it up to which all instants are in the
     /// bucket. `None` where calendars end.
     pub(crate) fn span(&self, instant_ns: i128) -> Option<(i128, i128)> {
@@ -182,6 +193,25 @@ impl Buckets {
                 start.map(to_ns)
             }
         }
+    }
+}
+
+/// Buckets of one length in UTC, in a unit of time that they begin at.
+#[derive(Clone, Copy)]
+pub(crate) struct EvenBuckets {
+    width: i64,
+    origin: i64,
+}
+
+impl EvenBuckets {
+    /// The bucket that begins at a time.
+    pub(crate) fn following(&self, start: i64) -> Option<Range<i64>> {
+        Some(start..start.checked_add(self.width)?)
+    }
+
+    /// The bucket that holds a time; `None` where numbers end.
+    pub(crate) fn span(&self, time: i64) -> Option<Range<i64>> {
+        self.following(time.checked_sub(time.checked_sub(self.origin)?.rem_euclid(self.width))?)
     }
 }
 

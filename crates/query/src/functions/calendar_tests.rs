@@ -95,3 +95,26 @@ fn an_origin_in_the_middle_of_a_month_moves_the_months() {
     assert_eq!(months.span(ns("2026-03-14T23:00:00Z")).unwrap().0, ns("2026-02-15T00:00:00Z"));
     assert_eq!(months.span(ns("1969-03-15T00:00:00Z")).unwrap().0, ns("1969-03-15T00:00:00Z"));
 }
+
+#[test]
+fn even_buckets_are_the_same_buckets() {
+    let unit_ns = NS_PER_SECOND / 1_000;
+    let origin = ns("2026-01-15T00:00:07Z");
+    for width in [Width::Span(7 * unit_ns), Width::Span(NS_PER_DAY), Width::Span(7 * NS_PER_DAY)] {
+        for origin in [None, Some(origin)] {
+            let buckets = Buckets::new(width, Zone::Utc, origin).unwrap();
+            let even = buckets.even(unit_ns).unwrap();
+            for time in [0, 1, -1, 6, 7, 8, 86_400_000, -86_400_001, 1_769_000_000_123, -1_769_000_000_123] {
+                let (start, end) = buckets.span(i128::from(time) * unit_ns).unwrap();
+                let span = even.span(time).unwrap();
+                assert_eq!((i128::from(span.start) * unit_ns, i128::from(span.end) * unit_ns), (start, end), "{time}");
+                assert_eq!(even.following(span.end), even.span(span.end));
+            }
+            assert_eq!(even.span(i64::MIN), None);
+        }
+    }
+    let uneven = |width, zone, unit_ns| Buckets::new(width, zone, None).unwrap().even(unit_ns).is_none();
+    assert!(uneven(Width::Months(1), Zone::Utc, 1));
+    assert!(uneven(Width::Span(NS_PER_DAY), Zone::named("Europe/Berlin").unwrap(), 1));
+    assert!(uneven(Width::Span(7), Zone::Utc, 1_000));
+}
