@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::lane::{Lane, NullMask};
 use crate::schema::{ColumnType, Unit, widen};
 use arrow::array::{ArrayRef, BinaryArray, BooleanArray, PrimitiveArray, StringArray};
-use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{self as types, ArrowPrimitiveType};
 use std::sync::Arc;
 
@@ -39,9 +39,14 @@ impl BytesBuilder {
             (0..len).for_each(|_| self.push(None));
             return;
         };
-        let start = self.data.len();
-        self.data.reserve(value.len() * len);
-        (0..len).for_each(|_| self.data.extend_from_slice(value));
+        let (start, bytes) = (self.data.len(), value.len() * len);
+        self.data.reserve(bytes);
+        // What is there already is copied as a whole, twice as much each time.
+        self.data.extend_from_slice(&value[..value.len().min(bytes)]);
+        while self.data.len() < start + bytes {
+            let there = self.data.len() - start;
+            self.data.extend_from_within(start..start + there.min(bytes - there));
+        }
         self.ends.extend((1..=len).map(|number| start + number * value.len()));
     }
 
@@ -67,6 +72,14 @@ impl ColumnBuilder {
     /// An empty column for values of this type.
     pub(crate) fn new(column_type: ColumnType) -> Self {
         if column_type.is_bytes() { Self::Bytes(BytesBuilder::default()) } else { Self::Raw(Lane::default()) }
+    }
+
+    /// Makes room for so many rows more.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        match self {
+            Self::Raw(lane) => lane.reserve(rows),
+            Self::Bytes(bytes) => bytes.ends.reserve(rows),
+        }
     }
 
     /// Appends the same raw value `len` times; `None` is NULL, in a column of any type.
@@ -106,7 +119,7 @@ impl ColumnBuilder {
 }
 
 fn null_buffer(nulls: &NullMask, len: usize) -> Option<NullBuffer> {
-    (nulls.nulls() > 0).then(|| (0..len).map(|i| !nulls.is_null(i)).collect())
+    (nulls.nulls() > 0).then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(nulls.validity(len)), 0, len)))
 }
 
 fn raw_array(lane: Lane, column_type: ColumnType) -> ArrayRef {

@@ -3,7 +3,8 @@
 use crate::db::{Acknowledged, Database};
 use crate::error::{Error, Result};
 use crate::scan::container::Aggregate;
-use crate::scan::{Projection, Scan, View};
+use crate::scan::rows::Scan;
+use crate::scan::{Projection, View};
 use crate::schema::TableSchema;
 use crate::write::batch::{Batch, Rows, Value};
 use arrow::array::RecordBatch;

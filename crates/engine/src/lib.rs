@@ -48,7 +48,8 @@ pub use reader::Reader;
 pub use scan::container::{Aggregate, Container};
 pub use scan::containers::{Amount, ContainerRows, Containers, Total};
 pub use scan::last::LastRows;
-pub use scan::{KeyCondition, KeyPredicate, Projection, Scan, ScanRequest, TableView, View};
+pub use scan::rows::{RowCondition, RowTest, Scan};
+pub use scan::{KeyCondition, KeyPredicate, Projection, ScanRequest, TableView, View};
 pub use schema::{
     Column, ColumnDefinition, ColumnType, MAX_COLUMNS, MAX_NAME_BYTES, Role, TableDefinition, TableSchema, Unit,
 };

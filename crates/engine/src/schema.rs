@@ -6,9 +6,9 @@
 
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, TableId};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The most columns a table may have.
 pub const MAX_COLUMNS: usize = 4_096;
@@ -266,7 +266,28 @@ pub struct TableSchema {
     pub retention_seconds: Option<i64>,
     /// The next column's number.
     pub next_column: u32,
+    /// The schema of the table's batches, made when it is first asked for.
+    #[serde(skip)]
+    pub(crate) arrow: ArrowSchema,
 }
+
+/// What follows from the columns of a [`TableSchema`]; a copy, whose columns may be changed, makes its own.
+#[derive(Debug, Default)]
+pub(crate) struct ArrowSchema(OnceLock<SchemaRef>);
+
+impl Clone for ArrowSchema {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for ArrowSchema {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for ArrowSchema {}
 
 impl TableSchema {
     /// The place of the column called `name`.
@@ -287,9 +308,21 @@ impl TableSchema {
 
     /// The schema of this table's batches.
     pub fn to_arrow(&self) -> SchemaRef {
-        let fields =
-            self.columns.iter().map(|column| Field::new(&column.name, column.column_type.to_arrow(), column.nullable));
-        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+        let schema = self.arrow.0.get_or_init(|| {
+            let field = |column: &Column| Field::new(&column.name, column.column_type.to_arrow(), column.nullable);
+            Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
+        });
+        Arc::clone(schema)
+    }
+
+    /// The schema of batches with the columns at these places.
+    pub(crate) fn to_arrow_of(&self, places: &[usize]) -> SchemaRef {
+        let all = self.to_arrow();
+        if places.iter().copied().eq(0..self.columns.len()) {
+            return all;
+        }
+        let fields: Fields = places.iter().map(|&place| Arc::clone(&all.fields()[place])).collect();
+        Arc::new(Schema::new(fields))
     }
 
     /// The place in the key of a column of role [`Role::Key`], given by its place in `columns`.
@@ -454,6 +487,7 @@ impl TableDefinition {
             partition_width,
             retention_seconds,
             next_column,
+            arrow: ArrowSchema::default(),
         };
         check_retention(&schema, self.retention_seconds)?;
         if let (Some(unit), Some(seconds)) = (schema.time_unit(), self.partition_seconds) {

@@ -5,10 +5,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use arrow::array::RecordBatch;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{
-    Batch, ColumnDefinition, ColumnType, Database, Durability, Projection, Role, Rows, ScanRequest, Settings,
-    TableDefinition, Unit, Value,
+    Batch, ColumnDefinition, ColumnType, Database, Durability, Projection, Role, RowCondition, Rows, Scan, ScanRequest,
+    Settings, TableDefinition, TableView, Unit, Value,
 };
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -223,6 +224,7 @@ impl Case {
             .collect();
         let request = ScanRequest::all().container(&[text(&device)]).from_time(from).to_time(to);
         assert_eq!(read(table, &request), expected);
+        self.check_where(table, &request, &expected);
         let limit = self.random.random_range(0..20);
         assert_eq!(read(table, &request.limit(limit)), expected[..limit.min(expected.len())]);
         let container = table.container(&[text(&device)]).unwrap();
@@ -243,11 +245,30 @@ impl Case {
             batch.column(1).as_primitive::<arrow::datatypes::TimestampSecondType>().value(0)
         });
         assert_eq!(last, newest);
+        let within = ScanRequest::all().from_time(from).to_time(to);
+        let of_all: Vec<_> = self.series.iter().filter(|((_, t), _)| (from..=to).contains(t)).collect();
+        let of_all: Vec<_> = of_all.into_iter().map(|(key, row)| (key.clone(), row.clone())).collect();
+        self.check_where(table, &within, &of_all);
         let rows = table
             .scan(&ScanRequest::all().columns(Projection::Names(vec!["ts".into()])).from_time(from).to_time(to))
             .unwrap();
         let count: usize = rows.map(|batch| batch.unwrap().num_rows()).sum();
         assert_eq!(count, self.series.keys().filter(|(_, t)| (from..=to).contains(t)).count());
+    }
+
+    /// A condition asked while scanning gives the rows that it holds for.
+    fn check_where(&self, table: &TableView, request: &ScanRequest, expected: &[(Key, Row)]) {
+        use arrow::array::{Array, AsArray, BooleanArray};
+        let divisor = [1, 2, 7, 1_000_000][expected.len() % 4];
+        let holds = move |i: i64| i.rem_euclid(divisor) == 0;
+        let test = move |rows: &RecordBatch| {
+            let i = rows.column(0).as_primitive::<arrow::datatypes::Int64Type>();
+            Ok((0..i.len()).map(|row| i.is_valid(row).then(|| holds(i.value(row)))).collect::<BooleanArray>())
+        };
+        let place = table.schema().column_index("i").unwrap();
+        let condition = RowCondition { places: vec![place], test: Box::new(test) };
+        let expected: Vec<_> = expected.iter().filter(|(_, row)| row.0.is_some_and(holds)).cloned().collect();
+        assert_eq!(rows_of(table.scan_where(request, condition).unwrap()), expected);
     }
 
     fn run(&mut self) {
@@ -272,11 +293,15 @@ impl Case {
     }
 }
 
-fn read(table: &fleetdb_engine::TableView, request: &ScanRequest) -> Vec<(Key, Row)> {
+fn read(table: &TableView, request: &ScanRequest) -> Vec<(Key, Row)> {
+    rows_of(table.scan(request).unwrap())
+}
+
+fn rows_of(scan: Scan) -> Vec<(Key, Row)> {
     use arrow::array::{Array, AsArray};
     use arrow::datatypes::{Float64Type, Int64Type, TimestampSecondType};
     let mut rows = Vec::new();
-    for batch in table.scan(request).unwrap() {
+    for batch in scan {
         let batch = batch.unwrap();
         let (device, s) = (batch.column(0).as_string::<i32>(), batch.column(4).as_string::<i32>());
         let ts = batch.column(1).as_primitive::<TimestampSecondType>();

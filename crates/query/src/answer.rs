@@ -50,11 +50,15 @@ impl Iterator for Answer {
     fn next(&mut self) -> Option<Self::Item> {
         use futures::StreamExt;
         let (stream, runtime, watch) = self.rows.as_mut()?;
-        match runtime.block_on(watch.until_stopped(stream.next())) {
-            Ok(next) => Some(next?.map_err(engine_error)),
-            Err(stopped) => {
-                self.rows = None;
-                Some(Err(stopped))
+        loop {
+            match runtime.block_on(watch.until_stopped(stream.next())) {
+                // A step of the plan that has looked at rows and wants none of them.
+                Ok(Some(Ok(batch))) if batch.num_rows() == 0 => {}
+                Ok(next) => return Some(next?.map_err(engine_error)),
+                Err(stopped) => {
+                    self.rows = None;
+                    return Some(Err(stopped));
+                }
             }
         }
     }

@@ -5,7 +5,8 @@
 //! 2. Tables are made and changed here ([`ddl`], [`alter`]); what writes depending on rows that are there is read and
 //!    written in one step ([`dml`]); queries are planned by DataFusion.
 //! 3. [`table`] gives DataFusion a table: which filters the scan takes over ([`pushdown`]), the scan itself
-//!    ([`scan`]), and where inserted rows go ([`insert`]); [`metadata`] answers aggregates without a scan.
+//!    ([`scan`]), and where inserted rows go ([`insert`]); [`metadata`] answers aggregates without a scan, [`runs`] those
+//!    whose groups come one after the other.
 //! 4. [`functions`] has what DataFusion has not; [`gapfill`] and [`asof`] are steps of a plan that it has not, which
 //!    [`planner`] lets it plan; [`system`] shows the database as tables.
 //!
@@ -30,6 +31,7 @@ mod options;
 mod planner;
 mod prepared;
 mod pushdown;
+mod runs;
 mod scan;
 mod session;
 mod store;

@@ -21,14 +21,15 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use fleetdb_engine::{Amount, ContainerRows, Role, Total};
+use fleetdb_engine::{Amount, ContainerRows, Containers, LastRows, Role, Total};
 use std::fmt;
 use std::sync::Arc;
 
-/// Rows that one batch of a grouped answer has at most.
+/// Containers that are looked at for one batch.
 const BATCH_ROWS: usize = 8_192;
 
 /// The rule.
@@ -39,7 +40,8 @@ impl PhysicalOptimizerRule for AnswerFromContainers {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_down(|plan| {
             Ok(match plan.downcast_ref::<AggregateExec>().and_then(ContainerAggregate::of) {
-                Some(answer) => Transformed::yes(Arc::new(answer)),
+                // Lets other work of the query's thread, as a timeout, come between two batches.
+                Some(answer) => Transformed::yes(Arc::new(CooperativeExec::new(Arc::new(answer)))),
                 None => Transformed::no(plan),
             })
         })
@@ -73,7 +75,18 @@ enum Output {
     Last(usize),
 }
 
+/// Where an answer stands.
+enum Parts {
+    Newest(LastRows),
+    Groups(Containers),
+    /// Without groups: the containers that are left, and what the others amount to.
+    Adding(Containers, Option<ContainerRows>),
+    All(Option<ContainerRows>),
+    Done,
+}
+
 /// Aggregates over whole containers.
+#[derive(Clone)]
 pub(crate) struct ContainerAggregate {
     scan: FleetScan,
     /// The fields that are added up, by place in the table.
@@ -128,41 +141,54 @@ impl ContainerAggregate {
         Some(Self { newest, scan: scan.clone(), fields, outputs, grouped, schema, properties })
     }
 
-    /// The answer, batch by batch.
-    fn answer(&self) -> Result<Vec<RecordBatch>> {
+    /// Starts the answer.
+    fn answer(&self) -> Result<Parts> {
         let (view, request) = self.scan.current()?;
         if self.newest {
-            let rows = view.last_rows(&request).map_err(query_error)?;
-            return rows.map(|rows| self.newest_columns(&rows.map_err(query_error)?)).collect();
+            return Ok(Parts::Newest(view.last_rows(&request).map_err(query_error)?));
         }
         if !self.grouped && self.outputs.iter().all(|out| matches!(out, Output::Rows)) {
             let rows = view.count_of(&request).map_err(query_error)?;
-            let all = ContainerRows { key: Vec::new(), rows, times: (0, 0), amounts: Vec::new() };
-            return Ok(vec![self.batch(&[Some(all)])?]);
+            return Ok(Parts::All(Some(ContainerRows { key: Vec::new(), rows, times: (0, 0), amounts: Vec::new() })));
         }
         let containers = view.containers(&request, &self.fields).map_err(query_error)?;
-        if !self.grouped {
-            let mut all: Option<ContainerRows> = None;
-            for container in containers {
-                let container = container.map_err(query_error)?;
-                match &mut all {
-                    Some(all) => merge(all, &container),
-                    none => *none = Some(container),
+        Ok(match self.grouped {
+            true => Parts::Groups(containers),
+            false => Parts::Adding(containers, None),
+        })
+    }
+
+    /// The next batch; an empty one says that there is more to do.
+    fn next(&self, parts: &mut Parts) -> Result<Option<RecordBatch>> {
+        match parts {
+            Parts::Newest(rows) => rows.next().map(|rows| self.newest_columns(&rows.map_err(query_error)?)).transpose(),
+            Parts::Groups(containers) => {
+                let groups = containers.by_ref().take(BATCH_ROWS).map(|group| group.map(Some).map_err(query_error));
+                let groups = groups.collect::<Result<Vec<_>>>()?;
+                (!groups.is_empty()).then(|| self.batch(&groups)).transpose()
+            }
+            Parts::Adding(containers, all) => {
+                let mut left = BATCH_ROWS;
+                for container in containers.by_ref().take(BATCH_ROWS) {
+                    let container = container.map_err(query_error)?;
+                    match &mut *all {
+                        Some(all) => merge(all, &container),
+                        none => *none = Some(container),
+                    }
+                    left -= 1;
                 }
+                if left > 0 {
+                    *parts = Parts::All(all.take());
+                }
+                Ok(Some(RecordBatch::new_empty(Arc::clone(&self.schema))))
             }
-            return Ok(vec![self.batch(&[all])?]);
-        }
-        let (mut batches, mut pending) = (Vec::new(), Vec::new());
-        for container in containers {
-            pending.push(Some(container.map_err(query_error)?));
-            if pending.len() == BATCH_ROWS {
-                batches.push(self.batch(&std::mem::take(&mut pending))?);
+            Parts::All(all) => {
+                let batch = self.batch(&[all.take()])?;
+                *parts = Parts::Done;
+                Ok(Some(batch))
             }
+            Parts::Done => Ok(None),
         }
-        if !pending.is_empty() {
-            batches.push(self.batch(&pending)?);
-        }
-        Ok(batches)
     }
 
     /// The outputs, from rows of all columns.
@@ -353,8 +379,8 @@ impl ExecutionPlan for ContainerAggregate {
     }
 
     fn execute(&self, _partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let batches = self.answer()?;
-        let batches = futures::stream::iter(batches.into_iter().map(Ok));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+        let (answer, mut parts) = (self.clone(), self.answer()?);
+        let batches = std::iter::from_fn(move || answer.next(&mut parts).transpose());
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), futures::stream::iter(batches))))
     }
 }

@@ -57,7 +57,8 @@ impl Session {
 }
 
 impl Prepared<'_> {
-    /// Runs the query with these values for `$1`, `$2`, ...; for a timestamp an integer counts the column's unit.
+    /// Runs the query with these values for `$1`, `$2`, ...; for a timestamp an integer counts the column's unit. No batch
+    /// is empty, so without rows there is none.
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the values do not fit, or what the engine says.
@@ -95,7 +96,9 @@ impl Prepared<'_> {
                 runtime.block_on(watch.until_stopped(rows))
             }
         };
-        rows?.map_err(engine_error)
+        let mut rows = rows?.map_err(engine_error)?;
+        rows.retain(|batch| batch.num_rows() > 0);
+        Ok(rows)
     }
 }
 

@@ -1,21 +1,25 @@
 //! The scan as a physical plan: one partition, in (key, time) order.
 
-use crate::answer::query_error;
+use crate::answer::{engine_error, query_error};
 use crate::binding::{Binding, stand_in};
 use crate::pushdown::take_over;
-use arrow::array::{RecordBatch, UInt64Array};
+use arrow::array::{AsArray, RecordBatch, UInt64Array};
 use arrow::compute::{SortOptions, concat_batches, take_record_batch};
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{ConstExpr, EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SortOrderPushdownResult};
-use fleetdb_engine::{KeyCondition, KeyPredicate, ScanRequest, TableSchema, TableView};
+use fleetdb_engine::{KeyCondition, KeyPredicate, Projection, RowCondition, ScanRequest, TableSchema, TableView};
 use std::fmt;
 use std::sync::Arc;
 
@@ -33,6 +37,15 @@ pub(crate) struct FleetScan {
     /// Conditions with parameters, and where their values are.
     open: Vec<Expr>,
     binding: Option<Arc<Binding>>,
+    condition: Option<Condition>,
+}
+
+/// A condition on rows that the scan asks while it reads.
+#[derive(Clone)]
+struct Condition {
+    /// Of the columns at these places in the table, in their order.
+    test: Arc<dyn PhysicalExpr>,
+    places: Vec<usize>,
 }
 
 impl FleetScan {
@@ -42,9 +55,44 @@ impl FleetScan {
         let places: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..whole.fields().len()).collect());
         let schema = Arc::new(Schema::new(places.iter().map(|&p| whole.field(p).clone()).collect::<Vec<_>>()));
         let properties = properties(EquivalenceProperties::new(Arc::clone(&schema)));
-        let scan =
-            Self { view, request, places, schema, properties, newest_first: false, open: Vec::new(), binding: None };
+        let scan = Self {
+            view,
+            request,
+            places,
+            schema,
+            properties,
+            newest_first: false,
+            open: Vec::new(),
+            binding: None,
+            condition: None,
+        };
         scan.ordered()
+    }
+
+    /// The scan of those rows that a filter above it lets through, with the filter's columns; `None` if it cannot be.
+    pub(crate) fn filtered(&self, filter: &FilterExec) -> Result<Option<Self>> {
+        if self.newest_first || !self.is_unlimited() || self.condition.is_some() || filter.fetch().is_some() {
+            return Ok(None);
+        }
+        let mut tested = Vec::new();
+        let test = Arc::clone(filter.predicate()).transform_up(|expr| {
+            let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
+            let place = self.places[column.index()];
+            let index = tested.iter().position(|tested| *tested == place).unwrap_or_else(|| {
+                tested.push(place);
+                tested.len() - 1
+            });
+            Ok(Transformed::yes(Arc::new(Column::new(column.name(), index)) as Arc<dyn PhysicalExpr>))
+        });
+        let test = test.data()?;
+        let places = match filter.projection() {
+            Some(kept) => kept.iter().map(|&output| self.places[output]).collect(),
+            None => self.places.clone(),
+        };
+        let request = ScanRequest { projection: Projection::Places(places.clone()), ..self.request.clone() };
+        let condition = Some(Condition { test, places: tested });
+        let properties = Arc::clone(filter.properties());
+        Ok(Some(Self { request, places, schema: filter.schema(), properties, condition, ..self.clone() }))
     }
 
     /// The scan of a prepared statement: each run sees the binding's view, and conditions have the binding's values.
@@ -118,7 +166,7 @@ impl FleetScan {
 
     /// Whether all rows that the conditions name are yielded.
     pub(crate) fn is_unlimited(&self) -> bool {
-        self.request.limit.is_none()
+        self.request.limit.is_none() && self.condition.is_none()
     }
 
     /// The newest rows of one container, newest first.
@@ -165,7 +213,51 @@ impl FleetScan {
         if self.newest_first {
             text += ", newest first";
         }
+        if let Some(condition) = &self.condition {
+            text += &format!(", where {}", condition.test);
+        }
         text + &format!(", segments={}", self.view.segments())
+    }
+}
+
+impl Condition {
+    fn to_engine(&self) -> RowCondition {
+        let test = Arc::clone(&self.test);
+        let test = move |rows: &RecordBatch| {
+            let wanted = test.evaluate(rows).and_then(|wanted| wanted.into_array(rows.num_rows()));
+            Ok(wanted.map_err(engine_error)?.as_boolean().clone())
+        };
+        RowCondition { places: self.places.clone(), test: Box::new(test) }
+    }
+}
+
+/// Lets scans ask the conditions of filters above them, so that other columns are read only where rows are wanted.
+#[derive(Debug)]
+pub(crate) struct FilterInScan;
+
+impl PhysicalOptimizerRule for FilterInScan {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_down(|plan| {
+            let Some(filter) = plan.downcast_ref::<FilterExec>() else { return Ok(Transformed::no(plan)) };
+            let below = filter.input();
+            let is_yielding = below.name() == "CooperativeExec";
+            let scan = if is_yielding { below.children().first().copied() } else { Some(below) };
+            let scan = scan.and_then(|scan| scan.downcast_ref::<FleetScan>());
+            match scan.map(|scan| scan.filtered(filter)).transpose()?.flatten() {
+                Some(scan) if is_yielding => Ok(Transformed::yes(Arc::new(CooperativeExec::new(Arc::new(scan))))),
+                Some(scan) => Ok(Transformed::yes(Arc::new(scan))),
+                None => Ok(Transformed::no(plan)),
+            }
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "filter_in_scan"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
     }
 }
 
@@ -248,7 +340,11 @@ impl ExecutionPlan for FleetScan {
             let rows = futures::stream::once(async move { scan.newest(&view, &request).map_err(query_error) });
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
         }
-        let scan = view.scan(&request).map_err(query_error)?;
+        let scan = match &self.condition {
+            None => view.scan(&request),
+            Some(condition) => view.scan_where(&request, condition.to_engine()),
+        };
+        let scan = scan.map_err(query_error)?;
         let batches = futures::stream::iter(scan.map(|batch| batch.map_err(query_error)));
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
     }

@@ -14,6 +14,8 @@ use crate::limits::{BudgetPool, Canceller, Limits, timeout};
 use crate::metadata::AnswerFromContainers;
 use crate::options::TableOptions;
 use crate::planner::FleetPlanner;
+use crate::runs::AggregateRuns;
+use crate::scan::FilterInScan;
 use crate::store::Store;
 use crate::system::SystemTables;
 use crate::transaction::Transaction;
@@ -456,6 +458,9 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         rules.remove(second);
     }
     rules.push(Arc::new(AnswerFromContainers));
+    rules.push(Arc::new(AggregateRuns));
+    // What is above it takes a scan for one of all its rows.
+    rules.push(Arc::new(FilterInScan));
     rules
 }
 

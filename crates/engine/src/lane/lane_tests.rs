@@ -80,3 +80,24 @@ fn joined_lanes_give_every_value_in_every_width() {
         assert_eq!((0..5).map(|i| gathered.get(i)).collect::<Vec<_>>(), expected, "spread {spread}");
     }
 }
+
+#[test]
+fn masks_are_copied_from_any_place_to_any_place() {
+    let levels: Vec<u64> = (0..300).map(|i| u64::from(i % 7 != 3 && i % 64 != 0)).collect();
+    let from = NullMask::of_levels(&levels);
+    assert_eq!(from.nulls(), levels.iter().filter(|level| **level == 0).count());
+    for start in [0, 1, 63, 64, 65, 130] {
+        for at in [0, 1, 5, 63, 64, 100] {
+            for len in [0, 1, 63, 64, 65, 128, 170] {
+                let mut copied = NullMask::default();
+                copied.copy(at, &from, start, len);
+                let is_null = |i: usize| (at..at + len).contains(&i) && from.is_null(start + i - at);
+                let ends = at + len + 70;
+                assert!((0..ends).all(|i| copied.is_null(i) == is_null(i)), "{start} {at} {len}");
+                assert_eq!(copied.nulls(), (0..ends).filter(|&i| is_null(i)).count());
+                let validity = copied.validity(at + len);
+                assert!((0..at + len).all(|i| (validity[i / 64] >> (i % 64) & 1 == 1) != is_null(i)));
+            }
+        }
+    }
+}

@@ -33,6 +33,47 @@ impl NullMask {
         if null { self.nulls += 1 } else { self.nulls -= 1 }
     }
 
+    /// The mask of values that are NULL where their definition level is 0.
+    pub(crate) fn of_levels(levels: &[u64]) -> Self {
+        let word = |levels: &[u64]| levels.iter().rev().fold(0, |word, &level| word << 1 | u64::from(level == 0));
+        let words: Vec<u64> = levels.chunks(64).map(word).collect();
+        let nulls = words.iter().map(|word| word.count_ones() as usize).sum();
+        Self { words, nulls }
+    }
+
+    /// The bits of the values from `start` on, 64 of them.
+    fn window(&self, start: usize) -> u64 {
+        let (word, shift) = (start / 64, start % 64);
+        let at = |word: usize| self.words.get(word).copied().unwrap_or(0);
+        let high = if shift == 0 { 0 } else { at(word + 1) << (64 - shift) };
+        at(word) >> shift | high
+    }
+
+    /// Marks `len` values from `at` on, none of which is NULL yet, as those of another mask from `start` on are.
+    fn copy(&mut self, at: usize, other: &Self, start: usize, len: usize) {
+        if other.nulls == 0 || len == 0 {
+            return;
+        }
+        self.words.resize(self.words.len().max((at + len).div_ceil(64)), 0);
+        for from in (0..len).step_by(64) {
+            let left = len - from;
+            let bits = other.window(start + from) & if left < 64 { (1 << left) - 1 } else { u64::MAX };
+            let (word, shift) = ((at + from) / 64, (at + from) % 64);
+            self.words[word] |= bits << shift;
+            if shift > 0 && bits >> (64 - shift) != 0 {
+                self.words[word + 1] |= bits >> (64 - shift);
+            }
+            self.nulls += bits.count_ones() as usize;
+        }
+    }
+
+    /// For `len` values a bit each, 1 for those that are not NULL, in words.
+    pub(crate) fn validity(&self, len: usize) -> Vec<u64> {
+        let mut words: Vec<u64> = self.words.iter().map(|word| !word).collect();
+        words.resize(len.div_ceil(64), u64::MAX);
+        words
+    }
+
     /// How many values are NULL.
     pub(crate) fn nulls(&self) -> usize {
         self.nulls
@@ -143,6 +184,11 @@ impl Lane {
         }
     }
 
+    /// Makes room for so many values more.
+    pub(crate) fn reserve(&mut self, len: usize) {
+        self.make_plain().reserve(len);
+    }
+
     pub(crate) fn push(&mut self, value: Option<u64>) {
         if value.is_none() {
             self.nulls.set(self.len, true);
@@ -187,13 +233,7 @@ impl Lane {
         let at = self.len;
         other.copy_raw(start, len, self.make_plain());
         self.len += len;
-        if other.nulls.nulls() > 0 {
-            for i in 0..len {
-                if other.nulls.is_null(start + i) {
-                    self.nulls.set(at + i, true);
-                }
-            }
-        }
+        self.nulls.copy(at, &other.nulls, start, len);
     }
 
     /// Appends the values of a lane at these places, in their order.

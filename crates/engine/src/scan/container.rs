@@ -1,7 +1,8 @@
 //! One container: its newest row, a range, what a range amounts to, and adding to it.
 
 use super::containers::{Amount, Total};
-use super::{Projection, Scan, ScanRequest, TableView, encode_key};
+use super::rows::Scan;
+use super::{Projection, ScanRequest, TableView, encode_key};
 use crate::error::Result;
 use crate::write::batch::Value;
 use arrow::array::RecordBatch;

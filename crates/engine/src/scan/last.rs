@@ -5,8 +5,9 @@
 //! short, is one row read from its pages.
 
 use super::merge::{self, Merge, Wanted};
+use super::rows::repeat;
 use super::source::{Memo, Run};
-use super::{ScanRequest, Sources, TableView, repeat};
+use super::{ScanRequest, Sources, TableView};
 use crate::column::ColumnBuilder;
 use crate::error::Result;
 use crate::key;

@@ -2,7 +2,7 @@
 //!
 //! 1. A view holds memtable views and segments ([`TableView`]); writers and flushes do not change it.
 //! 2. [`TableView::scan`] prunes segments by time, containers by key, pages by rows ([`merge`]), and yields
-//!    Arrow batches in (key, time) order.
+//!    Arrow batches in (key, time) order ([`rows`]).
 //! 3. [`Container`](container::Container) reads one container through the same merge; aggregates take
 //!    whole segments' parts from the container index.
 
@@ -10,23 +10,21 @@ pub mod container;
 pub mod containers;
 pub mod last;
 pub(crate) mod merge;
+pub mod rows;
 pub(crate) mod source;
 
-use crate::column::ColumnBuilder;
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
-use crate::key::{self, KeyPart, KeyValue};
+use crate::key::{self, KeyPart};
 use crate::manifest::SegmentEntry;
 use crate::memory::{Budget, Charge};
 use crate::memtable::MemtableView;
 use crate::memtable::sorted::Sorted;
-use crate::schema::{Column, ColumnType, Role, TableSchema};
+use crate::schema::{Column, ColumnType, TableSchema};
 use crate::segment::{Listed, PAGE_ROWS};
 use crate::write::batch::Value;
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Schema, SchemaRef};
-use merge::{KeyTest, Merge, Pick, Wanted};
+use merge::{KeyTest, Merge, Wanted};
 use source::{Memo, Source};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -211,31 +209,6 @@ impl TableView {
     /// The manifest's entries of the segments, from old to new.
     pub fn segment_entries(&self) -> impl Iterator<Item = &SegmentEntry> {
         self.segments.iter().map(|listed| &listed.entry)
-    }
-
-    /// Rows in (key, time) order.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column or key does not fit the table. Errors of
-    /// reading come from the iterator.
-    pub fn scan(&self, request: &ScanRequest) -> Result<Scan> {
-        let places = self.places(&request.projection)?;
-        let fields = self.schema.to_arrow();
-        let fields: Vec<_> = places.iter().map(|&place| fields.field(place).clone()).collect();
-        let wanted = self.wanted(request)?;
-        let sources = self.sources(&wanted, places.len())?;
-        Ok(Scan {
-            schema: Arc::clone(&self.schema),
-            output: Arc::new(Schema::new(fields)),
-            places,
-            merge: Merge::new(&sources.list, wanted.clone()),
-            memos: sources.list.iter().map(|_| Memo::default()).collect(),
-            ready: None,
-            sources,
-            wanted,
-            batch_rows: self.batch_rows,
-            left: request.limit.unwrap_or(usize::MAX),
-        })
     }
 
     /// How many rows the table has; see [`count_of`](Self::count_of).
@@ -456,114 +429,4 @@ fn key_part<'a>(column: &Column, value: &'a Value) -> Result<KeyPart<'a>> {
             )));
         }
     })
-}
-
-/// Yields the rows of a scan as Arrow batches, in (key, time) order.
-pub struct Scan {
-    schema: Arc<TableSchema>,
-    output: SchemaRef,
-    places: Vec<usize>,
-    sources: Sources,
-    wanted: Wanted,
-    merge: Merge,
-    memos: Vec<Memo>,
-    /// The container whose rows are picked and not yet yielded: its key, and what is left.
-    ready: Option<(Vec<KeyValue>, Vec<Pick>)>,
-    batch_rows: usize,
-    left: usize,
-}
-
-impl Scan {
-    /// The schema of the batches.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.output
-    }
-
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let sources = Arc::clone(&self.sources.list);
-        let types = self.schema.key_types();
-        let mut columns: Vec<ColumnBuilder> =
-            self.places.iter().map(|&place| ColumnBuilder::new(self.schema.columns[place].column_type)).collect();
-        let mut rows = 0;
-        let most = self.batch_rows.min(self.left);
-        while rows < most {
-            let Some((key, picks)) = &mut self.ready else {
-                let Some(runs) = self.merge.next()? else { break };
-                let picks = merge::pick(&sources, &runs, &self.wanted, &mut self.memos)?;
-                if let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) {
-                    self.ready = Some((key::decode(&run.key, &types)?, picks));
-                }
-                continue;
-            };
-            let taken = take_picks(picks, most - rows);
-            let taken_rows: usize = taken.iter().map(|pick| pick.rows).sum();
-            for (out, &place) in columns.iter_mut().zip(&self.places) {
-                let column = &self.schema.columns[place];
-                if column.role == Role::Key {
-                    repeat(&key[self.schema.key_place(place)], taken_rows, out);
-                    continue;
-                }
-                for pick in &taken {
-                    let memo = &mut self.memos[pick.source];
-                    let column = (column.id, column.column_type);
-                    sources[pick.source].read(column, pick.start, pick.rows, memo, out)?;
-                }
-            }
-            rows += taken_rows;
-            if picks.is_empty() {
-                self.ready = None;
-            }
-        }
-        self.left -= rows;
-        if rows == 0 {
-            return Ok(None);
-        }
-        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
-        for (column, &place) in columns.into_iter().zip(&self.places) {
-            arrays.push(column.finish(self.schema.columns[place].column_type)?);
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.output), arrays, &options)?))
-    }
-}
-
-impl Iterator for Scan {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let next = self.next_batch();
-        if next.is_err() {
-            self.left = 0;
-        }
-        next.transpose()
-    }
-}
-
-/// Takes up to `most` rows from the front of the picks.
-pub(crate) fn take_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
-    let (mut whole, mut rows) = (0, 0);
-    while whole < picks.len() && rows + picks[whole].rows <= most {
-        rows += picks[whole].rows;
-        whole += 1;
-    }
-    let mut taken: Vec<Pick> = picks.drain(..whole).collect();
-    if rows < most
-        && let Some(next) = picks.first_mut()
-    {
-        let part = most - rows;
-        taken.push(Pick { rows: part, ..*next });
-        next.start += part as u64;
-        next.rows -= part;
-    }
-    taken
-}
-
-fn repeat(value: &KeyValue, rows: usize, out: &mut ColumnBuilder) {
-    match (value, out) {
-        (KeyValue::Bytes(bytes), ColumnBuilder::Bytes(out)) => {
-            out.push_repeated(Some(bytes), rows);
-        }
-        (KeyValue::Raw(raw), out) => out.push_raw(Some(*raw), rows),
-        (_, out) => out.push_raw(None, rows),
-    }
 }

@@ -250,6 +250,38 @@ impl Source {
         }
     }
 
+    /// Appends single rows, in rising order, of a field or time column.
+    pub(crate) fn read_rows(
+        &self,
+        column: (ColumnId, ColumnType),
+        rows: Vec<u64>,
+        memo: &mut Memo,
+        out: &mut ColumnBuilder,
+    ) -> Result<()> {
+        match self {
+            Self::Memtable(sorted) => {
+                let rows: Vec<_> = rows.iter().map(|&row| sorted.order[row as usize]).collect();
+                sorted.view.read(column.0, &rows, out);
+                Ok(())
+            }
+            Self::Segment { listed, keep, .. } => {
+                let before = out.len();
+                for of_page in rows.chunk_by(|a, b| a / PAGE_ROWS as u64 == b / PAGE_ROWS as u64) {
+                    let number = of_page[0] as usize / PAGE_ROWS;
+                    let places: Vec<u32> = of_page.iter().map(|row| (row % PAGE_ROWS as u64) as u32).collect();
+                    match memo.page(&listed.segment, column.0, number, *keep)?.as_deref() {
+                        Some(page) => page.gather(&places, out),
+                        None => out.push_raw(None, places.len()),
+                    }
+                }
+                if let Some(stored) = listed.segment.stored_type(column.0).filter(|stored| *stored != column.1) {
+                    out.widen(before, stored, column.1);
+                }
+                Ok(())
+            }
+        }
+    }
+
     /// Appends a stretch of a text column of a segment as codes; `number` is the source's.
     pub(crate) fn read_codes(
         &self,

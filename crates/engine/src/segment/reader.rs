@@ -100,20 +100,36 @@ impl Page {
         match (self, out) {
             (Self::Raw(lane), ColumnBuilder::Raw(out)) => out.extend(lane, start, len),
             (Self::Codes(lane, dictionary), ColumnBuilder::Bytes(out)) => {
-                // A container's rows mostly have one text.
-                let (mut at, end) = (start, start + len);
-                while at < end {
-                    let code = lane.get(at);
-                    let run = (at + 1..end).take_while(|&next| lane.get(next) == code).count() + 1;
-                    out.push_repeated(code.map(|code| dictionary.get(code)), run);
-                    at += run;
-                }
+                copy_codes(lane, dictionary, start..start + len, out);
             }
             (Self::Bytes(bytes), ColumnBuilder::Bytes(out)) => {
                 (start..start + len).for_each(|i| out.push(bytes.get(i)));
             }
             (_, out) => out.push_raw(None, len),
         }
+    }
+
+    /// Appends the values at these places.
+    pub(crate) fn gather(&self, places: &[u32], out: &mut ColumnBuilder) {
+        let mut wide = places.iter().map(|&place| place as usize);
+        match (self, out) {
+            (Self::Raw(lane), ColumnBuilder::Raw(out)) => out.gather(lane, places),
+            (Self::Codes(lane, dictionary), ColumnBuilder::Bytes(out)) => copy_codes(lane, dictionary, wide, out),
+            (Self::Bytes(bytes), ColumnBuilder::Bytes(out)) => wide.for_each(|place| out.push(bytes.get(place))),
+            (_, out) => out.push_raw(None, wide.by_ref().count()),
+        }
+    }
+}
+
+/// Appends the texts of codes; neighbours mostly have one text, a container's.
+fn copy_codes(lane: &Lane, dictionary: &Dictionary, places: impl Iterator<Item = usize>, out: &mut BytesBuilder) {
+    let mut codes = places.map(|place| lane.get(place)).peekable();
+    while let Some(code) = codes.next() {
+        let mut run = 1;
+        while codes.next_if_eq(&code).is_some() {
+            run += 1;
+        }
+        out.push_repeated(code.map(|code| dictionary.get(code)), run);
     }
 }
 
@@ -309,12 +325,10 @@ impl Segment {
         } else {
             values
         };
-        let mut nulls = NullMask::default();
-        if stored.nullable && data.nulls > 0 {
-            for (row, defined) in encoding::take_hybrid(levels, rows, 1)?.into_iter().enumerate() {
-                nulls.set(row, defined == 0);
-            }
-        }
+        let nulls = match stored.nullable && data.nulls > 0 {
+            true => NullMask::of_levels(&encoding::take_hybrid(levels, rows, 1)?),
+            false => NullMask::default(),
+        };
         if nulls.nulls() != data.nulls {
             return Err(Error::damaged("the page's levels contradict its header"));
         }

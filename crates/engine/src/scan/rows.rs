@@ -1,0 +1,257 @@
+//! A scan on its way: rows are picked container by container, and read column by column.
+
+use super::merge::{self, Merge, Pick, Wanted};
+use super::source::Memo;
+use super::{Projection, ScanRequest, Sources, TableView};
+use crate::column::ColumnBuilder;
+use crate::error::{Error, Result};
+use crate::key::{self, KeyValue};
+use crate::schema::{Role, TableSchema};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_empty_array};
+use arrow::compute::{filter, prep_null_mask_filter};
+use arrow::datatypes::SchemaRef;
+use std::sync::Arc;
+
+/// A condition on rows that a scan asks while it reads, see [`TableView::scan_where`].
+pub struct RowCondition {
+    /// The columns that it looks at, by place in the table.
+    pub places: Vec<usize>,
+    /// Says of each row of these columns whether it is wanted; NULL is no.
+    pub test: Box<RowTest>,
+}
+
+/// The test of a [`RowCondition`].
+pub type RowTest = dyn FnMut(&RecordBatch) -> Result<BooleanArray> + Send;
+
+impl TableView {
+    /// Rows in (key, time) order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column or key does not fit the table. Errors of
+    /// reading come from the iterator.
+    pub fn scan(&self, request: &ScanRequest) -> Result<Scan> {
+        self.scan_with(request, None)
+    }
+
+    /// The rows of a scan that a condition wants. What it looks at is read first; pages of other columns are read only
+    /// where it wants rows ("late materialization": Abadi et al., ICDE 2007). A batch without wanted rows is yielded
+    /// empty, so that a reader may stop; the request's limit counts rows before the condition.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan).
+    pub fn scan_where(&self, request: &ScanRequest, condition: RowCondition) -> Result<Scan> {
+        self.places(&Projection::Places(condition.places.clone()))?;
+        self.scan_with(request, Some(condition))
+    }
+
+    fn scan_with(&self, request: &ScanRequest, condition: Option<RowCondition>) -> Result<Scan> {
+        let places = self.places(&request.projection)?;
+        let wanted = self.wanted(request)?;
+        let sources = self.sources(&wanted, places.len())?;
+        Ok(Scan {
+            schema: Arc::clone(&self.schema),
+            output: self.schema.to_arrow_of(&places),
+            places,
+            condition,
+            merge: Merge::new(&sources.list, wanted.clone()),
+            memos: sources.list.iter().map(|_| Memo::default()).collect(),
+            ready: None,
+            sources,
+            wanted,
+            batch_rows: self.batch_rows,
+            left: request.limit.unwrap_or(usize::MAX),
+        })
+    }
+}
+
+/// Where more than one row in so many is wanted, columns are read whole: rows one by one cost more.
+const MOST: usize = 2;
+
+/// Yields the rows of a scan as Arrow batches, in (key, time) order.
+pub struct Scan {
+    schema: Arc<TableSchema>,
+    output: SchemaRef,
+    places: Vec<usize>,
+    condition: Option<RowCondition>,
+    sources: Sources,
+    wanted: Wanted,
+    merge: Merge,
+    memos: Vec<Memo>,
+    /// The container whose rows are picked and not yet yielded: its key, and what is left.
+    ready: Option<(Arc<[KeyValue]>, Vec<Pick>)>,
+    batch_rows: usize,
+    left: usize,
+}
+
+/// Rows of one container that are yielded together.
+struct Taken {
+    key: Arc<[KeyValue]>,
+    picks: Vec<Pick>,
+    rows: usize,
+}
+
+impl Scan {
+    /// The schema of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.output
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let taken = self.take()?;
+        let rows: usize = taken.iter().map(|taken| taken.rows).sum();
+        if rows == 0 {
+            return Ok(None);
+        }
+        self.left -= rows;
+        let Some(mut condition) = self.condition.take() else {
+            let columns = self.places.clone().into_iter().map(|place| self.read(place, &taken, None));
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            return self.batch(columns, rows).map(Some);
+        };
+        let batch = self.selected(&taken, rows, &mut condition);
+        self.condition = Some(condition);
+        batch.map(Some)
+    }
+
+    fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.output), columns, &options)?)
+    }
+
+    /// The next rows, of as many containers as one batch holds.
+    fn take(&mut self) -> Result<Vec<Taken>> {
+        let types = self.schema.key_types();
+        let (mut all, mut rows) = (Vec::new(), 0);
+        let most = self.batch_rows.min(self.left);
+        while rows < most {
+            let Some((key, picks)) = &mut self.ready else {
+                let Some(runs) = self.merge.next()? else { break };
+                let picks = merge::pick(&self.sources.list, &runs, &self.wanted, &mut self.memos)?;
+                if let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) {
+                    self.ready = Some((key::decode(&run.key, &types)?.into(), picks));
+                }
+                continue;
+            };
+            let taken = take_picks(picks, most - rows);
+            let taken_rows = taken.iter().map(|pick| pick.rows).sum();
+            all.push(Taken { key: Arc::clone(key), picks: taken, rows: taken_rows });
+            rows += taken_rows;
+            if picks.is_empty() {
+                self.ready = None;
+            }
+        }
+        Ok(all)
+    }
+
+    /// One column of the rows, or of those of them at `selected` places.
+    fn read(&mut self, place: usize, taken: &[Taken], selected: Option<&[u32]>) -> Result<ArrayRef> {
+        let column = &self.schema.columns[place];
+        let mut out = ColumnBuilder::new(column.column_type);
+        out.reserve(selected.map_or_else(|| taken.iter().map(|taken| taken.rows).sum(), <[u32]>::len));
+        let mut selected = selected;
+        let mut before = 0;
+        for taken in taken {
+            if column.role == Role::Key {
+                let rows = match &mut selected {
+                    Some(selected) => split_below(selected, before + taken.rows).len(),
+                    None => taken.rows,
+                };
+                repeat(&taken.key[self.schema.key_place(place)], rows, &mut out);
+                before += taken.rows;
+                continue;
+            }
+            for pick in &taken.picks {
+                let (source, memo) = (&self.sources.list[pick.source], &mut self.memos[pick.source]);
+                let column = (column.id, column.column_type);
+                match &mut selected {
+                    None => source.read(column, pick.start, pick.rows, memo, &mut out)?,
+                    Some(selected) => {
+                        let rows = split_below(selected, before + pick.rows);
+                        let rows = rows.iter().map(|&row| pick.start + u64::from(row) - before as u64);
+                        source.read_rows(column, rows.collect(), memo, &mut out)?;
+                    }
+                }
+                before += pick.rows;
+            }
+        }
+        out.finish(column.column_type)
+    }
+
+    /// The rows that the condition wants: what it looks at is read whole, other columns only where rows are wanted.
+    fn selected(&mut self, taken: &[Taken], rows: usize, condition: &mut RowCondition) -> Result<RecordBatch> {
+        let tested = condition.places.iter().map(|&place| self.read(place, taken, None));
+        let tested = tested.collect::<Result<Vec<_>>>()?;
+        let schema = self.schema.to_arrow_of(&condition.places);
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(schema, tested, &options)?;
+        let wanted = (condition.test)(&batch)?;
+        if wanted.len() != rows {
+            return Err(Error::input(format!("a row condition answered for {} of {rows} rows", wanted.len())));
+        }
+        let wanted = if wanted.null_count() > 0 { prep_null_mask_filter(&wanted) } else { wanted };
+        let selected: Vec<u32> = wanted.values().set_indices().map(|row| row as u32).collect();
+        let places = self.places.clone();
+        let columns = places.iter().map(|place| {
+            if selected.is_empty() {
+                return Ok(new_empty_array(&self.schema.columns[*place].column_type.to_arrow()));
+            }
+            match condition.places.iter().position(|tested| tested == place) {
+                Some(tested) if selected.len() == rows => Ok(Arc::clone(batch.column(tested))),
+                Some(tested) => Ok(filter(batch.column(tested), &wanted)?),
+                None if selected.len() == rows => self.read(*place, taken, None),
+                None if selected.len() > rows / MOST => Ok(filter(&self.read(*place, taken, None)?, &wanted)?),
+                None => self.read(*place, taken, Some(&selected)),
+            }
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        self.batch(columns, selected.len())
+    }
+}
+
+/// Takes the numbers below a bound from the front of rising ones.
+fn split_below<'a>(numbers: &mut &'a [u32], bound: usize) -> &'a [u32] {
+    let (below, rest) = numbers.split_at(numbers.partition_point(|&number| (number as usize) < bound));
+    *numbers = rest;
+    below
+}
+
+impl Iterator for Scan {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.next_batch();
+        if next.is_err() {
+            self.left = 0;
+        }
+        next.transpose()
+    }
+}
+
+/// Takes up to `most` rows from the front of the picks.
+pub(crate) fn take_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
+    let (mut whole, mut rows) = (0, 0);
+    while whole < picks.len() && rows + picks[whole].rows <= most {
+        rows += picks[whole].rows;
+        whole += 1;
+    }
+    let mut taken: Vec<Pick> = picks.drain(..whole).collect();
+    if rows < most
+        && let Some(next) = picks.first_mut()
+    {
+        let part = most - rows;
+        taken.push(Pick { rows: part, ..*next });
+        next.start += part as u64;
+        next.rows -= part;
+    }
+    taken
+}
+
+pub(super) fn repeat(value: &KeyValue, rows: usize, out: &mut ColumnBuilder) {
+    match (value, out) {
+        (KeyValue::Bytes(bytes), ColumnBuilder::Bytes(out)) => {
+            out.push_repeated(Some(bytes), rows);
+        }
+        (KeyValue::Raw(raw), out) => out.push_raw(Some(*raw), rows),
+        (_, out) => out.push_raw(None, rows),
+    }
+}
