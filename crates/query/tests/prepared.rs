@@ -264,3 +264,26 @@ fn copy_writes_files_that_parquet_tools_read() {
     assert!(copy("(SELECT host::INT FROM cpu)", "wrong.csv").is_err());
     assert!(!path("wrong.csv").exists(), "nothing is left of a query that fails");
 }
+
+#[test]
+fn gap_filling_and_asof_joins_can_be_prepared() {
+    let (db, session) = session();
+    db.flush().unwrap();
+    let filled = "SELECT host, time_bucket_gapfill('10 minutes', ts) AS bucket, locf(max(usage), 'before') FROM cpu \
+                  WHERE host = $1 AND ts >= $2 AND ts < $3 GROUP BY host, bucket ORDER BY bucket";
+    let joined = "SELECT a.ts, b.load FROM cpu a ASOF JOIN cpu b MATCH_CONDITION (a.ts > b.ts) ON a.host = b.host \
+                  WHERE a.host = $1 AND a.ts >= $2 AND a.ts < $3";
+    for sql in [filled, joined] {
+        let prepared = session.prepare(sql).unwrap();
+        for (host, from, to) in [("h1", 0, 3_000), ("h3", 9_000, 20_000), ("h9", 0, 1_000)] {
+            let given = prepared.query(&[host.into(), Value::Int(from), Value::Int(to)]).unwrap();
+            let plain = sql
+                .replace("$1", &format!("'{host}'"))
+                .replace("$2", &format!("to_timestamp_seconds({from})"))
+                .replace("$3", &format!("to_timestamp_seconds({to})"));
+            let expected = session.sql(&plain).unwrap().collect().unwrap();
+            assert_eq!(text(&given), text(&expected), "{sql} {host}");
+            assert_eq!(given.is_empty(), host == "h9");
+        }
+    }
+}

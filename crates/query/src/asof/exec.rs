@@ -1,6 +1,7 @@
 //! Running the join: both sides come in order of key and time, and are gone through once.
 
 use super::node::Match;
+use crate::planner::plan_basics;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::{SortOptions, interleave};
 use arrow::datatypes::SchemaRef;
@@ -12,9 +13,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::equivalence::join_equivalence_properties;
 use datafusion::physical_expr::{LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::distribution_requirements::InputDistributionRequirements;
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
@@ -87,9 +86,7 @@ impl ExecutionPlan for AsofJoinExec {
         "AsofJoin"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
+    plan_basics!();
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         vec![&self.left, &self.right]
@@ -126,10 +123,6 @@ impl ExecutionPlan for AsofJoinExec {
         let [left, right] = <[_; 2]>::try_from(children)
             .map_err(|_| DataFusionError::Internal("an ASOF JOIN has two inputs".to_owned()))?;
         Ok(Arc::new(Self::new(left, right, self.on.clone(), self.matches, Arc::clone(&self.schema))?))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

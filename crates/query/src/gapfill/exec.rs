@@ -1,6 +1,7 @@
 //! Filling the gaps: groups come in order of series and time, buckets go out in that order.
 
 use super::series::{Series, ranges};
+use crate::planner::plan_basics;
 use arrow::array::RecordBatch;
 use arrow::compute::{SortOptions, concat_batches};
 use arrow::datatypes::SchemaRef;
@@ -100,9 +101,7 @@ impl ExecutionPlan for GapFillExec {
         "GapFill"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
+    plan_basics!();
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         vec![&self.input]
@@ -138,11 +137,6 @@ impl ExecutionPlan for GapFillExec {
         let input = children.pop().ok_or_else(|| DataFusionError::Internal("GapFill has one input".to_owned()))?;
         let (starts, schema) = (Arc::clone(&self.starts), Arc::clone(&self.schema));
         Ok(Arc::new(Self::new(input, self.shape.clone(), starts, schema)?))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -1,0 +1,162 @@
+//! Aggregates over runs: rows one after the other that are of one group, added up without looking the group up.
+//!
+//! A table's rows come in order of key and time. The rule [`AggregateRuns`] looks at aggregates of `count`, `sum`, `min`,
+//! `max` and `avg` of numbers and times.
+//!
+//! 1. Groups by key, or by key and time bucket, are one run each: [`RunAggregate`] takes the place of DataFusion's
+//!    aggregate. ("Sorted aggregation": Graefe, "Query evaluation techniques for large databases", ACM Computing Surveys
+//!    1993.)
+//! 2. Groups by tags are many runs each: [`RunAggregate`] makes a row of each run, and DataFusion's
+//!    aggregate adds up these.
+
+mod exec;
+mod totals;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::aggregate::AggregateExprBuilder;
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, PlanProperties};
+use exec::RunAggregate;
+use std::sync::Arc;
+use totals::{Call, Function};
+
+/// The rule.
+#[derive(Debug)]
+pub(crate) struct AggregateRuns;
+
+impl PhysicalOptimizerRule for AggregateRuns {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        // From below, so that what is made here is not looked at again.
+        plan.transform_up(|plan| {
+            let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(plan)) };
+            let Some(calls) = calls_of(aggregate) else { return Ok(Transformed::no(plan)) };
+            if *aggregate.input_order_mode() == InputOrderMode::Sorted {
+                return Ok(Transformed::yes(Arc::new(whole(aggregate, calls))));
+            }
+            Ok(in_two_steps(aggregate, &calls)?.map_or_else(|| Transformed::no(plan), Transformed::yes))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "aggregate_runs"
+    }
+
+    fn schema_check(&self) -> bool {
+        // A count that is added up may be NULL by its type.
+        false
+    }
+}
+
+/// The functions of an aggregate, if it can be one over runs.
+fn calls_of(aggregate: &AggregateExec) -> Option<Vec<Call>> {
+    let whole = matches!(aggregate.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned);
+    let plain = aggregate.limit_options().is_none() && aggregate.filter_expr().iter().all(Option::is_none);
+    let one_set = aggregate.group_expr().groups().len() == 1 && !aggregate.group_expr().expr().is_empty();
+    if !whole || !plain || !one_set {
+        return None;
+    }
+    let input = aggregate.input().schema();
+    // Zeros of both signs are one group.
+    let is_float = |expr: &Arc<dyn PhysicalExpr>| expr.data_type(&input).is_ok_and(|of| of.is_floating());
+    let sorted = *aggregate.input_order_mode() == InputOrderMode::Sorted;
+    if sorted && aggregate.group_expr().expr().iter().any(|(expr, _)| is_float(expr)) {
+        return None;
+    }
+    aggregate.aggr_expr().iter().map(|expr| Call::of(expr, &input)).collect()
+}
+
+/// An aggregate whose groups are one run each.
+fn whole(aggregate: &AggregateExec, calls: Vec<Call>) -> RunAggregate {
+    let groups = groups(aggregate);
+    let (schema, properties) = (aggregate.schema(), Arc::clone(aggregate.properties()));
+    RunAggregate { input: Arc::clone(aggregate.input()), groups, calls, schema, properties }
+}
+
+fn groups(aggregate: &AggregateExec) -> Vec<Arc<dyn PhysicalExpr>> {
+    aggregate.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr)).collect()
+}
+
+/// The aggregate of what the runs amount to; `None` if runs are not to be expected or the rows' order would be lost.
+fn in_two_steps(aggregate: &AggregateExec, calls: &[Call]) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let whole = aggregate.schema();
+    let group_fields = &whole.fields()[..aggregate.group_expr().expr().len()];
+    // Neighbours have the same tags; numbers and times change from row to row.
+    if !group_fields.iter().any(|field| field.data_type().is_string()) {
+        return Ok(None);
+    }
+    // An average is put together from a sum and a count.
+    let parts = calls.iter().flat_map(|call| {
+        let part = |function, result: &DataType| Call { function, result: result.clone(), ..call.clone() };
+        match call.function {
+            Function::Avg => vec![part(Function::Sum, &DataType::Float64), part(Function::Count, &DataType::Int64)],
+            function => vec![part(function, &call.result)],
+        }
+    });
+    let parts: Vec<Call> = parts.collect();
+    let part_fields = parts
+        .iter()
+        .enumerate()
+        .map(|(number, part)| Arc::new(Field::new(format!("part {number}"), part.result.clone(), true)));
+    let schema = Arc::new(Schema::new(group_fields.iter().cloned().chain(part_fields).collect::<Vec<FieldRef>>()));
+    let order = aggregate.properties().output_ordering().cloned();
+    let equivalence = EquivalenceProperties::new_with_orderings(Arc::clone(&schema), order.clone());
+    let partitioning = Partitioning::UnknownPartitioning(1);
+    let properties = PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded);
+    let runs = RunAggregate {
+        input: Arc::clone(aggregate.input()),
+        groups: groups(aggregate),
+        calls: parts.clone(),
+        schema: Arc::clone(&schema),
+        properties: Arc::new(properties),
+    };
+    let column = |place: usize| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(schema.field(place).name(), place)) };
+    let named = |place: usize| (column(place), schema.field(place).name().clone());
+    let first_part = group_fields.len();
+    let sums = parts.iter().enumerate().map(|(number, part)| {
+        let function = match part.function {
+            Function::Min => min_udaf(),
+            Function::Max => max_udaf(),
+            _ => sum_udaf(),
+        };
+        let place = first_part + number;
+        let sum = AggregateExprBuilder::new(function, vec![column(place)]).schema(Arc::clone(&schema));
+        sum.alias(schema.field(place).name()).build().map(Arc::new)
+    });
+    let sums = AggregateExec::try_new(
+        AggregateMode::Single,
+        PhysicalGroupBy::new_single((0..first_part).map(named).collect()),
+        sums.collect::<Result<Vec<_>>>()?,
+        vec![None; parts.len()],
+        Arc::new(runs),
+        Arc::clone(&schema),
+    )?;
+    let mut outputs: Vec<(Arc<dyn PhysicalExpr>, String)> = (0..first_part).map(named).collect();
+    let mut place = first_part;
+    for (call, field) in calls.iter().zip(&whole.fields()[first_part..]) {
+        let value = if call.function == Function::Avg {
+            place += 1;
+            let count = Arc::new(CastExpr::new(column(place), DataType::Float64, None));
+            Arc::new(BinaryExpr::new(column(place - 1), Operator::Divide, count))
+        } else {
+            column(place)
+        };
+        outputs.push((value, field.name().clone()));
+        place += 1;
+    }
+    let averages = ProjectionExec::try_new(outputs, Arc::new(sums))?;
+    let keeps_order =
+        order.map_or(Ok(true), |order| averages.properties().equivalence_properties().ordering_satisfy(order))?;
+    Ok(keeps_order.then(|| Arc::new(averages) as Arc<dyn ExecutionPlan>))
+}

@@ -1,0 +1,247 @@
+//! The functions, and what the rows of a run amount to.
+
+use arrow::array::{
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Float64Array, Int64Array, PrimitiveArray,
+    downcast_primitive,
+};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, SchemaRef, UInt64Type};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{CastExpr, Literal};
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What a function does with the rows of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Function {
+    /// All rows.
+    Rows,
+    /// Values that are not NULL.
+    Count,
+    Sum,
+    Min,
+    Max,
+    Avg,
+}
+
+/// A function and its argument.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) function: Function,
+    pub(super) argument: Arc<dyn PhysicalExpr>,
+    /// The argument's type.
+    pub(super) data_type: DataType,
+    /// The value's type.
+    pub(super) result: DataType,
+}
+
+impl Call {
+    /// `None` if it is not one of those that are known.
+    pub(super) fn of(expr: &AggregateFunctionExpr, input: &SchemaRef) -> Option<Self> {
+        let [argument] = <[_; 1]>::try_from(expr.expressions()).ok()?;
+        if expr.is_distinct() || !expr.order_bys().is_empty() {
+            return None;
+        }
+        let result = expr.field().data_type().clone();
+        let argument = without_cast(argument, expr.fun().name(), input);
+        let data_type = argument.data_type(input).ok()?;
+        let same = result == data_type;
+        let adds = matches!(data_type, DataType::Int64 | DataType::UInt64 | DataType::Float64);
+        let averages = matches!(data_type, DataType::Int64 | DataType::Float64) && result == DataType::Float64;
+        let function = match expr.fun().name() {
+            "count" => match argument.downcast_ref::<Literal>() {
+                Some(literal) if literal.value().is_null() => return None,
+                Some(_) => Function::Rows,
+                None => Function::Count,
+            },
+            "sum" if same && adds => Function::Sum,
+            "avg" if averages => Function::Avg,
+            "min" if same && (data_type.is_numeric() || data_type.is_temporal()) => Function::Min,
+            "max" if same && (data_type.is_numeric() || data_type.is_temporal()) => Function::Max,
+            _ => return None,
+        };
+        Some(Self { function, argument, data_type, result })
+    }
+
+    pub(super) fn total(&self) -> Result<Box<dyn Total>> {
+        Ok(match (self.function, &self.data_type) {
+            (Function::Rows, _) => Box::new(Count { of_values: false, ..Count::default() }),
+            (Function::Count, _) => Box::new(Count { of_values: true, ..Count::default() }),
+            (Function::Avg, DataType::Int64) => Box::new(FloatSum::<Int64Type>::new(true)),
+            (Function::Avg, _) => Box::new(FloatSum::<Float64Type>::new(true)),
+            (Function::Sum, DataType::Int64) if self.result == DataType::Float64 => {
+                Box::new(FloatSum::<Int64Type>::new(false))
+            }
+            (Function::Sum, DataType::Int64) => folded::<Int64Type>(&self.result, |a, b| a.wrapping_add(b)),
+            (Function::Sum, DataType::UInt64) => folded::<UInt64Type>(&self.result, |a, b| a.wrapping_add(b)),
+            (Function::Sum, _) => Box::new(FloatSum::<Float64Type>::new(false)),
+            (Function::Min | Function::Max, data_type) => extreme(self.function, data_type)?,
+        })
+    }
+}
+
+/// The argument of an average before DataFusion has made it a float, which the average does itself.
+fn without_cast(argument: Arc<dyn PhysicalExpr>, function: &str, input: &SchemaRef) -> Arc<dyn PhysicalExpr> {
+    match argument.downcast_ref::<CastExpr>() {
+        Some(cast)
+            if function == "avg"
+                && *cast.cast_type() == DataType::Float64
+                && cast.expr().data_type(input).is_ok_and(|of| of == DataType::Int64) =>
+        {
+            Arc::clone(cast.expr())
+        }
+        _ => argument,
+    }
+}
+
+fn extreme(function: Function, data_type: &DataType) -> Result<Box<dyn Total>> {
+    macro_rules! extreme {
+        ($t:ty) => {
+            match function {
+                Function::Min => folded::<$t>(data_type, |a, b| if b.is_lt(a) { b } else { a }),
+                _ => folded::<$t>(data_type, |a, b| if b.is_gt(a) { b } else { a }),
+            }
+        };
+    }
+    Ok(downcast_primitive! {
+        data_type => (extreme),
+        other => return Err(DataFusionError::Internal(format!("the extreme of {other}")))
+    })
+}
+
+/// A function's values: those of the groups that are done, and the one of the group that is not.
+pub(super) trait Total: Send {
+    /// Adds rows of the group.
+    fn add(&mut self, values: &ArrayRef, rows: Range<usize>);
+
+    /// No more rows of the group come.
+    fn close(&mut self);
+
+    /// The values of the groups that were closed since the last time.
+    fn take(&mut self) -> Result<ArrayRef>;
+}
+
+#[derive(Default)]
+struct Count {
+    of_values: bool,
+    current: i64,
+    done: Vec<i64>,
+}
+
+impl Total for Count {
+    fn add(&mut self, values: &ArrayRef, rows: Range<usize>) {
+        let nulls = match values.nulls().filter(|_| self.of_values) {
+            Some(nulls) => nulls.slice(rows.start, rows.len()).null_count(),
+            None => 0,
+        };
+        self.current += (rows.len() - nulls) as i64;
+    }
+
+    fn close(&mut self) {
+        self.done.push(std::mem::take(&mut self.current));
+    }
+
+    fn take(&mut self) -> Result<ArrayRef> {
+        Ok(Arc::new(Int64Array::from(std::mem::take(&mut self.done))))
+    }
+}
+
+/// Values put together two by two.
+struct Folded<T: ArrowPrimitiveType, F> {
+    data_type: DataType,
+    fold: F,
+    current: Option<T::Native>,
+    done: Vec<Option<T::Native>>,
+}
+
+fn folded<T: ArrowPrimitiveType>(
+    data_type: &DataType,
+    fold: impl Fn(T::Native, T::Native) -> T::Native + Send + 'static,
+) -> Box<dyn Total> {
+    Box::new(Folded::<T, _> { data_type: data_type.clone(), fold, current: None, done: Vec::new() })
+}
+
+impl<T: ArrowPrimitiveType, F: Fn(T::Native, T::Native) -> T::Native + Send> Total for Folded<T, F> {
+    fn add(&mut self, values: &ArrayRef, rows: Range<usize>) {
+        let Some(values) = values.as_primitive_opt::<T>() else { return };
+        let of_rows = if values.null_count() == 0 {
+            values.values()[rows].iter().copied().reduce(&self.fold)
+        } else {
+            rows.filter(|row| values.is_valid(*row)).map(|row| values.value(row)).reduce(&self.fold)
+        };
+        self.current = self.current.into_iter().chain(of_rows).reduce(&self.fold);
+    }
+
+    fn close(&mut self) {
+        self.done.push(self.current.take());
+    }
+
+    fn take(&mut self) -> Result<ArrayRef> {
+        let done: PrimitiveArray<T> = std::mem::take(&mut self.done).into_iter().collect();
+        Ok(Arc::new(done.with_data_type(self.data_type.clone())))
+    }
+}
+
+/// Floats, and integers as floats.
+trait ToFloat: Copy {
+    fn to_float(self) -> f64;
+}
+
+impl ToFloat for f64 {
+    fn to_float(self) -> f64 {
+        self
+    }
+}
+
+impl ToFloat for i64 {
+    fn to_float(self) -> f64 {
+        self as f64
+    }
+}
+
+/// The sum or the average of values as floats.
+struct FloatSum<T> {
+    average: bool,
+    sum: f64,
+    count: u64,
+    done: Vec<Option<f64>>,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T> FloatSum<T> {
+    fn new(average: bool) -> Self {
+        Self { average, sum: 0.0, count: 0, done: Vec::new(), of: PhantomData }
+    }
+}
+
+impl<T: ArrowPrimitiveType<Native: ToFloat>> Total for FloatSum<T> {
+    fn add(&mut self, values: &ArrayRef, rows: Range<usize>) {
+        let Some(values) = values.as_primitive_opt::<T>() else { return };
+        if values.null_count() == 0 {
+            // Four sums side by side: one would wait for each addition before the next.
+            let (fours, rest) = values.values()[rows.clone()].as_chunks::<4>();
+            let mut sums = [0.0; 4];
+            for four in fours {
+                sums.iter_mut().zip(four).for_each(|(sum, value)| *sum += value.to_float());
+            }
+            self.sum += sums.iter().sum::<f64>() + rest.iter().map(|value| value.to_float()).sum::<f64>();
+            self.count += rows.len() as u64;
+        } else {
+            for row in rows.filter(|row| values.is_valid(*row)) {
+                self.sum += values.value(row).to_float();
+                self.count += 1;
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let (sum, count) = (std::mem::take(&mut self.sum), std::mem::take(&mut self.count));
+        self.done.push((count > 0).then(|| if self.average { sum / count as f64 } else { sum }));
+    }
+
+    fn take(&mut self) -> Result<ArrayRef> {
+        Ok(Arc::new(Float64Array::from(std::mem::take(&mut self.done))))
+    }
+}
