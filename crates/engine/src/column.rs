@@ -20,23 +20,37 @@ pub(crate) enum ColumnBuilder {
 #[derive(Default)]
 pub(crate) struct BytesBuilder {
     data: Vec<u8>,
-    ends: Vec<usize>,
+    /// 0 and where each value ends, as Arrow has them; saturated behind 4 GiB, which no column that is handed out has.
+    /// Empty as long as there is no value.
+    offsets: Vec<u32>,
     nulls: NullMask,
 }
 
+/// An offset in a column's bytes.
+fn offset(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
 impl BytesBuilder {
-    pub(crate) fn push(&mut self, value: Option<&[u8]>) {
-        match value {
-            Some(value) => self.data.extend_from_slice(value),
-            None => self.nulls.set(self.ends.len(), true),
+    /// Makes room for so many values more.
+    fn reserve(&mut self, len: usize) {
+        self.offsets.reserve(len + 1);
+        if self.offsets.is_empty() {
+            self.offsets.push(0);
         }
-        self.ends.push(self.data.len());
+    }
+
+    pub(crate) fn push(&mut self, value: Option<&[u8]>) {
+        self.push_repeated(value, 1);
     }
 
     /// Appends the same value `len` times.
     pub(crate) fn push_repeated(&mut self, value: Option<&[u8]>, len: usize) {
+        self.reserve(len);
         let Some(value) = value else {
-            (0..len).for_each(|_| self.push(None));
+            let at = self.len();
+            (at..at + len).for_each(|row| self.nulls.set(row, true));
+            self.offsets.resize(self.offsets.len() + len, offset(self.data.len()));
             return;
         };
         let (start, bytes) = (self.data.len(), value.len() * len);
@@ -47,24 +61,23 @@ impl BytesBuilder {
             let there = self.data.len() - start;
             self.data.extend_from_within(start..start + there.min(bytes - there));
         }
-        self.ends.extend((1..=len).map(|number| start + number * value.len()));
+        self.offsets.extend((1..=len).map(|number| offset(start + number * value.len())));
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.offsets.len().saturating_sub(1)
     }
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.data.capacity() + self.ends.capacity() * 8
+        self.data.capacity() + self.offsets.capacity() * 4
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
         if self.nulls.is_null(index) {
             return None;
         }
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        Some(&self.data[start..self.ends[index]])
+        Some(&self.data[self.offsets[index] as usize..self.offsets[index + 1] as usize])
     }
 }
 
@@ -78,7 +91,7 @@ impl ColumnBuilder {
     pub(crate) fn reserve(&mut self, rows: usize) {
         match self {
             Self::Raw(lane) => lane.reserve(rows),
-            Self::Bytes(bytes) => bytes.ends.reserve(rows),
+            Self::Bytes(bytes) => bytes.reserve(rows),
         }
     }
 
@@ -168,10 +181,9 @@ fn bytes_array(bytes: BytesBuilder, column_type: ColumnType) -> Result<ArrayRef>
             bytes.data.len()
         )));
     }
-    let mut offsets = Vec::with_capacity(len + 1);
-    offsets.push(0i32);
-    offsets.extend(bytes.ends.iter().map(|&end| end as i32));
-    let offsets = OffsetBuffer::new(offsets.into());
+    let offsets = if len == 0 { vec![0] } else { bytes.offsets };
+    // All of them are below 2^31, as the last is.
+    let offsets = OffsetBuffer::new(ScalarBuffer::<i32>::new(Buffer::from_vec(offsets), 0, len + 1));
     let nulls = null_buffer(&bytes.nulls, len);
     let data = Buffer::from_vec(bytes.data);
     Ok(match column_type {

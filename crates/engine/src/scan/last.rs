@@ -109,7 +109,7 @@ impl LastRows {
         let known = self.sources.list[source].known_last(run, column);
         match (known.filter(|_| ends_run), out) {
             (None, out) => self.sources.list[source].read(column, row, 1, &mut self.memos[source], out)?,
-            (Some(LastValue::Bytes(bytes)), ColumnBuilder::Bytes(out)) => out.push(Some(&bytes)),
+            (Some(LastValue::Bytes(bytes)), ColumnBuilder::Bytes(out)) => out.push(Some(bytes)),
             (Some(LastValue::Raw(raw)), out) => out.push_raw(Some(raw), 1),
             (Some(_), out) => out.push_raw(None, 1),
         }

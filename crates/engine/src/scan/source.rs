@@ -104,7 +104,7 @@ impl Source {
     }
 
     /// A field of a run's last row, if that is known without reading the row.
-    pub(crate) fn known_last(&self, run: &Run, column: (ColumnId, ColumnType)) -> Option<LastValue> {
+    pub(crate) fn known_last<'a>(&self, run: &'a Run, column: (ColumnId, ColumnType)) -> Option<LastValue<&'a [u8]>> {
         let (block, place) = run.statistics.as_ref()?;
         block.knows_last().then(|| block.last(*place, column.0, column.1))
     }

@@ -158,10 +158,10 @@ struct FieldEntries {
 
 /// A value of a container's last row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LastValue {
+pub(crate) enum LastValue<B = Vec<u8>> {
     Null,
     Raw(u64),
-    Bytes(Vec<u8>),
+    Bytes(B),
 }
 
 /// Gathers containers as rows are written; turns them into blocks as they fill.
@@ -505,13 +505,13 @@ impl IndexBlock {
     }
 
     /// A field of a container's last row; NULL if the segment does not have the field.
-    pub(crate) fn last(&self, container: usize, column: ColumnId, column_type: ColumnType) -> LastValue {
+    pub(crate) fn last(&self, container: usize, column: ColumnId, column_type: ColumnType) -> LastValue<&[u8]> {
         let Some(field) = self.field(column) else { return LastValue::Null };
         match field.last.get(container) {
             None => LastValue::Null,
             Some(len) if field.column_type.is_bytes() => {
                 let start = field.text_starts[container];
-                LastValue::Bytes(field.texts[start..start + len as usize].to_vec())
+                LastValue::Bytes(&field.texts[start..start + len as usize])
             }
             Some(raw) => LastValue::Raw(widen(raw, field.column_type, column_type)),
         }
