@@ -42,9 +42,9 @@ pub fn run(args: &Args) -> Outcome<()> {
     let scratch = Scratch::new(&args.directory)?;
     let meters = args.meters.to_string();
     run_pinned(&["bills", "--child", "--meters", &meters], scratch.path())?;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bills.py");
+    let mut python = std::process::Command::new("python3");
     let checked =
-        std::process::Command::new("python3").arg(script).arg(scratch.path().join("bills.csv")).arg(&meters).status();
+        python.args(["-c", include_str!("bills.py")]).arg(scratch.path().join("bills.csv")).arg(&meters).status();
     match checked {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err("the bills are not those of Python".into()),

@@ -4,8 +4,8 @@ use crate::Outcome;
 use crate::workload::{FIELDS, TAGS};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, FieldRef, Float64Type, Int64Type, TimestampNanosecondType};
+use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ToSql};
 use std::path::Path;
 
 /// Rows of one INSERT statement as published.
@@ -119,17 +119,12 @@ impl Sqlite {
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut place = 1;
         for row in start..start + len {
-            for (number, column) in rows.columns().iter().enumerate() {
-                match number {
-                    0..10 => statement.raw_bind_parameter(place, column.as_string::<i32>().value(row))?,
-                    10 => {
-                        let time = column.as_primitive::<TimestampNanosecondType>();
-                        statement.raw_bind_parameter(
-                            place,
-                            Time { ns: time.value(row), text: self.mode == Mode::Published },
-                        )?;
+            for column in rows.columns() {
+                match column.as_primitive_opt::<TimestampNanosecondType>() {
+                    Some(times) if self.mode == Mode::Published => {
+                        statement.raw_bind_parameter(place, time_text(times.value(row)))?;
                     }
-                    _ => statement.raw_bind_parameter(place, column.as_primitive::<Int64Type>().value(row))?,
+                    _ => statement.raw_bind_parameter(place, cell(column, row))?,
                 }
                 place += 1;
             }
@@ -144,19 +139,10 @@ impl Sqlite {
     }
 }
 
-struct Time {
-    ns: i64,
-    text: bool,
-}
-
-impl ToSql for Time {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        if !self.text {
-            return Ok(self.ns.into());
-        }
-        let seconds = arrow::temporal_conversions::timestamp_ns_to_datetime(self.ns);
-        Ok(seconds.map(|time| time.format("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default().into())
-    }
+/// A time as it was published.
+fn time_text(ns: i64) -> String {
+    let time = arrow::temporal_conversions::timestamp_ns_to_datetime(ns);
+    time.map(|time| time.format("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default()
 }
 
 fn sqlite_type(data_type: &DataType) -> &'static str {

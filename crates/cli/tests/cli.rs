@@ -28,7 +28,7 @@ fn query(data: &str, sql: &str) -> Vec<Value> {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..")
 }
 
 /// A sample of TSBS, which lies beside the checkout; `None`, said aloud, where it does not.

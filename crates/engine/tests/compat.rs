@@ -14,7 +14,7 @@ use fleetdb_engine::{
 use std::path::{Path, PathBuf};
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/compat/v1")
+    Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../tests/compat/v1")
 }
 
 /// Rows before a step of [`write`], by the device's number.

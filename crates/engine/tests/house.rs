@@ -30,8 +30,9 @@ const MOST_LINES: usize = 750;
 /// Words that are not used for anything here; see CONTRIBUTING.md for those that are.
 const BANNED: [&str; 3] = ["snapshot", "region of", "shard"];
 
+/// Asked when the test runs: a test binary from a shared cache may have been built in another checkout.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..")
 }
 
 fn files(directory: &Path, ending: &str, found: &mut Vec<PathBuf>) {
@@ -52,7 +53,7 @@ fn rank(module: &str) -> Option<usize> {
 
 #[test]
 fn modules_import_only_what_stands_below_them() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let source = root().join("crates/engine/src");
     let mut found = Vec::new();
     files(&source, ".rs", &mut found);
     let mut wrong = Vec::new();

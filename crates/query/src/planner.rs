@@ -6,7 +6,9 @@ use datafusion::catalog::Session;
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use std::sync::Arc;
 
@@ -68,6 +70,12 @@ impl QueryPlanner for FleetPlanner {
             DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(GapFillPlanner), Arc::new(AsofJoinPlanner)]);
         planner.create_physical_plan(plan, session).await
     }
+}
+
+/// The properties of a step that yields one partition, batch by batch.
+pub(crate) fn one_partition(equivalence: EquivalenceProperties) -> Arc<PlanProperties> {
+    let partitioning = Partitioning::UnknownPartitioning(1);
+    Arc::new(PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded))
 }
 
 /// The rows of two plans; the columns are named as those of the first, with their tables.

@@ -2,7 +2,7 @@
 
 use crate::answer::{engine_error, query_error};
 use crate::binding::{Binding, stand_in};
-use crate::planner::leaf_plan;
+use crate::planner::{leaf_plan, one_partition};
 use crate::pushdown::take_over;
 use arrow::array::{AsArray, RecordBatch, UInt64Array};
 use arrow::compute::{SortOptions, concat_batches, take_record_batch};
@@ -13,10 +13,9 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{ConstExpr, EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{ConstExpr, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SortOrderPushdownResult};
@@ -55,7 +54,7 @@ impl FleetScan {
         let whole = table.to_arrow();
         let places: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..whole.fields().len()).collect());
         let schema = Arc::new(Schema::new(places.iter().map(|&p| whole.field(p).clone()).collect::<Vec<_>>()));
-        let properties = properties(EquivalenceProperties::new(Arc::clone(&schema)));
+        let properties = one_partition(EquivalenceProperties::new(Arc::clone(&schema)));
         let scan = Self {
             view,
             request,
@@ -123,7 +122,7 @@ impl FleetScan {
         }
         let mut equivalence = EquivalenceProperties::new_with_orderings(Arc::clone(&self.schema), [ordering]);
         equivalence.add_constants(constants)?;
-        self.properties = properties(equivalence);
+        self.properties = one_partition(equivalence);
         Ok(self)
     }
 
@@ -328,9 +327,4 @@ impl ExecutionPlan for FleetScan {
         let batches = futures::stream::iter(scan.map(|batch| batch.map_err(query_error)));
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
     }
-}
-
-fn properties(equivalence: EquivalenceProperties) -> Arc<PlanProperties> {
-    let partitioning = Partitioning::UnknownPartitioning(1);
-    Arc::new(PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded))
 }

@@ -168,7 +168,9 @@ impl Session {
                 _ => return Err(engine_error(error).context("syntax")),
             },
         };
-        for mut statement in &mut statements {
+        // A long INSERT is not worth going through for nothing.
+        let has_asof = text.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"asof"));
+        for mut statement in statements.iter_mut().filter(|_| has_asof) {
             while let ParsedStatement::Explain(explain) = statement {
                 statement = &mut explain.statement;
             }

@@ -1,12 +1,12 @@
 //! A window of time in a query: the bounds that its conditions give, and the buckets between them.
 
 use crate::functions::calendar::Buckets;
-use crate::functions::misuse;
+use crate::functions::{misuse, per_second};
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 /// Most buckets that a window may have.
 const MOST_BUCKETS: usize = 1 << 20;
@@ -27,8 +27,9 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Takes the bounds that a condition gives; whether it was one.
-    pub(crate) fn take(&mut self, condition: &Expr, time: &Expr) -> bool {
+    /// Takes the bounds that a condition on rows of a schema gives; whether it was one.
+    pub(crate) fn take(&mut self, condition: &Expr, time: &Expr, schema: &DFSchema) -> bool {
+        let without_cast = |expr| without_cast(expr, schema);
         let time = without_cast(time);
         match condition {
             Expr::Between(between) if !between.negated && without_cast(&between.expr) == time => {
@@ -127,12 +128,15 @@ impl Window {
     }
 }
 
-/// A time without a change of its unit, which keeps its order.
-pub(crate) fn without_cast(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Timestamp(..)) => without_cast(&cast.expr),
-        _ => expr,
-    }
+/// A time without changes to finer units, which keep what is before what; a coarser one makes different times equal.
+pub(crate) fn without_cast<'a>(expr: &'a Expr, schema: &DFSchema) -> &'a Expr {
+    let Expr::Cast(cast) = expr else { return expr };
+    let is_exact = match (cast.expr.get_type(schema), per_second(cast.field.data_type())) {
+        (Ok(DataType::Date32 | DataType::Date64), Some(_)) => true,
+        (Ok(from), Some(to)) => per_second(&from).is_some_and(|from| from <= to),
+        _ => false,
+    };
+    if is_exact { without_cast(&cast.expr, schema) } else { expr }
 }
 
 fn is_constant(expr: &Expr) -> bool {

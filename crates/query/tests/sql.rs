@@ -6,7 +6,7 @@ use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Database, Error, Settings};
 use fleetdb_query::Session;
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 struct Connection(Session, Arc<Database>);
@@ -36,9 +36,13 @@ impl DB for Connection {
     }
 }
 
+fn root() -> PathBuf {
+    Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..")
+}
+
 #[test]
 fn the_golden_sql_files_give_what_they_say() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql");
+    let directory = root().join("tests/sql");
     let mut files: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     assert!(!files.is_empty());
@@ -82,7 +86,7 @@ fn explain_shows_what_the_scan_takes_over_and_that_grouping_by_key_streams() {
 /// FLEETDB_BLESS=1 the file is written anew with what they give.
 #[test]
 fn the_examples_of_the_sql_document_give_what_it_shows() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md");
+    let path = root().join("docs/sql.md");
     let document = std::fs::read_to_string(&path).unwrap();
     let (mut given, mut sql, mut answer, mut fence) = (String::new(), String::new(), String::new(), None);
     let mut session = None;

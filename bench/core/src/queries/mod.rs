@@ -14,7 +14,7 @@ use crate::Outcome;
 use crate::process::{Scratch, pinned};
 use crate::workload::HOSTS;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -72,9 +72,10 @@ pub fn run(args: &Args) -> Outcome<()> {
     let mut columns: Vec<Option<Results>> = Vec::new();
     for (target, name) in PARTS {
         let output = if target == "duckdb" {
-            let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/queries/ask_duckdb.py");
             let mut command = std::process::Command::new("taskset");
-            command.args(["-c", "0", "python3"]).arg(script).arg(scratch.path().join("fleetdb"));
+            command
+                .args(["-c", "0", "python3", "-c", include_str!("ask_duckdb.py")])
+                .arg(scratch.path().join("fleetdb"));
             command.args(targets::for_duckdb(sizes)).output()?
         } else {
             pinned(&part(target), scratch.path())?.output()?

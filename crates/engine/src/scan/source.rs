@@ -242,9 +242,7 @@ impl Source {
                     Some(page) => page.copy(at, take, out),
                     None => out.push_raw(None, take),
                 })?;
-                if let Some(stored) = listed.segment.stored_type(column.0).filter(|stored| *stored != column.1) {
-                    out.widen(before, stored, column.1);
-                }
+                widen_stored(&listed.segment, column, before, out);
                 Ok(())
             }
         }
@@ -274,9 +272,7 @@ impl Source {
                         None => out.push_raw(None, places.len()),
                     }
                 }
-                if let Some(stored) = listed.segment.stored_type(column.0).filter(|stored| *stored != column.1) {
-                    out.widen(before, stored, column.1);
-                }
+                widen_stored(&listed.segment, column, before, out);
                 Ok(())
             }
         }
@@ -350,6 +346,13 @@ impl Source {
     pub(crate) fn known_amounts(&self, run: &Run, column: (ColumnId, ColumnType)) -> Option<Amounts> {
         let (block, place) = run.statistics.as_ref()?;
         block.amounts(*place, column.0, column.1)
+    }
+}
+
+/// Widens the values from `start` on, if the column's type was a smaller one when the segment was written.
+fn widen_stored(segment: &Segment, column: (ColumnId, ColumnType), start: usize, out: &mut ColumnBuilder) {
+    if let Some(stored) = segment.stored_type(column.0).filter(|stored| *stored != column.1) {
+        out.widen(start, stored, column.1);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Running the join: both sides come in order of key and time, and are gone through once.
 
 use super::node::Match;
-use crate::planner::plan_basics;
+use crate::planner::{one_partition, plan_basics};
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::{SortOptions, interleave};
 use arrow::datatypes::SchemaRef;
@@ -11,9 +11,9 @@ use datafusion::common::{JoinSide, JoinType};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::equivalence::join_equivalence_properties;
-use datafusion::physical_expr::{LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::distribution_requirements::InputDistributionRequirements;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
@@ -58,10 +58,7 @@ impl AsofJoinExec {
             kept,
             &[],
         )?;
-        let partitioning = Partitioning::UnknownPartitioning(1);
-        let properties =
-            PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded);
-        Ok(Self { left, right, on, matches, schema, properties: Arc::new(properties) })
+        Ok(Self { left, right, on, matches, schema, properties: one_partition(equivalence) })
     }
 
     fn order(&self, of: impl Fn(&Pair) -> &Arc<dyn PhysicalExpr>) -> Option<OrderingRequirements> {

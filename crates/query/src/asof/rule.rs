@@ -99,7 +99,7 @@ impl<'a> Marked<'a> {
         let (taken, left_over): (Vec<_>, Vec<_>) = conditions.into_iter().partition(of_left);
         let (mut window, mut of_right) = (Window::default(), Vec::new());
         for condition in &taken {
-            if !window.take(condition, &self.times.0) {
+            if !window.take(condition, &self.times.0, self.left.schema()) {
                 of_right.extend(self.of_keys(condition)?);
             }
         }
@@ -153,7 +153,7 @@ impl<'a> Marked<'a> {
         let keys: Vec<Expr> = self.keys.iter().map(|(_, right)| right.clone()).collect();
         let columns = right.schema().columns().into_iter().map(Expr::Column).collect();
         let order = keys.iter().map(|key| key.clone().sort(true, false));
-        let order = order.chain([without_cast(&self.times.1).clone().sort(false, false)]).collect();
+        let order = order.chain([without_cast(&self.times.1, right.schema()).clone().sort(false, false)]).collect();
         let newest = LogicalPlanBuilder::from(right.clone())
             .filter(self.right_time(early, bound)?)?
             .distinct_on(keys, columns, Some(order))?

@@ -1,7 +1,7 @@
 //! Filling the gaps: groups come in order of series and time, buckets go out in that order.
 
 use super::series::{Series, ranges};
-use crate::planner::plan_basics;
+use crate::planner::{one_partition, plan_basics};
 use arrow::array::RecordBatch;
 use arrow::compute::{SortOptions, concat_batches};
 use arrow::datatypes::SchemaRef;
@@ -11,10 +11,10 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
-    EquivalenceProperties, LexOrdering, OrderingRequirements, Partitioning, PhysicalExpr, PhysicalSortExpr,
+    EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
 };
 use datafusion::physical_plan::distribution_requirements::InputDistributionRequirements;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
@@ -75,10 +75,7 @@ impl GapFillExec {
         let ordering = shape.series.iter().chain([&shape.time]).map(|&place| rising(&schema, place));
         let equivalence =
             EquivalenceProperties::new_with_orderings(Arc::clone(&schema), [ordering.collect::<Vec<_>>()]);
-        let partitioning = Partitioning::UnknownPartitioning(1);
-        let properties =
-            PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded);
-        Ok(Self { input, shape, starts, schema, properties: Arc::new(properties) })
+        Ok(Self { input, shape, starts, schema, properties: one_partition(equivalence) })
     }
 }
 
@@ -184,23 +181,23 @@ impl Filler {
             let complete = match self.input.next().await.transpose()? {
                 Some(batch) => self.complete(batch)?,
                 None => match self.pending.take() {
-                    Some(last) => Some((last, self.shape.series.is_empty())),
+                    Some(last) => Some(last),
                     // Without a series all buckets are shown, rows or not.
                     None if self.shape.series.is_empty() && !self.is_shown => {
-                        Some((RecordBatch::new_empty(self.input.schema()), true))
+                        Some(RecordBatch::new_empty(self.input.schema()))
                     }
                     None => return Ok(None),
                 },
             };
-            if let Some((rows, even_if_empty)) = complete {
+            if let Some(rows) = complete {
                 self.is_shown = true;
-                self.series = Some(Series::new(rows, &self.shape, even_if_empty)?);
+                self.series = Some(Series::new(rows, &self.shape)?);
             }
         }
     }
 
     /// The rows of all series that are complete now.
-    fn complete(&mut self, batch: RecordBatch) -> Result<Option<(RecordBatch, bool)>> {
+    fn complete(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
         let rows = match self.pending.take() {
             Some(pending) => concat_batches(&batch.schema(), [&pending, &batch])?,
             None => batch,
@@ -212,6 +209,6 @@ impl Filler {
             ranges(&rows, &self.shape)?.pop().map_or(0, |last| last.start)
         };
         self.pending = Some(rows.slice(end, rows.num_rows() - end));
-        Ok((end > 0).then(|| (rows.slice(0, end), false)))
+        Ok((end > 0).then(|| rows.slice(0, end)))
     }
 }

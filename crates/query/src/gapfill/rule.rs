@@ -33,8 +33,13 @@ pub(crate) struct FillGaps;
 
 impl AnalyzerRule for FillGaps {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut is_filled = false;
         let planned = plan.transform_up_with_subqueries(|plan| {
             let planned = with_gaps_filled(plan)?;
+            is_filled |= planned.transformed;
+            if !is_filled {
+                return Ok(planned);
+            }
             // Columns that are filled may be NULL: what is above says so too.
             Ok(Transformed { data: planned.data.recompute_schema()?, ..planned })
         });
@@ -143,7 +148,7 @@ impl<'a> Gaps<'a> {
         };
         while let LogicalPlan::Filter(filter) = gaps.source {
             for condition in split_conjunction(&filter.predicate) {
-                if !gaps.window.take(condition, time) {
+                if !gaps.window.take(condition, time, filter.input.schema()) {
                     gaps.conditions.push(condition.clone());
                 }
             }

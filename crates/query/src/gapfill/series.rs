@@ -56,12 +56,10 @@ pub(super) struct Series {
     known: Vec<Known>,
     /// The series that is being yielded: its rows, the next bucket and the first row that is not before it.
     current: Option<(Range<usize>, usize, usize)>,
-    /// Whether a series without rows in the window is shown.
-    even_if_empty: bool,
 }
 
 impl Series {
-    pub(super) fn new(rows: RecordBatch, shape: &Shape, even_if_empty: bool) -> Result<Self> {
+    pub(super) fn new(rows: RecordBatch, shape: &Shape) -> Result<Self> {
         let times = cast(rows.column(shape.time), &DataType::Int64)?.as_primitive::<Int64Type>().clone();
         let is_before: Vec<bool> = match shape.before {
             Some(place) => rows.column(place).as_boolean().iter().map(|before| before == Some(true)).collect(),
@@ -70,7 +68,7 @@ impl Series {
         let ranges = ranges(&rows, shape)?;
         let known = shape.fills.iter().map(|&(place, _)| Known::new(rows.column(place), &times, &ranges));
         let known = known.collect();
-        Ok(Self { times, is_before, known, ranges: ranges.into_iter(), current: None, even_if_empty, rows })
+        Ok(Self { times, is_before, known, ranges: ranges.into_iter(), current: None, rows })
     }
 
     /// The next buckets.
@@ -84,7 +82,8 @@ impl Series {
                         && self.times.is_valid(row)
                         && starts.binary_search(&self.times.value(row)).is_ok()
                 };
-                if self.even_if_empty || range.clone().any(is_shown) {
+                // A series is shown if it has rows in the window; what is no series, always.
+                if shape.series.is_empty() || range.clone().any(is_shown) {
                     self.current = Some((range.clone(), 0, range.start));
                 }
                 continue;

@@ -12,6 +12,7 @@
 mod exec;
 mod totals;
 
+use crate::planner::one_partition;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
@@ -21,12 +22,11 @@ use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::AggregateExprBuilder;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, PlanProperties};
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use exec::RunAggregate;
 use std::sync::Arc;
 use totals::{Call, Function};
@@ -112,14 +112,12 @@ fn in_two_steps(aggregate: &AggregateExec, calls: &[Call]) -> Result<Option<Arc<
     let schema = Arc::new(Schema::new(group_fields.iter().cloned().chain(part_fields).collect::<Vec<FieldRef>>()));
     let order = aggregate.properties().output_ordering().cloned();
     let equivalence = EquivalenceProperties::new_with_orderings(Arc::clone(&schema), order.clone());
-    let partitioning = Partitioning::UnknownPartitioning(1);
-    let properties = PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded);
     let runs = RunAggregate {
         input: Arc::clone(aggregate.input()),
         groups: groups(aggregate),
         calls: parts.clone(),
         schema: Arc::clone(&schema),
-        properties: Arc::new(properties),
+        properties: one_partition(equivalence),
     };
     let column = |place: usize| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(schema.field(place).name(), place)) };
     let named = |place: usize| (column(place), schema.field(place).name().clone());
