@@ -91,6 +91,14 @@ impl ContainerHandle<'_> {
         self.view().table(&self.schema.name)?.container(&self.key)?.last()
     }
 
+    /// As [`Container::last_row`](crate::Container::last_row), now.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn last_row(&self) -> Result<Option<Vec<Value>>> {
+        self.view().table(&self.schema.name)?.container(&self.key)?.last_row()
+    }
+
     /// As [`Container::aggregate`](crate::Container::aggregate), now.
     ///
     /// # Errors

@@ -174,6 +174,15 @@ impl Case {
             }
         }
         assert_eq!(found, expected);
+        let text = |text: &Option<String>| text.clone().map_or(Value::Null, Value::Text);
+        for (device, (time, i, s)) in &expected {
+            let series = view.table("series").unwrap();
+            let row = series.container(&[text(device)]).unwrap().last_row().unwrap().unwrap();
+            assert_eq!(
+                [&row[0], &row[1], &row[2], &row[4]],
+                [&text(device), &Value::Int(*time), &i.map_or(Value::Null, Value::Int), &text(s)]
+            );
+        }
     }
 
     fn reopen(&mut self, crash: bool) {

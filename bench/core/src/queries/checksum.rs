@@ -4,6 +4,7 @@ use crate::Outcome;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use fleetdb_engine::Value;
 use std::sync::Arc;
 
 /// The CRC-32 of each row's cells as text, put together; in the order of the rows if that is part of the answer.
@@ -29,6 +30,18 @@ impl Checksum {
     pub fn add_row(&mut self, cells: &[u8]) {
         let row = u64::from(crc32fast::hash(cells)) + 1;
         self.sum = if self.ordered { self.sum.wrapping_mul(31).wrapping_add(row) } else { self.sum.wrapping_add(row) };
+    }
+
+    /// Adds a row of the container API.
+    pub fn add_values(&mut self, row: &[Value]) {
+        let cells = row.iter().map(|value| match value {
+            Value::Null => "\0".to_owned(),
+            Value::Text(text) => format!("{text}\0"),
+            Value::Float(value) => float(*value) + "\0",
+            Value::Int(value) => format!("{value}\0"),
+            other => format!("{other:?}\0"),
+        });
+        self.add_row(cells.collect::<String>().as_bytes());
     }
 
     pub fn add_batches(&mut self, batches: &[RecordBatch]) -> Outcome<()> {

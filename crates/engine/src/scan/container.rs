@@ -21,7 +21,7 @@ use arrow::array::RecordBatch;
 /// let view = db.view();
 /// let meter = view.table("reads").unwrap().container(&[Value::Int(7)]).unwrap();
 /// assert_eq!(meter.aggregate("usage", 0, 11 * 3600).unwrap().sum, Some(6.0));
-/// assert_eq!(meter.last().unwrap().unwrap().num_rows(), 1);
+/// assert_eq!(meter.last_row().unwrap().unwrap(), [Value::Int(7), Value::Int(23 * 3600), Value::Float(0.5)]);
 /// ```
 pub struct Container<'a> {
     table: &'a TableView,
@@ -75,6 +75,15 @@ impl Container<'_> {
     /// Reading failed.
     pub fn last(&self) -> Result<Option<RecordBatch>> {
         self.table.last_rows(&ScanRequest::all().container(&self.values))?.next().transpose()
+    }
+
+    /// The newest row as values in the order of the table's columns; `None` if the container has no rows. Costs less than
+    /// [`last`](Self::last), which makes an Arrow array of each value.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn last_row(&self) -> Result<Option<Vec<Value>>> {
+        self.table.last_rows(&ScanRequest::all().container(&self.values))?.next_row()
     }
 
     /// Count, least, largest and sum of a numeric column from time `from` to time `to`, both

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::ids::ColumnId;
 use crate::key::{self, KeyValue};
 use crate::schema::{ColumnType, Role};
-use crate::segment::index::{Amounts, Sum, as_float, as_integer};
+use crate::segment::index::{Amounts, Sum};
 use crate::write::batch::Value;
 
 /// A container, and what it holds of what was asked for.
@@ -145,7 +145,7 @@ impl Containers {
             let picks = merge::picks_of(sources, &parts, memos)?;
             let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) else { continue };
             let values = key::decode(&run.key, types)?;
-            let key = values.into_iter().zip(types.iter()).map(|(value, column_type)| public(value, *column_type));
+            let key = values.iter().zip(types.iter()).map(|(value, column_type)| public(value, *column_type));
             let first = parts.iter().map(|part| part.times.0).min().unwrap_or_default();
             let last = parts.iter().map(|part| part.times.1).max().unwrap_or_default();
             let mut amounts = Vec::with_capacity(columns.len());
@@ -186,16 +186,11 @@ impl Iterator for Containers {
 }
 
 /// A key column's value as callers know it.
-fn public(value: KeyValue, column_type: ColumnType) -> Value {
+pub(super) fn public(value: &KeyValue, column_type: ColumnType) -> Value {
     match value {
         KeyValue::Null => Value::Null,
-        KeyValue::Bytes(bytes) if column_type == ColumnType::Binary => Value::Binary(bytes),
-        KeyValue::Bytes(bytes) => Value::Text(String::from_utf8_lossy(&bytes).into_owned()),
-        KeyValue::Raw(raw) => match column_type {
-            ColumnType::Boolean => Value::Boolean(raw != 0),
-            ColumnType::UInt8 | ColumnType::UInt16 | ColumnType::UInt32 | ColumnType::UInt64 => Value::UInt(raw),
-            _ => Value::Int(raw as i64),
-        },
+        KeyValue::Bytes(bytes) => Value::of_bytes(bytes, column_type),
+        KeyValue::Raw(raw) => Value::of_raw(*raw, column_type),
     }
 }
 
@@ -207,10 +202,6 @@ fn amount(amounts: &Amounts, column_type: ColumnType) -> Amount {
     if amounts.count == 0 {
         return Amount { count: 0, min: Value::Null, max: Value::Null, sum };
     }
-    let number = |raw: u64| match column_type {
-        _ if column_type.is_float() => Value::Float(as_float(raw, column_type)),
-        ColumnType::UInt8 | ColumnType::UInt16 | ColumnType::UInt32 | ColumnType::UInt64 => Value::UInt(raw),
-        _ => Value::Int(as_integer(raw, column_type) as i64),
-    };
+    let number = |raw: u64| Value::of_raw(raw, column_type);
     Amount { count: amounts.count, min: number(amounts.least), max: number(amounts.most), sum }
 }

@@ -4,6 +4,7 @@
 //! deletes or slices cut a container's end off, or an index block says nothing of fields because its containers are
 //! short, is one row read from its pages.
 
+use super::containers::public;
 use super::merge::{self, Merge, Wanted};
 use super::rows::repeat;
 use super::source::{Memo, Run};
@@ -11,8 +12,9 @@ use super::{ScanRequest, Sources, TableView};
 use crate::column::ColumnBuilder;
 use crate::error::Result;
 use crate::key;
-use crate::schema::{Role, TableSchema};
+use crate::schema::{ColumnType, Role, TableSchema};
 use crate::segment::index::LastValue;
+use crate::write::batch::Value;
 use arrow::array::{ArrayRef, RecordBatch};
 use std::sync::Arc;
 
@@ -61,27 +63,59 @@ impl TableView {
     }
 }
 
+/// A container's newest row.
+struct Newest {
+    source: usize,
+    run: Run,
+    /// The row's number in the source.
+    row: u64,
+    time: i64,
+}
+
 impl LastRows {
+    /// The next container's newest row, as values in the order of the table's columns.
+    pub(super) fn next_row(&mut self) -> Result<Option<Vec<Value>>> {
+        let Some(newest) = self.next_newest()? else { return Ok(None) };
+        let schema = Arc::clone(&self.schema);
+        let keys = key::decode(&newest.run.key, &self.wanted.key_types)?;
+        let mut row = Vec::with_capacity(schema.columns.len());
+        for (place, column) in schema.columns.iter().enumerate() {
+            row.push(match column.role {
+                Role::Key => public(&keys[schema.key_place(place)], column.column_type),
+                Role::Time => Value::Int(newest.time),
+                Role::Field => match self.known(&newest, place) {
+                    Some(LastValue::Null) => Value::Null,
+                    Some(LastValue::Raw(raw)) => Value::of_raw(raw, column.column_type),
+                    Some(LastValue::Bytes(bytes)) => Value::of_bytes(bytes, column.column_type),
+                    None => {
+                        let mut out = ColumnBuilder::new(column.column_type);
+                        self.read(&newest, place, &mut out)?;
+                        first(&out, column.column_type)
+                    }
+                },
+            });
+        }
+        Ok(Some(row))
+    }
+
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let schema = Arc::clone(&self.schema);
-        let types = schema.key_types();
         let mut columns: Vec<ColumnBuilder> =
             schema.columns.iter().map(|column| ColumnBuilder::new(column.column_type)).collect();
         let mut rows = 0;
         while rows < self.batch_rows {
-            let Some(runs) = self.merge.next()? else { break };
-            let parts = merge::parts(&self.sources.list, &runs, &self.wanted, &mut self.memos)?;
-            // Of equal times the newest source counts; it comes last.
-            let Some(newest) = parts.iter().max_by_key(|part| (part.times.1, part.pick.source)) else { continue };
-            let Some((_, run)) = runs.iter().find(|(source, _)| *source == newest.pick.source) else { continue };
-            let values = key::decode(&run.key, &types)?;
-            let row = newest.pick.start + newest.pick.rows as u64 - 1;
-            let ends_run = row + 1 == run.start + run.rows as u64;
+            let Some(newest) = self.next_newest()? else { break };
+            let keys = key::decode(&newest.run.key, &self.wanted.key_types)?;
             for (place, out) in columns.iter_mut().enumerate() {
                 match schema.columns[place].role {
-                    Role::Key => repeat(&values[schema.key_place(place)], 1, out),
-                    Role::Time => out.push_raw(Some(newest.times.1 as u64), 1),
-                    Role::Field => self.field(place, newest.pick.source, run, row, ends_run, out)?,
+                    Role::Key => repeat(&keys[schema.key_place(place)], 1, out),
+                    Role::Time => out.push_raw(Some(newest.time as u64), 1),
+                    Role::Field => match (self.known(&newest, place), out) {
+                        (None, out) => self.read(&newest, place, out)?,
+                        (Some(LastValue::Bytes(bytes)), ColumnBuilder::Bytes(out)) => out.push(Some(bytes)),
+                        (Some(LastValue::Raw(raw)), out) => out.push_raw(Some(raw), 1),
+                        (Some(_), out) => out.push_raw(None, 1),
+                    },
                 }
             }
             rows += 1;
@@ -96,25 +130,40 @@ impl LastRows {
         Ok(Some(RecordBatch::try_new(schema.to_arrow(), arrays)?))
     }
 
-    fn field(
-        &mut self,
-        place: usize,
-        source: usize,
-        run: &Run,
-        row: u64,
-        ends_run: bool,
-        out: &mut ColumnBuilder,
-    ) -> Result<()> {
-        let column = (self.schema.columns[place].id, self.schema.columns[place].column_type);
-        let known = self.sources.list[source].known_last(run, column);
-        match (known.filter(|_| ends_run), out) {
-            (None, out) => self.sources.list[source].read(column, row, 1, &mut self.memos[source], out)?,
-            (Some(LastValue::Bytes(bytes)), ColumnBuilder::Bytes(out)) => out.push(Some(bytes)),
-            (Some(LastValue::Raw(raw)), out) => out.push_raw(Some(raw), 1),
-            (Some(_), out) => out.push_raw(None, 1),
+    fn next_newest(&mut self) -> Result<Option<Newest>> {
+        while let Some(mut runs) = self.merge.next()? {
+            let parts = merge::parts(&self.sources.list, &runs, &self.wanted, &mut self.memos)?;
+            // Of equal times the newest source counts; it comes last.
+            let Some(newest) = parts.iter().max_by_key(|part| (part.times.1, part.pick.source)) else { continue };
+            let (source, row) = (newest.pick.source, newest.pick.start + newest.pick.rows as u64 - 1);
+            let Some(place) = runs.iter().position(|(of, _)| *of == source) else { continue };
+            return Ok(Some(Newest { source, run: runs.swap_remove(place).1, row, time: newest.times.1 }));
         }
-        Ok(())
+        Ok(None)
     }
+
+    /// A field of the newest row, if that is known without reading the row.
+    fn known<'a>(&self, newest: &'a Newest, place: usize) -> Option<LastValue<&'a [u8]>> {
+        let Newest { source, run, row, .. } = newest;
+        let column = &self.schema.columns[place];
+        let ends_run = *row + 1 == run.start + run.rows as u64;
+        self.sources.list[*source].known_last(run, (column.id, column.column_type)).filter(|_| ends_run)
+    }
+
+    /// Reads a field of the newest row.
+    fn read(&mut self, newest: &Newest, place: usize, out: &mut ColumnBuilder) -> Result<()> {
+        let column = &self.schema.columns[place];
+        let memo = &mut self.memos[newest.source];
+        self.sources.list[newest.source].read((column.id, column.column_type), newest.row, 1, memo, out)
+    }
+}
+
+fn first(column: &ColumnBuilder, column_type: ColumnType) -> Value {
+    let value = match column {
+        ColumnBuilder::Raw(lane) => lane.get(0).map(|raw| Value::of_raw(raw, column_type)),
+        ColumnBuilder::Bytes(bytes) => bytes.get(0).map(|bytes| Value::of_bytes(bytes, column_type)),
+    };
+    value.unwrap_or(Value::Null)
 }
 
 impl Iterator for LastRows {

@@ -107,6 +107,27 @@ pub enum Value {
     Binary(Vec<u8>),
 }
 
+impl Value {
+    /// A raw value of a column that holds no bytes.
+    pub(crate) fn of_raw(raw: u64, column_type: ColumnType) -> Self {
+        match column_type {
+            ColumnType::Boolean => Self::Boolean(raw != 0),
+            ColumnType::UInt8 | ColumnType::UInt16 | ColumnType::UInt32 | ColumnType::UInt64 => Self::UInt(raw),
+            ColumnType::Float32 => Self::Float(f64::from(f32::from_bits(raw as u32))),
+            ColumnType::Float64 => Self::Float(f64::from_bits(raw)),
+            _ => Self::Int(raw as i64),
+        }
+    }
+
+    /// A value of a column that holds text or bytes.
+    pub(crate) fn of_bytes(bytes: &[u8], column_type: ColumnType) -> Self {
+        match column_type {
+            ColumnType::Binary => Self::Binary(bytes.to_vec()),
+            _ => Self::Text(String::from_utf8_lossy(bytes).into_owned()),
+        }
+    }
+}
+
 impl From<i64> for Value {
     fn from(value: i64) -> Self {
         Self::Int(value)
