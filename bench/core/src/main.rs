@@ -1,7 +1,7 @@
 //! `fleetdb-bench`: measures the embedded engine beside SQLite, in one run on one core.
 //!
 //! `edge`: E2's ingest (TSBS cpu-only). `container`: E1's bill through the container API. `resident`: the edge profile's
-//! memory. `queries`: E2's queries and TSBS'. `bills`: months by local time. `many`, `year`: many containers, a year in fast motion. Each target runs in a process of its own, pinned to one core with `taskset`, so that its peak memory is its own.
+//! memory. `queries`: E2's queries and TSBS'. `bills`: months by local time. `served`: a server under load. `many`, `year`: many containers, a year in fast motion. Each target runs in a process of its own, pinned to one core with `taskset`, so that its peak memory is its own.
 
 mod bills;
 mod container;
@@ -12,6 +12,7 @@ mod measure;
 mod process;
 mod queries;
 mod resident;
+mod served;
 mod sqlite;
 mod trucks;
 mod workload;
@@ -40,6 +41,8 @@ enum Command {
     Bills(bills::Args),
     /// E2's seven queries and TSBS' others, in SQL and through the container API, beside SQLite and DuckDB
     Queries(queries::Args),
+    /// A server under load over the network: E1's ingest and bills, E2's rows as line protocol
+    Served(served::Args),
     /// A million containers of ten rows each
     Many(many::Args),
     /// E1's fleet for a year in fast motion: late rows, duplicates, retention, backups
@@ -56,6 +59,7 @@ fn main() -> Outcome<()> {
         Command::Resident(args) => resident::run(&args),
         Command::Bills(args) => bills::run(&args),
         Command::Queries(args) => queries::run(&args),
+        Command::Served(args) => served::run(&args),
         Command::Many(args) => many::run(&args),
         Command::Year(args) => year::run(&args),
     }

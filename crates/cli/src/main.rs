@@ -3,6 +3,7 @@
 //! One file or folder a subcommand; each has an `Args` and a `run`. Errors end the program with a message
 //! on standard error and status 1; results go to standard output, progress to standard error.
 
+mod access;
 mod backup;
 mod check;
 mod demo;
@@ -10,6 +11,7 @@ mod export;
 mod inspect;
 mod load;
 mod progress;
+mod serve;
 mod sql;
 
 use clap::{Parser, Subcommand};
@@ -35,6 +37,12 @@ enum Command {
     Load(load::Args),
     /// Run SQL: one statement, a file, or a shell
     Sql(sql::Args),
+    /// Serve a database: line protocol and SQL over HTTP, and the PostgreSQL protocol
+    Serve(Box<serve::Args>),
+    /// Add, remove and list the users of a server
+    User(access::UserArgs),
+    /// Add, remove and list the tokens of a server
+    Token(access::TokenArgs),
     /// Write a table or a query's rows to a Parquet or CSV file
     Export(export::Args),
     /// Back a database up to an empty directory, or bring an older backup up to date
@@ -52,6 +60,9 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Sql(args) => sql::run(&args),
+        Command::Serve(args) => serve::run(*args),
+        Command::User(args) => access::user(&args),
+        Command::Token(args) => access::token(&args),
         Command::Export(args) => export::run(&args),
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),

@@ -203,6 +203,14 @@ impl Database {
         self.shared.catalog.read().tables.values().map(|table| Arc::clone(&table.schema)).collect()
     }
 
+    /// The columns and key of a table.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`] if there is none.
+    pub fn table(&self, name: &str) -> Result<Arc<TableSchema>> {
+        Ok(Arc::clone(&self.shared.catalog.read().get(name)?.schema))
+    }
+
     /// Writes a batch with the database's default durability; see [`commit_with`](Self::commit_with).
     ///
     /// # Errors

@@ -16,8 +16,8 @@ use crate::schema::{ColumnDefinition, ColumnType, Role, TableDefinition, TableSc
 use crate::settings::Durability;
 use crate::write::batch::Batch;
 use arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
-    TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
+    ArrayBuilder, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringBuilder,
+    TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
 };
 use arrow::datatypes::{Field as ArrowField, Schema};
 use std::borrow::Cow;
@@ -78,7 +78,7 @@ enum Values {
     Int(Vec<Option<i64>>),
     UInt(Vec<Option<u64>>),
     Boolean(Vec<Option<bool>>),
-    Text(Vec<Option<String>>),
+    Text(StringBuilder),
 }
 
 impl Values {
@@ -88,7 +88,11 @@ impl Values {
             ColumnType::Int64 => Self::Int(vec![None; rows]),
             ColumnType::UInt64 => Self::UInt(vec![None; rows]),
             ColumnType::Boolean => Self::Boolean(vec![None; rows]),
-            ColumnType::Utf8 => Self::Text(vec![None; rows]),
+            ColumnType::Utf8 => {
+                let mut texts = StringBuilder::new();
+                texts.append_nulls(rows);
+                Self::Text(texts)
+            }
             _ => return None,
         })
     }
@@ -109,7 +113,7 @@ impl Values {
             Self::Int(v) => v.push(None),
             Self::UInt(v) => v.push(None),
             Self::Boolean(v) => v.push(None),
-            Self::Text(v) => v.push(None),
+            Self::Text(v) => v.append_null(),
         }
     }
 
@@ -132,7 +136,7 @@ impl Values {
             (Self::Int(v), FieldValue::Int(value)) => v.push(Some(value)),
             (Self::UInt(v), FieldValue::UInt(value)) => v.push(Some(value)),
             (Self::Boolean(v), FieldValue::Boolean(value)) => v.push(Some(value)),
-            (Self::Text(v), FieldValue::Text(value)) => v.push(Some(value.into_owned())),
+            (Self::Text(v), FieldValue::Text(value)) => v.append_value(value),
             // `takes` was asked first.
             (values, _) => values.push_null(),
         }
@@ -144,7 +148,7 @@ impl Values {
             Self::Int(v) => Arc::new(Int64Array::from(v)),
             Self::UInt(v) => Arc::new(UInt64Array::from(v)),
             Self::Boolean(v) => Arc::new(BooleanArray::from(v)),
-            Self::Text(v) => Arc::new(StringArray::from(v)),
+            Self::Text(mut v) => Arc::new(v.finish()),
         }
     }
 }
@@ -210,7 +214,7 @@ impl<'a> LineParser<'a> {
         let place = match self.tables.iter().position(|table| table.name == line.measurement) {
             Some(place) => place,
             None => {
-                let schema = self.db.tables().into_iter().find(|schema| schema.name == line.measurement);
+                let schema = find(self.db, &line.measurement);
                 self.tables.push(gathered(&line.measurement, schema.as_deref())?);
                 self.tables.len() - 1
             }
@@ -229,17 +233,26 @@ impl<'a> LineParser<'a> {
         Ok(())
     }
 
-    /// Creates what is missing and writes all gathered rows as one batch.
+    /// Creates tables and columns that are missing, and gives all gathered rows as one batch.
     ///
     /// # Errors
-    /// As [`Database::add_column`] and [`Database::commit_with`]; then no row is written.
-    pub fn commit(self, durability: Durability) -> Result<Acknowledged> {
+    /// As [`Database::create_table`] and [`Database::add_column`].
+    pub fn into_batch(self) -> Result<Batch> {
         let mut batch = Batch::new();
         for table in self.tables.into_iter().filter(|table| !table.times.is_empty()) {
             create_missing(self.db, &table)?;
             batch = batch.with(&table.name.clone(), into_batch(table)?);
         }
-        self.db.commit_with(batch, durability)
+        Ok(batch)
+    }
+
+    /// Creates what is missing and writes all gathered rows as one batch.
+    ///
+    /// # Errors
+    /// As [`into_batch`](Self::into_batch) and [`Database::commit_with`]; then no row is written.
+    pub fn commit(self, durability: Durability) -> Result<Acknowledged> {
+        let db = self.db;
+        db.commit_with(self.into_batch()?, durability)
     }
 }
 
@@ -335,25 +348,44 @@ fn add(table: &mut GatheredTable, line: Line<'_>) -> std::result::Result<(), Lin
     Ok(())
 }
 
+/// Creates what a table lacks. Somebody else may create the same at the same time: then it is there.
 fn create_missing(db: &Database, table: &GatheredTable) -> Result<()> {
-    let new = table.columns.iter().filter(|column| !column.exists);
-    if table.exists {
-        for column in new {
-            let definition =
-                ColumnDefinition { name: column.name.clone(), column_type: column.column_type, nullable: true };
-            db.add_column(&table.name, &definition, column.role)?;
+    if !table.exists {
+        let mut definition = TableDefinition::new(&table.name);
+        for column in table.columns.iter().filter(|column| column.role == Role::Key) {
+            definition = definition.key(&column.name, ColumnType::Utf8);
         }
-        return Ok(());
+        definition = definition.time(&table.time_name, table.unit);
+        for column in table.columns.iter().filter(|column| column.role == Role::Field) {
+            definition = definition.field(&column.name, column.column_type);
+        }
+        let created = db.create_table(&definition);
+        if created.is_ok() || find(db, &table.name).is_none() {
+            return created.map(|_| ());
+        }
     }
-    let mut definition = TableDefinition::new(&table.name);
-    for column in table.columns.iter().filter(|column| column.role == Role::Key) {
-        definition = definition.key(&column.name, ColumnType::Utf8);
+    for column in table.columns.iter().filter(|column| !column.exists) {
+        let is_there = || {
+            let schema = find(db, &table.name);
+            let found =
+                schema.as_ref().and_then(|schema| schema.columns.iter().find(|there| there.name == column.name));
+            found.is_some_and(|there| (there.role, there.column_type) == (column.role, column.column_type))
+        };
+        if is_there() {
+            continue;
+        }
+        let definition =
+            ColumnDefinition { name: column.name.clone(), column_type: column.column_type, nullable: true };
+        let added = db.add_column(&table.name, &definition, column.role);
+        if added.is_err() && !is_there() {
+            return added.map(|_| ());
+        }
     }
-    definition = definition.time(&table.time_name, table.unit);
-    for column in table.columns.iter().filter(|column| column.role == Role::Field) {
-        definition = definition.field(&column.name, column.column_type);
-    }
-    db.create_table(&definition).map(|_| ())
+    Ok(())
+}
+
+fn find(db: &Database, name: &str) -> Option<Arc<TableSchema>> {
+    db.tables().into_iter().find(|schema| schema.name == name)
 }
 
 fn into_batch(table: GatheredTable) -> Result<RecordBatch> {

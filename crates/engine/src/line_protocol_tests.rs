@@ -69,3 +69,21 @@ fn a_type_conflict_names_the_field_and_adds_nothing() {
     assert_eq!(view.table("m").unwrap().count().unwrap(), 3);
     assert_eq!(view.table("m").unwrap().schema().key.len(), 2);
 }
+
+#[test]
+fn two_who_create_the_same_table_at_once_both_write() {
+    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let mut parsers: Vec<LineParser<'_>> = (0..3).map(|_| LineParser::new(&db, Unit::Second, 0)).collect();
+    parsers[0].parse("cpu,host=a usage=1 1").unwrap();
+    parsers[1].parse("cpu,host=b usage=2,temp=3i 2").unwrap();
+    parsers[2].parse("cpu,host=c usage=4i 3").unwrap();
+    let outcomes: Vec<_> = parsers.into_iter().map(|parser| parser.commit(Durability::Sync)).collect();
+    assert!(outcomes[0].is_ok() && outcomes[1].is_ok(), "{outcomes:?}");
+    // The third finds a float where it would have made an integer; its lines can be sent again.
+    assert!(outcomes[2].as_ref().is_err_and(|error| error.to_string().contains("'usage'")), "{outcomes:?}");
+    assert_eq!(db.view().table("cpu").unwrap().count().unwrap(), 2);
+    let mut again = LineParser::new(&db, Unit::Second, 0);
+    again.parse("cpu,host=c usage=4i 3").unwrap();
+    again.commit(Durability::Sync).unwrap();
+    assert_eq!(db.view().table("cpu").unwrap().count().unwrap(), 3);
+}

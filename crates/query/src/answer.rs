@@ -1,28 +1,35 @@
 //! What a statement gives back, and DataFusion's errors as the engine's.
 
 use crate::limits::Watch;
+use crate::runtime::QueryRuntime;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use fleetdb_engine::{Error, Result};
 use std::sync::Arc;
-use tokio::runtime::Runtime;
 
 /// The answer to one statement: rows batch by batch, or word of what was done.
 pub struct Answer {
     tag: Option<String>,
-    rows: Option<(SendableRecordBatchStream, Arc<Runtime>, Watch)>,
+    rows: Option<(SendableRecordBatchStream, Arc<QueryRuntime>, Watch)>,
+    /// Kept until the answer is gone; nobody looks at it.
+    _held: Option<Arc<()>>,
 }
 
 impl Answer {
     /// The statement gives no rows; `tag` says what it did, as psql shows it.
     pub(crate) fn done(tag: impl Into<String>) -> Self {
-        Self { tag: Some(tag.into()), rows: None }
+        Self { tag: Some(tag.into()), rows: None, _held: None }
     }
 
-    pub(crate) fn rows(stream: SendableRecordBatchStream, runtime: Arc<Runtime>, watch: Watch) -> Self {
-        Self { tag: None, rows: Some((stream, runtime, watch)) }
+    pub(crate) fn rows(stream: SendableRecordBatchStream, runtime: Arc<QueryRuntime>, watch: Watch) -> Self {
+        Self { tag: None, rows: Some((stream, runtime, watch)), _held: None }
+    }
+
+    /// The same answer, which keeps something as long as it lives.
+    pub(crate) fn holding(self, held: Arc<()>) -> Self {
+        Self { _held: Some(held), ..self }
     }
 
     /// What the statement did, if it gives no rows: `CREATE TABLE`, `INSERT 0 5`.

@@ -64,9 +64,13 @@ impl Binding {
     }
 }
 
+/// The most parameters of a statement, as in PostgreSQL.
+const MOST_PARAMETERS: usize = 65_535;
+
 /// The place of a parameter's value: `$1` is the first.
 pub(crate) fn number(parameter: &str) -> Option<usize> {
-    parameter.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
+    let number = parameter.strip_prefix('$')?.parse::<usize>().ok()?;
+    number.checked_sub(1).filter(|_| number <= MOST_PARAMETERS)
 }
 
 /// A condition with some value of the right type in place of its parameters: what a scan takes over does not depend on

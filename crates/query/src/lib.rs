@@ -28,20 +28,27 @@ mod insert;
 mod limits;
 mod metadata;
 mod options;
+#[cfg(feature = "pg-catalog")]
+mod pg_catalog;
 mod planner;
 mod prepared;
 mod pushdown;
 mod runs;
+mod runtime;
 mod scan;
 mod session;
+mod statement;
 mod store;
 mod system;
 mod table;
 mod transaction;
+mod values;
 mod window;
 
 pub use answer::Answer;
 pub use export::{FileFormat, write_file};
 pub use limits::Canceller;
 pub use prepared::Prepared;
-pub use session::{Session, Statement};
+pub use session::Session;
+pub use statement::{Access, CopyIn, Kind, Statement};
+pub use values::{InsertValues, value_of_text};

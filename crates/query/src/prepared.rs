@@ -4,32 +4,42 @@
 //! values ([`Binding`]). Any other statement is planned at each run with the values in it. A plan whose tables have
 //! changed since is made again.
 
-use crate::answer::engine_error;
+use crate::answer::{Answer, engine_error};
 use crate::binding::{Binding, has_parameters, number};
 use crate::pushdown::scalar;
 use crate::session::Session;
 use arrow::array::RecordBatch;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use fleetdb_engine::{Error, Result, Value};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A prepared query; see [`Session::prepare`].
-pub struct Prepared<'a> {
-    session: &'a Session,
+/// A prepared query; see [`Session::prepare`]. It refers to its session, or holds it: `Prepared<Arc<Session>>`.
+pub struct Prepared<S = Arc<Session>> {
+    session: S,
     sql: String,
-    /// Held during a run: the plan's scans read one binding.
     plan: Mutex<Plan>,
 }
 
 struct Plan {
     /// The parameters' types, in order; `None` where the statement does not say it.
     types: Vec<Option<DataType>>,
-    kept: Option<(Arc<Binding>, Arc<dyn ExecutionPlan>)>,
+    /// The rows' columns.
+    schema: SchemaRef,
+    kept: Option<Kept>,
+}
+
+/// A physical plan whose scans read one binding.
+struct Kept {
+    binding: Arc<Binding>,
+    physical: Arc<dyn ExecutionPlan>,
+    /// Shared with the answer of a run, whose scans may yet begin.
+    in_use: Arc<()>,
 }
 
 impl Session {
@@ -51,25 +61,57 @@ impl Session {
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it is no query or does not fit the tables.
-    pub fn prepare(&self, sql: &str) -> Result<Prepared<'_>> {
-        Ok(Prepared { session: self, sql: sql.to_owned(), plan: Mutex::new(Plan::new(self, sql)?) })
+    pub fn prepare(&self, sql: &str) -> Result<Prepared<&Self>> {
+        Prepared::new(self, sql)
     }
 }
 
-impl Prepared<'_> {
+impl<S: Deref<Target = Session>> Prepared<S> {
+    /// Prepares a query as [`Session::prepare`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(session: S, sql: &str) -> Result<Self> {
+        let plan = Mutex::new(Plan::new(&session, sql)?);
+        Ok(Self { session, sql: sql.to_owned(), plan })
+    }
+
+    /// The types of the parameters `$1`, `$2`, ...; `None` where the statement does not say it.
+    pub fn parameter_types(&self) -> Vec<Option<DataType>> {
+        self.plan().types.clone()
+    }
+
+    /// The rows' columns.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.plan().schema)
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs the query with these values for `$1`, `$2`, ...; for a timestamp an integer counts the column's unit. No batch
     /// is empty, so without rows there is none.
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the values do not fit, or what the engine says.
     pub fn query(&self, values: &[Value]) -> Result<Vec<RecordBatch>> {
+        self.start(values)?.collect()
+    }
+
+    /// As [`query`](Self::query), but the rows come when the answer is asked for them. A run that begins before the answer
+    /// of the one before has ended is planned by itself.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start(&self, values: &[Value]) -> Result<Answer> {
         self.session.limits.begin();
         let watch = self.session.limits.watch();
-        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plan = self.plan();
         self.session.store.refresh()?;
         let view = self.session.store.view();
-        if plan.kept.as_ref().is_some_and(|(binding, _)| !binding.fits(&view)) {
-            *plan = Plan::new(self.session, &self.sql)?;
+        if plan.kept.as_ref().is_some_and(|kept| !kept.binding.fits(&view)) {
+            *plan = Plan::new(&self.session, &self.sql)?;
         }
         if values.len() != plan.types.len() {
             return Err(Error::input(format!(
@@ -81,24 +123,22 @@ impl Prepared<'_> {
         let typed = values.iter().zip(&plan.types).enumerate();
         let values = typed.map(|(number, (value, data_type))| bound(number, value, data_type.as_ref()));
         let values = values.collect::<Result<Vec<_>>>()?;
-        let Session { context, runtime, .. } = self.session;
-        let rows = match &plan.kept {
-            // A condition with NULL is one that a scan does not know.
-            Some((binding, physical)) if values.iter().all(|value| !value.is_null()) => {
-                binding.set(view, values);
-                let physical = reset_plan_states(Arc::clone(physical)).map_err(engine_error)?;
-                runtime.block_on(watch.until_stopped(collect(physical, context.task_ctx())))
-            }
-            _ => {
-                self.session.tables.show(&view);
-                let logical = self.session.plan(&self.sql)?.with_param_values(values).map_err(engine_error)?;
-                let rows = async { context.execute_logical_plan(logical).await?.collect().await };
-                runtime.block_on(watch.until_stopped(rows))
-            }
-        };
-        let mut rows = rows?.map_err(engine_error)?;
-        rows.retain(|batch| batch.num_rows() > 0);
-        Ok(rows)
+        let Session { context, runtime, .. } = &*self.session;
+        // A condition with NULL is one that a scan does not know.
+        let has_null = values.iter().any(ScalarValue::is_null);
+        let free = plan.kept.as_ref().filter(|kept| !has_null && Arc::strong_count(&kept.in_use) == 1);
+        if let Some(Kept { binding, physical, in_use }) = free {
+            binding.set(view, values);
+            let physical = reset_plan_states(Arc::clone(physical)).map_err(engine_error)?;
+            let in_use = Arc::clone(in_use);
+            // Scans may begin when the plan does.
+            let rows = runtime.block_on(async { execute_stream(physical, context.task_ctx()) });
+            let answer = Answer::rows(rows.map_err(engine_error)?, Arc::clone(runtime), watch);
+            return Ok(answer.holding(in_use));
+        }
+        self.session.tables.show(&view);
+        let logical = self.session.plan(&self.sql)?.with_param_values(values).map_err(engine_error)?;
+        self.session.start_watched(logical, watch)
     }
 }
 
@@ -114,6 +154,7 @@ impl Plan {
 
     fn bound_to(session: &Session, sql: &str, binding: &Arc<Binding>) -> Result<Self> {
         let logical = session.plan(sql)?;
+        let schema = Arc::new(logical.schema().as_arrow().clone());
         if matches!(
             logical,
             LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_)
@@ -130,11 +171,12 @@ impl Plan {
         let optimized = state.optimize(&logical).map_err(engine_error)?;
         let kept = if parameters_are_in_scans(&optimized) {
             let physical = session.runtime.block_on(state.query_planner().create_physical_plan(&optimized, &state));
-            Some((Arc::clone(binding), physical.map_err(engine_error)?))
+            let physical = physical.map_err(engine_error)?;
+            Some(Kept { binding: Arc::clone(binding), physical, in_use: Arc::default() })
         } else {
             None
         };
-        Ok(Self { types, kept })
+        Ok(Self { types, schema, kept })
     }
 }
 

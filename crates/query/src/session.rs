@@ -10,16 +10,18 @@ use crate::dml::{self, Conflict, TEMPORARY};
 use crate::export::{FileFormat, write_file};
 use crate::functions;
 use crate::gapfill::FillGaps;
-use crate::limits::{BudgetPool, Canceller, Limits, timeout};
+use crate::limits::{BudgetPool, Canceller, Limits, Watch, timeout};
 use crate::metadata::AnswerFromContainers;
 use crate::options::TableOptions;
 use crate::planner::FleetPlanner;
 use crate::runs::AggregateRuns;
+use crate::runtime::QueryRuntime;
 use crate::scan::FilterInScan;
+use crate::statement::Statement;
 use crate::store::Store;
 use crate::system::SystemTables;
 use crate::transaction::Transaction;
-use arrow::array::AsArray;
+use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
 use datafusion::execution::SessionStateBuilder;
@@ -33,24 +35,14 @@ use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, St
 use datafusion::sql::sqlparser::ast::{OnInsert, Set, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use fleetdb_engine::{Database, Error, Reader, Result, TableSchema, View};
+use fleetdb_engine::{Batch, Database, Error, Reader, Result, TableSchema, View};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::runtime::Runtime;
 
-const CATALOG: &str = "fleetdb";
+pub(crate) const CATALOG: &str = "fleetdb";
 const SCHEMA: &str = "public";
-
-/// One parsed statement.
-pub struct Statement(ParsedStatement);
-
-impl std::fmt::Display for Statement {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// Runs SQL over a database, one statement at a time: threads take a session each.
 ///
@@ -69,9 +61,11 @@ pub struct Session {
     pub(crate) store: Store,
     pub(crate) context: SessionContext,
     pub(crate) tables: Arc<ViewTables>,
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<QueryRuntime>,
     pub(crate) limits: Limits,
     transaction: Mutex<Transaction>,
+    #[cfg(feature = "pg-catalog")]
+    pg_catalog: crate::pg_catalog::PgCatalog,
     /// Numbers the tables of single statements.
     pub(crate) statements: AtomicU64,
 }
@@ -94,9 +88,7 @@ impl Session {
     }
 
     fn on(store: Store) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .map_err(|e| Error::io("start the query engine", &e))?;
+        let runtime = QueryRuntime::new()?;
         let mut config = SessionConfig::new()
             .with_information_schema(true)
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
@@ -130,6 +122,8 @@ impl Session {
             runtime: Arc::new(runtime),
             limits: Limits::default(),
             transaction: Mutex::default(),
+            #[cfg(feature = "pg-catalog")]
+            pg_catalog: crate::pg_catalog::PgCatalog::default(),
             statements: AtomicU64::new(0),
         })
     }
@@ -149,11 +143,57 @@ impl Session {
         self.limits.canceller()
     }
 
+    /// Whether a transaction is open, be it that a statement of it has failed.
+    pub fn is_in_transaction(&self) -> bool {
+        !self.transaction().is_none()
+    }
+
+    /// Whether a statement may be run: not after one of the transaction that failed.
+    ///
+    /// # Errors
+    /// A statement of the transaction has failed.
+    pub fn check_transaction(&self) -> Result<()> {
+        self.transaction().check()
+    }
+
+    /// Rows of an INSERT that needed no planning ([`InsertValues`](crate::InsertValues)): in a transaction they are gathered
+    /// with the others; else they come back, to be written by the caller.
+    ///
+    /// # Errors
+    /// A statement of the transaction has failed.
+    pub fn gather(&self, table: &str, rows: RecordBatch) -> Result<Option<Batch>> {
+        let mut transaction = self.transaction();
+        transaction.check()?;
+        if transaction.is_none() {
+            return Ok(Some(Batch::new().with(table, rows)));
+        }
+        transaction.insert(table, vec![rows]);
+        Ok(None)
+    }
+
+    /// Ends the transaction as COMMIT does, but for the writing: gives what is to be written; `None` if a statement had
+    /// failed and nothing is.
+    ///
+    /// # Errors
+    /// There is no transaction.
+    pub fn take_transaction(&self) -> Result<Option<Batch>> {
+        self.transaction().take()
+    }
+
+    /// A statement of the transaction failed outside of the session: only ROLLBACK helps.
+    pub fn fail_transaction(&self) {
+        self.transaction().fail();
+    }
+
     /// Splits a text into its statements.
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
     pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
+        #[cfg(feature = "pg-catalog")]
+        if let Some(statements) = self.pg_catalog.parse(self, text)? {
+            return Ok(statements.into_iter().map(Statement).collect());
+        }
         let parsed = DFParserBuilder::new(text)
             .with_dialect(&PostgreSqlDialect {})
             .build()
@@ -189,7 +229,11 @@ impl Session {
         self.execute(self.parse_one(text)?)
     }
 
-    fn parse_one(&self, text: &str) -> Result<Statement> {
+    /// The one statement of a text.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), or there is not exactly one.
+    pub fn parse_one(&self, text: &str) -> Result<Statement> {
         let mut statements = self.parse(text)?;
         match (statements.pop(), statements.is_empty()) {
             (Some(statement), true) => Ok(statement),
@@ -224,7 +268,10 @@ impl Session {
                 self.store.writer()?;
                 self.transaction().begin().map(|()| Answer::done("BEGIN"))
             }
-            SqlStatement::Commit { .. } => self.transaction().commit(self.store.writer()?).map(Answer::done),
+            SqlStatement::Commit { .. } => match self.take_transaction()? {
+                Some(batch) => self.store.writer()?.commit(batch).map(|_| Answer::done("COMMIT")),
+                None => Ok(Answer::done("ROLLBACK")),
+            },
             SqlStatement::Rollback { savepoint: None, .. } => {
                 self.transaction().roll_back().map(|()| Answer::done("ROLLBACK"))
             }
@@ -329,7 +376,10 @@ impl Session {
 
     /// Starts a plan; its rows come when the answer is asked for them.
     fn start(&self, plan: LogicalPlan) -> Result<Answer> {
-        let watch = self.limits.watch();
+        self.start_watched(plan, self.limits.watch())
+    }
+
+    pub(crate) fn start_watched(&self, plan: LogicalPlan, watch: Watch) -> Result<Answer> {
         let start = async { self.context.execute_logical_plan(plan).await?.execute_stream().await };
         let stream = self.runtime.block_on(watch.until_stopped(start))?.map_err(engine_error)?;
         Ok(Answer::rows(stream, Arc::clone(&self.runtime), watch))

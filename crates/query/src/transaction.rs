@@ -4,7 +4,7 @@
 //! refused. As in PostgreSQL, after an error only ROLLBACK helps.
 
 use arrow::array::RecordBatch;
-use fleetdb_engine::{Batch, Database, Error, Result};
+use fleetdb_engine::{Batch, Error, Result};
 use std::collections::BTreeSet;
 
 /// What a session has begun.
@@ -33,12 +33,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// `COMMIT`: writes what was gathered. Gives the tag.
-    pub(crate) fn commit(&mut self, db: &Database) -> Result<&'static str> {
+    /// Ends it for a `COMMIT`; gives what is to be written, `None` if a statement had failed.
+    pub(crate) fn take(&mut self) -> Result<Option<Batch>> {
         match std::mem::take(self) {
             Self::None => Err(Error::input("there is no transaction: begin one with BEGIN")),
-            Self::Failed => Ok("ROLLBACK"),
-            Self::Open { batch, .. } => db.commit(batch).map(|_| "COMMIT"),
+            Self::Failed => Ok(None),
+            Self::Open { batch, .. } => Ok(Some(batch)),
         }
     }
 

@@ -86,6 +86,11 @@ impl Batch {
     pub fn rows(&self) -> usize {
         self.parts.iter().map(|(_, rows)| rows.num_rows()).sum()
     }
+
+    /// Whether it neither writes nor deletes anything.
+    pub fn is_empty(&self) -> bool {
+        self.rows() == 0 && self.deletes.is_empty()
+    }
 }
 
 /// One value of a row.

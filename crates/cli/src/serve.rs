@@ -1,0 +1,35 @@
+//! `fleetdb serve`: the server.
+
+use fleetdb_engine::Result;
+use fleetdb_server::{Config, Options, Server};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// A TOML file with the options below, under the same names; flags and variables win over it
+    #[arg(long, env = "FLEETDB_CONFIG")]
+    config: Option<PathBuf>,
+    /// Only check the options and the files they name, and end
+    #[arg(long)]
+    check_config: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let file = args.config.as_deref().map(Options::read).transpose()?.unwrap_or_default();
+    let config = Config::new(args.options.or(file))?;
+    if args.check_config {
+        config.check()?;
+        for (name, address) in config.listeners() {
+            println!("{name:<10} {address}");
+        }
+        println!("{:<10} {}", "data", config.data.display());
+        println!("the options are fine");
+        return Ok(());
+    }
+    fleetdb_server::log_to_stderr(&config)?;
+    let server = Server::start(config)?;
+    server.wait()?;
+    server.stop()
+}

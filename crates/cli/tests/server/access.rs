@@ -1,0 +1,148 @@
+//! Who is let in, and to what.
+
+use crate::http::request;
+use crate::process::{Server, fleetdb};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use tokio_postgres::NoTls;
+
+/// Adds a user from the command line.
+pub fn add_user(data: &Path, name: &str, password: &str, role: &str) {
+    let mut command = fleetdb();
+    command.args(["user", "add", name, "--role", role, "--data"]).arg(data).stdin(Stdio::piped());
+    let mut adding = command.spawn().unwrap();
+    writeln!(adding.stdin.take().unwrap(), "{password}").unwrap();
+    assert!(adding.wait().unwrap().success());
+}
+
+fn add_token(data: &Path, name: &str, role: &str) -> String {
+    let made = fleetdb().args(["token", "add", name, "--role", role, "--data"]).arg(data).output().unwrap();
+    assert!(made.status.success());
+    String::from_utf8(made.stdout).unwrap().trim().to_owned()
+}
+
+/// Connects, runs a statement; the SQLSTATE of what failed.
+fn ask(server: &Server, user: &str, password: &str, sql: &str) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let config = format!("host=127.0.0.1 port={} user={user} password={password}", server.port("postgres"));
+    runtime.block_on(async {
+        let code = |error: tokio_postgres::Error| error.code().map_or(error.to_string(), |code| code.code().to_owned());
+        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.map_err(code)?;
+        tokio::spawn(connection);
+        client.simple_query(sql).await.map(|_| ()).map_err(code)
+    })
+}
+
+/// Every endpoint that reads or writes, by the role it takes.
+const ENDPOINTS: [(&str, &str, &[u8], &str); 9] = [
+    ("GET", "/metrics", b"", "read"),
+    ("GET", "/query?q=SHOW%20DATABASES", b"", "read"),
+    ("POST", "/query", b"q=SHOW+DATABASES", "read"),
+    ("GET", "/api/v1/sql?q=SELECT%201", b"", "read"),
+    ("POST", "/api/v1/sql", b"SELECT 1", "read"),
+    ("POST", "/write", b"cpu,host=a v=1 1", "write"),
+    ("POST", "/api/v2/write", b"cpu,host=a v=1 1", "write"),
+    ("POST", "/api/v1/sql", b"DELETE FROM cpu", "write"),
+    ("POST", "/api/v1/backup?to=/nowhere/at/all", b"", "admin"),
+];
+
+#[test]
+fn a_stranger_reads_and_writes_nothing_and_roles_bind() {
+    let data = tempfile::tempdir().unwrap();
+    add_user(data.path(), "ann", "secret", "admin");
+    add_user(data.path(), "ray", "readonly", "read");
+    let token = add_token(data.path(), "agent", "write");
+    let server = Server::start(data.path(), &[]);
+    let http = server.address("http");
+    let with = |authorization: &str| format!("Authorization: {authorization}\r\n");
+    // "ann:secret" and "ray:readonly" and "ann:wrong" in base64.
+    let (ann, ray, wrong) =
+        (with("Basic YW5uOnNlY3JldA=="), with("Basic cmF5OnJlYWRvbmx5"), with("Basic YW5uOndyb25n"));
+    let agent = with(&format!("Token {token}"));
+    let forged = with(&format!("Token {}x", &token[..token.len() - 1]));
+    for (method, path, body, role) in ENDPOINTS {
+        let status = |headers: &str| request(http, method, path, headers, body).unwrap().status;
+        for stranger in
+            ["", wrong.as_str(), forged.as_str(), "Authorization: Token agent\r\n", "Authorization: nonsense\r\n"]
+        {
+            assert_eq!(status(stranger), 401, "{method} {path} with {stranger}");
+        }
+        let is_let_in = |headers: &str| !matches!(status(headers), 401 | 403);
+        assert!(is_let_in(&ann), "{method} {path}");
+        assert_eq!(is_let_in(&agent), role != "admin", "{method} {path}");
+        assert_eq!(is_let_in(&ray), role == "read", "{method} {path}");
+    }
+    let create = b"CREATE TABLE t (id BIGINT, PRIMARY KEY (id))";
+    assert_eq!(request(http, "POST", "/api/v1/sql", &agent, create).unwrap().status, 403);
+    assert_eq!(request(http, "POST", "/api/v1/sql", &agent, b"COPY cpu TO '/tmp/stolen.csv'").unwrap().status, 403);
+    assert_eq!(request(http, "POST", "/write?u=ann&p=secret", "", b"cpu,host=a v=1 1").unwrap().status, 204);
+    assert_eq!(ask(&server, "ann", "secret", "CREATE TABLE t (id BIGINT, PRIMARY KEY (id))"), Ok(()));
+    assert_eq!(ask(&server, "ray", "readonly", "SELECT * FROM t"), Ok(()));
+    assert_eq!(ask(&server, "ray", "readonly", "INSERT INTO t VALUES (1)"), Err("42501".to_owned()));
+    assert_eq!(ask(&server, "ray", "readonly", "EXPLAIN ANALYZE INSERT INTO t VALUES (1)"), Err("42501".to_owned()));
+    assert_eq!(ask(&server, "ann", "wrong", "SELECT 1"), Err("28P01".to_owned()));
+    assert_eq!(ask(&server, "nobody", "secret", "SELECT 1"), Err("28P01".to_owned()));
+    // A user who is removed while the server runs is out.
+    assert!(fleetdb().args(["user", "remove", "ray", "--data"]).arg(data.path()).status().unwrap().success());
+    assert_eq!(request(http, "GET", "/metrics", &ray, b"").unwrap().status, 401);
+    assert_eq!(ask(&server, "ray", "readonly", "SELECT 1"), Err("28P01".to_owned()));
+    let kept = std::fs::read_to_string(data.path().join("access.json")).unwrap();
+    let secret = token.split_once('.').unwrap().1;
+    assert!(!kept.contains("secret") && !kept.contains(secret) && kept.contains("$argon2id$"));
+}
+
+#[test]
+fn a_server_that_others_reach_wants_users() {
+    let data = tempfile::tempdir().unwrap();
+    let check = |options: &[&str]| {
+        let mut command = fleetdb();
+        command.args(["serve", "--check-config", "--data", data.path().to_str().unwrap()]).args(options);
+        let output = command.output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert!(check(&[]).0);
+    let (fine, said) = check(&["--http", "0.0.0.0:0"]);
+    assert!(!fine && said.contains("other machines reach it and there are no users"), "{said}");
+    assert!(check(&["--http", "0.0.0.0:0", "--no-authentication"]).0);
+    let (fine, said) = check(&["--tls-certificate", "/nowhere.pem", "--tls-key", "/nowhere.pem"]);
+    assert!(!fine && said.contains("/nowhere.pem"), "{said}");
+    let file = data.path().join("fleetdb.toml");
+    std::fs::write(&file, "http = \"127.0.0.1:0\"\nmax_conections = 5\n").unwrap();
+    let (fine, said) = check(&["--config", file.to_str().unwrap()]);
+    assert!(!fine && said.contains("max_conections") && said.contains("line 2"), "{said}");
+    add_user(data.path(), "ann", "secret", "admin");
+    assert!(check(&["--http", "0.0.0.0:0"]).0);
+    let (fine, said) = check(&["--line-tcp", "0.0.0.0:0"]);
+    assert!(!fine && said.contains("knows no users"), "{said}");
+}
+
+#[test]
+fn tls_is_spoken_where_a_certificate_is_given() {
+    let data = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (data.path().join("server.pem"), data.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
+    let database = data.path().join("db");
+    let server = Server::start(&database, &["--tls-certificate", certificate, "--tls-key", key]);
+    let curl = |url: &str| Command::new("curl").args(["-s", "--cacert", certificate, url]).output();
+    let Ok(answer) = curl(&format!("https://localhost:{}/api/v1/sql?q=SELECT%201%20AS%20n", server.port("http")))
+    else {
+        println!("skipped: there is no curl");
+        return;
+    };
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "[{\"n\":1}]\n");
+    let psql = |mode: &str| {
+        let port = server.port("postgres");
+        let connection =
+            format!("host=localhost port={port} user=me dbname=fleetdb sslmode={mode} sslrootcert={certificate}");
+        Command::new("psql").args([&connection, "-Atc", "SELECT 1"]).output()
+    };
+    let Ok(answer) = psql("verify-full") else {
+        println!("skipped: there is no psql");
+        return;
+    };
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "1\n", "{}", String::from_utf8_lossy(&answer.stderr));
+}

@@ -1,0 +1,148 @@
+"""What Python's drivers and agents do, each answer compared with what it must be."""
+import datetime
+import socket
+import sys
+import threading
+import time
+
+import psycopg
+from influxdb import InfluxDBClient
+from influxdb.exceptions import InfluxDBClientError
+from influxdb_client import InfluxDBClient as InfluxDBClient2
+from influxdb_client import Point
+from influxdb_client.client.write_api import SYNCHRONOUS
+from influxdb_client.rest import ApiException
+
+postgres, http, line_tcp, line_udp = (int(port) for port in sys.argv[1:])
+start = datetime.datetime(2026, 1, 1)
+
+
+def hour(number):
+    return start + datetime.timedelta(hours=number)
+
+
+def equal(found, expected):
+    assert found == expected, f"{found!r} is not {expected!r}"
+
+
+def fails(code, call, *args):
+    try:
+        call(*args)
+    except psycopg.Error as error:
+        equal(error.sqlstate, code)
+    else:
+        raise AssertionError(f"{args} did not fail")
+
+
+def drivers(db):
+    db.execute("CREATE TABLE reads (id BIGINT, ts TIMESTAMP, kwh DOUBLE PRECISION, note TEXT, ok BOOLEAN, PRIMARY KEY (id, ts))")
+    insert = "INSERT INTO reads VALUES (%s, %s, %s, %s, %s)"
+    # More than five times, so that the driver prepares the statement on the server.
+    for number in range(20):
+        db.execute(insert, (7, hour(number), 0.25 * number, None if number % 2 else f"n{number}", number % 3 == 0))
+    first = [(7, hour(0), 0.0, "n0", True), (7, hour(1), 0.25, None, False)]
+    equal(db.execute("SELECT * FROM reads ORDER BY ts LIMIT 2").fetchall(), first)
+    equal(db.cursor(binary=True).execute("SELECT * FROM reads WHERE id = %s ORDER BY ts LIMIT 2", (7,)).fetchall(), first)
+    total = "SELECT sum(kwh), count(*) FROM reads WHERE id = %s AND ts >= %s AND ts < %s"
+    for hours in range(1, 12):
+        equal(db.execute(total, (7, hour(0), hour(hours))).fetchone(), (0.125 * hours * (hours - 1), hours))
+
+    def rows(key):
+        return db.execute("SELECT count(*) FROM reads WHERE id = %s", (key,)).fetchone()[0]
+
+    with db.transaction():
+        db.execute("INSERT INTO reads (id, ts, kwh) VALUES (8, '2026-01-01', 1)")
+        db.execute("INSERT INTO reads (id, ts, kwh) VALUES (%s, %s, %s)", (8, hour(1), 2.5))
+    equal(rows(8), 2)
+
+    def broken():
+        with db.transaction():
+            db.execute("INSERT INTO reads (id, ts, kwh) VALUES (9, '2026-01-01', 1)")
+            db.execute("SELECT nope FROM reads")
+
+    fails("42703", broken)
+    equal(rows(9), 0)
+    with db.cursor().copy("COPY reads (id, ts, kwh) FROM STDIN") as copy:
+        for number in range(1000):
+            copy.write_row((10, hour(number), number / 2))
+    equal(db.execute("SELECT count(*), sum(kwh) FROM reads WHERE id = 10").fetchone(), (1000, 249750.0))
+    with db.cursor() as cursor:
+        cursor.executemany("INSERT INTO reads (id, ts, kwh) VALUES (%s, %s, %s)", [(11, hour(number), 1.0) for number in range(1000)])
+    equal(rows(11), 1000)
+    equal(db.execute("UPDATE reads SET note = %s WHERE id = %s", ("x'y", 8)).statusmessage, "UPDATE 2")
+    equal(db.execute("DELETE FROM reads WHERE id = %s AND ts > %s", (8, hour(0))).statusmessage, "DELETE 1")
+    equal(db.execute("SELECT note FROM reads WHERE id = 8").fetchall(), [("x'y",)])
+    with db.pipeline():
+        for number in range(5):
+            db.execute("INSERT INTO reads (id, ts, kwh) VALUES (%s, %s, %s)", (12, hour(number), 1.0))
+    equal(rows(12), 5)
+    fails("42601", db.execute, "SELEC 1")
+    fails("42P01", db.execute, "SELECT * FROM nope")
+    fails("22P02", db.execute, "INSERT INTO reads VALUES ('x', '2026-01-01', 1, '', true)")
+    with db.cursor(name="part_by_part") as cursor:
+        fails("0A000", cursor.execute, "SELECT * FROM reads")
+    long = "SELECT count(*) FROM generate_series(1, 1000000000000)"
+    db.execute("SET statement_timeout = 200")
+    fails("57014", db.execute, long)
+    db.execute("SET statement_timeout = 0")
+    ended = threading.Event()
+
+    def cancel():
+        # The statement may not have begun: then it is cancelled the next time.
+        while not ended.wait(0.05):
+            db.cancel()
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    fails("57014", db.execute, long)
+    ended.set()
+    canceller.join()
+
+
+def until_equal(db, sql, expected):
+    """Lines that nobody acknowledges are there some time later."""
+    for _ in range(2000):
+        try:
+            if db.execute(sql).fetchone() == expected:
+                return
+        except psycopg.errors.UndefinedTable:
+            pass
+        time.sleep(0.005)
+    raise AssertionError(f"{sql} did not become {expected}")
+
+
+def agents(db):
+    with socket.create_connection(("127.0.0.1", line_tcp)) as lines:
+        lines.sendall(b"tcp,host=a v=1 1\ntcp,host=a v=2 2\nwrong\ntcp,host=b v=3 3")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as lines:
+        lines.sendto(b"udp,host=a v=1 1\nudp,host=a v=2 2", ("127.0.0.1", line_udp))
+    until_equal(db, "SELECT count(*) FROM tcp", (3,))
+    until_equal(db, "SELECT count(*) FROM udp", (2,))
+    one = InfluxDBClient("127.0.0.1", http, "user", "password", "fleet")
+    one.create_database("fleet")
+    equal(one.ping(), "1.8-compatible")
+    point = {"measurement": "v1", "tags": {"host": "a"}, "time": "2026-01-01T00:00:00Z", "fields": {"x": 1.5, "n": 3}}
+    equal(one.write_points([point]), True)
+    try:
+        one.write(["v1,host=a x=bad 1"], params={"db": "fleet"}, protocol="line")
+        raise AssertionError("a wrong line was taken")
+    except InfluxDBClientError as error:
+        assert "line 1, column 13" in str(error), error
+    for packed in (False, True):
+        two = InfluxDBClient2(url=f"http://127.0.0.1:{http}", token="any", org="any", enable_gzip=packed)
+        equal((two.ping(), two.health().status), (True, "pass"))
+        writer = two.write_api(write_options=SYNCHRONOUS)
+        writer.write("bucket", "org", [Point("v2").tag("host", str(packed)).field("x", 1.0).time(1)])
+        try:
+            writer.write("bucket", "org", "v2,host=a x=bad")
+            raise AssertionError("a wrong line was taken")
+        except ApiException as error:
+            equal(error.status, 400)
+    equal(db.execute("SELECT x, n FROM v1").fetchall(), [(1.5, 3)])
+    equal(db.execute("SELECT count(*) FROM v2").fetchone(), (2,))
+
+
+with psycopg.connect(f"host=127.0.0.1 port={postgres} user=me dbname=fleetdb", autocommit=True) as connection:
+    drivers(connection)
+    agents(connection)
+print("all is well")

@@ -1,0 +1,70 @@
+//! Programs that nobody here wrote: psql, psycopg, the Python clients of InfluxDB 1 and 2.
+
+use crate::process::Server;
+use std::process::Command;
+
+fn is_there(program: &str, args: &[&str]) -> bool {
+    let found = Command::new(program).args(args).output().is_ok_and(|output| output.status.success());
+    if !found {
+        println!("skipped: {program} {} does not run", args.join(" "));
+    }
+    found
+}
+
+#[test]
+fn drivers_and_agents_in_python_work_unmodified() {
+    if !is_there("python3", &["-c", "import psycopg, influxdb, influxdb_client"]) {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let ports = ["postgres", "http", "line_tcp", "line_udp"].map(|name| server.port(name));
+    let run = Command::new("python3").args(["-c", include_str!("clients.py")]).args(ports).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success() && said.contains("all is well"), "{said}");
+    assert!(server.terminate());
+}
+
+#[test]
+fn psql_describes_queries_and_copies() {
+    if !is_there("psql", &["--version"]) {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let connection = format!("host=127.0.0.1 port={} user=me dbname=fleetdb", server.port("postgres"));
+    let psql = |commands: &[&str]| {
+        let mut command = Command::new("psql");
+        command.args([&connection, "-X", "-At", "-v", "ON_ERROR_STOP=1"]);
+        command.args(commands.iter().flat_map(|text| ["-c", *text]));
+        let output = command.output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    };
+    assert_eq!(
+        psql(&["CREATE TABLE reads (id BIGINT, ts TIMESTAMP, kwh DOUBLE, note TEXT, PRIMARY KEY (id, ts))"]),
+        "CREATE TABLE\n"
+    );
+    assert_eq!(
+        psql(&["INSERT INTO reads VALUES (1, '2026-01-01 12:00', 0.5, NULL), (2, '2026-01-02', 1, 'x')"]),
+        "INSERT 0 2\n"
+    );
+    assert!(psql(&["\\d"]).contains("public|reads|table"), "{}", psql(&["\\d"]));
+    assert!(psql(&["\\d reads"]).contains("ts|timestamp without time zone"), "{}", psql(&["\\d reads"]));
+    assert!(psql(&["\\l"]).contains("fleetdb|"));
+    assert_eq!(psql(&["SELECT id, kwh, note FROM reads ORDER BY id"]), "1|0.5|\n2|1.0|x\n");
+    assert_eq!(
+        psql(&["BEGIN", "DELETE FROM reads WHERE id = 1", "ROLLBACK", "SELECT count(*) FROM reads"]),
+        "BEGIN\nDELETE 1\nROLLBACK\n2\n"
+    );
+    assert_eq!(psql(&["SELECT 1; SELECT 2"]), "1\n2\n");
+    let file = data.path().join("rows.csv");
+    std::fs::write(&file, "id,ts,kwh,note\n3,2026-01-03,2.5,\"a, \"\"b\"\"\"\n4,2026-01-04,,\n").unwrap();
+    let copy = format!("\\copy reads FROM '{}' WITH (FORMAT csv, HEADER)", file.display());
+    assert_eq!(psql(&[&copy]), "COPY 2\n");
+    assert_eq!(psql(&["SELECT note FROM reads WHERE id = 3"]), "a, \"b\"\n");
+    std::fs::write(&file, "5\t2026-01-05\tx\t\\N\n").unwrap();
+    let wrong = psql(&[&format!("\\copy reads FROM '{}'", file.display())]);
+    assert!(wrong.contains("COPY reads, line 1: column 'kwh': 'x' does not fit"), "{wrong}");
+    assert!(psql(&["SELECT nope FROM reads"]).contains("No field named nope"));
+    assert_eq!(psql(&["SELECT count(*) FROM reads"]), "4\n");
+}

@@ -1,0 +1,163 @@
+//! A client for HTTP that can do wrong things too, and what the endpoints answer.
+
+use crate::process::Server;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+/// Sends one request; `None` if the connection broke off before an answer.
+pub fn request(address: &str, method: &str, path: &str, headers: &str, body: &[u8]) -> Option<Answer> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(&[head.as_bytes(), body].concat()).ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some(Answer { status: head.split(' ').nth(1)?.parse().ok()?, head: head.to_owned(), body: body.to_owned() })
+}
+
+pub fn write(address: &str, lines: &str) -> Option<Answer> {
+    request(address, "POST", "/write?db=fleet", "", lines.as_bytes())
+}
+
+pub fn sql(address: &str, sql: &str, format: &str) -> String {
+    let answer = request(address, "POST", &format!("/api/v1/sql?format={format}"), "", sql.as_bytes()).unwrap();
+    assert_eq!(answer.status, 200, "{sql}: {}", answer.body);
+    // Chunks: a length in hexadecimal digits before each.
+    let mut text = String::new();
+    let mut rest = answer.body.as_str();
+    if !answer.head.contains("transfer-encoding: chunked") {
+        return answer.body;
+    }
+    while let Some((length, after)) = rest.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap();
+        text += &after[..length];
+        rest = &after[(length + 2).min(after.len())..];
+        if length == 0 {
+            break;
+        }
+    }
+    text
+}
+
+#[test]
+fn lines_are_written_and_wrong_ones_are_named() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let http = server.address("http");
+    let written =
+        write(http, "cpu,host=a usage=1.5 1000\ncpu,host=b usage=2,temp=3i 2000\nmem,host=a free=7u,ok=t 1000")
+            .unwrap();
+    assert_eq!(written.status, 204);
+    assert!(written.head.contains("x-fleetdb-durability: sync (T3)"), "{}", written.head);
+    let partial =
+        write(http, "cpu,host=a usage=2 3000\n# a comment\n\ncpu,host=a usage=x 4000\ncpu,host=a usage=3 4000")
+            .unwrap();
+    assert_eq!(partial.status, 400);
+    let said: serde_json::Value = serde_json::from_str(&partial.body).unwrap();
+    assert_eq!((said["kept"].as_u64(), said["dropped"].as_u64()), (Some(2), Some(1)));
+    assert_eq!(said["data"][0]["line_number"], 4);
+    assert!(said["error"].as_str().unwrap().starts_with("partial write: line 4, column 18: 'x' is not a value"));
+    assert!(partial.head.contains("x-influxdb-error: partial write"));
+    assert_eq!(
+        sql(http, "SELECT host, time, usage, temp FROM cpu ORDER BY host, time", "csv"),
+        "host,time,usage,temp\n\
+         a,1970-01-01T00:00:00.000001,1.5,\na,1970-01-01T00:00:00.000003,2.0,\na,1970-01-01T00:00:00.000004,3.0,\n\
+         b,1970-01-01T00:00:00.000002,2.0,3\n"
+    );
+    let seconds = request(http, "POST", "/api/v2/write?bucket=b&precision=s", "", b"cpu,host=c usage=1 60").unwrap();
+    assert_eq!(seconds.status, 204);
+    assert_eq!(sql(http, "SELECT time FROM cpu WHERE host = 'c'", "ndjson"), "{\"time\":\"1970-01-01T00:01:00\"}\n");
+    assert_eq!(request(http, "POST", "/write?precision=d", "", b"m v=1").unwrap().status, 400);
+    // Without a time it is the server's.
+    assert_eq!(write(http, "cpu,host=now usage=1").unwrap().status, 204);
+    assert_eq!(
+        sql(http, "SELECT count(*) AS n FROM cpu WHERE host = 'now' AND time > now() - INTERVAL '1 minute'", "json"),
+        "[{\"n\":1}]\n"
+    );
+    assert!(server.terminate());
+}
+
+#[test]
+fn sql_is_answered_in_every_form_and_errors_say_what_is_wrong() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &["--max-body-bytes", "1000"]);
+    let http = server.address("http");
+    assert_eq!(
+        sql(http, "CREATE TABLE t (id BIGINT, v DOUBLE, PRIMARY KEY (id))", "json"),
+        "{\"result\":\"CREATE TABLE\"}"
+    );
+    assert_eq!(sql(http, "INSERT INTO t VALUES (1, 0.5), (2, NULL)", "json"), "{\"result\":\"INSERT 0 2\"}");
+    assert_eq!(sql(http, "SELECT * FROM t ORDER BY id", "json"), "[{\"id\":1,\"v\":0.5},\n{\"id\":2,\"v\":null}]\n");
+    assert_eq!(sql(http, "SELECT * FROM t WHERE id = 3", "json"), "[]\n");
+    assert_eq!(sql(http, "SELECT * FROM t WHERE id = 3", "csv"), "id,v\n");
+    for (statement, status, text) in [
+        ("SELECT nope FROM t", 400, "nope"),
+        ("SELEC", 400, "syntax"),
+        ("SELECT 1; SELECT 2", 400, "more than one statement"),
+        ("BEGIN", 400, "transactions take the PostgreSQL protocol"),
+        ("SELECT 1 FROM t WHERE v / 0 = id / 0", 400, ""),
+    ] {
+        let answer = request(http, "POST", "/api/v1/sql", "", statement.as_bytes()).unwrap();
+        assert_eq!(answer.status, status, "{statement}: {}", answer.body);
+        assert!(answer.body.contains(text), "{statement}: {}", answer.body);
+    }
+    let deleting = request(http, "GET", "/api/v1/sql?q=DELETE%20FROM%20t", "", b"").unwrap();
+    assert_eq!(deleting.status, 400, "{}", deleting.body);
+    assert_eq!(request(http, "POST", "/api/v1/sql", "", &[b' '; 1001]).unwrap().status, 413);
+    assert_eq!(request(http, "POST", "/write", "Content-Encoding: gzip\r\n", b"no gzip").unwrap().status, 400);
+    assert_eq!(request(http, "GET", "/nothing", "", b"").unwrap().status, 404);
+    let metrics = request(http, "GET", "/metrics", "", b"").unwrap().body;
+    for metric in [
+        "fleetdb_wal_syncs_total",
+        "fleetdb_segments ",
+        "fleetdb_statements_total{protocol=\"http\",outcome=\"failed\"}",
+    ] {
+        assert!(metrics.contains(metric), "{metric} is not in {metrics}");
+    }
+}
+
+#[test]
+fn a_backup_is_made_while_the_server_runs() {
+    let (data, backup) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start(data.path(), &[]);
+    let http = server.address("http");
+    assert_eq!(write(http, "cpu,host=a usage=1 1").unwrap().status, 204);
+    let to = backup.path().join("b");
+    let made = request(http, "POST", &format!("/api/v1/backup?to={}", to.display()), "", b"").unwrap();
+    assert_eq!(made.status, 200, "{}", made.body);
+    let restored = backup.path().join("r");
+    let restore = crate::process::fleetdb().arg("restore").arg(&to).arg("--data").arg(&restored).output().unwrap();
+    assert!(restore.status.success(), "{}", String::from_utf8_lossy(&restore.stderr));
+    assert_eq!(crate::process::count(&restored, "SELECT count(*) AS n FROM cpu"), 1);
+}
+
+#[test]
+fn connections_beyond_the_limit_are_told_to_come_again() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &["--max-connections", "2"]);
+    let idle: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(server.address("http")).unwrap()).collect();
+    let refused = request(server.address("http"), "GET", "/ping", "", b"").unwrap();
+    assert_eq!(refused.status, 503);
+    assert!(refused.head.contains("Retry-After"));
+    let mut postgres = TcpStream::connect(server.address("postgres")).unwrap();
+    let mut said = Vec::new();
+    postgres.read_to_end(&mut said).unwrap();
+    assert!(said.starts_with(b"E") && String::from_utf8_lossy(&said).contains("53300"));
+    drop(idle);
+    // A place is free as soon as the server has seen that one has gone.
+    let freed =
+        (0..500).any(|_| request(server.address("http"), "GET", "/ping", "", b"").is_some_and(|a| a.status == 204));
+    assert!(freed);
+}

@@ -1,0 +1,10 @@
+//! A server process and the programs that people use with it. What needs a program that is not there says so and is
+//! skipped; `.ci/run` installs them all.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod access;
+mod clients;
+mod crash;
+mod http;
+mod process;
+mod wrong;

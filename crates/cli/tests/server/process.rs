@@ -1,0 +1,96 @@
+//! A server on free ports of loopback, ended with the test.
+
+use serde_json::Value;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+
+pub struct Server {
+    pub process: Child,
+    addresses: HashMap<String, String>,
+    /// Gives what the log holds that is no event: a panic.
+    log: Option<JoinHandle<String>>,
+}
+
+pub fn fleetdb() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_fleetdb"))
+}
+
+impl Server {
+    /// Starts a server with everything on, and waits until it listens.
+    pub fn start(data: &Path, options: &[&str]) -> Self {
+        let mut command = fleetdb();
+        command.args(["serve", "--log-format", "json", "--data", data.to_str().unwrap()]);
+        for listener in ["--http", "--postgres", "--line-tcp", "--line-udp"] {
+            command.args([listener, "127.0.0.1:0"]);
+        }
+        let mut process = command.args(options).stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(process.stderr.take().unwrap());
+        let mut addresses = HashMap::new();
+        let mut line = String::new();
+        while addresses.len() < 4 {
+            line.clear();
+            assert!(log.read_line(&mut line).unwrap() > 0, "the server ended before it listened");
+            let Ok(event) = serde_json::from_str::<Value>(&line) else { panic!("the server said: {line}") };
+            let fields = &event["fields"];
+            if let Some(name) = fields["message"].as_str().and_then(|text| text.strip_prefix("listening for ")) {
+                addresses.insert(name.to_owned(), fields["address"].as_str().unwrap().to_owned());
+            }
+        }
+        // The rest of the log must be read, or the server waits for its reader.
+        let rest = log.lines().map_while(Result::ok).filter(|line| !line.starts_with('{'));
+        let log = Some(std::thread::spawn(move || rest.collect::<Vec<_>>().join("\n")));
+        Self { process, addresses, log }
+    }
+
+    /// Nothing that is sent to a server may make it panic.
+    fn check_log(&mut self) {
+        let said = self.log.take().map_or_else(String::new, |log| log.join().unwrap());
+        assert!(said.is_empty(), "the server said: {said}");
+    }
+
+    pub fn address(&self, name: &str) -> &str {
+        &self.addresses[name]
+    }
+
+    pub fn port(&self, name: &str) -> &str {
+        self.address(name).rsplit(':').next().unwrap()
+    }
+
+    /// Ends it as a service manager does; gives whether it ended well.
+    pub fn terminate(mut self) -> bool {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let ended_well = self.process.wait().unwrap().success();
+        self.check_log();
+        ended_well
+    }
+
+    /// Ends it as a power cut does, but for what the system has taken.
+    pub fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.check_log();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+        if !std::thread::panicking() {
+            self.check_log();
+        }
+    }
+}
+
+/// Rows of a query, with the data at rest or under a killed server's log.
+pub fn count(data: &Path, sql: &str) -> i64 {
+    let output = fleetdb().args(["sql", "--data", data.to_str().unwrap(), "--format", "json", "-c", sql]).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let row: Value = serde_json::from_slice(&output.stdout).unwrap();
+    row["n"].as_i64().unwrap()
+}

@@ -1,0 +1,31 @@
+//! What DataFusion's futures run on: the thread that asks for rows.
+
+use fleetdb_engine::{Error, Result};
+use std::ops::Deref;
+use tokio::runtime::Runtime;
+
+/// A runtime that may be dropped anywhere, in a future too: nothing that it would wait for is left.
+pub(crate) struct QueryRuntime(Option<Runtime>);
+
+impl QueryRuntime {
+    pub(crate) fn new() -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.map(|runtime| Self(Some(runtime))).map_err(|e| Error::io("start the query engine", &e))
+    }
+}
+
+impl Deref for QueryRuntime {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("it is taken only when this is dropped")
+    }
+}
+
+impl Drop for QueryRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

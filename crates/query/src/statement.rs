@@ -1,0 +1,252 @@
+//! One parsed statement, and what running it takes.
+
+use crate::binding::number;
+use crate::ddl::{identifier, object_name};
+use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::ast::{
+    CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Expr, Set, Statement as SqlStatement,
+    Value as Literal, visit_expressions,
+};
+use fleetdb_engine::{Error, Result};
+use std::ops::ControlFlow;
+
+/// One parsed statement.
+#[derive(Clone)]
+pub struct Statement(pub(crate) ParsedStatement);
+
+/// What somebody must be allowed to do to run a statement; each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Read tables.
+    Read,
+    /// Write rows.
+    Write,
+    /// Change tables, read and write files of the machine, and everything else.
+    Admin,
+}
+
+/// What a server does with a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It gives rows.
+    Query,
+    /// An INSERT.
+    Insert,
+    /// It begins a transaction.
+    Begin,
+    /// It ends the transaction.
+    Commit,
+    /// It ends the transaction without writing.
+    Rollback,
+    /// A setting of PostgreSQL that changes nothing here; the tag of the answer.
+    Setting(&'static str),
+    /// It asks for a setting; its name.
+    Show(String),
+    /// Rows follow from the client.
+    CopyFromStdin(CopyIn),
+    /// Anything else.
+    Other,
+}
+
+/// `COPY table (columns) FROM STDIN`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyIn {
+    /// The table.
+    pub table: String,
+    /// The columns that come; none are all of the table's.
+    pub columns: Vec<String>,
+    /// Whether it is CSV; else PostgreSQL's text form.
+    pub csv: bool,
+    /// Whether the first line has the columns' names.
+    pub header: bool,
+    /// What stands between values.
+    pub delimiter: u8,
+    /// What stands for NULL.
+    pub null: String,
+}
+
+impl std::fmt::Display for Statement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Statement {
+    /// What running it takes. What is not known to be harmless takes most.
+    ///
+    /// ```
+    /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
+    /// use fleetdb_query::{Access, Session};
+    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let session = Session::new(db.into()).unwrap();
+    /// let access = |sql| session.parse_one(sql).unwrap().access();
+    /// assert_eq!(access("SELECT 1"), Access::Read);
+    /// assert_eq!(access("EXPLAIN ANALYZE INSERT INTO t VALUES (1)"), Access::Write);
+    /// assert_eq!(access("COPY t TO '/etc/passwd.csv'"), Access::Admin);
+    /// ```
+    pub fn access(&self) -> Access {
+        let mut statement = &self.0;
+        while let ParsedStatement::Explain(explain) = statement {
+            statement = &explain.statement;
+        }
+        match statement {
+            ParsedStatement::Statement(sql) => access_of(sql),
+            _ => Access::Admin,
+        }
+    }
+
+    /// What a server does with it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a COPY FROM STDIN with options that are not known.
+    pub fn kind(&self) -> Result<Kind> {
+        let sql = match &self.0 {
+            ParsedStatement::Statement(sql) => sql,
+            ParsedStatement::Reset(_) => return Ok(Kind::Setting("RESET")),
+            ParsedStatement::Explain(_) => return Ok(Kind::Query),
+            _ => return Ok(Kind::Other),
+        };
+        Ok(match sql.as_ref() {
+            SqlStatement::Query(_)
+            | SqlStatement::ShowTables { .. }
+            | SqlStatement::ShowColumns { .. }
+            | SqlStatement::ShowFunctions { .. }
+            | SqlStatement::Explain { .. }
+            | SqlStatement::ExplainTable { .. } => Kind::Query,
+            SqlStatement::ShowVariable { variable } => {
+                let words: Vec<&str> = variable.iter().map(|word| word.value.as_str()).collect();
+                Kind::Show(words.join(" ").to_ascii_lowercase())
+            }
+            SqlStatement::StartTransaction { .. } => Kind::Begin,
+            SqlStatement::Commit { .. } => Kind::Commit,
+            SqlStatement::Rollback { .. } => Kind::Rollback,
+            SqlStatement::Insert(_) => Kind::Insert,
+            SqlStatement::Set(Set::SingleAssignment { variable, .. }) if is_ours(&variable.to_string()) => Kind::Other,
+            SqlStatement::Set(_) => Kind::Setting("SET"),
+            SqlStatement::Reset(_) => Kind::Setting("RESET"),
+            SqlStatement::Discard { .. } => Kind::Setting("DISCARD ALL"),
+            SqlStatement::Deallocate { .. } => Kind::Setting("DEALLOCATE"),
+            SqlStatement::Copy { target: CopyTarget::Stdin, .. } => Kind::CopyFromStdin(copy_in(sql)?),
+            _ => Kind::Other,
+        })
+    }
+
+    /// How many parameters it has: the largest of `$1`, `$2`, ...
+    pub fn parameters(&self) -> usize {
+        let mut most = 0;
+        if let Some(sql) = self.sql() {
+            let _ = visit_expressions(sql, |expr| {
+                if let Expr::Value(literal) = expr
+                    && let Literal::Placeholder(name) = &literal.value
+                {
+                    most = most.max(number(name).map_or(0, |number| number + 1));
+                }
+                ControlFlow::<()>::Continue(())
+            });
+        }
+        most
+    }
+
+    /// The statement, if it is not one of DataFusion's own.
+    pub(crate) fn sql(&self) -> Option<&SqlStatement> {
+        match &self.0 {
+            ParsedStatement::Statement(sql) => Some(sql),
+            _ => None,
+        }
+    }
+}
+
+fn access_of(sql: &SqlStatement) -> Access {
+    match sql {
+        SqlStatement::Query(_)
+        | SqlStatement::ShowTables { .. }
+        | SqlStatement::ShowColumns { .. }
+        | SqlStatement::ShowVariable { .. }
+        | SqlStatement::ShowFunctions { .. }
+        | SqlStatement::ExplainTable { .. }
+        | SqlStatement::StartTransaction { .. }
+        | SqlStatement::Commit { .. }
+        | SqlStatement::Rollback { .. } => Access::Read,
+        SqlStatement::Explain { statement, .. } => access_of(statement),
+        SqlStatement::Copy { to: false, target: CopyTarget::Stdin, .. } => Access::Write,
+        SqlStatement::Reset(_) | SqlStatement::Discard { .. } | SqlStatement::Deallocate { .. } => Access::Read,
+        // These include the memory of queries.
+        SqlStatement::Set(Set::SingleAssignment { variable, .. }) => {
+            if variable.to_string().to_ascii_lowercase().starts_with(OWN_SETTINGS) {
+                Access::Admin
+            } else {
+                Access::Read
+            }
+        }
+        SqlStatement::Insert(_) | SqlStatement::Update(_) | SqlStatement::Delete(_) | SqlStatement::Truncate(_) => {
+            Access::Write
+        }
+        _ => Access::Admin,
+    }
+}
+
+/// What the names of DataFusion's settings begin with.
+const OWN_SETTINGS: &str = "datafusion";
+
+/// Whether a setting changes something here.
+fn is_ours(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == "statement_timeout" || name.starts_with(OWN_SETTINGS)
+}
+
+fn copy_in(sql: &SqlStatement) -> Result<CopyIn> {
+    let SqlStatement::Copy { source, to: false, options, legacy_options, .. } = sql else {
+        return Err(Error::input("COPY TO STDIN is nothing: write COPY table FROM STDIN"));
+    };
+    let CopySource::Table { table_name, columns } = source else {
+        return Err(Error::input("COPY (query) FROM STDIN is nothing: name a table"));
+    };
+    let (mut csv, mut header, mut delimiter, mut null) = (false, false, None, None);
+    let unknown = |option: &dyn std::fmt::Display| {
+        Error::input(format!(
+            "COPY FROM STDIN with {option} is not supported: FORMAT text or csv, HEADER, DELIMITER, NULL"
+        ))
+    };
+    for option in options {
+        match option {
+            CopyOption::Format(name) => match name.value.to_ascii_lowercase().as_str() {
+                "csv" => csv = true,
+                "text" => {}
+                _ => return Err(unknown(option)),
+            },
+            CopyOption::Header(given) => header = *given,
+            CopyOption::Delimiter(given) => delimiter = Some(*given),
+            CopyOption::Null(given) => null = Some(given.clone()),
+            CopyOption::Quote('"') | CopyOption::Escape('"') | CopyOption::Freeze(_) => {}
+            CopyOption::Encoding(name) if name.to_ascii_lowercase().replace('-', "") == "utf8" => {}
+            other => return Err(unknown(other)),
+        }
+    }
+    for option in legacy_options {
+        match option {
+            CopyLegacyOption::Csv(given) => {
+                csv = true;
+                for option in given {
+                    match option {
+                        CopyLegacyCsvOption::Header => header = true,
+                        CopyLegacyCsvOption::Quote('"') | CopyLegacyCsvOption::Escape('"') => {}
+                        other => return Err(unknown(other)),
+                    }
+                }
+            }
+            CopyLegacyOption::Header => header = true,
+            CopyLegacyOption::Delimiter(given) => delimiter = Some(*given),
+            CopyLegacyOption::Null(given) => null = Some(given.clone()),
+            other => return Err(unknown(other)),
+        }
+    }
+    let delimiter = delimiter.unwrap_or(if csv { ',' } else { '\t' });
+    Ok(CopyIn {
+        table: object_name(table_name)?,
+        columns: columns.iter().map(identifier).collect(),
+        csv,
+        header,
+        delimiter: u8::try_from(delimiter).map_err(|_| Error::input("COPY takes a delimiter of one byte"))?,
+        null: null.unwrap_or_else(|| if csv { String::new() } else { "\\N".to_owned() }),
+    })
+}

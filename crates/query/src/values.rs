@@ -1,0 +1,272 @@
+//! `INSERT INTO table VALUES (...)` of literals and parameters: rows without planning.
+//!
+//! A statement is looked at once ([`InsertValues::of`]); each run puts its values in. What is more than this (an
+//! expression, a query, a clause that looks at rows that are there) is not for here, and is planned.
+
+use crate::ddl::object_name;
+use crate::dml;
+use crate::statement::Statement;
+use arrow::array::RecordBatch;
+use arrow::compute::kernels::cast_utils::string_to_datetime;
+use chrono::{DateTime, NaiveDate, Utc};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Insert, OnInsert, SetExpr, Statement as SqlStatement, TableObject, UnaryOperator, Value as Literal,
+};
+use fleetdb_engine::{ColumnType, Database, Error, Result, Rows, TableSchema, Unit, Value};
+use std::sync::Arc;
+
+/// A row's value for one column.
+enum Cell {
+    Value(Value),
+    /// Counted from 0.
+    Parameter(usize),
+}
+
+/// An INSERT that needs no planning; see the module.
+///
+/// ```
+/// use fleetdb_engine::{Batch, Database, Settings, Value, io::{Io, MemoryStorage}};
+/// use fleetdb_query::{InsertValues, Session};
+/// let db = std::sync::Arc::new(Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
+/// let session = Session::new(db.clone()).unwrap();
+/// session.sql("CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), v DOUBLE, PRIMARY KEY (id, ts))").unwrap();
+/// let statement = session.parse_one("INSERT INTO t VALUES ($1, '2026-01-01', $2)").unwrap();
+/// let insert = InsertValues::of(&statement, &db).unwrap().unwrap();
+/// let rows = insert.rows(&[Value::Int(7), Value::Float(0.5)]).unwrap();
+/// db.commit(Batch::new().with(insert.table(), rows)).unwrap();
+/// assert_eq!(db.view().table("t").unwrap().count().unwrap(), 1);
+/// ```
+pub struct InsertValues {
+    schema: Arc<TableSchema>,
+    rows: Vec<Vec<Cell>>,
+    /// The types of the parameters, in order.
+    types: Vec<ColumnType>,
+}
+
+impl InsertValues {
+    /// The INSERT that a statement is; `None` if it is something else, or must be planned.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it does not fit its table.
+    pub fn of(statement: &Statement, db: &Database) -> Result<Option<Self>> {
+        let Some(SqlStatement::Insert(insert)) = statement.sql() else { return Ok(None) };
+        let TableObject::TableName(name) = &insert.table else { return Ok(None) };
+        let Some(values) = values_of(insert) else { return Ok(None) };
+        let schema = db.table(&object_name(name)?)?;
+        if let Some(OnInsert::OnConflict(clause)) = &insert.on
+            && dml::conflict(&schema, clause)?.is_some()
+        {
+            return Ok(None);
+        }
+        let places = if insert.columns.is_empty() {
+            (0..schema.columns.len()).collect()
+        } else {
+            let place = |name| schema.column_index(&object_name(name)?);
+            insert.columns.iter().map(place).collect::<Result<Vec<_>>>()?
+        };
+        if places.iter().enumerate().any(|(number, place)| places[..number].contains(place)) {
+            return Ok(None);
+        }
+        let mut types: Vec<Option<ColumnType>> = Vec::new();
+        let mut rows = Vec::with_capacity(values.len());
+        for row in values {
+            if row.len() > places.len() || !insert.columns.is_empty() && row.len() != places.len() {
+                return Ok(None);
+            }
+            let mut cells: Vec<Cell> = schema.columns.iter().map(|_| Cell::Value(Value::Null)).collect();
+            for (expr, &place) in row.iter().zip(&places) {
+                let column_type = schema.columns[place].column_type;
+                let Some(cell) = cell(expr, column_type) else { return Ok(None) };
+                if let Cell::Parameter(number) = cell {
+                    types.resize(types.len().max(number + 1), None);
+                    // One parameter for columns of two types is left to the planner.
+                    if *types[number].get_or_insert(column_type) != column_type {
+                        return Ok(None);
+                    }
+                }
+                cells[place] = cell;
+            }
+            rows.push(cells);
+        }
+        let Some(types) = types.into_iter().collect() else { return Ok(None) };
+        Ok(Some(Self { schema, rows, types }))
+    }
+
+    /// The table's name.
+    pub fn table(&self) -> &str {
+        &self.schema.name
+    }
+
+    /// The types of the parameters `$1`, `$2`, ...
+    pub fn parameter_types(&self) -> &[ColumnType] {
+        &self.types
+    }
+
+    /// Whether the table is still as it was when the statement was looked at.
+    pub fn fits(&self, db: &Database) -> bool {
+        db.table(&self.schema.name).is_ok_and(|now| Arc::ptr_eq(&now, &self.schema))
+    }
+
+    /// The rows with these values for the parameters; for a timestamp an integer counts the column's unit.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the column whose value does not fit.
+    pub fn rows(&self, values: &[Value]) -> Result<RecordBatch> {
+        if values.len() != self.types.len() {
+            return Err(Error::input(format!(
+                "the statement has {} parameters, not {}",
+                self.types.len(),
+                values.len()
+            )));
+        }
+        let mut rows = Rows::new(&self.schema);
+        for cells in &self.rows {
+            let row = cells.iter().map(|cell| match cell {
+                Cell::Value(value) => value.clone(),
+                Cell::Parameter(number) => values[*number].clone(),
+            });
+            rows.push(&row.collect::<Vec<_>>())?;
+        }
+        rows.finish()
+    }
+}
+
+/// The rows of VALUES, if they are all there is to the INSERT.
+fn values_of(insert: &Insert) -> Option<&[datafusion::sql::sqlparser::ast::Parens<Vec<Expr>>]> {
+    let query = insert.source.as_deref()?;
+    let only_values = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
+    let plain = insert.returning.is_none() && !insert.overwrite && insert.partitioned.is_none();
+    let on = matches!(insert.on, None | Some(OnInsert::OnConflict(_)));
+    match query.body.as_ref() {
+        SetExpr::Values(values) if only_values && plain && on => Some(&values.rows),
+        _ => None,
+    }
+}
+
+fn cell(expr: &Expr, column_type: ColumnType) -> Option<Cell> {
+    let (literal, is_negative) = match expr {
+        Expr::Value(literal) => (&literal.value, false),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match expr.as_ref() {
+            Expr::Value(literal) => (&literal.value, true),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(match literal {
+        Literal::Placeholder(name) if !is_negative => Cell::Parameter(crate::binding::number(name)?),
+        Literal::Null if !is_negative => Cell::Value(Value::Null),
+        Literal::Boolean(value) if !is_negative && column_type == ColumnType::Boolean => {
+            Cell::Value(Value::Boolean(*value))
+        }
+        // What a number means in a column of text, time or truth is left to the planner.
+        Literal::Number(digits, _) if column_type.is_numeric() => {
+            let text = if is_negative { format!("-{digits}") } else { digits.clone() };
+            Cell::Value(value_of_text(&text, column_type).ok()?)
+        }
+        Literal::SingleQuotedString(text) if !is_negative => Cell::Value(value_of_text(text, column_type).ok()?),
+        _ => return None,
+    })
+}
+
+/// A text as a value of a column, as SQL reads it.
+///
+/// # Errors
+/// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that says what the column takes.
+pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
+    let trimmed = text.trim();
+    let value = match column_type {
+        ColumnType::Utf8 => Some(Value::Text(text.to_owned())),
+        ColumnType::Binary => bytes_of(text).map(Value::Binary),
+        ColumnType::Boolean => match trimmed.to_ascii_lowercase().as_str() {
+            "t" | "true" | "y" | "yes" | "on" | "1" => Some(Value::Boolean(true)),
+            "f" | "false" | "n" | "no" | "off" | "0" => Some(Value::Boolean(false)),
+            _ => None,
+        },
+        ColumnType::Float32 | ColumnType::Float64 => trimmed.parse().ok().map(Value::Float),
+        ColumnType::UInt64 => trimmed.parse().ok().map(Value::UInt),
+        ColumnType::Timestamp(unit) => {
+            // Seconds may be left out, as people do.
+            let time =
+                string_to_datetime(&Utc, trimmed).or_else(|_| string_to_datetime(&Utc, &format!("{trimmed}:00")));
+            time.ok().and_then(|time| count(time, unit)).map(Value::Int)
+        }
+        ColumnType::Date32 => trimmed
+            .parse::<NaiveDate>()
+            .ok()
+            .map(|date| Value::Int(date.signed_duration_since(DateTime::UNIX_EPOCH.date_naive()).num_days())),
+        _ => trimmed.parse().ok().map(Value::Int),
+    };
+    value.ok_or_else(|| Error::input(format!("'{text}' does not fit a column of type {column_type}")))
+}
+
+/// A time as a count of a unit since 1970; `None` if that is no i64.
+fn count(time: DateTime<Utc>, unit: Unit) -> Option<i64> {
+    match unit {
+        Unit::Second => Some(time.timestamp()),
+        Unit::Millisecond => Some(time.timestamp_millis()),
+        Unit::Microsecond => Some(time.timestamp_micros()),
+        Unit::Nanosecond => time.timestamp_nanos_opt(),
+    }
+}
+
+/// Bytes as PostgreSQL writes them: `\x` and hexadecimal digits.
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("\\x")?;
+    let pair = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    digits.as_bytes().chunks(2).map(|two| pair(two).filter(|_| two.len() == 2)).collect()
+}
+
+impl Statement {
+    /// The statement with these values in place of its parameters `$1`, `$2`, ..., as literals.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if a parameter has no value.
+    pub fn with_values(&self, values: &[Value]) -> Result<Self> {
+        use datafusion::sql::parser::Statement as ParsedStatement;
+        use datafusion::sql::sqlparser::ast::visit_expressions_mut;
+        use std::ops::ControlFlow;
+        let mut statement = self.clone();
+        let mut inner = &mut statement.0;
+        while let ParsedStatement::Explain(explain) = inner {
+            inner = &mut explain.statement;
+        }
+        let ParsedStatement::Statement(sql) = inner else { return Ok(statement) };
+        let put_in = visit_expressions_mut(sql.as_mut(), |expr: &mut Expr| {
+            if let Expr::Value(literal) = expr
+                && let Literal::Placeholder(name) = &literal.value
+            {
+                let value = crate::binding::number(name).and_then(|number| values.get(number));
+                let Some(value) = value else { return ControlFlow::Break(name.clone()) };
+                *expr = literal_of(value);
+            }
+            ControlFlow::Continue(())
+        });
+        match put_in {
+            ControlFlow::Continue(()) => Ok(statement),
+            ControlFlow::Break(name) => Err(Error::input(format!("parameter {name} has no value"))),
+        }
+    }
+}
+
+fn literal_of(value: &Value) -> Expr {
+    let number = |text: String| match text.strip_prefix('-') {
+        // A minus sign is an operator.
+        Some(digits) => Expr::Nested(Box::new(Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: Box::new(Expr::value(Literal::Number(digits.to_owned(), false))),
+        })),
+        None => Expr::value(Literal::Number(text, false)),
+    };
+    match value {
+        Value::Null => Expr::value(Literal::Null),
+        Value::Boolean(value) => Expr::value(Literal::Boolean(*value)),
+        Value::Int(value) => number(value.to_string()),
+        Value::UInt(value) => number(value.to_string()),
+        Value::Float(value) if value.is_finite() => number(format!("{value:e}")),
+        Value::Float(value) => Expr::value(Literal::SingleQuotedString(value.to_string())),
+        Value::Text(text) => Expr::value(Literal::SingleQuotedString(text.clone())),
+        Value::Binary(bytes) => {
+            Expr::value(Literal::HexStringLiteral(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+        }
+    }
+}

@@ -1,0 +1,56 @@
+use super::*;
+
+fn identify(access: &Arc<Access>, credentials: Credentials) -> Option<Identity> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(access.identify(credentials)).ok()
+}
+
+fn password(name: &str, password: &str) -> Credentials {
+    Credentials::Password(name.to_owned(), password.to_owned())
+}
+
+#[test]
+fn a_password_or_token_is_known_until_the_file_says_otherwise() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut file = AccessFile::open(directory.path()).unwrap();
+    file.set_user("ann", "secret", Role::Admin).unwrap();
+    let token = file.add_token("agent", Role::Write).unwrap();
+    let access = Arc::new(Access::new(directory.path(), false).unwrap());
+    // The second time it is remembered.
+    for _ in 0..2 {
+        assert_eq!(identify(&access, password("ann", "secret")).unwrap().role, Role::Admin);
+        assert_eq!(identify(&access, Credentials::Token(token.clone())).unwrap().role, Role::Write);
+    }
+    assert!(identify(&access, password("ann", "Secret")).is_none());
+    assert!(identify(&access, password("agent", token.split_once('.').unwrap().1)).is_none());
+    assert!(identify(&access, Credentials::Token("ann.secret".to_owned())).is_none());
+    assert!(identify(&access, Credentials::None).is_none());
+    file.set_user("ann", "another", Role::Read).unwrap();
+    file.remove_token("agent").unwrap();
+    assert!(identify(&access, password("ann", "secret")).is_none());
+    assert_eq!(identify(&access, password("ann", "another")).unwrap().role, Role::Read);
+    assert!(identify(&access, Credentials::Token(token)).is_none());
+}
+
+#[test]
+fn without_users_everybody_is_let_in_and_a_broken_file_lets_nobody_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let access = Arc::new(Access::new(directory.path(), false).unwrap());
+    assert_eq!(identify(&access, Credentials::None).unwrap().role, Role::Admin);
+    std::fs::write(directory.path().join(FILE), "{").unwrap();
+    assert!(identify(&access, Credentials::None).is_none());
+    assert!(Access::new(directory.path(), false).is_err());
+}
+
+#[test]
+fn names_and_passwords_that_cannot_be_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut file = AccessFile::open(directory.path()).unwrap();
+    for name in ["", "a b", "a.b", "a:b", &"x".repeat(64)] {
+        assert!(file.set_user(name, "secret", Role::Read).is_err(), "{name}");
+    }
+    assert!(file.set_user("ann", "", Role::Read).is_err());
+    assert!(file.remove_user("ann").is_err());
+    file.add_token("agent", Role::Read).unwrap();
+    assert!(file.add_token("agent", Role::Read).is_err());
+}

@@ -1,0 +1,81 @@
+//! The engine's errors in the words of each protocol.
+
+use crate::access::DENIED;
+use fleetdb_engine::{Error, ErrorKind};
+use hyper::StatusCode;
+use pgwire::error::{ErrorInfo, PgWireError};
+
+/// Seconds after which one who was told to come again may do so.
+pub(crate) const RETRY_AFTER_S: u64 = 1;
+
+/// The status of an HTTP answer.
+pub(crate) fn status_of(error: &Error) -> StatusCode {
+    match error.kind() {
+        ErrorKind::Input if error.to_string().starts_with(DENIED) => StatusCode::FORBIDDEN,
+        ErrorKind::Input => StatusCode::BAD_REQUEST,
+        ErrorKind::Retry | ErrorKind::Closed => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+/// The code that InfluxDB's clients know.
+pub(crate) fn influx_code(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::BAD_REQUEST => "invalid",
+        StatusCode::UNAUTHORIZED => "unauthorized",
+        StatusCode::FORBIDDEN => "forbidden",
+        StatusCode::NOT_FOUND => "not found",
+        StatusCode::PAYLOAD_TOO_LARGE => "request too large",
+        StatusCode::TOO_MANY_REQUESTS => "too many requests",
+        StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+        _ => "internal error",
+    }
+}
+
+/// The error of the PostgreSQL protocol, with an SQLSTATE.
+pub(crate) fn postgres_error(error: &Error) -> PgWireError {
+    let message = error.to_string();
+    let code = match error.kind() {
+        ErrorKind::Input => input_code(&message),
+        ErrorKind::Retry if message.contains("cancelled") || message.contains("statement_timeout") => "57014",
+        ErrorKind::Retry if message.contains("memory") => "53200",
+        ErrorKind::Retry => "53000",
+        ErrorKind::Closed => "57P03",
+        ErrorKind::Damaged => "XX001",
+        ErrorKind::Io => "58030",
+        _ => "XX000",
+    };
+    user_error(code, message)
+}
+
+/// The engine has one kind for all wrong input; drivers tell some of it apart by SQLSTATE.
+fn input_code(message: &str) -> &'static str {
+    let starts = [
+        (DENIED, "42501"),
+        ("syntax", "42601"),
+        ("there is no table", "42P01"),
+        ("there is no column", "42703"),
+        ("there is no transaction", "25P01"),
+        ("there is a transaction", "25001"),
+        ("a statement of this transaction failed", "25P02"),
+    ];
+    let contains = [
+        ("not found", "42P01"),
+        ("No field named", "42703"),
+        ("exists already", "42P07"),
+        ("is not supported", "0A000"),
+        ("Unsupported", "0A000"),
+        ("Invalid function", "42883"),
+        ("does not fit", "22P02"),
+        ("Cast error", "22P02"),
+        ("is NULL", "23502"),
+    ];
+    let start = starts.iter().find(|(text, _)| message.starts_with(text));
+    let found = start.or_else(|| contains.iter().find(|(text, _)| message.contains(text)));
+    found.map_or("42000", |(_, code)| code)
+}
+
+/// An error of the PostgreSQL protocol.
+pub(crate) fn user_error(code: &str, message: impl Into<String>) -> PgWireError {
+    PgWireError::UserError(Box::new(ErrorInfo::new("ERROR".to_owned(), code.to_owned(), message.into())))
+}

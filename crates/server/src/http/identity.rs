@@ -1,0 +1,65 @@
+//! Who sends a request: `Authorization: Basic`, `Token` or `Bearer`, or InfluxDB 1's `u` and `p`.
+
+use super::Failure;
+use crate::access::{Credentials, Denied, Identity, Role};
+use crate::server::Shared;
+use axum::http::{HeaderMap, StatusCode, header};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// User and password in the address, as InfluxDB 1 takes them.
+#[derive(Default, Deserialize)]
+pub(super) struct Login {
+    u: Option<String>,
+    p: Option<String>,
+}
+
+/// Lets somebody in who may do what `role` may.
+pub(super) async fn require(
+    shared: &Arc<Shared>,
+    headers: &HeaderMap,
+    login: &Login,
+    role: Role,
+) -> Result<Identity, Failure> {
+    let credentials = credentials(headers, login)?;
+    let identity = shared.access.identify(credentials).await.map_err(|denied| match denied {
+        Denied::Unknown => Failure::new(
+            StatusCode::UNAUTHORIZED,
+            "say who you are: Authorization: Token TOKEN, or Basic with user and password",
+        ),
+        Denied::Broken(error) => error.into(),
+    })?;
+    if identity.role < role {
+        let Identity { name, role: has } = identity;
+        return Err(Failure::new(StatusCode::FORBIDDEN, format!("this takes the role {role}, and '{name}' has {has}")));
+    }
+    Ok(identity)
+}
+
+fn credentials(headers: &HeaderMap, login: &Login) -> Result<Credentials, Failure> {
+    let wrong =
+        || Failure::new(StatusCode::UNAUTHORIZED, "the header Authorization is neither Basic, Token nor Bearer");
+    let Some(header) = headers.get(header::AUTHORIZATION) else {
+        return Ok(match (&login.u, &login.p) {
+            (Some(user), Some(password)) => Credentials::Password(user.clone(), password.clone()),
+            _ => Credentials::None,
+        });
+    };
+    let (scheme, value) = header.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(wrong)?;
+    let value = value.trim();
+    match scheme.to_ascii_lowercase().as_str() {
+        // InfluxDB 1 takes `Token user:password` too.
+        "token" | "bearer" => Ok(match value.split_once(':') {
+            Some((user, password)) => Credentials::Password(user.to_owned(), password.to_owned()),
+            None => Credentials::Token(value.to_owned()),
+        }),
+        "basic" => {
+            let decoded = STANDARD.decode(value).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let (user, password) = decoded.as_deref().and_then(|text| text.split_once(':')).ok_or_else(wrong)?;
+            Ok(Credentials::Password(user.to_owned(), password.to_owned()))
+        }
+        _ => Err(wrong()),
+    }
+}

@@ -1,0 +1,178 @@
+//! HTTP: line protocol as InfluxDB's clients write it ([`write`]), SQL ([`sql`]), and what operators need
+//! ([`operations`]).
+//!
+//! A request passes: its connection is let in (or answered 503), who it is is found out, the route says which role it
+//! takes, its body is read up to `max_body_bytes`.
+
+mod body;
+mod identity;
+mod operations;
+mod sql;
+mod write;
+
+use crate::error::{RETRY_AFTER_S, influx_code, status_of};
+use crate::metrics::Outcome;
+use crate::server::{Connection, Shared};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+/// How long a client may take for the TLS handshake, and for the head of a request.
+const HEAD_LIMIT: Duration = Duration::from_secs(30);
+
+fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/ping", get(operations::ping).head(operations::ping))
+        .route("/health", get(operations::health))
+        .route("/metrics", get(operations::metrics))
+        .route("/write", post(write::v1))
+        .route("/api/v2/write", post(write::v2))
+        .route("/query", get(operations::influxql).post(operations::influxql))
+        .route("/api/v1/sql", get(sql::from_query).post(sql::from_body))
+        .route("/api/v1/backup", post(operations::backup))
+        .fallback(not_found)
+        .layer(middleware::from_fn_with_state(Arc::clone(&shared), count))
+        .with_state(shared)
+}
+
+async fn not_found(request: Request) -> Failure {
+    Failure::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", request.uri().path()))
+}
+
+async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    let response = next.run(request).await;
+    let status = response.status();
+    let outcome = if status.is_success() {
+        "done"
+    } else if status.is_client_error() {
+        "refused"
+    } else {
+        "failed"
+    };
+    shared.metrics.requests.get_or_create(&Outcome { protocol: "http", outcome }).inc();
+    tracing::debug!(path, status = status.as_u16(), "request");
+    response
+}
+
+/// An answer that says what is wrong, in the form of InfluxDB's clients.
+pub(crate) struct Failure {
+    status: StatusCode,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+}
+
+impl From<fleetdb_engine::Error> for Failure {
+    fn from(error: fleetdb_engine::Error) -> Self {
+        Self::new(status_of(&error), error.to_string())
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let Self { status, message } = self;
+        // `error` is what clients of version 1 read, `code` and `message` those of version 2.
+        let body = serde_json::json!({ "error": message, "code": influx_code(status), "message": message });
+        let mut response = refusal(status, &message, body);
+        let headers = response.headers_mut();
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"FleetDB\""));
+        }
+        response
+    }
+}
+
+/// An answer with what is wrong in the header that InfluxDB's clients read too.
+fn refusal(status: StatusCode, message: &str, body: serde_json::Value) -> Response {
+    let mut response = (status, axum::Json(body)).into_response();
+    if let Ok(message) = HeaderValue::from_str(&message.replace(|c: char| c.is_ascii_control(), " ")) {
+        response.headers_mut().insert("x-influxdb-error", message);
+    }
+    response
+}
+
+/// Takes connections until the server stops, then lets running requests end.
+pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Option<TlsAcceptor>) {
+    let router = router(Arc::clone(&shared));
+    let graceful = GracefulShutdown::new();
+    loop {
+        let accepted = tokio::select! {
+            () = shared.stopped() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                accept_failed(&error).await;
+                continue;
+            }
+        };
+        stream.set_nodelay(true).ok();
+        let Some(connection) = shared.admit("http") else {
+            tokio::spawn(refuse(stream));
+            continue;
+        };
+        let (router, tls, watcher) = (router.clone(), tls.clone(), graceful.watcher());
+        tokio::spawn(speak(stream, tls, router, watcher, connection));
+    }
+    drop(listener);
+    graceful.shutdown().await;
+}
+
+async fn speak(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    watcher: hyper_util::server::graceful::Watcher,
+    _connection: Connection,
+) {
+    let mut http = hyper::server::conn::http1::Builder::new();
+    // A client may say that it sends no more, and still wait for the answer.
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT).half_close(true);
+    let service = TowerToHyperService::new(router);
+    let ended = match tls {
+        None => watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await,
+        Some(tls) => match tokio::time::timeout(HEAD_LIMIT, tls.accept(stream)).await {
+            Ok(Ok(stream)) => watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await,
+            Ok(Err(error)) => return tracing::debug!("TLS handshake: {error}"),
+            Err(_) => return tracing::debug!("TLS handshake: it took longer than {HEAD_LIMIT:?}"),
+        },
+    };
+    if let Err(error) = ended {
+        tracing::debug!("a connection broke off: {error}");
+    }
+}
+
+/// Says that there are too many connections, without reading.
+async fn refuse(mut stream: TcpStream) {
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: {RETRY_AFTER_S}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    );
+    stream.write_all(answer.as_bytes()).await.ok();
+    stream.shutdown().await.ok();
+}
+
+/// A connection could not be taken: most often there are no more file descriptors, which takes a while to change.
+pub(crate) async fn accept_failed(error: &std::io::Error) {
+    tracing::warn!("a connection could not be taken: {error}");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}

@@ -1,0 +1,109 @@
+//! What operators and agents ask: is it there, is it well, what has happened, make a backup.
+
+use super::identity::{self, Login};
+use super::{Failure, body};
+use crate::access::Role;
+use crate::server::Shared;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use fleetdb_engine::io::Io;
+use serde::Deserialize;
+use std::sync::Arc;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Nothing but that it is there. Clients of InfluxDB 1 look for a version they know.
+pub(super) async fn ping() -> Response {
+    let headers =
+        [("x-influxdb-version", "1.8-compatible"), ("x-influxdb-build", "FleetDB"), ("x-fleetdb-version", VERSION)];
+    (StatusCode::NO_CONTENT, headers).into_response()
+}
+
+/// Whether it takes writes; in the form of InfluxDB 2.
+pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Response {
+    let status = shared.db.status();
+    let error = status.flush_error.or(status.compaction_error);
+    let (code, word, message) = match &error {
+        None => (StatusCode::OK, "pass", "ready for queries and writes".to_owned()),
+        Some(error) => (StatusCode::SERVICE_UNAVAILABLE, "fail", error.to_string()),
+    };
+    (code, axum::Json(serde_json::json!({ "name": "fleetdb", "status": word, "message": message, "version": VERSION })))
+        .into_response()
+}
+
+/// For Prometheus.
+pub(super) async fn metrics(
+    State(shared): State<Arc<Shared>>,
+    Query(login): Query<Login>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    identity::require(&shared, &headers, &login, Role::Read).await?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], shared.metrics.text()).into_response())
+}
+
+/// A statement in InfluxQL.
+#[derive(Deserialize)]
+pub(super) struct InfluxQl {
+    #[serde(default)]
+    q: String,
+}
+
+/// What agents send before they write (`CREATE DATABASE`) is answered; queries take SQL.
+pub(super) async fn influxql(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<InfluxQl>,
+    Query(login): Query<Login>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Failure> {
+    identity::require(&shared, &headers, &login, Role::Read).await?;
+    // Clients send the statement in the address or as a form.
+    let form = body::read(&shared, &headers, body).await?;
+    let form = String::from_utf8_lossy(&form);
+    let in_form = form.split('&').find_map(|pair| pair.strip_prefix("q=")).unwrap_or_default().replace('+', " ");
+    let statement = if asked.q.is_empty() { in_form } else { asked.q };
+    let words: Vec<String> = statement.split_whitespace().take(2).map(str::to_ascii_uppercase).collect();
+    let result = match words.join(" ").as_str() {
+        "CREATE DATABASE" | "DROP DATABASE" => serde_json::json!({ "statement_id": 0 }),
+        "SHOW DATABASES" => serde_json::json!({
+            "statement_id": 0,
+            "series": [{ "name": "databases", "columns": ["name"], "values": [["fleetdb"]] }],
+        }),
+        _ => {
+            return Err(Failure::new(
+                StatusCode::BAD_REQUEST,
+                "InfluxQL is not spoken here: send SQL to /api/v1/sql, or connect with the PostgreSQL protocol",
+            ));
+        }
+    };
+    Ok(axum::Json(serde_json::json!({ "results": [result] })).into_response())
+}
+
+/// Where a backup goes.
+#[derive(Deserialize)]
+pub(super) struct Destination {
+    to: String,
+}
+
+/// Backs up to a directory of this machine, while everything goes on.
+pub(super) async fn backup(
+    State(shared): State<Arc<Shared>>,
+    Query(Destination { to }): Query<Destination>,
+    Query(login): Query<Login>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    identity::require(&shared, &headers, &login, Role::Admin).await?;
+    let db = Arc::clone(&shared.db);
+    let report = shared.work.run(move || db.backup(&Io::files(&to), |_, _| ())).await??;
+    Ok(axum::Json(serde_json::json!({
+        "segments": report.segments,
+        "bytes": report.bytes,
+        "copied_bytes": report.copied_bytes,
+        "linked_bytes": report.linked_bytes,
+        "kept_bytes": report.kept_bytes,
+    }))
+    .into_response())
+}

@@ -1,0 +1,226 @@
+//! `/api/v1/sql`: one statement a request, its rows as JSON, JSON lines, CSV or an Arrow IPC stream.
+//!
+//! Rows are encoded batch by batch as the client takes them. If a statement fails after the first rows are gone, the
+//! connection breaks off before the answer's end, so that nobody takes a part for the whole.
+
+use super::identity::{self, Login};
+use super::{Failure, body};
+use crate::access::{Identity, Role};
+use crate::server::Shared;
+use crate::sessions::{Pooled, Running};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::writer::StreamWriter;
+use arrow::json::WriterBuilder as JsonBuilder;
+use arrow::json::writer::LineDelimited;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use fleetdb_engine::{Error, Result};
+use fleetdb_query::{Access, Kind};
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What is asked.
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    /// The statement, if it is not the body.
+    q: Option<String>,
+    /// The rows' form; else the header `Accept` says it.
+    format: Option<String>,
+}
+
+pub(super) async fn from_query(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<Asked>,
+    Query(login): Query<Login>,
+    headers: HeaderMap,
+) -> std::result::Result<Response, Failure> {
+    let identity = identity::require(&shared, &headers, &login, Role::Read).await?;
+    let sql = asked.q.ok_or_else(|| Failure::new(StatusCode::BAD_REQUEST, "give the statement as q=..."))?;
+    // A link or an image in a foreign page can make a browser send this.
+    run(shared, identity, sql, Format::of(asked.format.as_deref(), &headers)?, true).await
+}
+
+pub(super) async fn from_body(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<Asked>,
+    Query(login): Query<Login>,
+    headers: HeaderMap,
+    body: Body,
+) -> std::result::Result<Response, Failure> {
+    let identity = identity::require(&shared, &headers, &login, Role::Read).await?;
+    let sql = match asked.q {
+        Some(sql) => sql,
+        None => {
+            let body = body::read(&shared, &headers, body).await?;
+            String::from_utf8(body.into())
+                .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "the statement is not UTF-8"))?
+        }
+    };
+    run(shared, identity, sql, Format::of(asked.format.as_deref(), &headers)?, false).await
+}
+
+async fn run(
+    shared: Arc<Shared>,
+    identity: Identity,
+    sql: String,
+    format: Format,
+    only_reads: bool,
+) -> std::result::Result<Response, Failure> {
+    let begun = Instant::now();
+    let begin = move |session: &Pooled| {
+        let statement = session.parse_one(&sql)?;
+        if only_reads && statement.access() != Access::Read {
+            return Err(Error::input("a GET request only reads: send this statement with POST"));
+        }
+        if matches!(statement.kind()?, Kind::Begin | Kind::Commit | Kind::Rollback) {
+            return Err(Error::input(
+                "a request is one statement, which is atomic by itself; transactions take the PostgreSQL protocol",
+            ));
+        }
+        crate::access::check(&identity, &statement)?;
+        session.execute(statement)
+    };
+    let running = match shared.sessions.take() {
+        Ok(session) => Running::start(&shared.work, session, begin).await,
+        Err(error) => Err(error),
+    };
+    shared.metrics.statement("http", begun, running.is_ok());
+    let running = running?;
+    let Some(schema) = running.schema().cloned() else {
+        return Ok(axum::Json(serde_json::json!({ "result": running.tag() })).into_response());
+    };
+    let encoder = Encoder::new(format, &schema)?;
+    let state = Some((running, encoder, shared));
+    let chunks = futures::stream::try_unfold(state, |state| async {
+        let Some((mut running, mut encoder, shared)) = state else { return Ok(None) };
+        let next = running.next(&shared.work).await.and_then(|rows| match rows {
+            Some(rows) => encoder.rows(&rows).map(|chunk| (chunk, true)),
+            None => encoder.end().map(|chunk| (chunk, false)),
+        });
+        match next {
+            Ok((chunk, true)) => Ok(Some((chunk, Some((running, encoder, shared))))),
+            Ok((chunk, false)) => Ok(Some((chunk, None))),
+            Err(error) => {
+                tracing::warn!("a statement failed after its first rows: {error}");
+                Err(error)
+            }
+        }
+    });
+    Ok(([(header::CONTENT_TYPE, format.content_type())], Body::from_stream(chunks)).into_response())
+}
+
+/// The rows' form.
+#[derive(Clone, Copy)]
+enum Format {
+    Json,
+    Lines,
+    Csv,
+    Arrow,
+}
+
+impl Format {
+    fn of(name: Option<&str>, headers: &HeaderMap) -> std::result::Result<Self, Failure> {
+        let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+        let by_accept = [Self::Lines, Self::Csv, Self::Arrow].into_iter().find(|f| accept.contains(f.content_type()));
+        match name {
+            None => Ok(by_accept.unwrap_or(Self::Json)),
+            Some("json") => Ok(Self::Json),
+            Some("ndjson" | "jsonl") => Ok(Self::Lines),
+            Some("csv") => Ok(Self::Csv),
+            Some("arrow") => Ok(Self::Arrow),
+            Some(other) => {
+                Err(Failure::new(StatusCode::BAD_REQUEST, format!("format '{other}': use json, ndjson, csv or arrow")))
+            }
+        }
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Lines => "application/x-ndjson",
+            Self::Csv => "text/csv",
+            Self::Arrow => "application/vnd.apache.arrow.stream",
+        }
+    }
+}
+
+/// Rows as bytes, batch by batch.
+enum Encoder {
+    /// Whether a row has been written.
+    Json(bool),
+    Lines,
+    /// The schema, until the header is written.
+    Csv(Option<SchemaRef>),
+    Arrow(Box<StreamWriter<Vec<u8>>>),
+}
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::input(format!("the rows cannot be shown in this form: {error}"))
+}
+
+impl Encoder {
+    fn new(format: Format, schema: &SchemaRef) -> Result<Self> {
+        Ok(match format {
+            Format::Json => Self::Json(false),
+            Format::Lines => Self::Lines,
+            Format::Csv => Self::Csv(Some(Arc::clone(schema))),
+            Format::Arrow => Self::Arrow(Box::new(StreamWriter::try_new(Vec::new(), schema).map_err(failed)?)),
+        })
+    }
+
+    fn rows(&mut self, rows: &RecordBatch) -> Result<Vec<u8>> {
+        match self {
+            Self::Lines => lines(rows),
+            Self::Json(goes_on) => {
+                // No line of JSON has a line break inside.
+                let lines = lines(rows)?;
+                let mut array = Vec::with_capacity(lines.len() + 2);
+                for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+                    array.extend_from_slice(if std::mem::replace(goes_on, true) { b",\n" } else { b"[" });
+                    array.extend_from_slice(line);
+                }
+                Ok(array)
+            }
+            Self::Csv(schema) => {
+                let mut out = Vec::new();
+                let header = schema.take().is_some();
+                let mut writer = arrow::csv::WriterBuilder::new().with_header(header).build(&mut out);
+                writer.write(rows).map_err(failed)?;
+                drop(writer);
+                Ok(out)
+            }
+            Self::Arrow(writer) => {
+                writer.write(rows).map_err(failed)?;
+                Ok(std::mem::take(writer.get_mut()))
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<Vec<u8>> {
+        match self {
+            Self::Lines => Ok(Vec::new()),
+            Self::Json(goes_on) => Ok(if *goes_on { b"]\n".to_vec() } else { b"[]\n".to_vec() }),
+            // The header of no rows.
+            Self::Csv(schema) => match schema.take() {
+                Some(schema) => Self::Csv(Some(Arc::clone(&schema))).rows(&RecordBatch::new_empty(schema)),
+                None => Ok(Vec::new()),
+            },
+            Self::Arrow(writer) => {
+                writer.finish().map_err(failed)?;
+                Ok(std::mem::take(writer.get_mut()))
+            }
+        }
+    }
+}
+
+fn lines(rows: &RecordBatch) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut writer = JsonBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(&mut out);
+    writer.write(rows).and_then(|()| writer.finish()).map_err(failed)?;
+    drop(writer);
+    Ok(out)
+}

@@ -1,0 +1,102 @@
+//! `/write` (InfluxDB 1) and `/api/v2/write` (InfluxDB 2).
+//!
+//! Lines that are wrong are left out and named, the others are written as one batch and acknowledged when they are as
+//! durable as the server is told; the header `X-FleetDB-Durability` says how durable that is. As in InfluxDB an answer
+//! other than 2xx may have kept lines: its text says how many.
+
+use super::identity::{self, Login};
+use super::{Failure, body};
+use crate::access::Role;
+use crate::lines::{self, Written};
+use crate::server::Shared;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use fleetdb_engine::Unit;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// What the address says beside the login; the database, bucket and organisation are taken as they come, since a server
+/// has one database.
+#[derive(Deserialize)]
+pub(super) struct Target {
+    precision: Option<String>,
+}
+
+pub(super) async fn v1(
+    State(shared): State<Arc<Shared>>,
+    Query(target): Query<Target>,
+    Query(login): Query<Login>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Failure> {
+    write(shared, target, login, headers, body).await
+}
+
+pub(super) async fn v2(
+    State(shared): State<Arc<Shared>>,
+    Query(target): Query<Target>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Failure> {
+    write(shared, target, Login::default(), headers, body).await
+}
+
+async fn write(
+    shared: Arc<Shared>,
+    target: Target,
+    login: Login,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Failure> {
+    identity::require(&shared, &headers, &login, Role::Write).await?;
+    let precision = precision(target.precision.as_deref())?;
+    let body = body::read(&shared, &headers, body).await?;
+    let written = lines::write(&shared.work, &shared.db, body, precision, shared.durability()).await?;
+    shared.metrics.lines("http", written.kept, written.dropped);
+    Ok(answer(&written))
+}
+
+/// The units of both versions; InfluxDB 1 also takes minutes and hours, which no agent writes.
+fn precision(name: Option<&str>) -> Result<Unit, Failure> {
+    match name {
+        None | Some("" | "ns" | "n") => Ok(Unit::Nanosecond),
+        Some("us" | "u" | "µ") => Ok(Unit::Microsecond),
+        Some("ms") => Ok(Unit::Millisecond),
+        Some("s") => Ok(Unit::Second),
+        Some(other) => Err(Failure::new(StatusCode::BAD_REQUEST, format!("precision '{other}': use ns, us, ms or s"))),
+    }
+}
+
+fn answer(written: &Written) -> Response {
+    let mut response = if written.dropped == 0 { StatusCode::NO_CONTENT.into_response() } else { refusal(written) };
+    if let Some(durability) = written.acknowledged.map(|acknowledged| acknowledged.durability) {
+        let value = HeaderValue::from_str(&format!("{durability} ({})", durability.tier()));
+        response
+            .headers_mut()
+            .extend(value.map(|value| (axum::http::HeaderName::from_static("x-fleetdb-durability"), value)));
+    }
+    response
+}
+
+/// The lines that were left out, in words for people and one by one for programs.
+fn refusal(written: &Written) -> Response {
+    let first = written.wrong.first();
+    let first =
+        first.map_or_else(String::new, |wrong| format!("line {}, {}: '{}'", wrong.number, wrong.reason, wrong.text));
+    let Written { kept, dropped, .. } = written;
+    let message = if *kept > 0 {
+        format!("partial write: {first} ({kept} lines kept) dropped={dropped}")
+    } else {
+        format!("unable to parse: {first} dropped={dropped}")
+    };
+    let wrong = written.wrong.iter().map(|wrong| {
+        serde_json::json!({ "line_number": wrong.number, "error_message": wrong.reason, "original_line": wrong.text })
+    });
+    let body = serde_json::json!({
+        "error": message, "code": "invalid", "message": message,
+        "kept": kept, "dropped": dropped, "data": wrong.collect::<Vec<_>>(),
+    });
+    super::refusal(StatusCode::BAD_REQUEST, &message, body)
+}

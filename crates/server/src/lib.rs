@@ -1,0 +1,28 @@
+//! The FleetDB server: a database directory behind the protocols that agents and drivers speak.
+//!
+//! 1. [`Options`] become a [`Config`] ([`options`]); [`Server::start`] opens the database and listens.
+//! 2. Each protocol has a folder or file: [`http`] (line protocol, SQL, metrics), [`postgres`], [`line_sockets`] (line
+//!    protocol over TCP and UDP). Connections are tokio tasks.
+//! 3. What computes or may wait for a disk runs on a bounded number of threads ([`work`]); a write waits for its fsync
+//!    without a thread.
+//! 4. [`access`] knows users and tokens, [`metrics`] what happened.
+//!
+//! Nothing here is acknowledged before the engine has acknowledged it.
+
+pub mod access;
+mod error;
+mod http;
+mod line_sockets;
+mod lines;
+mod log;
+mod metrics;
+mod options;
+mod postgres;
+mod server;
+mod sessions;
+mod tls;
+mod work;
+
+pub use log::log_to_stderr;
+pub use options::{Config, Options};
+pub use server::Server;

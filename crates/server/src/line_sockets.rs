@@ -1,0 +1,113 @@
+//! Line protocol over plain TCP and UDP. Nothing is answered: a wrong line is logged and counted.
+//!
+//! Over TCP a connection is not read further while its lines are written, so that a client that is too fast waits; over
+//! UDP the system drops what comes meanwhile.
+
+use crate::lines;
+use crate::server::Shared;
+use fleetdb_engine::Unit;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::task::JoinSet;
+
+/// Bytes that are gathered before they are written, if more are there at once.
+const GATHERED_BYTES: usize = 1 << 20;
+/// The longest line.
+const LINE_BYTES: usize = 1 << 20;
+/// The longest datagram there is.
+const DATAGRAM_BYTES: usize = 64 << 10;
+
+/// Takes connections until the server stops.
+pub(crate) async fn tcp(shared: Arc<Shared>, listener: TcpListener) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = shared.stopped() => break,
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    if let Some(connection) = shared.admit("line_tcp") {
+                        let shared = Arc::clone(&shared);
+                        connections.spawn(async move {
+                            take_lines(&shared, stream).await;
+                            drop(connection);
+                        });
+                    }
+                }
+                Err(error) => crate::http::accept_failed(&error).await,
+            },
+        }
+    }
+    while connections.join_next().await.is_some() {}
+}
+
+async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream) {
+    let mut lines = Vec::with_capacity(64 << 10);
+    // Whether the client has said that nothing more comes; a connection that broke off may have cut a line in two.
+    let mut is_complete = false;
+    let mut goes_on = true;
+    while goes_on {
+        let read = tokio::select! {
+            () = shared.stopped() => None,
+            read = stream.read_buf(&mut lines) => read.ok(),
+        };
+        (goes_on, is_complete) = (read.is_some_and(|bytes| bytes > 0), read == Some(0));
+        // What is there already is written together.
+        while goes_on && lines.len() < GATHERED_BYTES && stream.try_read_buf(&mut lines).is_ok_and(|bytes| bytes > 0) {}
+        let ends = lines.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        if lines.len() - ends > LINE_BYTES {
+            tracing::warn!("line_tcp: a line is longer than {LINE_BYTES} bytes: the connection is closed");
+            shared.metrics.lines("line_tcp", 0, 1);
+            goes_on = false;
+        }
+        let rest = lines.split_off(ends);
+        write(shared, "line_tcp", std::mem::replace(&mut lines, rest)).await;
+    }
+    if is_complete {
+        write(shared, "line_tcp", lines).await;
+    }
+    stream.shutdown().await.ok();
+}
+
+/// Takes datagrams until the server stops.
+pub(crate) async fn udp(shared: Arc<Shared>, socket: UdpSocket) {
+    let mut datagram = vec![0; DATAGRAM_BYTES];
+    let mut lines = Vec::new();
+    loop {
+        let received = tokio::select! {
+            () = shared.stopped() => break,
+            received = socket.recv(&mut datagram) => received,
+        };
+        let Ok(bytes) = received else { continue };
+        add_datagram(&mut lines, &datagram[..bytes]);
+        while lines.len() < GATHERED_BYTES {
+            let Ok(bytes) = socket.try_recv(&mut datagram) else { break };
+            add_datagram(&mut lines, &datagram[..bytes]);
+        }
+        write(&shared, "line_udp", std::mem::take(&mut lines)).await;
+    }
+}
+
+fn add_datagram(lines: &mut Vec<u8>, datagram: &[u8]) {
+    lines.extend_from_slice(datagram);
+    lines.push(b'\n');
+}
+
+async fn write(shared: &Arc<Shared>, protocol: &'static str, body: Vec<u8>) {
+    if body.is_empty() {
+        return;
+    }
+    match lines::write(&shared.work, &shared.db, body, Unit::Nanosecond, shared.durability()).await {
+        Ok(written) => {
+            shared.metrics.lines(protocol, written.kept, written.dropped);
+            for wrong in written.wrong.iter().take(1) {
+                tracing::warn!("{protocol}: {} lines dropped, the first: {}", written.dropped, wrong.reason);
+            }
+        }
+        Err(error) => {
+            shared.metrics.requests.get_or_create(&crate::metrics::Outcome { protocol, outcome: "failed" }).inc();
+            tracing::warn!("{protocol}: lines are lost: {error}");
+        }
+    }
+}

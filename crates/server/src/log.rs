@@ -1,0 +1,20 @@
+//! The log: one line an event, on standard error.
+
+use crate::options::Config;
+use fleetdb_engine::{Error, Result};
+use tracing_subscriber::EnvFilter;
+
+/// The filter that an option `log` names.
+pub(crate) fn filter(text: &str) -> Result<EnvFilter> {
+    text.parse().map_err(|e| Error::input(format!("option log = '{text}': {e}; use error, warn, info or debug")))
+}
+
+/// Logs to standard error from now on, as the options say.
+///
+/// # Errors
+/// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a filter that is none; the process logs already.
+pub fn log_to_stderr(config: &Config) -> Result<()> {
+    let log = tracing_subscriber::fmt().with_env_filter(filter(&config.log)?).with_writer(std::io::stderr);
+    let set = if config.log_json { log.json().try_init() } else { log.with_target(false).try_init() };
+    set.map_err(|e| Error::bug(format!("the log is set up twice: {e}")))
+}

@@ -1,0 +1,128 @@
+//! What happened, for Prometheus.
+
+use fleetdb_engine::{Database, Status};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+/// Which protocol.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct Protocol {
+    pub(crate) protocol: &'static str,
+}
+
+/// Which protocol, and how it ended.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct Outcome {
+    pub(crate) protocol: &'static str,
+    pub(crate) outcome: &'static str,
+}
+
+/// Everything that is counted.
+pub(crate) struct Metrics {
+    registry: Registry,
+    pub(crate) connections: Family<Protocol, Gauge>,
+    pub(crate) requests: Family<Outcome, Counter>,
+    pub(crate) lines: Family<Outcome, Counter>,
+    pub(crate) statements: Family<Outcome, Counter>,
+    statement_seconds: Family<Protocol, Histogram, fn() -> Histogram>,
+    pub(crate) refused_connections: Counter,
+}
+
+impl Metrics {
+    pub(crate) fn new(db: &Arc<Database>) -> Self {
+        let mut registry = Registry::with_prefix("fleetdb");
+        let (connections, requests, lines) = (Family::default(), Family::default(), Family::default());
+        let (statements, refused_connections) = (Family::default(), Counter::default());
+        let statement_seconds: Family<_, _, fn() -> Histogram> = Family::new_with_constructor(histogram);
+        registry.register("connections", "Open connections", connections.clone());
+        registry.register("requests", "HTTP requests that were answered", requests.clone());
+        registry.register("lines", "Lines of line protocol", lines.clone());
+        registry.register("statements", "SQL statements", statements.clone());
+        registry.register_with_unit("statement", "How long statements took", Unit::Seconds, statement_seconds.clone());
+        let refused = refused_connections.clone();
+        registry.register("refused_connections", "Connections beyond max_connections", refused);
+        registry.register_collector(Box::new(Engine(Arc::downgrade(db))));
+        Self { registry, connections, requests, lines, statements, statement_seconds, refused_connections }
+    }
+
+    /// A statement ended.
+    pub(crate) fn statement(&self, protocol: &'static str, begun: Instant, is_done: bool) {
+        self.statement_seconds.get_or_create(&Protocol { protocol }).observe(begun.elapsed().as_secs_f64());
+        let outcome = if is_done { "done" } else { "failed" };
+        self.statements.get_or_create(&Outcome { protocol, outcome }).inc();
+    }
+
+    /// Lines came.
+    pub(crate) fn lines(&self, protocol: &'static str, kept: usize, dropped: usize) {
+        self.lines.get_or_create(&Outcome { protocol, outcome: "kept" }).inc_by(kept as u64);
+        self.lines.get_or_create(&Outcome { protocol, outcome: "dropped" }).inc_by(dropped as u64);
+    }
+
+    /// The text that Prometheus reads.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        encode(&mut text, &self.registry).ok();
+        text
+    }
+}
+
+/// From 0.1 ms to 26 s.
+fn histogram() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_1, 4.0, 10))
+}
+
+/// What the engine says of itself when it is asked. It does not keep the database open.
+#[derive(Debug)]
+struct Engine(Weak<Database>);
+
+impl Collector for Engine {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let Some(status) = self.0.upgrade().map(|db| db.status()) else { return Ok(()) };
+        for (name, help, value) in gauges(&status) {
+            let gauge = ConstGauge::new(value as i64);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        for (name, help, value) in counters(&status) {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+        }
+        Ok(())
+    }
+}
+
+fn gauges(status: &Status) -> [(&'static str, &'static str, u64); 9] {
+    [
+        ("memtable_bytes", "Memory of the active memtables", status.memtable_bytes as u64),
+        ("frozen_memtables", "Generations of memtables that wait for their flush", status.frozen as u64),
+        ("segments", "Segments", status.segments as u64),
+        ("segment_bytes", "Bytes of all segments", status.segment_bytes),
+        ("cache_bytes", "Memory of the cache", status.cache_bytes),
+        ("work_bytes", "Memory that scans and compaction hold", status.work_bytes as u64),
+        ("compaction_debt_bytes", "Bytes of segments that wait to be merged", status.compaction_debt_bytes),
+        ("held_back", "1 while writers wait for compaction", u64::from(status.held_back)),
+        (
+            "background_failing",
+            "1 while flush or compaction fails",
+            u64::from(status.flush_error.is_some() || status.compaction_error.is_some()),
+        ),
+    ]
+}
+
+fn counters(status: &Status) -> [(&'static str, &'static str, u64); 5] {
+    [
+        ("wal_bytes", "Bytes written to the log", status.wal_bytes_written),
+        ("wal_syncs", "Fsyncs of the log", status.wal_syncs),
+        ("flushed_bytes", "Bytes of the segments that flushes wrote", status.flushed_bytes),
+        ("compacted_bytes", "Bytes of the segments that compactions wrote", status.compacted_bytes),
+        ("compactions", "Merges done", status.compactions),
+    ]
+}

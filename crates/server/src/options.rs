@@ -1,0 +1,229 @@
+//! How a server is set up: a TOML file, environment variables and flags with the same names; flags win over variables,
+//! variables over the file, the file over the defaults.
+
+use crate::access::Access;
+use fleetdb_engine::{Durability, Error, Result, Settings};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Names the options once: as flags and variables (clap), as keys of the file (serde), and how one set fills another.
+macro_rules! options {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $variable:literal,)*) => {
+        /// What a server is told; what it is not told has a default, see [`Config`].
+        #[derive(clap::Args, Clone, Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Options {
+            $($(#[$doc])* #[arg(long, env = $variable)] pub $name: Option<$type>,)*
+        }
+
+        impl Options {
+            /// These options, and of `others` those that are not given here.
+            #[must_use]
+            pub fn or(self, others: Self) -> Self {
+                Self { $($name: self.$name.or(others.$name),)* }
+            }
+        }
+    };
+}
+
+options! {
+    /// Directory of the database [default: fleetdb-data]
+    data: PathBuf = "FLEETDB_DATA",
+    /// Address for HTTP: line protocol, SQL, metrics; "off" for none [default: 127.0.0.1:8086]
+    http: String = "FLEETDB_HTTP",
+    /// Address for the PostgreSQL protocol; "off" for none [default: 127.0.0.1:5432]
+    postgres: String = "FLEETDB_POSTGRES",
+    /// Address for line protocol over TCP, without acknowledgements [default: off]
+    line_tcp: String = "FLEETDB_LINE_TCP",
+    /// Address for line protocol over UDP, without acknowledgements [default: off]
+    line_udp: String = "FLEETDB_LINE_UDP",
+    /// When a write is acknowledged: sync, interval or os [default: sync]
+    durability: String = "FLEETDB_DURABILITY",
+    /// Memory for everything that grows with data, in bytes [default: 1 GiB]
+    memory_limit: usize = "FLEETDB_MEMORY_LIMIT",
+    /// Let everybody in who reaches the server, with all rights, also beyond loopback [default: false]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    no_authentication: bool = "FLEETDB_NO_AUTHENTICATION",
+    /// Certificates for TLS, a PEM file; with tls_key, HTTP and the PostgreSQL protocol speak TLS
+    tls_certificate: PathBuf = "FLEETDB_TLS_CERTIFICATE",
+    /// Private key for TLS, a PEM file
+    tls_key: PathBuf = "FLEETDB_TLS_KEY",
+    /// Connections at a time, of all protocols together [default: 12000]
+    max_connections: usize = "FLEETDB_MAX_CONNECTIONS",
+    /// Statements and parsed bodies that are worked on at a time; others wait [default: twice the cores, at least 4]
+    max_running: usize = "FLEETDB_MAX_RUNNING",
+    /// Requests that wait for their turn; more are told to come again [default: 1000]
+    max_waiting: usize = "FLEETDB_MAX_WAITING",
+    /// Bytes of a request's body, before and after decompression [default: 64 MiB]
+    max_body_bytes: usize = "FLEETDB_MAX_BODY_BYTES",
+    /// Milliseconds a statement may take; 0 for as long as it wants [default: 0]
+    statement_timeout_ms: u64 = "FLEETDB_STATEMENT_TIMEOUT_MS",
+    /// Milliseconds that running requests have to end when the server is stopped [default: 30000]
+    stop_timeout_ms: u64 = "FLEETDB_STOP_TIMEOUT_MS",
+    /// How much is logged: error, warn, info, debug, or a filter as of the crate tracing [default: info]
+    log: String = "FLEETDB_LOG",
+    /// How it is logged: text or json [default: text]
+    log_format: String = "FLEETDB_LOG_FORMAT",
+}
+
+impl Options {
+    /// Reads a TOML file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io(format_args!("read {}", path.display()), &e))?;
+        toml::from_str(&text).map_err(|e| Error::input(format!("{}: {e}", path.display())))
+    }
+}
+
+/// What a server does; every part has been checked.
+///
+/// ```
+/// use fleetdb_server::{Config, Options};
+/// let config = Config::new(Options::default()).unwrap();
+/// assert_eq!(config.http.unwrap().to_string(), "127.0.0.1:8086");
+/// let options = Options { http: Some("8086".into()), ..Options::default() };
+/// assert!(Config::new(options).unwrap_err().to_string().starts_with("option http = '8086'"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The database's directory.
+    pub data: PathBuf,
+    /// Where HTTP is spoken.
+    pub http: Option<SocketAddr>,
+    /// Where the PostgreSQL protocol is spoken.
+    pub postgres: Option<SocketAddr>,
+    /// Where line protocol is taken over TCP.
+    pub line_tcp: Option<SocketAddr>,
+    /// Where line protocol is taken over UDP.
+    pub line_udp: Option<SocketAddr>,
+    /// The engine's settings.
+    pub settings: Settings,
+    /// Nobody needs to say who he is.
+    pub no_authentication: bool,
+    /// The files of certificate and key.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Connections at a time.
+    pub max_connections: usize,
+    /// Statements and bodies that are worked on at a time.
+    pub max_running: usize,
+    /// Requests that wait for their turn.
+    pub max_waiting: usize,
+    /// Bytes of a body.
+    pub max_body_bytes: usize,
+    /// How long a statement may take.
+    pub statement_timeout: Option<Duration>,
+    /// How long stopping may take.
+    pub stop_timeout: Duration,
+    /// What is logged.
+    pub log: String,
+    /// Whether it is logged as JSON.
+    pub log_json: bool,
+}
+
+impl Config {
+    /// Checks options and fills in the defaults.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the option, its value and what it may be.
+    pub fn new(options: Options) -> Result<Self> {
+        let address = |name: &str, given: Option<String>, default: &str| -> Result<Option<SocketAddr>> {
+            let text = given.unwrap_or_else(|| default.to_owned());
+            if text == "off" {
+                return Ok(None);
+            }
+            text.parse().map(Some).map_err(|_| {
+                Error::input(format!("option {name} = '{text}': give address and port, as 127.0.0.1:8086, or off"))
+            })
+        };
+        let mut settings = options.memory_limit.map_or_else(Settings::default, Settings::with_memory_limit);
+        if let Some(durability) = &options.durability {
+            settings.durability = durability.parse::<Durability>().map_err(|e| e.context("option durability"))?;
+        }
+        settings.validate()?;
+        let tls = match (options.tls_certificate, options.tls_key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => return Err(Error::input("options tls_certificate and tls_key are given together or not at all")),
+        };
+        let log_json = match options.log_format.as_deref() {
+            None | Some("text") => false,
+            Some("json") => true,
+            Some(other) => return Err(Error::input(format!("option log_format = '{other}': text or json"))),
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let at_least_one = |name: &str, value: usize| {
+            if value > 0 { Ok(value) } else { Err(Error::input(format!("option {name} = 0: it must be at least 1"))) }
+        };
+        Ok(Self {
+            data: options.data.unwrap_or_else(|| "fleetdb-data".into()),
+            http: address("http", options.http, "127.0.0.1:8086")?,
+            postgres: address("postgres", options.postgres, "127.0.0.1:5432")?,
+            line_tcp: address("line_tcp", options.line_tcp, "off")?,
+            line_udp: address("line_udp", options.line_udp, "off")?,
+            settings,
+            no_authentication: options.no_authentication.unwrap_or(false),
+            tls,
+            max_connections: at_least_one("max_connections", options.max_connections.unwrap_or(12_000))?,
+            max_running: at_least_one("max_running", options.max_running.unwrap_or((2 * cores).max(4)))?,
+            max_waiting: options.max_waiting.unwrap_or(1_000),
+            max_body_bytes: at_least_one("max_body_bytes", options.max_body_bytes.unwrap_or(64 << 20))?,
+            statement_timeout: options.statement_timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis),
+            stop_timeout: Duration::from_millis(options.stop_timeout_ms.unwrap_or(30_000)),
+            log: options.log.unwrap_or_else(|| "info".to_owned()),
+            log_json,
+        })
+    }
+
+    /// Checks what is outside of the options: the files that they name, and who could reach the server.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the file or option.
+    pub fn check(&self) -> Result<()> {
+        if let Some((certificate, key)) = &self.tls {
+            crate::tls::acceptor(certificate, key, &[])?;
+        }
+        self.check_exposure(Access::new(&self.data, self.no_authentication)?.has_entries()?)?;
+        crate::log::filter(&self.log).map(|_| ())
+    }
+
+    /// The addresses that are listened on, with what is spoken there.
+    pub fn listeners(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        let all = [
+            ("http", self.http),
+            ("postgres", self.postgres),
+            ("line_tcp", self.line_tcp),
+            ("line_udp", self.line_udp),
+        ];
+        all.into_iter().filter_map(|(name, address)| Some((name, address?)))
+    }
+
+    /// Refuses to be reached from other machines by anybody.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that says what to do.
+    pub fn check_exposure(&self, has_users: bool) -> Result<()> {
+        if self.no_authentication {
+            return Ok(());
+        }
+        for (name, address) in self.listeners().filter(|(_, address)| !address.ip().is_loopback()) {
+            if name.starts_with("line_") {
+                return Err(Error::input(format!(
+                    "option {name} = '{address}': it knows no users and is reached from other machines; listen on loopback, \
+                     or give no_authentication = true if everybody may write and read"
+                )));
+            }
+            if !has_users {
+                return Err(Error::input(format!(
+                    "option {name} = '{address}': other machines reach it and there are no users; add one with \
+                     'fleetdb user add NAME --data {}', listen on loopback, or give no_authentication = true",
+                    self.data.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! One client: who it is, its session, and what it has written that is not yet committed.
+
+use super::copy::CopyingIn;
+use super::{CancelKey, Cancels};
+use crate::access::Identity;
+use crate::error::{postgres_error, user_error};
+use crate::server::Shared;
+use fleetdb_engine::{Batch, Error};
+use fleetdb_query::{Canceller, Session};
+use pgwire::error::PgWireResult;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// How often a server that stops looks whether a statement has ended.
+const BUSY_LOOK: Duration = Duration::from_millis(5);
+
+/// See the module. Messages of a client are handled one after the other: the locks are never waited for long.
+pub(crate) struct Connection {
+    pub(super) shared: Arc<Shared>,
+    cancels: Arc<Cancels>,
+    number: OnceLock<i32>,
+    identity: OnceLock<Identity>,
+    /// Made with the first statement: an idle connection costs no session.
+    session: Mutex<Option<Arc<Session>>>,
+    /// INSERTs since the last Sync, outside a transaction.
+    pending: Mutex<Option<Batch>>,
+    pub(super) copying: Mutex<Option<CopyingIn>>,
+    /// Whether a statement is on its way.
+    is_busy: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Connection {
+    pub(super) fn new(shared: &Arc<Shared>, cancels: &Arc<Cancels>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            cancels: Arc::clone(cancels),
+            number: OnceLock::new(),
+            identity: OnceLock::new(),
+            session: Mutex::default(),
+            pending: Mutex::default(),
+            copying: Mutex::default(),
+            is_busy: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn cancels(&self) -> &Arc<Cancels> {
+        &self.cancels
+    }
+
+    /// The client has proven who it is.
+    pub(super) fn let_in(self: &Arc<Self>, identity: Identity, key: CancelKey) {
+        self.identity.set(identity).ok();
+        self.number.set(key.0).ok();
+        self.cancels.note(key, self);
+    }
+
+    pub(super) fn close(&self) {
+        if let Some(number) = self.number.get() {
+            self.cancels.forget(*number);
+        }
+        self.cancel();
+    }
+
+    /// Who it is.
+    pub(super) fn identity(&self) -> PgWireResult<&Identity> {
+        self.identity.get().ok_or_else(|| user_error("28000", "nobody has logged in"))
+    }
+
+    /// The session; made when it is asked for first.
+    pub(super) fn session(&self) -> PgWireResult<Arc<Session>> {
+        let mut session = lock(&self.session);
+        if let Some(session) = session.as_ref() {
+            return Ok(Arc::clone(session));
+        }
+        let new = Session::new(Arc::clone(&self.shared.db)).map_err(|e| postgres_error(&e))?;
+        new.set_timeout(self.shared.config.statement_timeout);
+        Ok(Arc::clone(session.insert(Arc::new(new))))
+    }
+
+    /// The longest message: little from somebody who has not logged in.
+    pub(super) fn most_message_bytes(&self) -> usize {
+        const OF_A_STRANGER: usize = 64 << 10;
+        if self.identity.get().is_some() { self.shared.config.max_body_bytes } else { OF_A_STRANGER }
+    }
+
+    fn canceller(&self) -> Option<Canceller> {
+        lock(&self.session).as_ref().map(|session| session.canceller())
+    }
+
+    /// Cancels the statement that runs.
+    pub(super) fn cancel(&self) {
+        if let Some(canceller) = self.canceller() {
+            canceller.cancel();
+        }
+    }
+
+    /// A statement begins, or everything that was asked has been answered.
+    pub(super) fn set_busy(&self, is_busy: bool) {
+        self.is_busy.store(is_busy, Ordering::Release);
+    }
+
+    /// Waits until the server stops and no statement is on its way.
+    pub(super) async fn may_be_closed(&self) {
+        self.shared.stopped().await;
+        // Looked at now and then, so that a statement need not tell anybody when it ends.
+        while self.is_busy.load(Ordering::Acquire) {
+            tokio::time::sleep(BUSY_LOOK).await;
+        }
+    }
+
+    /// Something failed: what was gathered since the last Sync is not written, and a transaction can only be rolled
+    /// back.
+    pub(super) fn failed(&self) {
+        *lock(&self.pending) = None;
+        *lock(&self.copying) = None;
+        if let Some(session) = lock(&self.session).as_ref() {
+            session.fail_transaction();
+        }
+    }
+
+    /// Adds to what is written with the next Sync.
+    pub(super) fn add(&self, batch: Batch) {
+        let mut pending = lock(&self.pending);
+        *pending = Some(pending.take().unwrap_or_default().and(batch));
+    }
+
+    /// Writes what was gathered; returns when it is as durable as the server is told.
+    pub(super) async fn commit_pending(&self) -> PgWireResult<()> {
+        let pending = lock(&self.pending).take();
+        match pending {
+            Some(batch) => self.commit(batch).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a batch, without a thread that waits for it.
+    pub(super) async fn commit(&self, batch: Batch) -> PgWireResult<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let (done, outcome) = tokio::sync::oneshot::channel();
+        let done = move |acknowledged| drop(done.send(acknowledged));
+        let begun = self.shared.db.commit_then(batch, self.shared.durability(), done);
+        begun.map_err(|e| postgres_error(&e))?;
+        let acknowledged = outcome.await.unwrap_or_else(|_| Err(Error::closed("the log ended without a word")));
+        acknowledged.map(|_| ()).map_err(|e| postgres_error(&e))
+    }
+}

@@ -1,0 +1,230 @@
+//! `COPY table FROM STDIN`: rows as text or CSV, written in batches; each batch is atomic, the whole is not.
+
+use super::connection::Connection;
+use crate::error::{postgres_error, user_error};
+use fleetdb_engine::{Batch, ColumnType, Error, Result, Rows, TableSchema, Value};
+use fleetdb_query::{CopyIn, value_of_text};
+use futures::{Sink, SinkExt};
+use pgwire::api::ClientInfo;
+use pgwire::api::copy::CopyHandler;
+use pgwire::api::results::Tag;
+use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::copy::{CopyData, CopyDone, CopyFail};
+use std::fmt::Debug;
+use std::sync::{Arc, PoisonError};
+
+/// Bytes of rows that are gathered for a batch.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// The longest line.
+const MOST_LINE_BYTES: usize = 16 << 20;
+
+/// Rows on their way in.
+pub(super) struct CopyingIn {
+    copy: CopyIn,
+    schema: Arc<TableSchema>,
+    /// For each value of a line the column's place in the table.
+    places: Vec<usize>,
+    bytes: Vec<u8>,
+    /// Lines that were taken, the header's too.
+    lines: u64,
+    rows: u64,
+}
+
+impl Connection {
+    /// Gets ready for rows; gives the number of columns.
+    pub(super) fn begin_copy(&self, copy: &CopyIn) -> PgWireResult<usize> {
+        let copying =
+            CopyingIn::new(copy.clone(), self.shared.db.table(&copy.table)).map_err(|e| postgres_error(&e))?;
+        let columns = copying.places.len();
+        *self.copying.lock().unwrap_or_else(PoisonError::into_inner) = Some(copying);
+        Ok(columns)
+    }
+
+    /// Writes the lines that are whole; with `is_end` all of them.
+    async fn copy_lines(&self, is_end: bool) -> PgWireResult<u64> {
+        let taken = self.copying.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut copying = taken.ok_or_else(|| user_error("08P01", "there is no COPY that rows could be for"))?;
+        let parsed = self.shared.work.run(move || {
+            let rows = copying.take_lines(is_end);
+            (copying, rows)
+        });
+        let (copying, rows) = parsed.await.map_err(|e| postgres_error(&e))?;
+        let rows = rows.map_err(|e| postgres_error(&e))?;
+        let (table, total) = (copying.schema.name.clone(), copying.rows);
+        if let Some(rows) = rows {
+            let gathered = self.session()?.gather(&table, rows).map_err(|e| postgres_error(&e))?;
+            self.commit(gathered.unwrap_or_else(Batch::new)).await?;
+        }
+        *self.copying.lock().unwrap_or_else(PoisonError::into_inner) = Some(copying);
+        Ok(total)
+    }
+}
+
+impl CopyingIn {
+    fn new(copy: CopyIn, schema: Result<Arc<TableSchema>>) -> Result<Self> {
+        let schema = schema?;
+        let places = if copy.columns.is_empty() {
+            (0..schema.columns.len()).collect()
+        } else {
+            copy.columns.iter().map(|name| schema.column_index(name)).collect::<Result<_>>()?
+        };
+        Ok(Self { copy, schema, places, bytes: Vec::new(), lines: 0, rows: 0 })
+    }
+
+    /// The rows of the whole lines that are there.
+    fn take_lines(&mut self, is_end: bool) -> Result<Option<arrow::array::RecordBatch>> {
+        let ends = if is_end { self.bytes.len() } else { self.whole_bytes() };
+        let rest = self.bytes.split_off(ends);
+        if rest.len() > MOST_LINE_BYTES {
+            return Err(self.wrong(&format!("the line is longer than {MOST_LINE_BYTES} bytes; is a quote open?")));
+        }
+        let lines = std::mem::replace(&mut self.bytes, rest);
+        let mut rows = Rows::new(&self.schema);
+        let before = self.rows;
+        if self.copy.csv {
+            self.take_csv(&lines, &mut rows)?
+        } else {
+            self.take_text(&lines, &mut rows)?
+        }
+        if self.rows == before { Ok(None) } else { rows.finish().map(Some) }
+    }
+
+    /// The bytes up to the end of the last whole row: in CSV a line break may stand inside of quotes.
+    fn whole_bytes(&self) -> usize {
+        let (mut ends, mut is_quoted) = (0, false);
+        for (at, &byte) in self.bytes.iter().enumerate() {
+            match byte {
+                b'"' if self.copy.csv => is_quoted = !is_quoted,
+                b'\n' if !is_quoted => ends = at + 1,
+                _ => {}
+            }
+        }
+        ends
+    }
+
+    fn take_csv(&mut self, lines: &[u8], rows: &mut Rows) -> Result<()> {
+        let mut reader = csv::ReaderBuilder::new();
+        let mut reader = reader.has_headers(false).flexible(true).delimiter(self.copy.delimiter).from_reader(lines);
+        for record in reader.records() {
+            self.lines += 1;
+            let record = record.map_err(|e| self.wrong(&e))?;
+            if self.lines == 1 && self.copy.header {
+                continue;
+            }
+            let cells = record.iter().map(|cell| (cell != self.copy.null).then(|| cell.to_owned())).collect();
+            self.add(cells, rows)?;
+        }
+        Ok(())
+    }
+
+    fn take_text(&mut self, lines: &[u8], rows: &mut Rows) -> Result<()> {
+        for line in lines.split(|&byte| byte == b'\n') {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.is_empty() {
+                continue;
+            }
+            self.lines += 1;
+            if line == b"\\." || self.lines == 1 && self.copy.header {
+                continue;
+            }
+            let line = str::from_utf8(line).map_err(|_| self.wrong(&"this is not UTF-8"))?;
+            let cells = line.split(char::from(self.copy.delimiter));
+            let cells = cells.map(|cell| (cell != self.copy.null).then(|| unescaped(cell))).collect();
+            self.add(cells, rows)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, cells: Vec<Option<String>>, rows: &mut Rows) -> Result<()> {
+        if cells.len() != self.places.len() {
+            let text = format!("{} values for {} columns", cells.len(), self.places.len());
+            return Err(self.wrong(&text));
+        }
+        let mut row = vec![Value::Null; self.schema.columns.len()];
+        for (cell, &place) in cells.into_iter().zip(&self.places) {
+            let column = &self.schema.columns[place];
+            row[place] = match cell {
+                None => Value::Null,
+                Some(text) if column.column_type == ColumnType::Utf8 => Value::Text(text),
+                Some(text) => value_of_text(&text, column.column_type)
+                    .map_err(|e| self.wrong(&format!("column '{}': {e}", column.name)))?,
+            };
+        }
+        self.rows += 1;
+        rows.push(&row)
+    }
+
+    fn wrong(&self, reason: &dyn std::fmt::Display) -> Error {
+        Error::input(format!("COPY {}, line {}: {reason}", self.schema.name, self.lines))
+    }
+}
+
+/// A cell of PostgreSQL's text form without its backslashes.
+fn unescaped(cell: &str) -> String {
+    let mut text = String::with_capacity(cell.len());
+    let mut chars = cell.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => text.push(match chars.next() {
+                Some('n') => '\n',
+                Some('t') => '\t',
+                Some('r') => '\r',
+                Some('b') => '\u{8}',
+                Some('f') => '\u{c}',
+                Some('v') => '\u{b}',
+                Some(other) => other,
+                None => '\\',
+            }),
+            other => text.push(other),
+        }
+    }
+    text
+}
+
+#[async_trait::async_trait]
+impl CopyHandler for Connection {
+    async fn on_copy_data<C>(&self, _client: &mut C, data: CopyData) -> PgWireResult<()>
+    where
+        C: ClientInfo + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        self.set_busy(true);
+        let enough = match self.copying.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            Some(copying) => {
+                copying.bytes.extend_from_slice(&data.data);
+                copying.bytes.len() >= BATCH_BYTES
+            }
+            // The COPY has failed; what still comes of it is passed over.
+            None => false,
+        };
+        if enough {
+            self.copy_lines(false).await?;
+        }
+        Ok(())
+    }
+
+    async fn on_copy_done<C>(&self, client: &mut C, _done: CopyDone) -> PgWireResult<()>
+    where
+        C: ClientInfo + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        let rows = self.copy_lines(true).await?;
+        *self.copying.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let tag = Tag::new("COPY").with_rows(rows as usize);
+        client.feed(PgWireBackendMessage::CommandComplete(tag.into())).await?;
+        Ok(())
+    }
+
+    async fn on_copy_fail<C>(&self, _client: &mut C, fail: CopyFail) -> PgWireError
+    where
+        C: ClientInfo + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        user_error("57014", format!("COPY was ended by the client: {}", fail.message))
+    }
+}

@@ -1,0 +1,320 @@
+//! The extended protocol: statements are prepared once, bound and run often.
+//!
+//! pgwire's own steps send each answer by itself; here they are gathered until the client asks for them with Sync or Flush,
+//! so that a pipeline costs one write to the socket.
+
+use super::connection::Connection;
+use super::values::{self, Target};
+use crate::error::{postgres_error, user_error};
+use fleetdb_engine::{Error, Value};
+use fleetdb_query::{InsertValues, Kind, Prepared, Session, Statement};
+use futures::{Sink, SinkExt};
+use pgwire::api::portal::{Format, Portal, PortalExecutionState};
+use pgwire::api::query::{ExtendedQueryHandler, send_query_response};
+use pgwire::api::results::{FieldInfo, Response};
+use pgwire::api::stmt::{QueryParser, StoredStatement};
+use pgwire::api::store::{Entry, PortalStore};
+use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, Type};
+use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::extendedquery::{
+    Bind, BindComplete, Close, CloseComplete, Execute, Parse, ParseComplete, Sync as PgSync, TARGET_TYPE_BYTE_STATEMENT,
+};
+use pgwire::messages::response::ReadyForQuery;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A prepared statement.
+pub(crate) struct Stored {
+    statement: Statement,
+    kind: Kind,
+    /// The parameters' types: as the client gave them, else as the statement says.
+    types: Vec<Type>,
+    plan: Plan,
+}
+
+enum Plan {
+    /// An INSERT of plain values; looked at again when its table changes.
+    Insert(Mutex<Arc<InsertValues>>),
+    /// A query, whose plan is kept.
+    Query(Arc<Prepared<Arc<Session>>>),
+    /// Planned at each run, with the values as literals.
+    Other,
+}
+
+/// A statement as pgwire keeps it.
+pub(crate) type Shared = Arc<Stored>;
+
+impl Connection {
+    async fn prepare(&self, text: &str, given: &[Option<Type>]) -> PgWireResult<Shared> {
+        let mut statements = self.parse(text).await?;
+        let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
+            return Err(user_error("42601", "a prepared statement is one statement"));
+        };
+        let kind = statement.kind().map_err(|e| postgres_error(&e))?;
+        let session = self.session()?;
+        let insert = match kind {
+            Kind::Insert => InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))?,
+            _ => None,
+        };
+        let (plan, inferred) = match (&kind, insert) {
+            (_, Some(insert)) => {
+                let types = insert.parameter_types().iter().map(|of| values::type_of_column(*of)).collect::<Vec<_>>();
+                (Plan::Insert(Mutex::new(Arc::new(insert))), types)
+            }
+            (Kind::Query, None) => {
+                // What was sent before may have made the table.
+                self.commit_pending().await?;
+                let text = text.to_owned();
+                let prepared = self.shared.work.run(move || Prepared::new(session, &text)).await;
+                let prepared = Arc::new(prepared.and_then(|prepared| prepared).map_err(|e| postgres_error(&e))?);
+                let types = prepared.parameter_types();
+                let types = types.iter().map(|of| values::type_of_parameter(of.as_ref())).collect();
+                (Plan::Query(prepared), types)
+            }
+            _ => (Plan::Other, vec![Type::TEXT; statement.parameters()]),
+        };
+        let count = inferred.len().max(given.len());
+        let unspecified = |of: &&Type| **of != Type::UNKNOWN;
+        let types = (0..count).map(|place| {
+            let given = given.get(place).and_then(Option::as_ref).filter(unspecified);
+            given.or(inferred.get(place)).cloned().unwrap_or(Type::TEXT)
+        });
+        Ok(Arc::new(Stored { statement, kind, types: types.collect(), plan }))
+    }
+
+    /// The values of a portal's parameters, for places of these targets.
+    fn values(portal: &Portal<Shared>, target: impl Fn(usize) -> Target) -> PgWireResult<Vec<Value>> {
+        let types = &portal.statement.statement.types;
+        let given = |place: usize| types.get(place).unwrap_or(&Type::TEXT);
+        (0..portal.parameter_len()).map(|place| values::parameter(portal, place, given(place), target(place))).collect()
+    }
+
+    async fn execute(&self, portal: &Portal<Shared>) -> PgWireResult<Response> {
+        let stored = &portal.statement.statement;
+        self.check(&stored.statement)?;
+        let format = &portal.result_column_format;
+        match &stored.plan {
+            Plan::Insert(insert) => {
+                let mut known = Arc::clone(&insert.lock().unwrap_or_else(PoisonError::into_inner));
+                if !known.fits(&self.shared.db) {
+                    let again = InsertValues::of(&stored.statement, &self.shared.db).map_err(|e| postgres_error(&e))?;
+                    let again = again.ok_or_else(|| user_error("0A000", "the table has changed: prepare again"))?;
+                    known = Arc::new(again);
+                    *insert.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&known);
+                }
+                let types = known.parameter_types();
+                let target = |place: usize| types.get(place).map_or(Target::Any, |of| Target::Column(*of));
+                self.insert(&known, &Self::values(portal, target)?)
+            }
+            Plan::Query(prepared) => {
+                let session = self.session()?;
+                session.check_transaction().map_err(|e| postgres_error(&e))?;
+                self.commit_pending().await?;
+                let types = prepared.parameter_types();
+                let target = |place: usize| Target::of(types.get(place).and_then(Option::as_ref));
+                let values = Self::values(portal, target)?;
+                let prepared = Arc::clone(prepared);
+                self.run_begun(&session, move |_| prepared.start(&values), format).await
+            }
+            Plan::Other if portal.parameters.is_empty() => {
+                self.run(stored.statement.clone(), stored.kind.clone(), format).await
+            }
+            Plan::Other => {
+                let values = Self::values(portal, |_| Target::Any)?;
+                let statement = stored.statement.with_values(&values).map_err(|e: Error| postgres_error(&e))?;
+                self.run(statement, stored.kind.clone(), format).await
+            }
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl ExtendedQueryHandler for Connection {
+    type Statement = Shared;
+    type QueryParser = Describer;
+
+    fn query_parser(&self) -> Arc<Self::QueryParser> {
+        Arc::new(Describer)
+    }
+
+    async fn on_parse<C>(&self, client: &mut C, message: Parse) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        self.set_busy(true);
+        let name = message.name.clone().unwrap_or_else(|| DEFAULT_NAME.to_owned());
+        if message.query.chars().all(|c| c == ';' || c.is_whitespace()) {
+            client.portal_store().put_empty_statement(&name);
+        } else {
+            let given: Vec<Option<Type>> = message.type_oids.iter().map(|oid| Type::from_oid(*oid)).collect();
+            let stored = self.prepare(&message.query, &given).await?;
+            client.portal_store().put_statement(Arc::new(StoredStatement::new(name, stored, given)));
+        }
+        client.feed(PgWireBackendMessage::ParseComplete(ParseComplete::new())).await?;
+        Ok(())
+    }
+
+    async fn on_bind<C>(&self, client: &mut C, message: Bind) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        self.set_busy(true);
+        let name = message.statement_name.as_deref().unwrap_or(DEFAULT_NAME);
+        let store = client.portal_store();
+        let entry = store.get_statement(name).ok_or_else(|| PgWireError::StatementNotFound(name.to_owned()))?;
+        let (wanted, columns) = match &entry {
+            Entry::Value(stored) => (stored.statement.types.len(), stored.statement.columns()),
+            Entry::Empty => (0, 0),
+        };
+        let given = message.parameters.len();
+        if given != wanted {
+            let text = format!("bind message supplies {given} parameters, but the statement takes {wanted}");
+            return Err(user_error("08P01", text));
+        }
+        let fits = |formats: &[i16], of: usize| formats.len() <= 1 || formats.len() == of;
+        if !fits(&message.parameter_format_codes, given) || !fits(&message.result_column_format_codes, columns) {
+            return Err(user_error("08P01", "bind message has formats for another number of values"));
+        }
+        match entry {
+            Entry::Value(stored) => store.put_portal(Arc::new(Portal::try_new(&message, stored)?)),
+            Entry::Empty => store.put_empty_portal(message.portal_name.as_deref().unwrap_or(DEFAULT_NAME)),
+        }
+        client.feed(PgWireBackendMessage::BindComplete(BindComplete::new())).await?;
+        Ok(())
+    }
+
+    async fn on_execute<C>(&self, client: &mut C, message: Execute) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        self.set_busy(true);
+        let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
+        let entry = client.portal_store().get_portal(name);
+        let portal = match entry.ok_or_else(|| PgWireError::PortalNotFound(name.to_owned()))? {
+            Entry::Value(portal) if message.max_rows <= 0 => portal,
+            // Rows part by part, which few drivers ask for, are pgwire's own work.
+            _ => return self._on_execute(client, message).await,
+        };
+        if !matches!(*portal.state().lock().await, PortalExecutionState::Initial) {
+            return self._on_execute(client, message).await;
+        }
+        match self.execute(&portal).await? {
+            Response::Query(rows) => {
+                *portal.state().lock().await = PortalExecutionState::Finished;
+                send_query_response(client, rows, false).await
+            }
+            Response::TransactionEnd(tag) => {
+                client.portal_store().clear_portals();
+                self.send_done(client, Response::TransactionEnd(tag)).await
+            }
+            Response::CopyIn(copy) => {
+                client.set_state(pgwire::api::PgWireConnectionState::CopyInProgress(true));
+                pgwire::api::copy::send_copy_in_response(client, copy).await
+            }
+            other => self.send_done(client, other).await,
+        }
+    }
+
+    async fn on_sync<C>(&self, client: &mut C, _message: PgSync) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        let committed = self.commit_pending().await;
+        client.portal_store().rm_portal(DEFAULT_NAME);
+        if let Err(error) = committed {
+            self.failed();
+            let error = pgwire::error::ErrorInfo::from(error);
+            client.feed(PgWireBackendMessage::ErrorResponse(error.into())).await?;
+        }
+        let ready = ReadyForQuery::new(client.transaction_status());
+        client.feed(PgWireBackendMessage::ReadyForQuery(ready)).await?;
+        Ok(())
+    }
+
+    async fn on_close<C>(&self, client: &mut C, message: Close) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
+        match message.target_type {
+            TARGET_TYPE_BYTE_STATEMENT => client.portal_store().rm_statement(name),
+            _ => client.portal_store().rm_portal(name),
+        }
+        client.feed(PgWireBackendMessage::CloseComplete(CloseComplete::new())).await?;
+        Ok(())
+    }
+
+    async fn do_query<C>(
+        &self,
+        _client: &mut C,
+        portal: &Portal<Self::Statement>,
+        _max_rows: usize,
+    ) -> PgWireResult<Response>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        self.execute(portal).await
+    }
+}
+
+impl Stored {
+    /// How many columns its rows have.
+    fn columns(&self) -> usize {
+        match &self.plan {
+            Plan::Query(prepared) => prepared.schema().fields().len(),
+            _ => usize::from(matches!(self.kind, Kind::Show(_))),
+        }
+    }
+}
+
+/// Says what prepared statements take and give.
+pub(crate) struct Describer;
+
+#[async_trait::async_trait]
+impl QueryParser for Describer {
+    type Statement = Shared;
+
+    async fn parse_sql<C>(&self, _client: &C, _sql: &str, _types: &[Option<Type>]) -> PgWireResult<Option<Shared>>
+    where
+        C: ClientInfo + Unpin + Send + Sync,
+    {
+        Err(user_error("XX000", "statements are prepared by the connection"))
+    }
+
+    fn get_parameter_types(&self, stored: &Shared) -> PgWireResult<Vec<Type>> {
+        Ok(stored.types.clone())
+    }
+
+    fn get_result_schema(&self, stored: &Shared, format: Option<&Format>) -> PgWireResult<Vec<FieldInfo>> {
+        let text = Format::UnifiedText;
+        let format = format.unwrap_or(&text);
+        match (&stored.plan, &stored.kind) {
+            (Plan::Query(prepared), _) => values::fields(&prepared.schema(), format),
+            (_, Kind::Show(name)) => {
+                let row = super::settings::show(name).map_err(|e| postgres_error(&e))?;
+                let row = row.ok_or_else(|| user_error("42704", format!("unrecognized parameter \"{name}\"")))?;
+                values::fields(&row.schema(), format)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+}

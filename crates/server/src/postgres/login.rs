@@ -1,0 +1,94 @@
+//! Who a client is: SCRAM-SHA-256 (RFC 5802, RFC 7677), or nobody asks.
+
+use super::Cancels;
+use super::connection::Connection;
+use crate::access::Access;
+use crate::error::{postgres_error, user_error};
+use futures::Sink;
+use pgwire::api::auth::noop::NoopStartupHandler;
+use pgwire::api::auth::sasl::SASLAuthStartupHandler;
+use pgwire::api::auth::sasl::scram::ScramAuth;
+use pgwire::api::auth::{AuthSource, DefaultServerParameterProvider, LoginInfo, Password, StartupHandler};
+use pgwire::api::{ClientInfo, METADATA_USER, PgWireConnectionState, PidSecretKeyGenerator};
+use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// The login of one connection.
+pub(super) struct Login {
+    connection: Arc<Connection>,
+    scram: SASLAuthStartupHandler<DefaultServerParameterProvider>,
+}
+
+impl Login {
+    pub(super) fn new(connection: &Arc<Connection>) -> Self {
+        let mut scram = ScramAuth::new(Arc::new(Passwords(Arc::clone(&connection.shared.access))));
+        scram.set_iterations(crate::access::SCRAM_ITERATIONS);
+        let numbers = Arc::clone(connection.cancels());
+        let scram = SASLAuthStartupHandler::new(Arc::new(parameters()))
+            .with_scram(scram)
+            .with_pid_secret_key_generator(numbers);
+        Self { connection: Arc::clone(connection), scram }
+    }
+}
+
+/// What a client is told of the server. Drivers read the version to know what they may ask.
+fn parameters() -> DefaultServerParameterProvider {
+    let mut parameters = DefaultServerParameterProvider::default();
+    parameters.server_version = format!("16.6 (FleetDB {})", env!("CARGO_PKG_VERSION"));
+    parameters.is_superuser = false;
+    parameters
+}
+
+#[async_trait::async_trait]
+impl StartupHandler for Login {
+    async fn on_startup<C>(&self, client: &mut C, message: PgWireFrontendMessage) -> PgWireResult<()>
+    where
+        C: ClientInfo + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        let access = &self.connection.shared.access;
+        if access.asks().map_err(|e| postgres_error(&e))? {
+            self.scram.on_startup(client, message).await?;
+        } else {
+            Open(Arc::clone(self.connection.cancels())).on_startup(client, message).await?;
+        }
+        if matches!(client.state(), PgWireConnectionState::ReadyForQuery) {
+            let user = client.metadata().get(METADATA_USER).map_or("", String::as_str);
+            let identity = access.identity(user).map_err(|e| user_error("28000", e.to_string()))?;
+            let (pid, secret) = client.pid_and_secret_key();
+            self.connection.let_in(identity, (pid, secret.to_bytes().to_vec()));
+        }
+        Ok(())
+    }
+}
+
+struct Open(Arc<Cancels>);
+
+impl NoopStartupHandler for Open {
+    fn pid_secret_key_generator(&self) -> &dyn PidSecretKeyGenerator {
+        self.0.as_ref()
+    }
+}
+
+/// What SCRAM compares with.
+struct Passwords(Arc<Access>);
+
+impl Debug for Passwords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Passwords")
+    }
+}
+
+#[async_trait::async_trait]
+impl AuthSource for Passwords {
+    async fn get_password(&self, login: &LoginInfo) -> PgWireResult<Password> {
+        let user = login.user().unwrap_or_default();
+        let known = self.0.scram(user).map_err(|e| postgres_error(&e))?;
+        // A user who is not there gets as far as one with a wrong password.
+        let (salt, salted) = known.unwrap_or_else(|| self.0.nobody(user));
+        Ok(Password::new(Some(salt), salted))
+    }
+}

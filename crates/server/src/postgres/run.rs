@@ -1,0 +1,120 @@
+//! Running one statement, for both ways to send it.
+
+use super::connection::Connection;
+use super::{settings, values};
+use crate::error::postgres_error;
+use crate::sessions::Running;
+use fleetdb_engine::{Error, Result};
+use fleetdb_query::{Answer, InsertValues, Kind, Session, Statement};
+use futures::StreamExt;
+use pgwire::api::portal::Format;
+use pgwire::api::results::{CopyResponse, QueryResponse, Response, Tag};
+use pgwire::error::PgWireResult;
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Connection {
+    /// Refuses a statement that the client may not run.
+    pub(super) fn check(&self, statement: &Statement) -> PgWireResult<()> {
+        crate::access::check(self.identity()?, statement).map_err(|e| postgres_error(&e))
+    }
+
+    /// Runs a statement that is not an INSERT of plain values.
+    pub(super) async fn run(&self, statement: Statement, kind: Kind, format: &Format) -> PgWireResult<Response> {
+        let session = self.session()?;
+        // What was sent before is there for this statement.
+        self.commit_pending().await?;
+        match kind {
+            Kind::Begin => {
+                // As PostgreSQL, which only warns if there is a transaction.
+                if !session.is_in_transaction() {
+                    session.execute(statement).map_err(|e| postgres_error(&e))?;
+                }
+                Ok(Response::TransactionStart(Tag::new("BEGIN")))
+            }
+            Kind::Commit => {
+                if !session.is_in_transaction() {
+                    return Ok(Response::TransactionEnd(Tag::new("COMMIT")));
+                }
+                match session.take_transaction().map_err(|e| postgres_error(&e))? {
+                    Some(batch) => {
+                        self.commit(batch).await?;
+                        Ok(Response::TransactionEnd(Tag::new("COMMIT")))
+                    }
+                    None => Ok(Response::TransactionEnd(Tag::new("ROLLBACK"))),
+                }
+            }
+            Kind::Rollback => {
+                if session.is_in_transaction() {
+                    session.execute(statement).map_err(|e| postgres_error(&e))?;
+                }
+                Ok(Response::TransactionEnd(Tag::new("ROLLBACK")))
+            }
+            Kind::Setting(tag) => {
+                session.check_transaction().map_err(|e| postgres_error(&e))?;
+                Ok(Response::Execution(Tag::new(tag)))
+            }
+            Kind::Show(name) => match settings::show(&name).map_err(|e| postgres_error(&e))? {
+                Some(row) => {
+                    let fields = Arc::new(values::fields(&row.schema(), format)?);
+                    let rows: Vec<_> = arrow_pg::datatypes::encode_recordbatch(Arc::clone(&fields), row).collect();
+                    Ok(Response::Query(QueryResponse::new(fields, futures::stream::iter(rows))))
+                }
+                None => self.run_begun(&session, move |session| session.execute(statement), format).await,
+            },
+            Kind::CopyFromStdin(copy) => {
+                let columns = self.begin_copy(&copy)?;
+                Ok(Response::CopyIn(CopyResponse::new(0, columns, futures::stream::empty().boxed())))
+            }
+            Kind::Query | Kind::Insert | Kind::Other => {
+                self.run_begun(&session, move |session| session.execute(statement), format).await
+            }
+        }
+    }
+
+    /// Runs what `begin` begins, off this thread.
+    pub(super) async fn run_begun(
+        &self,
+        session: &Arc<Session>,
+        begin: impl FnOnce(&Arc<Session>) -> Result<Answer> + Send + 'static,
+        format: &Format,
+    ) -> PgWireResult<Response> {
+        let begun = Instant::now();
+        let running = Running::start(&self.shared.work, Arc::clone(session), begin).await;
+        self.shared.metrics.statement("postgres", begun, running.is_ok());
+        let running = running.map_err(|e| postgres_error(&e))?;
+        match running.schema().cloned() {
+            None => Ok(Response::Execution(Tag::new(running.tag()))),
+            Some(schema) => Ok(Response::Query(values::response(&self.shared, running, &schema, format)?)),
+        }
+    }
+
+    /// Takes the rows of an INSERT of plain values: they are written with the transaction, or with the next Sync.
+    pub(super) fn insert(&self, insert: &InsertValues, values: &[fleetdb_engine::Value]) -> PgWireResult<Response> {
+        let begun = Instant::now();
+        let session = self.session()?;
+        let gathered = insert.rows(values).and_then(|rows| {
+            let count = rows.num_rows();
+            Ok((session.gather(insert.table(), rows)?, count))
+        });
+        self.shared.metrics.statement("postgres", begun, gathered.is_ok());
+        let (batch, rows) = gathered.map_err(|e| postgres_error(&e))?;
+        if let Some(batch) = batch {
+            self.add(batch);
+        }
+        Ok(Response::Execution(Tag::new("INSERT").with_oid(0).with_rows(rows)))
+    }
+
+    /// Parses a text off this thread if it is long.
+    pub(super) async fn parse(&self, text: &str) -> PgWireResult<Vec<Statement>> {
+        const LONG_BYTES: usize = 64 << 10;
+        let session = self.session()?;
+        let parsed: Result<Vec<Statement>> = if text.len() < LONG_BYTES {
+            session.parse(text)
+        } else {
+            let text = text.to_owned();
+            self.shared.work.run(move || session.parse(&text)).await.and_then(|parsed| parsed)
+        };
+        parsed.map_err(|e: Error| postgres_error(&e))
+    }
+}

@@ -1,0 +1,93 @@
+//! The simple protocol: a text of statements, run one after the other.
+
+use super::connection::Connection;
+use crate::error::{postgres_error, user_error};
+use fleetdb_query::{InsertValues, Kind, Statement};
+use futures::{Sink, SinkExt};
+use pgwire::api::copy::send_copy_in_response;
+use pgwire::api::portal::Format;
+use pgwire::api::query::{SimpleQueryHandler, send_execution_response, send_query_response};
+use pgwire::api::results::Response;
+use pgwire::api::store::PortalStore;
+use pgwire::api::{ClientInfo, ClientPortalStore, PgWireConnectionState};
+use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::response::{EmptyQueryResponse, ReadyForQuery};
+use pgwire::messages::simplequery::Query;
+use std::fmt::Debug;
+
+#[async_trait::async_trait]
+impl SimpleQueryHandler for Connection {
+    /// pgwire's own step runs all statements before it sends the first answer; here each is answered before the next is
+    /// run, since a session runs one at a time.
+    async fn on_query<C>(&self, client: &mut C, query: Query) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        self.set_busy(true);
+        let statements = self.parse(&query.query).await?;
+        if statements.is_empty() {
+            client.feed(PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new())).await?;
+        }
+        for statement in statements {
+            match self.run_simple(statement).await? {
+                Response::Query(rows) => send_query_response(client, rows, true).await?,
+                Response::CopyIn(copy) => {
+                    client.set_state(PgWireConnectionState::CopyInProgress(false));
+                    return send_copy_in_response(client, copy).await;
+                }
+                other => self.send_done(client, other).await?,
+            }
+        }
+        self.commit_pending().await?;
+        let ready = ReadyForQuery::new(client.transaction_status());
+        client.feed(PgWireBackendMessage::ReadyForQuery(ready)).await?;
+        Ok(())
+    }
+
+    async fn do_query<C>(&self, _client: &mut C, _text: &str) -> PgWireResult<Vec<Response>>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        Err(user_error("XX000", "statements are run one by one"))
+    }
+}
+
+impl Connection {
+    async fn run_simple(&self, statement: Statement) -> PgWireResult<Response> {
+        self.check(&statement)?;
+        let kind = statement.kind().map_err(|e| postgres_error(&e))?;
+        let insert = match kind {
+            Kind::Insert => InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))?,
+            _ => None,
+        };
+        match insert {
+            Some(insert) => self.insert(&insert, &[]),
+            None => self.run(statement, kind, &Format::UnifiedText).await,
+        }
+    }
+
+    /// Answers what a statement did that gives no rows.
+    pub(super) async fn send_done<C>(&self, client: &mut C, response: Response) -> PgWireResult<()>
+    where
+        C: ClientInfo + Sink<PgWireBackendMessage> + Unpin + Send,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        let before = client.transaction_status();
+        let (tag, after) = match response {
+            Response::Execution(tag) => (tag, before),
+            Response::TransactionStart(tag) => (tag, before.to_in_transaction_state()),
+            Response::TransactionEnd(tag) => (tag, before.to_idle_state()),
+            _ => return Err(user_error("XX000", "a statement gave an answer that it cannot give")),
+        };
+        client.set_transaction_status(after);
+        send_execution_response(client, tag).await
+    }
+}

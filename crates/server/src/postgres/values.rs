@@ -1,0 +1,179 @@
+//! Parameters and rows on the wire.
+
+use crate::error::user_error;
+use crate::server::Shared;
+use crate::sessions::Running;
+use arrow::datatypes::{DataType, Schema, TimeUnit};
+use arrow_pg::datatypes::{arrow_schema_to_pg_fields, encode_recordbatch, into_pg_type};
+use chrono::{DateTime, NaiveDate};
+use fleetdb_engine::{ColumnType, Unit, Value};
+use fleetdb_query::{Session, value_of_text};
+use futures::StreamExt;
+use pgwire::api::Type;
+use pgwire::api::portal::{Format, Portal};
+use pgwire::api::results::{FieldInfo, QueryResponse};
+use pgwire::error::PgWireResult;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// 2000-01-01, from which PostgreSQL counts, in microseconds since 1970.
+const EPOCH_US: i64 = 946_684_800_000_000;
+const EPOCH_DAYS: i64 = 10_957;
+
+/// What a parameter is for.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    /// A column's value.
+    Column(ColumnType),
+    /// A place in a query whose type is known as a time's; integers count the unit.
+    Time(Unit),
+    /// A place in a statement of another type, or of a type that is not known.
+    Any,
+}
+
+impl Target {
+    /// The target that a query's parameter of this type is.
+    pub(super) fn of(data_type: Option<&DataType>) -> Self {
+        match data_type {
+            Some(DataType::Timestamp(unit, None)) => Self::Time(match unit {
+                TimeUnit::Second => Unit::Second,
+                TimeUnit::Millisecond => Unit::Millisecond,
+                TimeUnit::Microsecond => Unit::Microsecond,
+                TimeUnit::Nanosecond => Unit::Nanosecond,
+            }),
+            _ => Self::Any,
+        }
+    }
+}
+
+/// The type of a column, as clients know it.
+pub(super) fn type_of_column(column_type: ColumnType) -> Type {
+    into_pg_type(&column_type.to_arrow()).unwrap_or(Type::TEXT)
+}
+
+/// The type of a parameter of a query, as clients know it.
+pub(super) fn type_of_parameter(data_type: Option<&DataType>) -> Type {
+    data_type.and_then(|data_type| into_pg_type(data_type).ok()).unwrap_or(Type::TEXT)
+}
+
+/// A bound parameter's value.
+pub(super) fn parameter<S: Clone>(
+    portal: &Portal<S>,
+    place: usize,
+    given: &Type,
+    target: Target,
+) -> PgWireResult<Value> {
+    let Some(Some(bytes)) = portal.parameters.get(place) else { return Ok(Value::Null) };
+    let wrong = |reason: &str| user_error("22P03", format!("parameter ${}: {reason}", place + 1));
+    if portal.parameter_format.is_binary(place) {
+        return binary(bytes, given, target).ok_or_else(|| wrong(&format!("these are not the bytes of a {given}")));
+    }
+    let text = str::from_utf8(bytes).map_err(|_| wrong("this is not UTF-8"))?;
+    let by_type = match target {
+        Target::Column(column_type) => Some(column_type),
+        Target::Time(unit) => Some(ColumnType::Timestamp(unit)),
+        Target::Any => match *given {
+            Type::INT2 | Type::INT4 | Type::INT8 | Type::OID => Some(ColumnType::Int64),
+            Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC => Some(ColumnType::Float64),
+            Type::BOOL => Some(ColumnType::Boolean),
+            Type::BYTEA => Some(ColumnType::Binary),
+            _ => None,
+        },
+    };
+    match by_type {
+        Some(column_type) => {
+            value_of_text(text, column_type).map_err(|e| user_error("22P02", format!("parameter ${}: {e}", place + 1)))
+        }
+        None => Ok(Value::Text(text.to_owned())),
+    }
+}
+
+/// A value of the binary form; `None` if it is none of this type.
+fn binary(bytes: &[u8], given: &Type, target: Target) -> Option<Value> {
+    fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+        bytes.try_into().ok()
+    }
+    Some(match *given {
+        Type::INT2 => Value::Int(i64::from(i16::from_be_bytes(array(bytes)?))),
+        Type::INT4 => Value::Int(i64::from(i32::from_be_bytes(array(bytes)?))),
+        Type::INT8 => Value::Int(i64::from_be_bytes(array(bytes)?)),
+        Type::OID => Value::Int(i64::from(u32::from_be_bytes(array(bytes)?))),
+        Type::FLOAT4 => Value::Float(f64::from(f32::from_be_bytes(array(bytes)?))),
+        Type::FLOAT8 => Value::Float(f64::from_be_bytes(array(bytes)?)),
+        Type::BOOL => Value::Boolean(array::<1>(bytes)? != [0]),
+        Type::BYTEA => Value::Binary(bytes.to_vec()),
+        Type::TIMESTAMP | Type::TIMESTAMPTZ => {
+            let us = i64::from_be_bytes(array(bytes)?).checked_add(EPOCH_US)?;
+            match target {
+                Target::Time(unit) | Target::Column(ColumnType::Timestamp(unit)) => Value::Int(in_unit(us, unit)?),
+                _ => Value::Text(DateTime::from_timestamp_micros(us)?.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()),
+            }
+        }
+        Type::DATE => {
+            let days = i64::from(i32::from_be_bytes(array(bytes)?)).checked_add(EPOCH_DAYS)?;
+            match target {
+                Target::Column(ColumnType::Date32) => Value::Int(days),
+                _ => {
+                    let date = NaiveDate::from_epoch_days(i32::try_from(days).ok()?)?;
+                    text_value(&date.to_string(), target)?
+                }
+            }
+        }
+        Type::NUMERIC => {
+            use postgres_types::FromSql;
+            let number = rust_decimal::Decimal::from_sql(&Type::NUMERIC, bytes).ok()?.to_string();
+            match target {
+                Target::Any => Value::Float(number.parse().ok()?),
+                _ => text_value(&number, target)?,
+            }
+        }
+        // Texts are the same in both forms.
+        _ => text_value(str::from_utf8(bytes).ok()?, target)?,
+    })
+}
+
+fn text_value(text: &str, target: Target) -> Option<Value> {
+    match target {
+        Target::Column(column_type) => value_of_text(text, column_type).ok(),
+        Target::Time(unit) => value_of_text(text, ColumnType::Timestamp(unit)).ok(),
+        Target::Any => Some(Value::Text(text.to_owned())),
+    }
+}
+
+/// Microseconds as a count of another unit; what is finer is cut off, towards the past.
+fn in_unit(us: i64, unit: Unit) -> Option<i64> {
+    match unit {
+        Unit::Second => Some(us.div_euclid(1_000_000)),
+        Unit::Millisecond => Some(us.div_euclid(1_000)),
+        Unit::Microsecond => Some(us),
+        Unit::Nanosecond => us.checked_mul(1_000),
+    }
+}
+
+/// The columns of an answer.
+pub(super) fn fields(schema: &Schema, format: &Format) -> PgWireResult<Vec<FieldInfo>> {
+    arrow_schema_to_pg_fields(schema, format, None)
+}
+
+/// The rows of a statement, as they come.
+pub(super) fn response<S: Deref<Target = Session> + Send + 'static>(
+    shared: &Arc<Shared>,
+    running: Running<S>,
+    schema: &Schema,
+    format: &Format,
+) -> PgWireResult<QueryResponse> {
+    let fields = Arc::new(fields(schema, format)?);
+    let state = (running, Arc::clone(shared), Arc::clone(&fields));
+    let batches = futures::stream::try_unfold(state, |(mut running, shared, fields)| async {
+        let next = running.next(&shared.work).await.map_err(|e| crate::error::postgres_error(&e))?;
+        Ok(next
+            .map(|rows| (encode_recordbatch(Arc::clone(&fields), rows).collect::<Vec<_>>(), (running, shared, fields))))
+    });
+    let rows = batches.flat_map(|batch| {
+        futures::stream::iter(match batch {
+            Ok(rows) => rows,
+            Err(error) => vec![Err(error)],
+        })
+    });
+    Ok(QueryResponse::new(fields, rows))
+}

@@ -1,0 +1,199 @@
+//! Starting and stopping.
+//!
+//! Stopping: nobody new is let in, idle connections are closed, running requests end; what has not ended after
+//! `stop_timeout` is cut off. Then the database is closed, which makes everything acknowledged durable.
+
+use crate::access::Access;
+use crate::metrics::{Metrics, Protocol};
+use crate::options::Config;
+use crate::sessions::Sessions;
+use crate::work::Work;
+use crate::{http, line_sockets, postgres, tls};
+use fleetdb_engine::io::Io;
+use fleetdb_engine::{Database, Durability, Error, Result};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, UdpSocket};
+use tokio::runtime::Runtime;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) db: Arc<Database>,
+    pub(crate) config: Config,
+    pub(crate) access: Arc<Access>,
+    pub(crate) metrics: Metrics,
+    pub(crate) work: Work,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) stopping: watch::Receiver<bool>,
+    connections: Arc<Semaphore>,
+}
+
+/// An open connection, counted as long as it lives.
+pub(crate) struct Connection {
+    shared: Arc<Shared>,
+    protocol: &'static str,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.shared.metrics.connections.get_or_create(&Protocol { protocol: self.protocol }).dec();
+    }
+}
+
+impl Shared {
+    /// Lets a connection in; `None` if there are too many.
+    pub(crate) fn admit(self: &Arc<Self>, protocol: &'static str) -> Option<Connection> {
+        let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
+            self.metrics.refused_connections.inc();
+            return None;
+        };
+        self.metrics.connections.get_or_create(&Protocol { protocol }).inc();
+        Some(Connection { shared: Arc::clone(self), protocol, _permit: permit })
+    }
+
+    pub(crate) fn durability(&self) -> Durability {
+        self.config.settings.durability
+    }
+
+    /// Waits until the server is to stop.
+    pub(crate) async fn stopped(&self) {
+        // The sender lives as long as the server.
+        self.stopping.clone().wait_for(|stopping| *stopping).await.ok();
+    }
+}
+
+/// A running server.
+///
+/// ```
+/// use fleetdb_server::{Config, Options, Server};
+/// let directory = tempfile::tempdir().unwrap();
+/// let any = Some("127.0.0.1:0".to_owned());
+/// let options = Options { data: Some(directory.path().into()), http: any.clone(), postgres: any, ..Options::default() };
+/// let server = Server::start(Config::new(options).unwrap()).unwrap();
+/// assert!(server.address("http").is_some());
+/// server.stop().unwrap();
+/// ```
+pub struct Server {
+    runtime: Runtime,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+    addresses: Vec<(&'static str, SocketAddr)>,
+}
+
+impl Server {
+    /// Opens the database and listens.
+    ///
+    /// # Errors
+    /// The database does not open, an address is taken, or the options let anybody in from other machines.
+    pub fn start(config: Config) -> Result<Self> {
+        let access = Arc::new(Access::new(&config.data, config.no_authentication)?);
+        config.check_exposure(access.has_entries()?)?;
+        let tls = |protocols: &[&[u8]]| -> Result<Option<TlsAcceptor>> {
+            config.tls.as_ref().map(|(certificate, key)| tls::acceptor(certificate, key, protocols)).transpose()
+        };
+        let (http_tls, postgres_tls) = (tls(&[b"http/1.1"])?, tls(&[b"postgresql"])?);
+        let db = Arc::new(Database::open(Io::files(&config.data), config.settings.clone())?);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("fleetdb-server")
+            .enable_all()
+            .build()
+            .map_err(|e| Error::io("start the server's threads", &e))?;
+        let (stop, stopping) = watch::channel(false);
+        let shared = Arc::new(Shared {
+            metrics: Metrics::new(&db),
+            sessions: Arc::new(Sessions::new(&db, config.statement_timeout)),
+            db,
+            access,
+            work: Work::new(config.max_running, config.max_waiting),
+            connections: Arc::new(Semaphore::new(config.max_connections)),
+            config,
+            stopping,
+        });
+        let mut server = Self { runtime, shared, stop, tasks: JoinSet::new(), addresses: Vec::new() };
+        match server.listen(http_tls, postgres_tls) {
+            Ok(()) => Ok(server),
+            Err(error) => {
+                server.stop()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn listen(&mut self, http_tls: Option<TlsAcceptor>, postgres_tls: Option<TlsAcceptor>) -> Result<()> {
+        let Self { runtime, shared, tasks, addresses, .. } = self;
+        let _inside = runtime.enter();
+        for (name, address) in shared.config.listeners() {
+            let failed = |e: std::io::Error| Error::io(format_args!("listen on {address} (option {name})"), &e);
+            let shared = Arc::clone(shared);
+            if name == "line_udp" {
+                let socket = runtime.block_on(UdpSocket::bind(address)).map_err(failed)?;
+                addresses.push((name, socket.local_addr().map_err(failed)?));
+                tasks.spawn(line_sockets::udp(shared, socket));
+                continue;
+            }
+            let listener = runtime.block_on(TcpListener::bind(address)).map_err(failed)?;
+            addresses.push((name, listener.local_addr().map_err(failed)?));
+            match name {
+                "http" => drop(tasks.spawn(http::serve(shared, listener, http_tls.clone()))),
+                "postgres" => drop(tasks.spawn(postgres::serve(shared, listener, postgres_tls.clone()))),
+                _ => drop(tasks.spawn(line_sockets::tcp(shared, listener))),
+            }
+        }
+        for (name, address) in addresses {
+            tracing::info!(%address, "listening for {name}");
+        }
+        Ok(())
+    }
+
+    /// Where an option's protocol is spoken; `None` if it is off.
+    pub fn address(&self, option: &str) -> Option<SocketAddr> {
+        self.addresses.iter().find(|(name, _)| *name == option).map(|(_, address)| *address)
+    }
+
+    /// Waits until the process is told to end (SIGTERM, SIGINT).
+    ///
+    /// # Errors
+    /// The signals cannot be listened to.
+    pub fn wait(&self) -> Result<()> {
+        use tokio::signal::unix::{SignalKind, signal};
+        self.runtime.block_on(async {
+            let failed = |e: std::io::Error| Error::io("listen to signals", &e);
+            let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+            let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+            tokio::select! {
+                _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
+                _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
+            }
+            Ok(())
+        })
+    }
+
+    /// Lets running requests end, and closes the database.
+    ///
+    /// # Errors
+    /// As [`Database::close`].
+    pub fn stop(mut self) -> Result<()> {
+        self.stop.send_replace(true);
+        let (tasks, limit) = (&mut self.tasks, self.shared.config.stop_timeout);
+        let all = async { while tasks.join_next().await.is_some() {} };
+        if self.runtime.block_on(async { tokio::time::timeout(limit, all).await }).is_err() {
+            tracing::warn!("requests that have not ended after {} ms are cut off", limit.as_millis());
+        }
+        // Tasks that are left end here; a statement that computes ends with its next batch.
+        self.runtime.shutdown_timeout(Duration::from_secs(5));
+        let Some(shared) = Arc::into_inner(self.shared) else {
+            tracing::warn!("a statement still runs: what is in the memtables is in the log, the next start replays it");
+            return Ok(());
+        };
+        match Arc::into_inner(shared.db) {
+            Some(db) => db.close(),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Sessions: those for requests that keep nothing, taken for a statement and given back; and statements whose rows are
+//! on their way.
+
+use crate::work::Work;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use fleetdb_engine::{Database, Error, Result};
+use fleetdb_query::{Answer, Canceller, Session};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Sessions that are kept for the next request.
+const MOST_IDLE: usize = 64;
+
+/// Sessions that nobody uses.
+pub(crate) struct Sessions {
+    db: Arc<Database>,
+    timeout: Option<Duration>,
+    idle: Mutex<Vec<Session>>,
+}
+
+impl Sessions {
+    pub(crate) fn new(db: &Arc<Database>, timeout: Option<Duration>) -> Self {
+        Self { db: Arc::clone(db), timeout, idle: Mutex::default() }
+    }
+
+    /// A session as a new one is.
+    pub(crate) fn take(self: &Arc<Self>) -> Result<Pooled> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let session = idle.map_or_else(|| Session::new(Arc::clone(&self.db)), Ok)?;
+        session.set_timeout(self.timeout);
+        Ok(Pooled { session: Some(session), sessions: Arc::clone(self) })
+    }
+}
+
+/// A session that is given back when it is dropped.
+pub(crate) struct Pooled {
+    /// There until it is dropped.
+    session: Option<Session>,
+    sessions: Arc<Sessions>,
+}
+
+impl Deref for Pooled {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        self.session.as_ref().expect("it is taken only when this is dropped")
+    }
+}
+
+impl Drop for Pooled {
+    fn drop(&mut self) {
+        let mut idle = self.sessions.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MOST_IDLE {
+            idle.extend(self.session.take());
+        }
+    }
+}
+
+/// Cancels what is still running when it is dropped.
+struct CancelOnDrop(Option<Canceller>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(canceller) = &self.0 {
+            canceller.cancel();
+        }
+    }
+}
+
+/// A statement whose rows are on their way.
+pub(crate) struct Running<S> {
+    /// `None` while a thread works for it, and when all rows have come.
+    state: Option<(S, Answer)>,
+    schema: Option<SchemaRef>,
+    tag: Option<String>,
+    first: Option<RecordBatch>,
+    cancel: CancelOnDrop,
+}
+
+impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
+    /// Runs a statement, which `begin` begins, up to its first rows.
+    ///
+    /// # Errors
+    /// The statement's, or those of [`Work::run`].
+    pub(crate) async fn start(
+        work: &Work,
+        session: S,
+        begin: impl FnOnce(&S) -> Result<Answer> + Send + 'static,
+    ) -> Result<Self> {
+        let mut cancel = CancelOnDrop(Some(session.canceller()));
+        let started = work.run(move || {
+            let mut answer = begin(&session)?;
+            let (schema, tag) = (answer.schema(), answer.tag().map(str::to_owned));
+            let first = answer.next().transpose()?;
+            Ok::<_, Error>((session, answer, schema, tag, first))
+        });
+        let (session, answer, schema, tag, first) = started.await??;
+        if first.is_none() {
+            cancel.0 = None;
+        }
+        Ok(Self { state: Some((session, answer)), schema, tag, first, cancel })
+    }
+
+    /// The rows' schema, if it is a statement that gives rows.
+    pub(crate) fn schema(&self) -> Option<&SchemaRef> {
+        self.schema.as_ref()
+    }
+
+    /// What a statement did that gives no rows.
+    pub(crate) fn tag(&self) -> &str {
+        self.tag.as_deref().unwrap_or_default()
+    }
+
+    /// The next rows; `None` when all have come. No thread waits while nobody asks.
+    ///
+    /// # Errors
+    /// The statement failed on the way.
+    pub(crate) async fn next(&mut self, work: &Work) -> Result<Option<RecordBatch>> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        let Some((session, mut answer)) = self.state.take() else { return Ok(None) };
+        let next = work.run(move || {
+            let next = answer.next().transpose();
+            (session, answer, next)
+        });
+        let (session, answer, next) = next.await?;
+        let next = next?;
+        match next {
+            Some(_) => self.state = Some((session, answer)),
+            // The session may run another statement by now.
+            None => self.cancel.0 = None,
+        }
+        Ok(next)
+    }
+}
