@@ -5,10 +5,8 @@
 //!    request.
 //! 2. Argon2 is slow on purpose. What was verified once is remembered by its SHA-256 until the file changes; no more
 //!    than a few strangers are verified at a time.
-//! 3. A directory without the file has no users: then everybody has all rights, which [`Config::check_exposure`] allows
-//!    on loopback only.
-//!
-//! [`Config::check_exposure`]: crate::Config::check_exposure
+//! 3. A directory without the file has no users: then everybody has all rights if the server is reached from its own
+//!    machine only, and nobody any if it is not ([`Strangers`]).
 
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
@@ -80,6 +78,12 @@ struct Entries {
     users: Vec<Entry>,
     #[serde(default)]
     tokens: Vec<Entry>,
+}
+
+impl Entries {
+    fn is_empty(&self) -> bool {
+        self.users.is_empty() && self.tokens.is_empty()
+    }
 }
 
 /// The file, to be changed from the command line.
@@ -275,10 +279,21 @@ pub enum Denied {
     Broken(Error),
 }
 
+/// Whether those who do not say who they are have all rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strangers {
+    /// They have: the server is told so.
+    Always,
+    /// As long as there are no users: nobody else's machine reaches the server.
+    WithoutUsers,
+    /// Never, also if the last user is removed while the server runs.
+    Never,
+}
+
 /// What a server knows of users and tokens.
 pub struct Access {
     path: PathBuf,
-    open: bool,
+    strangers: Strangers,
     known: Mutex<Known>,
     verifications: Semaphore,
     /// What the salts of users who are not there are made of.
@@ -295,14 +310,14 @@ struct Known {
 }
 
 impl Access {
-    /// The users and tokens of a database's directory; with `open` nobody is asked.
+    /// The users and tokens of a database's directory.
     ///
     /// # Errors
     /// The file is broken.
-    pub fn new(data: &Path, open: bool) -> Result<Self> {
+    pub fn new(data: &Path, strangers: Strangers) -> Result<Self> {
         let access = Self {
             path: data.join(FILE),
-            open,
+            strangers,
             known: Mutex::default(),
             verifications: Semaphore::new(MOST_VERIFICATIONS),
             nobody: random()?,
@@ -316,8 +331,7 @@ impl Access {
     /// # Errors
     /// The file is broken.
     pub fn has_entries(&self) -> Result<bool> {
-        let entries = self.entries()?;
-        Ok(!entries.users.is_empty() || !entries.tokens.is_empty())
+        Ok(!self.entries()?.is_empty())
     }
 
     /// The entries as the file has them now.
@@ -332,7 +346,11 @@ impl Access {
 
     /// Whether nobody has to say who he is.
     fn is_open(&self, entries: &Entries) -> bool {
-        self.open || entries.users.is_empty() && entries.tokens.is_empty()
+        match self.strangers {
+            Strangers::Always => true,
+            Strangers::WithoutUsers => entries.is_empty(),
+            Strangers::Never => false,
+        }
     }
 
     /// Who somebody is.

@@ -15,7 +15,7 @@ fn a_password_or_token_is_known_until_the_file_says_otherwise() {
     let mut file = AccessFile::open(directory.path()).unwrap();
     file.set_user("ann", "secret", Role::Admin).unwrap();
     let token = file.add_token("agent", Role::Write).unwrap();
-    let access = Arc::new(Access::new(directory.path(), false).unwrap());
+    let access = Arc::new(Access::new(directory.path(), Strangers::WithoutUsers).unwrap());
     // The second time it is remembered.
     for _ in 0..2 {
         assert_eq!(identify(&access, password("ann", "secret")).unwrap().role, Role::Admin);
@@ -35,11 +35,24 @@ fn a_password_or_token_is_known_until_the_file_says_otherwise() {
 #[test]
 fn without_users_everybody_is_let_in_and_a_broken_file_lets_nobody_in() {
     let directory = tempfile::tempdir().unwrap();
-    let access = Arc::new(Access::new(directory.path(), false).unwrap());
+    let access = Arc::new(Access::new(directory.path(), Strangers::WithoutUsers).unwrap());
     assert_eq!(identify(&access, Credentials::None).unwrap().role, Role::Admin);
     std::fs::write(directory.path().join(FILE), "{").unwrap();
     assert!(identify(&access, Credentials::None).is_none());
-    assert!(Access::new(directory.path(), false).is_err());
+    assert!(Access::new(directory.path(), Strangers::WithoutUsers).is_err());
+}
+
+#[test]
+fn a_server_that_others_reach_lets_nobody_in_when_the_last_user_has_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    AccessFile::open(directory.path()).unwrap().set_user("ann", "secret", Role::Admin).unwrap();
+    let access = Arc::new(Access::new(directory.path(), Strangers::Never).unwrap());
+    assert!(identify(&access, password("ann", "secret")).is_some());
+    AccessFile::open(directory.path()).unwrap().remove_user("ann").unwrap();
+    assert!(identify(&access, Credentials::None).is_none());
+    std::fs::remove_file(directory.path().join(FILE)).unwrap();
+    assert!(identify(&access, Credentials::None).is_none());
+    assert!(access.asks().unwrap() && access.identity("ann").is_err());
 }
 
 #[test]

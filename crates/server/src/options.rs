@@ -1,7 +1,7 @@
 //! How a server is set up: a TOML file, environment variables and flags with the same names; flags win over variables,
 //! variables over the file, the file over the defaults.
 
-use crate::access::Access;
+use crate::access::{Access, Strangers};
 use fleetdb_engine::{Durability, Error, Result, Settings};
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -186,7 +186,7 @@ impl Config {
         if let Some((certificate, key)) = &self.tls {
             crate::tls::acceptor(certificate, key, &[])?;
         }
-        self.check_exposure(Access::new(&self.data, self.no_authentication)?.has_entries()?)?;
+        self.check_exposure(Access::new(&self.data, self.strangers())?.has_entries()?)?;
         crate::log::filter(&self.log).map(|_| ())
     }
 
@@ -199,6 +199,16 @@ impl Config {
             ("line_udp", self.line_udp),
         ];
         all.into_iter().filter_map(|(name, address)| Some((name, address?)))
+    }
+
+    /// Whether those who do not say who they are have all rights.
+    pub fn strangers(&self) -> Strangers {
+        let is_exposed = self.listeners().any(|(_, address)| !address.ip().is_loopback());
+        match (self.no_authentication, is_exposed) {
+            (true, _) => Strangers::Always,
+            (false, false) => Strangers::WithoutUsers,
+            (false, true) => Strangers::Never,
+        }
     }
 
     /// Refuses to be reached from other machines by anybody.

@@ -92,7 +92,7 @@ impl Server {
     /// # Errors
     /// The database does not open, an address is taken, or the options let anybody in from other machines.
     pub fn start(config: Config) -> Result<Self> {
-        let access = Arc::new(Access::new(&config.data, config.no_authentication)?);
+        let access = Arc::new(Access::new(&config.data, config.strangers())?);
         config.check_exposure(access.has_entries()?)?;
         let tls = |protocols: &[&[u8]]| -> Result<Option<TlsAcceptor>> {
             config.tls.as_ref().map(|(certificate, key)| tls::acceptor(certificate, key, protocols)).transpose()
