@@ -214,7 +214,7 @@ impl<'a> LineParser<'a> {
         let place = match self.tables.iter().position(|table| table.name == line.measurement) {
             Some(place) => place,
             None => {
-                let schema = find(self.db, &line.measurement);
+                let schema = self.db.table(&line.measurement).ok();
                 self.tables.push(gathered(&line.measurement, schema.as_deref())?);
                 self.tables.len() - 1
             }
@@ -360,13 +360,13 @@ fn create_missing(db: &Database, table: &GatheredTable) -> Result<()> {
             definition = definition.field(&column.name, column.column_type);
         }
         let created = db.create_table(&definition);
-        if created.is_ok() || find(db, &table.name).is_none() {
+        if created.is_ok() || db.table(&table.name).is_err() {
             return created.map(|_| ());
         }
     }
     for column in table.columns.iter().filter(|column| !column.exists) {
         let is_there = || {
-            let schema = find(db, &table.name);
+            let schema = db.table(&table.name).ok();
             let found =
                 schema.as_ref().and_then(|schema| schema.columns.iter().find(|there| there.name == column.name));
             found.is_some_and(|there| (there.role, there.column_type) == (column.role, column.column_type))
@@ -382,10 +382,6 @@ fn create_missing(db: &Database, table: &GatheredTable) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn find(db: &Database, name: &str) -> Option<Arc<TableSchema>> {
-    db.tables().into_iter().find(|schema| schema.name == name)
 }
 
 fn into_batch(table: GatheredTable) -> Result<RecordBatch> {

@@ -60,7 +60,7 @@ pub(crate) fn create_table(
 /// `DROP TABLE [IF EXISTS] name`.
 pub(crate) fn drop_table(db: &Database, drop: &DropTable) -> Result<Answer> {
     let name = table_name(&drop.name)?;
-    if !(drop.if_exists && db.tables().iter().all(|table| table.name != name)) {
+    if !(drop.if_exists && db.table(name).is_err()) {
         db.drop_table(name)?;
     }
     Ok(Answer::done("DROP TABLE"))

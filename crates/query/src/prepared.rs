@@ -8,6 +8,7 @@ use crate::answer::{Answer, engine_error};
 use crate::binding::{Binding, has_parameters, number};
 use crate::pushdown::scalar;
 use crate::session::Session;
+use crate::statement::Statement;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
@@ -22,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A prepared query; see [`Session::prepare`]. It refers to its session, or holds it: `Prepared<Arc<Session>>`.
 pub struct Prepared<S = Arc<Session>> {
     session: S,
-    sql: String,
+    statement: Statement,
     plan: Mutex<Plan>,
 }
 
@@ -62,7 +63,7 @@ impl Session {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it is no query or does not fit the tables.
     pub fn prepare(&self, sql: &str) -> Result<Prepared<&Self>> {
-        Prepared::new(self, sql)
+        Prepared::new(self, self.parse_one(sql)?)
     }
 }
 
@@ -71,9 +72,9 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     ///
     /// # Errors
     /// As there.
-    pub fn new(session: S, sql: &str) -> Result<Self> {
-        let plan = Mutex::new(Plan::new(&session, sql)?);
-        Ok(Self { session, sql: sql.to_owned(), plan })
+    pub fn new(session: S, statement: Statement) -> Result<Self> {
+        let plan = Mutex::new(Plan::new(&session, &statement)?);
+        Ok(Self { session, statement, plan })
     }
 
     /// The types of the parameters `$1`, `$2`, ...; `None` where the statement does not say it.
@@ -111,7 +112,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         self.session.store.refresh()?;
         let view = self.session.store.view();
         if plan.kept.as_ref().is_some_and(|kept| !kept.binding.fits(&view)) {
-            *plan = Plan::new(&self.session, &self.sql)?;
+            *plan = Plan::new(&self.session, &self.statement)?;
         }
         if values.len() != plan.types.len() {
             return Err(Error::input(format!(
@@ -137,23 +138,24 @@ impl<S: Deref<Target = Session>> Prepared<S> {
             return Ok(answer.holding(in_use));
         }
         self.session.tables.show(&view);
-        let logical = self.session.plan(&self.sql)?.with_param_values(values).map_err(engine_error)?;
+        let logical =
+            self.session.plan_statement(self.statement.clone())?.with_param_values(values).map_err(engine_error)?;
         self.session.start_watched(logical, watch)
     }
 }
 
 impl Plan {
-    fn new(session: &Session, sql: &str) -> Result<Self> {
+    fn new(session: &Session, statement: &Statement) -> Result<Self> {
         session.tables.refresh()?;
         let binding = Binding::new(session.store.view());
         session.tables.bind(Some(Arc::clone(&binding)));
-        let plan = Self::bound_to(session, sql, &binding);
+        let plan = Self::bound_to(session, statement, &binding);
         session.tables.bind(None);
         plan
     }
 
-    fn bound_to(session: &Session, sql: &str, binding: &Arc<Binding>) -> Result<Self> {
-        let logical = session.plan(sql)?;
+    fn bound_to(session: &Session, statement: &Statement, binding: &Arc<Binding>) -> Result<Self> {
+        let logical = session.plan_statement(statement.clone())?;
         let schema = Arc::new(logical.schema().as_arrow().clone());
         if matches!(
             logical,

@@ -471,15 +471,19 @@ impl Session {
 
     /// Plans a text of one statement over the tables as they are shown.
     pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
-        let statement = self.parse_one(sql)?.0;
-        self.runtime.block_on(self.context.state().statement_to_plan(statement)).map_err(engine_error)
+        self.plan_statement(self.parse_one(sql)?)
+    }
+
+    /// Plans a statement over the tables as they are shown.
+    pub(crate) fn plan_statement(&self, statement: Statement) -> Result<LogicalPlan> {
+        self.runtime.block_on(self.context.state().statement_to_plan(statement.0)).map_err(engine_error)
     }
 
     /// Plans a statement over the tables as they are now.
     fn plan_of(&self, statement: ParsedStatement) -> Result<LogicalPlan> {
         self.transaction().check()?;
         self.tables.refresh()?;
-        self.runtime.block_on(self.context.state().statement_to_plan(statement)).map_err(engine_error)
+        self.plan_statement(Statement(statement))
     }
 
     /// The table that a statement writes to.

@@ -5,9 +5,9 @@ use crate::ddl::{identifier, object_name};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Expr, Set, Statement as SqlStatement,
-    Value as Literal, visit_expressions,
+    UnaryOperator, Value as Literal, visit_expressions, visit_expressions_mut,
 };
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Error, Result, Value};
 use std::ops::ControlFlow;
 
 /// One parsed statement.
@@ -147,6 +147,33 @@ impl Statement {
         most
     }
 
+    /// The statement with these values in place of its parameters `$1`, `$2`, ..., as literals.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if a parameter has no value.
+    pub fn with_values(&self, values: &[Value]) -> Result<Self> {
+        let mut statement = self.clone();
+        let mut inner = &mut statement.0;
+        while let ParsedStatement::Explain(explain) = inner {
+            inner = &mut explain.statement;
+        }
+        let ParsedStatement::Statement(sql) = inner else { return Ok(statement) };
+        let put_in = visit_expressions_mut(sql.as_mut(), |expr: &mut Expr| {
+            if let Expr::Value(literal) = expr
+                && let Literal::Placeholder(name) = &literal.value
+            {
+                let value = number(name).and_then(|number| values.get(number));
+                let Some(value) = value else { return ControlFlow::Break(name.clone()) };
+                *expr = literal_of(value);
+            }
+            ControlFlow::Continue(())
+        });
+        match put_in {
+            ControlFlow::Continue(()) => Ok(statement),
+            ControlFlow::Break(name) => Err(Error::input(format!("parameter {name} has no value"))),
+        }
+    }
+
     /// The statement, if it is not one of DataFusion's own.
     pub(crate) fn sql(&self) -> Option<&SqlStatement> {
         match &self.0 {
@@ -172,7 +199,7 @@ fn access_of(sql: &SqlStatement) -> Access {
         SqlStatement::Reset(_) | SqlStatement::Discard { .. } | SqlStatement::Deallocate { .. } => Access::Read,
         // These include the memory of queries.
         SqlStatement::Set(Set::SingleAssignment { variable, .. }) => {
-            if variable.to_string().to_ascii_lowercase().starts_with(OWN_SETTINGS) {
+            if is_of_datafusion(&variable.to_string()) {
                 Access::Admin
             } else {
                 Access::Read
@@ -185,13 +212,13 @@ fn access_of(sql: &SqlStatement) -> Access {
     }
 }
 
-/// What the names of DataFusion's settings begin with.
-const OWN_SETTINGS: &str = "datafusion";
+fn is_of_datafusion(setting: &str) -> bool {
+    setting.to_ascii_lowercase().starts_with("datafusion")
+}
 
 /// Whether a setting changes something here.
-fn is_ours(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    name == "statement_timeout" || name.starts_with(OWN_SETTINGS)
+fn is_ours(setting: &str) -> bool {
+    setting.eq_ignore_ascii_case("statement_timeout") || is_of_datafusion(setting)
 }
 
 fn copy_in(sql: &SqlStatement) -> Result<CopyIn> {
@@ -249,4 +276,27 @@ fn copy_in(sql: &SqlStatement) -> Result<CopyIn> {
         delimiter: u8::try_from(delimiter).map_err(|_| Error::input("COPY takes a delimiter of one byte"))?,
         null: null.unwrap_or_else(|| if csv { String::new() } else { "\\N".to_owned() }),
     })
+}
+
+fn literal_of(value: &Value) -> Expr {
+    let number = |text: String| match text.strip_prefix('-') {
+        // A minus sign is an operator.
+        Some(digits) => Expr::Nested(Box::new(Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: Box::new(Expr::value(Literal::Number(digits.to_owned(), false))),
+        })),
+        None => Expr::value(Literal::Number(text, false)),
+    };
+    match value {
+        Value::Null => Expr::value(Literal::Null),
+        Value::Boolean(value) => Expr::value(Literal::Boolean(*value)),
+        Value::Int(value) => number(value.to_string()),
+        Value::UInt(value) => number(value.to_string()),
+        Value::Float(value) if value.is_finite() => number(format!("{value:e}")),
+        Value::Float(value) => Expr::value(Literal::SingleQuotedString(value.to_string())),
+        Value::Text(text) => Expr::value(Literal::SingleQuotedString(text.clone())),
+        Value::Binary(bytes) => {
+            Expr::value(Literal::HexStringLiteral(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+        }
+    }
 }

@@ -15,12 +15,13 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use fleetdb_engine::{Error, Result};
 use fleetdb_query::Statement;
+use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::Semaphore;
 
@@ -260,7 +261,6 @@ pub(crate) fn check(identity: &Identity, statement: &Statement) -> Result<()> {
 }
 
 /// How somebody says who he is.
-#[derive(Clone)]
 pub enum Credentials {
     /// Not at all.
     None,
@@ -268,15 +268,6 @@ pub enum Credentials {
     Password(String, String),
     /// By a token.
     Token(String),
-}
-
-/// Why somebody is not let in.
-#[derive(Debug)]
-pub enum Denied {
-    /// He did not say who he is, or it is not true.
-    Unknown,
-    /// The file is broken.
-    Broken(Error),
 }
 
 /// Whether those who do not say who they are have all rights.
@@ -337,7 +328,7 @@ impl Access {
     /// The entries as the file has them now.
     fn entries(&self) -> Result<Arc<Entries>> {
         let stamp = std::fs::metadata(&self.path).ok().and_then(|meta| Some((meta.modified().ok()?, meta.len())));
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.stamp != stamp {
             *known = Known { stamp, entries: Arc::new(read(&self.path)?), verified: HashMap::new() };
         }
@@ -353,48 +344,49 @@ impl Access {
         }
     }
 
-    /// Who somebody is.
+    /// Who somebody is; `None` if he did not say it, or it is not true.
     ///
     /// # Errors
-    /// See [`Denied`].
-    pub async fn identify(self: &Arc<Self>, credentials: Credentials) -> std::result::Result<Identity, Denied> {
-        let entries = self.entries().map_err(Denied::Broken)?;
+    /// The file is broken.
+    pub async fn identify(&self, credentials: Credentials) -> Result<Option<Identity>> {
+        let entries = self.entries()?;
         if self.is_open(&entries) {
-            return Ok(Identity::anybody());
+            return Ok(Some(Identity::anybody()));
         }
         let (list, name, secret) = match &credentials {
-            Credentials::None => return Err(Denied::Unknown),
+            Credentials::None => return Ok(None),
             Credentials::Password(name, password) => (&entries.users, name.as_str(), password.as_str()),
             // A name has no dot.
             Credentials::Token(token) => {
-                let (name, secret) = token.split_once('.').ok_or(Denied::Unknown)?;
+                let Some((name, secret)) = token.split_once('.') else { return Ok(None) };
                 (&entries.tokens, name, secret)
             }
         };
         let kind = u8::from(matches!(credentials, Credentials::Token(_)));
         let digest = digest(&SHA256, &[&[kind], name.as_bytes(), &[0], secret.as_bytes()].concat());
-        let digest: [u8; 32] = digest.as_ref().try_into().map_err(|_| Denied::Unknown)?;
-        if let Some(identity) = self.known.lock().unwrap_or_else(PoisonError::into_inner).verified.get(&digest) {
-            return Ok(identity.clone());
+        let digest: [u8; 32] = digest.as_ref().try_into().expect("SHA-256 has 32 bytes");
+        if let Some(identity) = self.known.lock().verified.get(&digest) {
+            return Ok(Some(identity.clone()));
         }
         // Somebody who is not there costs as much time as a wrong password.
         let entry = list.iter().find(|entry| entry.name == name);
         let hash = entry.or(list.first()).or(entries.users.first()).map(|entry| entry.hash.clone());
-        let (Some(hash), secret) = (hash, secret.to_owned()) else { return Err(Denied::Unknown) };
-        let _permit = self.verifications.acquire().await.map_err(|_| Denied::Unknown)?;
+        let Some(hash) = hash else { return Ok(None) };
+        let secret = secret.to_owned();
+        let _permit = self.verifications.acquire().await.map_err(|_| Error::closed("the server is stopping"))?;
         let verify = move || {
             PasswordHash::new(&hash)
                 .is_ok_and(|hash| Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok())
         };
         let is_right = tokio::task::spawn_blocking(verify).await.unwrap_or(false);
-        let Some(entry) = entry.filter(|_| is_right) else { return Err(Denied::Unknown) };
+        let Some(entry) = entry.filter(|_| is_right) else { return Ok(None) };
         let identity = Identity { name: entry.name.clone(), role: entry.role };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         // What was read before the file changed is not remembered.
         if Arc::ptr_eq(&known.entries, &entries) && known.verified.len() < MOST_REMEMBERED {
             known.verified.insert(digest, identity.clone());
         }
-        Ok(identity)
+        Ok(Some(identity))
     }
 
     /// Whether a user of the PostgreSQL protocol has to say who he is.

@@ -2,7 +2,7 @@ use super::*;
 
 fn identify(access: &Arc<Access>, credentials: Credentials) -> Option<Identity> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(access.identify(credentials)).ok()
+    runtime.block_on(access.identify(credentials)).ok().flatten()
 }
 
 fn password(name: &str, password: &str) -> Credentials {

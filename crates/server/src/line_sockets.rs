@@ -21,22 +21,15 @@ const DATAGRAM_BYTES: usize = 64 << 10;
 /// Takes connections until the server stops.
 pub(crate) async fn tcp(shared: Arc<Shared>, listener: TcpListener) {
     let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = shared.stopped() => break,
-            Some(_) = connections.join_next() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    if let Some(connection) = shared.admit("line_tcp") {
-                        let shared = Arc::clone(&shared);
-                        connections.spawn(async move {
-                            take_lines(&shared, stream).await;
-                            drop(connection);
-                        });
-                    }
-                }
-                Err(error) => crate::http::accept_failed(&error).await,
-            },
+    while let Some(stream) = shared.accept(&listener).await {
+        // Those that have ended.
+        while connections.try_join_next().is_some() {}
+        if let Some(admitted) = shared.admit("line_tcp") {
+            let shared = Arc::clone(&shared);
+            connections.spawn(async move {
+                take_lines(&shared, stream).await;
+                drop(admitted);
+            });
         }
     }
     while connections.join_next().await.is_some() {}
@@ -98,7 +91,7 @@ async fn write(shared: &Arc<Shared>, protocol: &'static str, body: Vec<u8>) {
     if body.is_empty() {
         return;
     }
-    match lines::write(&shared.work, &shared.db, body, Unit::Nanosecond, shared.durability()).await {
+    match lines::write(shared, body, Unit::Nanosecond).await {
         Ok(written) => {
             shared.metrics.lines(protocol, written.kept, written.dropped);
             for wrong in written.wrong.iter().take(1) {

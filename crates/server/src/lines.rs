@@ -1,7 +1,8 @@
 //! Line protocol as it comes over any wire: lines are parsed, wrong ones are left out and named, the others are written
 //! as one batch.
 
-use fleetdb_engine::{Acknowledged, Database, Durability, Error, LineParser, Result, Unit};
+use crate::server::Shared;
+use fleetdb_engine::{Acknowledged, Batch, Database, Error, LineParser, Result, Unit};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -30,15 +31,8 @@ pub(crate) struct WrongLine {
     pub(crate) text: String,
 }
 
-/// Lines that wait to be written.
-struct Parsed {
-    batch: Result<fleetdb_engine::Batch>,
-    kept: usize,
-    dropped: usize,
-    wrong: Vec<WrongLine>,
-}
-
-fn parse(db: &Database, body: &[u8], precision: Unit) -> Parsed {
+/// The lines as a batch, and what is to be said of them.
+fn parse(db: &Database, body: &[u8], precision: Unit) -> Result<(Batch, Written)> {
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     let mut parser = LineParser::new(db, precision, now_ns);
     let (mut dropped, mut wrong) = (0, Vec::new());
@@ -56,7 +50,7 @@ fn parse(db: &Database, body: &[u8], precision: Unit) -> Parsed {
         }
     }
     let kept = parser.rows();
-    Parsed { batch: parser.into_batch(), kept, dropped, wrong }
+    Ok((parser.into_batch()?, Written { kept, dropped, wrong, acknowledged: None }))
 }
 
 /// Parses a body and writes its lines; returns when they are as durable as asked.
@@ -64,28 +58,19 @@ fn parse(db: &Database, body: &[u8], precision: Unit) -> Parsed {
 /// # Errors
 /// The engine's; then no line is written.
 pub(crate) async fn write(
-    work: &crate::work::Work,
-    db: &Arc<Database>,
+    shared: &Arc<Shared>,
     body: impl AsRef<[u8]> + Send + 'static,
     precision: Unit,
-    durability: Durability,
 ) -> Result<Written> {
-    let (parser_db, committer) = (Arc::clone(db), Arc::clone(db));
-    let (done, outcome) = tokio::sync::oneshot::channel();
-    let parsed = work.run(move || {
-        let mut parsed = parse(&parser_db, body.as_ref(), precision);
-        let batch = std::mem::replace(&mut parsed.batch, Ok(fleetdb_engine::Batch::new()))?;
-        let waits = parsed.kept > 0;
-        if waits {
-            // The receiver is gone if the client is.
-            committer.commit_then(batch, durability, move |outcome| drop(done.send(outcome)))?;
-        }
-        Ok::<_, Error>((parsed, waits))
+    let worker = Arc::clone(shared);
+    let begun = shared.work.run(move || {
+        let (batch, written) = parse(&worker.db, body.as_ref(), precision)?;
+        let committing = (written.kept > 0).then(|| worker.begin_commit(batch)).transpose()?;
+        Ok::<_, Error>((written, committing))
     });
-    let (parsed, waits) = parsed.await??;
-    let acknowledged = match waits {
-        true => Some(outcome.await.map_err(|_| Error::closed("the log ended without a word"))??),
-        false => None,
-    };
-    Ok(Written { kept: parsed.kept, dropped: parsed.dropped, wrong: parsed.wrong, acknowledged })
+    let (mut written, committing) = begun.await??;
+    if let Some(committing) = committing {
+        written.acknowledged = Some(committing.done().await?);
+    }
+    Ok(written)
 }

@@ -10,15 +10,20 @@ use crate::sessions::Sessions;
 use crate::work::Work;
 use crate::{http, line_sockets, postgres, tls};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Database, Durability, Error, Result};
+use fleetdb_engine::{Acknowledged, Batch, Database, Error, Result};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Runtime;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+
+/// Silence after which the system asks whether the other side of a connection is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+/// When a connection is looked for again after one could not be taken.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// What all connections share.
 pub(crate) struct Shared {
@@ -45,6 +50,19 @@ impl Drop for Connection {
     }
 }
 
+/// A batch on its way to the medium.
+pub(crate) struct Committing(oneshot::Receiver<Result<Acknowledged>>);
+
+impl Committing {
+    /// Waits, without a thread, until the batch is as durable as the server is told.
+    ///
+    /// # Errors
+    /// The log failed.
+    pub(crate) async fn done(self) -> Result<Acknowledged> {
+        self.0.await.unwrap_or_else(|_| Err(Error::closed("the log ended without a word")))
+    }
+}
+
 impl Shared {
     /// Lets a connection in; `None` if there are too many.
     pub(crate) fn admit(self: &Arc<Self>, protocol: &'static str) -> Option<Connection> {
@@ -56,8 +74,38 @@ impl Shared {
         Some(Connection { shared: Arc::clone(self), protocol, _permit: permit })
     }
 
-    pub(crate) fn durability(&self) -> Durability {
-        self.config.settings.durability
+    /// The next connection; `None` when the server is to stop.
+    pub(crate) async fn accept(&self, listener: &TcpListener) -> Option<TcpStream> {
+        loop {
+            let accepted = tokio::select! {
+                () = self.stopped() => return None,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    stream.set_nodelay(true).ok();
+                    let keep_alive = socket2::TcpKeepalive::new().with_time(KEEP_ALIVE);
+                    socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive).ok();
+                    return Some(stream);
+                }
+                // Most often there are no more file descriptors, which takes a while to change.
+                Err(error) => {
+                    tracing::warn!("a connection could not be taken: {error}");
+                    tokio::time::sleep(ACCEPT_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// Begins to write a batch; it waits only if the memtables are full.
+    ///
+    /// # Errors
+    /// As [`Database::commit_then`].
+    pub(crate) fn begin_commit(&self, batch: Batch) -> Result<Committing> {
+        let (done, outcome) = oneshot::channel();
+        // The receiver is gone if the client is.
+        self.db.commit_then(batch, self.config.settings.durability, move |outcome| drop(done.send(outcome)))?;
+        Ok(Committing(outcome))
     }
 
     /// Waits until the server is to stop.

@@ -6,8 +6,9 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Database, Error, Result};
 use fleetdb_query::{Answer, Canceller, Session};
+use parking_lot::Mutex;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Sessions that are kept for the next request.
@@ -27,7 +28,7 @@ impl Sessions {
 
     /// A session as a new one is.
     pub(crate) fn take(self: &Arc<Self>) -> Result<Pooled> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         let session = idle.map_or_else(|| Session::new(Arc::clone(&self.db)), Ok)?;
         session.set_timeout(self.timeout);
         Ok(Pooled { session: Some(session), sessions: Arc::clone(self) })
@@ -51,7 +52,7 @@ impl Deref for Pooled {
 
 impl Drop for Pooled {
     fn drop(&mut self) {
-        let mut idle = self.sessions.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.sessions.idle.lock();
         if idle.len() < MOST_IDLE {
             idle.extend(self.session.take());
         }
@@ -97,10 +98,11 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
             Ok::<_, Error>((session, answer, schema, tag, first))
         });
         let (session, answer, schema, tag, first) = started.await??;
-        if first.is_none() {
+        let state = first.is_some().then_some((session, answer));
+        if state.is_none() {
             cancel.0 = None;
         }
-        Ok(Self { state: Some((session, answer)), schema, tag, first, cancel })
+        Ok(Self { state, schema, tag, first, cancel })
     }
 
     /// The rows' schema, if it is a statement that gives rows.

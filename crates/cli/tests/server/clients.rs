@@ -57,6 +57,9 @@ fn psql_describes_queries_and_copies() {
         "BEGIN\nDELETE 1\nROLLBACK\n2\n"
     );
     assert_eq!(psql(&["SELECT 1; SELECT 2"]), "1\n2\n");
+    // A session that has looked into the catalog plans as before.
+    let planned = psql(&["SELECT pg_backend_pid() > 0; EXPLAIN SELECT id, count(*) FROM reads GROUP BY id"]);
+    assert!(planned.starts_with("t\n") && planned.contains("ContainerAggregate"), "{planned}");
     let file = data.path().join("rows.csv");
     std::fs::write(&file, "id,ts,kwh,note\n3,2026-01-03,2.5,\"a, \"\"b\"\"\"\n4,2026-01-04,,\n").unwrap();
     let copy = format!("\\copy reads FROM '{}' WITH (FORMAT csv, HEADER)", file.display());

@@ -1,7 +1,7 @@
 //! Who sends a request: `Authorization: Basic`, `Token` or `Bearer`, or InfluxDB 1's `u` and `p`.
 
 use super::Failure;
-use crate::access::{Credentials, Denied, Identity, Role};
+use crate::access::{Credentials, Identity, Role};
 use crate::server::Shared;
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::Engine;
@@ -24,12 +24,11 @@ pub(super) async fn require(
     role: Role,
 ) -> Result<Identity, Failure> {
     let credentials = credentials(headers, login)?;
-    let identity = shared.access.identify(credentials).await.map_err(|denied| match denied {
-        Denied::Unknown => Failure::new(
+    let identity = shared.access.identify(credentials).await?.ok_or_else(|| {
+        Failure::new(
             StatusCode::UNAUTHORIZED,
             "say who you are: Authorization: Token TOKEN, or Basic with user and password",
-        ),
-        Denied::Broken(error) => error.into(),
+        )
     })?;
     if identity.role < role {
         let Identity { name, role: has } = identity;

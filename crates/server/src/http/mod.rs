@@ -114,19 +114,7 @@ fn refusal(status: StatusCode, message: &str, body: serde_json::Value) -> Respon
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Option<TlsAcceptor>) {
     let router = router(Arc::clone(&shared));
     let graceful = GracefulShutdown::new();
-    loop {
-        let accepted = tokio::select! {
-            () = shared.stopped() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                accept_failed(&error).await;
-                continue;
-            }
-        };
-        stream.set_nodelay(true).ok();
+    while let Some(stream) = shared.accept(&listener).await {
         let Some(connection) = shared.admit("http") else {
             tokio::spawn(refuse(stream));
             continue;
@@ -169,10 +157,4 @@ async fn refuse(mut stream: TcpStream) {
     );
     stream.write_all(answer.as_bytes()).await.ok();
     stream.shutdown().await.ok();
-}
-
-/// A connection could not be taken: most often there are no more file descriptors, which takes a while to change.
-pub(crate) async fn accept_failed(error: &std::io::Error) {
-    tracing::warn!("a connection could not be taken: {error}");
-    tokio::time::sleep(Duration::from_millis(50)).await;
 }

@@ -60,11 +60,11 @@ pub(super) async fn influxql(
     body: Body,
 ) -> Result<Response, Failure> {
     identity::require(&shared, &headers, &login, Role::Read).await?;
-    // Clients send the statement in the address or as a form.
+    // Clients send the statement in the address or as a form, which is written as an address is.
     let form = body::read(&shared, &headers, body).await?;
-    let form = String::from_utf8_lossy(&form);
-    let in_form = form.split('&').find_map(|pair| pair.strip_prefix("q=")).unwrap_or_default().replace('+', " ");
-    let statement = if asked.q.is_empty() { in_form } else { asked.q };
+    let form = format!("/?{}", String::from_utf8_lossy(&form)).parse().ok();
+    let in_form = form.and_then(|form| Query::<InfluxQl>::try_from_uri(&form).ok());
+    let statement = if asked.q.is_empty() { in_form.map_or_else(String::new, |form| form.q.clone()) } else { asked.q };
     let words: Vec<String> = statement.split_whitespace().take(2).map(str::to_ascii_uppercase).collect();
     let result = match words.join(" ").as_str() {
         "CREATE DATABASE" | "DROP DATABASE" => serde_json::json!({ "statement_id": 0 }),

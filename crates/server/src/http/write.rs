@@ -53,7 +53,7 @@ async fn write(
     identity::require(&shared, &headers, &login, Role::Write).await?;
     let precision = precision(target.precision.as_deref())?;
     let body = body::read(&shared, &headers, body).await?;
-    let written = lines::write(&shared.work, &shared.db, body, precision, shared.durability()).await?;
+    let written = lines::write(&shared, body, precision).await?;
     shared.metrics.lines("http", written.kept, written.dropped);
     Ok(answer(&written))
 }

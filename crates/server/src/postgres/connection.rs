@@ -5,11 +5,12 @@ use super::{CancelKey, Cancels};
 use crate::access::Identity;
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
-use fleetdb_engine::{Batch, Error};
+use fleetdb_engine::Batch;
 use fleetdb_query::{Canceller, Session};
+use parking_lot::Mutex;
 use pgwire::error::PgWireResult;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How often a server that stops looks whether a statement has ended.
@@ -28,10 +29,6 @@ pub(crate) struct Connection {
     pub(super) copying: Mutex<Option<CopyingIn>>,
     /// Whether a statement is on its way.
     is_busy: AtomicBool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Connection {
@@ -73,7 +70,7 @@ impl Connection {
 
     /// The session; made when it is asked for first.
     pub(super) fn session(&self) -> PgWireResult<Arc<Session>> {
-        let mut session = lock(&self.session);
+        let mut session = self.session.lock();
         if let Some(session) = session.as_ref() {
             return Ok(Arc::clone(session));
         }
@@ -89,7 +86,7 @@ impl Connection {
     }
 
     fn canceller(&self) -> Option<Canceller> {
-        lock(&self.session).as_ref().map(|session| session.canceller())
+        self.session.lock().as_ref().map(|session| session.canceller())
     }
 
     /// Cancels the statement that runs.
@@ -116,22 +113,22 @@ impl Connection {
     /// Something failed: what was gathered since the last Sync is not written, and a transaction can only be rolled
     /// back.
     pub(super) fn failed(&self) {
-        *lock(&self.pending) = None;
-        *lock(&self.copying) = None;
-        if let Some(session) = lock(&self.session).as_ref() {
+        *self.pending.lock() = None;
+        *self.copying.lock() = None;
+        if let Some(session) = self.session.lock().as_ref() {
             session.fail_transaction();
         }
     }
 
     /// Adds to what is written with the next Sync.
     pub(super) fn add(&self, batch: Batch) {
-        let mut pending = lock(&self.pending);
+        let mut pending = self.pending.lock();
         *pending = Some(pending.take().unwrap_or_default().and(batch));
     }
 
     /// Writes what was gathered; returns when it is as durable as the server is told.
     pub(super) async fn commit_pending(&self) -> PgWireResult<()> {
-        let pending = lock(&self.pending).take();
+        let pending = self.pending.lock().take();
         match pending {
             Some(batch) => self.commit(batch).await,
             None => Ok(()),
@@ -143,11 +140,7 @@ impl Connection {
         if batch.is_empty() {
             return Ok(());
         }
-        let (done, outcome) = tokio::sync::oneshot::channel();
-        let done = move |acknowledged| drop(done.send(acknowledged));
-        let begun = self.shared.db.commit_then(batch, self.shared.durability(), done);
-        begun.map_err(|e| postgres_error(&e))?;
-        let acknowledged = outcome.await.unwrap_or_else(|_| Err(Error::closed("the log ended without a word")));
-        acknowledged.map(|_| ()).map_err(|e| postgres_error(&e))
+        let committing = self.shared.begin_commit(batch).map_err(|e| postgres_error(&e))?;
+        committing.done().await.map(|_| ()).map_err(|e| postgres_error(&e))
     }
 }

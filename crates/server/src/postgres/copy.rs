@@ -12,7 +12,7 @@ use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyFail};
 use std::fmt::Debug;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Bytes of rows that are gathered for a batch.
 const BATCH_BYTES: usize = 4 << 20;
@@ -38,13 +38,13 @@ impl Connection {
         let copying =
             CopyingIn::new(copy.clone(), self.shared.db.table(&copy.table)).map_err(|e| postgres_error(&e))?;
         let columns = copying.places.len();
-        *self.copying.lock().unwrap_or_else(PoisonError::into_inner) = Some(copying);
+        *self.copying.lock() = Some(copying);
         Ok(columns)
     }
 
     /// Writes the lines that are whole; with `is_end` all of them.
     async fn copy_lines(&self, is_end: bool) -> PgWireResult<u64> {
-        let taken = self.copying.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let taken = self.copying.lock().take();
         let mut copying = taken.ok_or_else(|| user_error("08P01", "there is no COPY that rows could be for"))?;
         let parsed = self.shared.work.run(move || {
             let rows = copying.take_lines(is_end);
@@ -57,7 +57,7 @@ impl Connection {
             let gathered = self.session()?.gather(&table, rows).map_err(|e| postgres_error(&e))?;
             self.commit(gathered.unwrap_or_else(Batch::new)).await?;
         }
-        *self.copying.lock().unwrap_or_else(PoisonError::into_inner) = Some(copying);
+        *self.copying.lock() = Some(copying);
         Ok(total)
     }
 }
@@ -192,7 +192,7 @@ impl CopyHandler for Connection {
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
         self.set_busy(true);
-        let enough = match self.copying.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        let enough = match self.copying.lock().as_mut() {
             Some(copying) => {
                 copying.bytes.extend_from_slice(&data.data);
                 copying.bytes.len() >= BATCH_BYTES
@@ -213,7 +213,7 @@ impl CopyHandler for Connection {
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
         let rows = self.copy_lines(true).await?;
-        *self.copying.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.copying.lock() = None;
         let tag = Tag::new("COPY").with_rows(rows as usize);
         client.feed(PgWireBackendMessage::CommandComplete(tag.into())).await?;
         Ok(())

@@ -4,11 +4,12 @@
 //! so that a pipeline costs one write to the socket.
 
 use super::connection::Connection;
-use super::values::{self, Target};
+use super::values;
 use crate::error::{postgres_error, user_error};
-use fleetdb_engine::{Error, Value};
+use fleetdb_engine::{ColumnType, Error, Value};
 use fleetdb_query::{InsertValues, Kind, Prepared, Session, Statement};
 use futures::{Sink, SinkExt};
+use parking_lot::Mutex;
 use pgwire::api::portal::{Format, Portal, PortalExecutionState};
 use pgwire::api::query::{ExtendedQueryHandler, send_query_response};
 use pgwire::api::results::{FieldInfo, Response};
@@ -22,7 +23,7 @@ use pgwire::messages::extendedquery::{
 };
 use pgwire::messages::response::ReadyForQuery;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A prepared statement.
 pub(crate) struct Stored {
@@ -53,10 +54,7 @@ impl Connection {
         };
         let kind = statement.kind().map_err(|e| postgres_error(&e))?;
         let session = self.session()?;
-        let insert = match kind {
-            Kind::Insert => InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))?,
-            _ => None,
-        };
+        let insert = InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))?;
         let (plan, inferred) = match (&kind, insert) {
             (_, Some(insert)) => {
                 let types = insert.parameter_types().iter().map(|of| values::type_of_column(*of)).collect::<Vec<_>>();
@@ -65,8 +63,8 @@ impl Connection {
             (Kind::Query, None) => {
                 // What was sent before may have made the table.
                 self.commit_pending().await?;
-                let text = text.to_owned();
-                let prepared = self.shared.work.run(move || Prepared::new(session, &text)).await;
+                let query = statement.clone();
+                let prepared = self.shared.work.run(move || Prepared::new(session, query)).await;
                 let prepared = Arc::new(prepared.and_then(|prepared| prepared).map_err(|e| postgres_error(&e))?);
                 let types = prepared.parameter_types();
                 let types = types.iter().map(|of| values::type_of_parameter(of.as_ref())).collect();
@@ -83,8 +81,8 @@ impl Connection {
         Ok(Arc::new(Stored { statement, kind, types: types.collect(), plan }))
     }
 
-    /// The values of a portal's parameters, for places of these targets.
-    fn values(portal: &Portal<Shared>, target: impl Fn(usize) -> Target) -> PgWireResult<Vec<Value>> {
+    /// The values of a portal's parameters, for places of these types, as far as they are known.
+    fn values(portal: &Portal<Shared>, target: impl Fn(usize) -> Option<ColumnType>) -> PgWireResult<Vec<Value>> {
         let types = &portal.statement.statement.types;
         let given = |place: usize| types.get(place).unwrap_or(&Type::TEXT);
         (0..portal.parameter_len()).map(|place| values::parameter(portal, place, given(place), target(place))).collect()
@@ -96,23 +94,22 @@ impl Connection {
         let format = &portal.result_column_format;
         match &stored.plan {
             Plan::Insert(insert) => {
-                let mut known = Arc::clone(&insert.lock().unwrap_or_else(PoisonError::into_inner));
+                let mut known = Arc::clone(&insert.lock());
                 if !known.fits(&self.shared.db) {
                     let again = InsertValues::of(&stored.statement, &self.shared.db).map_err(|e| postgres_error(&e))?;
                     let again = again.ok_or_else(|| user_error("0A000", "the table has changed: prepare again"))?;
                     known = Arc::new(again);
-                    *insert.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&known);
+                    *insert.lock() = Arc::clone(&known);
                 }
                 let types = known.parameter_types();
-                let target = |place: usize| types.get(place).map_or(Target::Any, |of| Target::Column(*of));
-                self.insert(&known, &Self::values(portal, target)?)
+                self.insert(&known, &Self::values(portal, |place| types.get(place).copied())?)
             }
             Plan::Query(prepared) => {
                 let session = self.session()?;
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
                 self.commit_pending().await?;
                 let types = prepared.parameter_types();
-                let target = |place: usize| Target::of(types.get(place).and_then(Option::as_ref));
+                let target = |place: usize| values::time_type(types.get(place)?.as_ref()?);
                 let values = Self::values(portal, target)?;
                 let prepared = Arc::clone(prepared);
                 self.run_begun(&session, move |_| prepared.start(&values), format).await
@@ -121,7 +118,7 @@ impl Connection {
                 self.run(stored.statement.clone(), stored.kind.clone(), format).await
             }
             Plan::Other => {
-                let values = Self::values(portal, |_| Target::Any)?;
+                let values = Self::values(portal, |_| None)?;
                 let statement = stored.statement.with_values(&values).map_err(|e: Error| postgres_error(&e))?;
                 self.run(statement, stored.kind.clone(), format).await
             }

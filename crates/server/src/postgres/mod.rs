@@ -22,6 +22,7 @@ use crate::server::Shared;
 use bytes::BytesMut;
 use connection::Connection;
 use futures::{FutureExt, SinkExt, StreamExt};
+use parking_lot::Mutex;
 use pgwire::api::cancel::CancelHandler;
 use pgwire::api::{
     ClientInfo, DefaultClient, PgWireConnectionState, PidSecretKeyGenerator, RandomPidSecretKeyGenerator,
@@ -33,7 +34,7 @@ use pgwire::messages::startup::SecretKey;
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 use pgwire::tokio::server::{PgWireMessageServerCodec, process_error, process_message};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use subtle::ConstantTimeEq;
 use tokio::io::AsyncWriteExt;
@@ -46,8 +47,6 @@ use wire::Checked;
 
 /// How long a client may take until it has logged in.
 const LOGIN_LIMIT: Duration = Duration::from_secs(60);
-/// Silence after which the system asks whether the other side is still there.
-const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
 /// What a client must know to cancel a statement: the connection's number, and its secret.
 type CancelKey = (i32, Vec<u8>);
@@ -63,21 +62,17 @@ pub(crate) struct Cancels {
 }
 
 impl Cancels {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn note(&self, (number, secret): CancelKey, connection: &Arc<Connection>) {
-        self.lock().insert(number, (secret, Arc::downgrade(connection)));
+        self.connections.lock().insert(number, (secret, Arc::downgrade(connection)));
     }
 
     fn forget(&self, number: i32) {
-        self.lock().remove(&number);
+        self.connections.lock().remove(&number);
     }
 
     /// The connection; the time it takes says nothing about the secret.
     fn find(&self, (number, secret): &CancelKey) -> Option<Arc<Connection>> {
-        let connections = self.lock();
+        let connections = self.connections.lock();
         let (known, connection) = connections.get(number)?;
         bool::from(known.as_slice().ct_eq(secret)).then(|| connection.upgrade())?
     }
@@ -93,31 +88,18 @@ impl PidSecretKeyGenerator for Cancels {
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Option<TlsAcceptor>) {
     let cancels = Arc::new(Cancels::default());
     let mut connections = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            () = shared.stopped() => break,
-            Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => accepted,
+    while let Some(stream) = shared.accept(&listener).await {
+        // Those that have ended.
+        while connections.try_join_next().is_some() {}
+        let Some(admitted) = shared.admit("postgres") else {
+            tokio::spawn(refuse(stream));
+            continue;
         };
-        match accepted {
-            Ok((stream, _)) => {
-                stream.set_nodelay(true).ok();
-                let keep_alive = socket2::TcpKeepalive::new().with_time(KEEP_ALIVE);
-                socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive).ok();
-                match shared.admit("postgres") {
-                    Some(admitted) => {
-                        let connection = Arc::new(Connection::new(&shared, &cancels));
-                        let tls = tls.clone();
-                        connections.spawn(async move {
-                            speak(stream, tls, connection).await;
-                            drop(admitted);
-                        });
-                    }
-                    None => drop(tokio::spawn(refuse(stream))),
-                }
-            }
-            Err(error) => crate::http::accept_failed(&error).await,
-        }
+        let (connection, tls) = (Arc::new(Connection::new(&shared, &cancels)), tls.clone());
+        connections.spawn(async move {
+            speak(stream, tls, connection).await;
+            drop(admitted);
+        });
     }
     drop(listener);
     while connections.join_next().await.is_some() {}

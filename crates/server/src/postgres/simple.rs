@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use crate::error::{postgres_error, user_error};
-use fleetdb_query::{InsertValues, Kind, Statement};
+use fleetdb_query::{InsertValues, Statement};
 use futures::{Sink, SinkExt};
 use pgwire::api::copy::send_copy_in_response;
 use pgwire::api::portal::Format;
@@ -63,11 +63,7 @@ impl Connection {
     async fn run_simple(&self, statement: Statement) -> PgWireResult<Response> {
         self.check(&statement)?;
         let kind = statement.kind().map_err(|e| postgres_error(&e))?;
-        let insert = match kind {
-            Kind::Insert => InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))?,
-            _ => None,
-        };
-        match insert {
+        match InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))? {
             Some(insert) => self.insert(&insert, &[]),
             None => self.run(statement, kind, &Format::UnifiedText).await,
         }

@@ -3,7 +3,7 @@
 use crate::error::user_error;
 use crate::server::Shared;
 use crate::sessions::Running;
-use arrow::datatypes::{DataType, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Schema};
 use arrow_pg::datatypes::{arrow_schema_to_pg_fields, encode_recordbatch, into_pg_type};
 use chrono::{DateTime, NaiveDate};
 use fleetdb_engine::{ColumnType, Unit, Value};
@@ -20,30 +20,9 @@ use std::sync::Arc;
 const EPOCH_US: i64 = 946_684_800_000_000;
 const EPOCH_DAYS: i64 = 10_957;
 
-/// What a parameter is for.
-#[derive(Clone, Copy)]
-pub(super) enum Target {
-    /// A column's value.
-    Column(ColumnType),
-    /// A place in a query whose type is known as a time's; integers count the unit.
-    Time(Unit),
-    /// A place in a statement of another type, or of a type that is not known.
-    Any,
-}
-
-impl Target {
-    /// The target that a query's parameter of this type is.
-    pub(super) fn of(data_type: Option<&DataType>) -> Self {
-        match data_type {
-            Some(DataType::Timestamp(unit, None)) => Self::Time(match unit {
-                TimeUnit::Second => Unit::Second,
-                TimeUnit::Millisecond => Unit::Millisecond,
-                TimeUnit::Microsecond => Unit::Microsecond,
-                TimeUnit::Nanosecond => Unit::Nanosecond,
-            }),
-            _ => Self::Any,
-        }
-    }
+/// The column type of a query's parameter, if it is a time: an integer counts its unit.
+pub(super) fn time_type(data_type: &DataType) -> Option<ColumnType> {
+    matches!(data_type, DataType::Timestamp(_, None)).then(|| ColumnType::from_arrow(data_type).ok())?
 }
 
 /// The type of a column, as clients know it.
@@ -56,12 +35,12 @@ pub(super) fn type_of_parameter(data_type: Option<&DataType>) -> Type {
     data_type.and_then(|data_type| into_pg_type(data_type).ok()).unwrap_or(Type::TEXT)
 }
 
-/// A bound parameter's value.
+/// A bound parameter's value; `target` is the type of the column that it is for or compared with, if that is known.
 pub(super) fn parameter<S: Clone>(
     portal: &Portal<S>,
     place: usize,
     given: &Type,
-    target: Target,
+    target: Option<ColumnType>,
 ) -> PgWireResult<Value> {
     let Some(Some(bytes)) = portal.parameters.get(place) else { return Ok(Value::Null) };
     let wrong = |reason: &str| user_error("22P03", format!("parameter ${}: {reason}", place + 1));
@@ -69,17 +48,13 @@ pub(super) fn parameter<S: Clone>(
         return binary(bytes, given, target).ok_or_else(|| wrong(&format!("these are not the bytes of a {given}")));
     }
     let text = str::from_utf8(bytes).map_err(|_| wrong("this is not UTF-8"))?;
-    let by_type = match target {
-        Target::Column(column_type) => Some(column_type),
-        Target::Time(unit) => Some(ColumnType::Timestamp(unit)),
-        Target::Any => match *given {
-            Type::INT2 | Type::INT4 | Type::INT8 | Type::OID => Some(ColumnType::Int64),
-            Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC => Some(ColumnType::Float64),
-            Type::BOOL => Some(ColumnType::Boolean),
-            Type::BYTEA => Some(ColumnType::Binary),
-            _ => None,
-        },
-    };
+    let by_type = target.or(match *given {
+        Type::INT2 | Type::INT4 | Type::INT8 | Type::OID => Some(ColumnType::Int64),
+        Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC => Some(ColumnType::Float64),
+        Type::BOOL => Some(ColumnType::Boolean),
+        Type::BYTEA => Some(ColumnType::Binary),
+        _ => None,
+    });
     match by_type {
         Some(column_type) => {
             value_of_text(text, column_type).map_err(|e| user_error("22P02", format!("parameter ${}: {e}", place + 1)))
@@ -89,7 +64,7 @@ pub(super) fn parameter<S: Clone>(
 }
 
 /// A value of the binary form; `None` if it is none of this type.
-fn binary(bytes: &[u8], given: &Type, target: Target) -> Option<Value> {
+fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>) -> Option<Value> {
     fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
         bytes.try_into().ok()
     }
@@ -105,14 +80,14 @@ fn binary(bytes: &[u8], given: &Type, target: Target) -> Option<Value> {
         Type::TIMESTAMP | Type::TIMESTAMPTZ => {
             let us = i64::from_be_bytes(array(bytes)?).checked_add(EPOCH_US)?;
             match target {
-                Target::Time(unit) | Target::Column(ColumnType::Timestamp(unit)) => Value::Int(in_unit(us, unit)?),
+                Some(ColumnType::Timestamp(unit)) => Value::Int(in_unit(us, unit)?),
                 _ => Value::Text(DateTime::from_timestamp_micros(us)?.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()),
             }
         }
         Type::DATE => {
             let days = i64::from(i32::from_be_bytes(array(bytes)?)).checked_add(EPOCH_DAYS)?;
             match target {
-                Target::Column(ColumnType::Date32) => Value::Int(days),
+                Some(ColumnType::Date32) => Value::Int(days),
                 _ => {
                     let date = NaiveDate::from_epoch_days(i32::try_from(days).ok()?)?;
                     text_value(&date.to_string(), target)?
@@ -123,7 +98,7 @@ fn binary(bytes: &[u8], given: &Type, target: Target) -> Option<Value> {
             use postgres_types::FromSql;
             let number = rust_decimal::Decimal::from_sql(&Type::NUMERIC, bytes).ok()?.to_string();
             match target {
-                Target::Any => Value::Float(number.parse().ok()?),
+                None => Value::Float(number.parse().ok()?),
                 _ => text_value(&number, target)?,
             }
         }
@@ -132,12 +107,8 @@ fn binary(bytes: &[u8], given: &Type, target: Target) -> Option<Value> {
     })
 }
 
-fn text_value(text: &str, target: Target) -> Option<Value> {
-    match target {
-        Target::Column(column_type) => value_of_text(text, column_type).ok(),
-        Target::Time(unit) => value_of_text(text, ColumnType::Timestamp(unit)).ok(),
-        Target::Any => Some(Value::Text(text.to_owned())),
-    }
+fn text_value(text: &str, target: Option<ColumnType>) -> Option<Value> {
+    target.map_or_else(|| Some(Value::Text(text.to_owned())), |target| value_of_text(text, target).ok())
 }
 
 /// Microseconds as a count of another unit; what is finer is cut off, towards the past.
