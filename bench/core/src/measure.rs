@@ -18,6 +18,18 @@ pub fn memory_bytes(process: &str, figure: &str) -> Outcome<u64> {
     Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
 }
 
+/// The processor time that a process (by number, or `self`) has used, in microseconds.
+pub fn processor_us(process: &str) -> Outcome<f64> {
+    /// Linux counts in hundredths of a second.
+    const TICK_US: f64 = 10_000.0;
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // Behind the name, which ends with the last parenthesis, the 12th and 13th figures are the ticks of the program
+    // and of the system for it (proc(5)).
+    let figures = stat.rsplit_once(')').map_or("", |(_, figures)| figures);
+    let ticks = figures.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+    Ok(ticks.sum::<Result<f64, _>>()? * TICK_US)
+}
+
 /// Bytes of all files below a directory.
 pub fn disk_bytes(directory: &Path) -> Outcome<u64> {
     let mut bytes = 0;

@@ -142,9 +142,7 @@ impl Database {
         let mut manifest = self.shared.manifest.lock();
         self.shared.change_schema(&mut manifest, edit)?;
         let changed = Arc::new(manifest.state().tables[&schema.id].clone());
-        if let Some(table) = self.shared.catalog.write().tables.get_mut(&schema.id) {
-            table.schema = Arc::clone(&changed);
-        }
+        self.shared.catalog.write().change(&changed);
         Ok(changed)
     }
 }

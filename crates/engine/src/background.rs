@@ -102,6 +102,7 @@ impl Shared {
     pub(crate) fn freeze(&self, commit: &mut Commit) -> Generation {
         let mut catalog = self.catalog.write();
         let full = commit.generation;
+        (commit.memtable_bytes, commit.memtable_rows) = (0, 0);
         if catalog.tables.values().all(|table| table.active.read().is_empty()) {
             return Generation(full.0.saturating_sub(1));
         }

@@ -9,7 +9,7 @@ use crate::memtable::{Inner, Memtable};
 use crate::scan::{TableView, View};
 use crate::schema::TableSchema;
 use crate::segment::Listed;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// One table.
@@ -70,10 +70,14 @@ impl Table {
     }
 }
 
+/// Tables that an error names.
+const MOST_NAMED: usize = 20;
+
 /// All tables.
 #[derive(Default)]
 pub(crate) struct Catalog {
     pub(crate) tables: BTreeMap<TableId, Table>,
+    names: HashMap<String, TableId>,
 }
 
 impl Catalog {
@@ -94,14 +98,37 @@ impl Catalog {
         View { tables: views.collect(), sequence: last() }
     }
 
+    /// Adds a table, whose name is not taken.
+    pub(crate) fn insert(&mut self, table: Table) {
+        self.names.insert(table.schema.name.clone(), table.schema.id);
+        self.tables.insert(table.schema.id, table);
+    }
+
+    /// Shows a table as it is now, perhaps under a new name.
+    pub(crate) fn change(&mut self, schema: &Arc<TableSchema>) {
+        if let Some(table) = self.tables.get_mut(&schema.id) {
+            self.names.remove(&table.schema.name);
+            self.names.insert(schema.name.clone(), schema.id);
+            table.schema = Arc::clone(schema);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: TableId) -> Option<Table> {
+        let removed = self.tables.remove(&id)?;
+        self.names.remove(&removed.schema.name);
+        Some(removed)
+    }
+
     pub(crate) fn find(&self, name: &str) -> Option<&Table> {
-        self.tables.values().find(|table| table.schema.name == name)
+        self.tables.get(self.names.get(name)?)
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Table> {
         self.find(name).ok_or_else(|| {
-            let names: Vec<&str> = self.tables.values().map(|t| t.schema.name.as_str()).collect();
-            Error::input(format!("there is no table '{name}': there are [{}]", names.join(", ")))
+            let names = self.tables.values().map(|t| t.schema.name.as_str());
+            let named = names.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
+            let more = if self.tables.len() > MOST_NAMED { ", ..." } else { "" };
+            Error::input(format!("there is no table '{name}': there are [{named}{more}]"))
         })
     }
 }

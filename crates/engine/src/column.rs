@@ -1,6 +1,7 @@
 //! A column on its way out: gathered from memtables and pages, then an Arrow array.
 
 use crate::error::{Error, Result};
+use crate::key::KeyPart;
 use crate::lane::{Lane, NullMask};
 use crate::schema::{ColumnType, Unit, widen};
 use arrow::array::{ArrayRef, BinaryArray, BooleanArray, PrimitiveArray, StringArray};
@@ -9,6 +10,7 @@ use arrow::datatypes::{self as types, ArrowPrimitiveType};
 use std::sync::Arc;
 
 /// Values of one column, gathered one source after the other.
+#[derive(Clone, Debug)]
 pub(crate) enum ColumnBuilder {
     /// Raw values.
     Raw(Lane),
@@ -17,7 +19,7 @@ pub(crate) enum ColumnBuilder {
 }
 
 /// Text or bytes, one after the other.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct BytesBuilder {
     data: Vec<u8>,
     /// 0 and where each value ends, as Arrow has them; saturated behind 4 GiB, which no column that is handed out has.
@@ -68,6 +70,10 @@ impl BytesBuilder {
         self.offsets.len().saturating_sub(1)
     }
 
+    pub(crate) fn nulls(&self) -> &NullMask {
+        &self.nulls
+    }
+
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         self.data.capacity() + self.offsets.capacity() * 4
@@ -100,6 +106,24 @@ impl ColumnBuilder {
         match self {
             Self::Raw(lane) => lane.extend(&Lane::constant(value, len), 0, len),
             Self::Bytes(bytes) => bytes.push_repeated(None, len),
+        }
+    }
+
+    /// Appends a value, which fits the column's type.
+    pub(crate) fn push(&mut self, value: KeyPart<'_>) {
+        match (self, value) {
+            (Self::Raw(lane), KeyPart::Raw(raw)) => lane.push(Some(raw)),
+            (Self::Raw(lane), _) => lane.push(None),
+            (Self::Bytes(builder), KeyPart::Bytes(bytes)) => builder.push(Some(bytes)),
+            (Self::Bytes(builder), _) => builder.push(None),
+        }
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Raw(lane) => lane.bytes(),
+            Self::Bytes(bytes) => bytes.bytes(),
         }
     }
 

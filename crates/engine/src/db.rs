@@ -29,7 +29,7 @@ use crate::wal::frame;
 use crate::wal::log::Log;
 use crate::wal::record::{self, Removal, Section};
 use crate::write::admit::{Admitted, admit};
-use crate::write::batch::{Batch, DeleteRequest};
+use crate::write::batch::{Batch, DeleteRequest, Part};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -90,7 +90,18 @@ pub struct Status {
 pub(crate) struct Commit {
     pub(crate) sequence: Sequence,
     pub(crate) generation: Generation,
+    /// Memory of the active memtables; of tables that were dropped since the last freeze, too.
+    pub(crate) memtable_bytes: usize,
+    /// Rows of the longest active memtable.
+    pub(crate) memtable_rows: usize,
     pub(crate) closed: bool,
+}
+
+/// What a committer does when the memtables are full.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WhenFull {
+    Wait,
+    GiveUp,
 }
 
 pub(crate) struct Shared {
@@ -122,7 +133,7 @@ pub(crate) struct Shared {
 /// let table = TableDefinition::new("cpu").key("host", ColumnType::Utf8).time("ts", Unit::Nanosecond).field("usage", ColumnType::Int64);
 /// let mut rows = Rows::new(&db.create_table(&table).unwrap());
 /// rows.push(&["host_1".into(), Value::Int(1_000), Value::Int(58)]).unwrap();
-/// db.commit(Batch::new().with("cpu", rows.finish().unwrap())).unwrap();
+/// db.commit(Batch::new().with_rows(rows)).unwrap();
 /// let view = db.view();
 /// let batches: Vec<_> = view.table("cpu").unwrap().scan(&ScanRequest::all()).unwrap().map(Result::unwrap).collect();
 /// assert_eq!(batches[0].num_rows(), 1);
@@ -166,18 +177,27 @@ impl Database {
     /// Creates a table; durable when this returns.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`] if the definition is wrong or the name is taken.
+    /// [`ErrorKind::Input`] if the definition is wrong, the name is taken, or there are
+    /// [`max_tables`](Settings::max_tables) already.
     pub fn create_table(&self, definition: &TableDefinition) -> Result<Arc<TableSchema>> {
         let commit = self.shared.open_commit()?;
         let mut manifest = self.shared.manifest.lock();
         if self.shared.catalog.read().find(&definition.name).is_some() {
             return Err(Error::input(format!("table '{}' exists already", definition.name)));
         }
+        let (tables, most) = (manifest.state().tables.len(), self.shared.settings.max_tables);
+        if tables >= most {
+            return Err(Error::input(format!(
+                "table '{}': there are {tables} tables already, the most is {most} (setting max_tables); devices \
+                 belong in one table, told apart by its key",
+                definition.name
+            )));
+        }
         let schema = definition.build(TableId(manifest.state().next_table))?;
         self.shared.change_schema(&mut manifest, &Edit::CreateTable { schema: schema.clone() })?;
         let schema = Arc::new(schema);
         let table = Table::new(Arc::clone(&schema), commit.generation);
-        self.shared.catalog.write().tables.insert(schema.id, table);
+        self.shared.catalog.write().insert(table);
         drop(commit);
         Ok(schema)
     }
@@ -191,7 +211,7 @@ impl Database {
         let mut manifest = self.shared.manifest.lock();
         let id = self.shared.catalog.read().get(name)?.schema.id;
         self.shared.change_schema(&mut manifest, &Edit::DropTable { table: id })?;
-        let dropped = self.shared.catalog.write().tables.remove(&id);
+        let dropped = self.shared.catalog.write().remove(id);
         drop((manifest, commit));
         // Views may still read the files; on Unix an open file stays readable after its name is gone.
         let segments = dropped.iter().flat_map(|table| table.segments.iter());
@@ -201,6 +221,11 @@ impl Database {
     /// The tables there are, in order of creation.
     pub fn tables(&self) -> Vec<Arc<TableSchema>> {
         self.shared.catalog.read().tables.values().map(|table| Arc::clone(&table.schema)).collect()
+    }
+
+    /// How many tables there are.
+    pub(crate) fn table_count(&self) -> usize {
+        self.shared.catalog.read().tables.len()
     }
 
     /// The columns and key of a table.
@@ -243,9 +268,25 @@ impl Database {
         durability: Durability,
         done: impl FnOnce(Result<Acknowledged>) + Send + 'static,
     ) -> Result<()> {
-        self.shared.commit(&batch, durability, Box::new(done))?;
+        self.shared.commit(&batch, durability, WhenFull::Wait, Box::new(done))?;
         self.shared.step_without_threads();
         Ok(())
+    }
+
+    /// As [`commit_then`](Self::commit_then), but never waits: if the memtables are full it does nothing, `done` is not
+    /// called, and it gives `false`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn commit_now(
+        &self,
+        batch: &Batch,
+        durability: Durability,
+        done: impl FnOnce(Result<Acknowledged>) + Send + 'static,
+    ) -> Result<bool> {
+        let begun = self.shared.commit(batch, durability, WhenFull::GiveUp, Box::new(done))?;
+        self.shared.step_without_threads();
+        Ok(begun)
     }
 
     /// All tables as they are now.
@@ -407,28 +448,35 @@ impl Shared {
     }
 
     fn admit(&self, batch: &Batch) -> Result<Vec<Admitted>> {
-        let bytes: usize = batch.parts.iter().map(|(_, rows)| rows.get_array_memory_size()).sum();
+        let bytes: usize = batch.parts.iter().map(Part::bytes).sum();
         if bytes > MAX_BATCH_BYTES {
             return Err(Error::input(format!("a batch of {bytes} bytes: the most is {MAX_BATCH_BYTES}, split it")));
         }
         let catalog = self.catalog.read();
-        let schemas = batch.parts.iter().map(|(name, _)| Ok(Arc::clone(&catalog.get(name)?.schema)));
+        let schemas = batch.parts.iter().map(|part| Ok(Arc::clone(&catalog.get(part.table())?.schema)));
         let schemas = schemas.collect::<Result<Vec<_>>>()?;
         drop(catalog);
-        batch.parts.iter().zip(&schemas).map(|((_, rows), schema)| admit(schema, rows)).collect()
+        batch.parts.iter().zip(&schemas).map(|(part, schema)| admit(schema, part)).collect()
     }
 
-    fn commit(&self, batch: &Batch, durability: Durability, done: Done) -> Result<()> {
+    /// Gives `false`, and does nothing, if there is no room and it shall not wait for some.
+    fn commit(&self, batch: &Batch, durability: Durability, when_full: WhenFull, done: Done) -> Result<bool> {
         self.log.check()?;
         let mut admitted = self.admit(batch)?;
-        let mut commit = self.wait_for_room()?;
+        let mut commit = match when_full {
+            WhenFull::Wait => self.wait_for_room()?,
+            WhenFull::GiveUp => match self.room()? {
+                Some(commit) => commit,
+                None => return Ok(false),
+            },
+        };
         // A schema may have changed since; it cannot while the commit lock is held.
         while !self.is_current(&admitted) {
             admitted = self.admit(batch)?;
         }
         let removals = self.removals(batch)?;
         self.apply(&mut commit, admitted, removals, durability, done);
-        Ok(())
+        Ok(true)
     }
 
     /// Reads and writes under one commit lock.
@@ -452,7 +500,7 @@ impl Shared {
         done: Done,
     ) {
         let sequence = Sequence(commit.sequence.0 + 1);
-        let full = {
+        {
             let catalog = self.catalog.read();
             let rows = admitted.iter().filter(|part| part.rows > 0).map(|part| part.schema.id);
             let mut ids: Vec<TableId> = rows.chain(removals.iter().map(|removal| removal.table)).collect();
@@ -460,6 +508,7 @@ impl Shared {
             ids.dedup();
             // `is_current` and `removals` found every table.
             let mut guards: Vec<_> = ids.iter().map(|id| catalog.tables[id].active.write()).collect();
+            let bytes_before: usize = guards.iter().map(|inner| inner.bytes()).sum();
             let place = |table: TableId| ids.partition_point(|id| *id < table);
             let mut payload = Vec::new();
             let generation = commit.generation;
@@ -491,11 +540,13 @@ impl Shared {
                 guards[number].apply(section);
             }
             commit.sequence = sequence;
-            drop(guards);
-            self.is_full(&catalog)
-        };
+            let bytes: usize = guards.iter().map(|inner| inner.bytes()).sum();
+            commit.memtable_bytes = (commit.memtable_bytes + bytes).saturating_sub(bytes_before);
+            let rows = guards.iter().map(|inner| inner.rows());
+            commit.memtable_rows = rows.fold(commit.memtable_rows, usize::max);
+        }
         self.applied.store(sequence.0, Ordering::Release);
-        if full && self.queue.lock().frozen.is_empty() {
+        if self.is_full(commit) && self.queue.lock().frozen.is_empty() {
             self.freeze(commit);
         }
     }
@@ -525,14 +576,23 @@ impl Shared {
         })
     }
 
-    fn is_full(&self, catalog: &Catalog) -> bool {
-        let (mut bytes, mut rows) = (0, 0);
-        for table in catalog.tables.values() {
-            let inner = table.active.read();
-            bytes += inner.bytes();
-            rows = rows.max(inner.rows());
+    fn is_full(&self, commit: &Commit) -> bool {
+        commit.memtable_bytes >= self.settings.memtable_bytes || commit.memtable_rows >= MAX_ROWS
+    }
+
+    /// The commit lock, if the memtables have room or can be frozen at once.
+    fn room(&self) -> Result<Option<parking_lot::MutexGuard<'_, Commit>>> {
+        let mut commit = self.open_commit()?;
+        if !self.is_full(&commit) {
+            return Ok(Some(commit));
         }
-        bytes >= self.settings.memtable_bytes || rows >= MAX_ROWS
+        if self.queue.lock().frozen.is_empty() {
+            self.freeze(&mut commit);
+            if self.has_threads() {
+                return Ok(Some(commit));
+            }
+        }
+        Ok(None)
     }
 
     /// The commit lock, when the memtables have room. Full memtables whose forerunners are still being
@@ -541,17 +601,9 @@ impl Shared {
         let wait_ns = self.settings.write_wait_ms.saturating_mul(1_000_000);
         let start_ns = self.io.clock.monotonic_ns();
         loop {
-            let mut commit = self.open_commit()?;
-            if !self.is_full(&self.catalog.read()) {
+            if let Some(commit) = self.room()? {
                 return Ok(commit);
             }
-            if self.queue.lock().frozen.is_empty() {
-                self.freeze(&mut commit);
-                if self.has_threads() {
-                    return Ok(commit);
-                }
-            }
-            drop(commit);
             if !self.has_threads() {
                 let full =
                     |error: Error| error.context("the memtables are full and their flush fails; nothing was written");

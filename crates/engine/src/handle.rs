@@ -68,7 +68,7 @@ impl ContainerHandle<'_> {
         }
         let mut rows = Rows::new(schema);
         rows.push(&row)?;
-        self.db.commit(Batch::new().with(&schema.name, rows.finish()?))
+        self.db.commit(Batch::new().with_rows(rows))
     }
 
     fn view(&self) -> View {

@@ -9,7 +9,7 @@
 use crate::error::{Error, Result};
 use crate::schema::ColumnType;
 
-/// One column's value in a key.
+/// One column's value in a key, or in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyPart<'a> {
     Null,

@@ -215,6 +215,9 @@ impl<'a> LineParser<'a> {
             Some(place) => place,
             None => {
                 let schema = self.db.table(&line.measurement).ok();
+                if schema.is_none() {
+                    self.check_new_table(&line.measurement)?;
+                }
                 self.tables.push(gathered(&line.measurement, schema.as_deref())?);
                 self.tables.len() - 1
             }
@@ -231,6 +234,20 @@ impl<'a> LineParser<'a> {
         table.times.push(time);
         self.rows += 1;
         Ok(())
+    }
+
+    /// Refuses a line whose table would be one too many.
+    fn check_new_table(&self, name: &str) -> std::result::Result<(), LineError> {
+        let new = self.tables.iter().filter(|table| !table.exists).count();
+        let most = self.db.settings().max_tables;
+        if self.db.table_count() + new < most {
+            return Ok(());
+        }
+        let reason = format!(
+            "there is no table '{name}', and no room for another: the most is {most} (setting max_tables); devices are \
+             told apart by tags, not by measurements"
+        );
+        Err(LineError { column: 1, reason })
     }
 
     /// Creates tables and columns that are missing, and gives all gathered rows as one batch.

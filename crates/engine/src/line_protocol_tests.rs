@@ -87,3 +87,24 @@ fn two_who_create_the_same_table_at_once_both_write() {
     again.commit(Durability::Sync).unwrap();
     assert_eq!(db.view().table("cpu").unwrap().count().unwrap(), 3);
 }
+
+#[test]
+fn a_table_too_many_is_refused_line_by_line() {
+    let settings = Settings { max_tables: 2, ..Settings::default() };
+    let db = Database::open(Io::memory(MemoryStorage::new()), settings).unwrap();
+    let mut lines = LineParser::new(&db, Unit::Second, 0);
+    lines.parse("a v=1 1").unwrap();
+    lines.parse("b v=1 1").unwrap();
+    assert!(lines.parse("c v=1 1").unwrap_err().reason.contains("the most is 2 (setting max_tables)"));
+    lines.parse("a v=2 2").unwrap();
+    lines.commit(Durability::Sync).unwrap();
+    let mut lines = LineParser::new(&db, Unit::Second, 0);
+    lines.parse("b v=3 3").unwrap();
+    assert!(lines.parse("c v=1 1").is_err());
+    lines.commit(Durability::Sync).unwrap();
+    let definition = TableDefinition::new("c").time("ts", Unit::Second).field("v", ColumnType::Float64);
+    assert!(db.create_table(&definition).unwrap_err().to_string().contains("max_tables"));
+    db.drop_table("a").unwrap();
+    db.create_table(&definition).unwrap();
+    assert_eq!(db.view().table("b").unwrap().count().unwrap(), 2);
+}

@@ -46,10 +46,18 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
         Some(bytes) => Log::resume(&io, settings.sync_interval_ms, replay.generation, bytes, replay.last)?,
         None => Log::create(&io, settings.sync_interval_ms, replay.generation, replay.last)?,
     };
+    let memtables = || catalog.tables.values().map(|table| table.active.read());
+    let commit = Commit {
+        sequence: replay.last,
+        generation: replay.generation,
+        memtable_bytes: memtables().map(|inner| inner.bytes()).sum(),
+        memtable_rows: memtables().map(|inner| inner.rows()).max().unwrap_or(0),
+        closed: false,
+    };
     Ok(Shared {
         budget: Budget::new(settings.work_bytes()),
         settings,
-        commit: Mutex::new(Commit { sequence: replay.last, generation: replay.generation, closed: false }),
+        commit: Mutex::new(commit),
         next_segment: AtomicU64::new(state.next_segment),
         manifest: Mutex::new(manifest),
         catalog: RwLock::new(catalog),
@@ -78,7 +86,7 @@ pub(crate) fn load(io: &Io, state: &State, cache: &Arc<Cache>, known: &Catalog) 
         }
         let mut table = Table::new(Arc::new(schema.clone()), Generation(state.flushed.0 + 1));
         table.set_segments(segments, state.deletes_of(id));
-        catalog.tables.insert(id, table);
+        catalog.insert(table);
     }
     Ok(catalog)
 }

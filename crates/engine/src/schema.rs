@@ -171,6 +171,23 @@ impl ColumnType {
                 | Self::UInt64
         )
     }
+
+    /// The least and largest integer that a column holds as a value of its own; `None` if it holds none.
+    pub(crate) fn integer_range(self) -> Option<(i128, i128)> {
+        let signed = |bits: u32| Some((-1i128 << (bits - 1), (1i128 << (bits - 1)) - 1));
+        let unsigned = |bits: u32| Some((0, (1i128 << bits) - 1));
+        match self {
+            Self::Int8 => signed(8),
+            Self::Int16 => signed(16),
+            Self::Int32 | Self::Date32 => signed(32),
+            Self::Int64 | Self::Timestamp(_) => signed(64),
+            Self::UInt8 => unsigned(8),
+            Self::UInt16 => unsigned(16),
+            Self::UInt32 => unsigned(32),
+            Self::UInt64 => unsigned(64),
+            Self::Boolean | Self::Float32 | Self::Float64 | Self::Utf8 | Self::Binary => None,
+        }
+    }
 }
 
 impl ColumnType {

@@ -3,12 +3,13 @@
 //! The commit lock is held from the reading on: no other write comes between, and what is stored is a batch like any
 //! other.
 
+use crate::column::ColumnBuilder;
 use crate::db::{Acknowledged, Database, completion};
 use crate::error::{Error, Result};
 use crate::scan::{Projection, ScanRequest, View};
 use crate::schema::Role;
 use crate::write::admit::MAX_BATCH_ROWS;
-use crate::write::batch::{Batch, Value, array_of};
+use crate::write::batch::{Batch, Value, misfit};
 use arrow::array::{RecordBatch, UInt64Array};
 
 impl Database {
@@ -23,7 +24,7 @@ impl Database {
     /// db.commit_after(|view| {
     ///     let mut rows = Rows::new(&schema);
     ///     rows.push(&[Value::Int(1), Value::Int(view.table("counts")?.count()? as i64)])?;
-    ///     Ok(Batch::new().with("counts", rows.finish()?))
+    ///     Ok(Batch::new().with_rows(rows))
     /// }).unwrap();
     /// ```
     ///
@@ -79,8 +80,10 @@ fn changed(view: &View, table: &str, rows: &ScanRequest, values: &[(&str, Value)
             )));
         }
         let of_column = |e: Error| e.context(format_args!("column '{name}'"));
-        let value = array_of(schema.columns[place].column_type, std::slice::from_ref(value)).map_err(of_column)?;
-        places.push((place, value));
+        let column_type = schema.columns[place].column_type;
+        let mut column = ColumnBuilder::new(column_type);
+        column.push(value.part(column_type).ok_or_else(|| of_column(misfit(0, value, column_type)))?);
+        places.push((place, column.finish(column_type)?));
     }
     let mut changed = Batch::new();
     for batch in found.scan(&ScanRequest { projection: Projection::All, ..rows.clone() })? {

@@ -38,7 +38,7 @@ fn write(directory: &Path) {
         rows.push(&[site, Value::Int(n % 3), Value::Int(n), Value::Int(n % 1_000), text, Value::Boolean(n % 2 == 0)])
             .unwrap();
     }
-    db.commit(Batch::new().with("readings", rows.finish().unwrap())).unwrap();
+    db.commit(Batch::new().with_rows(rows)).unwrap();
     db.flush().unwrap();
     db.widen_column("readings", "small", ColumnType::Float64).unwrap();
     db.drop_column("readings", "gone").unwrap();
@@ -55,8 +55,8 @@ fn write(directory: &Path) {
     (0..3).for_each(|n| devices.push(&[Value::Int(n), Value::Text(format!("device {n}"))]).unwrap());
     let batch = Batch::new()
         .delete("readings", Some(&["site 0".into(), Value::Int(0)]), ..6_000)
-        .with("readings", rows.finish().unwrap())
-        .with("devices", devices.finish().unwrap());
+        .with_rows(rows)
+        .with_rows(devices);
     db.commit_with(batch, Durability::Sync).unwrap();
     db.close().unwrap();
 }

@@ -68,7 +68,7 @@ fn batch(db: &Database, number: i64) -> Batch {
             .collect();
         rows.push(&[Value::Int(time % 5), Value::Int(time), Value::Text(text)]).unwrap();
     }
-    Batch::new().with("t", rows.finish().unwrap())
+    Batch::new().with_rows(rows)
 }
 
 #[test]

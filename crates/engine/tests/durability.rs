@@ -29,7 +29,7 @@ fn batch(db: &Database, n: i64) -> Batch {
         a.push(&[Value::Int(row % 3), Value::Int(n * 20 + row), Value::Text(format!("text {n} {row}"))]).unwrap();
     }
     b.push(&[Value::Null, Value::Int(n), Value::Null]).unwrap();
-    Batch::new().with("a", a.finish().unwrap()).with("b", b.finish().unwrap())
+    Batch::new().with_rows(a).with_rows(b)
 }
 
 fn count(db: &Database, table: &str) -> u64 {
@@ -179,7 +179,7 @@ fn bad_input_is_refused_with_its_place_and_changes_nothing() {
     rows.push(&[Value::Int(1), Value::Int(1), Value::Null]).unwrap();
     rows.push(&[Value::Int(1), Value::Null, Value::Null]).unwrap();
     let good = batch(&db, 0);
-    let bad = good.with("a", rows.finish().unwrap());
+    let bad = good.with_rows(rows);
     let error = db.commit(bad).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Input);
     let message = error.to_string();

@@ -46,7 +46,7 @@ fn write_for_ever(directory: &Path, durability: Durability) {
             let note = Value::Text(format!("{}", n * row % 977));
             reads.push(&[Value::Int(n % DEVICES), Value::Int(n * ROWS + row), note]).unwrap();
         }
-        let batch = Batch::new().with("meters", meters.finish().unwrap()).with("reads", reads.finish().unwrap());
+        let batch = Batch::new().with_rows(meters).with_rows(reads);
         let acknowledged = db.commit_with(batch, durability).unwrap();
         assert_eq!(acknowledged.durability, durability);
         writeln!(out, "ack {n}").unwrap();

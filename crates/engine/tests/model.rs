@@ -105,7 +105,11 @@ impl Case {
                 self.items.insert(id, name);
             }
         }
-        let batch = Batch::new().with("series", series.finish().unwrap()).with("items", items.finish().unwrap());
+        let batch = if self.random.random_bool(0.5) {
+            Batch::new().with_rows(series).with_rows(items)
+        } else {
+            Batch::new().with("series", series.finish().unwrap()).with("items", items.finish().unwrap())
+        };
         self.db().commit_with(batch, Durability::Sync).unwrap();
     }
 
@@ -130,7 +134,7 @@ impl Case {
             if self.random.random_bool(0.5) {
                 let mut rows = Rows::new(&self.db().tables()[1]);
                 rows.push(&[Value::Int(id), Value::Text("again".into())]).unwrap();
-                batch = batch.with("items", rows.finish().unwrap());
+                batch = batch.with_rows(rows);
                 self.items.insert(id, Some("again".into()));
             }
         }

@@ -134,7 +134,7 @@ fn a_million_updates_of_a_collection_do_not_grow_it() {
     for round in 0..157 {
         let mut rows = Rows::new(&schema);
         (0..6_400).for_each(|id| rows.push(&[Value::Int(id), Value::Int(round * id)]).unwrap());
-        db.commit(Batch::new().with("meters", rows.finish().unwrap())).unwrap();
+        db.commit(Batch::new().with_rows(rows)).unwrap();
         if round % 10 == 9 {
             db.flush().unwrap();
         }
@@ -155,7 +155,7 @@ fn an_update_changes_its_columns_and_nothing_else() {
     let schema = db.create_table(&table.field("v", ColumnType::Int64).field("s", ColumnType::Utf8)).unwrap();
     let mut rows = Rows::new(&schema);
     (0..100).for_each(|n| rows.push(&[Value::Int(n % 2), Value::Int(n), Value::Int(n), "x".into()]).unwrap());
-    db.commit(Batch::new().with("t", rows.finish().unwrap())).unwrap();
+    db.commit(Batch::new().with_rows(rows)).unwrap();
     db.flush().unwrap();
     let some = ScanRequest::all().container(&[Value::Int(1)]).from_time(50);
     let (rows, _) = db.update("t", &some, &[("s", Value::Null)]).unwrap();
@@ -218,7 +218,7 @@ fn writers_wait_when_compaction_is_far_behind() {
             rows.push(&[Value::Int(n % 7), Value::Int(n % DAY_S), Value::Int(n)]).unwrap();
             n += 1;
         }
-        match db.commit(Batch::new().with("t", rows.finish().unwrap())) {
+        match db.commit(Batch::new().with_rows(rows)) {
             Ok(_) => assert!(n < 10_000_000, "nothing holds the writer back: {:?}", db.status()),
             Err(error) => break error,
         }
@@ -250,7 +250,7 @@ fn columns_are_renamed_widened_and_dropped_while_old_segments_stay() {
     for n in 0..100 {
         rows.push(&[Value::Int(1), Value::Int(n), Value::Int(n - 50), Value::Float(0.5), "x".into()]).unwrap();
     }
-    db.commit(Batch::new().with("t", rows.finish().unwrap())).unwrap();
+    db.commit(Batch::new().with_rows(rows)).unwrap();
     db.flush().unwrap();
     db.widen_column("t", "small", ColumnType::Float64).unwrap();
     db.widen_column("t", "single", ColumnType::Float64).unwrap();

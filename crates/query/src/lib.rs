@@ -50,5 +50,5 @@ pub use export::{FileFormat, write_file};
 pub use limits::Canceller;
 pub use prepared::Prepared;
 pub use session::Session;
-pub use statement::{Access, CopyIn, Kind, Statement};
+pub use statement::{Access, CopyFormat, CopyIn, Kind, Statement};
 pub use values::{InsertValues, value_of_text};

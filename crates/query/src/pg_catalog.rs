@@ -13,11 +13,12 @@ use fleetdb_engine::{Error, Result};
 use std::sync::OnceLock;
 
 /// What only statements about the catalog have in them, in lower case.
-const WORDS: [&str; 8] = [
+const WORDS: [&str; 9] = [
     "pg_",
     "::reg",
     "current_schema",
     "current_database",
+    "current_catalog",
     "session_user",
     "quote_ident",
     "has_table_privilege",

@@ -21,7 +21,7 @@ use crate::statement::Statement;
 use crate::store::Store;
 use crate::system::SystemTables;
 use crate::transaction::Transaction;
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
 use datafusion::execution::SessionStateBuilder;
@@ -35,7 +35,7 @@ use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, St
 use datafusion::sql::sqlparser::ast::{OnInsert, Set, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use fleetdb_engine::{Batch, Database, Error, Reader, Result, TableSchema, View};
+use fleetdb_engine::{Batch, Database, Error, Reader, Result, Rows, TableSchema, View};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -161,14 +161,25 @@ impl Session {
     ///
     /// # Errors
     /// A statement of the transaction has failed.
-    pub fn gather(&self, table: &str, rows: RecordBatch) -> Result<Option<Batch>> {
+    pub fn gather(&self, rows: Rows) -> Result<Option<Batch>> {
         let mut transaction = self.transaction();
         transaction.check()?;
+        let table = Arc::clone(rows.schema());
+        let batch = Batch::new().with_rows(rows);
         if transaction.is_none() {
-            return Ok(Some(Batch::new().with(table, rows)));
+            return Ok(Some(batch));
         }
-        transaction.insert(table, vec![rows]);
+        transaction.insert(&table.name, batch);
         Ok(None)
+    }
+
+    /// `BEGIN`, without the statement.
+    ///
+    /// # Errors
+    /// There is a transaction already, or the database is only read.
+    pub fn begin(&self) -> Result<()> {
+        self.store.writer()?;
+        self.transaction().begin()
     }
 
     /// Ends the transaction as COMMIT does, but for the writing: gives what is to be written; `None` if a statement had
@@ -264,10 +275,7 @@ impl Session {
             other => return self.run_planned(other),
         };
         match *sql {
-            SqlStatement::StartTransaction { .. } => {
-                self.store.writer()?;
-                self.transaction().begin().map(|()| Answer::done("BEGIN"))
-            }
+            SqlStatement::StartTransaction { .. } => self.begin().map(|()| Answer::done("BEGIN")),
             SqlStatement::Commit { .. } => match self.take_transaction()? {
                 Some(batch) => self.store.writer()?.commit(batch).map(|_| Answer::done("COMMIT")),
                 None => Ok(Answer::done("ROLLBACK")),
@@ -439,7 +447,8 @@ impl Session {
                 Some(conflict) => self.insert_on_conflict(schema, rows, conflict)?,
                 None => {
                     let count = rows.iter().map(|rows| rows.num_rows() as u64).sum();
-                    self.transaction().insert(&schema.name, rows);
+                    let batch = rows.into_iter().fold(Batch::new(), |batch, rows| batch.with(&schema.name, rows));
+                    self.transaction().insert(&schema.name, batch);
                     count
                 }
             }

@@ -48,6 +48,18 @@ pub enum Kind {
     Other,
 }
 
+/// The form of rows that follow a COPY FROM STDIN, as PostgreSQL defines it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CopyFormat {
+    /// A line a row, tabs between values, backslashes before what is special.
+    #[default]
+    Text,
+    /// CSV.
+    Csv,
+    /// Counts, lengths and values in their binary form.
+    Binary,
+}
+
 /// `COPY table (columns) FROM STDIN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyIn {
@@ -55,8 +67,8 @@ pub struct CopyIn {
     pub table: String,
     /// The columns that come; none are all of the table's.
     pub columns: Vec<String>,
-    /// Whether it is CSV; else PostgreSQL's text form.
-    pub csv: bool,
+    /// The form of the rows.
+    pub format: CopyFormat,
     /// Whether the first line has the columns' names.
     pub header: bool,
     /// What stands between values.
@@ -228,17 +240,18 @@ fn copy_in(sql: &SqlStatement) -> Result<CopyIn> {
     let CopySource::Table { table_name, columns } = source else {
         return Err(Error::input("COPY (query) FROM STDIN is nothing: name a table"));
     };
-    let (mut csv, mut header, mut delimiter, mut null) = (false, false, None, None);
+    let (mut format, mut header, mut delimiter, mut null) = (CopyFormat::Text, false, None, None);
     let unknown = |option: &dyn std::fmt::Display| {
         Error::input(format!(
-            "COPY FROM STDIN with {option} is not supported: FORMAT text or csv, HEADER, DELIMITER, NULL"
+            "COPY FROM STDIN with {option} is not supported: FORMAT text, csv or binary, HEADER, DELIMITER, NULL"
         ))
     };
     for option in options {
         match option {
             CopyOption::Format(name) => match name.value.to_ascii_lowercase().as_str() {
-                "csv" => csv = true,
-                "text" => {}
+                "csv" => format = CopyFormat::Csv,
+                "binary" => format = CopyFormat::Binary,
+                "text" => format = CopyFormat::Text,
                 _ => return Err(unknown(option)),
             },
             CopyOption::Header(given) => header = *given,
@@ -251,8 +264,9 @@ fn copy_in(sql: &SqlStatement) -> Result<CopyIn> {
     }
     for option in legacy_options {
         match option {
+            CopyLegacyOption::Binary => format = CopyFormat::Binary,
             CopyLegacyOption::Csv(given) => {
-                csv = true;
+                format = CopyFormat::Csv;
                 for option in given {
                     match option {
                         CopyLegacyCsvOption::Header => header = true,
@@ -267,14 +281,18 @@ fn copy_in(sql: &SqlStatement) -> Result<CopyIn> {
             other => return Err(unknown(other)),
         }
     }
-    let delimiter = delimiter.unwrap_or(if csv { ',' } else { '\t' });
+    if format == CopyFormat::Binary && (header || delimiter.is_some() || null.is_some()) {
+        return Err(Error::input("COPY in binary form has no HEADER, DELIMITER or NULL"));
+    }
+    let (usual_delimiter, usual_null) = if format == CopyFormat::Csv { (',', "") } else { ('\t', "\\N") };
+    let delimiter = delimiter.unwrap_or(usual_delimiter);
     Ok(CopyIn {
         table: object_name(table_name)?,
         columns: columns.iter().map(identifier).collect(),
-        csv,
+        format,
         header,
         delimiter: u8::try_from(delimiter).map_err(|_| Error::input("COPY takes a delimiter of one byte"))?,
-        null: null.unwrap_or_else(|| if csv { String::new() } else { "\\N".to_owned() }),
+        null: null.unwrap_or_else(|| usual_null.to_owned()),
     })
 }
 

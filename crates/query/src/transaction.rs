@@ -3,7 +3,6 @@
 //! Nothing is written before COMMIT, and statements in between do not see what is gathered: what would have to is
 //! refused. As in PostgreSQL, after an error only ROLLBACK helps.
 
-use arrow::array::RecordBatch;
 use fleetdb_engine::{Batch, Error, Result};
 use std::collections::BTreeSet;
 
@@ -65,11 +64,13 @@ impl Transaction {
         }
     }
 
-    /// Gathers rows.
-    pub(crate) fn insert(&mut self, table: &str, rows: Vec<RecordBatch>) {
+    /// Gathers rows of a table.
+    pub(crate) fn insert(&mut self, table: &str, rows: Batch) {
         if let Self::Open { batch, tables } = self {
-            tables.insert(table.to_owned());
-            *batch = rows.into_iter().fold(std::mem::take(batch), |batch, rows| batch.with(table, rows));
+            if !tables.contains(table) {
+                tables.insert(table.to_owned());
+            }
+            *batch = std::mem::take(batch).and(rows);
         }
     }
 

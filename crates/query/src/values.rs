@@ -6,7 +6,6 @@
 use crate::ddl::object_name;
 use crate::dml;
 use crate::statement::Statement;
-use arrow::array::RecordBatch;
 use arrow::compute::kernels::cast_utils::string_to_datetime;
 use chrono::{DateTime, NaiveDate, Utc};
 use datafusion::sql::sqlparser::ast::{
@@ -33,7 +32,7 @@ enum Cell {
 /// let statement = session.parse_one("INSERT INTO t VALUES ($1, '2026-01-01', $2)").unwrap();
 /// let insert = InsertValues::of(&statement, &db).unwrap().unwrap();
 /// let rows = insert.rows(&[Value::Int(7), Value::Float(0.5)]).unwrap();
-/// db.commit(Batch::new().with(insert.table(), rows)).unwrap();
+/// db.commit(Batch::new().with_rows(rows)).unwrap();
 /// assert_eq!(db.view().table("t").unwrap().count().unwrap(), 1);
 /// ```
 pub struct InsertValues {
@@ -111,7 +110,7 @@ impl InsertValues {
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the column whose value does not fit.
-    pub fn rows(&self, values: &[Value]) -> Result<RecordBatch> {
+    pub fn rows(&self, values: &[Value]) -> Result<Rows> {
         if values.len() != self.types.len() {
             return Err(Error::input(format!(
                 "the statement has {} parameters, not {}",
@@ -121,13 +120,12 @@ impl InsertValues {
         }
         let mut rows = Rows::new(&self.schema);
         for cells in &self.rows {
-            let row = cells.iter().map(|cell| match cell {
-                Cell::Value(value) => value.clone(),
-                Cell::Parameter(number) => values[*number].clone(),
-            });
-            rows.push(&row.collect::<Vec<_>>())?;
+            rows.push(cells.iter().map(|cell| match cell {
+                Cell::Value(value) => value,
+                Cell::Parameter(number) => &values[*number],
+            }))?;
         }
-        rows.finish()
+        Ok(rows)
     }
 }
 

@@ -14,7 +14,6 @@ use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::Statement;
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
@@ -245,8 +244,8 @@ pub(crate) const DENIED: &str = "permission denied";
 ///
 /// # Errors
 /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that says which role it takes.
-pub(crate) fn check(identity: &Identity, statement: &Statement) -> Result<()> {
-    let role = match statement.access() {
+pub(crate) fn check(identity: &Identity, takes: fleetdb_query::Access) -> Result<()> {
+    let role = match takes {
         fleetdb_query::Access::Read => Role::Read,
         fleetdb_query::Access::Write => Role::Write,
         fleetdb_query::Access::Admin => Role::Admin,

@@ -43,6 +43,8 @@ options! {
     durability: String = "FLEETDB_DURABILITY",
     /// Memory for everything that grows with data, in bytes [default: 1 GiB]
     memory_limit: usize = "FLEETDB_MEMORY_LIMIT",
+    /// Tables there may be, which line protocol makes; one for each kind of device is enough [default: 1000]
+    max_tables: usize = "FLEETDB_MAX_TABLES",
     /// Let everybody in who reaches the server, with all rights, also beyond loopback [default: false]
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     no_authentication: bool = "FLEETDB_NO_AUTHENTICATION",
@@ -143,6 +145,7 @@ impl Config {
         if let Some(durability) = &options.durability {
             settings.durability = durability.parse::<Durability>().map_err(|e| e.context("option durability"))?;
         }
+        settings.max_tables = options.max_tables.unwrap_or(settings.max_tables);
         settings.validate()?;
         let tls = match (options.tls_certificate, options.tls_key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),

@@ -63,6 +63,13 @@ impl Committing {
     }
 }
 
+/// What is called with a batch's fate, and where that arrives.
+fn outcome() -> (impl FnOnce(Result<Acknowledged>) + Send + 'static, oneshot::Receiver<Result<Acknowledged>>) {
+    let (done, outcome) = oneshot::channel();
+    // The receiver is gone if the client is.
+    (move |fate| drop(done.send(fate)), outcome)
+}
+
 impl Shared {
     /// Lets a connection in; `None` if there are too many.
     pub(crate) fn admit(self: &Arc<Self>, protocol: &'static str) -> Option<Connection> {
@@ -97,15 +104,27 @@ impl Shared {
         }
     }
 
-    /// Begins to write a batch; it waits only if the memtables are full.
+    /// Begins to write a batch; if the memtables are full it waits, and so is for threads that may.
     ///
     /// # Errors
     /// As [`Database::commit_then`].
     pub(crate) fn begin_commit(&self, batch: Batch) -> Result<Committing> {
-        let (done, outcome) = oneshot::channel();
-        // The receiver is gone if the client is.
-        self.db.commit_then(batch, self.config.settings.durability, move |outcome| drop(done.send(outcome)))?;
+        let (done, outcome) = outcome();
+        self.db.commit_then(batch, self.config.settings.durability, done)?;
         Ok(Committing(outcome))
+    }
+
+    /// Writes a batch; no thread waits for it, but for one of [`Work`] if the memtables are full.
+    ///
+    /// # Errors
+    /// As [`Database::commit`], or those of [`Work::run`].
+    pub(crate) async fn commit(self: &Arc<Self>, batch: Batch) -> Result<Acknowledged> {
+        let (done, outcome) = outcome();
+        if self.db.commit_now(&batch, self.config.settings.durability, done)? {
+            return Committing(outcome).done().await;
+        }
+        let shared = Arc::clone(self);
+        self.work.run(move || shared.begin_commit(batch)).await??.done().await
     }
 
     /// Waits until the server is to stop.

@@ -26,10 +26,8 @@ fn database() -> Arc<MemoryStorage> {
                 [Value::Text(format!("d{}", n % 3)), Value::Int(n), Value::Int(n * n), Value::Text(n.to_string())];
             rows.push(&row).ok();
         }
-        if let Ok(rows) = rows.finish() {
-            db.commit(Batch::new().with("series", rows)).ok();
-            db.flush().ok();
-        }
+        db.commit(Batch::new().with_rows(rows)).ok();
+        db.flush().ok();
     }
     drop(db);
     storage

@@ -119,7 +119,7 @@ fn create_tables(db: &Database) -> Result<()> {
             rows.push(&[kind.into(), Value::Int(hour), band.into(), Value::Float(price)])?;
         }
     }
-    db.commit(fleetdb_engine::Batch::new().with("tariffs", rows.finish()?))?;
+    db.commit(fleetdb_engine::Batch::new().with_rows(rows))?;
     Ok(())
 }
 

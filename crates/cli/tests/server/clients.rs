@@ -1,4 +1,4 @@
-//! Programs that nobody here wrote: psql, psycopg, the Python clients of InfluxDB 1 and 2.
+//! Programs that nobody here wrote: psql, psycopg, JDBC, node-postgres, pgx, the Python clients of InfluxDB 1 and 2.
 
 use crate::process::Server;
 use std::process::Command;
@@ -11,6 +11,31 @@ fn is_there(program: &str, args: &[&str]) -> bool {
     found
 }
 
+/// Runs a program that says so when all is well.
+fn says_that_all_is_well(command: &mut Command) {
+    let run = command.output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(run.status.success() && said.contains("all is well"), "{said}");
+}
+
+/// The programs of `drivers/`, with the drivers that `.ci/run` fetches to where FLEETDB_DRIVERS says.
+#[test]
+fn drivers_of_other_languages_work_unmodified() {
+    let Some(drivers) = std::env::var_os("FLEETDB_DRIVERS").map(std::path::PathBuf::from) else {
+        return println!("skipped: FLEETDB_DRIVERS does not say where the drivers are; .ci/run fetches them");
+    };
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let port = server.port("postgres");
+    let program = |name: &str| format!("{}/tests/server/drivers/{name}", env!("CARGO_MANIFEST_DIR"));
+    let mut java = Command::new("java");
+    says_that_all_is_well(java.arg("-cp").arg(drivers.join("postgresql.jar")).args([&program("Jdbc.java"), port]));
+    let mut node = Command::new("node");
+    says_that_all_is_well(node.env("NODE_PATH", drivers.join("node_modules")).args([&program("node.js"), port]));
+    says_that_all_is_well(Command::new(drivers.join("pgx-program")).arg(port));
+    assert!(server.terminate());
+}
+
 #[test]
 fn drivers_and_agents_in_python_work_unmodified() {
     if !is_there("python3", &["-c", "import psycopg, influxdb, influxdb_client"]) {
@@ -19,9 +44,7 @@ fn drivers_and_agents_in_python_work_unmodified() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &[]);
     let ports = ["postgres", "http", "line_tcp", "line_udp"].map(|name| server.port(name));
-    let run = Command::new("python3").args(["-c", include_str!("clients.py")]).args(ports).output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success() && said.contains("all is well"), "{said}");
+    says_that_all_is_well(Command::new("python3").args(["-c", include_str!("clients.py")]).args(ports));
     assert!(server.terminate());
 }
 

@@ -29,6 +29,10 @@ fn postgres() -> Vec<u8> {
     bytes.extend(message(b'D', b"Ss\0"));
     bytes.extend(message(b'E', b"p\0\0\0\0\0"));
     bytes.extend(message(b'S', b""));
+    // The run that takes the short way: the unnamed portal, bound, executed, and a Sync.
+    bytes.extend(message(b'B', &bind[1..]));
+    bytes.extend(message(b'E', b"\0\0\0\0\0"));
+    bytes.extend(message(b'S', b""));
     bytes.extend(message(b'Q', b"COPY cpu (host, time, u) FROM STDIN\0"));
     bytes.extend(message(b'd', b"a\t2026-01-01\t1\n"));
     bytes.extend(message(b'c', b""));

@@ -17,7 +17,7 @@ use arrow::array::RecordBatch;
 /// for hour in 0..24 {
 ///     rows.push(&[Value::Int(7), Value::Int(hour * 3600), Value::Float(0.5)]).unwrap();
 /// }
-/// db.commit(Batch::new().with("reads", rows.finish().unwrap())).unwrap();
+/// db.commit(Batch::new().with_rows(rows)).unwrap();
 /// let view = db.view();
 /// let meter = view.table("reads").unwrap().container(&[Value::Int(7)]).unwrap();
 /// assert_eq!(meter.aggregate("usage", 0, 11 * 3600).unwrap().sum, Some(6.0));

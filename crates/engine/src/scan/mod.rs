@@ -21,7 +21,7 @@ use crate::manifest::SegmentEntry;
 use crate::memory::{Budget, Charge};
 use crate::memtable::MemtableView;
 use crate::memtable::sorted::Sorted;
-use crate::schema::{Column, ColumnType, TableSchema};
+use crate::schema::{Column, TableSchema};
 use crate::segment::{Listed, PAGE_ROWS};
 use crate::write::batch::Value;
 use merge::{KeyTest, Merge, Wanted};
@@ -415,18 +415,7 @@ pub(crate) fn encode_key(schema: &TableSchema, values: &[Value]) -> Result<Vec<u
 
 /// A value as part of a key.
 fn key_part<'a>(column: &Column, value: &'a Value) -> Result<KeyPart<'a>> {
-    Ok(match (value, column.column_type.is_bytes()) {
-        (Value::Null, _) => KeyPart::Null,
-        (Value::Text(text), true) => KeyPart::Bytes(text.as_bytes()),
-        (Value::Binary(bytes), true) => KeyPart::Bytes(bytes),
-        (Value::Int(v), false) if *v >= 0 || column.column_type != ColumnType::UInt64 => KeyPart::Raw(*v as u64),
-        (Value::UInt(v), false) => KeyPart::Raw(*v),
-        (Value::Boolean(v), false) => KeyPart::Raw(u64::from(*v)),
-        _ => {
-            return Err(Error::input(format!(
-                "{value:?} does not fit key column '{}' of type {}",
-                column.name, column.column_type
-            )));
-        }
-    })
+    let Column { name, column_type, .. } = column;
+    let misfit = || Error::input(format!("{value:?} does not fit key column '{name}' of type {column_type}"));
+    value.part(*column_type).ok_or_else(misfit)
 }

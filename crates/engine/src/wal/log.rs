@@ -224,7 +224,13 @@ impl Log {
                 }
             }
             let closed = pending.closed && pending.stretches.is_empty();
+            let is_shared = pending.waiters.len() > 1;
             drop(pending);
+            if is_shared {
+                // Several commit at once: who is about to, goes first, if the processor is busy. A sync costs the same for
+                // any number of batches.
+                std::thread::yield_now();
+            }
             self.step();
             if closed {
                 return;

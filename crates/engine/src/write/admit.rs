@@ -1,8 +1,10 @@
-//! Admission: a record batch against its table's schema.
+//! Admission: rows against their table's schema.
 //!
 //! Called by `Database::commit` before any lock is taken. What leaves here can be logged and
 //! applied without a further check: keys encoded, times present, field values raw or as bytes.
 
+use super::batch::{Part, Rows};
+use crate::column::{BytesBuilder, ColumnBuilder};
 use crate::error::{Error, Result};
 use crate::key::{self, KeyPart};
 use crate::lane::NullMask;
@@ -56,34 +58,54 @@ pub(crate) enum FieldValues {
     Bytes(BytesColumn),
 }
 
-/// A text or binary column as it came: values, possibly through a dictionary.
-pub(crate) struct BytesColumn {
-    values: BinaryArray,
-    /// For each row its place in `values`; `None` if the row's number is the place.
-    places: Option<Vec<u32>>,
-    nulls: NullMask,
+impl FieldValues {
+    fn nulls(&self) -> &NullMask {
+        match self {
+            Self::Raw(_, nulls) => nulls,
+            Self::Bytes(bytes) => bytes.nulls(),
+        }
+    }
+}
+
+/// A text or binary column as it came.
+pub(crate) enum BytesColumn {
+    /// Values, possibly through a dictionary.
+    Array {
+        values: BinaryArray,
+        /// For each row its place in `values`; `None` if the row's number is the place.
+        places: Option<Vec<u32>>,
+        nulls: NullMask,
+    },
+    /// Gathered one by one.
+    Gathered(BytesBuilder),
 }
 
 impl BytesColumn {
     pub(crate) fn nulls(&self) -> &NullMask {
-        &self.nulls
+        match self {
+            Self::Array { nulls, .. } => nulls,
+            Self::Gathered(gathered) => gathered.nulls(),
+        }
     }
 
     /// Calls `code` for each distinct place once if the column came with a dictionary, for each
     /// row otherwise; gives each row's code, 0 for NULL.
     pub(crate) fn codes(&self, mut code: impl FnMut(&[u8]) -> u32) -> Vec<u64> {
-        match &self.places {
-            None => (0..self.values.len())
-                .map(|i| if self.nulls.is_null(i) { 0 } else { u64::from(code(self.values.value(i))) })
-                .collect(),
-            Some(places) => {
-                let mut known: Vec<Option<u32>> = vec![None; self.values.len()];
+        match self {
+            Self::Gathered(gathered) => {
+                (0..gathered.len()).map(|row| gathered.get(row).map_or(0, |value| u64::from(code(value)))).collect()
+            }
+            Self::Array { values, places: None, nulls } => {
+                (0..values.len()).map(|i| if nulls.is_null(i) { 0 } else { u64::from(code(values.value(i))) }).collect()
+            }
+            Self::Array { values, places: Some(places), nulls } => {
+                let mut known: Vec<Option<u32>> = vec![None; values.len()];
                 let row = |(i, &place): (usize, &u32)| {
-                    if self.nulls.is_null(i) {
+                    if nulls.is_null(i) {
                         return 0;
                     }
                     let place = place as usize;
-                    u64::from(*known[place].get_or_insert_with(|| code(self.values.value(place))))
+                    u64::from(*known[place].get_or_insert_with(|| code(values.value(place))))
                 };
                 places.iter().enumerate().map(row).collect()
             }
@@ -91,39 +113,88 @@ impl BytesColumn {
     }
 
     fn get(&self, row: usize) -> Option<&[u8]> {
-        if self.nulls.is_null(row) {
-            return None;
+        match self {
+            Self::Gathered(gathered) => gathered.get(row),
+            Self::Array { nulls, .. } if nulls.is_null(row) => None,
+            Self::Array { values, places, .. } => {
+                let place = places.as_ref().map_or(row, |places| places[row] as usize);
+                Some(values.value(place))
+            }
         }
-        let place = self.places.as_ref().map_or(row, |places| places[row] as usize);
-        Some(self.values.value(place))
     }
 
     fn longest(&self) -> usize {
-        // All values together bound each of them; only then is a look at each needed.
-        if self.values.value_data().len() <= MAX_VALUE_BYTES {
-            return 0;
+        match self {
+            Self::Gathered(gathered) => {
+                (0..gathered.len()).filter_map(|row| gathered.get(row)).map(<[u8]>::len).max().unwrap_or(0)
+            }
+            // All values together bound each of them; only then is a look at each needed.
+            Self::Array { values, .. } if values.value_data().len() <= MAX_VALUE_BYTES => 0,
+            Self::Array { values, .. } => (0..values.len()).map(|i| values.value(i).len()).max().unwrap_or(0),
         }
-        (0..self.values.len()).map(|i| self.values.value(i).len()).max().unwrap_or(0)
     }
 }
 
-/// Checks a record batch and puts it into the engine's form.
-pub(crate) fn admit(schema: &Arc<TableSchema>, batch: &RecordBatch) -> Result<Admitted> {
+/// Checks rows and puts them into the engine's form.
+pub(crate) fn admit(schema: &Arc<TableSchema>, part: &Part) -> Result<Admitted> {
     let refused = |e: Error| e.context(format_args!("table '{}'", schema.name));
-    let rows = batch.num_rows();
-    if rows > MAX_BATCH_ROWS {
-        return Err(refused(Error::input(format!("a batch of {rows} rows: the most is {MAX_BATCH_ROWS}, split it"))));
+    match part {
+        Part::Arrow(_, batch) => admit_batch(schema, batch).map_err(refused),
+        Part::Rows(rows) if Arc::ptr_eq(schema, &rows.schema) => admit_rows(rows).map_err(refused),
+        // The table has changed since: its columns are found by their names.
+        Part::Rows(rows) => admit_batch(schema, &rows.clone().finish()?).map_err(refused),
     }
+}
+
+fn admit_batch(schema: &Arc<TableSchema>, batch: &RecordBatch) -> Result<Admitted> {
     for field in batch.schema().fields() {
-        schema.column_index(field.name()).map_err(refused)?;
+        schema.column_index(field.name())?;
     }
-    let mut columns: Vec<Option<FieldValues>> = Vec::with_capacity(schema.columns.len());
-    for column in &schema.columns {
-        let values =
-            admit_column(column, batch).map_err(|e| refused(e.context(format_args!("column '{}'", column.name))))?;
-        columns.push(values);
+    let columns = schema.columns.iter().map(|column| admit_column(column, batch).map_err(|e| of_column(&e, column)));
+    admit_columns(schema, batch.num_rows(), columns.collect::<Result<_>>()?)
+}
+
+fn admit_rows(rows: &Rows) -> Result<Admitted> {
+    let mut columns = Vec::with_capacity(rows.columns.len());
+    for (column, builder) in rows.schema.columns.iter().zip(&rows.columns) {
+        let values = match builder.clone() {
+            ColumnBuilder::Raw(lane) => {
+                let (values, nulls) = lane.into_plain();
+                FieldValues::Raw(values, nulls)
+            }
+            ColumnBuilder::Bytes(gathered) => FieldValues::Bytes(BytesColumn::Gathered(gathered)),
+        };
+        if !column.nullable && values.nulls().nulls() > 0 {
+            let row = (0..rows.rows).find(|&row| values.nulls().is_null(row));
+            return Err(of_column(&null_at(row), column));
+        }
+        columns.push(Some(values));
     }
-    let keys = encode_keys(schema, &columns, rows).map_err(refused)?;
+    admit_columns(&rows.schema, rows.rows, columns)
+}
+
+fn of_column(error: &Error, column: &Column) -> Error {
+    error.clone().context(format_args!("column '{}'", column.name))
+}
+
+fn null_at(row: Option<usize>) -> Error {
+    Error::input(format!("it must not be NULL, and row {} is", row.unwrap_or(0)))
+}
+
+/// Rows from a table's columns, `None` for those that are NULL throughout.
+fn admit_columns(schema: &Arc<TableSchema>, rows: usize, mut columns: Vec<Option<FieldValues>>) -> Result<Admitted> {
+    if rows > MAX_BATCH_ROWS {
+        return Err(Error::input(format!("a batch of {rows} rows: the most is {MAX_BATCH_ROWS}, split it")));
+    }
+    for (column, values) in schema.columns.iter().zip(&columns) {
+        if let Some(FieldValues::Bytes(bytes)) = values
+            && bytes.longest() > MAX_VALUE_BYTES
+        {
+            let error = Error::input(format!("a value of {} bytes: the most is {MAX_VALUE_BYTES}", bytes.longest()));
+            return Err(of_column(&error, column));
+        }
+    }
+    let keys = encode_keys(schema, &columns, rows)?;
     let times = match schema.time.map(|time| columns[time].take()) {
         Some(Some(FieldValues::Raw(times, _))) => times,
         _ => Vec::new(),
@@ -147,14 +218,10 @@ fn admit_column(column: &Column, batch: &RecordBatch) -> Result<Option<FieldValu
     let array = converted(column.column_type, array)?;
     if !column.nullable && array.logical_null_count() > 0 {
         let row = array.logical_nulls().and_then(|n| (0..n.len()).find(|&i| n.is_null(i)));
-        return Err(Error::input(format!("it must not be NULL, and row {} is", row.unwrap_or(0))));
+        return Err(null_at(row));
     }
     Ok(Some(if column.column_type.is_bytes() {
-        let values = bytes_column(&array)?;
-        if values.longest() > MAX_VALUE_BYTES {
-            return Err(Error::input(format!("a value of {} bytes: the most is {MAX_VALUE_BYTES}", values.longest())));
-        }
-        FieldValues::Bytes(values)
+        FieldValues::Bytes(bytes_column(&array)?)
     } else {
         FieldValues::Raw(raw_values(column.column_type, &array), null_mask(&array))
     }))
@@ -208,7 +275,7 @@ fn bytes_column(array: &ArrayRef) -> Result<BytesColumn> {
         }
     };
     let values = arrow::compute::cast(values, &DataType::Binary)?;
-    Ok(BytesColumn { values: values.as_binary::<i32>().clone(), places, nulls })
+    Ok(BytesColumn::Array { values: values.as_binary::<i32>().clone(), places, nulls })
 }
 
 fn raw_values(column_type: ColumnType, array: &ArrayRef) -> Vec<u64> {

@@ -1,9 +1,11 @@
-//! What a caller hands over: a [`Batch`] of record batches, or [`Rows`] that become one.
+//! What a caller hands over: a [`Batch`] of record batches, and of [`Rows`] that were gathered one by one.
 
+use crate::column::ColumnBuilder;
 use crate::error::{Error, Result};
+use crate::key::KeyPart;
 use crate::schema::{ColumnType, TableSchema};
-use arrow::array::{ArrayRef, BinaryBuilder, BooleanBuilder, PrimitiveBuilder, RecordBatch, StringBuilder};
-use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType};
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
@@ -14,8 +16,39 @@ use std::sync::Arc;
 /// same batch the later one wins.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    pub(crate) parts: Vec<(String, RecordBatch)>,
+    pub(crate) parts: Vec<Part>,
     pub(crate) deletes: Vec<DeleteRequest>,
+}
+
+/// Rows for one table.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    Arrow(String, RecordBatch),
+    Rows(Rows),
+}
+
+impl Part {
+    pub(crate) fn table(&self) -> &str {
+        match self {
+            Self::Arrow(table, _) => table,
+            Self::Rows(rows) => &rows.schema.name,
+        }
+    }
+
+    fn rows(&self) -> usize {
+        match self {
+            Self::Arrow(_, rows) => rows.num_rows(),
+            Self::Rows(rows) => rows.rows,
+        }
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Arrow(_, rows) => rows.get_array_memory_size(),
+            Self::Rows(rows) => rows.columns.iter().map(ColumnBuilder::bytes).sum(),
+        }
+    }
 }
 
 /// Which rows of a table a batch deletes.
@@ -36,7 +69,14 @@ impl Batch {
     /// Adds rows for a table.
     #[must_use]
     pub fn with(mut self, table: &str, rows: RecordBatch) -> Self {
-        self.parts.push((table.to_owned(), rows));
+        self.parts.push(Part::Arrow(table.to_owned(), rows));
+        self
+    }
+
+    /// Adds rows that were gathered one by one.
+    #[must_use]
+    pub fn with_rows(mut self, rows: Rows) -> Self {
+        self.parts.push(Part::Rows(rows));
         self
     }
 
@@ -84,7 +124,7 @@ impl Batch {
 
     /// How many rows the batch has, over all its tables.
     pub fn rows(&self) -> usize {
-        self.parts.iter().map(|(_, rows)| rows.num_rows()).sum()
+        self.parts.iter().map(Part::rows).sum()
     }
 
     /// Whether it neither writes nor deletes anything.
@@ -113,6 +153,30 @@ pub enum Value {
 }
 
 impl Value {
+    /// The value as a column of this type holds it; `None` if it does not fit.
+    pub(crate) fn part(&self, column_type: ColumnType) -> Option<KeyPart<'_>> {
+        let integer = |value: i128| {
+            let (least, most) = column_type.integer_range()?;
+            (least..=most).contains(&value).then_some(KeyPart::Raw(value as u64))
+        };
+        let float = |value: f64| match column_type {
+            ColumnType::Float32 => KeyPart::Raw(u64::from((value as f32).to_bits())),
+            _ => KeyPart::Raw(value.to_bits()),
+        };
+        match self {
+            Self::Null => Some(KeyPart::Null),
+            Self::Boolean(value) if column_type == ColumnType::Boolean => Some(KeyPart::Raw(u64::from(*value))),
+            Self::Int(value) if column_type.is_float() => Some(float(*value as f64)),
+            Self::Int(value) => integer(i128::from(*value)),
+            Self::UInt(value) if column_type.is_float() => Some(float(*value as f64)),
+            Self::UInt(value) => integer(i128::from(*value)),
+            Self::Float(value) if column_type.is_float() => Some(float(*value)),
+            Self::Text(text) if column_type.is_bytes() => Some(KeyPart::Bytes(text.as_bytes())),
+            Self::Binary(bytes) if column_type == ColumnType::Binary => Some(KeyPart::Bytes(bytes)),
+            _ => None,
+        }
+    }
+
     /// A raw value of a column that holds no bytes.
     pub(crate) fn of_raw(raw: u64, column_type: ColumnType) -> Self {
         match column_type {
@@ -151,7 +215,7 @@ impl From<&str> for Value {
     }
 }
 
-/// Rows of one table, gathered value by value.
+/// Rows of one table, gathered one by one.
 ///
 /// ```
 /// use fleetdb_engine::{ColumnType, Database, Rows, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
@@ -160,24 +224,48 @@ impl From<&str> for Value {
 /// let schema = db.create_table(&table).unwrap();
 /// let mut rows = Rows::new(&schema);
 /// rows.push(&[Value::Int(1), Value::Int(1_700_000_000)]).unwrap();
-/// assert_eq!(rows.finish().unwrap().num_rows(), 1);
+/// db.commit(fleetdb_engine::Batch::new().with_rows(rows)).unwrap();
+/// assert_eq!(db.view().table("t").unwrap().count().unwrap(), 1);
 /// ```
+#[derive(Clone, Debug)]
 pub struct Rows {
-    schema: Arc<TableSchema>,
-    columns: Vec<Vec<Value>>,
+    pub(crate) schema: Arc<TableSchema>,
+    pub(crate) columns: Vec<ColumnBuilder>,
+    pub(crate) rows: usize,
 }
 
 impl Rows {
     /// No rows yet, for a table of this schema.
     pub fn new(schema: &Arc<TableSchema>) -> Self {
-        Self { schema: Arc::clone(schema), columns: vec![Vec::new(); schema.columns.len()] }
+        let columns = schema.columns.iter().map(|column| ColumnBuilder::new(column.column_type)).collect();
+        Self { schema: Arc::clone(schema), columns, rows: 0 }
+    }
+
+    /// The table's schema.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
     }
 
     /// Adds a row: one value for each column, in the table's order.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the number of values is not the number of columns.
-    pub fn push(&mut self, row: &[Value]) -> Result<()> {
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the number of values is not the number of columns, or naming the
+    /// column and row of a value that does not fit; then the row is not added.
+    pub fn push<'v>(
+        &mut self,
+        row: impl IntoIterator<Item = &'v Value, IntoIter: Clone + ExactSizeIterator>,
+    ) -> Result<()> {
+        let row = row.into_iter();
         if row.len() != self.columns.len() {
             return Err(Error::input(format!(
                 "a row of {} values for table '{}' of {} columns",
@@ -186,129 +274,36 @@ impl Rows {
                 self.columns.len()
             )));
         }
-        for (column, value) in self.columns.iter_mut().zip(row) {
-            column.push(value.clone());
+        for (column, value) in self.schema.columns.iter().zip(row.clone()) {
+            if value.part(column.column_type).is_none() {
+                return Err(
+                    misfit(self.rows, value, column.column_type).context(format_args!("column '{}'", column.name))
+                );
+            }
         }
+        for ((builder, column), value) in self.columns.iter_mut().zip(&self.schema.columns).zip(row) {
+            // Looked at just now.
+            builder.push(value.part(column.column_type).unwrap_or(KeyPart::Null));
+        }
+        self.rows += 1;
         Ok(())
     }
 
     /// The rows as a record batch.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) that names the column and row of a value that does not fit.
+    /// A column of text is longer than Arrow's can be.
     pub fn finish(self) -> Result<RecordBatch> {
-        let mut arrays = Vec::with_capacity(self.columns.len());
-        for (column, values) in self.schema.columns.iter().zip(&self.columns) {
-            let array = array_of(column.column_type, values)
-                .map_err(|e| e.context(format_args!("column '{}'", column.name)))?;
-            arrays.push(array);
-        }
+        let columns = self.columns.into_iter().zip(&self.schema.columns);
+        let arrays = columns.map(|(builder, column)| builder.finish(column.column_type)).collect::<Result<_>>()?;
         // Nullability is checked at admission, with a better message than Arrow's.
         let fields =
             self.schema.to_arrow().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
-        Ok(RecordBatch::try_new(Arc::new(types::Schema::new(fields)), arrays)?)
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
     }
 }
 
-/// Values as an Arrow array of a column's type.
-pub(crate) fn array_of(column_type: ColumnType, values: &[Value]) -> Result<ArrayRef> {
-    Ok(match column_type.to_arrow() {
-        DataType::Boolean => {
-            let mut builder = BooleanBuilder::with_capacity(values.len());
-            for (row, value) in values.iter().enumerate() {
-                builder.append_option(match value {
-                    Value::Null => None,
-                    Value::Boolean(value) => Some(*value),
-                    other => return Err(misfit(row, other, column_type)),
-                });
-            }
-            Arc::new(builder.finish())
-        }
-        DataType::Utf8 => {
-            let mut builder = StringBuilder::new();
-            for (row, value) in values.iter().enumerate() {
-                builder.append_option(match value {
-                    Value::Null => None,
-                    Value::Text(value) => Some(value),
-                    other => return Err(misfit(row, other, column_type)),
-                });
-            }
-            Arc::new(builder.finish())
-        }
-        DataType::Binary => {
-            let mut builder = BinaryBuilder::new();
-            for (row, value) in values.iter().enumerate() {
-                builder.append_option(match value {
-                    Value::Null => None,
-                    Value::Binary(value) => Some(value),
-                    other => return Err(misfit(row, other, column_type)),
-                });
-            }
-            Arc::new(builder.finish())
-        }
-        DataType::Int8 => integers::<types::Int8Type>(column_type, values)?,
-        DataType::Int16 => integers::<types::Int16Type>(column_type, values)?,
-        DataType::Int32 => integers::<types::Int32Type>(column_type, values)?,
-        DataType::Int64 => integers::<types::Int64Type>(column_type, values)?,
-        DataType::UInt8 => integers::<types::UInt8Type>(column_type, values)?,
-        DataType::UInt16 => integers::<types::UInt16Type>(column_type, values)?,
-        DataType::UInt32 => integers::<types::UInt32Type>(column_type, values)?,
-        DataType::UInt64 => integers::<types::UInt64Type>(column_type, values)?,
-        DataType::Date32 => integers::<types::Date32Type>(column_type, values)?,
-        DataType::Timestamp(types::TimeUnit::Second, _) => integers::<types::TimestampSecondType>(column_type, values)?,
-        DataType::Timestamp(types::TimeUnit::Millisecond, _) => {
-            integers::<types::TimestampMillisecondType>(column_type, values)?
-        }
-        DataType::Timestamp(types::TimeUnit::Microsecond, _) => {
-            integers::<types::TimestampMicrosecondType>(column_type, values)?
-        }
-        DataType::Timestamp(types::TimeUnit::Nanosecond, _) => {
-            integers::<types::TimestampNanosecondType>(column_type, values)?
-        }
-        DataType::Float32 => floats::<types::Float32Type>(column_type, values, |v| v as f32)?,
-        DataType::Float64 => floats::<types::Float64Type>(column_type, values, |v| v)?,
-        other => return Err(Error::bug(format!("no rows of Arrow type {other}"))),
-    })
-}
-
-fn integers<T: ArrowPrimitiveType>(column_type: ColumnType, values: &[Value]) -> Result<ArrayRef>
-where
-    T::Native: TryFrom<i64> + TryFrom<u64>,
-{
-    let mut builder = PrimitiveBuilder::<T>::with_capacity(values.len());
-    for (row, value) in values.iter().enumerate() {
-        let native = match value {
-            Value::Null => {
-                builder.append_null();
-                continue;
-            }
-            Value::Int(value) => T::Native::try_from(*value).ok(),
-            Value::UInt(value) => T::Native::try_from(*value).ok(),
-            _ => None,
-        };
-        builder.append_value(native.ok_or_else(|| misfit(row, value, column_type))?);
-    }
-    Ok(Arc::new(builder.finish()))
-}
-
-fn floats<T: ArrowPrimitiveType>(
-    column_type: ColumnType,
-    values: &[Value],
-    convert: impl Fn(f64) -> T::Native,
-) -> Result<ArrayRef> {
-    let mut builder = PrimitiveBuilder::<T>::with_capacity(values.len());
-    for (row, value) in values.iter().enumerate() {
-        match value {
-            Value::Null => builder.append_null(),
-            Value::Float(value) => builder.append_value(convert(*value)),
-            Value::Int(value) => builder.append_value(convert(*value as f64)),
-            Value::UInt(value) => builder.append_value(convert(*value as f64)),
-            other => return Err(misfit(row, other, column_type)),
-        }
-    }
-    Ok(Arc::new(builder.finish()))
-}
-
-fn misfit(row: usize, value: &Value, column_type: ColumnType) -> Error {
+/// A value does not fit a column.
+pub(crate) fn misfit(row: usize, value: &Value, column_type: ColumnType) -> Error {
     Error::input(format!("row {row}: {value:?} does not fit a column of type {column_type}"))
 }

@@ -81,7 +81,7 @@ async fn run(
                 "a request is one statement, which is atomic by itself; transactions take the PostgreSQL protocol",
             ));
         }
-        crate::access::check(&identity, &statement)?;
+        crate::access::check(&identity, statement.access())?;
         session.execute(statement)
     };
     let running = match shared.sessions.take() {

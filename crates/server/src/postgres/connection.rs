@@ -140,7 +140,6 @@ impl Connection {
         if batch.is_empty() {
             return Ok(());
         }
-        let committing = self.shared.begin_commit(batch).map_err(|e| postgres_error(&e))?;
-        committing.done().await.map(|_| ()).map_err(|e| postgres_error(&e))
+        self.shared.commit(batch).await.map(|_| ()).map_err(|e| postgres_error(&e))
     }
 }

@@ -1,9 +1,12 @@
-//! `COPY table FROM STDIN`: rows as text or CSV, written in batches; each batch is atomic, the whole is not.
+//! `COPY table FROM STDIN`: rows as text, as CSV or in binary form, written in batches; each batch is atomic, the whole is
+//! not.
 
 use super::connection::Connection;
+use super::values;
+use super::wire::Rest;
 use crate::error::{postgres_error, user_error};
 use fleetdb_engine::{Batch, ColumnType, Error, Result, Rows, TableSchema, Value};
-use fleetdb_query::{CopyIn, value_of_text};
+use fleetdb_query::{CopyFormat, CopyIn, value_of_text};
 use futures::{Sink, SinkExt};
 use pgwire::api::ClientInfo;
 use pgwire::api::copy::CopyHandler;
@@ -20,6 +23,10 @@ const BATCH_BYTES: usize = 4 << 20;
 /// The longest line.
 const MOST_LINE_BYTES: usize = 16 << 20;
 
+/// What the binary form begins with, and how long that is with flags and the length of nothing more.
+const BINARY_SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
+const BINARY_HEAD_BYTES: usize = BINARY_SIGNATURE.len() + 8;
+
 /// Rows on their way in.
 pub(super) struct CopyingIn {
     copy: CopyIn,
@@ -27,8 +34,10 @@ pub(super) struct CopyingIn {
     /// For each value of a line the column's place in the table.
     places: Vec<usize>,
     bytes: Vec<u8>,
-    /// Lines that were taken, the header's too.
+    /// Lines that were taken, the header's too; in the binary form rows.
     lines: u64,
+    /// Whether the end of the binary form has come.
+    is_complete: bool,
     rows: u64,
 }
 
@@ -52,9 +61,9 @@ impl Connection {
         });
         let (copying, rows) = parsed.await.map_err(|e| postgres_error(&e))?;
         let rows = rows.map_err(|e| postgres_error(&e))?;
-        let (table, total) = (copying.schema.name.clone(), copying.rows);
+        let total = copying.rows;
         if let Some(rows) = rows {
-            let gathered = self.session()?.gather(&table, rows).map_err(|e| postgres_error(&e))?;
+            let gathered = self.session()?.gather(rows).map_err(|e| postgres_error(&e))?;
             self.commit(gathered.unwrap_or_else(Batch::new)).await?;
         }
         *self.copying.lock() = Some(copying);
@@ -70,11 +79,14 @@ impl CopyingIn {
         } else {
             copy.columns.iter().map(|name| schema.column_index(name)).collect::<Result<_>>()?
         };
-        Ok(Self { copy, schema, places, bytes: Vec::new(), lines: 0, rows: 0 })
+        Ok(Self { copy, schema, places, bytes: Vec::new(), lines: 0, is_complete: false, rows: 0 })
     }
 
     /// The rows of the whole lines that are there.
-    fn take_lines(&mut self, is_end: bool) -> Result<Option<arrow::array::RecordBatch>> {
+    fn take_lines(&mut self, is_end: bool) -> Result<Option<Rows>> {
+        if self.copy.format == CopyFormat::Binary {
+            return self.take_binary(is_end);
+        }
         let ends = if is_end { self.bytes.len() } else { self.whole_bytes() };
         let rest = self.bytes.split_off(ends);
         if rest.len() > MOST_LINE_BYTES {
@@ -82,13 +94,11 @@ impl CopyingIn {
         }
         let lines = std::mem::replace(&mut self.bytes, rest);
         let mut rows = Rows::new(&self.schema);
-        let before = self.rows;
-        if self.copy.csv {
-            self.take_csv(&lines, &mut rows)?
-        } else {
-            self.take_text(&lines, &mut rows)?
+        match self.copy.format {
+            CopyFormat::Csv => self.take_csv(&lines, &mut rows)?,
+            _ => self.take_text(&lines, &mut rows)?,
         }
-        if self.rows == before { Ok(None) } else { rows.finish().map(Some) }
+        Ok((!rows.is_empty()).then_some(rows))
     }
 
     /// The bytes up to the end of the last whole row: in CSV a line break may stand inside of quotes.
@@ -96,7 +106,7 @@ impl CopyingIn {
         let (mut ends, mut is_quoted) = (0, false);
         for (at, &byte) in self.bytes.iter().enumerate() {
             match byte {
-                b'"' if self.copy.csv => is_quoted = !is_quoted,
+                b'"' if self.copy.format == CopyFormat::Csv => is_quoted = !is_quoted,
                 b'\n' if !is_quoted => ends = at + 1,
                 _ => {}
             }
@@ -135,6 +145,62 @@ impl CopyingIn {
             self.add(cells, rows)?;
         }
         Ok(())
+    }
+
+    /// The rows of the binary form that are there as a whole: a head, for each row the count of its values and each with
+    /// its length in front, and perhaps a count of -1 at the end.
+    fn take_binary(&mut self, is_end: bool) -> Result<Option<Rows>> {
+        let bytes = std::mem::take(&mut self.bytes);
+        let mut rest = Rest(&bytes);
+        let mut rows = Rows::new(&self.schema);
+        if self.lines == 0 {
+            if bytes.len() < BINARY_HEAD_BYTES && !is_end {
+                self.bytes = bytes;
+                return Ok(None);
+            }
+            let head = rest.take(BINARY_SIGNATURE.len()).filter(|head| *head == BINARY_SIGNATURE);
+            // Flags, of which none is known that changes anything here, and more that may be passed over.
+            head.and_then(|_| rest.take(4))
+                .and_then(|_| rest.value())
+                .ok_or_else(|| self.wrong(&"this is not the binary form"))?;
+            self.lines = 1;
+        }
+        let mut row = vec![Value::Null; self.schema.columns.len()];
+        while !self.is_complete {
+            let before = rest.0;
+            let Some(count) = rest.count() else { break };
+            if count == usize::from(u16::MAX) {
+                self.is_complete = true;
+                break;
+            }
+            if count != self.places.len() {
+                return Err(self.wrong(&format!("{count} values for {} columns", self.places.len())));
+            }
+            let Some(values) = (0..count).map(|_| rest.value()).collect::<Option<Vec<_>>>() else {
+                rest.0 = before;
+                break;
+            };
+            self.lines += 1;
+            for (value, &place) in values.into_iter().zip(&self.places) {
+                let column = &self.schema.columns[place];
+                row[place] = match value {
+                    None => Value::Null,
+                    Some(bytes) => values::binary_of_column(bytes, column.column_type)
+                        .ok_or_else(|| self.wrong(&format!("column '{}': these are not its bytes", column.name)))?,
+                };
+            }
+            self.rows += 1;
+            rows.push(&row)?;
+        }
+        if rest.0.len() > MOST_LINE_BYTES {
+            return Err(self.wrong(&format!("the row is longer than {MOST_LINE_BYTES} bytes")));
+        }
+        // As PostgreSQL, which does without the count of -1 if the client says that it is done.
+        if is_end && !rest.0.is_empty() {
+            return Err(self.wrong(&"the last row is cut off, or something follows it"));
+        }
+        self.bytes = rest.0.to_vec();
+        Ok((!rows.is_empty()).then_some(rows))
     }
 
     fn add(&mut self, cells: Vec<Option<String>>, rows: &mut Rows) -> Result<()> {

@@ -4,18 +4,19 @@
 //! so that a pipeline costs one write to the socket.
 
 use super::connection::Connection;
-use super::values;
+use super::values::{self, Parameters};
 use crate::error::{postgres_error, user_error};
 use fleetdb_engine::{ColumnType, Error, Value};
-use fleetdb_query::{InsertValues, Kind, Prepared, Session, Statement};
+use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
+use pgwire::api::copy::send_copy_in_response;
 use pgwire::api::portal::{Format, Portal, PortalExecutionState};
 use pgwire::api::query::{ExtendedQueryHandler, send_query_response};
 use pgwire::api::results::{FieldInfo, Response};
 use pgwire::api::stmt::{QueryParser, StoredStatement};
 use pgwire::api::store::{Entry, PortalStore};
-use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, Type};
+use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, PgWireConnectionState, Type};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::extendedquery::{
@@ -29,6 +30,7 @@ use std::sync::Arc;
 pub(crate) struct Stored {
     statement: Statement,
     kind: Kind,
+    takes: Access,
     /// The parameters' types: as the client gave them, else as the statement says.
     types: Vec<Type>,
     plan: Plan,
@@ -78,20 +80,17 @@ impl Connection {
             let given = given.get(place).and_then(Option::as_ref).filter(unspecified);
             given.or(inferred.get(place)).cloned().unwrap_or(Type::TEXT)
         });
-        Ok(Arc::new(Stored { statement, kind, types: types.collect(), plan }))
+        Ok(Arc::new(Stored { takes: statement.access(), statement, kind, types: types.collect(), plan }))
     }
 
-    /// The values of a portal's parameters, for places of these types, as far as they are known.
-    fn values(portal: &Portal<Shared>, target: impl Fn(usize) -> Option<ColumnType>) -> PgWireResult<Vec<Value>> {
-        let types = &portal.statement.statement.types;
-        let given = |place: usize| types.get(place).unwrap_or(&Type::TEXT);
-        (0..portal.parameter_len()).map(|place| values::parameter(portal, place, given(place), target(place))).collect()
-    }
-
-    async fn execute(&self, portal: &Portal<Shared>) -> PgWireResult<Response> {
-        let stored = &portal.statement.statement;
-        self.check(&stored.statement)?;
-        let format = &portal.result_column_format;
+    /// Runs a prepared statement with these parameters, of which there are as many as it takes.
+    pub(super) async fn execute(
+        &self,
+        stored: &Stored,
+        parameters: &Parameters<'_>,
+        format: &Format,
+    ) -> PgWireResult<Response> {
+        self.check(stored.takes)?;
         match &stored.plan {
             Plan::Insert(insert) => {
                 let mut known = Arc::clone(&insert.lock());
@@ -102,7 +101,7 @@ impl Connection {
                     *insert.lock() = Arc::clone(&known);
                 }
                 let types = known.parameter_types();
-                self.insert(&known, &Self::values(portal, |place| types.get(place).copied())?)
+                self.insert(&known, &stored.values(parameters, |place| types.get(place).copied())?)
             }
             Plan::Query(prepared) => {
                 let session = self.session()?;
@@ -110,18 +109,38 @@ impl Connection {
                 self.commit_pending().await?;
                 let types = prepared.parameter_types();
                 let target = |place: usize| values::time_type(types.get(place)?.as_ref()?);
-                let values = Self::values(portal, target)?;
+                let values = stored.values(parameters, target)?;
                 let prepared = Arc::clone(prepared);
                 self.run_begun(&session, move |_| prepared.start(&values), format).await
             }
-            Plan::Other if portal.parameters.is_empty() => {
-                self.run(stored.statement.clone(), stored.kind.clone(), format).await
-            }
+            Plan::Other if parameters.values.is_empty() => self.run(&stored.statement, &stored.kind, format).await,
             Plan::Other => {
-                let values = Self::values(portal, |_| None)?;
+                let values = stored.values(parameters, |_| None)?;
                 let statement = stored.statement.with_values(&values).map_err(|e: Error| postgres_error(&e))?;
-                self.run(statement, stored.kind.clone(), format).await
+                self.run(&statement, &stored.kind, format).await
             }
+        }
+    }
+
+    /// Sends what an execution gave.
+    pub(super) async fn answer<C>(&self, client: &mut C, response: Response) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        match response {
+            Response::Query(rows) => send_query_response(client, rows, false).await,
+            Response::TransactionEnd(tag) => {
+                client.portal_store().clear_portals();
+                self.send_done(client, Response::TransactionEnd(tag)).await
+            }
+            Response::CopyIn(copy) => {
+                client.set_state(PgWireConnectionState::CopyInProgress(true));
+                send_copy_in_response(client, copy).await
+            }
+            other => self.send_done(client, other).await,
         }
     }
 }
@@ -166,19 +185,8 @@ impl ExtendedQueryHandler for Connection {
         let name = message.statement_name.as_deref().unwrap_or(DEFAULT_NAME);
         let store = client.portal_store();
         let entry = store.get_statement(name).ok_or_else(|| PgWireError::StatementNotFound(name.to_owned()))?;
-        let (wanted, columns) = match &entry {
-            Entry::Value(stored) => (stored.statement.types.len(), stored.statement.columns()),
-            Entry::Empty => (0, 0),
-        };
-        let given = message.parameters.len();
-        if given != wanted {
-            let text = format!("bind message supplies {given} parameters, but the statement takes {wanted}");
-            return Err(user_error("08P01", text));
-        }
-        let fits = |formats: &[i16], of: usize| formats.len() <= 1 || formats.len() == of;
-        if !fits(&message.parameter_format_codes, given) || !fits(&message.result_column_format_codes, columns) {
-            return Err(user_error("08P01", "bind message has formats for another number of values"));
-        }
+        let formats = (message.parameter_format_codes.len(), message.result_column_format_codes.len());
+        check_bind(&entry, message.parameters.len(), formats)?;
         match entry {
             Entry::Value(stored) => store.put_portal(Arc::new(Portal::try_new(&message, stored)?)),
             Entry::Empty => store.put_empty_portal(message.portal_name.as_deref().unwrap_or(DEFAULT_NAME)),
@@ -205,21 +213,10 @@ impl ExtendedQueryHandler for Connection {
         if !matches!(*portal.state().lock().await, PortalExecutionState::Initial) {
             return self._on_execute(client, message).await;
         }
-        match self.execute(&portal).await? {
-            Response::Query(rows) => {
-                *portal.state().lock().await = PortalExecutionState::Finished;
-                send_query_response(client, rows, false).await
-            }
-            Response::TransactionEnd(tag) => {
-                client.portal_store().clear_portals();
-                self.send_done(client, Response::TransactionEnd(tag)).await
-            }
-            Response::CopyIn(copy) => {
-                client.set_state(pgwire::api::PgWireConnectionState::CopyInProgress(true));
-                pgwire::api::copy::send_copy_in_response(client, copy).await
-            }
-            other => self.send_done(client, other).await,
-        }
+        *portal.state().lock().await = PortalExecutionState::Finished;
+        let parameters = Parameters::of_portal(&portal);
+        let response = self.execute(&portal.statement.statement, &parameters, &portal.result_column_format).await?;
+        self.answer(client, response).await
     }
 
     async fn on_sync<C>(&self, client: &mut C, _message: PgSync) -> PgWireResult<()>
@@ -269,11 +266,44 @@ impl ExtendedQueryHandler for Connection {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        self.execute(portal).await
+        let parameters = Parameters::of_portal(portal);
+        self.execute(&portal.statement.statement, &parameters, &portal.result_column_format).await
     }
 }
 
+/// Refuses a Bind of another number of parameters, and formats for another number of values; `formats` are how many
+/// there are for parameters and for columns.
+pub(super) fn check_bind(
+    entry: &Entry<StoredStatement<Shared>>,
+    parameters: usize,
+    formats: (usize, usize),
+) -> PgWireResult<()> {
+    let (wanted, columns) = match entry {
+        Entry::Value(stored) => (stored.statement.types.len(), stored.statement.columns()),
+        Entry::Empty => (0, 0),
+    };
+    if parameters != wanted {
+        let text = format!("bind message supplies {parameters} parameters, but the statement takes {wanted}");
+        return Err(user_error("08P01", text));
+    }
+    let fits = |formats: usize, of: usize| formats <= 1 || formats == of;
+    if !fits(formats.0, parameters) || !fits(formats.1, columns) {
+        return Err(user_error("08P01", "bind message has formats for another number of values"));
+    }
+    Ok(())
+}
+
 impl Stored {
+    /// The values of parameters, for places of these types, as far as they are known.
+    fn values(
+        &self,
+        parameters: &Parameters<'_>,
+        target: impl Fn(usize) -> Option<ColumnType>,
+    ) -> PgWireResult<Vec<Value>> {
+        let places = self.types.iter().enumerate();
+        places.map(|(place, given)| parameters.value(place, given, target(place))).collect()
+    }
+
     /// How many columns its rows have.
     fn columns(&self) -> usize {
         match &self.plan {

@@ -6,10 +6,12 @@
 //! 3. Statements between two Syncs, or in one simple query, that are INSERTs of plain values are one batch, which is
 //!    written before the client is told that the server is ready for the next: one fsync for all of them, shared
 //!    with every other connection that waits for one.
-//! 4. [`values`]: parameters and rows on the wire.
+//! 4. [`direct`]: the run of a prepared statement, as most come, past pgwire.
+//! 5. [`values`]: parameters and rows on the wire.
 
 mod connection;
 mod copy;
+mod direct;
 mod extended;
 mod login;
 mod run;
@@ -128,25 +130,41 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, connection: &Arc<
     let login = Arc::new(login::Login::new(connection));
     let cancelling = Arc::new(Cancelling(Arc::clone(connection)));
     loop {
-        let next = match socket.next().now_or_never() {
-            Some(next) => next,
-            // Nothing more has come: answers are sent together, and the connection may be closed.
-            None => {
-                socket.flush().await?;
-                connection.set_busy(false);
-                match connection.identity() {
-                    Ok(_) => socket.next().await,
-                    Err(_) => timeout_at(login_ends, socket.next()).await.map_err(too_late)?,
+        match socket.get_mut().has_message() {
+            Ok(true) => {}
+            Ok(false) => {
+                let come = match socket.get_mut().fill().now_or_never() {
+                    Some(come) => come?,
+                    // Nothing more has come: answers are sent together, and the connection may be closed.
+                    None => {
+                        socket.flush().await?;
+                        connection.set_busy(false);
+                        match connection.identity() {
+                            Ok(_) => socket.get_mut().fill().await?,
+                            Err(_) => timeout_at(login_ends, socket.get_mut().fill()).await.map_err(too_late)??,
+                        }
+                    }
+                };
+                if come == 0 {
+                    return Ok(());
                 }
+                continue;
             }
-        };
-        let message = match next {
+            Err(error) => return give_up(&mut socket, &error).await,
+        }
+        match direct::take(&mut socket, connection).await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => {
+                connection.failed();
+                process_error(&mut socket, error, true).await?;
+                continue;
+            }
+        }
+        let message = match socket.next().await {
             None | Some(Ok(PgWireFrontendMessage::Terminate(_))) => return Ok(()),
             Some(Ok(message)) => message,
-            Some(Err(error)) => {
-                let fatal = ErrorInfo::new("FATAL".to_owned(), "08P01".to_owned(), error.to_string());
-                return socket.send(PgWireBackendMessage::ErrorResponse(fatal.into())).await;
-            }
+            Some(Err(error)) => return give_up(&mut socket, &error).await,
         };
         let waits_for_sync = match socket.state() {
             PgWireConnectionState::CopyInProgress(is_extended) => is_extended,
@@ -160,6 +178,12 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, connection: &Arc<
             process_error(&mut socket, error, waits_for_sync).await?;
         }
     }
+}
+
+/// Says that a message is not understood, after which no other can be.
+async fn give_up(socket: &mut direct::Socket, error: &(dyn std::error::Error + Send + Sync)) -> std::io::Result<()> {
+    let fatal = ErrorInfo::new("FATAL".to_owned(), "08P01".to_owned(), error.to_string());
+    socket.send(PgWireBackendMessage::ErrorResponse(fatal.into())).await
 }
 
 /// Says that there are too many connections, without reading.

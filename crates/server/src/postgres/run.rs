@@ -5,7 +5,7 @@ use super::{settings, values};
 use crate::error::postgres_error;
 use crate::sessions::Running;
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::{Answer, InsertValues, Kind, Session, Statement};
+use fleetdb_query::{Access, Answer, CopyFormat, InsertValues, Kind, Session, Statement};
 use futures::StreamExt;
 use pgwire::api::portal::Format;
 use pgwire::api::results::{CopyResponse, QueryResponse, Response, Tag};
@@ -15,12 +15,12 @@ use std::time::Instant;
 
 impl Connection {
     /// Refuses a statement that the client may not run.
-    pub(super) fn check(&self, statement: &Statement) -> PgWireResult<()> {
-        crate::access::check(self.identity()?, statement).map_err(|e| postgres_error(&e))
+    pub(super) fn check(&self, takes: Access) -> PgWireResult<()> {
+        crate::access::check(self.identity()?, takes).map_err(|e| postgres_error(&e))
     }
 
     /// Runs a statement that is not an INSERT of plain values.
-    pub(super) async fn run(&self, statement: Statement, kind: Kind, format: &Format) -> PgWireResult<Response> {
+    pub(super) async fn run(&self, statement: &Statement, kind: &Kind, format: &Format) -> PgWireResult<Response> {
         let session = self.session()?;
         // What was sent before is there for this statement.
         self.commit_pending().await?;
@@ -28,7 +28,7 @@ impl Connection {
             Kind::Begin => {
                 // As PostgreSQL, which only warns if there is a transaction.
                 if !session.is_in_transaction() {
-                    session.execute(statement).map_err(|e| postgres_error(&e))?;
+                    session.begin().map_err(|e| postgres_error(&e))?;
                 }
                 Ok(Response::TransactionStart(Tag::new("BEGIN")))
             }
@@ -46,7 +46,8 @@ impl Connection {
             }
             Kind::Rollback => {
                 if session.is_in_transaction() {
-                    session.execute(statement).map_err(|e| postgres_error(&e))?;
+                    // A savepoint is refused there.
+                    session.execute(statement.clone()).map_err(|e| postgres_error(&e))?;
                 }
                 Ok(Response::TransactionEnd(Tag::new("ROLLBACK")))
             }
@@ -54,22 +55,30 @@ impl Connection {
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
                 Ok(Response::Execution(Tag::new(tag)))
             }
-            Kind::Show(name) => match settings::show(&name).map_err(|e| postgres_error(&e))? {
+            Kind::Show(name) => match settings::show(name).map_err(|e| postgres_error(&e))? {
                 Some(row) => {
                     let fields = Arc::new(values::fields(&row.schema(), format)?);
                     let rows: Vec<_> = arrow_pg::datatypes::encode_recordbatch(Arc::clone(&fields), row).collect();
                     Ok(Response::Query(QueryResponse::new(fields, futures::stream::iter(rows))))
                 }
-                None => self.run_begun(&session, move |session| session.execute(statement), format).await,
+                None => self.run_planned(&session, statement.clone(), format).await,
             },
             Kind::CopyFromStdin(copy) => {
-                let columns = self.begin_copy(&copy)?;
-                Ok(Response::CopyIn(CopyResponse::new(0, columns, futures::stream::empty().boxed())))
+                let columns = self.begin_copy(copy)?;
+                let format = i8::from(copy.format == CopyFormat::Binary);
+                Ok(Response::CopyIn(CopyResponse::new(format, columns, futures::stream::empty().boxed())))
             }
-            Kind::Query | Kind::Insert | Kind::Other => {
-                self.run_begun(&session, move |session| session.execute(statement), format).await
-            }
+            Kind::Query | Kind::Insert | Kind::Other => self.run_planned(&session, statement.clone(), format).await,
         }
+    }
+
+    async fn run_planned(
+        &self,
+        session: &Arc<Session>,
+        statement: Statement,
+        format: &Format,
+    ) -> PgWireResult<Response> {
+        self.run_begun(session, move |session| session.execute(statement), format).await
     }
 
     /// Runs what `begin` begins, off this thread.
@@ -94,8 +103,8 @@ impl Connection {
         let begun = Instant::now();
         let session = self.session()?;
         let gathered = insert.rows(values).and_then(|rows| {
-            let count = rows.num_rows();
-            Ok((session.gather(insert.table(), rows)?, count))
+            let count = rows.len();
+            Ok((session.gather(rows)?, count))
         });
         self.shared.metrics.statement("postgres", begun, gathered.is_ok());
         let (batch, rows) = gathered.map_err(|e| postgres_error(&e))?;

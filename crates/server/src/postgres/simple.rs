@@ -61,11 +61,11 @@ impl SimpleQueryHandler for Connection {
 
 impl Connection {
     async fn run_simple(&self, statement: Statement) -> PgWireResult<Response> {
-        self.check(&statement)?;
+        self.check(statement.access())?;
         let kind = statement.kind().map_err(|e| postgres_error(&e))?;
         match InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))? {
             Some(insert) => self.insert(&insert, &[]),
-            None => self.run(statement, kind, &Format::UnifiedText).await,
+            None => self.run(&statement, &kind, &Format::UnifiedText).await,
         }
     }
 

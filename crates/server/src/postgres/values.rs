@@ -35,19 +35,40 @@ pub(super) fn type_of_parameter(data_type: Option<&DataType>) -> Type {
     data_type.and_then(|data_type| into_pg_type(data_type).ok()).unwrap_or(Type::TEXT)
 }
 
-/// A bound parameter's value; `target` is the type of the column that it is for or compared with, if that is known.
-pub(super) fn parameter<S: Clone>(
-    portal: &Portal<S>,
-    place: usize,
+/// A statement's parameters, as they came.
+pub(super) struct Parameters<'a> {
+    pub(super) values: Vec<Option<&'a [u8]>>,
+    pub(super) format: Format,
+}
+
+impl<'a> Parameters<'a> {
+    pub(super) fn of_portal<S>(portal: &'a Portal<S>) -> Self {
+        let values = portal.parameters.iter().map(Option::as_deref).collect();
+        Self { values, format: portal.parameter_format.clone() }
+    }
+
+    /// A parameter's value; `target` is the type of the column that it is for or compared with, if that is known.
+    pub(super) fn value(&self, place: usize, given: &Type, target: Option<ColumnType>) -> PgWireResult<Value> {
+        match self.values[place] {
+            None => Ok(Value::Null),
+            Some(bytes) => parameter(bytes, self.format.is_binary(place), given, target)
+                .map_err(|(code, reason)| user_error(code, format!("parameter ${}: {reason}", place + 1))),
+        }
+    }
+}
+
+/// A parameter's value; else the code and the reason why it is none.
+fn parameter(
+    bytes: &[u8],
+    is_binary: bool,
     given: &Type,
     target: Option<ColumnType>,
-) -> PgWireResult<Value> {
-    let Some(Some(bytes)) = portal.parameters.get(place) else { return Ok(Value::Null) };
-    let wrong = |reason: &str| user_error("22P03", format!("parameter ${}: {reason}", place + 1));
-    if portal.parameter_format.is_binary(place) {
-        return binary(bytes, given, target).ok_or_else(|| wrong(&format!("these are not the bytes of a {given}")));
+) -> Result<Value, (&'static str, String)> {
+    let wrong = |reason: String| ("22P03", reason);
+    if is_binary {
+        return binary(bytes, given, target).ok_or_else(|| wrong(format!("these are not the bytes of a {given}")));
     }
-    let text = str::from_utf8(bytes).map_err(|_| wrong("this is not UTF-8"))?;
+    let text = str::from_utf8(bytes).map_err(|_| wrong("this is not UTF-8".to_owned()))?;
     let by_type = target.or(match *given {
         Type::INT2 | Type::INT4 | Type::INT8 | Type::OID => Some(ColumnType::Int64),
         Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC => Some(ColumnType::Float64),
@@ -56,11 +77,14 @@ pub(super) fn parameter<S: Clone>(
         _ => None,
     });
     match by_type {
-        Some(column_type) => {
-            value_of_text(text, column_type).map_err(|e| user_error("22P02", format!("parameter ${}: {e}", place + 1)))
-        }
+        Some(column_type) => value_of_text(text, column_type).map_err(|e| ("22P02", e.to_string())),
         None => Ok(Value::Text(text.to_owned())),
     }
+}
+
+/// A value of the binary form for a column; `None` if it is none.
+pub(super) fn binary_of_column(bytes: &[u8], column_type: ColumnType) -> Option<Value> {
+    binary(bytes, &type_of_column(column_type), Some(column_type))
 }
 
 /// A value of the binary form; `None` if it is none of this type.

@@ -7,6 +7,7 @@ use super::connection::Connection;
 use bytes::{Buf, BytesMut};
 use pgwire::tokio::server::MaybeTls;
 use std::io::{Error, ErrorKind, Result};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -68,6 +69,41 @@ impl Checked {
         Self { inner, connection, read, checked_bytes: 0, is_started: false, has_password: false }
     }
 
+    /// What has been read and not yet been taken.
+    pub(super) fn buffered(&self) -> &[u8] {
+        &self.read
+    }
+
+    /// Takes bytes from the front of what is buffered: whole messages.
+    pub(super) fn skip(&mut self, bytes: usize) {
+        self.read.advance(bytes);
+        self.checked_bytes = 0;
+    }
+
+    /// Whether the next message has come as a whole.
+    ///
+    /// # Errors
+    /// It is not what its kind says.
+    pub(super) fn has_message(&mut self) -> Result<bool> {
+        if self.checked_bytes == 0 {
+            self.checked_bytes = self.check()?.unwrap_or(0);
+        }
+        Ok(self.checked_bytes > 0)
+    }
+
+    /// Waits for more bytes; gives how many have come, 0 if none will.
+    pub(super) async fn fill(&mut self) -> Result<usize> {
+        std::future::poll_fn(|context| self.poll_fill(context)).await
+    }
+
+    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<usize>> {
+        let mut part = [MaybeUninit::uninit(); 8 << 10];
+        let mut part = ReadBuf::uninit(&mut part);
+        ready!(Pin::new(&mut self.inner).poll_read(context, &mut part))?;
+        self.read.extend_from_slice(part.filled());
+        Poll::Ready(Ok(part.filled().len()))
+    }
+
     /// Looks at the next message; gives its bytes, or `None` if it has not come as a whole.
     fn check(&mut self) -> Result<Option<usize>> {
         let kind_bytes = usize::from(self.is_started);
@@ -96,30 +132,40 @@ fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
 }
 
 /// What is left of a message.
-struct Rest<'a>(&'a [u8]);
+pub(super) struct Rest<'a>(pub(super) &'a [u8]);
 
-impl Rest<'_> {
-    fn take(&mut self, bytes: usize) -> Option<()> {
-        self.0 = self.0.get(bytes..)?;
-        Some(())
+impl<'a> Rest<'a> {
+    pub(super) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(taken)
     }
 
-    fn text(&mut self) -> Option<()> {
+    pub(super) fn text(&mut self) -> Option<&'a [u8]> {
         let end = self.0.iter().position(|&byte| byte == 0)?;
-        self.take(end + 1)
+        self.take(end + 1).map(|text| &text[..end])
     }
 
-    fn count(&mut self) -> Option<usize> {
-        let count = u16::from_be_bytes(*self.0.first_chunk()?);
-        self.take(2)?;
-        Some(usize::from(count))
+    pub(super) fn count(&mut self) -> Option<usize> {
+        self.take(2)?.first_chunk().map(|count| usize::from(u16::from_be_bytes(*count)))
     }
 
-    /// A length and so many bytes; a negative length has none.
-    fn value(&mut self) -> Option<()> {
-        let length = i32_at(self.0, 0)?;
-        self.take(4)?;
-        self.take(usize::try_from(length).unwrap_or(0))
+    /// A length and so many bytes; a negative length has none, and is NULL.
+    pub(super) fn value(&mut self) -> Option<Option<&'a [u8]>> {
+        let length = i32_at(self.take(4)?, 0)?;
+        match usize::try_from(length) {
+            Ok(length) => self.take(length).map(Some),
+            Err(_) => Some(None),
+        }
+    }
+
+    /// The body of the next message, if it is a whole one of this kind.
+    pub(super) fn message(&mut self, kind: u8) -> Option<&'a [u8]> {
+        let length = usize::try_from(i32_at(self.0, 1)?).ok()?;
+        if self.0.first() != Some(&kind) || length < 4 {
+            return None;
+        }
+        self.take(1 + length).map(|message| &message[5..])
     }
 }
 
@@ -135,40 +181,43 @@ fn is_startup(body: &[u8]) -> bool {
 /// Whether a body has the form of its kind.
 fn is_message(kind: u8, body: &[u8], first_password: bool) -> bool {
     let mut rest = Rest(body);
-    let parsed = (|| match kind {
-        b'Q' | b'f' => rest.text(),
-        b'P' => {
-            rest.text()?;
-            rest.text()?;
-            let types = rest.count()?;
-            rest.take(4 * types)
-        }
-        b'B' => {
-            rest.text()?;
-            rest.text()?;
-            let formats = rest.count()?;
-            rest.take(2 * formats)?;
-            for _ in 0..rest.count()? {
+    let parsed = (|| {
+        match kind {
+            b'Q' | b'f' => drop(rest.text()?),
+            b'P' => {
+                rest.text()?;
+                rest.text()?;
+                let types = rest.count()?;
+                rest.take(4 * types)?;
+            }
+            b'B' => {
+                rest.text()?;
+                rest.text()?;
+                let formats = rest.count()?;
+                rest.take(2 * formats)?;
+                for _ in 0..rest.count()? {
+                    rest.value()?;
+                }
+                let formats = rest.count()?;
+                rest.take(2 * formats)?;
+            }
+            b'D' | b'C' => {
+                rest.take(1)?;
+                rest.text()?;
+            }
+            b'E' => {
+                rest.text()?;
+                rest.take(4)?;
+            }
+            b'S' | b'H' | b'c' | b'X' => {}
+            b'p' if first_password => {
+                rest.text()?;
                 rest.value()?;
             }
-            let formats = rest.count()?;
-            rest.take(2 * formats)
+            b'p' | b'd' => drop(rest.take(body.len())?),
+            _ => return None,
         }
-        b'D' | b'C' => {
-            rest.take(1)?;
-            rest.text()
-        }
-        b'E' => {
-            rest.text()?;
-            rest.take(4)
-        }
-        b'S' | b'H' | b'c' | b'X' => Some(()),
-        b'p' if first_password => {
-            rest.text()?;
-            rest.value()
-        }
-        b'p' | b'd' => rest.take(body.len()),
-        _ => None,
+        Some(())
     })();
     parsed.is_some() && rest.0.is_empty()
 }
@@ -177,25 +226,17 @@ impl AsyncRead for Checked {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         let this = self.get_mut();
         loop {
-            if this.checked_bytes > 0 {
+            if this.has_message()? {
                 let bytes = this.checked_bytes.min(out.remaining());
                 out.put_slice(&this.read[..bytes]);
                 this.read.advance(bytes);
                 this.checked_bytes -= bytes;
                 return Poll::Ready(Ok(()));
             }
-            if let Some(bytes) = this.check()? {
-                this.checked_bytes = bytes;
-                continue;
-            }
-            let mut part = [0; 8 << 10];
-            let mut part = ReadBuf::new(&mut part);
-            ready!(Pin::new(&mut this.inner).poll_read(context, &mut part))?;
-            if part.filled().is_empty() {
+            if ready!(this.poll_fill(context))? == 0 {
                 // What has come of a message that was cut off is nothing.
                 return Poll::Ready(Ok(()));
             }
-            this.read.extend_from_slice(part.filled());
         }
     }
 }

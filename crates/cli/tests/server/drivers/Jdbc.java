@@ -1,0 +1,85 @@
+// The PostgreSQL JDBC driver against a FleetDB server: java -cp postgresql.jar Jdbc.java PORT
+import java.sql.*;
+import java.time.LocalDateTime;
+
+public class Jdbc {
+    static void check(boolean holds, String what) {
+        if (!holds) throw new AssertionError(what);
+    }
+
+    public static void main(String[] args) throws Exception {
+        String url = "jdbc:postgresql://127.0.0.1:" + args[0] + "/fleetdb?user=me";
+        try (Connection db = DriverManager.getConnection(url)) {
+            try (Statement statement = db.createStatement()) {
+                statement.execute("CREATE TABLE jdbc (id BIGINT, ts TIMESTAMP, kwh DOUBLE, ok BOOLEAN, note TEXT, PRIMARY KEY (id, ts))");
+            }
+            LocalDateTime start = LocalDateTime.of(2026, 1, 1, 0, 0);
+            // More than five runs, after which the driver prepares the statement on the server.
+            db.setAutoCommit(false);
+            String insert = "INSERT INTO jdbc (id, ts, kwh, ok, note) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id, ts) DO UPDATE SET kwh = excluded.kwh, ok = excluded.ok, note = excluded.note";
+            try (PreparedStatement rows = db.prepareStatement(insert)) {
+                for (int hour = 0; hour < 20; hour++) {
+                    rows.setLong(1, 7);
+                    rows.setObject(2, start.plusHours(hour));
+                    rows.setDouble(3, hour * 0.5);
+                    rows.setBoolean(4, hour % 2 == 0);
+                    rows.setString(5, hour == 3 ? null : "hour " + hour);
+                    rows.addBatch();
+                }
+                check(rows.executeBatch().length == 20, "a batch has 20 counts");
+            }
+            db.commit();
+            try (PreparedStatement row = db.prepareStatement("INSERT INTO jdbc (id, ts) VALUES (8, ?)")) {
+                row.setObject(1, start);
+                check(row.executeUpdate() == 1, "one row is written");
+            }
+            db.rollback();
+            db.setAutoCommit(true);
+            String query = "SELECT id, ts, kwh, ok, note FROM jdbc WHERE id = ? AND ts >= ? ORDER BY ts";
+            try (PreparedStatement rows = db.prepareStatement(query)) {
+                for (int run = 0; run < 10; run++) {
+                    rows.setLong(1, 7);
+                    rows.setObject(2, start.plusHours(3));
+                    try (ResultSet row = rows.executeQuery()) {
+                        check(row.next(), "there is a row");
+                        check(row.getLong("id") == 7 && row.getDouble("kwh") == 1.5, "id and kwh");
+                        check(row.getObject("ts", LocalDateTime.class).equals(start.plusHours(3)), "the time");
+                        check(!row.getBoolean("ok") && row.getString("note") == null && row.wasNull(), "false and NULL");
+                        int more = 0;
+                        while (row.next()) more++;
+                        check(more == 16, "16 more rows, not " + more);
+                    }
+                }
+            }
+            // Rows part by part.
+            db.setAutoCommit(false);
+            try (Statement statement = db.createStatement()) {
+                statement.setFetchSize(6);
+                try (ResultSet rows = statement.executeQuery("SELECT kwh FROM jdbc ORDER BY ts")) {
+                    double sum = 0;
+                    while (rows.next()) sum += rows.getDouble(1);
+                    check(sum == 95, "the sum is 95, not " + sum);
+                }
+            }
+            db.commit();
+            db.setAutoCommit(true);
+            DatabaseMetaData about = db.getMetaData();
+            try (ResultSet tables = about.getTables(null, "public", "jdbc", new String[] {"TABLE"})) {
+                check(tables.next() && tables.getString("TABLE_NAME").equals("jdbc"), "getTables finds the table");
+            }
+            try (ResultSet columns = about.getColumns(null, "public", "jdbc", null)) {
+                StringBuilder names = new StringBuilder();
+                while (columns.next()) names.append(columns.getString("COLUMN_NAME")).append(' ').append(columns.getInt("DATA_TYPE")).append(", ");
+                String expected = "id -5, ts 93, kwh 8, ok -7, note 12, ";
+                check(names.toString().equals(expected), "getColumns: " + names);
+            }
+            try (Statement statement = db.createStatement()) {
+                statement.executeQuery("SELECT nothing FROM jdbc");
+                check(false, "a wrong statement fails");
+            } catch (SQLException e) {
+                check(e.getSQLState().startsWith("42"), "SQLSTATE " + e.getSQLState());
+            }
+        }
+        System.out.println("all is well");
+    }
+}

@@ -1,0 +1,33 @@
+// node-postgres against a FleetDB server: NODE_PATH=node_modules node node.js PORT
+const assert = require('assert');
+const { Client } = require('pg');
+
+async function main() {
+  const client = new Client({ host: '127.0.0.1', port: Number(process.argv[2]), user: 'me', database: 'fleetdb' });
+  await client.connect();
+  await client.query('CREATE TABLE node (id BIGINT, ts TIMESTAMPTZ, kwh DOUBLE, note TEXT, PRIMARY KEY (id, ts))');
+  const start = Date.UTC(2026, 0, 1);
+  await client.query('BEGIN');
+  for (let hour = 0; hour < 20; hour++) {
+    const done = await client.query({
+      name: 'insert',
+      text: 'INSERT INTO node VALUES ($1, $2, $3, $4)',
+      values: [7, new Date(start + hour * 3600e3), hour * 0.5, hour === 3 ? null : `hour ${hour}`],
+    });
+    assert.strictEqual(done.rowCount, 1);
+  }
+  await client.query('COMMIT');
+  const { rows } = await client.query('SELECT * FROM node WHERE id = $1 AND ts >= $2 ORDER BY ts', [7, new Date(start + 3 * 3600e3)]);
+  assert.strictEqual(rows.length, 17);
+  assert.deepStrictEqual(rows[0], { id: '7', ts: new Date(start + 3 * 3600e3), kwh: 1.5, note: null });
+  await assert.rejects(client.query('SELECT nothing FROM node'), (error) => error.code.startsWith('42'));
+  await assert.rejects(client.query('SELECT $1::BIGINT + 1', ['no number']), (error) => error.code.startsWith('22'));
+  assert.strictEqual((await client.query('SELECT count(*) AS n FROM node')).rows[0].n, '20');
+  await client.end();
+  console.log('all is well');
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});

@@ -1,0 +1,79 @@
+// pgx against a FleetDB server: go run . PORT
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+func check(err error) {
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+func main() {
+	all := context.Background()
+	db, err := pgx.Connect(all, "postgres://me@127.0.0.1:"+os.Args[1]+"/fleetdb?sslmode=disable")
+	check(err)
+	defer db.Close(all)
+	_, err = db.Exec(all, "CREATE TABLE pgx (id BIGINT, ts TIMESTAMP, kwh DOUBLE, note TEXT, PRIMARY KEY (id, ts))")
+	check(err)
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	tx, err := db.Begin(all)
+	check(err)
+	for hour := range 20 {
+		ts := start.Add(time.Duration(hour) * time.Hour)
+		_, err = tx.Exec(all, "INSERT INTO pgx VALUES ($1, $2, $3, $4)", 7, ts, float64(hour)*0.5, fmt.Sprint("hour ", hour))
+		check(err)
+	}
+	check(tx.Commit(all))
+	// Statements of a batch are sent together.
+	batch := &pgx.Batch{}
+	for hour := range 20 {
+		batch.Queue("INSERT INTO pgx VALUES ($1, $2, $3, NULL)", 8, start.Add(time.Duration(hour)*time.Hour), 1.0)
+	}
+	check(db.SendBatch(all, batch).Close())
+	rows, err := db.Query(all, "SELECT ts, kwh, note FROM pgx WHERE id = $1 ORDER BY ts", 7)
+	check(err)
+	sum, count := 0.0, 0
+	for rows.Next() {
+		var ts time.Time
+		var kwh float64
+		var note *string
+		check(rows.Scan(&ts, &kwh, &note))
+		if !ts.Equal(start.Add(time.Duration(count)*time.Hour)) || *note != fmt.Sprint("hour ", count) {
+			check(fmt.Errorf("row %d is %v %v", count, ts, *note))
+		}
+		sum, count = sum+kwh, count+1
+	}
+	check(rows.Err())
+	if count != 20 || sum != 95 {
+		check(fmt.Errorf("%d rows with the sum %v", count, sum))
+	}
+	var refused *pgconn.PgError
+	if _, err = db.Exec(all, "SELECT nothing FROM pgx"); !errors.As(err, &refused) || refused.Code[:2] != "42" {
+		check(fmt.Errorf("a wrong statement: %v", err))
+	}
+	// Rows in the binary form of COPY.
+	many := make([][]any, 10_000)
+	for row := range many {
+		many[row] = []any{int64(9), start.Add(time.Duration(row) * time.Minute), float64(row), nil}
+	}
+	columns := []string{"id", "ts", "kwh", "note"}
+	copied, err := db.CopyFrom(all, pgx.Identifier{"pgx"}, columns, pgx.CopyFromRows(many))
+	check(err)
+	var there int64
+	check(db.QueryRow(all, "SELECT count(*) FROM pgx WHERE id = 9 AND note IS NULL").Scan(&there))
+	if copied != 10_000 || there != 10_000 {
+		check(fmt.Errorf("%d rows were copied, %d are there", copied, there))
+	}
+	fmt.Println("all is well")
+}

@@ -1,0 +1,101 @@
+//! Bind, Execute and Sync in a row, which is what drivers send to run a prepared statement: taken as they lie in the
+//! read buffer, without the copies and the portal that pgwire makes of them. What has another form is left to pgwire.
+
+use super::connection::Connection;
+use super::extended::{Stored, check_bind};
+use super::values::Parameters;
+use super::wire::{Checked, Rest};
+use futures::SinkExt;
+use pgwire::api::portal::Format;
+use pgwire::api::query::ExtendedQueryHandler;
+use pgwire::api::store::PortalStore;
+use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, PgWireConnectionState};
+use pgwire::error::PgWireResult;
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::extendedquery::{BindComplete, Sync as PgSync};
+use pgwire::tokio::server::PgWireMessageServerCodec;
+use std::sync::Arc;
+use tokio_util::codec::Framed;
+
+/// Bytes of a message's kind and length.
+const HEAD_BYTES: usize = 5;
+
+/// A client's connection.
+pub(super) type Socket = Framed<Checked, PgWireMessageServerCodec<Arc<Stored>>>;
+
+/// One run of a prepared statement.
+struct Run<'a> {
+    statement: &'a str,
+    parameters: Parameters<'a>,
+    /// Of how many parameters and columns the forms are given.
+    formats: (usize, usize),
+    result_format: Format,
+    /// Of the messages up to the Sync.
+    bytes: usize,
+}
+
+/// Takes the next messages, if they are such a run; `false` if they are not. After an error the Sync is still to come.
+pub(super) async fn take(socket: &mut Socket, connection: &Connection) -> PgWireResult<bool> {
+    if !matches!(socket.state(), PgWireConnectionState::ReadyForQuery) {
+        return Ok(false);
+    }
+    let Some(run) = run_at(socket.get_ref().buffered()) else { return Ok(false) };
+    let Some(entry) = socket.portal_store().get_statement(run.statement) else { return Ok(false) };
+    let Some(stored) = entry.value() else { return Ok(false) };
+    if check_bind(&entry, run.parameters.values.len(), run.formats).is_err() {
+        return Ok(false);
+    }
+    connection.set_busy(true);
+    socket.portal_store().rm_portal(DEFAULT_NAME);
+    let response = connection.execute(&stored.statement, &run.parameters, &run.result_format).await;
+    let bytes = run.bytes;
+    socket.get_mut().skip(bytes);
+    socket.feed(PgWireBackendMessage::BindComplete(BindComplete::new())).await?;
+    connection.answer(socket, response?).await?;
+    // A COPY has other messages to come.
+    if matches!(socket.state(), PgWireConnectionState::ReadyForQuery) {
+        socket.get_mut().skip(HEAD_BYTES);
+        connection.on_sync(socket, PgSync::new()).await?;
+    }
+    Ok(true)
+}
+
+/// The run at the front of a buffer: a Bind of the unnamed portal, an Execute of all its rows, and a Sync.
+fn run_at(buffer: &[u8]) -> Option<Run<'_>> {
+    let mut buffered = Rest(buffer);
+    let mut bind = Rest(buffered.message(b'B')?);
+    let mut execute = Rest(buffered.message(b'E')?);
+    let bytes = buffer.len() - buffered.0.len();
+    let sync = buffered.message(b'S')?;
+    let of_unnamed = bind.text()?.is_empty() && execute.text()?.is_empty();
+    if !of_unnamed || execute.0 != [0; 4] || !sync.is_empty() {
+        return None;
+    }
+    let statement = str::from_utf8(bind.text()?).ok()?;
+    let (format, parameter_formats) = bind.format()?;
+    let count = bind.count()?;
+    let values = (0..count).map(|_| bind.value()).collect::<Option<Vec<_>>>()?;
+    let (result_format, column_formats) = bind.format()?;
+    let parameters = Parameters { values, format };
+    let formats = (parameter_formats, column_formats);
+    bind.0.is_empty().then_some(Run { statement, parameters, formats, result_format, bytes })
+}
+
+impl Rest<'_> {
+    /// Forms of values, and of how many they are given.
+    fn format(&mut self) -> Option<(Format, usize)> {
+        let count = self.count()?;
+        let codes = (0..count).map(|_| self.count().map(|code| i16::from(code == 1)));
+        let codes = codes.collect::<Option<Vec<_>>>()?;
+        let format = match codes.as_slice() {
+            [] => Format::UnifiedText,
+            [one] => Format::from(*one),
+            _ => Format::Individual(codes),
+        };
+        Some((format, count))
+    }
+}
+
+#[cfg(test)]
+#[path = "direct_tests.rs"]
+mod tests;
