@@ -4,15 +4,19 @@
 use crate::work::Work;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use fleetdb_engine::{Database, Error, Result};
+use fleetdb_engine::{Database, Result};
 use fleetdb_query::{Answer, Canceller, Session};
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Sessions that are kept for the next request.
 const MOST_IDLE: usize = 64;
+
+/// Rows that are fetched before the first of them are sent.
+const FEW_ROWS: usize = 1_000;
 
 /// Sessions that nobody uses.
 pub(crate) struct Sessions {
@@ -76,12 +80,13 @@ pub(crate) struct Running<S> {
     state: Option<(S, Answer)>,
     schema: Option<SchemaRef>,
     tag: Option<String>,
-    first: Option<RecordBatch>,
+    /// Rows that have come and were not asked for yet.
+    come: VecDeque<RecordBatch>,
     cancel: CancelOnDrop,
 }
 
 impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
-    /// Runs a statement, which `begin` begins, up to its first rows.
+    /// Runs a statement, which `begin` begins, up to its first rows, on a thread of its own.
     ///
     /// # Errors
     /// The statement's, or those of [`Work::run`].
@@ -90,19 +95,36 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         session: S,
         begin: impl FnOnce(&S) -> Result<Answer> + Send + 'static,
     ) -> Result<Self> {
-        let mut cancel = CancelOnDrop(Some(session.canceller()));
-        let started = work.run(move || {
-            let mut answer = begin(&session)?;
-            let (schema, tag) = (answer.schema(), answer.tag().map(str::to_owned));
-            let first = answer.next().transpose()?;
-            Ok::<_, Error>((session, answer, schema, tag, first))
-        });
-        let (session, answer, schema, tag, first) = started.await??;
-        let state = first.is_some().then_some((session, answer));
+        let cancel = CancelOnDrop(Some(session.canceller()));
+        work.run(move || Self::begun(session, cancel, begin)).await?
+    }
+
+    /// As [`start`](Self::start), on this thread; see [`Work::run_here`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn start_here(work: &Work, session: S, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
+        let cancel = CancelOnDrop(Some(session.canceller()));
+        work.run_here(move || Self::begun(session, cancel, begin)).await?
+    }
+
+    fn begun(session: S, mut cancel: CancelOnDrop, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
+        let mut answer = begin(&session)?;
+        let (schema, tag) = (answer.schema(), answer.tag().map(str::to_owned));
+        let mut come = VecDeque::new();
+        let mut rows = 0;
+        // Most answers end here, and need not be asked again whether they have.
+        while rows < FEW_ROWS
+            && let Some(batch) = answer.next().transpose()?
+        {
+            rows += batch.num_rows();
+            come.push_back(batch);
+        }
+        let state = (rows >= FEW_ROWS).then_some((session, answer));
         if state.is_none() {
             cancel.0 = None;
         }
-        Ok(Self { state, schema, tag, first, cancel })
+        Ok(Self { state, schema, tag, come, cancel })
     }
 
     /// The rows' schema, if it is a statement that gives rows.
@@ -120,8 +142,8 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     /// # Errors
     /// The statement failed on the way.
     pub(crate) async fn next(&mut self, work: &Work) -> Result<Option<RecordBatch>> {
-        if let Some(first) = self.first.take() {
-            return Ok(Some(first));
+        if let Some(come) = self.come.pop_front() {
+            return Ok(Some(come));
         }
         let Some((session, mut answer)) = self.state.take() else { return Ok(None) };
         let next = work.run(move || {

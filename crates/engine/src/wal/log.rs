@@ -5,6 +5,8 @@
 //! 2. The log thread ([`Log::run`]) takes all that is pending, writes it with one `write`, calls
 //!    whoever asked for `os` or `interval`, and, if somebody asked for `sync` or the interval is
 //!    over, does one `fdatasync` and calls the others: group commit.
+//!    A sync waits a moment for those who shared the last one, or came during it (as PostgreSQL's `commit_delay`, which
+//!    does not look at how many there are).
 //! 3. A new generation begins with a new file; the old one is synced first, so that files are
 //!    durable in order ([`Log::rotate`]).
 //!
@@ -18,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{Generation, Sequence};
 use crate::io::{Io, WriteFile};
 use crate::settings::Durability;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +28,9 @@ use std::time::Duration;
 
 /// Milliseconds until a log that a full disk stalled tries again.
 const STALL_RETRY_MS: u64 = 200;
+
+/// The longest time that a sync waits for more batches.
+const MOST_GATHERING: Duration = Duration::from_millis(2);
 
 /// Called once with the fate of a batch, on the log thread: it must be short and must not wait.
 pub(crate) type Completion = Box<dyn FnOnce(Result<()>) + Send>;
@@ -49,11 +54,21 @@ struct Stretch {
 struct Pending {
     stretches: Vec<Stretch>,
     waiters: Vec<Waiter>,
+    /// How many waiters the next sync is likely to have, if they are waited for.
+    expected: usize,
     /// Why nothing can be written at the moment.
     stalled: Option<Error>,
     /// Why nothing can be written any more.
     failed: Option<Error>,
     closed: bool,
+}
+
+impl Pending {
+    /// Whether the next sync is better begun a little later: all who wait want one, and others are likely to come.
+    fn is_gathering(&self) -> bool {
+        let wants_sync = self.waiters.last().is_some_and(|waiter| waiter.durability == Durability::Sync);
+        wants_sync && self.waiters.len() < self.expected && !self.closed
+    }
 }
 
 /// The file, touched by whoever runs a step.
@@ -198,7 +213,11 @@ impl Log {
             stretch.last = sequence;
         }
         pending.waiters.push(Waiter { sequence, durability, done });
-        self.wake.notify_one();
+        let count = pending.waiters.len();
+        // In between, the log's thread works or gathers.
+        if count == 1 || !pending.is_gathering() {
+            self.wake.notify_one();
+        }
     }
 
     /// Begins a new file behind what is pending. The caller holds the commit lock.
@@ -210,6 +229,7 @@ impl Log {
 
     /// The log thread: steps until the log is closed.
     pub(crate) fn run(&self) {
+        let mut sync_time = Duration::ZERO;
         loop {
             let mut pending = self.pending.lock();
             while pending.stretches.is_empty() && !pending.closed {
@@ -224,22 +244,28 @@ impl Log {
                 }
             }
             let closed = pending.closed && pending.stretches.is_empty();
-            let is_shared = pending.waiters.len() > 1;
+            self.gather(&mut pending, sync_time);
             drop(pending);
-            if is_shared {
-                // Several commit at once: who is about to, goes first, if the processor is busy. A sync costs the same for
-                // any number of batches.
-                std::thread::yield_now();
-            }
-            self.step();
+            let begun_ns = self.io.clock.monotonic_ns();
+            let synced = self.step();
             if closed {
                 return;
             }
+            sync_time = Duration::from_nanos(self.io.clock.monotonic_ns().saturating_sub(begun_ns));
+            let mut pending = self.pending.lock();
+            // Who came during the sync would have shared it if it had begun later.
+            pending.expected = synced + pending.waiters.len();
         }
     }
 
-    /// Writes what is pending, syncs if somebody waits for it or the interval is over.
-    pub(crate) fn step(&self) {
+    /// Waits for those who are likely to commit soon, so that they share a sync, which costs as much for one batch as for
+    /// many: at most twice as long as the last sync took, and not at all for a lone committer.
+    fn gather(&self, pending: &mut MutexGuard<'_, Pending>, sync_time: Duration) {
+        self.wake.wait_while_for(pending, |pending| pending.is_gathering(), MOST_GATHERING.min(sync_time * 2));
+    }
+
+    /// Writes what is pending, syncs if somebody waits for it or the interval is over. Gives how many waited for a sync.
+    pub(crate) fn step(&self) -> usize {
         let mut writer = self.writer.lock();
         let (stretches, mut waiters, failed, closed) = {
             let mut pending = self.pending.lock();
@@ -257,8 +283,9 @@ impl Log {
             for waiter in unsynced.into_iter().chain(waiters) {
                 (waiter.done)(Err(stalled(error)));
             }
-            return;
+            return 0;
         }
+        let mut synced = 0;
         let outcome = outcome.and_then(|_| {
             for waiter in std::mem::take(&mut waiters) {
                 if waiter.durability == Durability::Sync {
@@ -272,6 +299,7 @@ impl Log {
             if behind && (!writer.unsynced.is_empty() || since_ns >= self.interval_ns || closed) {
                 self.sync(&mut writer)?;
             }
+            synced = writer.unsynced.len();
             for waiter in std::mem::take(&mut writer.unsynced) {
                 debug_assert!(waiter.sequence <= self.durable(), "acknowledged before it is durable");
                 (waiter.done)(Ok(()));
@@ -286,6 +314,7 @@ impl Log {
                 (waiter.done)(Err(poisoned(&error)));
             }
         }
+        synced
     }
 
     /// Writes the backlog. `Some` error: the disk is full, and the rest stays in the backlog.

@@ -81,15 +81,15 @@ impl Connection {
         self.run_begun(session, move |session| session.execute(statement), format).await
     }
 
-    /// Runs what `begin` begins, off this thread.
+    /// Runs what `begin` begins.
     pub(super) async fn run_begun(
         &self,
         session: &Arc<Session>,
-        begin: impl FnOnce(&Arc<Session>) -> Result<Answer> + Send + 'static,
+        begin: impl FnOnce(&Arc<Session>) -> Result<Answer> + Send,
         format: &Format,
     ) -> PgWireResult<Response> {
         let begun = Instant::now();
-        let running = Running::start(&self.shared.work, Arc::clone(session), begin).await;
+        let running = Running::start_here(&self.shared.work, Arc::clone(session), begin).await;
         self.shared.metrics.statement("postgres", begun, running.is_ok());
         let running = running.map_err(|e| postgres_error(&e))?;
         match running.schema().cloned() {
