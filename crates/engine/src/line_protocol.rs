@@ -63,15 +63,27 @@ impl FieldValue<'_> {
     }
 }
 
+/// A tag or a field.
+#[derive(Debug)]
+struct Part<'a> {
+    name: Cow<'a, str>,
+    value: FieldValue<'a>,
+    /// Where in the line the name begins, counted from 1.
+    at: usize,
+    role: Role,
+}
+
 /// A parsed line.
 #[derive(Debug)]
 struct Line<'a> {
     measurement: Cow<'a, str>,
-    /// Name, value, and where in the line the name begins.
-    tags: Vec<(Cow<'a, str>, Cow<'a, str>, usize)>,
-    fields: Vec<(Cow<'a, str>, FieldValue<'a>, usize)>,
+    /// Tags, then fields.
+    parts: Vec<Part<'a>>,
     time: Option<i64>,
 }
+
+/// Tags and fields that most lines do not have more of.
+const USUAL_PARTS: usize = 24;
 
 enum Values {
     Float(Vec<Option<f64>>),
@@ -306,23 +318,24 @@ fn gathered(measurement: &str, schema: Option<&TableSchema>) -> std::result::Res
 /// Adds a line's values to its table's columns: first every check, then every change.
 fn add(table: &mut GatheredTable, line: Line<'_>) -> std::result::Result<(), LineError> {
     let rows = table.times.len();
-    let tags = line.tags.into_iter().map(|(name, value, at)| (name, FieldValue::Text(value), at, Role::Key));
-    let fields = line.fields.into_iter().map(|(name, value, at)| (name, value, at, Role::Field));
-    let parts: Vec<_> = tags.chain(fields).collect();
-    let mut places = Vec::with_capacity(parts.len());
-    let mut guess = 0;
-    for (number, (name, value, at, role)) in parts.iter().enumerate() {
+    let mut places: Vec<Option<usize>> = Vec::with_capacity(line.parts.len());
+    // Lines name their columns in one order, mostly the table's: then each name is found at once and stands there once.
+    let (mut guess, mut highest) = (0, None);
+    for (number, Part { name, value, at, role }) in line.parts.iter().enumerate() {
         let wrong = |reason: String| LineError { column: *at, reason };
-        if *name == table.time_name {
-            return Err(wrong(format!("'{name}' is the name of the time column")));
-        }
-        if parts[..number].iter().any(|(other, ..)| other == name) {
-            return Err(wrong(format!("'{name}' stands twice in the line")));
-        }
         let found = match table.columns.get(guess) {
             Some(column) if column.name == *name => Some(guess),
             _ => table.columns.iter().position(|column| column.name == *name),
         };
+        let is_repeated = match found {
+            None if *name == table.time_name => return Err(wrong(format!("'{name}' is the name of the time column"))),
+            None => line.parts[..number].iter().any(|other| other.name == *name),
+            Some(_) => found <= highest && places.contains(&found),
+        };
+        if is_repeated {
+            return Err(wrong(format!("'{name}' stands twice in the line")));
+        }
+        highest = highest.max(found);
         if let Some(place) = found {
             let column = &table.columns[place];
             if column.role != *role {
@@ -340,7 +353,7 @@ fn add(table: &mut GatheredTable, line: Line<'_>) -> std::result::Result<(), Lin
         }
         places.push(found);
     }
-    for (found, (name, value, _, role)) in places.into_iter().zip(parts) {
+    for (found, Part { name, value, role, .. }) in places.into_iter().zip(line.parts) {
         let place = match found {
             Some(place) => place,
             None => {
@@ -434,21 +447,20 @@ impl<'a> Reader<'a> {
         LineError { column: self.at + 1, reason: reason.to_owned() }
     }
 
-    /// A name or tag value: up to an unescaped byte of `ends`.
-    fn name(&mut self, ends: &[u8]) -> Cow<'a, str> {
+    /// A name or tag value: up to an unescaped comma, blank or, if it `ends_at_equals`, equals sign.
+    fn name(&mut self, ends_at_equals: bool) -> Cow<'a, str> {
         let start = self.at;
         let bytes = self.text.as_bytes();
         let mut escaped = false;
         while let Some(&byte) = bytes.get(self.at) {
-            let escapes =
-                byte == b'\\' && bytes.get(self.at + 1).is_some_and(|next| matches!(next, b',' | b' ' | b'='));
-            if escapes {
-                escaped = true;
-                self.at += 2;
-            } else if ends.contains(&byte) {
-                break;
-            } else {
-                self.at += 1;
+            match byte {
+                b',' | b' ' => break,
+                b'=' if ends_at_equals => break,
+                b'\\' if bytes.get(self.at + 1).is_some_and(|next| matches!(next, b',' | b' ' | b'=')) => {
+                    escaped = true;
+                    self.at += 2;
+                }
+                _ => self.at += 1,
             }
         }
         let raw = &self.text[start..self.at];
@@ -494,40 +506,39 @@ impl<'a> Reader<'a> {
 
 fn parse_line(text: &str) -> std::result::Result<Line<'_>, LineError> {
     let mut reader = Reader { text, at: 0 };
-    let measurement = reader.name(b", ");
+    let measurement = reader.name(false);
     if measurement.is_empty() {
         return Err(reader.error("the line has no measurement"));
     }
-    let mut tags = Vec::new();
+    let mut parts = Vec::with_capacity(USUAL_PARTS);
     while reader.peek() == Some(b',') {
         reader.at += 1;
         let column = reader.at + 1;
-        let name = reader.name(b",= ");
+        let name = reader.name(true);
         if name.is_empty() || reader.peek() != Some(b'=') {
             return Err(LineError { column, reason: "a tag must be name=value".to_owned() });
         }
         reader.at += 1;
-        let value = reader.name(b", =");
+        let value = reader.name(true);
         if value.is_empty() {
             return Err(reader.error(&format!("tag '{name}' has no value; leave the tag out instead")));
         }
         if reader.peek() == Some(b'=') {
             return Err(reader.error("an equals sign in a tag value must be escaped with a backslash"));
         }
-        tags.push((name, value, column));
+        parts.push(Part { name, value: FieldValue::Text(value), at: column, role: Role::Key });
     }
     skip_blanks(&mut reader);
-    let mut fields = Vec::new();
     loop {
         let column = reader.at + 1;
-        let name = reader.name(b",= ");
+        let name = reader.name(true);
         if name.is_empty() || reader.peek() != Some(b'=') {
             let reason = if name.is_empty() { "the line has no field" } else { "a field must be name=value" };
             return Err(LineError { column, reason: reason.to_owned() });
         }
         reader.at += 1;
         let value = field_value(&mut reader)?;
-        fields.push((name, value, column));
+        parts.push(Part { name, value, at: column, role: Role::Field });
         match reader.peek() {
             Some(b',') => reader.at += 1,
             Some(b' ') | None => break,
@@ -544,7 +555,7 @@ fn parse_line(text: &str) -> std::result::Result<Line<'_>, LineError> {
     } else {
         None
     };
-    Ok(Line { measurement, tags, fields, time })
+    Ok(Line { measurement, parts, time })
 }
 
 fn skip_blanks(reader: &mut Reader<'_>) {
@@ -559,21 +570,19 @@ fn field_value<'a>(reader: &mut Reader<'a>) -> std::result::Result<FieldValue<'a
     }
     let start = reader.at;
     let rest = &reader.text[start..];
-    let len = rest.find([',', ' ']).unwrap_or(rest.len());
+    let len = rest.bytes().position(|byte| matches!(byte, b',' | b' ')).unwrap_or(rest.len());
     let raw = &rest[..len];
     reader.at += len;
-    let value = match raw {
-        "t" | "T" | "true" | "True" | "TRUE" => Some(FieldValue::Boolean(true)),
-        "f" | "F" | "false" | "False" | "FALSE" => Some(FieldValue::Boolean(false)),
-        _ => {
-            if let Some(digits) = raw.strip_suffix('i') {
-                digits.parse().ok().map(FieldValue::Int)
-            } else if let Some(digits) = raw.strip_suffix('u') {
-                digits.parse().ok().map(FieldValue::UInt)
-            } else {
-                // Rust also reads "inf" and "nan", which line protocol has not.
-                raw.parse::<f64>().ok().filter(|value| value.is_finite()).map(FieldValue::Float)
-            }
+    let value = if let Some(digits) = raw.strip_suffix('i') {
+        digits.parse().ok().map(FieldValue::Int)
+    } else if let Some(digits) = raw.strip_suffix('u') {
+        digits.parse().ok().map(FieldValue::UInt)
+    } else {
+        match raw {
+            "t" | "T" | "true" | "True" | "TRUE" => Some(FieldValue::Boolean(true)),
+            "f" | "F" | "false" | "False" | "FALSE" => Some(FieldValue::Boolean(false)),
+            // Rust also reads "inf" and "nan", which line protocol has not.
+            _ => raw.parse::<f64>().ok().filter(|value| value.is_finite()).map(FieldValue::Float),
         }
     };
     value.ok_or_else(|| LineError {

@@ -10,12 +10,13 @@ fn fails(line: &str) -> LineError {
 fn a_line_is_taken_apart() {
     let line = parse_line(r#"we\,ather,lo\ c=us\=mid,b=c t=82,n=-3i,u=4u,ok=t,s="a \"b\" \\ c,=" 1465839830"#).unwrap();
     assert_eq!(line.measurement, "we,ather");
-    assert_eq!(line.tags[0].0, "lo c");
-    assert_eq!(line.tags[0].1, "us=mid");
-    let values: Vec<_> = line.fields.iter().map(|(_, value, _)| value.clone()).collect();
+    assert_eq!(line.parts[0].name, "lo c");
+    let values: Vec<_> = line.parts.iter().map(|part| part.value.clone()).collect();
     assert_eq!(
         values,
         [
+            FieldValue::Text("us=mid".into()),
+            FieldValue::Text("c".into()),
             FieldValue::Float(82.0),
             FieldValue::Int(-3),
             FieldValue::UInt(4),
@@ -107,4 +108,28 @@ fn a_table_too_many_is_refused_line_by_line() {
     db.drop_table("a").unwrap();
     db.create_table(&definition).unwrap();
     assert_eq!(db.view().table("b").unwrap().count().unwrap(), 2);
+}
+
+#[test]
+fn a_name_stands_once_in_a_line_and_is_not_the_times() {
+    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let mut lines = LineParser::new(&db, Unit::Second, 0);
+    lines.parse("m,a=1,b=2 v=1,w=2 1").unwrap();
+    for (line, column) in [
+        // Known names, in order and not; names that are new with this line; a tag as a field.
+        ("m,a=1,a=2 v=1 2", 7),
+        ("m,b=1,a=2,b=3 v=1 2", 11),
+        ("m,a=1 w=1,v=1,w=2 2", 15),
+        ("m,c=1,a=2,c=3 v=1 2", 11),
+        ("n,c=1,c=2 v=1 2", 7),
+        ("m,a=1 a=2 2", 7),
+        ("m,time=1 v=1 2", 3),
+        ("m,a=1 time=1 2", 7),
+    ] {
+        assert_eq!(lines.parse(line).expect_err(line).column, column, "{line}");
+    }
+    assert_eq!(lines.rows(), 1);
+    lines.parse("m,b=2,a=1 w=2,v=1 2").unwrap();
+    lines.commit(Durability::Sync).unwrap();
+    assert_eq!(db.view().table("m").unwrap().count().unwrap(), 2);
 }

@@ -22,6 +22,8 @@ use tokio_rustls::TlsAcceptor;
 
 /// Silence after which the system asks whether the other side of a connection is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
+/// Files of the database that are open at a time, roughly: segments and logs.
+const FILES_OF_DATABASE: usize = 4_000;
 /// When a connection is looked for again after one could not be taken.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
@@ -134,6 +136,18 @@ impl Shared {
     }
 }
 
+/// Lets the process open a file for each connection, and those of the database, as far as the system allows it.
+fn make_room_for_files(max_connections: usize) {
+    let wanted = (max_connections + FILES_OF_DATABASE) as u64;
+    match rlimit::increase_nofile_limit(wanted) {
+        Ok(limit) if limit >= wanted => {}
+        Ok(limit) => tracing::warn!(
+            "{limit} files may be open at a time, {wanted} may be needed: raise the limit of open files, or lower max_connections"
+        ),
+        Err(error) => tracing::warn!("the limit of open files could not be raised: {error}"),
+    }
+}
+
 /// A running server.
 ///
 /// ```
@@ -161,6 +175,7 @@ impl Server {
     pub fn start(config: Config) -> Result<Self> {
         let access = Arc::new(Access::new(&config.data, config.strangers())?);
         config.check_exposure(access.has_entries()?)?;
+        make_room_for_files(config.max_connections);
         let tls = |protocols: &[&[u8]]| -> Result<Option<TlsAcceptor>> {
             config.tls.as_ref().map(|(certificate, key)| tls::acceptor(certificate, key, protocols)).transpose()
         };

@@ -8,7 +8,7 @@ mod mariadb;
 mod wire;
 
 use crate::Outcome;
-use crate::measure::fsync_us;
+use crate::measure::{fsync_us, memory_bytes};
 use crate::process::Scratch;
 use fleetdb_server::{Config, Options, Server};
 use std::io::{BufRead, BufReader, Read};
@@ -35,6 +35,9 @@ pub struct Args {
     /// Devices whose bills are asked, one run each
     #[arg(long, value_delimiter = ',', default_value = "160,1600,6400")]
     devices: Vec<i64>,
+    /// Connections that do nothing beside those of E1's ingest
+    #[arg(long, default_value_t = 0)]
+    idle: usize,
     /// Where databases are made and removed
     #[arg(long, default_value = ".")]
     directory: PathBuf,
@@ -59,7 +62,9 @@ pub fn run(args: &Args) -> Outcome<()> {
     let time = Duration::from_secs(args.seconds);
     for &connections in &args.connections {
         let child = Served::start(&scratch.path().join(format!("ingest-{connections}")))?;
+        let idle = runtime.block_on(child.open_idle(args.idle))?;
         tasks.block_on(&runtime, ingest::fleetdb(&child, connections, time))?;
+        drop(idle);
         if let Some(mariadb) = &mariadb {
             tasks.block_on(&runtime, ingest::mariadb(mariadb, connections, time))?;
         }
@@ -105,6 +110,22 @@ impl Served {
         let mut address = || Outcome::Ok(said.next().ok_or("the server did not start")??.parse()?);
         let (http, postgres) = (address()?, address()?);
         Ok(Self { child, http, postgres })
+    }
+
+    /// Opens connections that do nothing, and says what they cost.
+    async fn open_idle(&self, count: usize) -> Outcome<Vec<wire::Connection>> {
+        let mut idle = Vec::new();
+        if count == 0 {
+            return Ok(idle);
+        }
+        rlimit::increase_nofile_limit(count as u64 + 1_000)?;
+        let memory = || memory_bytes(&self.child.id().to_string(), "VmRSS:");
+        let before = memory()?;
+        for _ in 0..count {
+            idle.push(wire::Connection::open(self.postgres).await?);
+        }
+        println!("{count} idle connections: {} bytes of the server's memory each", (memory()? - before) / count as u64);
+        Ok(idle)
     }
 
     async fn connect(&self) -> Outcome<Client> {

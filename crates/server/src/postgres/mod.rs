@@ -118,11 +118,14 @@ async fn speak(stream: TcpStream, tls: Option<TlsAcceptor>, connection: Arc<Conn
     connection.close();
 }
 
+fn too_late(_: tokio::time::error::Elapsed) -> std::io::Error {
+    std::io::ErrorKind::TimedOut.into()
+}
+
 /// Takes messages until the client has gone.
 async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, connection: &Arc<Connection>) -> std::io::Result<()> {
     let address = stream.peer_addr()?;
     let login_ends = Instant::now() + LOGIN_LIMIT;
-    let too_late = |_| std::io::Error::from(std::io::ErrorKind::TimedOut);
     let (stream, is_secure, read) = timeout_at(login_ends, wire::negotiate(stream, tls)).await.map_err(too_late)??;
     let codec = PgWireMessageServerCodec::new(DefaultClient::new(address, is_secure));
     let mut socket = Framed::new(Checked::new(stream, read, Arc::clone(connection)), codec);
@@ -133,19 +136,7 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, connection: &Arc<
         match socket.get_mut().has_message() {
             Ok(true) => {}
             Ok(false) => {
-                let come = match socket.get_mut().fill().now_or_never() {
-                    Some(come) => come?,
-                    // Nothing more has come: answers are sent together, and the connection may be closed.
-                    None => {
-                        socket.flush().await?;
-                        connection.set_busy(false);
-                        match connection.identity() {
-                            Ok(_) => socket.get_mut().fill().await?,
-                            Err(_) => timeout_at(login_ends, socket.get_mut().fill()).await.map_err(too_late)??,
-                        }
-                    }
-                };
-                if come == 0 {
+                if read_more(&mut socket, connection, login_ends).await? == 0 {
                     return Ok(());
                 }
                 continue;
@@ -177,6 +168,24 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, connection: &Arc<
             connection.failed();
             process_error(&mut socket, error, waits_for_sync).await?;
         }
+    }
+}
+
+/// Reads what has come, or waits for it; gives how many bytes there are, 0 if the client has gone.
+async fn read_more(
+    socket: &mut direct::Socket,
+    connection: &Connection,
+    login_ends: Instant,
+) -> std::io::Result<usize> {
+    if let Some(come) = socket.get_mut().fill().now_or_never() {
+        return come;
+    }
+    // Nothing more has come: answers are sent together, and the connection may be closed.
+    socket.flush().await?;
+    connection.set_busy(false);
+    match connection.identity() {
+        Ok(_) => socket.get_mut().fill().await,
+        Err(_) => timeout_at(login_ends, socket.get_mut().fill()).await.map_err(too_late)?,
     }
 }
 
