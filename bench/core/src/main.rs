@@ -1,4 +1,4 @@
-//! `fleetdb-bench`: measures the embedded engine beside SQLite, in one run on one core.
+//! `fleetdb-bench`: measures FleetDB beside SQLite, DuckDB and MariaDB, in one run on one machine.
 //!
 //! `edge`: E2's ingest (TSBS cpu-only). `container`: E1's bill through the container API. `resident`: the edge profile's
 //! memory. `queries`: E2's queries and TSBS'. `bills`: months by local time. `served`: a server under load. `many`, `year`: many containers, a year in fast motion. Each target runs in a process of its own, pinned to one core with `taskset`, so that its peak memory is its own.
@@ -21,7 +21,7 @@ mod year;
 use clap::{Parser, Subcommand};
 use std::error::Error;
 
-/// Measures FleetDB's engine beside SQLite.
+/// Measures FleetDB beside SQLite, DuckDB and MariaDB.
 #[derive(Parser)]
 #[command(name = "fleetdb-bench")]
 struct Cli {

@@ -12,7 +12,7 @@
 use crate::catalog::Catalog;
 use crate::compaction::plan::{self, Step};
 use crate::compaction::{self, Job};
-use crate::db::{Commit, Shared};
+use crate::db::Shared;
 use crate::deletes::{DeleteSet, Deletes};
 use crate::error::{Error, Result};
 use crate::flush::{self, flush_table};
@@ -25,6 +25,7 @@ use crate::segment::cache::Cache;
 use crate::segment::reader::Segment;
 use crate::segment::{Listed, file_name};
 use crate::wal::frame;
+use crate::write::commit::Commit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

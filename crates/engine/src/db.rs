@@ -14,31 +14,26 @@ use crate::background::{Counters, Queue};
 use crate::catalog::{Catalog, Table};
 use crate::compaction::plan;
 use crate::error::{Error, Result};
-use crate::ids::{Generation, Sequence, TableId};
+use crate::ids::{Sequence, TableId};
 use crate::io::{Io, Joiner};
+use crate::manifest::Edit;
 use crate::manifest::file::Manifest;
-use crate::manifest::{Delete, Edit};
 use crate::memory::{Budget, QueryMemory};
-use crate::memtable::MAX_ROWS;
 use crate::recovery;
-use crate::scan::{View, encode_key};
+use crate::scan::View;
 use crate::schema::{TableDefinition, TableSchema};
 use crate::segment::cache::Cache;
 use crate::settings::{Durability, Settings};
 use crate::wal::frame;
 use crate::wal::log::Log;
-use crate::wal::record::{self, Removal, Section};
-use crate::write::admit::{Admitted, admit};
-use crate::write::batch::{Batch, DeleteRequest, Part};
+use crate::write::batch::Batch;
+use crate::write::commit::{Commit, WhenFull, completion};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// Bytes of memtables below which closing leaves them to the WAL instead of writing small segments.
 const LEAST_FLUSH_BYTES: usize = 1 << 20;
-/// The most bytes of a batch in memory; as a WAL frame it is smaller than [`frame::MAX_PAYLOAD_BYTES`].
-const MAX_BATCH_BYTES: usize = 256 << 20;
 
 /// A batch that was acknowledged: what it is called and what it survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,24 +79,6 @@ pub struct Status {
     pub flush_error: Option<Error>,
     /// Why the last compaction failed, until one succeeds.
     pub compaction_error: Option<Error>,
-}
-
-/// What the commit lock guards.
-pub(crate) struct Commit {
-    pub(crate) sequence: Sequence,
-    pub(crate) generation: Generation,
-    /// Memory of the active memtables; of tables that were dropped since the last freeze, too.
-    pub(crate) memtable_bytes: usize,
-    /// Rows of the longest active memtable.
-    pub(crate) memtable_rows: usize,
-    pub(crate) closed: bool,
-}
-
-/// What a committer does when the memtables are full.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum WhenFull {
-    Wait,
-    GiveUp,
 }
 
 pub(crate) struct Shared {
@@ -384,35 +361,6 @@ impl Drop for Database {
     }
 }
 
-type Done = Box<dyn FnOnce(Result<Acknowledged>) + Send>;
-
-/// Where the fate of one batch arrives.
-pub(crate) struct Outcome(Arc<(Mutex<Option<Result<Acknowledged>>>, Condvar)>);
-
-/// A completion, and where to wait for it.
-pub(crate) fn completion() -> (Done, Outcome) {
-    let outcome = Arc::new((Mutex::new(None), Condvar::new()));
-    let done = Arc::clone(&outcome);
-    let done = move |result| {
-        *done.0.lock() = Some(result);
-        done.1.notify_one();
-    };
-    (Box::new(done), Outcome(outcome))
-}
-
-impl Outcome {
-    pub(crate) fn wait(&self) -> Result<Acknowledged> {
-        let (result, ready) = &*self.0;
-        let mut result = result.lock();
-        loop {
-            match result.take() {
-                Some(result) => return result,
-                None => ready.wait(&mut result),
-            }
-        }
-    }
-}
-
 impl Shared {
     pub(crate) fn has_threads(&self) -> bool {
         self.io.spawn.has_threads()
@@ -430,11 +378,6 @@ impl Shared {
         }
     }
 
-    pub(crate) fn open_commit(&self) -> Result<parking_lot::MutexGuard<'_, Commit>> {
-        let commit = self.commit.lock();
-        if commit.closed { Err(Error::closed("the database is closed")) } else { Ok(commit) }
-    }
-
     /// Makes an edit of the tables durable. If it cannot be known whether it is, no batch is taken any more: its rows
     /// might be of a table or column that the next opening does not have.
     pub(crate) fn change_schema(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
@@ -445,189 +388,6 @@ impl Shared {
             self.log.fail(error);
         }
         changed
-    }
-
-    fn admit(&self, batch: &Batch) -> Result<Vec<Admitted>> {
-        let bytes: usize = batch.parts.iter().map(Part::bytes).sum();
-        if bytes > MAX_BATCH_BYTES {
-            return Err(Error::input(format!("a batch of {bytes} bytes: the most is {MAX_BATCH_BYTES}, split it")));
-        }
-        let catalog = self.catalog.read();
-        let schemas = batch.parts.iter().map(|part| Ok(Arc::clone(&catalog.get(part.table())?.schema)));
-        let schemas = schemas.collect::<Result<Vec<_>>>()?;
-        drop(catalog);
-        batch.parts.iter().zip(&schemas).map(|(part, schema)| admit(schema, part)).collect()
-    }
-
-    /// Gives `false`, and does nothing, if there is no room and it shall not wait for some.
-    fn commit(&self, batch: &Batch, durability: Durability, when_full: WhenFull, done: Done) -> Result<bool> {
-        self.log.check()?;
-        let mut admitted = self.admit(batch)?;
-        let mut commit = match when_full {
-            WhenFull::Wait => self.wait_for_room()?,
-            WhenFull::GiveUp => match self.room()? {
-                Some(commit) => commit,
-                None => return Ok(false),
-            },
-        };
-        // A schema may have changed since; it cannot while the commit lock is held.
-        while !self.is_current(&admitted) {
-            admitted = self.admit(batch)?;
-        }
-        let removals = self.removals(batch)?;
-        self.apply(&mut commit, admitted, removals, durability, done);
-        Ok(true)
-    }
-
-    /// Reads and writes under one commit lock.
-    pub(crate) fn commit_after(&self, change: impl FnOnce(&View) -> Result<Batch>, done: Done) -> Result<()> {
-        self.log.check()?;
-        let mut commit = self.wait_for_room()?;
-        let batch = change(&self.view())?;
-        let admitted = self.admit(&batch)?;
-        let removals = self.removals(&batch)?;
-        self.apply(&mut commit, admitted, removals, self.settings.durability, done);
-        Ok(())
-    }
-
-    /// Logs and applies what was admitted: of each table the removals, then the rows.
-    fn apply(
-        &self,
-        commit: &mut Commit,
-        admitted: Vec<Admitted>,
-        removals: Vec<Removal>,
-        durability: Durability,
-        done: Done,
-    ) {
-        let sequence = Sequence(commit.sequence.0 + 1);
-        {
-            let catalog = self.catalog.read();
-            let rows = admitted.iter().filter(|part| part.rows > 0).map(|part| part.schema.id);
-            let mut ids: Vec<TableId> = rows.chain(removals.iter().map(|removal| removal.table)).collect();
-            ids.sort_unstable();
-            ids.dedup();
-            // `is_current` and `removals` found every table.
-            let mut guards: Vec<_> = ids.iter().map(|id| catalog.tables[id].active.write()).collect();
-            let bytes_before: usize = guards.iter().map(|inner| inner.bytes()).sum();
-            let place = |table: TableId| ids.partition_point(|id| *id < table);
-            let mut payload = Vec::new();
-            let generation = commit.generation;
-            for removal in removals {
-                record::encode_removal(&removal, &mut payload);
-                let Removal { table, key, from, to } = removal;
-                guards[place(table)].delete(Delete { id: sequence.0, generation, key, from, to });
-            }
-            let mut sections: Vec<(usize, Section)> = Vec::new();
-            for part in admitted.into_iter().filter(|part| part.rows > 0) {
-                let number = place(part.schema.id);
-                let inner = &mut guards[number];
-                // Sections of one table in a batch: the later one's differences are to the earlier one's rows.
-                for (_, earlier) in sections.extract_if(.., |(of, _)| *of == number) {
-                    inner.apply(earlier);
-                }
-                let section = inner.resolve(part);
-                inner.log(&section, &mut payload);
-                sections.push((number, section));
-            }
-            if payload.is_empty() {
-                return done(Ok(Acknowledged { sequence: commit.sequence, durability }));
-            }
-            let completion = Box::new(move |result: Result<()>| {
-                done(result.map(|()| Acknowledged { sequence, durability }));
-            });
-            self.log.enqueue(sequence, durability, &payload, completion);
-            for (number, section) in sections {
-                guards[number].apply(section);
-            }
-            commit.sequence = sequence;
-            let bytes: usize = guards.iter().map(|inner| inner.bytes()).sum();
-            commit.memtable_bytes = (commit.memtable_bytes + bytes).saturating_sub(bytes_before);
-            let rows = guards.iter().map(|inner| inner.rows());
-            commit.memtable_rows = rows.fold(commit.memtable_rows, usize::max);
-        }
-        self.applied.store(sequence.0, Ordering::Release);
-        if self.is_full(commit) && self.queue.lock().frozen.is_empty() {
-            self.freeze(commit);
-        }
-    }
-
-    /// A batch's deletes in the engine's form. The caller holds the commit lock.
-    fn removals(&self, batch: &Batch) -> Result<Vec<Removal>> {
-        let catalog = self.catalog.read();
-        let removal = |request: &DeleteRequest| {
-            let schema = &catalog.get(&request.table)?.schema;
-            let key = request.key.as_ref().map(|key| encode_key(schema, key)).transpose()?;
-            if schema.time.is_none() && (request.from, request.to) != (i64::MIN, i64::MAX) {
-                return Err(Error::input(format!(
-                    "table '{}' is a collection: rows are deleted by key, not by time",
-                    schema.name
-                )));
-            }
-            Ok(Removal { table: schema.id, key, from: request.from, to: request.to })
-        };
-        batch.deletes.iter().map(removal).collect()
-    }
-
-    fn is_current(&self, admitted: &[Admitted]) -> bool {
-        let catalog = self.catalog.read();
-        admitted.iter().all(|part| {
-            let table = catalog.tables.get(&part.schema.id);
-            table.is_some_and(|table| Arc::ptr_eq(&table.schema, &part.schema))
-        })
-    }
-
-    fn is_full(&self, commit: &Commit) -> bool {
-        commit.memtable_bytes >= self.settings.memtable_bytes || commit.memtable_rows >= MAX_ROWS
-    }
-
-    /// The commit lock, if the memtables have room or can be frozen at once.
-    fn room(&self) -> Result<Option<parking_lot::MutexGuard<'_, Commit>>> {
-        let mut commit = self.open_commit()?;
-        if !self.is_full(&commit) {
-            return Ok(Some(commit));
-        }
-        if self.queue.lock().frozen.is_empty() {
-            self.freeze(&mut commit);
-            if self.has_threads() {
-                return Ok(Some(commit));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The commit lock, when the memtables have room. Full memtables whose forerunners are still being
-    /// flushed must wait: at most two generations are in memory.
-    pub(crate) fn wait_for_room(&self) -> Result<parking_lot::MutexGuard<'_, Commit>> {
-        let wait_ns = self.settings.write_wait_ms.saturating_mul(1_000_000);
-        let start_ns = self.io.clock.monotonic_ns();
-        loop {
-            if let Some(commit) = self.room()? {
-                return Ok(commit);
-            }
-            if !self.has_threads() {
-                let full =
-                    |error: Error| error.context("the memtables are full and their flush fails; nothing was written");
-                self.flush_all().map_err(full)?;
-                continue;
-            }
-            let mut queue = self.queue.lock();
-            if queue.frozen.is_empty() {
-                continue;
-            }
-            let waited_ns = self.io.clock.monotonic_ns().saturating_sub(start_ns);
-            if waited_ns >= wait_ns {
-                let reason = match &queue.flush_error {
-                    Some(error) => format!("the last flush failed: {error}"),
-                    None if queue.is_held_back() => "compaction does not keep up".to_owned(),
-                    None => "the flush does not keep up".to_owned(),
-                };
-                return Err(Error::retry(format!(
-                    "the memtables are full ({} bytes, setting memtable_bytes) and {reason}; nothing was written, try again",
-                    self.settings.memtable_bytes
-                )));
-            }
-            self.wake.wait_for(&mut queue, Duration::from_nanos(wait_ns - waited_ns));
-        }
     }
 
     pub(crate) fn view(&self) -> View {

@@ -34,6 +34,8 @@ pub(crate) struct Metrics {
     pub(crate) statements: Family<Outcome, Counter>,
     statement_seconds: Family<Protocol, Histogram, fn() -> Histogram>,
     pub(crate) refused_connections: Counter,
+    pub(crate) running: Gauge,
+    pub(crate) waiting: Gauge,
 }
 
 impl Metrics {
@@ -49,8 +51,25 @@ impl Metrics {
         registry.register_with_unit("statement", "How long statements took", Unit::Seconds, statement_seconds.clone());
         let refused = refused_connections.clone();
         registry.register("refused_connections", "Connections beyond max_connections", refused);
+        let (running, waiting) = (Gauge::default(), Gauge::default());
+        registry.register("running_jobs", "Statements and writes that run (max_running)", running.clone());
+        registry.register(
+            "waiting_jobs",
+            "Statements and writes that wait for one to end (max_waiting)",
+            waiting.clone(),
+        );
         registry.register_collector(Box::new(Engine(Arc::downgrade(db))));
-        Self { registry, connections, requests, lines, statements, statement_seconds, refused_connections }
+        Self {
+            registry,
+            connections,
+            requests,
+            lines,
+            statements,
+            statement_seconds,
+            refused_connections,
+            running,
+            waiting,
+        }
     }
 
     /// A statement ended.

@@ -187,12 +187,13 @@ impl Server {
             .build()
             .map_err(|e| Error::io("start the server's threads", &e))?;
         let (stop, stopping) = watch::channel(false);
+        let metrics = Metrics::new(&db);
         let shared = Arc::new(Shared {
-            metrics: Metrics::new(&db),
             sessions: Arc::new(Sessions::new(&db, config.statement_timeout)),
             db,
             access,
-            work: Work::new(config.max_running, config.max_waiting),
+            work: Work::new(config.max_running, config.max_waiting, metrics.running.clone(), metrics.waiting.clone()),
+            metrics,
             connections: Arc::new(Semaphore::new(config.max_connections)),
             config,
             stopping,

@@ -96,7 +96,8 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         begin: impl FnOnce(&S) -> Result<Answer> + Send + 'static,
     ) -> Result<Self> {
         let cancel = CancelOnDrop(Some(session.canceller()));
-        work.run(move || Self::begun(session, cancel, begin)).await?
+        // The canceller stays here: if nobody waits any more the statement ends.
+        Ok(work.run(move || Self::begun(session, begin)).await??.cancelled_by(cancel))
     }
 
     /// As [`start`](Self::start), on this thread; see [`Work::run_here`].
@@ -105,10 +106,10 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     /// As there.
     pub(crate) async fn start_here(work: &Work, session: S, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
         let cancel = CancelOnDrop(Some(session.canceller()));
-        work.run_here(move || Self::begun(session, cancel, begin)).await?
+        Ok(work.run_here(move || Self::begun(session, begin)).await??.cancelled_by(cancel))
     }
 
-    fn begun(session: S, mut cancel: CancelOnDrop, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
+    fn begun(session: S, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
         let mut answer = begin(&session)?;
         let (schema, tag) = (answer.schema(), answer.tag().map(str::to_owned));
         let mut come = VecDeque::new();
@@ -121,10 +122,17 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
             come.push_back(batch);
         }
         let state = (rows >= FEW_ROWS).then_some((session, answer));
-        if state.is_none() {
+        Ok(Self { state, schema, tag, come, cancel: CancelOnDrop(None) })
+    }
+
+    /// Cancels, when it is dropped, what is still to come.
+    fn cancelled_by(mut self, mut cancel: CancelOnDrop) -> Self {
+        if self.state.is_none() {
+            // The session may run another statement by now.
             cancel.0 = None;
         }
-        Ok(Self { state, schema, tag, come, cancel })
+        self.cancel = cancel;
+        self
     }
 
     /// The rows' schema, if it is a statement that gives rows.

@@ -1,29 +1,37 @@
 //! Threads for what computes or waits for a disk: so many at a time, so many more that wait, and no queue behind that.
 
 use fleetdb_engine::{Error, Result};
+use prometheus_client::metrics::gauge::Gauge;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bounded work off the tasks' threads.
 pub(crate) struct Work {
-    running: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    turns: Arc<Semaphore>,
+    running: Gauge,
+    waiting: Gauge,
     most_waiting: usize,
 }
 
-/// One that waits for its turn, counted as long as it lives.
-struct Waiting<'a>(&'a AtomicUsize);
+/// Counted as long as it lives.
+struct Counted(Gauge);
 
-impl Drop for Waiting<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.dec();
     }
 }
 
+/// One whose turn it is.
+struct Turn {
+    _permit: OwnedSemaphorePermit,
+    _running: Counted,
+}
+
 impl Work {
-    pub(crate) fn new(most_running: usize, most_waiting: usize) -> Self {
-        Self { running: Arc::new(Semaphore::new(most_running)), waiting: AtomicUsize::new(0), most_waiting }
+    /// Counts in the two gauges what runs and what waits for its turn.
+    pub(crate) fn new(most_running: usize, most_waiting: usize, running: Gauge, waiting: Gauge) -> Self {
+        Self { turns: Arc::new(Semaphore::new(most_running)), running, waiting, most_waiting }
     }
 
     /// Runs a job when it is its turn, on a thread of its own: who asked may go before it ends.
@@ -50,20 +58,26 @@ impl Work {
         Ok(tokio::task::block_in_place(job))
     }
 
-    /// Waits for the turn; it lasts until the permit is dropped.
-    async fn turn(&self) -> Result<OwnedSemaphorePermit> {
-        if let Ok(permit) = Arc::clone(&self.running).try_acquire_owned() {
-            return Ok(permit);
-        }
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.most_waiting {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+    /// Waits for the turn; it lasts until this is dropped.
+    async fn turn(&self) -> Result<Turn> {
+        let permit = match Arc::clone(&self.turns).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => self.wait().await?,
+        };
+        self.running.inc();
+        Ok(Turn { _permit: permit, _running: Counted(self.running.clone()) })
+    }
+
+    async fn wait(&self) -> Result<OwnedSemaphorePermit> {
+        let before_us = self.waiting.inc();
+        let _waiting = Counted(self.waiting.clone());
+        if usize::try_from(before_us).is_ok_and(|waiting| waiting >= self.most_waiting) {
             return Err(Error::retry(format!(
                 "the server is busy: {} requests wait already (option max_waiting); try again later",
                 self.most_waiting
             )));
         }
-        let _waiting = Waiting(&self.waiting);
-        let permit = Arc::clone(&self.running).acquire_owned().await;
+        let permit = Arc::clone(&self.turns).acquire_owned().await;
         permit.map_err(|_| Error::closed("the server is stopping"))
     }
 }

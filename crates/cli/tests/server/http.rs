@@ -3,7 +3,7 @@
 use crate::process::Server;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub struct Answer {
     pub status: u16,
@@ -160,4 +160,25 @@ fn connections_beyond_the_limit_are_told_to_come_again() {
     let freed =
         (0..500).any(|_| request(server.address("http"), "GET", "/ping", "", b"").is_some_and(|a| a.status == 204));
     assert!(freed);
+}
+
+#[test]
+fn a_statement_ends_when_its_client_goes() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let http = server.address("http");
+    // It would take minutes.
+    let statement = "SELECT count(*) FROM generate_series(1, 100000000000)";
+    let mut client = TcpStream::connect(http).unwrap();
+    let length = statement.len();
+    write!(client, "POST /api/v1/sql HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{statement}").unwrap();
+    let until = |metric: &str| {
+        let begun = Instant::now();
+        while !request(http, "GET", "/metrics", "", b"").unwrap().body.contains(metric) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{metric} is not in the metrics after 30 s");
+        }
+    };
+    until("fleetdb_running_jobs 1\n");
+    drop(client);
+    until("fleetdb_running_jobs 0\n");
 }

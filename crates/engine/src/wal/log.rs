@@ -64,7 +64,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Whether the next sync is better begun a little later: all who wait want one, and others are likely to come.
+    /// Whether the next sync is better begun a little later: who came last waits for one, and others are likely to come.
     fn is_gathering(&self) -> bool {
         let wants_sync = self.waiters.last().is_some_and(|waiter| waiter.durability == Durability::Sync);
         wants_sync && self.waiters.len() < self.expected && !self.closed

@@ -138,6 +138,10 @@ impl BytesColumn {
 /// Checks rows and puts them into the engine's form.
 pub(crate) fn admit(schema: &Arc<TableSchema>, part: &Part) -> Result<Admitted> {
     let refused = |e: Error| e.context(format_args!("table '{}'", schema.name));
+    let rows = part.rows();
+    if rows > MAX_BATCH_ROWS {
+        return Err(refused(Error::input(format!("a batch of {rows} rows: the most is {MAX_BATCH_ROWS}, split it"))));
+    }
     match part {
         Part::Arrow(_, batch) => admit_batch(schema, batch).map_err(refused),
         Part::Rows(rows) if Arc::ptr_eq(schema, &rows.schema) => admit_rows(rows).map_err(refused),
@@ -183,9 +187,6 @@ fn null_at(row: Option<usize>) -> Error {
 
 /// Rows from a table's columns, `None` for those that are NULL throughout.
 fn admit_columns(schema: &Arc<TableSchema>, rows: usize, mut columns: Vec<Option<FieldValues>>) -> Result<Admitted> {
-    if rows > MAX_BATCH_ROWS {
-        return Err(Error::input(format!("a batch of {rows} rows: the most is {MAX_BATCH_ROWS}, split it")));
-    }
     for (column, values) in schema.columns.iter().zip(&columns) {
         if let Some(FieldValues::Bytes(bytes)) = values
             && bytes.longest() > MAX_VALUE_BYTES

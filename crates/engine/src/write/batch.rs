@@ -35,7 +35,7 @@ impl Part {
         }
     }
 
-    fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         match self {
             Self::Arrow(_, rows) => rows.num_rows(),
             Self::Rows(rows) => rows.rows,

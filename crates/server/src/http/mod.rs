@@ -134,8 +134,8 @@ async fn speak(
     _connection: Connection,
 ) {
     let mut http = hyper::server::conn::http1::Builder::new();
-    // A client may say that it sends no more, and still wait for the answer.
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT).half_close(true);
+    // A client that closes its side has gone, as for nginx and Go's net/http: what it asked for ends.
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
     let service = TowerToHyperService::new(router);
     let ended = match tls {
         None => watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await,
