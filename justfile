@@ -8,14 +8,14 @@ ci:
 
 # The benchmarks of docs/benchmarks.md
 bench:
-    cargo run --bin fleetdb-bench -- edge
-    cargo run --bin fleetdb-bench -- container
-    cargo run --bin fleetdb-bench -- container --settle
-    cargo run --bin fleetdb-bench -- resident
-    cargo run --bin fleetdb-bench -- queries
-    cargo run --bin fleetdb-bench -- bills
-    cargo run --bin fleetdb-bench -- many
-    cargo run --bin fleetdb-bench -- year
+    cargo run --bin fleetdb-bench -- bars edge
+    cargo run --bin fleetdb-bench -- bars container
+    cargo run --bin fleetdb-bench -- bars container --settle
+    cargo run --bin fleetdb-bench -- bars resident
+    cargo run --bin fleetdb-bench -- bars queries
+    cargo run --bin fleetdb-bench -- bars bills
+    cargo run --bin fleetdb-bench -- bars many
+    cargo run --bin fleetdb-bench -- bars year
 
 # Fresh seeds of the crash simulator
 sim seeds="5000":

@@ -1,0 +1,159 @@
+//! E1's ingest: each operation is one transaction, which upserts a meter and inserts a reading of it.
+
+use super::mariadb::MariaDb;
+use super::wire::{Connection, Parameter};
+use super::{START, Served};
+use fleetdb_bench_core::Outcome;
+use fleetdb_bench_core::meters::processor_us;
+use std::time::{Duration, Instant};
+
+pub(super) const HOUR_US: i64 = 3_600_000_000;
+
+/// A meter's texts and places, beside its id and last reading.
+pub(super) const METER_FIELDS: [&str; 9] = [
+    "contact_name",
+    "email",
+    "phone_number",
+    "description",
+    "address",
+    "city",
+    "state_province",
+    "latitude",
+    "longitude",
+];
+/// A reading's usages, beside its meter and time.
+pub(super) const READ_FIELDS: usize = 7;
+
+pub(super) const TABLES: [&str; 2] = [
+    "CREATE TABLE meters (id BIGINT, contact_name TEXT, email TEXT, phone_number TEXT, description TEXT, address TEXT, \
+     city TEXT, state_province TEXT, latitude DOUBLE, longitude DOUBLE, last_reading TIMESTAMP, PRIMARY KEY (id))",
+    "CREATE TABLE meter_reads (meter_id BIGINT, ts TIMESTAMP, usage_since_read DOUBLE, hour DOUBLE, day DOUBLE, \
+     week DOUBLE, month DOUBLE, year DOUBLE, all_time DOUBLE, PRIMARY KEY (meter_id, ts))",
+];
+
+pub(super) const HEADER: &str =
+    "server               connections   operations/s     p50 ms     p99 ms     max ms  server us/op  client us/op";
+
+/// A client that reports readings.
+pub(super) trait Report {
+    /// One operation; done when it is acknowledged.
+    async fn report(&mut self, id: i64, time_us: i64, usage: f64) -> Outcome<()>;
+}
+
+fn values(count: usize) -> String {
+    (1..=count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+}
+
+async fn connect(server: &Served) -> Outcome<Connection> {
+    let set = METER_FIELDS.iter().map(|name| format!("{name} = excluded.{name}")).collect::<Vec<_>>().join(", ");
+    let upsert = format!(
+        "INSERT INTO meters VALUES ({}) ON CONFLICT (id) DO UPDATE SET {set}, last_reading = excluded.last_reading",
+        values(METER_FIELDS.len() + 2)
+    );
+    let insert = format!("INSERT INTO meter_reads VALUES ({})", values(READ_FIELDS + 2));
+    let mut connection = Connection::open(server.postgres).await?;
+    connection.prepare("begin", "BEGIN")?;
+    connection.prepare("upsert", &upsert)?;
+    connection.prepare("insert", &insert)?;
+    connection.prepare("commit", "COMMIT")?;
+    connection.run().await?;
+    Ok(connection)
+}
+
+impl Report for Connection {
+    /// All four statements are sent at once; it is done when all four answers are there.
+    async fn report(&mut self, id: i64, time_us: i64, usage: f64) -> Outcome<()> {
+        use Parameter::{Float, Int, Text, Time};
+        let (time, text, usage) = (Time(time_us), Text("a text of a meter"), Float(usage));
+        self.execute("begin", &[])?;
+        self.execute("upsert", &[Int(id), text, text, text, text, text, text, text, usage, usage, time])?;
+        self.execute("insert", &[Int(id), time, usage, usage, usage, usage, usage, usage, usage])?;
+        self.execute("commit", &[])?;
+        self.run().await
+    }
+}
+
+/// FleetDB, each operation sent at once.
+pub(super) async fn fleetdb(server: &Served, connections: usize, time: Duration) -> Outcome<()> {
+    let admin = server.connect().await?;
+    for table in TABLES {
+        admin.batch_execute(table).await?;
+    }
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        clients.push(connect(server).await?);
+    }
+    let count = measure("FleetDB", server.child.id(), clients, time).await?;
+    let there: i64 = admin.query_one("SELECT count(*) FROM meter_reads", &[]).await?.get(0);
+    check(there as usize, count)
+}
+
+/// MariaDB, each operation as a transaction of four statements, then as a procedure.
+pub(super) async fn mariadb(server: &MariaDb, connections: usize, time: Duration) -> Outcome<()> {
+    let before = server.readings().await?;
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        clients.push(server.transaction().await?);
+    }
+    let count = measure("MariaDB, transaction", server.process(), clients, time).await?;
+    check(server.readings().await? - before, count)?;
+    server.forget().await?;
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        clients.push(server.procedure().await?);
+    }
+    let count = measure("MariaDB, procedure", server.process(), clients, time).await?;
+    check(server.readings().await?, count)?;
+    server.forget().await
+}
+
+fn check(there: usize, acknowledged: usize) -> Outcome<()> {
+    if there == acknowledged {
+        return Ok(());
+    }
+    Err(format!("{there} readings are there, {acknowledged} were acknowledged").into())
+}
+
+/// Has each client report one reading after the other; prints what it took, and gives how many were acknowledged.
+async fn measure<R: Report + 'static>(server: &str, process: u32, clients: Vec<R>, time: Duration) -> Outcome<usize> {
+    let connections = clients.len();
+    let process = process.to_string();
+    let (server_us, client_us) = (processor_us(&process)?, processor_us("self")?);
+    let begin = Instant::now();
+    let mut runs = tokio::task::JoinSet::new();
+    for (id, mut client) in (0..).zip(clients) {
+        runs.spawn_local(async move {
+            let mut times_ms = Vec::new();
+            for number in 0.. {
+                let start = Instant::now();
+                let time_us = START.as_micros() as i64 + HOUR_US * number;
+                let reported = client.report(id, time_us, (number % 100) as f64 * 0.25).await;
+                reported.map_err(|e| e.to_string())?;
+                times_ms.push(start.elapsed().as_secs_f64() * 1e3);
+                if begin.elapsed() >= time {
+                    break;
+                }
+            }
+            Ok::<_, String>(times_ms)
+        });
+    }
+    let mut times_ms = Vec::new();
+    while let Some(run) = runs.join_next().await {
+        times_ms.extend(run??);
+    }
+    let took = begin.elapsed().as_secs_f64();
+    let count = times_ms.len();
+    let (server_us, client_us) = (processor_us(&process)? - server_us, processor_us("self")? - client_us);
+    times_ms.sort_by(f64::total_cmp);
+    let at = |share: usize| times_ms[(count * share / 100).min(count - 1)];
+    println!(
+        "{server:<20} {connections:>11} {:>14.0} {:>10.2} {:>10.2} {:>10.2} {:>13.1} {:>13.1}",
+        count as f64 / took,
+        at(50),
+        at(99),
+        at(100),
+        server_us / count as f64,
+        client_us / count as f64
+    );
+    Ok(count)
+}

@@ -1,0 +1,123 @@
+//! Rows for targets that take and give them one by one: cells of a batch, and a batch gathered from cells.
+
+use crate::Outcome;
+use crate::table::{Column, ColumnType, schema};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
+};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, TimestampNanosecondType};
+use std::sync::Arc;
+
+/// A value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cell<'a> {
+    /// None is there.
+    Null,
+    /// See [`ColumnType::Int`].
+    Int(i64),
+    /// See [`ColumnType::Float`].
+    Float(f64),
+    /// See [`ColumnType::Text`].
+    Text(&'a str),
+    /// See [`ColumnType::Time`].
+    Time(i64),
+}
+
+/// A row's cells.
+///
+/// # Panics
+/// On a column of a type that no [`ColumnType`] has.
+pub fn cells(rows: &RecordBatch, row: usize) -> impl Iterator<Item = Cell<'_>> {
+    rows.columns().iter().map(move |column| cell(column, row))
+}
+
+fn cell(column: &ArrayRef, row: usize) -> Cell<'_> {
+    match column.data_type() {
+        _ if column.is_null(row) => Cell::Null,
+        DataType::Utf8 => Cell::Text(column.as_string::<i32>().value(row)),
+        DataType::Float64 => Cell::Float(column.as_primitive::<Float64Type>().value(row)),
+        DataType::Int64 => Cell::Int(column.as_primitive::<Int64Type>().value(row)),
+        _ => Cell::Time(column.as_primitive::<TimestampNanosecondType>().value(row)),
+    }
+}
+
+enum Values {
+    Int(Vec<Option<i64>>),
+    Float(Vec<Option<f64>>),
+    Text(Vec<Option<String>>),
+    Time(Vec<Option<i64>>),
+}
+
+/// An answer that is gathered cell by cell, row by row.
+///
+/// ```
+/// use fleetdb_bench_core::answer::{Cell, Gather};
+/// use fleetdb_bench_core::table::ColumnType;
+/// let mut gather = Gather::new(&[("host", ColumnType::Text), ("max", ColumnType::Int)]);
+/// gather.push(Cell::Text("a")).unwrap();
+/// gather.push(Cell::Float(7.0)).unwrap(); // a target's maximum of integers may be a float
+/// assert_eq!(gather.finish().unwrap().num_rows(), 1);
+/// ```
+pub struct Gather {
+    columns: Vec<Column>,
+    values: Vec<Values>,
+    next: usize,
+}
+
+impl Gather {
+    /// Nothing yet, of these columns.
+    pub fn new(columns: &[Column]) -> Self {
+        let values = columns.iter().map(|(_, kind)| match kind {
+            ColumnType::Int => Values::Int(Vec::new()),
+            ColumnType::Float => Values::Float(Vec::new()),
+            ColumnType::Text => Values::Text(Vec::new()),
+            ColumnType::Time => Values::Time(Vec::new()),
+        });
+        Self { columns: columns.to_vec(), values: values.collect(), next: 0 }
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// What the next cell is to be.
+    pub fn expects(&self) -> ColumnType {
+        self.columns[self.next].1
+    }
+
+    /// Adds the next cell. Whole numbers may come as floats and the other way round, and times as integers.
+    ///
+    /// # Errors
+    /// The cell is of another type.
+    pub fn push(&mut self, cell: Cell<'_>) -> Outcome<()> {
+        match (&mut self.values[self.next], cell) {
+            (Values::Int(values), Cell::Int(value)) => values.push(Some(value)),
+            (Values::Int(values), Cell::Float(value)) if value.fract() == 0.0 => values.push(Some(value as i64)),
+            (Values::Float(values), Cell::Float(value)) => values.push(Some(value)),
+            (Values::Float(values), Cell::Int(value)) => values.push(Some(value as f64)),
+            (Values::Text(values), Cell::Text(value)) => values.push(Some(value.to_owned())),
+            (Values::Time(values), Cell::Time(value) | Cell::Int(value)) => values.push(Some(value)),
+            (Values::Int(values) | Values::Time(values), Cell::Null) => values.push(None),
+            (Values::Float(values), Cell::Null) => values.push(None),
+            (Values::Text(values), Cell::Null) => values.push(None),
+            (_, other) => return Err(format!("column {} holds {other:?}", self.columns[self.next].0).into()),
+        }
+        self.next = (self.next + 1) % self.columns.len();
+        Ok(())
+    }
+
+    /// The rows.
+    ///
+    /// # Errors
+    /// The last row is not whole.
+    pub fn finish(self) -> Outcome<RecordBatch> {
+        let arrays = self.values.into_iter().map(|values| match values {
+            Values::Int(values) => Arc::new(Int64Array::from(values)) as ArrayRef,
+            Values::Float(values) => Arc::new(Float64Array::from(values)),
+            Values::Text(values) => Arc::new(StringArray::from(values)),
+            Values::Time(values) => Arc::new(TimestampNanosecondArray::from(values)),
+        });
+        Ok(RecordBatch::try_new(schema(&self.columns), arrays.collect())?)
+    }
+}

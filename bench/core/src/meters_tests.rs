@@ -1,0 +1,84 @@
+use super::{Meter, Usage, used};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Ends with the test.
+struct Shell(Child);
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// A shell that does this and then says so, and stays until it is dropped.
+fn shell(script: &str) -> Shell {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{script}; echo done; read _")]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut shell = Shell(command.spawn().unwrap());
+    shell.0.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    shell
+}
+
+#[test]
+fn the_processor_time_of_what_a_process_started_counts() {
+    let idle = shell("true");
+    let loops = "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done)";
+    // In a child of the shell, which has ended when the shell says so.
+    let busy = shell(loops);
+    let (idle, busy) = (used(&[idle.0.id()]), used(&[busy.0.id()]));
+    assert!(busy.processor_s > idle.processor_s + 0.05, "{idle:?} {busy:?}");
+    // In a child that still lives.
+    let parent = shell("true");
+    let both = used(&[std::process::id()]);
+    assert!(both.resident_bytes > used(&[parent.0.id()]).resident_bytes, "the children of this process count");
+}
+
+#[test]
+fn written_bytes_and_switches_are_counted() {
+    // Beside the build's outputs, which lie on a disk; a file system in memory writes nothing.
+    let file = std::env::current_exe().unwrap().with_file_name(format!("meters-{}", std::process::id()));
+    let meter = Meter::start(Vec::new());
+    let mut written = std::fs::File::create(&file).unwrap();
+    written.write_all(&vec![7; 8 << 20]).unwrap();
+    written.sync_all().unwrap();
+    let metered = meter.stop();
+    std::fs::remove_file(&file).unwrap();
+    assert!(metered.client.written_bytes >= 8 << 20, "{:?}", metered.client);
+    assert!(metered.client.context_switches > 0);
+    assert_eq!(metered.server, Usage::default(), "there is no server");
+}
+
+#[test]
+fn memory_is_seen_at_its_peak() {
+    let meter = Meter::start(Vec::new());
+    let mut held = vec![0_u8; 200 << 20];
+    held.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    // Until a sample has seen it.
+    std::thread::sleep(Duration::from_millis(1_500));
+    drop(held);
+    let metered = meter.stop();
+    assert!(metered.client.peak_bytes > 200 << 20, "{:?}", metered.client);
+    assert!(metered.client.resident_bytes < metered.client.peak_bytes);
+    assert!(metered.samples.len() >= 2 && metered.samples[0].second > 0.9);
+}
+
+#[test]
+fn bytes_over_loopback_are_counted() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let meter = Meter::start(Vec::new());
+    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut taker = listener.accept().unwrap().0;
+    let taking = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        taker.read_to_end(&mut all).map(|count| count as u64).unwrap()
+    });
+    sender.write_all(&vec![1; 5 << 20]).unwrap();
+    drop(sender);
+    assert_eq!(taking.join().unwrap(), 5 << 20);
+    let metered = meter.stop();
+    assert!(metered.network_bytes >= 5 << 20, "{}", metered.network_bytes);
+}

@@ -1,0 +1,145 @@
+//! The right answers, computed from the workload's rows by other means than any database's, and what a target's answers
+//! are compared with.
+
+use crate::Outcome;
+use crate::answer::{Cell, Gather, cells};
+use crate::query::Query;
+use crate::workload::cpu::TAGS;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Int64Type, TimestampNanosecondType};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const MINUTE_NS: i64 = 60_000_000_000;
+const HOUR_NS: i64 = 60 * MINUTE_NS;
+/// How far a float may be from the right one, as a share of it: sums are added in another order.
+const TOLERANCE: f64 = 1e-9;
+
+/// A row of a batch that others share.
+type Row = (Arc<RecordBatch>, usize);
+
+/// The answers over E2's rows: all rows of the hosts that are asked for, and the newest of every host.
+pub struct CpuOracle {
+    asked: BTreeSet<String>,
+    rows: BTreeMap<String, BTreeMap<i64, Row>>,
+    newest: BTreeMap<String, (i64, Row)>,
+    count: i64,
+}
+
+impl CpuOracle {
+    /// For these queries.
+    pub fn new<'a>(queries: impl IntoIterator<Item = &'a Query>) -> Self {
+        let mut asked = BTreeSet::new();
+        for query in queries {
+            match query {
+                Query::HostRows { host, .. } | Query::MinuteMaxima { host, .. } => {
+                    asked.insert(host.clone());
+                }
+                Query::HourlyMaxima { hosts, .. } => asked.extend(hosts.iter().cloned()),
+                Query::LastOf(_) | Query::LastOfAll | Query::Count(_) | Query::Bill { .. } => {}
+            }
+        }
+        Self { asked, rows: BTreeMap::new(), newest: BTreeMap::new(), count: 0 }
+    }
+
+    /// Takes rows that were written.
+    pub fn feed(&mut self, batch: RecordBatch) {
+        let batch = Arc::new(batch);
+        let hosts = batch.column(0).as_string::<i32>();
+        let times = batch.column(TAGS.len()).as_primitive::<TimestampNanosecondType>();
+        self.count += batch.num_rows() as i64;
+        for row in 0..batch.num_rows() {
+            let (host, time) = (hosts.value(row), times.value(row));
+            match self.newest.get_mut(host) {
+                Some((newest, _)) if *newest > time => {}
+                Some(known) => *known = (time, (Arc::clone(&batch), row)),
+                None => {
+                    self.newest.insert(host.to_owned(), (time, (Arc::clone(&batch), row)));
+                }
+            }
+            if self.asked.contains(host) {
+                let alone = Arc::new(batch.slice(row, 1));
+                self.rows.entry(host.to_owned()).or_default().insert(time, (alone, 0));
+            }
+        }
+    }
+
+    fn window(&self, host: &str, (from, to): (i64, i64)) -> impl Iterator<Item = &Row> {
+        self.rows.get(host).into_iter().flat_map(move |rows| rows.range(from..to).map(|(_, row)| row))
+    }
+
+    /// The right answer.
+    ///
+    /// # Errors
+    /// The query is not about these rows.
+    pub fn answer(&self, query: &Query) -> Outcome<RecordBatch> {
+        let mut answer = Gather::new(&query.columns());
+        let mut whole = |row: &Row| cells(&row.0, row.1).try_for_each(|cell| answer.push(cell));
+        match query {
+            Query::Count(_) => answer.push(Cell::Int(self.count))?,
+            Query::HostRows { host, window_ns } => self.window(host, *window_ns).try_for_each(whole)?,
+            Query::LastOfAll => self.newest.values().try_for_each(|(_, row)| whole(row))?,
+            Query::LastOf(host) => self.newest.get(host).into_iter().try_for_each(|(_, row)| whole(row))?,
+            Query::HourlyMaxima { hosts, window_ns } => {
+                let rows = hosts.iter().flat_map(|host| self.window(host, *window_ns));
+                maxima(rows, HOUR_NS, &mut answer)?;
+            }
+            Query::MinuteMaxima { host, window_ns } => maxima(self.window(host, *window_ns), MINUTE_NS, &mut answer)?,
+            Query::Bill { .. } => return Err("a bill is not asked of cpu rows".into()),
+        }
+        answer.finish()
+    }
+}
+
+/// The maxima of the first fields, as many as the answer has columns, by buckets of time.
+fn maxima<'a>(rows: impl Iterator<Item = &'a Row>, width_ns: i64, answer: &mut Gather) -> Outcome<()> {
+    let fields = answer.columns().len() - 1;
+    let mut buckets: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for (batch, row) in rows {
+        let time = batch.column(TAGS.len()).as_primitive::<TimestampNanosecondType>().value(*row);
+        let maxima = buckets.entry(time.div_euclid(width_ns) * width_ns).or_insert_with(|| vec![i64::MIN; fields]);
+        for (place, maximum) in maxima.iter_mut().enumerate() {
+            let value = batch.column(TAGS.len() + 1 + place).as_primitive::<Int64Type>().value(*row);
+            *maximum = value.max(*maximum);
+        }
+    }
+    for (time, maxima) in buckets {
+        answer.push(Cell::Time(time))?;
+        maxima.into_iter().try_for_each(|maximum| answer.push(Cell::Int(maximum)))?;
+    }
+    Ok(())
+}
+
+/// What is wrong with an answer, if anything is: the number of rows, or the first cell that differs.
+pub fn difference(query: &Query, right: &RecordBatch, answer: &RecordBatch) -> Option<String> {
+    if right.num_rows() != answer.num_rows() {
+        return Some(format!("{query:?}: {} rows instead of {}", answer.num_rows(), right.num_rows()));
+    }
+    if right.num_columns() != answer.num_columns() {
+        return Some(format!("{query:?}: {} columns instead of {}", answer.num_columns(), right.num_columns()));
+    }
+    let order = |rows: &RecordBatch| {
+        let mut order: Vec<usize> = (0..rows.num_rows()).collect();
+        if !query.is_ordered() {
+            order.sort_by_cached_key(|row| format!("{:?}", cells(rows, *row).collect::<Vec<_>>()));
+        }
+        order
+    };
+    for (right_row, row) in order(right).into_iter().zip(order(answer)) {
+        for (place, (right, cell)) in cells(right, right_row).zip(cells(answer, row)).enumerate() {
+            let is_equal = match (right, cell) {
+                (Cell::Float(right), Cell::Float(value)) => (right - value).abs() <= TOLERANCE * right.abs().max(1.0),
+                _ => right == cell,
+            };
+            if !is_equal {
+                let name = query.columns()[place].0;
+                return Some(format!("{query:?}: row {row}, {name}: {cell:?} instead of {right:?}"));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[path = "oracle_tests.rs"]
+mod tests;

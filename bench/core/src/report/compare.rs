@@ -1,0 +1,60 @@
+//! Two files of results: what differs, and whether the difference is more than chance.
+
+use super::{Table, aligned, is_throughput, number, of};
+use crate::results::{Phase, Results};
+use crate::statistics::{mann_whitney, median};
+
+/// Differences with a smaller probability are called significant.
+const SIGNIFICANT: f64 = 0.05;
+
+/// A table of the phases that both have, with the ratio of medians and the probability that it is chance.
+pub fn compare(a: &Results, b: &Results) -> String {
+    let mut table = Table {
+        title: format!("{} ({:?}) against {} ({:?})", a.experiment, a.profile, b.experiment, b.profile),
+        head: ["target, phase", "unit", "A", "B", "B / A", "p", ""].map(str::to_owned).to_vec(),
+        rows: Vec::new(),
+        notes: Vec::new(),
+    };
+    for target in a.targets() {
+        for phase in a.phases() {
+            let (ours, theirs) = (valid(a, target, phase), valid(b, target, phase));
+            if ours.is_empty() || theirs.is_empty() {
+                continue;
+            }
+            let throughput = is_throughput(&ours);
+            let figure = |phase: &Phase| if throughput { phase.row_rate() } else { phase.driven.latency.p50_us };
+            let (x, y) = (of(&ours, figure), of(&theirs, figure));
+            let p = mann_whitney(&x, &y);
+            let (x, y) = (median(x), median(y));
+            let said = match (p < SIGNIFICANT, (y > x) == throughput) {
+                (false, _) => "~",
+                (true, true) => "better",
+                (true, false) => "worse",
+            };
+            table.rows.push(vec![
+                format!("{target}, {phase}"),
+                if throughput { "rows/s" } else { "us" }.to_owned(),
+                number(x),
+                number(y),
+                number(y / x),
+                format!("{p:.3}"),
+                said.to_owned(),
+            ]);
+        }
+    }
+    table.notes.push(format!(
+        "p: Mann and Whitney's exact test over the repetitions; ~ where it is not below {SIGNIFICANT}. At least four \
+         repetitions each can show a difference."
+    ));
+    if a.machine.processor != b.machine.processor || a.machine.cores != b.machine.cores {
+        table.notes.push("The machines differ: compare ratios between targets, not these.".to_owned());
+    }
+    if a.scale != b.scale || a.profile != b.profile || a.experiment != b.experiment {
+        table.notes.push("Experiment, profile or sizes differ.".to_owned());
+    }
+    aligned(&table)
+}
+
+fn valid<'a>(results: &'a Results, target: &str, phase: &str) -> Vec<&'a Phase> {
+    results.repetitions(target, phase).into_iter().filter(|phase| phase.is_valid()).collect()
+}

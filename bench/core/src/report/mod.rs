@@ -1,0 +1,287 @@
+//! What people read: tables and charts of results, as text, Markdown and one HTML file; and what differs between two.
+
+mod chart;
+mod compare;
+mod html;
+mod published;
+
+pub use compare::compare;
+pub use html::html;
+
+use crate::results::{Phase, Results};
+use crate::statistics::{Interval, median};
+use std::fmt::Write;
+
+/// A table; the first column is text, the others are figures.
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// The columns' heads.
+    pub head: Vec<String>,
+    /// As many cells as the head has.
+    pub rows: Vec<Vec<String>>,
+    /// Sentences below it.
+    pub notes: Vec<String>,
+}
+
+/// Digits in groups of three; no more decimals than tell something.
+pub(crate) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    let decimals = match value.abs() {
+        v if v >= 100.0 || v == 0.0 => 0,
+        v if v >= 10.0 => 1,
+        v if v >= 0.1 => 2,
+        _ => 4,
+    };
+    let text = format!("{value:.decimals$}");
+    let (whole, rest) = text.split_once('.').map_or((text.as_str(), None), |(whole, rest)| (whole, Some(rest)));
+    let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{sign}{grouped}{}", rest.map(|rest| format!(".{rest}")).unwrap_or_default())
+}
+
+/// The median with the smallest and the largest.
+fn interval(values: &[f64]) -> String {
+    match Interval::of(values) {
+        None => "-".to_owned(),
+        Some(interval) if values.len() == 1 => number(interval.median),
+        Some(Interval { low, median, high }) => format!("{} ({}-{})", number(median), number(low), number(high)),
+    }
+}
+
+fn of(phases: &[&Phase], figure: impl Fn(&Phase) -> f64) -> Vec<f64> {
+    phases.iter().map(|phase| figure(phase)).collect()
+}
+
+/// Whether a phase is about how much was done, rather than how fast one answer came.
+fn is_throughput(phases: &[&Phase]) -> bool {
+    phases.first().is_some_and(|phase| phase.operation != "query")
+}
+
+/// One table a phase that writes, and one of all queries.
+pub fn tables(results: &Results) -> Vec<Table> {
+    let mut tables = vec![targets(results)];
+    let mut queries = Vec::new();
+    for phase in results.phases() {
+        let all: Vec<&Phase> = results.targets().iter().flat_map(|target| results.repetitions(target, phase)).collect();
+        if is_throughput(&all) && all.iter().any(|phase| phase.lacking.is_none()) {
+            tables.push(throughput(results, phase));
+        } else {
+            queries.push(phase);
+        }
+    }
+    if !queries.is_empty() {
+        tables.push(times(results, &queries));
+    }
+    tables
+}
+
+/// What was measured, and how it was set.
+fn targets(results: &Results) -> Table {
+    let head = ["target", "version", "tier", "repetitions", "settings"].map(str::to_owned).to_vec();
+    let mut rows = Vec::new();
+    let mut notes = Vec::new();
+    for target in results.targets() {
+        let runs: Vec<_> = results.runs.iter().filter(|run| run.target == target).collect();
+        let info = runs.iter().find_map(|run| run.info.as_ref());
+        rows.push(vec![
+            target.to_owned(),
+            info.map_or_else(|| "-".to_owned(), |info| info.version.clone()),
+            info.map_or_else(|| "-".to_owned(), |info| info.tier.to_string()),
+            runs.iter().filter(|run| run.is_complete).count().to_string(),
+            info.map_or_else(String::new, |info| info.settings.join(", ")),
+        ]);
+        for run in runs {
+            if let Some(error) = &run.error {
+                notes.push(format!("{target}, repetition {}: {error}", run.repetition + 1));
+            } else if !run.is_complete {
+                notes
+                    .push(format!("{target}, repetition {}: broken off; its numbers are left out", run.repetition + 1));
+            }
+        }
+    }
+    Table { title: "Targets".to_owned(), head, rows, notes }
+}
+
+fn throughput(results: &Results, phase: &str) -> Table {
+    let head = [
+        "target",
+        "tier",
+        "rows/s",
+        "operations/s",
+        "p50 us",
+        "p99 us",
+        "settle s",
+        "server us/op",
+        "client us/op",
+        "server peak MB",
+        "client peak MB",
+        "written MB",
+        "disk MB",
+        "answers",
+    ];
+    let mut notes = Vec::new();
+    let mut rows = Vec::new();
+    let mut operation = String::new();
+    for target in results.targets() {
+        let phases = results.repetitions(target, phase);
+        if phases.is_empty() {
+            continue;
+        }
+        operation.clone_from(&phases[0].operation);
+        let valid: Vec<&Phase> = phases.iter().copied().filter(|phase| phase.is_valid()).collect();
+        let middle = |figure: &dyn Fn(&Phase) -> f64| number(median(of(&valid, figure)));
+        let served = |figure: &dyn Fn(&Phase) -> f64| {
+            if valid.iter().all(|phase| phase.metered.server.peak_bytes == 0) { "-".to_owned() } else { middle(figure) }
+        };
+        rows.push(vec![
+            target.to_owned(),
+            tier(results, target),
+            interval(&of(&valid, Phase::row_rate)),
+            interval(&of(&valid, Phase::rate)),
+            middle(&|p| p.driven.latency.p50_us),
+            middle(&|p| p.driven.latency.p99_us),
+            middle(&|p| p.settle_s),
+            served(&|p| p.metered.server.processor_s * 1e6 / p.driven.operations as f64),
+            middle(&|p| p.metered.client.processor_s * 1e6 / p.driven.operations as f64),
+            served(&|p| p.metered.server.peak_bytes as f64 / 1e6),
+            middle(&|p| p.metered.client.peak_bytes as f64 / 1e6),
+            middle(&|p| (p.metered.server.written_bytes + p.metered.client.written_bytes) as f64 / 1e6),
+            middle(&|p| p.disk_bytes as f64 / 1e6),
+            verdict(&phases, target, &mut notes),
+        ]);
+    }
+    notes.insert(
+        0,
+        format!(
+            "An operation: {operation}. Rates count the time until everything is flushed and merged. \
+         Embedded targets are inside the client."
+        ),
+    );
+    Table { title: phase.to_owned(), head: head.map(str::to_owned).to_vec(), rows, notes }
+}
+
+/// Median latency of each query.
+fn times(results: &Results, queries: &[&str]) -> Table {
+    let mut head = vec!["query, median us".to_owned()];
+    head.extend(results.targets().iter().map(|target| (*target).to_owned()));
+    let mut notes = Vec::new();
+    let mut rows = Vec::new();
+    for query in queries {
+        let mut row = vec![(*query).to_owned()];
+        for target in results.targets() {
+            let phases = results.repetitions(target, query);
+            let said = verdict(&phases, target, &mut notes);
+            let valid: Vec<&Phase> = phases.iter().copied().filter(|phase| phase.is_valid()).collect();
+            row.push(if valid.is_empty() { said } else { interval(&of(&valid, |p| p.driven.latency.p50_us)) });
+        }
+        rows.push(row);
+    }
+    notes.push("Every answer that was timed is compared with the oracle's.".to_owned());
+    Table { title: "Queries".to_owned(), head, rows, notes }
+}
+
+fn tier(results: &Results, target: &str) -> String {
+    let mut infos = results.runs.iter().filter(|run| run.target == target).filter_map(|run| run.info.as_ref());
+    infos.next().map_or_else(|| "-".to_owned(), |info| info.tier.to_string())
+}
+
+/// What the oracle says.
+fn verdict(phases: &[&Phase], target: &str, notes: &mut Vec<String>) -> String {
+    if let Some(lacking) = phases.iter().find_map(|phase| phase.lacking.as_ref()) {
+        notes.push(format!("{target} cannot: {lacking}"));
+        return "cannot".to_owned();
+    }
+    if let Some(wrong) = phases.iter().find_map(|phase| phase.wrong.as_ref()) {
+        notes.push(format!("{target} is wrong: {wrong}"));
+        return "WRONG".to_owned();
+    }
+    match phases.iter().map(|phase| phase.verified).sum::<usize>() {
+        0 => "-".to_owned(),
+        verified => format!("{verified} right"),
+    }
+}
+
+/// Where and how it ran, in sentences.
+fn circumstances(results: &Results) -> Vec<String> {
+    let machine = &results.machine;
+    let began = chrono::DateTime::from_timestamp(results.began_s as i64, 0).unwrap_or_default();
+    let scale = results.scale.as_object().into_iter().flatten().map(|(name, value)| format!("{name} {value}"));
+    vec![
+        format!(
+            "Profile {}, seed {}, {}; began {}.",
+            format!("{:?}", results.profile).to_lowercase(),
+            results.seed,
+            scale.collect::<Vec<_>>().join(", "),
+            began.format("%Y-%m-%d %H:%M UTC")
+        ),
+        format!(
+            "{} cores of {}, {} GB of memory, Linux {}; fdatasync of 4 KiB {} us. Client and servers share them.",
+            machine.cores,
+            machine.processor,
+            number(machine.memory_bytes as f64 / 1e9),
+            machine.kernel,
+            number(machine.fsync_us)
+        ),
+        "T3: synced before the acknowledgement; T2: synced on a timer; T1: in the page cache; T0: in memory."
+            .to_owned(),
+    ]
+}
+
+/// As aligned text.
+pub fn text(results: &Results) -> String {
+    let mut text = format!("{}\n", circumstances(results).join("\n"));
+    for table in tables(results) {
+        text += &aligned(&table);
+    }
+    text
+}
+
+pub(crate) fn aligned(table: &Table) -> String {
+    let mut text = format!("\n{}\n", table.title);
+    let lines = std::iter::once(&table.head).chain(&table.rows);
+    let width = |place: usize| lines.clone().map(|line| line[place].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
+    for line in lines.clone() {
+        for (place, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            // Writing to a string does not fail.
+            match place {
+                0 => write!(text, "{cell:<width$}").ok(),
+                _ => write!(text, "  {cell:>width$}").ok(),
+            };
+        }
+        text.push('\n');
+    }
+    for note in &table.notes {
+        text += &format!("{note}\n");
+    }
+    text
+}
+
+/// As Markdown.
+pub fn markdown(results: &Results) -> String {
+    let mut text = format!("# {}\n\n{}\n", results.experiment, circumstances(results).join("\n"));
+    for table in tables(results).into_iter().chain(published::table_for(&results.experiment)) {
+        text +=
+            &format!("\n## {}\n\n| {} |\n|{}\n", table.title, table.head.join(" | "), "---|".repeat(table.head.len()));
+        for row in &table.rows {
+            text += &format!("| {} |\n", row.join(" | "));
+        }
+        for note in &table.notes {
+            text += &format!("\n{note}\n");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

@@ -1,0 +1,128 @@
+//! FleetDB inside the client's process: batches go to the engine, queries are prepared SQL.
+
+use crate::sql::{Dialect, conform, distinct_on, dollar, parameters};
+use arrow::array::RecordBatch;
+use fleetdb_bench_core::Outcome;
+use fleetdb_bench_core::answer::Cell;
+use fleetdb_bench_core::meters::disk_bytes;
+use fleetdb_bench_core::query::Query;
+use fleetdb_bench_core::table::{ColumnType, Table};
+use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
+use fleetdb_engine::io::Io;
+use fleetdb_engine::{Batch, Database, Durability, Settings, TableDefinition, Unit, Value};
+use fleetdb_query::{Prepared, Session};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Its line in the list.
+pub const ENTRY: Entry = Entry { name: "fleetdb", about: "FleetDB, embedded", missing: crate::nothing, start: open };
+
+/// FleetDB's SQL.
+pub(crate) const DIALECT: Dialect = Dialect {
+    types: |kind| match kind {
+        ColumnType::Int => "BIGINT",
+        ColumnType::Float => "DOUBLE",
+        ColumnType::Text => "TEXT",
+        ColumnType::Time => "TIMESTAMP",
+    },
+    parameter: dollar,
+    time: dollar,
+    bucket: |seconds| format!("time_bucket('{seconds} seconds', ts)"),
+    last_of_all: distinct_on,
+};
+
+struct FleetDb {
+    db: Arc<Database>,
+    directory: PathBuf,
+    durability: Durability,
+}
+
+fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
+    let durability = match start.profile {
+        Profile::Fair => Durability::Sync,
+        Profile::Published => Durability::Os,
+    };
+    let db = Arc::new(Database::open(Io::files(start.directory), Settings { durability, ..Settings::default() })?);
+    Ok(Box::new(FleetDb { db, directory: start.directory.to_owned(), durability }))
+}
+
+impl Target for FleetDb {
+    fn info(&self) -> Info {
+        let (tier, settings) = match self.durability {
+            Durability::Sync => (Tier::T3, Vec::new()),
+            Durability::Interval => (Tier::T2, vec!["durability = interval".to_owned()]),
+            Durability::Os => (Tier::T1, vec!["durability = os".to_owned()]),
+        };
+        Info { version: env!("CARGO_PKG_VERSION").to_owned(), tier, settings }
+    }
+
+    fn create(&mut self, tables: &[Table]) -> Outcome<()> {
+        for table in tables {
+            let mut definition = TableDefinition::new(table.name);
+            for (name, kind) in &table.columns {
+                let is_key = table.key.contains(name);
+                let column_type = match kind {
+                    ColumnType::Int => fleetdb_engine::ColumnType::Int64,
+                    ColumnType::Float => fleetdb_engine::ColumnType::Float64,
+                    ColumnType::Text => fleetdb_engine::ColumnType::Utf8,
+                    ColumnType::Time if is_key => {
+                        definition = definition.time(name, Unit::Nanosecond);
+                        continue;
+                    }
+                    ColumnType::Time => fleetdb_engine::ColumnType::Timestamp(Unit::Nanosecond),
+                };
+                definition =
+                    if is_key { definition.key(name, column_type) } else { definition.field(name, column_type) };
+            }
+            self.db.create_table(&definition)?;
+        }
+        Ok(())
+    }
+
+    fn connect(&self) -> Outcome<Box<dyn Connection>> {
+        let session = Arc::new(Session::new(Arc::clone(&self.db))?);
+        Ok(Box::new(Embedded { db: Arc::clone(&self.db), session, prepared: HashMap::new() }))
+    }
+
+    /// Everything flushed and merged, more than the background would do.
+    fn settle(&mut self) -> Outcome<()> {
+        Ok(self.db.compact()?)
+    }
+
+    fn disk_bytes(&self) -> Outcome<u64> {
+        disk_bytes(&self.directory)
+    }
+}
+
+struct Embedded {
+    db: Arc<Database>,
+    session: Arc<Session>,
+    prepared: HashMap<String, Prepared<Arc<Session>>>,
+}
+
+impl Connection for Embedded {
+    fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
+        let batch = writes.iter().fold(Batch::new(), |batch, (table, rows)| batch.with(table.name, rows.clone()));
+        self.db.commit(batch)?;
+        Ok(())
+    }
+
+    fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
+        let text = DIALECT.query(query);
+        let values: Vec<Value> = parameters(query)
+            .into_iter()
+            .map(|cell| match cell {
+                Cell::Null => Value::Null,
+                Cell::Int(value) | Cell::Time(value) => Value::Int(value),
+                Cell::Float(value) => Value::Float(value),
+                Cell::Text(value) => Value::Text(value.to_owned()),
+            })
+            .collect();
+        if !self.prepared.contains_key(&text) {
+            let statement = self.session.parse_one(&text)?;
+            self.prepared.insert(text.clone(), Prepared::new(Arc::clone(&self.session), statement)?);
+        }
+        conform(query, &self.prepared[&text].query(&values)?)
+    }
+}

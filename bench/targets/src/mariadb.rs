@@ -1,0 +1,288 @@
+//! MariaDB: a server of its own with durable defaults (the log is flushed at each commit).
+//!
+//! A transaction's statements are prepared and sent one after the other, as its protocol has it; many rows are one
+//! `INSERT` with as many tuples.
+
+use crate::process::{Process, free_port, output, program};
+use crate::sql::{Dialect, names, parameters, question};
+use arrow::array::RecordBatch;
+use chrono::{DateTime, Datelike, NaiveDate, Timelike};
+use fleetdb_bench_core::Outcome;
+use fleetdb_bench_core::answer::{Cell, Gather, cells};
+use fleetdb_bench_core::meters::disk_bytes;
+use fleetdb_bench_core::query::Query;
+use fleetdb_bench_core::table::{ColumnType, Table};
+use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, OptsBuilder, Params, Row, Value};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Its line in the list.
+pub const ENTRY: Entry = Entry { name: "mariadb", about: "MariaDB, started here", missing, start: open };
+
+const DIALECT: Dialect = Dialect {
+    types: |kind| match kind {
+        ColumnType::Int => "BIGINT",
+        ColumnType::Float => "DOUBLE",
+        // A key must be bounded.
+        ColumnType::Text => "VARCHAR(255)",
+        ColumnType::Time => "DATETIME(6)",
+    },
+    parameter: question,
+    time: question,
+    bucket: |seconds| format!("CAST(FLOOR(UNIX_TIMESTAMP(ts) / {seconds}) * {seconds} AS SIGNED) * 1000000000"),
+    // The newest of each host comes from the key by a loose index scan.
+    last_of_all: |columns| {
+        let columns: Vec<String> = columns.split(", ").map(|name| format!("cpu.{name}")).collect();
+        format!(
+            "SELECT {} FROM cpu JOIN (SELECT hostname, max(ts) AS ts FROM cpu GROUP BY hostname) AS newest \
+             ON cpu.hostname = newest.hostname AND cpu.ts = newest.ts",
+            columns.join(", ")
+        )
+    },
+};
+
+const DATABASE: &str = "bench";
+/// The buffer of the fair profile; 128 MB are its default.
+const BUFFER: &str = "innodb-buffer-pool-size=1G";
+const SETTLE_LIMIT: Duration = Duration::from_secs(120);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+fn missing() -> Option<String> {
+    let is_there = program(&["mariadbd"]).is_some() && program(&["mariadb-install-db"]).is_some();
+    (!is_there).then(|| "MariaDB is not installed (Debian: apt-get install mariadb-server-core)".to_owned())
+}
+
+/// A server that was started here.
+pub struct Server {
+    process: Process,
+    port: u16,
+    data: PathBuf,
+    settings: Vec<String>,
+}
+
+impl Server {
+    /// Starts a server with a new directory in this one.
+    ///
+    /// # Errors
+    /// MariaDB is not installed, or does not start.
+    pub fn start(directory: &Path, settings: &[&str]) -> Outcome<Self> {
+        let directory = directory.canonicalize()?;
+        let data = directory.join("data");
+        output(
+            Command::new("mariadb-install-db")
+                .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"])
+                .arg(format!("--datadir={}", data.display())),
+        )?;
+        let port = free_port()?;
+        let mut command = Command::new("mariadbd");
+        command.args(["--no-defaults", "--user=root", "--bind-address=127.0.0.1", "--skip-grant-tables"]);
+        command.args(["--max-connections=400", "--max-allowed-packet=64M", "--default-time-zone=+00:00"]);
+        command.args(settings.iter().map(|setting| format!("--{setting}")));
+        command.arg(format!("--port={port}")).arg(format!("--datadir={}", data.display()));
+        command.arg(format!("--socket={}", directory.join("socket").display()));
+        let (process, ()) = Process::start(&mut command, &directory.join("log"), || {
+            let mut root = Client::connect(port, "mysql")?;
+            root.run(&format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
+        })?;
+        Ok(Self { process, port, data, settings: settings.iter().map(|setting| (*setting).to_owned()).collect() })
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its process' number.
+    pub fn process(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+/// Where a server of this port and database is.
+pub fn address(port: u16, database: &str) -> OptsBuilder {
+    let address = OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(port).user(Some("root"));
+    address.db_name(Some(database)).prefer_socket(false).stmt_cache_size(64)
+}
+
+struct MariaDb {
+    server: Server,
+    profile: Profile,
+}
+
+fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
+    let settings: &[&str] = if start.profile == Profile::Fair { &[BUFFER] } else { &[] };
+    Ok(Box::new(MariaDb { server: Server::start(start.directory, settings)?, profile: start.profile }))
+}
+
+impl Target for MariaDb {
+    fn info(&self) -> Info {
+        let version =
+            Client::connect(self.server.port, DATABASE).and_then(|mut client| client.text("SELECT version()"));
+        Info { version: version.unwrap_or_default(), tier: Tier::T3, settings: self.server.settings.clone() }
+    }
+
+    fn create(&mut self, tables: &[Table]) -> Outcome<()> {
+        let mut client = Client::connect(self.server.port, DATABASE)?;
+        for table in tables {
+            let mut columns = DIALECT.columns(table);
+            if self.profile == Profile::Published && table.name == "meter_reads" {
+                // As published: found by its meter, all of its readings read.
+                columns = columns.replace("PRIMARY KEY (meter_id, ts)", "KEY (meter_id)");
+            }
+            client.run(&format!("CREATE TABLE {} ({columns})", table.name))?;
+        }
+        Ok(())
+    }
+
+    fn connect(&self) -> Outcome<Box<dyn Connection>> {
+        Ok(Box::new(Client::connect(self.server.port, DATABASE)?))
+    }
+
+    /// Changed pages are written out, as fast as the disk takes them.
+    fn settle(&mut self) -> Outcome<()> {
+        let mut client = Client::connect(self.server.port, DATABASE)?;
+        client.run("SET GLOBAL innodb_io_capacity_max = 40000, GLOBAL innodb_io_capacity = 40000")?;
+        client.run("SET GLOBAL innodb_max_dirty_pages_pct = 0")?;
+        let begin = std::time::Instant::now();
+        let dirty = "SELECT variable_value FROM information_schema.global_status \
+                     WHERE variable_name = 'Innodb_buffer_pool_pages_dirty'";
+        while client.text(dirty)?.parse::<u64>()? > 0 && begin.elapsed() < SETTLE_LIMIT {
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        client.run("SET GLOBAL innodb_max_dirty_pages_pct = DEFAULT, GLOBAL innodb_io_capacity = DEFAULT")
+    }
+
+    fn disk_bytes(&self) -> Outcome<u64> {
+        disk_bytes(&self.server.data)
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        vec![self.server.process()]
+    }
+}
+
+struct Client {
+    /// There until it is dropped, which takes the runtime.
+    connection: Option<Conn>,
+    runtime: Runtime,
+}
+
+impl Client {
+    fn connect(port: u16, database: &str) -> Outcome<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let connection = runtime.block_on(Conn::new(address(port, database)))?;
+        Ok(Self { connection: Some(connection), runtime })
+    }
+
+    fn parts(&mut self) -> Outcome<(&mut Conn, &Runtime)> {
+        Ok((self.connection.as_mut().ok_or("the connection is closed")?, &self.runtime))
+    }
+
+    fn run(&mut self, text: &str) -> Outcome<()> {
+        let (connection, runtime) = self.parts()?;
+        Ok(runtime.block_on(connection.query_drop(text))?)
+    }
+
+    fn text(&mut self, query: &str) -> Outcome<String> {
+        let (connection, runtime) = self.parts()?;
+        Ok(runtime.block_on(connection.query_first(query))?.ok_or("there is no row")?)
+    }
+
+    fn insert(&mut self, table: &Table, rows: &RecordBatch) -> Outcome<()> {
+        let tuples = vec![DIALECT.row(table, 1); rows.num_rows()].join(", ");
+        let set: Vec<String> = table.fields().map(|(name, _)| format!("{name} = VALUES({name})")).collect();
+        let columns = names(&table.columns);
+        let text = format!(
+            "INSERT INTO {} ({columns}) VALUES {tuples} ON DUPLICATE KEY UPDATE {}",
+            table.name,
+            set.join(", ")
+        );
+        let values = (0..rows.num_rows()).flat_map(|row| cells(rows, row)).map(value).collect();
+        let (connection, runtime) = self.parts()?;
+        Ok(runtime.block_on(connection.exec_drop(text, Params::Positional(values)))?)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            // It is closed either way.
+            self.runtime.block_on(connection.disconnect()).ok();
+        }
+    }
+}
+
+impl Connection for Client {
+    fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
+        if let [(table, rows)] = writes {
+            return self.insert(table, rows);
+        }
+        self.run("START TRANSACTION")?;
+        for (table, rows) in writes {
+            self.insert(table, rows)?;
+        }
+        self.run("COMMIT")
+    }
+
+    fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
+        let values = parameters(query).into_iter().map(value).collect::<Vec<_>>();
+        let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
+        let (connection, runtime) = self.parts()?;
+        let rows: Vec<Row> = runtime.block_on(connection.exec(DIALECT.query(query), values))?;
+        let mut answer = Gather::new(&query.columns());
+        for row in rows {
+            for value in row.unwrap() {
+                push(&mut answer, value)?;
+            }
+        }
+        answer.finish()
+    }
+}
+
+fn value(cell: Cell<'_>) -> Value {
+    match cell {
+        Cell::Null => Value::NULL,
+        Cell::Int(value) => Value::Int(value),
+        Cell::Float(value) => Value::Double(value),
+        Cell::Text(text) => Value::Bytes(text.as_bytes().to_vec()),
+        Cell::Time(ns) => {
+            let time = DateTime::from_timestamp_nanos(ns).naive_utc();
+            let [month, day, hour, minute, second] =
+                [time.month(), time.day(), time.hour(), time.minute(), time.second()].map(|part| part as u8);
+            Value::Date(time.year() as u16, month, day, hour, minute, second, time.nanosecond() / 1_000)
+        }
+    }
+}
+
+fn push(answer: &mut Gather, value: Value) -> Outcome<()> {
+    match value {
+        Value::NULL => answer.push(Cell::Null),
+        Value::Int(value) => answer.push(Cell::Int(value)),
+        Value::UInt(value) => answer.push(Cell::Int(value.try_into()?)),
+        Value::Float(value) => answer.push(Cell::Float(f64::from(value))),
+        Value::Double(value) => answer.push(Cell::Float(value)),
+        Value::Date(year, month, day, hour, minute, second, micro) => {
+            let date = NaiveDate::from_ymd_opt(year.into(), month.into(), day.into());
+            let time = date.and_then(|date| {
+                date.and_hms_micro_opt(hour.into(), minute.into(), second.into(), micro)?
+                    .and_utc()
+                    .timestamp_nanos_opt()
+            });
+            answer.push(Cell::Time(time.ok_or("a time is out of range")?))
+        }
+        Value::Bytes(bytes) => {
+            let text = String::from_utf8(bytes)?;
+            match answer.expects() {
+                ColumnType::Text => answer.push(Cell::Text(&text)),
+                // Decimals come as text.
+                ColumnType::Float => answer.push(Cell::Float(text.parse()?)),
+                ColumnType::Int | ColumnType::Time => answer.push(Cell::Int(text.parse()?)),
+            }
+        }
+        Value::Time(..) => Err("a time of day is not expected".into()),
+    }
+}

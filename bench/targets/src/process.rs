@@ -1,0 +1,88 @@
+//! A database server that is started here, in a directory of its own, and ended when it is dropped.
+
+use fleetdb_bench_core::Outcome;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to start.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// How long it may take to end when it is asked to.
+const END_LIMIT: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// A running server.
+pub(crate) struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts it; what it says goes to `log`, and what it listens to is known when `is_up` gives something.
+    pub(crate) fn start<T>(
+        command: &mut Command,
+        log: &Path,
+        mut is_up: impl FnMut() -> Outcome<T>,
+    ) -> Outcome<(Self, T)> {
+        let file = std::fs::File::create(log)?;
+        // A group of its own: Ctrl-C is for the suite, which then ends what it started.
+        let child = command.process_group(0).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn();
+        let child = child.map_err(|e| format!("{}: {e}", command.get_program().display()))?;
+        let mut process = Self { child, log: log.to_owned() };
+        let begin = Instant::now();
+        loop {
+            match is_up() {
+                Ok(up) => return Ok((process, up)),
+                Err(error) if process.child.try_wait()?.is_some() || begin.elapsed() > START_LIMIT => {
+                    let log = std::fs::read_to_string(&process.log).unwrap_or_default();
+                    return Err(format!("it does not start: {error}\n{log}").into());
+                }
+                Err(_) => std::thread::sleep(LOOK_AGAIN),
+            }
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Asked first, so that it ends what it has started itself.
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status();
+        let begin = Instant::now();
+        while asked.is_ok() && matches!(self.child.try_wait(), Ok(None)) && begin.elapsed() < END_LIMIT {
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// A port that is free now; whoever takes it before the server does makes the start fail.
+pub(crate) fn free_port() -> Outcome<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// The first of these programs that there is.
+pub(crate) fn program(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    names.iter().find_map(|name| {
+        let name = Path::new(name);
+        folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file())
+    })
+}
+
+/// Ends what a command says if it fails.
+pub(crate) fn output(command: &mut Command) -> Outcome<String> {
+    let output = command.output().map_err(|e| format!("{}: {e}", command.get_program().display()))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{}: {}", command.get_program().display(), said.trim()).into())
+}

@@ -1,0 +1,134 @@
+//! Texts of tables, writes and queries in SQL, by dialect, and the values of their parameters.
+
+use arrow::array::RecordBatch;
+use arrow::compute::{cast, concat_batches};
+use fleetdb_bench_core::Outcome;
+use fleetdb_bench_core::answer::Cell;
+use fleetdb_bench_core::query::Query;
+use fleetdb_bench_core::table::{Column, ColumnType, Table, schema};
+use fleetdb_bench_core::workload::cpu::FIELDS;
+
+const HOUR_S: i64 = 3_600;
+const MINUTE_S: i64 = 60;
+
+/// How a database writes SQL.
+pub(crate) struct Dialect {
+    /// A column's type.
+    pub(crate) types: fn(ColumnType) -> &'static str,
+    /// A parameter, counted from 1.
+    pub(crate) parameter: fn(usize) -> String,
+    /// A parameter that is a time.
+    pub(crate) time: fn(usize) -> String,
+    /// The start of the bucket of so many seconds that a row is in.
+    pub(crate) bucket: fn(i64) -> String,
+    /// The newest row of each host, its columns as given.
+    pub(crate) last_of_all: fn(&str) -> String,
+}
+
+/// `$1`.
+pub(crate) fn dollar(number: usize) -> String {
+    format!("${number}")
+}
+
+/// `?`.
+pub(crate) fn question(_: usize) -> String {
+    "?".to_owned()
+}
+
+/// The standard form of PostgreSQL, FleetDB and DuckDB.
+pub(crate) fn distinct_on(columns: &str) -> String {
+    format!("SELECT DISTINCT ON (hostname) {columns} FROM cpu ORDER BY hostname, ts DESC")
+}
+
+/// Names with commas.
+pub(crate) fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
+    columns.into_iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+impl Dialect {
+    /// The columns of a table with their types, and its key.
+    pub(crate) fn columns(&self, table: &Table) -> String {
+        let columns = table.columns.iter().map(|(name, kind)| {
+            let not_null = if table.key.contains(name) { " NOT NULL" } else { "" };
+            format!("{name} {}{not_null}", (self.types)(*kind))
+        });
+        format!("{}, PRIMARY KEY ({})", columns.collect::<Vec<_>>().join(", "), table.key.join(", "))
+    }
+
+    /// Parameters for a row, counted on from `first`.
+    pub(crate) fn row(&self, table: &Table, first: usize) -> String {
+        let parameters = table.columns.iter().enumerate().map(|(place, (_, kind))| match kind {
+            ColumnType::Time => (self.time)(first + place),
+            _ => (self.parameter)(first + place),
+        });
+        format!("({})", parameters.collect::<Vec<_>>().join(", "))
+    }
+
+    /// A query's text; its parameters are [`parameters`].
+    pub(crate) fn query(&self, query: &Query) -> String {
+        let columns = query.columns();
+        let window = |first: usize| format!("ts >= {} AND ts < {}", (self.time)(first), (self.time)(first + 1));
+        let one = (self.parameter)(1);
+        match query {
+            Query::Count(table) => format!("SELECT count(*) FROM {table}"),
+            Query::Bill { .. } => {
+                format!("SELECT sum(usage_since_read) FROM meter_reads WHERE meter_id = {one} AND {}", window(2))
+            }
+            Query::HostRows { .. } => {
+                let columns = names(&columns);
+                format!("SELECT {columns} FROM cpu WHERE hostname = {one} AND {} ORDER BY ts", window(2))
+            }
+            Query::HourlyMaxima { hosts, .. } => {
+                let maxima: Vec<String> = FIELDS.iter().map(|field| format!("max({field})")).collect();
+                let places: Vec<String> = (1..=hosts.len()).map(self.parameter).collect();
+                format!(
+                    "SELECT {} AS bucket, {} FROM cpu WHERE hostname IN ({}) AND {} GROUP BY 1 ORDER BY 1",
+                    (self.bucket)(HOUR_S),
+                    maxima.join(", "),
+                    places.join(", "),
+                    window(hosts.len() + 1)
+                )
+            }
+            Query::MinuteMaxima { .. } => format!(
+                "SELECT {} AS bucket, max({}) FROM cpu WHERE hostname = {one} AND {} GROUP BY 1 ORDER BY 1",
+                (self.bucket)(MINUTE_S),
+                FIELDS[0],
+                window(2)
+            ),
+            Query::LastOfAll => (self.last_of_all)(&names(&columns)),
+            Query::LastOf(_) => {
+                format!("SELECT {} FROM cpu WHERE hostname = {one} ORDER BY ts DESC LIMIT 1", names(&columns))
+            }
+        }
+    }
+}
+
+/// The values of a query's parameters.
+pub(crate) fn parameters(query: &Query) -> Vec<Cell<'_>> {
+    match query {
+        Query::Count(_) | Query::LastOfAll => Vec::new(),
+        Query::Bill { meter, window_ns } => {
+            vec![Cell::Int(*meter), Cell::Time(window_ns.0), Cell::Time(window_ns.1)]
+        }
+        Query::HostRows { host, window_ns } | Query::MinuteMaxima { host, window_ns } => {
+            vec![Cell::Text(host), Cell::Time(window_ns.0), Cell::Time(window_ns.1)]
+        }
+        Query::HourlyMaxima { hosts, window_ns } => {
+            let hosts = hosts.iter().map(|host| Cell::Text(host));
+            hosts.chain([Cell::Time(window_ns.0), Cell::Time(window_ns.1)]).collect()
+        }
+        Query::LastOf(host) => vec![Cell::Text(host)],
+    }
+}
+
+/// An answer that came as Arrow, in the query's own types.
+pub(crate) fn conform(query: &Query, batches: &[RecordBatch]) -> Outcome<RecordBatch> {
+    let schema = schema(&query.columns());
+    let Some(first) = batches.first() else { return Ok(RecordBatch::new_empty(schema)) };
+    let all = concat_batches(first.schema_ref(), batches)?;
+    if all.num_columns() != schema.fields().len() {
+        return Err(format!("{} columns came instead of {}", all.num_columns(), schema.fields().len()).into());
+    }
+    let columns = all.columns().iter().zip(schema.fields()).map(|(column, field)| cast(column, field.data_type()));
+    Ok(RecordBatch::try_new(schema.clone(), columns.collect::<Result<_, _>>()?)?)
+}

@@ -1,0 +1,159 @@
+//! SQLite inside the client's process, a connection a thread.
+
+use crate::sql::{Dialect, names, parameters, question};
+use arrow::array::RecordBatch;
+use fleetdb_bench_core::Outcome;
+use fleetdb_bench_core::answer::{Cell, Gather, cells};
+use fleetdb_bench_core::meters::disk_bytes;
+use fleetdb_bench_core::query::Query;
+use fleetdb_bench_core::table::{ColumnType, Table};
+use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Its line in the list.
+pub const ENTRY: Entry = Entry { name: "sqlite", about: "SQLite, embedded", missing: crate::nothing, start: open };
+
+/// Rows of one statement as published.
+const PUBLISHED_ROWS: usize = 32;
+/// How long a writer waits for another.
+const BUSY_LIMIT: Duration = Duration::from_secs(60);
+
+const DIALECT: Dialect = Dialect {
+    types: |kind| match kind {
+        ColumnType::Int | ColumnType::Time => "INTEGER",
+        ColumnType::Float => "REAL",
+        ColumnType::Text => "TEXT",
+    },
+    parameter: question,
+    time: question,
+    bucket: |seconds| format!("ts / {0} * {0}", seconds * 1_000_000_000),
+    // SQLite's documented extension: bare columns are those of the row with the maximum.
+    last_of_all: |columns| format!("SELECT {} FROM cpu GROUP BY hostname", columns.replace(", ts,", ", max(ts),")),
+};
+
+struct Sqlite {
+    directory: PathBuf,
+    profile: Profile,
+}
+
+fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
+    Ok(Box::new(Sqlite { directory: start.directory.to_owned(), profile: start.profile }))
+}
+
+/// Journal and syncs: as published there was neither.
+fn journal(profile: Profile) -> [&'static str; 2] {
+    match profile {
+        Profile::Fair => ["journal_mode = WAL", "synchronous = FULL"],
+        Profile::Published => ["journal_mode = OFF", "synchronous = OFF"],
+    }
+}
+
+fn connect(directory: &Path, profile: Profile) -> Outcome<rusqlite::Connection> {
+    let connection = rusqlite::Connection::open(directory.join("sqlite"))?;
+    connection.busy_timeout(BUSY_LIMIT)?;
+    let [mode, synchronous] = journal(profile);
+    connection.query_row(&format!("PRAGMA {mode}"), [], |_| Ok(()))?;
+    connection.execute_batch(&format!("PRAGMA {synchronous}; PRAGMA cache_size = -262144"))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+impl Target for Sqlite {
+    fn info(&self) -> Info {
+        let mut settings: Vec<String> = journal(self.profile).map(str::to_owned).to_vec();
+        settings.push("cache 256 MB".to_owned());
+        let tier = if self.profile == Profile::Fair { Tier::T3 } else { Tier::T0 };
+        Info { version: rusqlite::version().to_owned(), tier, settings }
+    }
+
+    fn create(&mut self, tables: &[Table]) -> Outcome<()> {
+        let connection = connect(&self.directory, self.profile)?;
+        for table in tables {
+            // As published: a rowid beside the key.
+            let rowid = if self.profile == Profile::Fair { " WITHOUT ROWID" } else { "" };
+            connection.execute_batch(&format!("CREATE TABLE {} ({}){rowid}", table.name, DIALECT.columns(table)))?;
+        }
+        Ok(())
+    }
+
+    fn connect(&self) -> Outcome<Box<dyn Connection>> {
+        let per_statement = if self.profile == Profile::Fair { 1 } else { PUBLISHED_ROWS };
+        Ok(Box::new(Open { connection: connect(&self.directory, self.profile)?, per_statement }))
+    }
+
+    fn settle(&mut self) -> Outcome<()> {
+        let connection = connect(&self.directory, self.profile)?;
+        Ok(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+    }
+
+    fn disk_bytes(&self) -> Outcome<u64> {
+        disk_bytes(&self.directory)
+    }
+}
+
+struct Open {
+    connection: rusqlite::Connection,
+    per_statement: usize,
+}
+
+impl Open {
+    fn insert(&self, table: &Table, rows: &RecordBatch) -> Outcome<()> {
+        for first in (0..rows.num_rows()).step_by(self.per_statement) {
+            let count = self.per_statement.min(rows.num_rows() - first);
+            let row = DIALECT.row(table, 1);
+            let values = vec![row; count].join(", ");
+            let text = format!("INSERT OR REPLACE INTO {} ({}) VALUES {values}", table.name, names(&table.columns));
+            let mut statement = self.connection.prepare_cached(&text)?;
+            let all = (first..first + count).flat_map(|row| cells(rows, row));
+            for (place, cell) in all.enumerate() {
+                statement.raw_bind_parameter(place + 1, value(cell))?;
+            }
+            statement.raw_execute()?;
+        }
+        Ok(())
+    }
+}
+
+impl Connection for Open {
+    fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
+        // A transaction that begins as a writer never has to give up in the middle.
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        for (table, rows) in writes {
+            self.insert(table, rows)?;
+        }
+        Ok(self.connection.execute_batch("COMMIT")?)
+    }
+
+    fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
+        let mut statement = self.connection.prepare_cached(&DIALECT.query(query))?;
+        for (place, cell) in parameters(query).into_iter().enumerate() {
+            statement.raw_bind_parameter(place + 1, value(cell))?;
+        }
+        let columns = query.columns();
+        let mut answer = Gather::new(&columns);
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next()? {
+            for place in 0..columns.len() {
+                answer.push(match row.get_ref(place)? {
+                    ValueRef::Null => Cell::Null,
+                    ValueRef::Integer(value) => Cell::Int(value),
+                    ValueRef::Real(value) => Cell::Float(value),
+                    ValueRef::Text(text) => Cell::Text(std::str::from_utf8(text)?),
+                    ValueRef::Blob(_) => return Err("a blob is not expected".into()),
+                })?;
+            }
+        }
+        answer.finish()
+    }
+}
+
+fn value(cell: Cell<'_>) -> ToSqlOutput<'_> {
+    ToSqlOutput::Borrowed(match cell {
+        Cell::Null => ValueRef::Null,
+        Cell::Int(value) | Cell::Time(value) => ValueRef::Integer(value),
+        Cell::Float(value) => ValueRef::Real(value),
+        Cell::Text(text) => ValueRef::Text(text.as_bytes()),
+    })
+}
