@@ -9,6 +9,7 @@ mod run;
 
 use clap::{Parser, Subcommand};
 use fleetdb_bench_core::Outcome;
+use fleetdb_bench_core::experiment::acquisition;
 use fleetdb_bench_core::report;
 use fleetdb_bench_core::results::Results;
 use std::path::PathBuf;
@@ -48,6 +49,9 @@ enum Command {
         #[command(subcommand)]
         bar: bars::Bar,
     },
+    /// A sampler of datapoints (used by the suite itself)
+    #[command(name = acquisition::SAMPLER, hide = true)]
+    Sample(acquisition::Sampling),
     /// A server to be measured (used by the suite itself)
     #[command(name = fleetdb_bench_targets::fleetdb_server::COMMAND, hide = true)]
     ServeFleetdb {
@@ -79,6 +83,7 @@ fn command(command: Command) -> Outcome<ExitCode> {
         }
         Command::Compare { a, b } => print!("{}", report::compare(&Results::read(&a)?, &Results::read(&b)?)),
         Command::Bars { bar } => bars::run(&bar)?,
+        Command::Sample(sampling) => acquisition::sample(&sampling)?,
         Command::ServeFleetdb { directory, durability } => {
             fleetdb_bench_targets::fleetdb_server::serve(&directory, &durability)?;
         }
@@ -87,9 +92,10 @@ fn command(command: Command) -> Outcome<ExitCode> {
 }
 
 fn list() {
-    println!(
-        "Experiments\n  billing      E1: hourly meter readings and monthly bills\n  edge         E2: TSBS cpu rows on one core, seven queries"
-    );
+    println!("Experiments");
+    for (name, about) in run::EXPERIMENTS {
+        println!("  {name:<16} {about}");
+    }
     println!("Targets");
     for entry in fleetdb_bench_targets::all() {
         let missing = (entry.missing)().map(|missing| format!("; {missing}")).unwrap_or_default();

@@ -9,7 +9,7 @@
 
 use crate::progress::Progress;
 use fleetdb_bench_core::driver::Watch;
-use fleetdb_bench_core::experiment::{self, billing, edge};
+use fleetdb_bench_core::experiment::{self, acquisition, billing, edge, scale};
 use fleetdb_bench_core::results::{self, Machine, Results, VERSION};
 use fleetdb_bench_core::scratch::Scratch;
 use fleetdb_bench_core::target::{Entry, Profile, Start};
@@ -20,6 +20,14 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The experiments, as `list` shows them.
+pub const EXPERIMENTS: [(&str, &str); 4] = [
+    ("billing", "E1: hourly meter readings and monthly bills"),
+    ("edge", "E2: TSBS cpu rows on one core, seven queries"),
+    ("scale", "E3: records of 200 bytes written and read"),
+    ("acquisition", "E4: a thousand datapoints a second through a bounded queue"),
+];
 
 #[derive(clap::Subcommand, Clone)]
 pub enum Experiment {
@@ -36,6 +44,20 @@ pub enum Experiment {
         common: Common,
         #[command(flatten)]
         scale: edge::Scale,
+    },
+    /// E3: records of 200 bytes, one container a connection, written and read back
+    Scale {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        scale: scale::Scale,
+    },
+    /// E4: a sampler of a thousand datapoints a second, a bounded queue, a writer
+    Acquisition {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        scale: acquisition::Scale,
     },
 }
 
@@ -59,6 +81,9 @@ pub struct Common {
     /// The seed of all rows
     #[arg(long, default_value_t = 123)]
     seed: u64,
+    /// What the machine costs an hour, for the cost of operations
+    #[arg(long)]
+    price_per_hour: Option<f64>,
     /// Where databases are made and removed: the disk that is measured
     #[arg(long, default_value = ".")]
     directory: PathBuf,
@@ -79,12 +104,17 @@ impl Experiment {
         match self {
             Self::Billing { .. } => "billing",
             Self::Edge { .. } => "edge",
+            Self::Scale { .. } => "scale",
+            Self::Acquisition { .. } => "acquisition",
         }
     }
 
     fn common(&self) -> &Common {
         match self {
-            Self::Billing { common, .. } | Self::Edge { common, .. } => common,
+            Self::Billing { common, .. }
+            | Self::Edge { common, .. }
+            | Self::Scale { common, .. }
+            | Self::Acquisition { common, .. } => common,
         }
     }
 
@@ -93,6 +123,8 @@ impl Experiment {
         let mut scale = match self {
             Self::Billing { scale, .. } => serde_json::to_value(scale)?,
             Self::Edge { scale, .. } => serde_json::to_value(scale)?,
+            Self::Scale { scale, .. } => serde_json::to_value(scale)?,
+            Self::Acquisition { scale, .. } => serde_json::to_value(scale)?,
         };
         if let Some(sizes) = scale.as_object_mut() {
             sizes.retain(|_, size| !size.is_null());
@@ -128,6 +160,7 @@ pub fn run(experiment: &Experiment) -> Outcome<ExitCode> {
         began_s: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
         seed: common.seed,
         scale: experiment.scale()?,
+        price_per_hour: common.price_per_hour,
         machine: Machine::this(scratch.path())?,
         runs: Vec::new(),
     };
@@ -242,6 +275,8 @@ fn one(experiment: &Experiment, target: &str, repetition: usize, scratch: &Path)
     let ended = match experiment {
         Experiment::Billing { scale, .. } => billing::run(&mut context, scale, common.full),
         Experiment::Edge { scale, .. } => edge::run(&mut context, scale, common.full),
+        Experiment::Scale { scale, .. } => scale::run(&mut context, scale, common.full),
+        Experiment::Acquisition { scale, .. } => acquisition::run(&mut context, scale, common.full),
     };
     run.phases = context.phases;
     run.is_complete = ended.is_ok() && !watch.stop.load(Ordering::Relaxed);

@@ -68,6 +68,30 @@ fn every_target_answers_the_seven_queries_right() {
     assert!(phases(&results, "43,000 rows/s").iter().all(|phase| phase.verified == 1));
 }
 
+#[test]
+fn every_target_gives_back_the_records_it_took() {
+    let arguments = ["--records", "4000", "--connections", "2", "--reads", "20", "--rate-seconds", "1"];
+    let results = run("scale", &arguments);
+    for (write, read) in phases(&results, "write at half the rate").iter().zip(phases(&results, "read")) {
+        assert_eq!((write.verified, read.verified), (1, 20));
+    }
+    assert!(phases(&results, "write").iter().all(|phase| phase.driven.rows == 4_000));
+}
+
+#[test]
+fn every_target_keeps_up_with_a_board() {
+    let results = run("acquisition", &["--seconds", "1"]);
+    for way in ["single", "batched"] {
+        for phase in phases(&results, way) {
+            // A slow target loses some, and what it has taken is there.
+            assert!(phase.lost.is_some_and(|lost| lost + phase.driven.rows == 1_000), "{way}: {phase:?}");
+        }
+    }
+    for phase in phases(&results, "everything read back") {
+        assert_eq!(phase.verified, 2);
+    }
+}
+
 fn processes_in(directory: &Path) -> Vec<String> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = all.filter_map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).ok());

@@ -36,7 +36,8 @@ impl CpuOracle {
                     asked.insert(host.clone());
                 }
                 Query::HourlyMaxima { hosts, .. } => asked.extend(hosts.iter().cloned()),
-                Query::LastOf(_) | Query::LastOfAll | Query::Count(_) | Query::Bill { .. } => {}
+                Query::LastOf(_) | Query::LastOfAll => {}
+                Query::Count(_) | Query::Bill { .. } | Query::Series { .. } => {}
             }
         }
         Self { asked, rows: BTreeMap::new(), newest: BTreeMap::new(), count: 0 }
@@ -85,7 +86,7 @@ impl CpuOracle {
                 maxima(rows, HOUR_NS, &mut answer)?;
             }
             Query::MinuteMaxima { host, window_ns } => maxima(self.window(host, *window_ns), MINUTE_NS, &mut answer)?,
-            Query::Bill { .. } => return Err("a bill is not asked of cpu rows".into()),
+            Query::Bill { .. } | Query::Series { .. } => return Err("that is not asked of cpu rows".into()),
         }
         answer.finish()
     }

@@ -2,6 +2,7 @@
 
 use crate::table::{Column, ColumnType};
 use crate::workload::cpu::{FIELDS, cpu_columns};
+use crate::workload::series::Series;
 
 /// A query. Times are nanoseconds since 1970; a window is from its first to before its second.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +41,15 @@ pub enum Query {
     LastOfAll,
     /// E2's LAST_POINT_ONE: the newest whole row of one host.
     LastOf(String),
+    /// E3 and E4: whole rows of one key, in order.
+    Series {
+        /// Of which table.
+        of: Series,
+        /// The key.
+        key: i64,
+        /// The window.
+        window_ns: (i64, i64),
+    },
 }
 
 impl Query {
@@ -49,6 +59,7 @@ impl Query {
             Self::Count(_) => vec![("count", ColumnType::Int)],
             Self::Bill { .. } => vec![("sum", ColumnType::Float)],
             Self::HostRows { .. } | Self::LastOfAll | Self::LastOf(_) => cpu_columns(),
+            Self::Series { of, .. } => of.columns().to_vec(),
             Self::HourlyMaxima { .. } => {
                 let maxima = FIELDS.iter().map(|field| (*field, ColumnType::Int));
                 std::iter::once(("hour", ColumnType::Time)).chain(maxima).collect()

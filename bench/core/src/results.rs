@@ -27,6 +27,9 @@ pub struct Results {
     pub seed: u64,
     /// Sizes as they were given.
     pub scale: serde_json::Value,
+    /// What the machine costs an hour, if that was given.
+    #[serde(default)]
+    pub price_per_hour: Option<f64>,
     /// Where it ran.
     pub machine: Machine,
     /// Every repetition of every target, in the order in which they ran.
@@ -77,6 +80,9 @@ pub struct Phase {
     pub disk_bytes: u64,
     /// Server and client.
     pub metered: Metered,
+    /// What a bounded queue in front of the target could not take, where there is one.
+    #[serde(default)]
+    pub lost: Option<u64>,
     /// Answers that were compared with the oracle's.
     pub verified: usize,
     /// The first wrong answer, which voids the number.

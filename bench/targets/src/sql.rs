@@ -95,6 +95,11 @@ impl Dialect {
                 FIELDS[0],
                 window(2)
             ),
+            Query::Series { of, .. } => {
+                let (table, columns) = (of.table().name, names(&columns));
+                let key = of.columns()[0].0;
+                format!("SELECT {columns} FROM {table} WHERE {key} = {one} AND {} ORDER BY ts", window(2))
+            }
             Query::LastOfAll => (self.last_of_all)(&names(&columns)),
             Query::LastOf(_) => {
                 format!("SELECT {} FROM cpu WHERE hostname = {one} ORDER BY ts DESC LIMIT 1", names(&columns))
@@ -107,8 +112,8 @@ impl Dialect {
 pub(crate) fn parameters(query: &Query) -> Vec<Cell<'_>> {
     match query {
         Query::Count(_) | Query::LastOfAll => Vec::new(),
-        Query::Bill { meter, window_ns } => {
-            vec![Cell::Int(*meter), Cell::Time(window_ns.0), Cell::Time(window_ns.1)]
+        Query::Bill { meter: key, window_ns } | Query::Series { key, window_ns, .. } => {
+            vec![Cell::Int(*key), Cell::Time(window_ns.0), Cell::Time(window_ns.1)]
         }
         Query::HostRows { host, window_ns } | Query::MinuteMaxima { host, window_ns } => {
             vec![Cell::Text(host), Cell::Time(window_ns.0), Cell::Time(window_ns.1)]

@@ -105,7 +105,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale, is_full: bool) -> Outcome<()> {
         (0..sizes.meters).map(move |meter| Query::Bill { meter, window_ns })
     });
     let bills: Vec<Query> = bills.take(sizes.bills).collect();
-    run.ask("bill", &bills)?;
+    run.ask("bill", &bills, 1)?;
     run.verify(&|query| match query {
         Query::Bill { meter, window_ns: (from, to) } => {
             one(query, Cell::Float(workload.usage(*meter, hour(*from)..hour(*to))))

@@ -72,7 +72,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale, is_full: bool) -> Outcome<()> {
     drop(connection);
     let queries = queries(run, hosts, rows.end_ns(), asked);
     for (name, queries) in &queries {
-        run.ask(name, queries)?;
+        run.ask(name, queries, 1)?;
     }
     let mut total = (batches / epoch_batches * hosts) as u64;
     let mut writers = Vec::new();

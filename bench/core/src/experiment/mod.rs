@@ -1,7 +1,9 @@
 //! The experiments: what is written and asked, in which order, and what is measured of it.
 
+pub mod acquisition;
 pub mod billing;
 pub mod edge;
+pub mod scale;
 
 use crate::Outcome;
 use crate::answer::{Cell, Gather};
@@ -108,9 +110,9 @@ impl Run<'_> {
         Ok(phase)
     }
 
-    /// Asks queries one after the other over one connection, the first of them twice; [`verify`](Self::verify) compares
-    /// the answers.
-    fn ask(&mut self, name: &str, queries: &[Query]) -> Outcome<()> {
+    /// Asks queries over some connections, each its share of them one after the other, the first of them twice;
+    /// [`verify`](Self::verify) compares the answers.
+    fn ask(&mut self, name: &str, queries: &[Query], connections: usize) -> Outcome<()> {
         let Some(first) = queries.first() else { return Ok(()) };
         if self.is_stopped() {
             return Ok(());
@@ -120,14 +122,18 @@ impl Run<'_> {
             self.phases.push(Phase { name: name.to_owned(), operation, lacking, ..Phase::default() });
             return Ok(());
         }
-        let mut connection = self.target.connect()?;
-        // Statements are prepared and pages read.
-        connection.query(first).map_err(|e| format!("{name}: {e}"))?;
-        let asked = Asked { phase: self.phases.len(), answers: Vec::new(), differing: None, count: 0 };
-        let mut asker = Asker { connection, queries: queries.iter(), next: None, answer: None, asked };
+        let mut askers = Vec::new();
+        for queries in queries.chunks(queries.len().div_ceil(connections)) {
+            let mut connection = self.target.connect()?;
+            // Statements are prepared and pages read.
+            connection.query(&queries[0]).map_err(|e| format!("{name}: {e}"))?;
+            let asked = Asked { phase: self.phases.len(), answers: Vec::new(), differing: None, count: 0 };
+            askers.push(Asker { connection, queries: queries.iter(), next: None, answer: None, asked });
+        }
         let job = Job { name, operation: "query", size: Size::Operations(queries.len() as u64) };
-        self.drive(job, vec![Box::new(&mut asker)], Limit::default())?;
-        self.asked.push(asker.asked);
+        let workers = askers.iter_mut().map(|asker| Box::new(asker) as Box<dyn Worker>).collect();
+        self.drive(job, workers, Limit::default())?;
+        self.asked.extend(askers.into_iter().map(|asker| asker.asked));
         Ok(())
     }
 

@@ -4,6 +4,7 @@ mod chart;
 mod compare;
 mod html;
 mod published;
+mod score;
 
 pub use compare::compare;
 pub use html::html;
@@ -81,6 +82,7 @@ pub fn tables(results: &Results) -> Vec<Table> {
     if !queries.is_empty() {
         tables.push(times(results, &queries));
     }
+    tables.extend(score::tables(results));
     tables
 }
 
@@ -126,6 +128,8 @@ fn throughput(results: &Results, phase: &str) -> Table {
         "client peak MB",
         "written MB",
         "disk MB",
+        "network MB",
+        "lost",
         "answers",
     ];
     let mut notes = Vec::new();
@@ -156,6 +160,8 @@ fn throughput(results: &Results, phase: &str) -> Table {
             middle(&|p| p.metered.client.peak_bytes as f64 / 1e6),
             middle(&|p| (p.metered.server.written_bytes + p.metered.client.written_bytes) as f64 / 1e6),
             middle(&|p| p.disk_bytes as f64 / 1e6),
+            middle(&|p| p.metered.network_bytes as f64 / 1e6),
+            middle(&|p| p.lost.map_or(f64::NAN, |lost| lost as f64)),
             verdict(&phases, target, &mut notes),
         ]);
     }

@@ -41,6 +41,7 @@ fn results(speed: u64) -> Results {
         began_s: 0,
         seed: 1,
         scale: serde_json::json!({ "meters": 7 }),
+        price_per_hour: None,
         machine,
         runs: runs.collect(),
     }

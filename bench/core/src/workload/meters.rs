@@ -4,6 +4,7 @@
 //! anywhere and a bill is the difference of two totals: a thousand watt-hours to two thousand an hour on average, spread
 //! by a hash, never falling.
 
+use super::mix;
 use crate::Outcome;
 use crate::table::{ColumnType, Table};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
@@ -175,12 +176,4 @@ fn begins(hour: i64) -> Begins {
         start.map_or(0, |start| (start.timestamp() - START_S) / HOUR_S).max(0)
     };
     Begins { day: midnight(0), week: midnight(time.weekday().num_days_from_monday()), month: midnight(time.day0()) }
-}
-
-/// SplitMix64's mixing (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ (value >> 31)
 }

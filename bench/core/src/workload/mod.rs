@@ -2,4 +2,13 @@
 
 pub mod cpu;
 pub mod meters;
+pub mod series;
 pub mod trucks;
+
+/// SplitMix64's mixing (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+pub(crate) fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}

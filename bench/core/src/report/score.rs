@@ -1,0 +1,95 @@
+//! E4's weighted score, and E3's cost.
+
+use super::{Table, number, of};
+use crate::results::{Phase, Results};
+use crate::statistics::median;
+
+/// What a column is called, what it weighs, and where it comes from.
+type Weight = (&'static str, f64, fn(&Phase) -> f64);
+
+/// The published weights. Difficulty, which weighed 0.2 of 9.7, was an opinion and is left out.
+const WEIGHTS: [Weight; 7] = [
+    ("server CPU %", 2.0, |phase| share(phase.metered.server.processor_s, phase)),
+    ("server MB", 0.25, |phase| phase.metered.server.peak_bytes as f64 / 1e6),
+    ("client CPU %", 2.5, |phase| share(phase.metered.client.processor_s, phase)),
+    ("client MB", 0.25, |phase| phase.metered.client.peak_bytes as f64 / 1e6),
+    ("disk kB/s", 2.5, |phase| {
+        (phase.metered.server.written_bytes + phase.metered.client.written_bytes) as f64 / 1e3 / phase.driven.seconds
+    }),
+    ("disk MB", 0.5, |phase| phase.disk_bytes as f64 / 1e6),
+    ("Mbit/s", 1.5, |phase| phase.metered.network_bytes as f64 * 8.0 / 1e6 / phase.driven.seconds),
+];
+
+fn share(processor_s: f64, phase: &Phase) -> f64 {
+    processor_s / phase.driven.seconds * 100.0
+}
+
+/// What an experiment has beside its tables.
+pub(super) fn tables(results: &Results) -> Option<Table> {
+    match results.experiment.as_str() {
+        "acquisition" => score(results),
+        "scale" => results.price_per_hour.and_then(|price| cost(results, price)),
+        _ => None,
+    }
+}
+
+/// Each column relative to its largest, times its weight, summed; the score is how far that is below the worst one's.
+fn score(results: &Results) -> Option<Table> {
+    let mut measured: Vec<(String, [f64; 7])> = Vec::new();
+    for target in results.targets() {
+        for phase in ["single", "batched"] {
+            let phases: Vec<&Phase> =
+                results.repetitions(target, phase).into_iter().filter(|phase| phase.is_valid()).collect();
+            if !phases.is_empty() {
+                let figures = WEIGHTS.map(|(_, _, figure)| median(of(&phases, figure)));
+                measured.push((format!("{target}, {phase}"), figures));
+            }
+        }
+    }
+    let largest: Vec<f64> = (0..WEIGHTS.len())
+        .map(|place| measured.iter().map(|(_, figures)| figures[place]).fold(f64::MIN_POSITIVE, f64::max))
+        .collect();
+    let points = |figures: &[f64; 7]| -> f64 {
+        let relative = figures.iter().zip(&largest).zip(WEIGHTS);
+        relative.map(|((figure, largest), (_, weight, _))| figure / largest * weight).sum()
+    };
+    let worst: f64 = WEIGHTS.iter().map(|(_, weight, _)| weight).sum();
+    let mut scored: Vec<(f64, &(String, [f64; 7]))> = Vec::new();
+    for target in &measured {
+        scored.push(((worst - points(&target.1)) / worst * 100.0, target));
+    }
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut head = vec!["target".to_owned(), "score".to_owned()];
+    head.extend(WEIGHTS.map(|(name, weight, _)| format!("{name} ({weight})")));
+    let rows = scored.into_iter().map(|(score, (name, figures))| {
+        let mut row = vec![name.clone(), number(score)];
+        row.extend(figures.map(number));
+        row
+    });
+    let notes = vec![
+        "Each figure relative to the largest of its column, times the weight in parentheses; 100 is nothing used at \
+         all. The published difficulty (0.2) is left out. Embedded targets are in the client's columns, whose memory has \
+         the suite's own; disk is the same for both ways of a target, which share a table."
+            .to_owned(),
+    ];
+    Some(Table { title: "Score".to_owned(), head, rows: rows.collect(), notes })
+}
+
+/// What 100 M operations cost at a price of the machine, which client and server share.
+fn cost(results: &Results, price_per_hour: f64) -> Option<Table> {
+    let phases: Vec<&str> = results.phases();
+    let mut rows = Vec::new();
+    for target in results.targets() {
+        let mut row = vec![target.to_owned()];
+        for phase in &phases {
+            let valid = results.repetitions(target, phase).into_iter().filter(|phase| phase.is_valid());
+            let rate = median(valid.map(Phase::row_rate).collect());
+            row.push(number(price_per_hour / 3_600.0 / rate * 1e8));
+        }
+        rows.push(row);
+    }
+    let mut head = vec!["$ for 100 M records".to_owned()];
+    head.extend(phases.iter().map(|phase| (*phase).to_owned()));
+    let notes = vec![format!("At ${price_per_hour} an hour for the machine that client and server share.")];
+    Some(Table { title: "Cost".to_owned(), head, rows, notes })
+}
