@@ -7,6 +7,7 @@
 pub mod duckdb;
 pub mod fleetdb;
 pub mod fleetdb_server;
+pub mod influxdb;
 pub mod mariadb;
 pub mod postgres;
 mod process;
@@ -18,7 +19,15 @@ use fleetdb_bench_core::target::{Entry, Start, Target};
 
 /// Every target, in the order in which reports show them.
 pub fn all() -> Vec<Entry> {
-    vec![fleetdb::ENTRY, fleetdb_server::ENTRY, sqlite::ENTRY, duckdb::ENTRY, mariadb::ENTRY, postgres::ENTRY]
+    vec![
+        fleetdb::ENTRY,
+        fleetdb_server::ENTRY,
+        sqlite::ENTRY,
+        duckdb::ENTRY,
+        mariadb::ENTRY,
+        postgres::ENTRY,
+        influxdb::ENTRY,
+    ]
 }
 
 /// The target of a name.

@@ -73,9 +73,9 @@ pub fn tables(results: &Results) -> Vec<Table> {
     let mut queries = Vec::new();
     for phase in results.phases() {
         let all: Vec<&Phase> = results.targets().iter().flat_map(|target| results.repetitions(target, phase)).collect();
-        if is_throughput(&all) && all.iter().any(|phase| phase.lacking.is_none()) {
+        if is_throughput(&all) {
             tables.push(throughput(results, phase));
-        } else {
+        } else if !all.is_empty() {
             queries.push(phase);
         }
     }
