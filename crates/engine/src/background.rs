@@ -10,6 +10,7 @@
 //! under the catalog's. Files go last; while a backup reads, they wait ([`Shared::pin`]).
 
 use crate::catalog::Catalog;
+use crate::commit::Commit;
 use crate::compaction::plan::{self, Step};
 use crate::compaction::{self, Job};
 use crate::db::Shared;
@@ -25,7 +26,6 @@ use crate::segment::cache::Cache;
 use crate::segment::reader::Segment;
 use crate::segment::{Listed, file_name};
 use crate::wal::frame;
-use crate::write::commit::Commit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

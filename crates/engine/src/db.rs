@@ -12,6 +12,7 @@
 
 use crate::background::{Counters, Queue};
 use crate::catalog::{Catalog, Table};
+use crate::commit::{Commit, Committed, Waits, completion};
 use crate::compaction::plan;
 use crate::error::{Error, Result};
 use crate::ids::{Sequence, TableId};
@@ -27,7 +28,6 @@ use crate::settings::{Durability, Settings};
 use crate::wal::frame;
 use crate::wal::log::Log;
 use crate::write::batch::Batch;
-use crate::write::commit::{Commit, WhenFull, completion};
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -229,13 +229,16 @@ impl Database {
     /// the database is closed or the log failed; whether the batch survives is then unknown.
     pub fn commit_with(&self, batch: Batch, durability: Durability) -> Result<Acknowledged> {
         let (done, outcome) = completion();
-        self.commit_then(batch, durability, done)?;
+        if self.shared.commit(&batch, durability, Waits::ForOutcome, done)? == Committed::Leads {
+            self.shared.log.lead();
+        }
+        self.shared.step_without_threads();
         outcome.wait()
     }
 
     /// Writes a batch as [`commit_with`](Self::commit_with) does, without waiting: `done` is called once
-    /// when the batch is as durable as asked, or when the log failed. It runs on the log's thread: it
-    /// must be short and must not wait for the database.
+    /// when the batch is as durable as asked, or when the log failed. It runs on the log's
+    /// thread or another committer's: it must be short and must not wait for the database.
     ///
     /// # Errors
     /// As [`commit_with`](Self::commit_with); then `done` is not called.
@@ -245,7 +248,7 @@ impl Database {
         durability: Durability,
         done: impl FnOnce(Result<Acknowledged>) + Send + 'static,
     ) -> Result<()> {
-        self.shared.commit(&batch, durability, WhenFull::Wait, Box::new(done))?;
+        self.shared.commit(&batch, durability, Waits::ForRoom, Box::new(done))?;
         self.shared.step_without_threads();
         Ok(())
     }
@@ -261,9 +264,9 @@ impl Database {
         durability: Durability,
         done: impl FnOnce(Result<Acknowledged>) + Send + 'static,
     ) -> Result<bool> {
-        let begun = self.shared.commit(batch, durability, WhenFull::GiveUp, Box::new(done))?;
+        let committed = self.shared.commit(batch, durability, Waits::Never, Box::new(done))?;
         self.shared.step_without_threads();
-        Ok(begun)
+        Ok(committed != Committed::GivenUp)
     }
 
     /// All tables as they are now.

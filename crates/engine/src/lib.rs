@@ -12,6 +12,7 @@ pub mod backup;
 mod catalog;
 pub mod check;
 mod column;
+mod commit;
 mod compaction;
 mod db;
 mod deletes;

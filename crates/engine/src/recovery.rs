@@ -11,6 +11,7 @@
 
 use crate::background::{Counters, Frozen, Queue, open_segment};
 use crate::catalog::{Catalog, Table};
+use crate::commit::Commit;
 use crate::db::Shared;
 use crate::error::{Error, Result};
 use crate::ids::{Generation, Sequence, TableId};
@@ -25,7 +26,6 @@ use crate::settings::Settings;
 use crate::wal::frame;
 use crate::wal::log::Log;
 use crate::wal::record::{self, Entry, Removal};
-use crate::write::commit::Commit;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -4,13 +4,13 @@
 //! other.
 
 use crate::column::ColumnBuilder;
+use crate::commit::completion;
 use crate::db::{Acknowledged, Database};
 use crate::error::{Error, Result};
 use crate::scan::{Projection, ScanRequest, View};
 use crate::schema::Role;
 use crate::write::admit::MAX_BATCH_ROWS;
 use crate::write::batch::{Batch, Value, misfit};
-use crate::write::commit::completion;
 use arrow::array::{RecordBatch, UInt64Array};
 
 impl Database {

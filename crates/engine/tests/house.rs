@@ -14,6 +14,7 @@ const ORDER: [&[&str]; 7] = [
     &[
         "recovery",
         "db",
+        "commit",
         "catalog",
         "background",
         "alter",

@@ -6,7 +6,8 @@
 //!    whoever asked for `os` or `interval`, and, if somebody asked for `sync` or the interval is
 //!    over, does one `fdatasync` and calls the others: group commit.
 //!    A sync waits a moment for those who shared the last one, or came during it (as PostgreSQL's `commit_delay`, which
-//!    does not look at how many there are).
+//!    does not look at how many there are). A committer who waits for its sync, and shared none lately, runs the step
+//!    itself ([`Log::lead`]).
 //! 3. A new generation begins with a new file; the old one is synced first, so that files are
 //!    durable in order ([`Log::rotate`]).
 //!
@@ -32,7 +33,7 @@ const STALL_RETRY_MS: u64 = 200;
 /// The longest time that a sync waits for more batches.
 const MOST_GATHERING: Duration = Duration::from_millis(2);
 
-/// Called once with the fate of a batch, on the log thread: it must be short and must not wait.
+/// Called once with the fate of a batch, on the log thread or a committer's: it must be short and must not wait.
 pub(crate) type Completion = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// A completion and the sequence and durability it waits for.
@@ -40,6 +41,8 @@ struct Waiter {
     sequence: Sequence,
     durability: Durability,
     done: Completion,
+    /// Whether it is worth while to wait for others; see [`Log::gather`].
+    gathers: bool,
 }
 
 /// One stretch of bytes for one file.
@@ -64,10 +67,9 @@ struct Pending {
 }
 
 impl Pending {
-    /// Whether the next sync is better begun a little later: who came last waits for one, and others are likely to come.
+    /// Whether the next sync is better begun a little later: who came last gathers, and others are likely to come.
     fn is_gathering(&self) -> bool {
-        let wants_sync = self.waiters.last().is_some_and(|waiter| waiter.durability == Durability::Sync);
-        wants_sync && self.waiters.len() < self.expected && !self.closed
+        self.waiters.last().is_some_and(|waiter| waiter.gathers) && self.waiters.len() < self.expected && !self.closed
     }
 }
 
@@ -199,9 +201,17 @@ impl Log {
         self.wake.notify_one();
     }
 
-    /// Adds a frame. The caller holds the commit lock, so
-    /// that frames stand in the order of their sequences.
-    pub(crate) fn enqueue(&self, sequence: Sequence, durability: Durability, payload: &[u8], done: Completion) {
+    /// Adds a frame. The caller holds the commit lock, so that frames stand in the order of their sequences. Gives
+    /// whether the caller, if it `may_lead`, has to [`lead`](Self::lead) when it holds no lock any more: nobody else is
+    /// told of the frame.
+    pub(crate) fn enqueue(
+        &self,
+        sequence: Sequence,
+        durability: Durability,
+        payload: &[u8],
+        done: Completion,
+        may_lead: bool,
+    ) -> bool {
         let mut pending = self.pending.lock();
         if pending.stretches.is_empty() {
             pending.stretches.push(Stretch { begins: None, bytes: Vec::new(), last: sequence });
@@ -212,12 +222,35 @@ impl Log {
             frame::finish(&mut stretch.bytes, start, sequence, self.durable());
             stretch.last = sequence;
         }
-        pending.waiters.push(Waiter { sequence, durability, done });
+        let wants_sync = durability == Durability::Sync;
+        pending.waiters.push(Waiter { sequence, durability, done, gathers: wants_sync && !may_lead });
         let count = pending.waiters.len();
+        let leads = may_lead && wants_sync && count == 1 && pending.expected <= 1;
         // In between, the log's thread works or gathers.
-        if count == 1 || !pending.is_gathering() {
+        if !leads && (count == 1 || !pending.is_gathering()) {
             self.wake.notify_one();
         }
+        leads
+    }
+
+    /// Does the log thread's work for a committer whom nobody is likely to share a sync with: both would only wait for
+    /// each other.
+    pub(crate) fn lead(&self) {
+        if let Some(writer) = self.writer.try_lock() {
+            let synced = self.step_with(writer);
+            if self.expect(synced).stalled.is_none() {
+                return;
+            }
+        }
+        // Somebody else is at the file and may not see the frame, or the disk is full.
+        self.wake.notify_one();
+    }
+
+    /// Who came during a sync of so many would have shared it if it had begun later.
+    fn expect(&self, synced: usize) -> MutexGuard<'_, Pending> {
+        let mut pending = self.pending.lock();
+        pending.expected = synced + pending.waiters.len();
+        pending
     }
 
     /// Begins a new file behind what is pending. The caller holds the commit lock.
@@ -252,21 +285,25 @@ impl Log {
                 return;
             }
             sync_time = Duration::from_nanos(self.io.clock.monotonic_ns().saturating_sub(begun_ns));
-            let mut pending = self.pending.lock();
-            // Who came during the sync would have shared it if it had begun later.
-            pending.expected = synced + pending.waiters.len();
+            drop(self.expect(synced));
         }
     }
 
     /// Waits for those who are likely to commit soon, so that they share a sync, which costs as much for one batch as for
-    /// many: at most twice as long as the last sync took, and not at all for a lone committer.
+    /// many: at most twice as long as the last sync took, and not at all for a lone committer. Nor for committers who wait
+    /// on threads of their own: they have work to do while others' sync runs, and with 32 of them waiting for all took
+    /// more than half of the rate (`fleetdb-bench run billing`); a server's, whose work a few threads share, gain by
+    /// coming together (`fleetdb-bench bars served`).
     fn gather(&self, pending: &mut MutexGuard<'_, Pending>, sync_time: Duration) {
         self.wake.wait_while_for(pending, |pending| pending.is_gathering(), MOST_GATHERING.min(sync_time * 2));
     }
 
     /// Writes what is pending, syncs if somebody waits for it or the interval is over. Gives how many waited for a sync.
     pub(crate) fn step(&self) -> usize {
-        let mut writer = self.writer.lock();
+        self.step_with(self.writer.lock())
+    }
+
+    fn step_with(&self, mut writer: MutexGuard<'_, Writer>) -> usize {
         let (stretches, mut waiters, failed, closed) = {
             let mut pending = self.pending.lock();
             let stretches = std::mem::take(&mut pending.stretches);

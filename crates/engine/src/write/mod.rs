@@ -7,4 +7,3 @@
 
 pub(crate) mod admit;
 pub mod batch;
-pub(crate) mod commit;

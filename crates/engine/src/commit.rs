@@ -6,8 +6,6 @@
 //!    a reader sees it whole or not at all.
 //! 3. The log calls the batch's completion ([`completion`]) when it is as durable as asked.
 
-use super::admit::{Admitted, admit};
-use super::batch::{Batch, DeleteRequest, Part};
 use crate::db::{Acknowledged, Shared};
 use crate::error::{Error, Result};
 use crate::ids::{Generation, Sequence, TableId};
@@ -16,6 +14,8 @@ use crate::memtable::MAX_ROWS;
 use crate::scan::{View, encode_key};
 use crate::settings::Durability;
 use crate::wal::record::{self, Removal, Section};
+use crate::write::admit::{Admitted, admit};
+use crate::write::batch::{Batch, DeleteRequest, Part};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,11 +35,26 @@ pub(crate) struct Commit {
     pub(crate) closed: bool,
 }
 
-/// What a committer does when the memtables are full.
+/// What a committer waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WhenFull {
-    Wait,
-    GiveUp,
+pub(crate) enum Waits {
+    /// Nothing: it gives up when the memtables are full.
+    Never,
+    /// For room in the memtables.
+    ForRoom,
+    /// For room, and then for its outcome: it may do the log's work meanwhile.
+    ForOutcome,
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Committed {
+    /// There was no room, and nothing was done.
+    GivenUp,
+    /// It is the log's thread's to bring it to the medium.
+    Logged,
+    /// It is the committer's: it has to call [`Log::lead`](crate::wal::log::Log::lead).
+    Leads,
 }
 
 pub(crate) type Done = Box<dyn FnOnce(Result<Acknowledged>) + Send>;
@@ -89,21 +104,14 @@ impl Shared {
         batch.parts.iter().zip(&schemas).map(|(part, schema)| admit(schema, part)).collect()
     }
 
-    /// Gives `false`, and does nothing, if there is no room and it shall not wait for some.
-    pub(crate) fn commit(
-        &self,
-        batch: &Batch,
-        durability: Durability,
-        when_full: WhenFull,
-        done: Done,
-    ) -> Result<bool> {
+    pub(crate) fn commit(&self, batch: &Batch, durability: Durability, waits: Waits, done: Done) -> Result<Committed> {
         self.log.check()?;
         let mut admitted = self.admit(batch)?;
-        let mut commit = match when_full {
-            WhenFull::Wait => self.wait_for_room()?,
-            WhenFull::GiveUp => match self.room()? {
+        let mut commit = match waits {
+            Waits::ForRoom | Waits::ForOutcome => self.wait_for_room()?,
+            Waits::Never => match self.room()? {
                 Some(commit) => commit,
-                None => return Ok(false),
+                None => return Ok(Committed::GivenUp),
             },
         };
         // A schema may have changed since; it cannot while the commit lock is held.
@@ -111,8 +119,9 @@ impl Shared {
             admitted = self.admit(batch)?;
         }
         let removals = self.removals(batch)?;
-        self.apply(&mut commit, admitted, removals, durability, done);
-        Ok(true)
+        let may_lead = waits == Waits::ForOutcome && self.has_threads();
+        let leads = self.apply(&mut commit, admitted, removals, durability, done, may_lead);
+        Ok(if leads { Committed::Leads } else { Committed::Logged })
     }
 
     /// Reads and writes under one commit lock.
@@ -122,11 +131,11 @@ impl Shared {
         let batch = change(&self.view())?;
         let admitted = self.admit(&batch)?;
         let removals = self.removals(&batch)?;
-        self.apply(&mut commit, admitted, removals, self.settings.durability, done);
+        self.apply(&mut commit, admitted, removals, self.settings.durability, done, false);
         Ok(())
     }
 
-    /// Logs and applies what was admitted: of each table the removals, then the rows.
+    /// Logs and applies what was admitted: of each table the removals, then the rows. Gives whether the committer leads.
     fn apply(
         &self,
         commit: &mut Commit,
@@ -134,8 +143,10 @@ impl Shared {
         removals: Vec<Removal>,
         durability: Durability,
         done: Done,
-    ) {
+        may_lead: bool,
+    ) -> bool {
         let sequence = Sequence(commit.sequence.0 + 1);
+        let leads;
         {
             let catalog = self.catalog.read();
             let rows = admitted.iter().filter(|part| part.rows > 0).map(|part| part.schema.id);
@@ -166,12 +177,13 @@ impl Shared {
                 sections.push((number, section));
             }
             if payload.is_empty() {
-                return done(Ok(Acknowledged { sequence: commit.sequence, durability }));
+                done(Ok(Acknowledged { sequence: commit.sequence, durability }));
+                return false;
             }
             let completion = Box::new(move |result: Result<()>| {
                 done(result.map(|()| Acknowledged { sequence, durability }));
             });
-            self.log.enqueue(sequence, durability, &payload, completion);
+            leads = self.log.enqueue(sequence, durability, &payload, completion, may_lead);
             for (number, section) in sections {
                 guards[number].apply(section);
             }
@@ -185,6 +197,7 @@ impl Shared {
         if self.is_full(commit) && self.queue.lock().frozen.is_empty() {
             self.freeze(commit);
         }
+        leads
     }
 
     /// A batch's deletes in the engine's form. The caller holds the commit lock.
