@@ -14,6 +14,7 @@ bench:
     cargo run --bin fleetdb-bench -- bars resident
     cargo run --bin fleetdb-bench -- bars queries
     cargo run --bin fleetdb-bench -- bars bills
+    cargo run --bin fleetdb-bench -- bars generator
     cargo run --bin fleetdb-bench -- bars many
     cargo run --bin fleetdb-bench -- bars year
 

@@ -271,7 +271,8 @@ fn one(experiment: &Experiment, target: &str, repetition: usize, scratch: &Path)
     run.info = Some(started.info());
     let progress = Progress::new(target, &watch);
     let announce = |phase: &str, size| progress.announce(phase, size);
-    let mut context = experiment::Run::new(&mut *started, common.profile, common.seed, &watch, &announce);
+    let mut context =
+        experiment::Run::new(&mut *started, scratch.path(), common.profile, common.seed, &watch, &announce);
     let ended = match experiment {
         Experiment::Billing { scale, .. } => billing::run(&mut context, scale, common.full),
         Experiment::Edge { scale, .. } => edge::run(&mut context, scale, common.full),

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -47,6 +48,10 @@ pub struct Metered {
     pub client: Usage,
     /// Bytes over the loopback interface, of all programs here.
     pub network_bytes: u64,
+    /// Bytes that the disk itself has written, for all programs here; `None` where the kernel does not say it of the file
+    /// system. A process' own count is too large where the page cache has large folios: a byte changed in one counts as
+    /// all of it.
+    pub disk_written_bytes: Option<u64>,
     /// The largest load average of a minute.
     pub load_average: f64,
     /// Each second, counted from the begin.
@@ -60,11 +65,13 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Begins to read; `server` are the target's processes, whose children count too.
-    pub fn start(server: Vec<u32>) -> Self {
+    /// Begins to read; `server` are the target's processes, whose children count too, and `directory` is where it writes.
+    pub fn start(server: Vec<u32>, directory: &Path) -> Self {
         let (stop, stopped) = channel();
         let begin = Instant::now();
         let (server_begin, client_begin, network_begin) = (used(&server), own(), network_bytes());
+        let device = device(directory);
+        let disk_begin = device.as_deref().and_then(disk_bytes_written);
         let thread = std::thread::spawn(move || {
             let mut metered = Metered::default();
             loop {
@@ -81,6 +88,8 @@ impl Meter {
                 metered.samples.push(sample);
                 if is_last {
                     metered.network_bytes = network_bytes().saturating_sub(network_begin);
+                    let disk = device.as_deref().and_then(disk_bytes_written);
+                    metered.disk_written_bytes = disk.zip(disk_begin).map(|(end, begin)| end.saturating_sub(begin));
                     return metered;
                 }
             }
@@ -110,6 +119,27 @@ impl Usage {
     fn follow(&mut self, now: &Self) {
         *self = Self { peak_bytes: self.peak_bytes.max(now.peak_bytes), ..*now };
     }
+}
+
+impl Metered {
+    /// What was written to the disk: the disk's own count, or the processes'.
+    pub fn written_bytes(&self) -> u64 {
+        self.disk_written_bytes.unwrap_or(self.server.written_bytes + self.client.written_bytes)
+    }
+}
+
+/// The counters of the block device that a directory lies on (Documentation/block/stat.rst).
+fn device(directory: &Path) -> Option<PathBuf> {
+    let device = std::fs::metadata(directory).ok()?.dev();
+    let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xfff00);
+    let counters = PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"));
+    counters.is_file().then_some(counters)
+}
+
+/// The seventh counter are sectors of 512 bytes written.
+fn disk_bytes_written(counters: &Path) -> Option<u64> {
+    let sectors: u64 = std::fs::read_to_string(counters).ok()?.split_whitespace().nth(6)?.parse().ok()?;
+    Some(sectors * 512)
 }
 
 fn own() -> Usage {

@@ -1,8 +1,13 @@
 use super::{Meter, Usage, used};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+fn own_directory() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+}
 
 /// Ends with the test.
 struct Shell(Child);
@@ -40,21 +45,22 @@ fn the_processor_time_of_what_a_process_started_counts() {
 #[test]
 fn written_bytes_and_switches_are_counted() {
     // Beside the build's outputs, which lie on a disk; a file system in memory writes nothing.
-    let file = std::env::current_exe().unwrap().with_file_name(format!("meters-{}", std::process::id()));
-    let meter = Meter::start(Vec::new());
+    let file = own_directory().join(format!("meters-{}", std::process::id()));
+    let meter = Meter::start(Vec::new(), &own_directory());
     let mut written = std::fs::File::create(&file).unwrap();
     written.write_all(&vec![7; 8 << 20]).unwrap();
     written.sync_all().unwrap();
     let metered = meter.stop();
     std::fs::remove_file(&file).unwrap();
     assert!(metered.client.written_bytes >= 8 << 20, "{:?}", metered.client);
+    assert!(metered.written_bytes() >= 8 << 20, "{:?}", metered.disk_written_bytes);
     assert!(metered.client.context_switches > 0);
     assert_eq!(metered.server, Usage::default(), "there is no server");
 }
 
 #[test]
 fn memory_is_seen_at_its_peak() {
-    let meter = Meter::start(Vec::new());
+    let meter = Meter::start(Vec::new(), &own_directory());
     let mut held = vec![0_u8; 200 << 20];
     held.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
     // Until a sample has seen it.
@@ -69,7 +75,7 @@ fn memory_is_seen_at_its_peak() {
 #[test]
 fn bytes_over_loopback_are_counted() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let meter = Meter::start(Vec::new());
+    let meter = Meter::start(Vec::new(), &own_directory());
     let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let mut taker = listener.accept().unwrap().0;
     let taking = std::thread::spawn(move || {

@@ -2,13 +2,14 @@
 //!
 //! `edge`: E2's ingest (TSBS cpu-only). `container`: E1's bill through the container API. `resident`: the edge profile's
 //! memory. `queries`: E2's queries and TSBS'. `bills`: months by local time. `served`: a server under load. `many`, `year`:
-//! many containers, a year in fast motion. Each target runs in a process of its own, pinned to one core with `taskset`, so
+//! many containers, a year in fast motion. `generator`: how fast rows are made. Each target runs in a process of its own, pinned to one core with `taskset`, so
 //! that its peak memory is its own.
 
 mod bills;
 mod container;
 mod edge;
 mod fleetdb;
+mod generator;
 mod many;
 mod process;
 mod queries;
@@ -35,6 +36,8 @@ pub enum Bar {
     Served(served::Args),
     /// A million containers of ten rows each
     Many(many::Args),
+    /// How fast the suite's workloads make rows
+    Generator(generator::Args),
     /// E1's fleet for a year in fast motion: late rows, duplicates, retention, backups
     Year(year::Args),
 }
@@ -48,6 +51,7 @@ pub fn run(bar: &Bar) -> Outcome<()> {
         Bar::Queries(args) => queries::run(args),
         Bar::Served(args) => served::run(args),
         Bar::Many(args) => many::run(args),
+        Bar::Generator(args) => generator::run(args),
         Bar::Year(args) => year::run(args),
     }
 }

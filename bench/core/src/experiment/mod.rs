@@ -14,12 +14,15 @@ use crate::query::Query;
 use crate::results::Phase;
 use crate::target::{Connection, Profile, Target};
 use arrow::array::RecordBatch;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 /// A run of an experiment with one target.
 pub struct Run<'a> {
     /// The target, which holds nothing yet.
     pub target: &'a mut dyn Target,
+    /// Where the target writes.
+    directory: &'a Path,
     /// Whose settings.
     pub profile: Profile,
     /// The seed of all rows.
@@ -63,12 +66,13 @@ impl<'a> Run<'a> {
     /// A run that has measured nothing yet; `announce` is told what is done now, and how much of it there is.
     pub fn new(
         target: &'a mut dyn Target,
+        directory: &'a Path,
         profile: Profile,
         seed: u64,
         watch: &'a Watch,
         announce: &'a dyn Fn(&str, Size),
     ) -> Self {
-        Self { target, profile, seed, watch, announce, phases: Vec::new(), asked: Vec::new() }
+        Self { target, directory, profile, seed, watch, announce, phases: Vec::new(), asked: Vec::new() }
     }
 }
 
@@ -81,7 +85,7 @@ impl Run<'_> {
     /// Runs workers and keeps what they did as a phase.
     fn drive(&mut self, job: Job<'_>, workers: Vec<Box<dyn Worker + '_>>, limit: Limit) -> Outcome<&mut Phase> {
         (self.announce)(job.name, job.size);
-        let meter = Meter::start(self.target.processes());
+        let meter = Meter::start(self.target.processes(), self.directory);
         let driven = drive(workers, limit, self.watch);
         let metered = meter.stop();
         self.phases.push(Phase {

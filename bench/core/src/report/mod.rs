@@ -158,7 +158,7 @@ fn throughput(results: &Results, phase: &str) -> Table {
             middle(&|p| p.metered.client.processor_s * 1e6 / p.driven.operations as f64),
             served(&|p| p.metered.server.peak_bytes as f64 / 1e6),
             middle(&|p| p.metered.client.peak_bytes as f64 / 1e6),
-            middle(&|p| (p.metered.server.written_bytes + p.metered.client.written_bytes) as f64 / 1e6),
+            middle(&|p| p.metered.written_bytes() as f64 / 1e6),
             middle(&|p| p.disk_bytes as f64 / 1e6),
             middle(&|p| p.metered.network_bytes as f64 / 1e6),
             middle(&|p| p.lost.map_or(f64::NAN, |lost| lost as f64)),

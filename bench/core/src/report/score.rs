@@ -13,9 +13,7 @@ const WEIGHTS: [Weight; 7] = [
     ("server MB", 0.25, |phase| phase.metered.server.peak_bytes as f64 / 1e6),
     ("client CPU %", 2.5, |phase| share(phase.metered.client.processor_s, phase)),
     ("client MB", 0.25, |phase| phase.metered.client.peak_bytes as f64 / 1e6),
-    ("disk kB/s", 2.5, |phase| {
-        (phase.metered.server.written_bytes + phase.metered.client.written_bytes) as f64 / 1e3 / phase.driven.seconds
-    }),
+    ("disk kB/s", 2.5, |phase| phase.metered.written_bytes() as f64 / 1e3 / phase.driven.seconds),
     ("disk MB", 0.5, |phase| phase.disk_bytes as f64 / 1e6),
     ("Mbit/s", 1.5, |phase| phase.metered.network_bytes as f64 * 8.0 / 1e6 / phase.driven.seconds),
 ];
