@@ -1,6 +1,7 @@
 //! Charts as SVG.
 
 use crate::Outcome;
+use plotters::coord::Shift;
 use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (720, 300);
@@ -22,6 +23,13 @@ fn colour(place: usize) -> RGBColor {
     COLOURS[place % COLOURS.len()]
 }
 
+/// A chart with room for its labels.
+fn framed<'a, 'b, B: DrawingBackend>(area: &'a DrawingArea<B, Shift>) -> ChartBuilder<'a, 'b, B> {
+    let mut chart = ChartBuilder::on(area);
+    chart.margin(8).x_label_area_size(34).y_label_area_size(72);
+    chart
+}
+
 /// The quantiles of a chart of latencies, one step apart each, and their names.
 pub(super) const QUANTILES: [&str; 5] = ["half", "90 %", "99 %", "99.9 %", "all"];
 
@@ -36,10 +44,7 @@ pub(super) fn latencies(lines: &[Line]) -> Outcome<String> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        let mut chart = ChartBuilder::on(&area)
-            .margin(8)
-            .x_label_area_size(34)
-            .y_label_area_size(72)
+        let mut chart = framed(&area)
             .build_cartesian_2d(0.0..(QUANTILES.len() - 1) as f64, (least.min(most / 2.0)..most).log_scale())?;
         let mut mesh = chart.configure_mesh();
         mesh.x_desc("share of operations").y_desc("latency, ms").light_line_style(WHITE).x_labels(QUANTILES.len());
@@ -61,11 +66,7 @@ pub(super) fn lines(x: &str, y: &str, lines: &[Line]) -> Outcome<String> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        let mut chart = ChartBuilder::on(&area)
-            .margin(8)
-            .x_label_area_size(34)
-            .y_label_area_size(72)
-            .build_cartesian_2d(0.0..most_x, 0.0..most_y * 1.05)?;
+        let mut chart = framed(&area).build_cartesian_2d(0.0..most_x, 0.0..most_y * 1.05)?;
         let mut mesh = chart.configure_mesh();
         mesh.x_desc(x).y_desc(y).light_line_style(WHITE).y_label_formatter(&|value| super::number(*value)).draw()?;
         for (place, line) in lines.iter().enumerate() {

@@ -3,6 +3,7 @@
 use super::{Table, number, of};
 use crate::results::{Phase, Results};
 use crate::statistics::median;
+use std::collections::BTreeMap;
 
 /// What a column is called, what it weighs, and where it comes from.
 type Weight = (&'static str, f64, fn(&Phase) -> f64);
@@ -34,11 +35,14 @@ pub(super) fn tables(results: &Results) -> Option<Table> {
 /// Each column relative to its largest, times its weight, summed; the score is how far that is below the worst one's.
 fn score(results: &Results) -> Option<Table> {
     let mut measured: Vec<(String, [f64; 7])> = Vec::new();
+    let mut lost = BTreeMap::new();
     for target in results.targets() {
         for phase in ["single", "batched"] {
             let phases: Vec<&Phase> =
                 results.repetitions(target, phase).into_iter().filter(|phase| phase.is_valid()).collect();
             if !phases.is_empty() {
+                let counts = phases.iter().map(|phase| phase.lost.unwrap_or(0) as f64).collect();
+                lost.insert(format!("{target}, {phase}"), median(counts));
                 let figures = WEIGHTS.map(|(_, _, figure)| median(of(&phases, figure)));
                 measured.push((format!("{target}, {phase}"), figures));
             }
@@ -59,14 +63,16 @@ fn score(results: &Results) -> Option<Table> {
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut head = vec!["target".to_owned(), "score".to_owned()];
     head.extend(WEIGHTS.map(|(name, weight, _)| format!("{name} ({weight})")));
+    head.push("lost".to_owned());
     let rows = scored.into_iter().map(|(score, (name, figures))| {
         let mut row = vec![name.clone(), number(score)];
         row.extend(figures.map(number));
+        row.push(number(lost.get(name).copied().unwrap_or(0.0)));
         row
     });
     let notes = vec![
         "Each figure relative to the largest of its column, times the weight in parentheses; 100 is nothing used at \
-         all. The published difficulty (0.2) is left out. Embedded targets are in the client's columns, whose memory has \
+         all. What was lost does not count in it, as it did not in the publication. The published difficulty (0.2) is left out. Embedded targets are in the client's columns, whose memory has \
          the suite's own; disk is the same for both ways of a target, which share a table."
             .to_owned(),
     ];
