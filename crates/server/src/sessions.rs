@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Sessions that are kept for the next request.
@@ -64,11 +65,23 @@ impl Drop for Pooled {
 }
 
 /// Cancels what is still running when it is dropped.
-struct CancelOnDrop(Option<Canceller>);
+#[derive(Default)]
+struct CancelOnDrop {
+    canceller: Option<Canceller>,
+    /// Whether nobody waits any more: a statement that begins afterwards forgets that it was cancelled.
+    gone: Arc<AtomicBool>,
+}
+
+impl CancelOnDrop {
+    fn new(session: &Session) -> Self {
+        Self { canceller: Some(session.canceller()), gone: Arc::default() }
+    }
+}
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if let Some(canceller) = &self.0 {
+        if let Some(canceller) = &self.canceller {
+            self.gone.store(true, Ordering::Relaxed);
             canceller.cancel();
         }
     }
@@ -95,9 +108,10 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         session: S,
         begin: impl FnOnce(&S) -> Result<Answer> + Send + 'static,
     ) -> Result<Self> {
-        let cancel = CancelOnDrop(Some(session.canceller()));
+        let cancel = CancelOnDrop::new(&session);
+        let gone = Arc::clone(&cancel.gone);
         // The canceller stays here: if nobody waits any more the statement ends.
-        Ok(work.run(move || Self::begun(session, begin)).await??.cancelled_by(cancel))
+        Ok(work.run(move || Self::begun(session, &gone, begin)).await??.cancelled_by(cancel))
     }
 
     /// As [`start`](Self::start), on this thread; see [`Work::run_here`].
@@ -105,12 +119,16 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     /// # Errors
     /// As there.
     pub(crate) async fn start_here(work: &Work, session: S, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
-        let cancel = CancelOnDrop(Some(session.canceller()));
-        Ok(work.run_here(move || Self::begun(session, begin)).await??.cancelled_by(cancel))
+        let cancel = CancelOnDrop::new(&session);
+        let gone = Arc::clone(&cancel.gone);
+        Ok(work.run_here(move || Self::begun(session, &gone, begin)).await??.cancelled_by(cancel))
     }
 
-    fn begun(session: S, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
+    fn begun(session: S, gone: &AtomicBool, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
         let mut answer = begin(&session)?;
+        if gone.load(Ordering::Relaxed) {
+            session.canceller().cancel();
+        }
         let (schema, tag) = (answer.schema(), answer.tag().map(str::to_owned));
         let mut come = VecDeque::new();
         let mut rows = 0;
@@ -122,14 +140,14 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
             come.push_back(batch);
         }
         let state = (rows >= FEW_ROWS).then_some((session, answer));
-        Ok(Self { state, schema, tag, come, cancel: CancelOnDrop(None) })
+        Ok(Self { state, schema, tag, come, cancel: CancelOnDrop::default() })
     }
 
     /// Cancels, when it is dropped, what is still to come.
     fn cancelled_by(mut self, mut cancel: CancelOnDrop) -> Self {
         if self.state.is_none() {
             // The session may run another statement by now.
-            cancel.0 = None;
+            cancel.canceller = None;
         }
         self.cancel = cancel;
         self
@@ -163,7 +181,7 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         match next {
             Some(_) => self.state = Some((session, answer)),
             // The session may run another statement by now.
-            None => self.cancel.0 = None,
+            None => self.cancel.canceller = None,
         }
         Ok(next)
     }
