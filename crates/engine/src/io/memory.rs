@@ -27,6 +27,7 @@ pub struct MemoryStorage {
     /// How many syncs are still let through before every later one fails; -1 is all.
     syncs_left: Arc<AtomicI64>,
     syncs: Arc<AtomicU64>,
+    full: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -46,6 +47,11 @@ impl MemoryStorage {
     /// Lets `syncs` more syncs through; every later one fails, as if the medium had gone.
     pub fn fail_after(&self, syncs: i64) {
         self.syncs_left.store(syncs, Ordering::Relaxed);
+    }
+
+    /// Lets every write fail as on a full disk, or makes room again.
+    pub fn set_full(&self, full: bool) {
+        self.full.store(full, Ordering::Release);
     }
 
     /// How many syncs (of files and directories) there were.
@@ -193,6 +199,7 @@ impl MemoryStorage {
             content,
             syncs_left: Arc::clone(&self.syncs_left),
             syncs: Arc::clone(&self.syncs),
+            full: Arc::clone(&self.full),
         }
     }
 }
@@ -210,10 +217,15 @@ struct Written {
     content: Arc<Mutex<Content>>,
     syncs_left: Arc<AtomicI64>,
     syncs: Arc<AtomicU64>,
+    full: Arc<AtomicBool>,
 }
 
 impl WriteFile for Written {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.full.load(Ordering::Acquire) {
+            let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            return Err(Error::io(format_args!("write {}", self.name), &full));
+        }
         self.content.lock().bytes.extend_from_slice(bytes);
         Ok(())
     }

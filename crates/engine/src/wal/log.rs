@@ -236,21 +236,13 @@ impl Log {
     /// Does the log thread's work for a committer whom nobody is likely to share a sync with: both would only wait for
     /// each other.
     pub(crate) fn lead(&self) {
-        if let Some(writer) = self.writer.try_lock() {
-            let synced = self.step_with(writer);
-            if self.expect(synced).stalled.is_none() {
-                return;
+        match self.writer.try_lock() {
+            Some(writer) => self.step_with(writer),
+            // Somebody else is at the file and may not see the frame.
+            None => {
+                self.wake.notify_one();
             }
         }
-        // Somebody else is at the file and may not see the frame, or the disk is full.
-        self.wake.notify_one();
-    }
-
-    /// Who came during a sync of so many would have shared it if it had begun later.
-    fn expect(&self, synced: usize) -> MutexGuard<'_, Pending> {
-        let mut pending = self.pending.lock();
-        pending.expected = synced + pending.waiters.len();
-        pending
     }
 
     /// Begins a new file behind what is pending. The caller holds the commit lock.
@@ -270,7 +262,7 @@ impl Log {
                     self.wake.wait_for(&mut pending, Duration::from_millis(STALL_RETRY_MS));
                     break;
                 }
-                if self.durable().0 == self.written.load(Ordering::Acquire) {
+                if !self.has_unsynced() {
                     self.wake.wait(&mut pending);
                 } else if self.wake.wait_for(&mut pending, Duration::from_nanos(self.interval_ns)).timed_out() {
                     break;
@@ -280,12 +272,11 @@ impl Log {
             self.gather(&mut pending, sync_time);
             drop(pending);
             let begun_ns = self.io.clock.monotonic_ns();
-            let synced = self.step();
+            self.step();
             if closed {
                 return;
             }
             sync_time = Duration::from_nanos(self.io.clock.monotonic_ns().saturating_sub(begun_ns));
-            drop(self.expect(synced));
         }
     }
 
@@ -298,12 +289,28 @@ impl Log {
         self.wake.wait_while_for(pending, |pending| pending.is_gathering(), MOST_GATHERING.min(sync_time * 2));
     }
 
-    /// Writes what is pending, syncs if somebody waits for it or the interval is over. Gives how many waited for a sync.
-    pub(crate) fn step(&self) -> usize {
-        self.step_with(self.writer.lock())
+    /// Writes what is pending, syncs if somebody waits for it or the interval is over.
+    pub(crate) fn step(&self) {
+        self.step_with(self.writer.lock());
     }
 
-    fn step_with(&self, mut writer: MutexGuard<'_, Writer>) -> usize {
+    fn step_with(&self, writer: MutexGuard<'_, Writer>) {
+        let synced = self.write_and_sync(writer);
+        let mut pending = self.pending.lock();
+        // Who came during a sync would have shared it if it had begun later.
+        pending.expected = synced + pending.waiters.len();
+        if pending.stalled.is_some() || self.has_unsynced() {
+            // The log's thread may have gone to sleep while another one stepped.
+            self.wake.notify_one();
+        }
+    }
+
+    fn has_unsynced(&self) -> bool {
+        self.durable().0 < self.written.load(Ordering::Acquire)
+    }
+
+    /// Gives how many waited for a sync.
+    fn write_and_sync(&self, mut writer: MutexGuard<'_, Writer>) -> usize {
         let (stretches, mut waiters, failed, closed) = {
             let mut pending = self.pending.lock();
             let stretches = std::mem::take(&mut pending.stretches);
@@ -463,3 +470,7 @@ fn stalled(error: &Error) -> Error {
         "the disk is full ({error}): nothing is written until there is room; make room and try again, repeating a batch is harmless"
     ))
 }
+
+#[cfg(test)]
+#[path = "log_tests.rs"]
+mod tests;

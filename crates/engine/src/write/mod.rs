@@ -3,7 +3,6 @@
 //! 1. [`batch`]: what a caller hands over, Arrow record batches or rows for one or more tables.
 //! 2. [`admit`]: each record batch becomes encoded keys, times and raw field columns, or is
 //!    refused as a whole. Nothing is changed before every table of the batch is admitted.
-//! 3. [`commit`]: the batch is logged and put into the memtables.
 
 pub(crate) mod admit;
 pub mod batch;
