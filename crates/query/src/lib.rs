@@ -25,6 +25,7 @@ mod export;
 mod functions;
 mod gapfill;
 mod insert;
+mod joins;
 mod limits;
 mod metadata;
 mod options;

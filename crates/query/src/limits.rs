@@ -2,7 +2,7 @@
 //!
 //! Memory: DataFusion's operators take theirs from the engine's budget ([`BudgetPool`]); sorts and joins write to temporary
 //! files when it does not give more. Time and cancelling: a statement's future is asked between two batches of its
-//! operators ([`Watch`]), which give way to it.
+//! operators ([`Watch`]), which give way to it; inside a join, its condition asks ([`crate::joins`]).
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
@@ -75,6 +75,8 @@ impl Canceller {
 pub(crate) struct Limits {
     timeout: Mutex<Option<Duration>>,
     watch: Mutex<Watch>,
+    /// Whether what is cancelled already is the statement that begins next.
+    announced: AtomicBool,
 }
 
 /// The running statement's limits.
@@ -93,11 +95,21 @@ impl Limits {
         *self.timeout.lock().unwrap_or_else(PoisonError::into_inner) = timeout;
     }
 
-    /// A statement begins: what was cancelled before is another.
+    /// A statement will begin: what is cancelled from now on is this one.
+    pub(crate) fn announce(&self) -> Canceller {
+        let canceller = self.canceller();
+        canceller.0.store(false, Ordering::Relaxed);
+        self.announced.store(true, Ordering::Relaxed);
+        canceller
+    }
+
+    /// A statement begins: what was cancelled before is another, unless this was announced.
     pub(crate) fn begin(&self) {
         let timeout = *self.timeout.lock().unwrap_or_else(PoisonError::into_inner);
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-        watch.canceller.0.store(false, Ordering::Relaxed);
+        if !self.announced.swap(false, Ordering::Relaxed) {
+            watch.canceller.0.store(false, Ordering::Relaxed);
+        }
         watch.deadline = timeout.and_then(|timeout| Some((Instant::now().checked_add(timeout)?, timeout)));
     }
 
@@ -107,7 +119,8 @@ impl Limits {
 }
 
 impl Watch {
-    fn stopped(&self) -> Option<Error> {
+    /// Why the statement has to end, if so.
+    pub(crate) fn stopped(&self) -> Option<Error> {
         if self.canceller.0.load(Ordering::Relaxed) {
             return Some(Error::retry("the statement was cancelled"));
         }

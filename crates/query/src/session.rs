@@ -10,6 +10,7 @@ use crate::dml::{self, Conflict, TEMPORARY};
 use crate::export::{FileFormat, write_file};
 use crate::functions;
 use crate::gapfill::FillGaps;
+use crate::joins::StopInJoins;
 use crate::limits::{BudgetPool, Canceller, Limits, Watch, timeout};
 use crate::metadata::AnswerFromContainers;
 use crate::options::TableOptions;
@@ -62,7 +63,7 @@ pub struct Session {
     pub(crate) context: SessionContext,
     pub(crate) tables: Arc<ViewTables>,
     pub(crate) runtime: Arc<QueryRuntime>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: Arc<Limits>,
     transaction: Mutex<Transaction>,
     #[cfg(feature = "pg-catalog")]
     pg_catalog: crate::pg_catalog::PgCatalog,
@@ -88,7 +89,7 @@ impl Session {
     }
 
     fn on(store: Store) -> Result<Self> {
-        let runtime = QueryRuntime::new()?;
+        let (runtime, limits) = (QueryRuntime::new()?, Arc::new(Limits::default()));
         let mut config = SessionConfig::new()
             .with_information_schema(true)
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
@@ -110,7 +111,7 @@ impl Session {
             .with_analyzer_rule(Arc::new(FillGaps))
             .with_analyzer_rule(Arc::new(PlanAsofJoins))
             .with_query_planner(Arc::new(FleetPlanner))
-            .with_physical_optimizer_rules(physical_rules())
+            .with_physical_optimizer_rules(physical_rules(&limits))
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
@@ -120,7 +121,7 @@ impl Session {
             context,
             tables,
             runtime: Arc::new(runtime),
-            limits: Limits::default(),
+            limits,
             transaction: Mutex::default(),
             #[cfg(feature = "pg-catalog")]
             pg_catalog: crate::pg_catalog::PgCatalog::default(),
@@ -141,6 +142,12 @@ impl Session {
     /// What cancels the statement that the session is running, from another thread.
     pub fn canceller(&self) -> Canceller {
         self.limits.canceller()
+    }
+
+    /// As [`canceller`](Self::canceller), for the statement that begins next, which may be cancelled before it does:
+    /// whoever runs a statement on another thread does not know when that begins it.
+    pub fn announce(&self) -> Canceller {
+        self.limits.announce()
     }
 
     /// Whether a transaction is open, be it that a statement of it has failed.
@@ -298,9 +305,10 @@ impl Session {
                 self.outside_transaction("COPY ... FROM")?;
                 copy_from(self.store.writer()?, &copy).map(|rows| Answer::done(format!("COPY {rows}")))
             }
-            SqlStatement::Vacuum(_) => {
+            SqlStatement::Vacuum(vacuum) => {
                 self.outside_transaction("VACUUM")?;
-                self.store.writer()?.compact().map(|()| Answer::done("VACUUM"))
+                let db = self.store.writer()?;
+                if vacuum.full { db.compact() } else { db.settle() }.map(|()| Answer::done("VACUUM"))
             }
             SqlStatement::Set(Set::SingleAssignment { variable, values, .. })
                 if object_name(&variable).is_ok_and(|name| name == "statement_timeout") =>
@@ -515,7 +523,7 @@ impl Session {
 }
 
 /// DataFusion's rules for physical plans, and ours.
-fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     // Its second run swaps a projection with a filter that the first run has given one of its own, and mixes the
     // columns up (DataFusion 55.2, `FilterExec::try_swapping_with_projection`; found by comparing with DuckDB).
@@ -526,6 +534,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.push(Arc::new(AggregateRuns));
     // What is above it takes a scan for one of all its rows.
     rules.push(Arc::new(FilterInScan));
+    rules.push(Arc::new(StopInJoins(Arc::clone(limits))));
     rules
 }
 

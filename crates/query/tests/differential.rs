@@ -303,7 +303,7 @@ fn random_queries_have_duckdbs_answers() {
         write!(asked, "{theirs}\n{cells}\n;\n").unwrap();
     }
     asked.flush().unwrap();
-    session.sql("VACUUM").unwrap();
+    session.sql("VACUUM FULL").unwrap();
     let tables: Vec<String> = db.tables().iter().map(|table| format!("{}={}", table.name, table.id.0)).collect();
     drop((session, db));
     let compared = Command::new("python3")

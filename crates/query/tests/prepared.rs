@@ -197,12 +197,33 @@ fn statements_are_stopped_by_time_by_whoever_cancels_and_by_memory() {
     assert!(error.to_string().contains("statement_timeout (50 ms)"), "{error}");
     session.sql("SET statement_timeout = 0").unwrap();
     assert!(session.sql("SET statement_timeout = 'soon'").is_err());
+    // Stopped within a join, however little comes out of it.
+    session.sql("SET statement_timeout = '200ms'").unwrap();
+    let (a, b) = ("generate_series(1, 100000) AS a(x)", "generate_series(1, 100000) AS b(y)");
+    for query in [
+        format!("SELECT sum(x * y) FROM {a}, {b}"),
+        format!("SELECT count(*) FROM {a} LEFT JOIN {b} ON x + y < 0"),
+        format!("SELECT count(*) FROM {a} JOIN {b} ON x % 2 = y % 2"),
+        format!("SELECT count(*) FROM {a} JOIN {b} ON x % 2 = y % 2 AND x + y < 0"),
+    ] {
+        let begun = std::time::Instant::now();
+        let error = session.sql(&query).and_then(fleetdb_query::Answer::collect).unwrap_err();
+        assert!(error.to_string().contains("statement_timeout"), "{query}: {error}");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{query}: {:?}", begun.elapsed());
+    }
+    session.sql("SET statement_timeout = 0").unwrap();
     let canceller = session.canceller();
     let answer = session.sql(endless).unwrap();
     canceller.cancel();
     let error = answer.collect().unwrap_err();
     assert!(error.to_string().contains("cancelled"), "{error}");
     assert_eq!(session.sql("SELECT 1").unwrap().collect().unwrap()[0].num_rows(), 1, "the next statement runs");
+    session.canceller().cancel();
+    assert_eq!(session.sql("SELECT 1").unwrap().collect().unwrap()[0].num_rows(), 1, "none ran");
+    session.announce().cancel();
+    let error = session.sql(endless).and_then(fleetdb_query::Answer::collect).unwrap_err();
+    assert!(error.to_string().contains("cancelled"), "before it began: {error}");
+    assert_eq!(session.sql("SELECT 1").unwrap().collect().unwrap()[0].num_rows(), 1, "and only that");
 
     // A sort of more than the budget writes to temporary files; what cannot is refused, and gives its memory back.
     let settings =

@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Sessions that are kept for the next request.
@@ -65,23 +64,11 @@ impl Drop for Pooled {
 }
 
 /// Cancels what is still running when it is dropped.
-#[derive(Default)]
-struct CancelOnDrop {
-    canceller: Option<Canceller>,
-    /// Whether nobody waits any more: a statement that begins afterwards forgets that it was cancelled.
-    gone: Arc<AtomicBool>,
-}
-
-impl CancelOnDrop {
-    fn new(session: &Session) -> Self {
-        Self { canceller: Some(session.canceller()), gone: Arc::default() }
-    }
-}
+struct CancelOnDrop(Option<Canceller>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        if let Some(canceller) = &self.canceller {
-            self.gone.store(true, Ordering::Relaxed);
+        if let Some(canceller) = &self.0 {
             canceller.cancel();
         }
     }
@@ -108,10 +95,9 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         session: S,
         begin: impl FnOnce(&S) -> Result<Answer> + Send + 'static,
     ) -> Result<Self> {
-        let cancel = CancelOnDrop::new(&session);
-        let gone = Arc::clone(&cancel.gone);
+        let cancel = CancelOnDrop(Some(session.announce()));
         // The canceller stays here: if nobody waits any more the statement ends.
-        Ok(work.run(move || Self::begun(session, &gone, begin)).await??.cancelled_by(cancel))
+        Ok(work.run(move || Self::begun(session, begin)).await??.cancelled_by(cancel))
     }
 
     /// As [`start`](Self::start), on this thread; see [`Work::run_here`].
@@ -119,16 +105,12 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     /// # Errors
     /// As there.
     pub(crate) async fn start_here(work: &Work, session: S, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
-        let cancel = CancelOnDrop::new(&session);
-        let gone = Arc::clone(&cancel.gone);
-        Ok(work.run_here(move || Self::begun(session, &gone, begin)).await??.cancelled_by(cancel))
+        let cancel = CancelOnDrop(Some(session.announce()));
+        Ok(work.run_here(move || Self::begun(session, begin)).await??.cancelled_by(cancel))
     }
 
-    fn begun(session: S, gone: &AtomicBool, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
+    fn begun(session: S, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
         let mut answer = begin(&session)?;
-        if gone.load(Ordering::Relaxed) {
-            session.canceller().cancel();
-        }
         let (schema, tag) = (answer.schema(), answer.tag().map(str::to_owned));
         let mut come = VecDeque::new();
         let mut rows = 0;
@@ -140,14 +122,14 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
             come.push_back(batch);
         }
         let state = (rows >= FEW_ROWS).then_some((session, answer));
-        Ok(Self { state, schema, tag, come, cancel: CancelOnDrop::default() })
+        Ok(Self { state, schema, tag, come, cancel: CancelOnDrop(None) })
     }
 
     /// Cancels, when it is dropped, what is still to come.
     fn cancelled_by(mut self, mut cancel: CancelOnDrop) -> Self {
         if self.state.is_none() {
             // The session may run another statement by now.
-            cancel.canceller = None;
+            cancel.0 = None;
         }
         self.cancel = cancel;
         self
@@ -181,7 +163,7 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         match next {
             Some(_) => self.state = Some((session, answer)),
             // The session may run another statement by now.
-            None => self.cancel.canceller = None,
+            None => self.cancel.0 = None,
         }
         Ok(next)
     }

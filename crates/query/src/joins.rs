@@ -1,0 +1,135 @@
+//! Joins that can be stopped. DataFusion's take a batch of the one side and go through all of the other with it, which
+//! may take hours, and whoever asks them for rows may not be interested in those: they neither look whether the statement
+//! was stopped nor give way to somebody who does ([`crate::limits`]).
+//!
+//! The rule [`StopInJoins`] has a join give way after some batches of its rows, and its condition look at the limits: it
+//! is asked for a batch of pairs at a time.
+
+use crate::answer::query_error;
+use crate::limits::Limits;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, FieldRef, Schema};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, SortMergeJoinExec,
+};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// The rule, with the limits of the session.
+#[derive(Debug)]
+pub(crate) struct StopInJoins(pub(crate) Arc<Limits>);
+
+impl StopInJoins {
+    fn condition(&self, filter: &JoinFilter) -> JoinFilter {
+        let asked = Watched { condition: Arc::clone(filter.expression()), limits: Arc::clone(&self.0) };
+        JoinFilter::new(Arc::new(asked), filter.column_indices().to_vec(), Arc::clone(filter.schema()))
+    }
+
+    /// The join that can be stopped, if this is a join.
+    fn join(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+            let filter = join.filter().map(|filter| self.condition(filter));
+            return Ok(Some(Arc::new(NestedLoopJoinExecBuilder::from(join).with_filter(filter).build()?)));
+        }
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+            let filter = join.filter().map(|filter| self.condition(filter));
+            return Ok(Some(join.builder().with_filter(filter).build_exec()?));
+        }
+        let is_other = plan.is::<CrossJoinExec>() || plan.is::<SortMergeJoinExec>();
+        Ok(is_other.then(|| Arc::clone(plan)))
+    }
+}
+
+impl PhysicalOptimizerRule for StopInJoins {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|plan| {
+            Ok(match self.join(&plan)? {
+                Some(join) => Transformed::yes(Arc::new(CooperativeExec::new(join))),
+                None => Transformed::no(plan),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "stop_in_joins"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// A join's condition, which is an error when the statement is stopped.
+#[derive(Debug)]
+struct Watched {
+    condition: Arc<dyn PhysicalExpr>,
+    limits: Arc<Limits>,
+}
+
+impl PhysicalExpr for Watched {
+    fn data_type(&self, schema: &Schema) -> Result<DataType> {
+        self.condition.data_type(schema)
+    }
+
+    fn nullable(&self, schema: &Schema) -> Result<bool> {
+        self.condition.nullable(schema)
+    }
+
+    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
+        self.condition.return_field(schema)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        match self.limits.watch().stopped() {
+            Some(stopped) => Err(query_error(stopped)),
+            None => self.condition.evaluate(batch),
+        }
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.condition]
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        let limits = &self.limits;
+        Ok(children.into_iter().next().map_or_else(
+            || Arc::clone(&self) as Arc<dyn PhysicalExpr>,
+            |condition| Arc::new(Self { condition, limits: Arc::clone(limits) }),
+        ))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.condition.fmt_sql(f)
+    }
+}
+
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.condition.fmt(f)
+    }
+}
+
+impl PartialEq for Watched {
+    fn eq(&self, other: &Self) -> bool {
+        self.condition.eq(&other.condition)
+    }
+}
+
+impl Eq for Watched {}
+
+impl Hash for Watched {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.condition.hash(state);
+    }
+}
