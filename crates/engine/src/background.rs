@@ -292,10 +292,10 @@ impl Shared {
         }
     }
 
-    /// Compacts until there is nothing to do; with `settle` every partition becomes one run.
-    pub(crate) fn compact_all(&self, settle: bool) -> Result<()> {
+    /// Compacts until there is nothing to do; with `full` every partition becomes one run.
+    pub(crate) fn compact_all(&self, full: bool) -> Result<()> {
         let outcome = loop {
-            match self.compact_once(settle) {
+            match self.compact_once(full) {
                 Ok(true) => {}
                 Ok(false) => break Ok(()),
                 Err(error) => break Err(error),
@@ -309,12 +309,12 @@ impl Shared {
     }
 
     /// One step of compaction, of the first table that needs one; `false` if none does.
-    fn compact_once(&self, settle: bool) -> Result<bool> {
+    fn compact_once(&self, full: bool) -> Result<bool> {
         let _one = self.compaction.lock();
         if self.counters.stopping.load(Ordering::Acquire) {
             return Ok(false);
         }
-        let Some((schema, step, facts)) = self.plan(settle) else { return Ok(false) };
+        let Some((schema, step, facts)) = self.plan(full) else { return Ok(false) };
         self.queue.lock().compacting = Some(schema.name.clone());
         match step {
             Step::Drop(removed, sliced) => self.exchange(&schema, removed, sliced, Vec::new())?,
@@ -323,7 +323,7 @@ impl Shared {
         Ok(true)
     }
 
-    fn plan(&self, settle: bool) -> Option<(Arc<TableSchema>, Step, PlanFacts)> {
+    fn plan(&self, full: bool) -> Option<(Arc<TableSchema>, Step, PlanFacts)> {
         let now_ns = self.io.clock.wall_ns();
         let manifest = self.manifest.lock();
         let state = manifest.state();
@@ -331,7 +331,7 @@ impl Shared {
             let segments: Vec<&SegmentEntry> = state.segments_of(schema.id).collect();
             let deletes = state.deletes_of(schema.id);
             let expired = schema.expired(now_ns);
-            let facts = plan::Facts { deletes, expired, flushed: state.flushed, settle };
+            let facts = plan::Facts { deletes, expired, flushed: state.flushed, full };
             if let Some(step) = plan::next(&segments, &facts) {
                 // Whatever their numbers: a rewritten segment must not look as if it had to be rewritten again.
                 let purged = deletes.iter().map(|delete| delete.id).fold(state.flushed_sequence.0, u64::max);

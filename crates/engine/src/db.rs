@@ -282,9 +282,19 @@ impl Database {
         self.shared.flush_now()
     }
 
+    /// Makes segments of everything in the memtables and does the compaction that is due; returns when that is done. What
+    /// the background would come to by itself: for a benchmark that counts what was put off.
+    ///
+    /// # Errors
+    /// Flush or compaction failed; nothing is lost.
+    pub fn settle(&self) -> Result<()> {
+        self.shared.flush_now()?;
+        self.shared.compact_all(false)
+    }
+
     /// Makes segments of everything in the memtables and merges every time partition into as few segments as it can
     /// have, without deleted and expired rows; returns when that is done. Not needed for good reads: the background
-    /// keeps their number low. For a benchmark, before a backup, or to get the space of deletes back now.
+    /// keeps their number low. Before a backup, or to get the space of deletes back now.
     ///
     /// # Errors
     /// Flush or compaction failed; nothing is lost.

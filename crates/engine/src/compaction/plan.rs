@@ -49,7 +49,7 @@ pub(crate) struct Facts<'a> {
     /// The last flushed generation.
     pub(crate) flushed: Generation,
     /// Merge every partition into one run, and rewrite whatever is deleted or expired.
-    pub(crate) settle: bool,
+    pub(crate) full: bool,
 }
 
 /// The segments of one partition.
@@ -85,7 +85,7 @@ pub(crate) fn next(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step
     let rewritten = |entry: &SegmentEntry| is_worth_rewriting(entry, facts);
     for group in &groups {
         let runs: Vec<_> = group.runs.values().collect();
-        if facts.settle {
+        if facts.full {
             if runs.len() > 1 || runs.iter().flat_map(|run| run.iter()).any(|entry| rewritten(entry)) {
                 return Some(group.merge(runs.into_iter()));
             }
@@ -155,9 +155,9 @@ fn is_worth_rewriting(entry: &SegmentEntry, facts: &Facts<'_>) -> bool {
     let half_expired = facts.expired.is_some_and(|expired| {
         let (from, to) = (i128::from(entry.times.0), i128::from(entry.times.1));
         let gone = i128::from(expired) - from + 1;
-        gone > 0 && entry.slices.is_empty() && (facts.settle || 2 * gone > to - from)
+        gone > 0 && entry.slices.is_empty() && (facts.full || 2 * gone > to - from)
     });
-    half_expired || concerning > if facts.settle { 0 } else { MOST_DELETES }
+    half_expired || concerning > if facts.full { 0 } else { MOST_DELETES }
 }
 
 /// The time partition of a segment whose rows are all in one.

@@ -10,7 +10,7 @@ fn segment(id: u64, generation: u64, times: (i64, i64), bytes: u64) -> SegmentEn
 }
 
 fn facts(flushed: u64) -> Facts<'static> {
-    Facts { deletes: &[], expired: None, flushed: Generation(flushed), settle: false }
+    Facts { deletes: &[], expired: None, flushed: Generation(flushed), full: false }
 }
 
 fn step(segments: &[SegmentEntry], facts: &Facts<'_>) -> Option<Step> {
@@ -49,9 +49,9 @@ fn a_quiet_partition_becomes_one_run_if_what_came_late_is_worth_it() {
     assert_eq!(step(&worth, &facts(4)), Some(Step::Merge(ids([1, 2]), (0, 99))));
     let trickle = [segment(1, 1, (0, 99), 1_000), segment(2, 2, (0, 99), 30)];
     assert_eq!(step(&trickle, &facts(9)), None);
-    let settle = Facts { settle: true, ..facts(9) };
-    assert_eq!(step(&trickle, &settle), Some(Step::Merge(ids([1, 2]), (0, 99))));
-    assert_eq!(step(&trickle[..1], &settle), None, "settled");
+    let full = Facts { full: true, ..facts(9) };
+    assert_eq!(step(&trickle, &full), Some(Step::Merge(ids([1, 2]), (0, 99))));
+    assert_eq!(step(&trickle[..1], &full), None, "merged already");
 }
 
 #[test]
@@ -95,8 +95,8 @@ fn slices_are_runs_of_their_partitions() {
 #[test]
 fn the_ends_of_time_have_partitions() {
     let segments = [segment(1, 1, (i64::MIN, i64::MIN), 10), segment(2, 2, (i64::MAX, i64::MAX), 10)];
-    let settle = Facts { settle: true, ..facts(2) };
-    assert_eq!(step(&segments, &settle), None);
+    let full = Facts { full: true, ..facts(2) };
+    assert_eq!(step(&segments, &full), None);
 }
 
 #[test]

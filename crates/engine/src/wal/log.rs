@@ -5,9 +5,9 @@
 //! 2. The log thread ([`Log::run`]) takes all that is pending, writes it with one `write`, calls
 //!    whoever asked for `os` or `interval`, and, if somebody asked for `sync` or the interval is
 //!    over, does one `fdatasync` and calls the others: group commit.
-//!    A sync waits a moment for those who shared the last one, or came during it (as PostgreSQL's `commit_delay`, which
-//!    does not look at how many there are). A committer who waits for its sync, and shared none lately, runs the step
-//!    itself ([`Log::lead`]).
+//!    A sync waits a moment for those who shared the last one, or came during it, if they are many (as PostgreSQL's
+//!    `commit_delay` with its `commit_siblings`). A committer who waits for its sync, and shared none lately, runs the
+//!    step itself ([`Log::lead`]).
 //! 3. A new generation begins with a new file; the old one is synced first, so that files are
 //!    durable in order ([`Log::rotate`]).
 //!
@@ -32,6 +32,11 @@ const STALL_RETRY_MS: u64 = 200;
 
 /// The longest time that a sync waits for more batches.
 const MOST_GATHERING: Duration = Duration::from_millis(2);
+
+/// A sync waits only if so many are likely to share it. Fewer do better with one sync running while the others work, by
+/// a third to a half at 8 and 32 connections; 96 and more by about a tenth with one for all (`fleetdb-bench bars served
+/// --connections 8,32,64,96,160`).
+const LEAST_GATHERED: usize = 64;
 
 /// Called once with the fate of a batch, on the log thread or a committer's: it must be short and must not wait.
 pub(crate) type Completion = Box<dyn FnOnce(Result<()>) + Send>;
@@ -69,7 +74,8 @@ struct Pending {
 impl Pending {
     /// Whether the next sync is better begun a little later: who came last gathers, and others are likely to come.
     fn is_gathering(&self) -> bool {
-        self.waiters.last().is_some_and(|waiter| waiter.gathers) && self.waiters.len() < self.expected && !self.closed
+        let are_many = self.expected >= LEAST_GATHERED && self.waiters.len() < self.expected;
+        are_many && self.waiters.last().is_some_and(|waiter| waiter.gathers) && !self.closed
     }
 }
 
@@ -280,11 +286,11 @@ impl Log {
         }
     }
 
-    /// Waits for those who are likely to commit soon, so that they share a sync, which costs as much for one batch as for
-    /// many: at most twice as long as the last sync took, and not at all for a lone committer. Nor for committers who wait
+    /// Waits for those who are likely to commit soon, if they are [many](LEAST_GATHERED), so that they share a sync, which
+    /// costs as much for one batch as for many: at most twice as long as the last sync took. Never for committers who wait
     /// on threads of their own: they have work to do while others' sync runs, and with 32 of them waiting for all took
     /// more than half of the rate (`fleetdb-bench run billing`); a server's, whose work a few threads share, gain by
-    /// coming together (`fleetdb-bench bars served`).
+    /// coming together.
     fn gather(&self, pending: &mut MutexGuard<'_, Pending>, sync_time: Duration) {
         self.wake.wait_while_for(pending, |pending| pending.is_gathering(), MOST_GATHERING.min(sync_time * 2));
     }
