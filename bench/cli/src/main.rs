@@ -4,12 +4,13 @@
 //! project holds itself to ([`bars`]).
 
 mod bars;
+mod own;
 mod progress;
 mod run;
 
 use clap::{Parser, Subcommand};
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::experiment::acquisition;
+use fleetdb_bench_core::experiment::{acquisition, durability};
 use fleetdb_bench_core::report;
 use fleetdb_bench_core::results::Results;
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ struct Cli {
 enum Command {
     /// Run an experiment
     Run {
+        #[command(flatten)]
+        common: Box<run::Common>,
         #[command(subcommand)]
         experiment: run::Experiment,
     },
@@ -52,6 +55,9 @@ enum Command {
     /// A sampler of datapoints (used by the suite itself)
     #[command(name = acquisition::SAMPLER, hide = true)]
     Sample(acquisition::Sampling),
+    /// A target that is written to until it is killed (used by the suite itself)
+    #[command(name = durability::COMMAND, hide = true)]
+    WriteUntilKilled(run::WriteUntilKilled),
     /// A server to be measured (used by the suite itself)
     #[command(name = fleetdb_bench_targets::fleetdb_server::COMMAND, hide = true)]
     ServeFleetdb {
@@ -74,7 +80,7 @@ fn main() -> ExitCode {
 
 fn command(command: Command) -> Outcome<ExitCode> {
     match command {
-        Command::Run { experiment } => return run::run(&experiment),
+        Command::Run { common, experiment } => return run::run(&experiment, &common),
         Command::List => list(),
         Command::Report { results: path } => {
             let results = Results::read(&path)?;
@@ -84,6 +90,7 @@ fn command(command: Command) -> Outcome<ExitCode> {
         Command::Compare { a, b } => print!("{}", report::compare(&Results::read(&a)?, &Results::read(&b)?)),
         Command::Bars { bar } => bars::run(&bar)?,
         Command::Sample(sampling) => acquisition::sample(&sampling)?,
+        Command::WriteUntilKilled(arguments) => run::write_until_killed(&arguments)?,
         Command::ServeFleetdb { directory, durability } => {
             fleetdb_bench_targets::fleetdb_server::serve(&directory, &durability)?;
         }
@@ -93,12 +100,17 @@ fn command(command: Command) -> Outcome<ExitCode> {
 
 fn list() {
     println!("Experiments");
-    for (name, about) in run::EXPERIMENTS {
-        println!("  {name:<16} {about}");
+    for experiment in run::Experiment::augment_subcommands(clap::Command::new("run")).get_subcommands() {
+        println!("  {:<16} {}", experiment.get_name(), experiment.get_about().unwrap_or_default());
     }
     println!("Targets");
     for entry in fleetdb_bench_targets::all() {
-        let missing = (entry.missing)().map(|missing| format!("; {missing}")).unwrap_or_default();
-        println!("  {:<16} {}{missing}", entry.name, entry.about);
+        let url = entry.url.map(|url| format!("; by URL, as {url}")).unwrap_or_default();
+        let lacking = match entry.missing {
+            Some(missing) => missing().map(|missing| format!("; {missing}")),
+            None => Some("; not started here".to_owned()),
+        };
+        let lacking = lacking.unwrap_or_default();
+        println!("  {:<16} {}{url}{lacking}", entry.name, entry.about);
     }
 }

@@ -9,157 +9,178 @@
 
 use crate::progress::Progress;
 use fleetdb_bench_core::driver::Watch;
-use fleetdb_bench_core::experiment::{self, acquisition, billing, edge, scale};
+use fleetdb_bench_core::experiment::{self, Plan, acquisition, billing, durability, edge, own, scale};
 use fleetdb_bench_core::results::{self, Machine, Results, VERSION};
 use fleetdb_bench_core::scratch::Scratch;
-use fleetdb_bench_core::target::{Entry, Profile, Start};
+use fleetdb_bench_core::target::{Entry, Profile, Start, Target};
 use fleetdb_bench_core::{Outcome, report};
 use fleetdb_bench_targets::{all, named};
+use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The experiments, as `list` shows them.
-pub const EXPERIMENTS: [(&str, &str); 4] = [
-    ("billing", "E1: hourly meter readings and monthly bills"),
-    ("edge", "E2: TSBS cpu rows on one core, seven queries"),
-    ("scale", "E3: records of 200 bytes written and read"),
-    ("acquisition", "E4: a thousand datapoints a second through a bounded queue"),
-];
-
-#[derive(clap::Subcommand, Clone)]
+/// What is run, and how large.
+#[derive(clap::Subcommand, Clone, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Experiment {
     /// E1: hourly meter readings, each with its meter's row in one transaction, and monthly bills
-    Billing {
-        #[command(flatten)]
-        common: Common,
-        #[command(flatten)]
-        scale: billing::Scale,
-    },
+    Billing(billing::Scale),
     /// E2: TSBS cpu rows in batches of 1,000 on one core, and seven queries
-    Edge {
-        #[command(flatten)]
-        common: Common,
-        #[command(flatten)]
-        scale: edge::Scale,
-    },
+    Edge(edge::Scale),
     /// E3: records of 200 bytes, one container a connection, written and read back
-    Scale {
-        #[command(flatten)]
-        common: Common,
-        #[command(flatten)]
-        scale: scale::Scale,
-    },
+    Scale(scale::Scale),
     /// E4: a sampler of a thousand datapoints a second, a bounded queue, a writer
-    Acquisition {
-        #[command(flatten)]
-        common: Common,
-        #[command(flatten)]
-        scale: acquisition::Scale,
-    },
+    Acquisition(acquisition::Scale),
+    /// Your own rows out of a file, written and asked for
+    Own(own::Scale),
+    /// Acknowledged records counted after kill -9
+    Durability(durability::Scale),
 }
 
+/// How it is run.
 #[derive(clap::Args, Clone)]
 pub struct Common {
-    /// Targets to measure; `fleetdb-bench list` shows all [default: those that can start here]
-    #[arg(long, value_delimiter = ',')]
+    /// Targets to measure; `fleetdb-bench list` shows all [default: those that can start here, and those with a URL]
+    #[arg(long, global = true, value_delimiter = ',')]
     targets: Vec<String>,
+    /// Measure a target that runs already, as in mariadb=mysql://root@host:3306/test; may be given for several
+    #[arg(long, global = true, value_name = "TARGET=URL", value_parser = named_url)]
+    url: Vec<(String, String)>,
     /// Whose settings: those of the publication, or one durability for all
-    #[arg(long, value_enum, default_value = "fair")]
+    #[arg(long, global = true, value_enum, default_value = "fair")]
     profile: Profile,
     /// The published size, as far as one machine goes
-    #[arg(long)]
+    #[arg(long, global = true)]
     full: bool,
     /// Repetitions of each target [default: 5 in fair, 3 in published]
-    #[arg(long)]
+    #[arg(long, global = true)]
     repetitions: Option<usize>,
     /// Cores that client and server share [default: 1 for edge, all for others]
-    #[arg(long)]
+    #[arg(long, global = true)]
     cores: Option<usize>,
+    /// Seconds after which a phase of queries asks no more, however many are left [default: 60, with --full 600]
+    #[arg(long, global = true)]
+    query_seconds: Option<u64>,
     /// The seed of all rows
-    #[arg(long, default_value_t = 123)]
+    #[arg(long, global = true, default_value_t = 123)]
     seed: u64,
     /// What the machine costs an hour, for the cost of operations
-    #[arg(long)]
+    #[arg(long, global = true)]
     price_per_hour: Option<f64>,
     /// Where databases are made and removed: the disk that is measured
-    #[arg(long, default_value = ".")]
+    #[arg(long, global = true, default_value = ".")]
     directory: PathBuf,
     /// Where results are written [default: fleetdb-bench-results/EXPERIMENT-PROFILE]
-    #[arg(long)]
+    #[arg(long, global = true)]
     out: Option<PathBuf>,
     /// Run this repetition of one target in this process and this directory (used by the command itself)
-    #[arg(long, hide = true)]
+    #[arg(long, global = true, hide = true)]
     repetition: Option<usize>,
-    #[arg(long, hide = true)]
+    #[arg(long, global = true, hide = true)]
     only: Option<String>,
-    #[arg(long, hide = true)]
+    #[arg(long, global = true, hide = true)]
     scratch: Option<PathBuf>,
 }
 
+/// A server that is told to write until it is killed: see [`durability`].
+#[derive(clap::Args)]
+pub struct WriteUntilKilled {
+    #[arg(long)]
+    target: String,
+    #[arg(long, value_enum)]
+    profile: Profile,
+    #[arg(long)]
+    directory: PathBuf,
+    #[arg(long)]
+    seed: u64,
+    #[arg(long)]
+    connections: usize,
+}
+
+fn named_url(argument: &str) -> Result<(String, String), String> {
+    let (name, url) = argument.split_once('=').ok_or("it has the form TARGET=URL")?;
+    let entry = named(name).map_err(|error| error.to_string())?;
+    match entry.url {
+        Some(_) => Ok((name.to_owned(), url.to_owned())),
+        None => Err(format!("{name} has no URL")),
+    }
+}
+
 impl Experiment {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Billing { .. } => "billing",
-            Self::Edge { .. } => "edge",
-            Self::Scale { .. } => "scale",
-            Self::Acquisition { .. } => "acquisition",
-        }
+    /// Its name, and the sizes that were given.
+    fn parts(&self) -> Outcome<(String, serde_json::Map<String, serde_json::Value>)> {
+        let serde_json::Value::Object(named) = serde_json::to_value(self)? else { return Err("it has no name".into()) };
+        let (name, scale) = named.into_iter().next().ok_or("it has no name")?;
+        let sizes = scale.as_object().into_iter().flatten().filter(|(_, size)| !size.is_null());
+        Ok((name, sizes.map(|(name, size)| (name.clone(), size.clone())).collect()))
     }
 
-    fn common(&self) -> &Common {
-        match self {
-            Self::Billing { common, .. }
-            | Self::Edge { common, .. }
-            | Self::Scale { common, .. }
-            | Self::Acquisition { common, .. } => common,
-        }
-    }
-
-    /// Sizes that were given.
-    fn scale(&self) -> Outcome<serde_json::Value> {
-        let mut scale = match self {
-            Self::Billing { scale, .. } => serde_json::to_value(scale)?,
-            Self::Edge { scale, .. } => serde_json::to_value(scale)?,
-            Self::Scale { scale, .. } => serde_json::to_value(scale)?,
-            Self::Acquisition { scale, .. } => serde_json::to_value(scale)?,
-        };
-        if let Some(sizes) = scale.as_object_mut() {
-            sizes.retain(|_, size| !size.is_null());
-            sizes.insert("full".to_owned(), self.common().full.into());
-            sizes.insert("cores".to_owned(), self.cores()?.into());
-        }
-        Ok(scale)
-    }
-
-    fn cores(&self) -> Outcome<usize> {
+    fn cores(&self, common: &Common) -> Outcome<usize> {
         let all = std::thread::available_parallelism()?.get();
-        let default = if matches!(self, Self::Edge { .. }) { 1 } else { all };
-        Ok(self.common().cores.unwrap_or(default).clamp(1, all))
+        let default = if matches!(self, Self::Edge(_)) { 1 } else { all };
+        Ok(common.cores.unwrap_or(default).clamp(1, all))
+    }
+}
+
+impl Common {
+    fn url(&self, target: &str) -> Option<&str> {
+        self.url.iter().find(|(name, _)| name == target).map(|(_, url)| url.as_str())
+    }
+
+    /// The targets that were named, or those that can be measured here.
+    fn entries(&self) -> Outcome<Vec<Entry>> {
+        let lacking = |entry: &Entry| if self.url(entry.name).is_some() { None } else { entry.lacking() };
+        let mut entries = Vec::new();
+        if self.targets.is_empty() {
+            for entry in all() {
+                match lacking(&entry) {
+                    Some(lacking) => eprintln!("left out: {}: {lacking}", entry.name),
+                    None => entries.push(entry),
+                }
+            }
+            return Ok(entries);
+        }
+        for name in &self.targets {
+            let entry = named(name)?;
+            if let Some(lacking) = lacking(&entry) {
+                return Err(format!("{name}: {lacking}").into());
+            }
+            entries.push(entry);
+        }
+        let named: BTreeSet<&str> = entries.iter().map(|entry| entry.name).collect();
+        match self.url.iter().find(|(name, _)| !named.contains(name.as_str())) {
+            Some((name, _)) => Err(format!("{name} has a URL, but is not among the targets").into()),
+            None => Ok(entries),
+        }
     }
 }
 
 /// Runs an experiment; fails if an answer was wrong or a target broke off.
-pub fn run(experiment: &Experiment) -> Outcome<ExitCode> {
-    let common = experiment.common();
+pub fn run(experiment: &Experiment, common: &Common) -> Outcome<ExitCode> {
     if let (Some(repetition), Some(target), Some(scratch)) = (common.repetition, &common.only, &common.scratch) {
-        println!("{}", serde_json::to_string(&one(experiment, target, repetition, scratch)?)?);
+        println!("{}", serde_json::to_string(&one(experiment, common, target, repetition, scratch)?)?);
         return Ok(ExitCode::SUCCESS);
     }
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))?;
-    let entries = entries(common)?;
+    let entries = common.entries()?;
     let scratch = Scratch::new(&common.directory)?;
+    let cores = experiment.cores(common)?;
+    let (name, mut scale) = experiment.parts()?;
+    scale.insert("full".to_owned(), common.full.into());
+    scale.insert("cores".to_owned(), cores.into());
     let mut results = Results {
         version: VERSION,
         suite: env!("CARGO_PKG_VERSION").to_owned(),
-        experiment: experiment.name().to_owned(),
+        experiment: name,
         profile: common.profile,
         began_s: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
         seed: common.seed,
-        scale: experiment.scale()?,
+        scale: scale.into(),
         price_per_hour: common.price_per_hour,
         machine: Machine::this(scratch.path())?,
         runs: Vec::new(),
@@ -172,11 +193,11 @@ pub fn run(experiment: &Experiment) -> Outcome<ExitCode> {
                 break 'all;
             }
             eprintln!("{}, {} of {repetitions}", entry.name, repetition + 1);
-            results.runs.push(child(experiment, entry, repetition, scratch.path())?);
+            results.runs.push(child(cores, entry, repetition, scratch.path())?);
         }
     }
     drop(scratch);
-    let default = || Path::new("fleetdb-bench-results").join(format!("{}-{}", results.experiment, profile(common)));
+    let default = || Path::new("fleetdb-bench-results").join(format!("{}-{}", results.experiment, common.profile));
     let out = common.out.clone().unwrap_or_else(default);
     std::fs::create_dir_all(&out)?;
     std::fs::write(out.join("results.json"), serde_json::to_string_pretty(&results)?)?;
@@ -188,45 +209,14 @@ pub fn run(experiment: &Experiment) -> Outcome<ExitCode> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn profile(common: &Common) -> &'static str {
-    match common.profile {
-        Profile::Fair => "fair",
-        Profile::Published => "published",
-    }
-}
-
 /// Writes `report.md` and `report.html`.
 pub fn write_reports(results: &Results, directory: &Path) -> Outcome<()> {
     std::fs::write(directory.join("report.md"), report::markdown(results))?;
     Ok(std::fs::write(directory.join("report.html"), report::html(results)?)?)
 }
 
-/// The targets that were named, or those that can start here.
-fn entries(common: &Common) -> Outcome<Vec<Entry>> {
-    if common.targets.is_empty() {
-        let mut there = Vec::new();
-        for entry in all() {
-            match (entry.missing)() {
-                Some(missing) => eprintln!("left out: {}: {missing}", entry.name),
-                None => there.push(entry),
-            }
-        }
-        return Ok(there);
-    }
-    let mut entries = Vec::new();
-    for name in &common.targets {
-        let entry = named(name)?;
-        if let Some(missing) = (entry.missing)() {
-            return Err(format!("{name}: {missing}").into());
-        }
-        entries.push(entry);
-    }
-    Ok(entries)
-}
-
 /// A repetition in a process of its own; one that fails is part of the results.
-fn child(experiment: &Experiment, entry: &Entry, repetition: usize, scratch: &Path) -> Outcome<results::Run> {
-    let cores = experiment.cores()?;
+fn child(cores: usize, entry: &Entry, repetition: usize, scratch: &Path) -> Outcome<results::Run> {
     let own = std::env::current_exe()?;
     let mut command = Command::new("taskset");
     command.arg("-c").arg(format!("0-{}", cores - 1)).arg(own);
@@ -234,53 +224,95 @@ fn child(experiment: &Experiment, entry: &Entry, repetition: usize, scratch: &Pa
     command.args(["--only", entry.name, "--repetition", &repetition.to_string()]).arg("--scratch").arg(scratch);
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|e| format!("taskset: {e}"))?;
     serde_json::from_slice(&output.stdout).or_else(|error| {
-        Ok(results::Run {
-            target: entry.name.to_owned(),
-            repetition,
-            info: None,
-            is_complete: false,
-            error: Some(format!("its process ended without results ({}): {error}", output.status)),
-            phases: Vec::new(),
-        })
+        let error = format!("its process ended without results ({}): {error}", output.status);
+        Ok(results::Run { error: Some(error), ..results::Run::new(entry.name, repetition) })
     })
 }
 
 /// One repetition, in this process.
-fn one(experiment: &Experiment, target: &str, repetition: usize, scratch: &Path) -> Outcome<results::Run> {
-    let common = experiment.common();
+fn one(
+    experiment: &Experiment,
+    common: &Common,
+    target: &str,
+    repetition: usize,
+    scratch: &Path,
+) -> Outcome<results::Run> {
     let watch = Arc::new(Watch::default());
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&watch.stop))?;
     let scratch = Scratch::new(scratch)?;
     let entry = named(target)?;
-    let mut run = results::Run {
-        target: target.to_owned(),
-        repetition,
-        info: None,
-        is_complete: false,
-        error: None,
-        phases: Vec::new(),
+    let start = Start { directory: scratch.path(), profile: common.profile, url: common.url(target) };
+    let mut run = results::Run::new(target, repetition);
+    let mut measure = |work: &dyn Fn(&mut experiment::Run<'_>) -> Outcome<()>| {
+        measure(common, &entry, &start, &watch, &mut run, work)
     };
-    let start = Start { directory: scratch.path(), profile: common.profile };
-    let mut started = match fleetdb_bench_targets::start(&entry, &start) {
-        Ok(started) => started,
-        Err(error) => {
-            run.error = Some(error.to_string());
-            return Ok(run);
-        }
-    };
-    run.info = Some(started.info());
-    let progress = Progress::new(target, &watch);
-    let announce = |phase: &str, size| progress.announce(phase, size);
-    let mut context =
-        experiment::Run::new(&mut *started, scratch.path(), common.profile, common.seed, &watch, &announce);
     let ended = match experiment {
-        Experiment::Billing { scale, .. } => billing::run(&mut context, scale, common.full),
-        Experiment::Edge { scale, .. } => edge::run(&mut context, scale, common.full),
-        Experiment::Scale { scale, .. } => scale::run(&mut context, scale, common.full),
-        Experiment::Acquisition { scale, .. } => acquisition::run(&mut context, scale, common.full),
+        Experiment::Billing(scale) => measure(&|run| billing::run(run, scale)),
+        Experiment::Edge(scale) => measure(&|run| edge::run(run, scale)),
+        Experiment::Scale(scale) => measure(&|run| scale::run(run, scale)),
+        Experiment::Acquisition(scale) => measure(&|run| acquisition::run(run, scale)),
+        Experiment::Own(scale) => measure(&|run| own::run(run, scale, &crate::own::read(scale)?)),
+        Experiment::Durability(scale) => kill(scale, common, &entry, &start, &watch, &mut run),
     };
-    run.phases = context.phases;
     run.is_complete = ended.is_ok() && !watch.stop.load(Ordering::Relaxed);
     run.error = ended.err().map(|error| error.to_string());
     Ok(run)
+}
+
+/// Starts a target, lets an experiment work with it, and removes from a URL what it made there.
+fn measure(
+    common: &Common,
+    entry: &Entry,
+    start: &Start<'_>,
+    watch: &Arc<Watch>,
+    run: &mut results::Run,
+    work: &dyn Fn(&mut experiment::Run<'_>) -> Outcome<()>,
+) -> Outcome<()> {
+    let progress = Progress::new(entry.name, watch);
+    let announce = |phase: &str, size| progress.announce(phase, size);
+    let mut target = started(entry, start)?;
+    let query_time = Duration::from_secs(common.query_seconds.unwrap_or(if common.full { 600 } else { 60 }));
+    let (directory, profile, seed, is_full) = (start.directory, common.profile, common.seed, common.full);
+    let plan = Plan { directory, profile, seed, is_full, query_time };
+    let mut context = experiment::Run::new(&mut *target, plan, watch, &announce);
+    run.idle = Some(context.idle());
+    let ended = work(&mut context);
+    run.phases = context.phases;
+    run.info = Some(target.info());
+    ended.and(if start.url.is_some() { target.remove() } else { Ok(()) })
+}
+
+/// Counts what a target has kept after kill -9.
+fn kill(
+    scale: &durability::Scale,
+    common: &Common,
+    entry: &Entry,
+    start: &Start<'_>,
+    watch: &Arc<Watch>,
+    run: &mut results::Run,
+) -> Outcome<()> {
+    if start.url.is_some() {
+        return Err("what was not started here cannot be killed".into());
+    }
+    let progress = Progress::new(entry.name, watch);
+    let announce = |phase: &str, size| progress.announce(phase, size);
+    let mut writer = Command::new(std::env::current_exe()?);
+    writer.args([durability::COMMAND, "--target", entry.name, "--profile", &common.profile.to_string()]);
+    writer.args(["--seed", &common.seed.to_string(), "--connections", &scale.connections.to_string()]);
+    writer.arg("--directory").arg(start.directory);
+    let (info, phases) = durability::run(scale, common.seed, &mut writer, &|| started(entry, start), watch, &announce)?;
+    (run.info, run.phases) = (Some(info), phases);
+    Ok(())
+}
+
+/// A target with its name in front of what goes wrong.
+fn started(entry: &Entry, start: &Start<'_>) -> Outcome<Box<dyn Target>> {
+    (entry.start)(start).map_err(|error| format!("{}: {error}", entry.name).into())
+}
+
+/// Writes until it is killed.
+pub fn write_until_killed(arguments: &WriteUntilKilled) -> Outcome<()> {
+    let start = Start { directory: &arguments.directory, profile: arguments.profile, url: None };
+    let mut target = started(&named(&arguments.target)?, &start)?;
+    durability::write(&mut *target, arguments.seed, arguments.connections)
 }

@@ -41,7 +41,7 @@ pub struct Watch {
 /// How long and how fast.
 #[derive(Clone, Copy, Default)]
 pub struct Limit {
-    /// No operation begins later; `None` until the workers have none left.
+    /// No operation that is due later begins, and none at all after twice as long; `None` until the workers have none left.
     pub time: Option<Duration>,
     /// Operations a second of all workers together; `None` for a closed loop.
     pub rate: Option<f64>,
@@ -81,22 +81,21 @@ struct Timed {
     preparing: Duration,
 }
 
-/// Runs the workers to the limit.
+/// Runs the workers to the limit, a thread each.
 ///
 /// # Errors
 /// The first worker's that fails; the others stop.
-pub fn drive(workers: Vec<Box<dyn Worker + '_>>, limit: Limit, watch: &Watch) -> Outcome<Driven> {
+pub fn drive<W: Worker>(workers: &mut [W], limit: Limit, watch: &Watch) -> Outcome<Driven> {
     let (count, begin, failed) = (workers.len(), Instant::now(), AtomicBool::new(false));
-    let first_rows = watch.rows.load(Ordering::Relaxed);
     let timed: Vec<Outcome<Timed>> = std::thread::scope(|scope| {
         let threads: Vec<_> = workers
-            .into_iter()
+            .iter_mut()
             .enumerate()
-            .map(|(number, mut worker)| {
+            .map(|(number, worker)| {
                 let failed = &failed;
                 scope.spawn(move || {
                     let pace = limit.rate.map(|rate| Pace { number, count, rate });
-                    let done = one(&mut *worker, begin, limit.time, pace, watch, failed);
+                    let done = one(worker, begin, limit.time, pace, watch, failed);
                     if done.is_err() {
                         failed.store(true, Ordering::Relaxed);
                     }
@@ -106,20 +105,19 @@ pub fn drive(workers: Vec<Box<dyn Worker + '_>>, limit: Limit, watch: &Watch) ->
             .collect();
         threads.into_iter().map(|thread| thread.join().map_err(|_| "a worker's thread panicked")?).collect()
     });
-    let mut seconds = begin.elapsed().as_secs_f64();
-    let mut driven = Driven { rows: watch.rows.load(Ordering::Relaxed) - first_rows, ..Driven::default() };
+    let mut driven = Driven { seconds: begin.elapsed().as_secs_f64(), ..Driven::default() };
     let mut latency_ns = histogram()?;
     for timed in timed {
         let timed = timed?;
         driven.operations += timed.operations;
+        driven.rows += timed.rows_by_second.iter().sum::<u64>();
         latency_ns.add(timed.latency_ns)?;
         driven.rows_by_second.resize(driven.rows_by_second.len().max(timed.rows_by_second.len()), 0);
         driven.rows_by_second.iter_mut().zip(timed.rows_by_second).for_each(|(sum, rows)| *sum += rows);
         if count == 1 && limit.rate.is_none() {
-            seconds -= timed.preparing.as_secs_f64();
+            driven.seconds -= timed.preparing.as_secs_f64();
         }
     }
-    driven.seconds = seconds;
     driven.latency = Latency::of(&latency_ns);
     Ok(driven)
 }
@@ -139,7 +137,7 @@ impl Pace {
 }
 
 fn one(
-    worker: &mut dyn Worker,
+    worker: &mut impl Worker,
     begin: Instant,
     time: Option<Duration>,
     pace: Option<Pace>,
@@ -165,7 +163,7 @@ fn one(
             }
             start = due;
         }
-        if time.is_some_and(|time| start.duration_since(begin) >= time) {
+        if time.is_some_and(|time| start.duration_since(begin) >= time || begin.elapsed() >= 2 * time) {
             return Ok(timed);
         }
         let rows = worker.operate()?;

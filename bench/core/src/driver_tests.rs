@@ -22,14 +22,14 @@ impl Worker for Counted {
     }
 }
 
-fn counted(left: u64) -> Box<dyn Worker> {
-    Box::new(Counted { left, first: Duration::ZERO, fails_at: None })
+fn counted(left: u64) -> Counted {
+    Counted { left, first: Duration::ZERO, fails_at: None }
 }
 
 #[test]
 fn a_closed_loop_runs_until_nothing_is_left() {
     let watch = Watch::default();
-    let driven = drive(vec![counted(5), counted(7)], Limit::default(), &watch).unwrap();
+    let driven = drive(&mut [counted(5), counted(7)], Limit::default(), &watch).unwrap();
     assert_eq!((driven.operations, driven.rows), (12, 36));
     assert_eq!((watch.operations.load(Ordering::Relaxed), driven.rows_by_second.iter().sum::<u64>()), (12, 36));
 }
@@ -37,30 +37,37 @@ fn a_closed_loop_runs_until_nothing_is_left() {
 #[test]
 fn an_open_loop_counts_from_when_an_operation_was_due() {
     // Twenty a second apart of 10 ms; the first takes 150 ms, so that those due meanwhile are late, too.
-    let slow = Box::new(Counted { left: 20, first: Duration::from_millis(150), fails_at: None });
+    let slow = Counted { left: 20, first: Duration::from_millis(150), fails_at: None };
     let limit = Limit { time: None, rate: Some(100.0) };
-    let driven = drive(vec![slow], limit, &Watch::default()).unwrap();
+    let driven = drive(&mut [slow], limit, &Watch::default()).unwrap();
     assert_eq!(driven.operations, 20);
     assert!(driven.seconds >= 0.19, "the twentieth is due after 190 ms: {}", driven.seconds);
     assert!(driven.latency.p50_us >= 40_000.0, "half of them waited: {:?}", driven.latency);
-    let closed = Box::new(Counted { left: 20, first: Duration::from_millis(150), fails_at: None });
-    let closed = drive(vec![closed], Limit::default(), &Watch::default()).unwrap();
+    let closed = Counted { left: 20, first: Duration::from_millis(150), fails_at: None };
+    let closed = drive(&mut [closed], Limit::default(), &Watch::default()).unwrap();
     assert!(closed.latency.p50_us < 40_000.0, "a closed loop does not see it: {:?}", closed.latency);
 }
 
 #[test]
 fn the_rate_of_an_open_loop_is_the_given_one() {
     let limit = Limit { time: Some(Duration::from_millis(500)), rate: Some(2_000.0) };
-    let driven = drive(vec![counted(u64::MAX), counted(u64::MAX)], limit, &Watch::default()).unwrap();
+    let driven = drive(&mut [counted(u64::MAX), counted(u64::MAX)], limit, &Watch::default()).unwrap();
     assert_eq!(driven.operations, 1_000, "every operation that was due in half a second");
 }
 
 #[test]
 fn one_that_fails_ends_all_and_is_named() {
-    let broken = Box::new(Counted { left: 10, first: Duration::ZERO, fails_at: Some(4) });
-    let error = drive(vec![counted(u64::MAX), broken], Limit::default(), &Watch::default()).unwrap_err();
+    let broken = Counted { left: 10, first: Duration::ZERO, fails_at: Some(4) };
+    let error = drive(&mut [counted(u64::MAX), broken], Limit::default(), &Watch::default()).unwrap_err();
     assert_eq!(error.to_string(), "broken");
     let stopped = Watch::default();
     stopped.stop.store(true, Ordering::Relaxed);
-    assert_eq!(drive(vec![counted(5)], Limit::default(), &stopped).unwrap().operations, 0);
+    assert_eq!(drive(&mut [counted(5)], Limit::default(), &stopped).unwrap().operations, 0);
+}
+
+#[test]
+fn an_open_loop_that_falls_behind_gives_up_after_twice_its_time() {
+    let slow = Counted { left: u64::MAX, first: Duration::from_millis(300), fails_at: None };
+    let limit = Limit { time: Some(Duration::from_millis(100)), rate: Some(100.0) };
+    assert_eq!(drive(&mut [slow], limit, &Watch::default()).unwrap().operations, 1);
 }

@@ -151,8 +151,17 @@ fn own() -> Usage {
 /// The sum over processes and all that they started.
 pub fn used(processes: &[u32]) -> Usage {
     let mut usage = Usage::default();
+    for process in with_children(processes) {
+        usage.add(process, true);
+    }
+    usage
+}
+
+/// Processes, and all that they started and that run still.
+pub fn with_children(processes: &[u32]) -> Vec<u32> {
+    let mut all = processes.to_vec();
     if processes.is_empty() {
-        return usage;
+        return all;
     }
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -162,12 +171,12 @@ pub fn used(processes: &[u32]) -> Usage {
             children.entry(parent).or_default().push(process);
         }
     }
-    let mut next = processes.to_vec();
-    while let Some(process) = next.pop() {
-        usage.add(process, true);
-        next.extend(children.get(&process).into_iter().flatten());
+    let mut next = 0;
+    while let Some(process) = all.get(next) {
+        all.extend(children.get(process).into_iter().flatten());
+        next += 1;
     }
-    usage
+    all
 }
 
 impl Usage {

@@ -3,8 +3,9 @@
 
 use crate::Outcome;
 use crate::answer::{Cell, Gather, cells};
-use crate::query::Query;
+use crate::query::{Key, Query};
 use crate::workload::cpu::TAGS;
+use crate::workload::own::Own;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, TimestampNanosecondType};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,12 +33,11 @@ impl CpuOracle {
         let mut asked = BTreeSet::new();
         for query in queries {
             match query {
-                Query::HostRows { host, .. } | Query::MinuteMaxima { host, .. } => {
+                Query::Rows { key: Key::Text(host), .. } | Query::MinuteMaxima { host, .. } => {
                     asked.insert(host.clone());
                 }
                 Query::HourlyMaxima { hosts, .. } => asked.extend(hosts.iter().cloned()),
-                Query::LastOf(_) | Query::LastOfAll => {}
-                Query::Count(_) | Query::Bill { .. } | Query::Series { .. } => {}
+                _ => {}
             }
         }
         Self { asked, rows: BTreeMap::new(), newest: BTreeMap::new(), count: 0 }
@@ -65,6 +65,11 @@ impl CpuOracle {
         }
     }
 
+    /// So many of the rows had been taken before.
+    pub fn forget(&mut self, repeated: u64) {
+        self.count -= repeated as i64;
+    }
+
     fn window(&self, host: &str, (from, to): (i64, i64)) -> impl Iterator<Item = &Row> {
         self.rows.get(host).into_iter().flat_map(move |rows| rows.range(from..to).map(|(_, row)| row))
     }
@@ -78,15 +83,70 @@ impl CpuOracle {
         let mut whole = |row: &Row| cells(&row.0, row.1).try_for_each(|cell| answer.push(cell));
         match query {
             Query::Count(_) => answer.push(Cell::Int(self.count))?,
-            Query::HostRows { host, window_ns } => self.window(host, *window_ns).try_for_each(whole)?,
+            Query::Rows { key: Key::Text(host), window_ns, .. } => self.window(host, *window_ns).try_for_each(whole)?,
             Query::LastOfAll => self.newest.values().try_for_each(|(_, row)| whole(row))?,
-            Query::LastOf(host) => self.newest.get(host).into_iter().try_for_each(|(_, row)| whole(row))?,
+            Query::Last { key: Key::Text(host), .. } => {
+                self.newest.get(host).into_iter().try_for_each(|(_, row)| whole(row))?
+            }
             Query::HourlyMaxima { hosts, window_ns } => {
                 let rows = hosts.iter().flat_map(|host| self.window(host, *window_ns));
                 maxima(rows, HOUR_NS, &mut answer)?;
             }
             Query::MinuteMaxima { host, window_ns } => maxima(self.window(host, *window_ns), MINUTE_NS, &mut answer)?,
-            Query::Bill { .. } | Query::Series { .. } => return Err("that is not asked of cpu rows".into()),
+            _ => return Err("that is not asked of cpu rows".into()),
+        }
+        answer.finish()
+    }
+}
+
+/// The answers over a user's own rows, all of which it keeps.
+pub struct RowsOracle {
+    series: BTreeMap<Key, BTreeMap<i64, Row>>,
+}
+
+impl RowsOracle {
+    /// Over these.
+    pub fn of(own: &Own) -> Self {
+        let mut series: BTreeMap<Key, BTreeMap<i64, Row>> = BTreeMap::new();
+        for batch in &own.batches {
+            let shared = Arc::new(batch.clone());
+            for row in 0..batch.num_rows() {
+                let (key, time) = Own::key(batch, row);
+                series.entry(key).or_default().insert(time, (Arc::clone(&shared), row));
+            }
+        }
+        Self { series }
+    }
+
+    /// How many rows there are.
+    pub fn count(&self) -> u64 {
+        self.series.values().map(|rows| rows.len() as u64).sum()
+    }
+
+    /// A key, and a window with so many of its rows, or all if there are fewer; which, a drawn number says.
+    pub fn window(&self, drawn: u64, rows: usize) -> Option<(Key, (i64, i64))> {
+        let (key, times) = self.series.iter().nth(drawn as usize % self.series.len().max(1))?;
+        let first = (drawn >> 32) as usize % times.len().saturating_sub(rows).max(1);
+        let mut window = times.keys().skip(first).take(rows);
+        let from = *window.next()?;
+        Some((key.clone(), (from, window.next_back().copied().unwrap_or(from) + 1_000)))
+    }
+
+    /// The right answer.
+    ///
+    /// # Errors
+    /// The query is not about these rows.
+    pub fn answer(&self, query: &Query) -> Outcome<RecordBatch> {
+        let mut answer = Gather::new(&query.columns());
+        let mut whole = |row: &Row| cells(&row.0, row.1).try_for_each(|cell| answer.push(cell));
+        let of = |key: &Key| self.series.get(key).into_iter();
+        match query {
+            Query::Count(_) => answer.push(Cell::Int(self.count() as i64))?,
+            Query::Rows { key, window_ns: (from, to), .. } => {
+                of(key).flat_map(|rows| rows.range(from..to)).try_for_each(|(_, row)| whole(row))?;
+            }
+            Query::Last { key, .. } => of(key).filter_map(|rows| rows.values().next_back()).try_for_each(whole)?,
+            _ => return Err("that is not asked of a user's own rows".into()),
         }
         answer.finish()
     }

@@ -1,18 +1,20 @@
 use super::{CpuOracle, difference};
 use crate::answer::{Cell, Gather, cells};
-use crate::query::Query;
-use crate::workload::cpu::{Cpu, START_NS};
+use crate::query::{Key, Query};
+use crate::workload::cpu::{Cpu, START_NS, cpu_table};
+use std::sync::Arc;
 
 const MINUTE_NS: i64 = 60_000_000_000;
 
 fn asked() -> Vec<Query> {
     let window_ns = (START_NS + MINUTE_NS, START_NS + 3 * MINUTE_NS);
+    let (of, key) = (Arc::new(cpu_table()), |host: usize| Key::Text(format!("host_{host}")));
     vec![
         Query::Count("cpu"),
-        Query::HostRows { host: "host_2".to_owned(), window_ns },
+        Query::Rows { of: Arc::clone(&of), key: key(2), window_ns },
         Query::MinuteMaxima { host: "host_2".to_owned(), window_ns },
         Query::HourlyMaxima { hosts: vec!["host_1".to_owned(), "host_2".to_owned()], window_ns },
-        Query::LastOf("host_3".to_owned()),
+        Query::Last { of, key: key(3) },
         Query::LastOfAll,
     ]
 }

@@ -1,8 +1,9 @@
 //! What is asked, in no database's words.
 
-use crate::table::{Column, ColumnType};
+use crate::answer::Cell;
+use crate::table::{Column, ColumnType, Table};
 use crate::workload::cpu::{FIELDS, cpu_columns};
-use crate::workload::series::Series;
+use std::sync::Arc;
 
 /// A query. Times are nanoseconds since 1970; a window is from its first to before its second.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,10 +17,12 @@ pub enum Query {
         /// The window.
         window_ns: (i64, i64),
     },
-    /// E2's FIVE_MINUTE_1: whole rows of one host, in order.
-    HostRows {
-        /// The host.
-        host: String,
+    /// Whole rows of one key, in order: E2's FIVE_MINUTE_1, and what E3 and E4 read back.
+    Rows {
+        /// Of which table; its key is a column and `ts`.
+        of: Arc<Table>,
+        /// The key.
+        key: Key,
         /// The window.
         window_ns: (i64, i64),
     },
@@ -39,17 +42,32 @@ pub enum Query {
     },
     /// E2's LAST_POINT_ALL: the newest whole row of every host, in any order.
     LastOfAll,
-    /// E2's LAST_POINT_ONE: the newest whole row of one host.
-    LastOf(String),
-    /// E3 and E4: whole rows of one key, in order.
-    Series {
-        /// Of which table.
-        of: Series,
+    /// The newest whole row of one key, as in E2's LAST_POINT_ONE.
+    Last {
+        /// As in [`Rows`](Self::Rows).
+        of: Arc<Table>,
         /// The key.
-        key: i64,
-        /// The window.
-        window_ns: (i64, i64),
+        key: Key,
     },
+}
+
+/// The key of a series.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// A number, as of a meter.
+    Int(i64),
+    /// A name, as of a host.
+    Text(String),
+}
+
+impl Key {
+    /// As a cell.
+    pub fn cell(&self) -> Cell<'_> {
+        match self {
+            Self::Int(number) => Cell::Int(*number),
+            Self::Text(name) => Cell::Text(name),
+        }
+    }
 }
 
 impl Query {
@@ -58,8 +76,8 @@ impl Query {
         match self {
             Self::Count(_) => vec![("count", ColumnType::Int)],
             Self::Bill { .. } => vec![("sum", ColumnType::Float)],
-            Self::HostRows { .. } | Self::LastOfAll | Self::LastOf(_) => cpu_columns(),
-            Self::Series { of, .. } => of.columns().to_vec(),
+            Self::Rows { of, .. } | Self::Last { of, .. } => of.columns.clone(),
+            Self::LastOfAll => cpu_columns(),
             Self::HourlyMaxima { .. } => {
                 let maxima = FIELDS.iter().map(|field| (*field, ColumnType::Int));
                 std::iter::once(("hour", ColumnType::Time)).chain(maxima).collect()

@@ -57,6 +57,9 @@ pub struct Run {
     pub repetition: usize,
     /// What the target said of itself; `None` if it did not start.
     pub info: Option<Info>,
+    /// What it and the client used while nothing was asked of them.
+    #[serde(default)]
+    pub idle: Option<Metered>,
     /// Whether it ran to its end.
     pub is_complete: bool,
     /// What broke it off.
@@ -89,6 +92,14 @@ pub struct Phase {
     pub wrong: Option<String>,
     /// Why the target cannot do it.
     pub lacking: Option<String>,
+}
+
+impl Run {
+    /// A repetition in which nothing was measured yet.
+    pub fn new(target: &str, repetition: usize) -> Self {
+        let target = target.to_owned();
+        Self { target, repetition, info: None, idle: None, is_complete: false, error: None, phases: Vec::new() }
+    }
 }
 
 impl Phase {
@@ -172,5 +183,15 @@ impl Results {
     pub fn repetitions(&self, target: &str, phase: &str) -> Vec<&Phase> {
         let runs = self.runs.iter().filter(|run| run.target == target && run.is_complete);
         runs.flat_map(|run| &run.phases).filter(|found| found.name == phase).collect()
+    }
+
+    /// The [`repetitions`](Self::repetitions) whose numbers count.
+    pub fn valid(&self, target: &str, phase: &str) -> Vec<&Phase> {
+        self.repetitions(target, phase).into_iter().filter(|phase| phase.is_valid()).collect()
+    }
+
+    /// What a target said of itself when it first started.
+    pub fn info(&self, target: &str) -> Option<&Info> {
+        self.runs.iter().filter(|run| run.target == target).find_map(|run| run.info.as_ref())
     }
 }

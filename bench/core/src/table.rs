@@ -33,7 +33,7 @@ impl ColumnType {
 pub type Column = (&'static str, ColumnType);
 
 /// A table: its columns, and which of them are its primary key. A row with a known key replaces the one that is there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Its name.
     pub name: &'static str,

@@ -37,12 +37,24 @@ pub enum Profile {
     Fair,
 }
 
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Published => "published",
+            Self::Fair => "fair",
+        })
+    }
+}
+
 /// What a target is told when it starts.
+#[derive(Clone, Copy)]
 pub struct Start<'a> {
-    /// A directory of its own, which is removed later.
+    /// A directory of its own, which is removed later. What an earlier start left in it is found again.
     pub directory: &'a Path,
     /// Whose settings.
     pub profile: Profile,
+    /// Where it runs already; `None` to start it in the directory.
+    pub url: Option<&'a str>,
 }
 
 /// What a running target says of itself.
@@ -56,16 +68,24 @@ pub struct Info {
     pub settings: Vec<String>,
 }
 
-/// A running database. It ends when it is dropped.
+/// A running database. It ends when it is dropped, if it was started here.
 pub trait Target {
     /// What it is, and with which settings.
     fn info(&self) -> Info;
 
-    /// Makes the tables.
+    /// Makes the tables; in a directory that was used before they are there. At a URL they must not be.
     ///
     /// # Errors
     /// The database's.
     fn create(&mut self, tables: &[Table]) -> Outcome<()>;
+
+    /// Removes the tables that were made: asked for at a URL, where they would stay.
+    ///
+    /// # Errors
+    /// The database's; what stays behind makes the next run say so.
+    fn remove(&mut self) -> Outcome<()> {
+        Ok(())
+    }
 
     /// Opens a connection for a thread.
     ///
@@ -79,7 +99,7 @@ pub trait Target {
     /// The database's.
     fn settle(&mut self) -> Outcome<()>;
 
-    /// What it keeps on disk, in bytes.
+    /// What it keeps on disk, in bytes; 0 where that cannot be seen from here.
     ///
     /// # Errors
     /// The files cannot be listed.
@@ -118,8 +138,20 @@ pub struct Entry {
     pub name: &'static str,
     /// A line for people.
     pub about: &'static str,
-    /// What is missing on this machine to start it, and how to get it.
-    pub missing: fn() -> Option<String>,
-    /// Starts it.
+    /// What is missing on this machine to start it, and how to get it; no function if it is never started here.
+    pub missing: Option<fn() -> Option<String>>,
+    /// What a URL looks like at which one that runs already is measured.
+    pub url: Option<&'static str>,
+    /// Starts it, or connects to it.
     pub start: fn(&Start<'_>) -> Outcome<Box<dyn Target>>,
+}
+
+impl Entry {
+    /// Why it cannot be measured without a URL, if so.
+    pub fn lacking(&self) -> Option<String> {
+        match self.missing {
+            Some(missing) => missing(),
+            None => Some(format!("it is not started here: give --url {}={}", self.name, self.url.unwrap_or("URL"))),
+        }
+    }
 }

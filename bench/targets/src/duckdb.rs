@@ -20,7 +20,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Its line in the list.
-pub const ENTRY: Entry = Entry { name: "duckdb", about: "DuckDB, from its Python package", missing, start: open };
+pub const ENTRY: Entry =
+    Entry { name: "duckdb", about: "DuckDB, from its Python package", missing: Some(missing), url: None, start: open };
 
 const DIALECT: Dialect = Dialect {
     types: |kind| match kind {
@@ -125,9 +126,7 @@ impl Target for DuckDb {
 
     fn create(&mut self, tables: &[Table]) -> Outcome<()> {
         let shared = Shared(Arc::clone(&self.process));
-        tables
-            .iter()
-            .try_for_each(|table| shared.run(&format!("CREATE TABLE {} ({})", table.name, DIALECT.columns(table))))
+        tables.iter().try_for_each(|table| shared.run(&DIALECT.create(table, true)))
     }
 
     fn connect(&self) -> Outcome<Box<dyn Connection>> {

@@ -16,7 +16,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Its line in the list.
-pub const ENTRY: Entry = Entry { name: "fleetdb", about: "FleetDB, embedded", missing: crate::nothing, start: open };
+pub const ENTRY: Entry =
+    Entry { name: "fleetdb", about: "FleetDB, embedded", missing: Some(crate::nothing), url: None, start: open };
 
 /// FleetDB's SQL.
 pub(crate) const DIALECT: Dialect = Dialect {
@@ -31,6 +32,21 @@ pub(crate) const DIALECT: Dialect = Dialect {
     bucket: |seconds| format!("time_bucket('{seconds} seconds', ts)"),
     last_of_all: distinct_on,
 };
+
+/// A table as the engine knows it.
+pub fn definition(table: &Table) -> TableDefinition {
+    table.columns.iter().fold(TableDefinition::new(table.name), |definition, (name, kind)| {
+        let is_key = table.key.contains(name);
+        let column_type = match kind {
+            ColumnType::Int => fleetdb_engine::ColumnType::Int64,
+            ColumnType::Float => fleetdb_engine::ColumnType::Float64,
+            ColumnType::Text => fleetdb_engine::ColumnType::Utf8,
+            ColumnType::Time if is_key => return definition.time(name, Unit::Nanosecond),
+            ColumnType::Time => fleetdb_engine::ColumnType::Timestamp(Unit::Nanosecond),
+        };
+        if is_key { definition.key(name, column_type) } else { definition.field(name, column_type) }
+    })
+}
 
 struct FleetDb {
     db: Arc<Database>,
@@ -59,23 +75,9 @@ impl Target for FleetDb {
 
     fn create(&mut self, tables: &[Table]) -> Outcome<()> {
         for table in tables {
-            let mut definition = TableDefinition::new(table.name);
-            for (name, kind) in &table.columns {
-                let is_key = table.key.contains(name);
-                let column_type = match kind {
-                    ColumnType::Int => fleetdb_engine::ColumnType::Int64,
-                    ColumnType::Float => fleetdb_engine::ColumnType::Float64,
-                    ColumnType::Text => fleetdb_engine::ColumnType::Utf8,
-                    ColumnType::Time if is_key => {
-                        definition = definition.time(name, Unit::Nanosecond);
-                        continue;
-                    }
-                    ColumnType::Time => fleetdb_engine::ColumnType::Timestamp(Unit::Nanosecond),
-                };
-                definition =
-                    if is_key { definition.key(name, column_type) } else { definition.field(name, column_type) };
+            if self.db.table(table.name).is_err() {
+                self.db.create_table(&definition(table))?;
             }
-            self.db.create_table(&definition)?;
         }
         Ok(())
     }
@@ -87,7 +89,7 @@ impl Target for FleetDb {
 
     /// Everything flushed and merged, more than the background would do.
     fn settle(&mut self) -> Outcome<()> {
-        Ok(self.db.compact()?)
+        Ok(self.db.settle()?)
     }
 
     fn disk_bytes(&self) -> Outcome<u64> {

@@ -1,32 +1,28 @@
 //! FleetDB as a server in a process of its own, asked over PostgreSQL's protocol; many rows come by COPY.
 
 use crate::fleetdb::DIALECT;
-use crate::postgres::{Many, Wire};
-use crate::process::Process;
+use crate::postgres::{Many, Server as Remote, Wire};
+use crate::process::{Process, Site};
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::meters::disk_bytes;
-use fleetdb_bench_core::table::Table;
-use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
+use fleetdb_bench_core::target::{Entry, Profile, Start, Target, Tier};
 use fleetdb_server::{Config, Options, Server};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Its line in the list.
-pub const ENTRY: Entry =
-    Entry { name: "fleetdb-server", about: "FleetDB, served", missing: crate::nothing, start: open };
+pub const ENTRY: Entry = Entry {
+    name: "fleetdb-server",
+    about: "FleetDB, served",
+    missing: Some(crate::nothing),
+    url: Some("postgres://user@host:port/fleetdb"),
+    start: open,
+};
 
 /// The command of this program that [`serve`]s; `--directory` and `--durability` follow.
 pub const COMMAND: &str = "serve-fleetdb";
 
-/// Where the server says what it listens to.
-const ADDRESS: &str = "address";
-
-struct Served {
-    process: Process,
-    data: PathBuf,
-    profile: Profile,
-    port: u16,
-}
+/// The file in which the server says where it listens.
+const PORT: &str = "port";
 
 /// Serves until it is asked to end: what [`COMMAND`] does, in a process of its own.
 ///
@@ -44,60 +40,41 @@ pub fn serve(directory: &Path, durability: &str) -> Outcome<()> {
     let server = Server::start(Config::new(options)?)?;
     let address = server.address("postgres").ok_or("the server does not listen")?;
     // Whole at once, for who looks on.
-    let written = directory.join("address-being-written");
+    let written = directory.join("port-being-written");
     std::fs::write(&written, address.port().to_string())?;
-    std::fs::rename(written, directory.join(ADDRESS))?;
+    std::fs::rename(written, directory.join(PORT))?;
     server.wait()?;
     Ok(server.stop()?)
 }
 
 fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
-    let durability = if start.profile == Profile::Fair { "sync" } else { "os" };
+    let (tier, settings, durability) = match start.profile {
+        Profile::Fair => (Tier::T3, Vec::new(), "sync"),
+        Profile::Published => (Tier::T1, vec!["durability = os".to_owned()], "os"),
+    };
+    let site = match start.url {
+        Some(url) => Site::at(url),
+        None => started(start.directory, durability, settings)?,
+    };
+    let (dialect, many, tables, version) = (&DIALECT, Many::Copy, Vec::new(), env!("CARGO_PKG_VERSION").to_owned());
+    Ok(Box::new(Remote { site, version, tier, dialect, many, settle, tables, has_hypertables: false }))
+}
+
+fn started(directory: &Path, durability: &str, settings: Vec<String>) -> Outcome<Site> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args([COMMAND, "--durability", durability, "--directory"]).arg(start.directory);
-    let address = start.directory.join(ADDRESS);
-    let (process, port) = Process::start(&mut command, &start.directory.join("log"), || {
-        Ok(std::fs::read_to_string(&address)?.parse::<u16>()?)
-    })?;
-    Ok(Box::new(Served { process, data: start.directory.join("data"), profile: start.profile, port }))
+    command.args([COMMAND, "--durability", durability, "--directory"]).arg(directory);
+    let port = directory.join(PORT);
+    if port.exists() {
+        // Of an earlier start.
+        std::fs::remove_file(&port)?;
+    }
+    let (process, port) =
+        Process::start(&mut command, &directory.join("log"), || Ok(std::fs::read_to_string(&port)?.parse::<u16>()?))?;
+    let address = format!("postgres://bench@127.0.0.1:{port}/fleetdb");
+    Ok(Site::started(address, process, directory.join("data"), settings))
 }
 
-impl Served {
-    fn wire(&self) -> Outcome<Wire> {
-        Wire::connect(self.port, "fleetdb", &DIALECT, Many::Copy)
-    }
-}
-
-impl Target for Served {
-    fn info(&self) -> Info {
-        let (tier, settings) = match self.profile {
-            Profile::Fair => (Tier::T3, Vec::new()),
-            Profile::Published => (Tier::T1, vec!["durability = os".to_owned()]),
-        };
-        Info { version: env!("CARGO_PKG_VERSION").to_owned(), tier, settings }
-    }
-
-    fn create(&mut self, tables: &[Table]) -> Outcome<()> {
-        let mut wire = self.wire()?;
-        tables
-            .iter()
-            .try_for_each(|table| wire.run(&format!("CREATE TABLE {} ({})", table.name, DIALECT.columns(table))))
-    }
-
-    fn connect(&self) -> Outcome<Box<dyn Connection>> {
-        Ok(Box::new(self.wire()?))
-    }
-
-    /// Everything flushed and merged, more than the background would do.
-    fn settle(&mut self) -> Outcome<()> {
-        self.wire()?.run("VACUUM")
-    }
-
-    fn disk_bytes(&self) -> Outcome<u64> {
-        disk_bytes(&self.data)
-    }
-
-    fn processes(&self) -> Vec<u32> {
-        vec![self.process.id()]
-    }
+/// Everything flushed, and the merges done that are due.
+fn settle(wire: &mut Wire, _tables: &[&str], _is_ours: bool) -> Outcome<()> {
+    wire.run("VACUUM")
 }

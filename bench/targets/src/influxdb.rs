@@ -1,168 +1,219 @@
 //! InfluxDB 1: a server of its own with its defaults, which sync the log at each request; lines in and InfluxQL over HTTP.
+//! By URL also 2 (a bucket that is mapped to a database) and 3, which speak both, too.
 //!
 //! Key columns, and texts in front of the time, are tags, as its users would have them; a table without a time has all its
-//! rows at 1970. Rows of one request are not one transaction: that is what it has.
+//! rows at 1970. Rows of one request are not one transaction: that is what it has. E4's publication wrote over UDP, and so
+//! does the profile `published`: nothing is acknowledged then, and what is lost on the way is found by reading back.
 
-use crate::process::{Process, free_port, output, program};
+use crate::http::{agent, json, number, send_lines};
+use crate::lines::{Style, add, is_tag};
+use crate::process::{Process, Site, free_port, program};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::answer::{Cell, Gather, cells};
-use fleetdb_bench_core::meters::disk_bytes;
-use fleetdb_bench_core::query::Query;
+use fleetdb_bench_core::answer::{Cell, Gather};
+use fleetdb_bench_core::query::{Key, Query};
 use fleetdb_bench_core::table::{Column, ColumnType, Table};
-use fleetdb_bench_core::target::{Connection, Entry, Info, Start, Target, Tier};
+use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
 use fleetdb_bench_core::workload::cpu::FIELDS;
 use serde_json::Value;
-use std::fmt::Write;
-use std::path::PathBuf;
+use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
+use std::time::Duration;
 use ureq::Agent;
 
 /// Its line in the list.
-pub const ENTRY: Entry = Entry { name: "influxdb", about: "InfluxDB 1, started here", missing, start: open };
+pub const ENTRY: Entry = Entry {
+    name: "influxdb",
+    about: "InfluxDB 1, and 2 and 3 by URL",
+    missing: Some(missing),
+    url: Some("http://user:password@host:port/database"),
+    start: open,
+};
 
 const DATABASE: &str = "bench";
+/// E4's table.
+const DATAPOINTS: &str = "measurements";
+/// What a datagram holds at most, so that it is one packet of an Ethernet.
+const DATAGRAM_BYTES: usize = 1_400;
+/// When InfluxDB writes at the latest what came over UDP (`batch-timeout`), and as long again for the writing.
+const UDP_SETTLE: Duration = Duration::from_secs(2);
+const STYLE: Style = Style { has_integer_tags: true, time_suffix: 'i' };
 
 fn missing() -> Option<String> {
     program(&["influxd"]).is_none().then(|| "InfluxDB 1 is not installed (Debian: apt-get install influxdb)".to_owned())
 }
 
 struct InfluxDb {
-    process: Process,
-    port: u16,
-    directory: PathBuf,
+    site: Site,
+    address: Address,
     version: String,
     tables: Vec<Table>,
+    /// Where datapoints are sent to in E4, if over UDP.
+    udp: Option<SocketAddr>,
+}
+
+/// A server's address and the database in it.
+#[derive(Clone)]
+struct Address {
+    /// As in `http://127.0.0.1:8086`.
+    server: String,
+    /// What every request has: the database, the units of its times, who asks.
+    parameters: String,
+}
+
+impl Address {
+    /// Of a URL: `http://host:8086/database`, with `user:password@` or `any:token@` in front of the host if need be.
+    fn of(url: &str) -> Outcome<Self> {
+        let wrong = || format!("{url}: a URL of InfluxDB is http://host:port/database");
+        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
+        let (rest, database) = rest.split_once('/').ok_or_else(wrong)?;
+        let (user, host) = rest.rsplit_once('@').unwrap_or(("", rest));
+        let user = user.split_once(':').map(|(user, password)| format!("&u={user}&p={password}")).unwrap_or_default();
+        let parameters = format!("db={database}&epoch=ns&precision=n{user}");
+        Ok(Self { server: format!("{scheme}://{host}"), parameters })
+    }
 }
 
 fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
+    let udp = match (start.profile, start.url) {
+        (Profile::Published, None) => Some(SocketAddr::from(([127, 0, 0, 1], free_port()?))),
+        _ => None,
+    };
+    let mut site = start.url.map_or_else(|| started(start, udp), |url| Ok(Site::at(url)))?;
+    site.settings.extend(["rows of a request are no transaction", "not settled"].map(str::to_owned));
+    let address = Address::of(&site.address)?;
+    let version = Client::new(&address, &[]).version()?;
+    Ok(Box::new(InfluxDb { site, address, version, tables: Vec::new(), udp }))
+}
+
+fn started(start: &Start<'_>, udp: Option<SocketAddr>) -> Outcome<Site> {
     let directory = start.directory.canonicalize()?;
-    let version = output(Command::new("influxd").arg("version"))?;
     let (port, backup_port) = (free_port()?, free_port()?);
-    let path = |name: &str| directory.join(name).display().to_string();
-    let config = format!(
+    let data = directory.join("data");
+    let path = |name: &str| data.join(name).display().to_string();
+    let mut config = format!(
         "reporting-disabled = true\nbind-address = \"127.0.0.1:{backup_port}\"\n[meta]\ndir = {:?}\n[data]\ndir = {:?}\n\
          wal-dir = {:?}\nmax-series-per-database = 0\nquery-log-enabled = false\n[monitor]\nstore-enabled = false\n\
          [http]\nbind-address = \"127.0.0.1:{port}\"\nlog-enabled = false\n",
         path("meta"),
-        path("data"),
+        path("tsm"),
         path("wal")
     );
+    if let Some(address) = udp {
+        config += &format!("[[udp]]\nenabled = true\nbind-address = \"{address}\"\ndatabase = \"{DATABASE}\"\n");
+    }
     std::fs::write(directory.join("config"), config)?;
     let mut command = Command::new("influxd");
     command.args(["run", "-config"]).arg(directory.join("config"));
+    let url = format!("http://127.0.0.1:{port}/{DATABASE}");
+    let address = Address::of(&url)?;
     let (process, ()) = Process::start(&mut command, &directory.join("log"), || {
-        Client::new(port, Vec::new()).ask(&format!("CREATE DATABASE {DATABASE}")).map(|_| ())
+        Client::new(&address, &[]).ask(&format!("CREATE DATABASE {DATABASE}")).map(|_| ())
     })?;
-    let version = version.split_whitespace().nth(1).unwrap_or_default().to_owned();
-    Ok(Box::new(InfluxDb { process, port, directory, version, tables: Vec::new() }))
+    Ok(Site::started(url, process, data, vec!["max-series-per-database = 0".to_owned()]))
+}
+
+impl InfluxDb {
+    /// Where datapoints go, if there are any and they go over UDP.
+    fn datagrams(&self) -> Option<SocketAddr> {
+        self.udp.filter(|_| self.tables.iter().any(|table| table.name == DATAPOINTS))
+    }
 }
 
 impl Target for InfluxDb {
     fn info(&self) -> Info {
-        let settings = ["max-series-per-database = 0", "rows of a request are no transaction", "not settled"];
-        Info { version: self.version.clone(), tier: Tier::T3, settings: settings.map(str::to_owned).to_vec() }
+        let mut settings = self.site.settings.clone();
+        let tier = match self.datagrams() {
+            Some(_) => {
+                settings.push("datapoints over UDP".to_owned());
+                Tier::T0
+            }
+            None => Tier::T3,
+        };
+        Info { version: self.version.clone(), tier, settings }
     }
 
     fn create(&mut self, tables: &[Table]) -> Outcome<()> {
-        self.tables.extend_from_slice(tables);
+        let client = Client::new(&self.address, &[]);
+        for table in tables {
+            let first = client.ask(&format!("SELECT * FROM \"{}\" LIMIT 1", table.name))?;
+            if !self.site.is_ours() && first["results"][0]["series"].is_array() {
+                return Err(format!("there are rows in {} already; give a database without them", table.name).into());
+            }
+            self.tables.push(table.clone());
+        }
         Ok(())
     }
 
+    fn remove(&mut self) -> Outcome<()> {
+        let client = Client::new(&self.address, &[]);
+        self.tables.iter().try_for_each(|table| client.ask(&format!("DROP MEASUREMENT \"{}\"", table.name)).map(|_| ()))
+    }
+
     fn connect(&self) -> Outcome<Box<dyn Connection>> {
-        Ok(Box::new(Client::new(self.port, self.tables.clone())))
+        let mut client = Client::new(&self.address, &self.tables);
+        if let Some(address) = self.datagrams() {
+            let socket = UdpSocket::bind((address.ip(), 0))?;
+            socket.connect(address)?;
+            client.datagrams = Some(socket);
+        }
+        Ok(Box::new(client))
     }
 
     /// It flushes and merges in its own time, which nothing can shorten.
     fn settle(&mut self) -> Outcome<()> {
+        if self.datagrams().is_some() {
+            std::thread::sleep(UDP_SETTLE);
+        }
         Ok(())
     }
 
     fn disk_bytes(&self) -> Outcome<u64> {
-        Ok(disk_bytes(&self.directory.join("data"))? + disk_bytes(&self.directory.join("wal"))?)
+        self.site.disk_bytes()
     }
 
     fn processes(&self) -> Vec<u32> {
-        vec![self.process.id()]
+        self.site.processes()
     }
-}
-
-/// Whether a column is a tag.
-fn is_tag(table: &Table, column: &Column) -> bool {
-    let place = |wanted: &dyn Fn(&Column) -> bool| table.columns.iter().position(wanted);
-    let time = place(&|column| column.1 == ColumnType::Time && table.key.contains(&column.0));
-    let is_before = time.is_some_and(|time| place(&|known| known == column) < Some(time));
-    column.1 != ColumnType::Time && (table.key.contains(&column.0) || column.1 == ColumnType::Text && is_before)
 }
 
 struct Client {
     agent: Agent,
-    port: u16,
+    address: Address,
     tables: Vec<Table>,
     lines: String,
-}
-
-/// One series of an answer.
-struct Series<'a> {
-    tags: &'a Value,
-    columns: Vec<&'a str>,
-    rows: &'a [Value],
+    /// Where lines go instead of into a request.
+    datagrams: Option<UdpSocket>,
 }
 
 impl Client {
-    fn new(port: u16, tables: Vec<Table>) -> Self {
-        // Answers of any status are read, for what they say.
-        let agent = Agent::config_builder().http_status_as_error(false).build().into();
-        Self { agent, port, tables, lines: String::new() }
+    fn new(address: &Address, tables: &[Table]) -> Self {
+        Self {
+            agent: agent(),
+            address: address.clone(),
+            tables: tables.to_vec(),
+            lines: String::new(),
+            datagrams: None,
+        }
     }
 
     fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}/{path}?db={DATABASE}&epoch=ns&precision=n", self.port)
+        format!("{}/{path}?{}", self.address.server, self.address.parameters)
+    }
+
+    fn version(&self) -> Outcome<String> {
+        let answer = self.agent.get(self.url("ping")).call()?;
+        let version = answer.headers().get("X-Influxdb-Version").and_then(|version| version.to_str().ok());
+        Ok(version.unwrap_or_default().to_owned())
     }
 
     fn ask(&self, query: &str) -> Outcome<Value> {
-        let mut answer = self.agent.post(self.url("query")).send_form([("q", query)])?;
-        let text = answer.body_mut().with_config().limit(u64::MAX).read_to_string()?;
-        let answer: Value = serde_json::from_str(&text).map_err(|e| format!("{e}: {text}"))?;
+        let answer = json(self.agent.post(self.url("query")).send_form([("q", query)])?)?;
         let error = answer["error"].as_str().or(answer["results"][0]["error"].as_str());
         if let Some(error) = error {
             return Err(error.into());
         }
         Ok(answer)
-    }
-
-    /// Adds a row as a line.
-    fn line(&mut self, table: &Table, rows: &RecordBatch, row: usize) -> Outcome<()> {
-        let escaped = |text: &str| text.replace(',', "\\,").replace('=', "\\=").replace(' ', "\\ ");
-        let lines = &mut self.lines;
-        *lines += table.name;
-        let cells: Vec<(&Column, Cell<'_>)> = table.columns.iter().zip(cells(rows, row)).collect();
-        for (column, cell) in cells.iter().filter(|(column, _)| is_tag(table, column)) {
-            match cell {
-                Cell::Int(value) => write!(lines, ",{}={value}", column.0)?,
-                Cell::Text(text) => write!(lines, ",{}={}", column.0, escaped(text))?,
-                other => return Err(format!("{other:?} is no tag").into()),
-            }
-        }
-        let (mut separator, mut time_ns) = (' ', 0);
-        for (column, cell) in cells.iter().filter(|(column, _)| !is_tag(table, column)) {
-            let name = column.0;
-            match cell {
-                Cell::Time(ns) if table.key.contains(&name) => {
-                    time_ns = *ns;
-                    continue;
-                }
-                Cell::Null => continue,
-                Cell::Int(value) | Cell::Time(value) => write!(lines, "{separator}{name}={value}i")?,
-                Cell::Float(value) => write!(lines, "{separator}{name}={value}")?,
-                Cell::Text(text) => {
-                    let text = text.replace('\\', "\\\\").replace('"', "\\\"");
-                    write!(lines, "{separator}{name}=\"{text}\"")?;
-                }
-            }
-            separator = ',';
-        }
-        Ok(writeln!(lines, " {time_ns}")?)
     }
 }
 
@@ -177,7 +228,8 @@ fn text(query: &Query, tables: &[Table]) -> Outcome<String> {
     Ok(match query {
         Query::Count(table) => {
             let table = tables.iter().find(|known| known.name == *table).ok_or("no such table")?;
-            let field = table.columns.iter().find(|column| !is_tag(table, column) && column.1 != ColumnType::Time);
+            let field =
+                table.columns.iter().find(|column| !is_tag(table, column, STYLE) && column.1 != ColumnType::Time);
             format!("SELECT count({}) FROM \"{}\"", field.ok_or("a table has no field")?.0, table.name)
         }
         Query::Bill { meter, window_ns } => {
@@ -186,8 +238,14 @@ fn text(query: &Query, tables: &[Table]) -> Outcome<String> {
                 within(window_ns)
             )
         }
-        Query::HostRows { host, window_ns } => {
-            format!("SELECT {columns} FROM cpu WHERE hostname = '{host}' AND {}", within(window_ns))
+        // `measurements` is a word of its own in InfluxQL, and a tag is a text.
+        Query::Rows { of, key, window_ns } => {
+            let (table, name) = (of.name, of.key[0]);
+            format!("SELECT {columns} FROM \"{table}\" WHERE {name} = {} AND {}", literal(key), within(window_ns))
+        }
+        Query::Last { of, key } => {
+            let (table, name) = (of.name, of.key[0]);
+            format!("SELECT {columns} FROM \"{table}\" WHERE {name} = {} ORDER BY time DESC LIMIT 1", literal(key))
         }
         Query::HourlyMaxima { hosts, window_ns } => {
             let maxima: Vec<String> = FIELDS.iter().map(|field| format!("max({field})")).collect();
@@ -205,35 +263,24 @@ fn text(query: &Query, tables: &[Table]) -> Outcome<String> {
             within(window_ns)
         ),
         Query::LastOfAll => format!("SELECT {columns} FROM cpu GROUP BY hostname ORDER BY time DESC LIMIT 1"),
-        Query::LastOf(host) => {
-            format!("SELECT {columns} FROM cpu WHERE hostname = '{host}' ORDER BY time DESC LIMIT 1")
-        }
-        Query::Series { of, key, window_ns } => {
-            let table = of.table();
-            // `measurements` is a word of its own in InfluxQL.
-            format!(
-                "SELECT {columns} FROM \"{}\" WHERE {} = '{key}' AND {}",
-                table.name,
-                table.key[0],
-                within(window_ns)
-            )
-        }
     })
+}
+
+fn literal(key: &Key) -> String {
+    match key {
+        Key::Int(number) => format!("'{number}'"),
+        Key::Text(name) => format!("'{}'", name.replace('\\', "\\\\").replace('\'', "\\'")),
+    }
 }
 
 impl Connection for Client {
     fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
         self.lines.clear();
-        for (table, rows) in writes {
-            for row in 0..rows.num_rows() {
-                self.line(table, rows, row)?;
-            }
+        writes.iter().try_for_each(|(table, rows)| add(&mut self.lines, table, rows, STYLE))?;
+        match &self.datagrams {
+            Some(socket) => send_datagrams(socket, &self.lines),
+            None => send_lines(&self.agent, &self.url("write"), &self.lines),
         }
-        let mut answer = self.agent.post(self.url("write")).send(self.lines.as_bytes())?;
-        if answer.status().is_success() {
-            return Ok(());
-        }
-        Err(answer.body_mut().read_to_string()?.into())
     }
 
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
@@ -247,17 +294,16 @@ impl Connection for Client {
         let has_time = columns[0].1 == ColumnType::Time;
         let mut gather = Gather::new(&columns);
         for series in answer["results"][0]["series"].as_array().into_iter().flatten() {
-            let names = series["columns"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            let rows = series["values"].as_array().map_or(&[][..], Vec::as_slice);
-            let series = Series { tags: &series["tags"], columns: names, rows };
-            for row in series.rows {
+            let known: Vec<&str> =
+                series["columns"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            for row in series["values"].as_array().into_iter().flatten() {
                 for (place, (name, kind)) in columns.iter().enumerate() {
                     let value = match (is_aggregate, kind) {
                         (true, _) => &row[place + usize::from(!has_time)],
                         (false, ColumnType::Time) => &row[0],
-                        (false, _) => match series.columns.iter().position(|known| known == name) {
+                        (false, _) => match known.iter().position(|known| known == name) {
                             Some(place) => &row[place],
-                            None => &series.tags[*name],
+                            None => &series["tags"][*name],
                         },
                     };
                     push(&mut gather, value)?;
@@ -268,16 +314,25 @@ impl Connection for Client {
     }
 }
 
+/// Sends lines, as many in a datagram as it holds.
+fn send_datagrams(socket: &UdpSocket, lines: &str) -> Outcome<()> {
+    let mut rest = lines;
+    while !rest.is_empty() {
+        let whole = rest.get(..DATAGRAM_BYTES.min(rest.len())).and_then(|most| most.rfind('\n'));
+        let (datagram, after) = rest.split_at(whole.ok_or("a line does not fit into a datagram")? + 1);
+        socket.send(datagram.as_bytes())?;
+        rest = after;
+    }
+    Ok(())
+}
+
 fn push(gather: &mut Gather, value: &Value) -> Outcome<()> {
     match (gather.expects(), value) {
         (_, Value::Null) => gather.push(Cell::Null),
         (ColumnType::Text, Value::String(text)) => gather.push(Cell::Text(text)),
         // An integer key is a tag, which is a text.
         (_, Value::String(text)) => gather.push(Cell::Int(text.parse()?)),
-        (_, Value::Number(number)) => match number.as_i64() {
-            Some(value) => gather.push(Cell::Int(value)),
-            None => gather.push(Cell::Float(number.as_f64().ok_or("a number is out of range")?)),
-        },
+        (_, Value::Number(value)) => gather.push(number(value)?),
         (_, other) => Err(format!("{other} is not expected").into()),
     }
 }

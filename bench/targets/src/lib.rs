@@ -1,21 +1,25 @@
 //! The databases that are measured: a file each.
 //!
-//! To add one: write a file with a [`Target`] and its connection, and add its line to [`all`]. What several share is in
-//! [`sql`] (texts and parameters by dialect) and [`process`] (a server started here). CONTRIBUTING.md shows it step by
+//! To add one: write a file with a [`Target`](fleetdb_bench_core::target::Target) and its connection, and add its line to [`all`]. What several share is in
+//! [`sql`] (texts and parameters by dialect), [`lines`] (line protocol), [`http`] and [`process`] (a server started here). CONTRIBUTING.md shows it step by
 //! step.
 
 pub mod duckdb;
 pub mod fleetdb;
 pub mod fleetdb_server;
+mod http;
 pub mod influxdb;
+mod lines;
 pub mod mariadb;
+pub mod mongodb;
 pub mod postgres;
 mod process;
+pub mod questdb;
 mod sql;
 pub mod sqlite;
 
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::target::{Entry, Start, Target};
+use fleetdb_bench_core::target::Entry;
 
 /// Every target, in the order in which reports show them.
 pub fn all() -> Vec<Entry> {
@@ -27,6 +31,9 @@ pub fn all() -> Vec<Entry> {
         mariadb::ENTRY,
         postgres::ENTRY,
         influxdb::ENTRY,
+        questdb::ENTRY,
+        mongodb::FERRETDB,
+        mongodb::MONGODB,
     ]
 }
 
@@ -39,14 +46,6 @@ pub fn named(name: &str) -> Outcome<Entry> {
     let names: Vec<&str> = all.iter().map(|entry| entry.name).collect();
     let unknown = format!("there is no target '{name}'; there are {}", names.join(", "));
     all.into_iter().find(|entry| entry.name == name).ok_or_else(|| unknown.into())
-}
-
-/// Starts a target, with its name in front of what goes wrong.
-///
-/// # Errors
-/// It does not start.
-pub fn start(entry: &Entry, start: &Start<'_>) -> Outcome<Box<dyn Target>> {
-    (entry.start)(start).map_err(|error| format!("{}: {error}", entry.name).into())
 }
 
 /// Nothing is missing: the target is in this program.

@@ -3,8 +3,8 @@
 //! A transaction's statements are prepared and sent one after the other, as its protocol has it; many rows are one
 //! `INSERT` with as many tuples.
 
-use crate::process::{Process, free_port, output, program};
-use crate::sql::{Dialect, names, parameters, question};
+use crate::process::{AT_URL, Process, free_port, output, program};
+use crate::sql::{Dialect, Inserts, names, parameters, question};
 use arrow::array::RecordBatch;
 use chrono::{DateTime, Datelike, NaiveDate, Timelike};
 use fleetdb_bench_core::Outcome;
@@ -14,14 +14,20 @@ use fleetdb_bench_core::query::Query;
 use fleetdb_bench_core::table::{ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder, Params, Row, Value};
+use mysql_async::{Conn, Opts, OptsBuilder, Params, Row, Value};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Its line in the list.
-pub const ENTRY: Entry = Entry { name: "mariadb", about: "MariaDB, started here", missing, start: open };
+pub const ENTRY: Entry = Entry {
+    name: "mariadb",
+    about: "MariaDB",
+    missing: Some(missing),
+    url: Some("mysql://user:password@host:port/database"),
+    start: open,
+};
 
 const DIALECT: Dialect = Dialect {
     types: |kind| match kind {
@@ -48,12 +54,17 @@ const DIALECT: Dialect = Dialect {
 const DATABASE: &str = "bench";
 /// The buffer of the fair profile; 128 MB are its default.
 const BUFFER: &str = "innodb-buffer-pool-size=1G";
+const CLOSED: &str = "the connection is closed";
 const SETTLE_LIMIT: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 fn missing() -> Option<String> {
-    let is_there = program(&["mariadbd"]).is_some() && program(&["mariadb-install-db"]).is_some();
-    (!is_there).then(|| "MariaDB is not installed (Debian: apt-get install mariadb-server-core)".to_owned())
+    // The last is what the second calls.
+    let is_there =
+        ["mariadbd", "mariadb-install-db", "my_print_defaults"].iter().all(|name| program(&[name]).is_some());
+    (!is_there).then(|| {
+        "MariaDB is not installed (Debian: apt-get install mariadb-server-core mariadb-client-core)".to_owned()
+    })
 }
 
 /// A server that was started here.
@@ -61,22 +72,22 @@ pub struct Server {
     process: Process,
     port: u16,
     data: PathBuf,
-    settings: Vec<String>,
 }
 
 impl Server {
-    /// Starts a server with a new directory in this one.
+    /// Starts a server with its data in this directory.
     ///
     /// # Errors
     /// MariaDB is not installed, or does not start.
     pub fn start(directory: &Path, settings: &[&str]) -> Outcome<Self> {
         let directory = directory.canonicalize()?;
         let data = directory.join("data");
-        output(
-            Command::new("mariadb-install-db")
-                .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"])
-                .arg(format!("--datadir={}", data.display())),
-        )?;
+        if !data.exists() {
+            let mut install = Command::new("mariadb-install-db");
+            install.args(["--no-defaults", "--auth-root-authentication-method=normal"]);
+            install.args(["--skip-test-db", "--user=root"]).arg(format!("--datadir={}", data.display()));
+            output(&mut install)?;
+        }
         let port = free_port()?;
         let mut command = Command::new("mariadbd");
         command.args(["--no-defaults", "--user=root", "--bind-address=127.0.0.1", "--skip-grant-tables"]);
@@ -85,10 +96,10 @@ impl Server {
         command.arg(format!("--port={port}")).arg(format!("--datadir={}", data.display()));
         command.arg(format!("--socket={}", directory.join("socket").display()));
         let (process, ()) = Process::start(&mut command, &directory.join("log"), || {
-            let mut root = Client::connect(port, "mysql")?;
+            let mut root = Client::connect(&url(port, "mysql"))?;
             root.run(&format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
         })?;
-        Ok(Self { process, port, data, settings: settings.iter().map(|setting| (*setting).to_owned()).collect() })
+        Ok(Self { process, port, data })
     }
 
     /// Its port.
@@ -102,66 +113,99 @@ impl Server {
     }
 }
 
-/// Where a server of this port and database is.
-pub fn address(port: u16, database: &str) -> OptsBuilder {
-    let address = OptsBuilder::default().ip_or_hostname("127.0.0.1").tcp_port(port).user(Some("root"));
-    address.db_name(Some(database)).prefer_socket(false).stmt_cache_size(64)
+/// Where a database of a server that was started here is.
+pub fn url(port: u16, database: &str) -> String {
+    format!("mysql://root@127.0.0.1:{port}/{database}")
+}
+
+/// A connection over TCP that keeps its prepared statements.
+///
+/// # Errors
+/// It is no URL of MariaDB's, or nobody answers there.
+pub async fn connect(url: &str) -> Outcome<Conn> {
+    let options = OptsBuilder::from_opts(Opts::from_url(url)?).prefer_socket(false).stmt_cache_size(64);
+    Ok(Conn::new(options).await?)
 }
 
 struct MariaDb {
-    server: Server,
+    /// Where it is asked.
+    url: String,
+    started: Option<Server>,
     profile: Profile,
+    settings: Vec<String>,
+    /// Removed again at a URL.
+    tables: Vec<&'static str>,
 }
 
 fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
     let settings: &[&str] = if start.profile == Profile::Fair { &[BUFFER] } else { &[] };
-    Ok(Box::new(MariaDb { server: Server::start(start.directory, settings)?, profile: start.profile }))
+    let (url, started, settings) = match start.url {
+        Some(url) => (url.to_owned(), None, [AT_URL].as_slice()),
+        None => {
+            let server = Server::start(start.directory, settings)?;
+            (url(server.port(), DATABASE), Some(server), settings)
+        }
+    };
+    let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+    Ok(Box::new(MariaDb { url, started, profile: start.profile, settings, tables: Vec::new() }))
 }
 
 impl Target for MariaDb {
     fn info(&self) -> Info {
-        let version =
-            Client::connect(self.server.port, DATABASE).and_then(|mut client| client.text("SELECT version()"));
-        Info { version: version.unwrap_or_default(), tier: Tier::T3, settings: self.server.settings.clone() }
+        let version = Client::connect(&self.url).and_then(|mut client| client.text("SELECT version()"));
+        Info { version: version.unwrap_or_default(), tier: Tier::T3, settings: self.settings.clone() }
     }
 
     fn create(&mut self, tables: &[Table]) -> Outcome<()> {
-        let mut client = Client::connect(self.server.port, DATABASE)?;
+        let mut client = Client::connect(&self.url)?;
         for table in tables {
-            let mut columns = DIALECT.columns(table);
+            let mut text = DIALECT.create(table, self.started.is_some());
             if self.profile == Profile::Published && table.name == "meter_reads" {
                 // As published: found by its meter, all of its readings read.
-                columns = columns.replace("PRIMARY KEY (meter_id, ts)", "KEY (meter_id)");
+                text = text.replace("PRIMARY KEY (meter_id, ts)", "KEY (meter_id)");
             }
-            client.run(&format!("CREATE TABLE {} ({columns})", table.name))?;
+            client.run(&text)?;
+            self.tables.push(table.name);
         }
         Ok(())
     }
 
+    fn remove(&mut self) -> Outcome<()> {
+        let mut client = Client::connect(&self.url)?;
+        self.tables.iter().try_for_each(|table| client.run(&format!("DROP TABLE {table}")))
+    }
+
     fn connect(&self) -> Outcome<Box<dyn Connection>> {
-        Ok(Box::new(Client::connect(self.server.port, DATABASE)?))
+        Ok(Box::new(Client::connect(&self.url)?))
     }
 
     /// Changed pages are written out, as fast as the disk takes them.
     fn settle(&mut self) -> Outcome<()> {
-        let mut client = Client::connect(self.server.port, DATABASE)?;
+        if self.started.is_none() {
+            // Settings that others share are not ours to change.
+            return Ok(());
+        }
+        let mut client = Client::connect(&self.url)?;
         client.run("SET GLOBAL innodb_io_capacity_max = 40000, GLOBAL innodb_io_capacity = 40000")?;
         client.run("SET GLOBAL innodb_max_dirty_pages_pct = 0")?;
         let begin = std::time::Instant::now();
         let dirty = "SELECT variable_value FROM information_schema.global_status \
                      WHERE variable_name = 'Innodb_buffer_pool_pages_dirty'";
-        while client.text(dirty)?.parse::<u64>()? > 0 && begin.elapsed() < SETTLE_LIMIT {
+        while client.text(dirty)?.parse::<u64>()? > 0 {
+            if begin.elapsed() > SETTLE_LIMIT {
+                return Err(format!("changed pages are not written after {SETTLE_LIMIT:?}").into());
+            }
             std::thread::sleep(LOOK_AGAIN);
         }
         client.run("SET GLOBAL innodb_max_dirty_pages_pct = DEFAULT, GLOBAL innodb_io_capacity = DEFAULT")
     }
 
     fn disk_bytes(&self) -> Outcome<u64> {
-        disk_bytes(&self.server.data)
+        self.started.as_ref().map_or(Ok(0), |server| disk_bytes(&server.data))
     }
 
     fn processes(&self) -> Vec<u32> {
-        vec![self.server.process()]
+        self.started.iter().map(Server::process).collect()
     }
 }
 
@@ -169,17 +213,18 @@ struct Client {
     /// There until it is dropped, which takes the runtime.
     connection: Option<Conn>,
     runtime: Runtime,
+    inserts: Inserts,
 }
 
 impl Client {
-    fn connect(port: u16, database: &str) -> Outcome<Self> {
+    fn connect(url: &str) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let connection = runtime.block_on(Conn::new(address(port, database)))?;
-        Ok(Self { connection: Some(connection), runtime })
+        let connection = runtime.block_on(connect(url))?;
+        Ok(Self { connection: Some(connection), runtime, inserts: Inserts::default() })
     }
 
     fn parts(&mut self) -> Outcome<(&mut Conn, &Runtime)> {
-        Ok((self.connection.as_mut().ok_or("the connection is closed")?, &self.runtime))
+        Ok((self.connection.as_mut().ok_or(CLOSED)?, &self.runtime))
     }
 
     fn run(&mut self, text: &str) -> Outcome<()> {
@@ -193,17 +238,15 @@ impl Client {
     }
 
     fn insert(&mut self, table: &Table, rows: &RecordBatch) -> Outcome<()> {
-        let tuples = vec![DIALECT.row(table, 1); rows.num_rows()].join(", ");
-        let set: Vec<String> = table.fields().map(|(name, _)| format!("{name} = VALUES({name})")).collect();
-        let columns = names(&table.columns);
-        let text = format!(
-            "INSERT INTO {} ({columns}) VALUES {tuples} ON DUPLICATE KEY UPDATE {}",
-            table.name,
-            set.join(", ")
-        );
+        let text = self.inserts.text(table, rows.num_rows(), || {
+            let tuples = vec![DIALECT.row(table, 1); rows.num_rows()].join(", ");
+            let set: Vec<String> = table.fields().map(|(name, _)| format!("{name} = VALUES({name})")).collect();
+            let (columns, set) = (names(&table.columns), set.join(", "));
+            format!("INSERT INTO {} ({columns}) VALUES {tuples} ON DUPLICATE KEY UPDATE {set}", table.name)
+        });
         let values = (0..rows.num_rows()).flat_map(|row| cells(rows, row)).map(value).collect();
-        let (connection, runtime) = self.parts()?;
-        Ok(runtime.block_on(connection.exec_drop(text, Params::Positional(values)))?)
+        let connection = self.connection.as_mut().ok_or(CLOSED)?;
+        Ok(self.runtime.block_on(connection.exec_drop(text, Params::Positional(values)))?)
     }
 }
 

@@ -1,15 +1,14 @@
-//! PostgreSQL: a server of its own with durable defaults and a gigabyte of buffers; and the client of its protocol, which
-//! FleetDB's server is asked through, too.
+//! PostgreSQL: a server of its own with durable defaults and a gigabyte of buffers, or one at a URL (TimescaleDB's, for
+//! one); and the client of its protocol, which FleetDB's server is asked through, too.
 //!
 //! Single rows are upserts in a transaction, all of whose statements are sent at once; many rows are one `INSERT` from
 //! arrays (`unnest`), the way that PostgreSQL's own documentation advises when COPY cannot upsert.
 
-use crate::process::{Process, free_port, output, program};
+use crate::process::{Process, Site, free_port, output, program};
 use crate::sql::{Dialect, dollar, names, parameters};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::{Cell, Gather, cells};
-use fleetdb_bench_core::meters::disk_bytes;
 use fleetdb_bench_core::query::Query;
 use fleetdb_bench_core::table::{ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
@@ -26,7 +25,13 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, NoTls, Row, Statement};
 
 /// Its line in the list.
-pub const ENTRY: Entry = Entry { name: "postgres", about: "PostgreSQL, started here", missing, start: open };
+pub const ENTRY: Entry = Entry {
+    name: "postgres",
+    about: "PostgreSQL, and TimescaleDB by URL",
+    missing: Some(missing),
+    url: Some("postgres://user:password@host:port/database"),
+    start: open,
+};
 
 const DIALECT: Dialect = Dialect {
     types: |kind| match kind {
@@ -81,21 +86,43 @@ fn not_as_root(program: &Path) -> Command {
     command
 }
 
-struct Postgres {
-    process: Process,
-    version: String,
-    data: PathBuf,
-    settings: Vec<String>,
-    port: u16,
+/// A server that speaks PostgreSQL's protocol.
+pub(crate) struct Server {
+    pub(crate) site: Site,
+    pub(crate) version: String,
+    pub(crate) tier: Tier,
+    pub(crate) dialect: &'static Dialect,
+    pub(crate) many: Many,
+    /// Has what is left to do done; it is told the tables, and whether the server is all ours.
+    pub(crate) settle: fn(&mut Wire, &[&str], bool) -> Outcome<()>,
+    /// Removed again at a URL.
+    pub(crate) tables: Vec<&'static str>,
+    /// Whether TimescaleDB is there: tables with a time become its hypertables.
+    pub(crate) has_hypertables: bool,
 }
 
 fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
+    let mut site = start.url.map_or_else(|| started(start), |url| Ok(Site::at(url)))?;
+    let (dialect, many, tables, tier) = (&DIALECT, Many::Arrays, Vec::new(), Tier::T3);
+    let mut wire = Wire::connect(&site.address, dialect, many)?;
+    let version = wire.text("SHOW server_version")?;
+    let extension = "SELECT coalesce(max(extversion), '') FROM pg_extension WHERE extname = 'timescaledb'";
+    let timescale = wire.text(extension)?;
+    let has_hypertables = !timescale.is_empty();
+    if has_hypertables {
+        site.settings.push(format!("hypertables of TimescaleDB {timescale}"));
+    }
+    Ok(Box::new(Server { site, version, tier, dialect, many, settle, tables, has_hypertables }))
+}
+
+fn started(start: &Start<'_>) -> Outcome<Site> {
     let folder = folder().ok_or_else(|| missing().unwrap_or_default())?;
     let data = start.directory.canonicalize()?.join("data");
-    let mut initdb = not_as_root(&folder.join("initdb"));
-    output(
-        initdb.args(["--auth=trust", "--username=bench", "--no-sync", "--encoding=UTF8", "--no-locale"]).arg(&data),
-    )?;
+    if !data.exists() {
+        let mut initdb = not_as_root(&folder.join("initdb"));
+        initdb.args(["--auth=trust", "--username=bench", "--no-sync", "--encoding=UTF8", "--no-locale"]);
+        output(initdb.arg(&data))?;
+    }
     let buffers = if start.profile == Profile::Fair { "1GB" } else { "128MB" };
     let settings = vec![format!("shared_buffers={buffers}"), "max_connections=300".to_owned()];
     let port = free_port()?;
@@ -105,43 +132,64 @@ fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
     settings.iter().for_each(|setting| {
         server.args(["-c", setting]);
     });
-    let log = start.directory.join("log");
-    let (process, version) = Process::start(&mut server, &log, || {
-        let mut client = Wire::connect(port, "postgres", &DIALECT, Many::Arrays)?;
-        client.text("SHOW server_version")
+    let address = format!("postgres://bench@127.0.0.1:{port}/postgres");
+    let (process, ()) = Process::start(&mut server, &start.directory.join("log"), || {
+        Wire::connect(&address, &DIALECT, Many::Arrays).map(|_| ())
     })?;
-    Ok(Box::new(Postgres { process, version, data, settings, port }))
+    Ok(Site::started(address, process, data, settings))
 }
 
-impl Target for Postgres {
+/// What autovacuum and the checkpointer would do in their time.
+fn settle(wire: &mut Wire, tables: &[&str], is_ours: bool) -> Outcome<()> {
+    tables.iter().try_for_each(|table| wire.run(&format!("VACUUM (ANALYZE) {table}")))?;
+    // Elsewhere a checkpoint may be left to others.
+    wire.run("CHECKPOINT").or_else(|error| if is_ours { Err(error) } else { Ok(()) })
+}
+
+impl Server {
+    fn wire(&self) -> Outcome<Wire> {
+        Wire::connect(&self.site.address, self.dialect, self.many)
+    }
+}
+
+impl Target for Server {
     fn info(&self) -> Info {
-        Info { version: self.version.clone(), tier: Tier::T3, settings: self.settings.clone() }
+        let (version, settings) = (self.version.clone(), self.site.settings.clone());
+        Info { version, tier: self.tier, settings }
     }
 
     fn create(&mut self, tables: &[Table]) -> Outcome<()> {
-        let mut client = Wire::connect(self.port, "postgres", &DIALECT, Many::Arrays)?;
-        tables
-            .iter()
-            .try_for_each(|table| client.run(&format!("CREATE TABLE {} ({})", table.name, DIALECT.columns(table))))
+        let mut wire = self.wire()?;
+        for table in tables {
+            wire.run(&self.dialect.create(table, self.site.is_ours()))?;
+            self.tables.push(table.name);
+            let time = table.columns.iter().find(|(name, kind)| *kind == ColumnType::Time && table.key.contains(name));
+            if let Some((time, _)) = time.filter(|_| self.has_hypertables) {
+                wire.run(&format!("SELECT create_hypertable('{}', '{time}')", table.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self) -> Outcome<()> {
+        let mut wire = self.wire()?;
+        self.tables.iter().try_for_each(|table| wire.run(&format!("DROP TABLE {table}")))
     }
 
     fn connect(&self) -> Outcome<Box<dyn Connection>> {
-        Ok(Box::new(Wire::connect(self.port, "postgres", &DIALECT, Many::Arrays)?))
+        Ok(Box::new(self.wire()?))
     }
 
-    /// What autovacuum and the checkpointer would do in their time.
     fn settle(&mut self) -> Outcome<()> {
-        let mut client = Wire::connect(self.port, "postgres", &DIALECT, Many::Arrays)?;
-        client.run("VACUUM (ANALYZE)")?;
-        client.run("CHECKPOINT")
+        (self.settle)(&mut self.wire()?, &self.tables, self.site.is_ours())
     }
 
     fn disk_bytes(&self) -> Outcome<u64> {
-        disk_bytes(&self.data)
+        self.site.disk_bytes()
     }
 
     fn processes(&self) -> Vec<u32> {
-        vec![self.process.id()]
+        self.site.processes()
     }
 }
 
@@ -158,6 +206,8 @@ pub(crate) enum Many {
 pub(crate) struct Wire {
     client: Client,
     statements: HashMap<String, Statement>,
+    /// Those that write, by table, and whether they write many rows.
+    inserts: HashMap<(&'static str, bool), Statement>,
     dialect: &'static Dialect,
     many: Many,
     // Dropped behind the client, which lives in it.
@@ -165,15 +215,15 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    pub(crate) fn connect(port: u16, database: &str, dialect: &'static Dialect, many: Many) -> Outcome<Self> {
+    /// Connects to an address as libpq has it, a URL or pairs of names and values.
+    pub(crate) fn connect(address: &str, dialect: &'static Dialect, many: Many) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let config = format!("host=127.0.0.1 port={port} user=bench dbname={database}");
         let client = runtime.block_on(async {
-            let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
+            let (client, connection) = tokio_postgres::connect(address, NoTls).await?;
             tokio::spawn(connection);
             Ok::<_, tokio_postgres::Error>(client)
         })?;
-        Ok(Self { client, statements: HashMap::new(), dialect, many, runtime })
+        Ok(Self { client, statements: HashMap::new(), inserts: HashMap::new(), dialect, many, runtime })
     }
 
     /// Runs a statement.
@@ -201,15 +251,30 @@ impl Wire {
         format!("ON CONFLICT ({}) DO UPDATE SET {}", table.key.join(", "), set.join(", "))
     }
 
+    /// The statement that writes a row, or many from arrays.
+    fn insert(&mut self, table: &Table, is_many: bool) -> Outcome<Statement> {
+        if let Some(known) = self.inserts.get(&(table.name, is_many)) {
+            return Ok(known.clone());
+        }
+        let rows = if is_many {
+            let columns = table.columns.iter().enumerate();
+            let arrays = columns.map(|(place, (_, kind))| format!("${}::{}[]", place + 1, (self.dialect.types)(*kind)));
+            format!("SELECT * FROM unnest({})", arrays.collect::<Vec<_>>().join(", "))
+        } else {
+            format!("VALUES {}", self.dialect.row(table, 1))
+        };
+        let text = format!("INSERT INTO {} ({}) {rows} {}", table.name, names(&table.columns), Self::upsert(table));
+        let statement = self.statement(text)?;
+        self.inserts.insert((table.name, is_many), statement.clone());
+        Ok(statement)
+    }
+
     /// One row of each table, all statements sent at once.
     fn write_single(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
         let mut statements = Vec::new();
         for (table, rows) in writes {
-            let row = self.dialect.row(table, 1);
-            let columns = names(&table.columns);
-            let text = format!("INSERT INTO {} ({columns}) VALUES {row} {}", table.name, Self::upsert(table));
             let values: Vec<Parameter<'_>> = cells(rows, 0).map(Parameter).collect();
-            statements.push((self.statement(text)?, values));
+            statements.push((self.insert(table, false)?, values));
         }
         if statements.len() > 1 {
             statements.insert(0, (self.statement("BEGIN".to_owned())?, Vec::new()));
@@ -221,18 +286,9 @@ impl Wire {
     }
 
     fn write_many(&mut self, table: &Table, rows: &RecordBatch) -> Outcome<()> {
-        let columns = names(&table.columns);
         match self.many {
             Many::Arrays => {
-                let arrays = table
-                    .columns
-                    .iter()
-                    .enumerate()
-                    .map(|(place, (_, kind))| format!("${}::{}[]", place + 1, (self.dialect.types)(*kind)));
-                let arrays = arrays.collect::<Vec<_>>().join(", ");
-                let upsert = Self::upsert(table);
-                let text = format!("INSERT INTO {} ({columns}) SELECT * FROM unnest({arrays}) {upsert}", table.name);
-                let statement = self.statement(text)?;
+                let statement = self.insert(table, true)?;
                 let mut values: Vec<Vec<Parameter<'_>>> =
                     vec![Vec::with_capacity(rows.num_rows()); table.columns.len()];
                 for row in 0..rows.num_rows() {
@@ -244,6 +300,7 @@ impl Wire {
                 .runtime
                 .block_on(async {
                     let types: Vec<Type> = table.columns.iter().map(|(_, kind)| wire_type(*kind)).collect();
+                    let columns = names(&table.columns);
                     let text = format!("COPY {} ({columns}) FROM STDIN (FORMAT binary)", table.name);
                     let writer = BinaryCopyInWriter::new(self.client.copy_in(&text).await?, &types);
                     let mut writer = std::pin::pin!(writer);

@@ -1,11 +1,15 @@
 //! A database server that is started here, in a directory of its own, and ended when it is dropped.
 
 use fleetdb_bench_core::Outcome;
+use fleetdb_bench_core::meters::disk_bytes;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// What is said of the settings of a server that was not started here.
+pub(crate) const AT_URL: &str = "as at its URL";
 
 /// How long a server may take to start.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -62,6 +66,43 @@ impl Drop for Process {
     }
 }
 
+/// A server that is measured: one that was started here, or one at a URL.
+pub(crate) struct Site {
+    /// Where it is asked, as its client takes it.
+    pub(crate) address: String,
+    /// Its process, and where it keeps its data; none at a URL.
+    started: Option<(Process, PathBuf)>,
+    /// What is said of its settings.
+    pub(crate) settings: Vec<String>,
+}
+
+impl Site {
+    /// One that was started here.
+    pub(crate) fn started(address: String, process: Process, data: PathBuf, settings: Vec<String>) -> Self {
+        Self { address, started: Some((process, data)), settings }
+    }
+
+    /// One that runs already.
+    pub(crate) fn at(url: &str) -> Self {
+        Self { address: url.to_owned(), started: None, settings: vec![AT_URL.to_owned()] }
+    }
+
+    /// Whether it was started here, and is nobody else's.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.started.is_some()
+    }
+
+    /// What it keeps on disk; 0 at a URL.
+    pub(crate) fn disk_bytes(&self) -> Outcome<u64> {
+        self.started.as_ref().map_or(Ok(0), |(_, data)| disk_bytes(data))
+    }
+
+    /// Its process, if it was started here.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        self.started.iter().map(|(process, _)| process.id()).collect()
+    }
+}
+
 /// A port that is free now; whoever takes it before the server does makes the start fail.
 pub(crate) fn free_port() -> Outcome<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
@@ -77,12 +118,13 @@ pub(crate) fn program(names: &[&str]) -> Option<PathBuf> {
     })
 }
 
-/// Ends what a command says if it fails.
+/// What a command prints, or says when it fails.
 pub(crate) fn output(command: &mut Command) -> Outcome<String> {
     let output = command.output().map_err(|e| format!("{}: {e}", command.get_program().display()))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{}: {}", command.get_program().display(), said.trim()).into())
+    // Some say on the one what is wrong, some on the other.
+    let said = [output.stderr, output.stdout].concat();
+    Err(format!("{}: {}", command.get_program().display(), String::from_utf8_lossy(&said).trim()).into())
 }

@@ -7,6 +7,7 @@ use fleetdb_bench_core::answer::Cell;
 use fleetdb_bench_core::query::Query;
 use fleetdb_bench_core::table::{Column, ColumnType, Table, schema};
 use fleetdb_bench_core::workload::cpu::FIELDS;
+use std::collections::HashMap;
 
 const HOUR_S: i64 = 3_600;
 const MINUTE_S: i64 = 60;
@@ -45,7 +46,25 @@ pub(crate) fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String
     columns.into_iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
+/// Texts of inserts, by table and rows: building one takes longer than some targets need to run it.
+#[derive(Default)]
+pub(crate) struct Inserts(HashMap<(&'static str, usize), String>);
+
+impl Inserts {
+    /// The text for a table and so many rows, which is made once.
+    pub(crate) fn text(&mut self, table: &Table, rows: usize, make: impl FnOnce() -> String) -> &str {
+        self.0.entry((table.name, rows)).or_insert_with(make)
+    }
+}
+
 impl Dialect {
+    /// The statement that makes a table. Where a database is ours it may be there from an earlier start, at a URL it must
+    /// not.
+    pub(crate) fn create(&self, table: &Table, is_ours: bool) -> String {
+        let unless = if is_ours { "IF NOT EXISTS " } else { "" };
+        format!("CREATE TABLE {unless}{} ({})", table.name, self.columns(table))
+    }
+
     /// The columns of a table with their types, and its key.
     pub(crate) fn columns(&self, table: &Table) -> String {
         let columns = table.columns.iter().map(|(name, kind)| {
@@ -74,9 +93,9 @@ impl Dialect {
             Query::Bill { .. } => {
                 format!("SELECT sum(usage_since_read) FROM meter_reads WHERE meter_id = {one} AND {}", window(2))
             }
-            Query::HostRows { .. } => {
-                let columns = names(&columns);
-                format!("SELECT {columns} FROM cpu WHERE hostname = {one} AND {} ORDER BY ts", window(2))
+            Query::Rows { of, .. } => {
+                let (columns, table, key) = (names(&columns), of.name, of.key[0]);
+                format!("SELECT {columns} FROM {table} WHERE {key} = {one} AND {} ORDER BY ts", window(2))
             }
             Query::HourlyMaxima { hosts, .. } => {
                 let maxima: Vec<String> = FIELDS.iter().map(|field| format!("max({field})")).collect();
@@ -95,14 +114,10 @@ impl Dialect {
                 FIELDS[0],
                 window(2)
             ),
-            Query::Series { of, .. } => {
-                let (table, columns) = (of.table().name, names(&columns));
-                let key = of.columns()[0].0;
-                format!("SELECT {columns} FROM {table} WHERE {key} = {one} AND {} ORDER BY ts", window(2))
-            }
             Query::LastOfAll => (self.last_of_all)(&names(&columns)),
-            Query::LastOf(_) => {
-                format!("SELECT {} FROM cpu WHERE hostname = {one} ORDER BY ts DESC LIMIT 1", names(&columns))
+            Query::Last { of, .. } => {
+                let (columns, table, key) = (names(&columns), of.name, of.key[0]);
+                format!("SELECT {columns} FROM {table} WHERE {key} = {one} ORDER BY ts DESC LIMIT 1")
             }
         }
     }
@@ -112,17 +127,16 @@ impl Dialect {
 pub(crate) fn parameters(query: &Query) -> Vec<Cell<'_>> {
     match query {
         Query::Count(_) | Query::LastOfAll => Vec::new(),
-        Query::Bill { meter: key, window_ns } | Query::Series { key, window_ns, .. } => {
-            vec![Cell::Int(*key), Cell::Time(window_ns.0), Cell::Time(window_ns.1)]
-        }
-        Query::HostRows { host, window_ns } | Query::MinuteMaxima { host, window_ns } => {
+        Query::Bill { meter, window_ns } => vec![Cell::Int(*meter), Cell::Time(window_ns.0), Cell::Time(window_ns.1)],
+        Query::Rows { key, window_ns, .. } => vec![key.cell(), Cell::Time(window_ns.0), Cell::Time(window_ns.1)],
+        Query::MinuteMaxima { host, window_ns } => {
             vec![Cell::Text(host), Cell::Time(window_ns.0), Cell::Time(window_ns.1)]
         }
         Query::HourlyMaxima { hosts, window_ns } => {
             let hosts = hosts.iter().map(|host| Cell::Text(host));
             hosts.chain([Cell::Time(window_ns.0), Cell::Time(window_ns.1)]).collect()
         }
-        Query::LastOf(host) => vec![Cell::Text(host)],
+        Query::Last { key, .. } => vec![key.cell()],
     }
 }
 

@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Outcome<()> {
     println!("{} meters, {HOURS} hours, bills of Berlin's months, prepared SQL, data at rest, one core", args.meters);
     let scratch = Scratch::new(&args.directory)?;
     let meters = args.meters.to_string();
-    run_pinned(&["bills", "--child", "--meters", &meters], scratch.path())?;
+    run_pinned(&["bills", "--child", "--meters", &meters], Some(scratch.path()))?;
     let mut python = std::process::Command::new("python3");
     let checked =
         python.args(["-c", include_str!("bills.py")]).arg(scratch.path().join("bills.csv")).arg(&meters).status();

@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> Outcome<()> {
             let containers = containers.to_string();
             let mut arguments = vec!["container", "--child", "--containers", &containers, "--arrival", arrival];
             arguments.extend(args.settle.then_some("--settle"));
-            run_pinned(&arguments, &args.directory)?;
+            run_pinned(&arguments, Some(&args.directory))?;
         }
     }
     Ok(())

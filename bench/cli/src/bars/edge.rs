@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> Outcome<()> {
         ("sqlite-durable", "T3", args.sqlite_rows),
     ] {
         let arguments = ["edge", "--target", target, "--rows", &rows.to_string()];
-        let output = pinned(&arguments, &args.directory)?.output()?;
+        let output = pinned(&arguments, Some(&args.directory))?.output()?;
         if !output.status.success() {
             return Err(format!("{target}: {}", String::from_utf8_lossy(&output.stderr)).into());
         }

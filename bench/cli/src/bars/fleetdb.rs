@@ -2,10 +2,11 @@
 
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::workload::cpu::{FIELDS, TAGS};
-use fleetdb_bench_core::workload::trucks::{self, DIAGNOSTICS, READINGS};
+use fleetdb_bench_core::workload::cpu::cpu_table;
+use fleetdb_bench_core::workload::trucks;
+use fleetdb_bench_targets::fleetdb::definition;
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Batch, ColumnType, Database, Durability, Settings, TableDefinition, Unit};
+use fleetdb_engine::{Batch, Database, Durability, Settings};
 use std::path::Path;
 
 /// Opens a database with E2's table; its key is (hostname, ts) as in every other engine.
@@ -16,33 +17,13 @@ pub fn open(directory: &Path) -> Outcome<Database> {
 /// The same with other settings.
 pub fn open_with(directory: &Path, settings: Settings) -> Outcome<Database> {
     let db = Database::open(Io::files(directory), settings)?;
-    let mut table = TableDefinition::new("cpu").key("hostname", ColumnType::Utf8);
-    for tag in &TAGS[1..] {
-        table = table.field(tag, ColumnType::Utf8);
-    }
-    table = table.time("ts", Unit::Nanosecond);
-    for field in FIELDS {
-        table = table.field(field, ColumnType::Int64);
-    }
-    db.create_table(&table)?;
+    db.create_table(&definition(&cpu_table()))?;
     Ok(db)
 }
 
 /// Makes the tables of TSBS' trucks.
 pub fn create_trucks(db: &Database) -> Outcome<()> {
-    for (name, fields) in [("readings", READINGS.as_slice()), ("diagnostics", DIAGNOSTICS.as_slice())] {
-        let mut table = TableDefinition::new(name).key(trucks::TAGS[0], ColumnType::Utf8);
-        for tag in &trucks::TAGS[1..] {
-            table = table.field(tag, ColumnType::Utf8);
-        }
-        table = table.time("ts", Unit::Nanosecond);
-        for field in trucks::CAPACITIES.iter().chain(fields) {
-            let column_type = if *field == "status" { ColumnType::Int64 } else { ColumnType::Float64 };
-            table = table.field(field, column_type);
-        }
-        db.create_table(&table)?;
-    }
-    Ok(())
+    trucks::tables().iter().try_for_each(|table| Ok(db.create_table(&definition(table)).map(|_| ())?))
 }
 
 /// Writes a batch, acknowledged at `sync`.

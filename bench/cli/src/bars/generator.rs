@@ -5,7 +5,6 @@ use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::workload::cpu::{BATCH_ROWS, Cpu, SEED};
 use fleetdb_bench_core::workload::meters::{Meters, YEAR_HOURS};
 use fleetdb_bench_core::workload::series::{Datapoint, datapoints, records};
-use std::path::Path;
 use std::time::Instant;
 
 #[derive(clap::Args)]
@@ -15,15 +14,12 @@ pub struct Args {
     rows: usize,
     #[arg(long, hide = true)]
     child: bool,
-    /// Not used: nothing is written
-    #[arg(long, hide = true, default_value = ".")]
-    directory: std::path::PathBuf,
 }
 
 pub fn run(args: &Args) -> Outcome<()> {
     if !args.child {
         println!("rows made on one core, as Arrow, in batches of {BATCH_ROWS}");
-        return run_pinned(&["generator", "--child", "--rows", &args.rows.to_string()], Path::new("."));
+        return run_pinned(&["generator", "--child", "--rows", &args.rows.to_string()], None);
     }
     let batches = (args.rows / BATCH_ROWS).max(1);
     let mut cpu = Cpu::edge();

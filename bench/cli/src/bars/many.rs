@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Outcome<()> {
     println!("{} containers, {ROUNDS} rows each, arriving round by round, T3, one core", args.containers);
     let scratch = Scratch::new(&args.directory)?;
     for part in ["ingest", "read"] {
-        run_pinned(&["many", "--part", part, "--containers", &args.containers.to_string()], scratch.path())?;
+        run_pinned(&["many", "--part", part, "--containers", &args.containers.to_string()], Some(scratch.path()))?;
     }
     println!("on disk {:.1} MB", disk_bytes(scratch.path())? as f64 / 1e6);
     Ok(())

@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Outcome<()> {
     let scratch = Scratch::new(&args.directory)?;
     println!("E2 with the edge profile, T3, batches of {BATCH_ROWS} rows, {} rows", args.rows);
     let arguments = ["resident", "--child", "--rows", &args.rows.to_string()];
-    let mut child = pinned(&arguments, scratch.path())?.spawn()?;
+    let mut child = pinned(&arguments, Some(scratch.path()))?.spawn()?;
     let process = child.id().to_string();
     let (mut samples, mut most) = (Vec::new(), 0);
     let status = loop {

@@ -1,11 +1,13 @@
 //! SQLite: as published in E2 (no log, 32-row statements, text times), and durable.
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, FieldRef, Float64Type, Int64Type, TimestampNanosecondType};
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, FieldRef};
 use fleetdb_bench_core::Outcome;
+use fleetdb_bench_core::answer::{Cell, cells};
 use fleetdb_bench_core::workload::cpu::{FIELDS, TAGS};
+use fleetdb_bench_targets::sqlite::value;
 use rusqlite::Connection;
-use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::types::ValueRef;
 use std::path::Path;
 
 /// Rows of one INSERT statement as published.
@@ -90,8 +92,8 @@ impl Sqlite {
         let places = vec!["?"; rows.num_columns()].join(",");
         let mut statement = self.connection.prepare_cached(&format!("INSERT INTO {table} VALUES ({places})"))?;
         for row in 0..rows.num_rows() {
-            for (place, column) in rows.columns().iter().enumerate() {
-                statement.raw_bind_parameter(place + 1, cell(column, row))?;
+            for (place, cell) in cells(rows, row).enumerate() {
+                statement.raw_bind_parameter(place + 1, value(cell))?;
             }
             statement.raw_execute()?;
         }
@@ -119,12 +121,12 @@ impl Sqlite {
         let mut statement = self.connection.prepare_cached(&sql)?;
         let mut place = 1;
         for row in start..start + len {
-            for column in rows.columns() {
-                match column.as_primitive_opt::<TimestampNanosecondType>() {
-                    Some(times) if self.mode == Mode::Published => {
-                        statement.raw_bind_parameter(place, time_text(times.value(row)))?;
+            for cell in cells(rows, row) {
+                match cell {
+                    Cell::Time(ns) if self.mode == Mode::Published => {
+                        statement.raw_bind_parameter(place, time_text(ns))?;
                     }
-                    _ => statement.raw_bind_parameter(place, cell(column, row))?,
+                    cell => statement.raw_bind_parameter(place, value(cell))?,
                 }
                 place += 1;
             }
@@ -151,16 +153,4 @@ fn sqlite_type(data_type: &DataType) -> &'static str {
         DataType::Float64 => "REAL",
         _ => "INTEGER",
     }
-}
-
-/// A value; times are integers.
-fn cell(column: &ArrayRef, row: usize) -> ToSqlOutput<'_> {
-    let value = match column.data_type() {
-        _ if column.is_null(row) => ValueRef::Null,
-        DataType::Utf8 => ValueRef::Text(column.as_string::<i32>().value(row).as_bytes()),
-        DataType::Float64 => ValueRef::Real(column.as_primitive::<Float64Type>().value(row)),
-        DataType::Timestamp(..) => ValueRef::Integer(column.as_primitive::<TimestampNanosecondType>().value(row)),
-        _ => ValueRef::Integer(column.as_primitive::<Int64Type>().value(row)),
-    };
-    ToSqlOutput::Borrowed(value)
 }

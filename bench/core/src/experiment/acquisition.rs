@@ -7,11 +7,10 @@
 //!    transaction for what has come since the last was acknowledged, as an engineer would write it today.
 //! 4. Everything is read back and compared, and single datapoints by their time.
 
-use super::{Job, Run, Size, one};
+use super::{Job, Run, Size};
 use crate::Outcome;
-use crate::answer::Cell;
 use crate::driver::{Limit, Worker};
-use crate::query::Query;
+use crate::query::{Key, Query};
 use crate::table::Table;
 use crate::target::Connection;
 use crate::workload::series::{Datapoint, Series, datapoints};
@@ -19,6 +18,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Read};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The command of this program that [`sample`]s.
@@ -96,11 +96,11 @@ pub fn sample(sampling: &Sampling) -> Outcome<()> {
 ///
 /// # Errors
 /// The target's.
-pub fn run(run: &mut Run<'_>, scale: &Scale, is_full: bool) -> Outcome<()> {
-    let seconds = scale.seconds.unwrap_or(if is_full { 600 } else { 5 }).max(1);
+pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
+    let seconds = run.plan.size(scale.seconds, 600, 5).max(1);
     let rate = scale.rate.unwrap_or(1_000).max(1);
-    let table = Series::Datapoints.table();
-    run.target.create(std::slice::from_ref(&table))?;
+    let table = Arc::new(Series::Datapoints.table());
+    run.target.create(std::slice::from_ref(&*table))?;
     let mut boards = Vec::new();
     for (board, (name, most)) in (1..).zip([("single", 1), ("batched", usize::MAX)]) {
         if run.is_stopped() {
@@ -109,7 +109,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale, is_full: bool) -> Outcome<()> {
         let mut writer = Writer {
             connection: run.target.connect()?,
             table: &table,
-            sampler: Sampler::start(&Sampling { rate, count: rate * seconds, seed: run.seed })?,
+            sampler: Sampler::start(&Sampling { rate, count: rate * seconds, seed: run.plan.seed })?,
             most,
             board,
             bytes: Vec::new(),
@@ -118,7 +118,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale, is_full: bool) -> Outcome<()> {
         };
         let operation = if most == 1 { "a datapoint" } else { "the datapoints that have come" };
         let job = Job { name, operation, size: Size::Seconds(seconds) };
-        run.drive_and_settle(job, vec![Box::new(&mut writer)], Limit::default())?;
+        run.drive_and_settle(job, std::slice::from_mut(&mut writer), Limit::default())?;
         let (sampled, written) = (writer.sampler.end()?, writer.written);
         let phase = run.phases.last_mut().ok_or("nothing was measured")?;
         // The sampler's pace is the phase's, not the writer's; and not the time to settle.
@@ -131,7 +131,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale, is_full: bool) -> Outcome<()> {
     }
     run.check_count("measurements", boards.iter().map(|(_, written)| written.len() as u64).sum())?;
     let window = |points: &[Datapoint]| Some((points.first()?.time_ns, points.last()?.time_ns + MICROSECOND_NS));
-    let series = |key, window_ns| Query::Series { of: Series::Datapoints, key, window_ns };
+    let series = |key, window_ns| Query::Rows { of: Arc::clone(&table), key: Key::Int(key), window_ns };
     let all = boards.iter().filter_map(|(board, written)| Some(series(*board, window(written)?)));
     run.ask("everything read back", &all.collect::<Vec<_>>(), 1)?;
     let single = boards.iter().flat_map(|(board, written)| {
@@ -140,12 +140,12 @@ pub fn run(run: &mut Run<'_>, scale: &Scale, is_full: bool) -> Outcome<()> {
     });
     run.ask("a datapoint by its time", &single.collect::<Vec<_>>(), 1)?;
     run.verify(&|query| match query {
-        Query::Series { key, window_ns: (from, to), .. } => {
+        Query::Rows { key: Key::Int(key), window_ns: (from, to), .. } => {
             let written = boards.iter().find(|(board, _)| board == key).map_or(&[][..], |(_, written)| written);
             let place = |time_ns: &i64| written.partition_point(|point| point.time_ns < *time_ns);
             datapoints(*key, &written[place(from)..place(to)])
         }
-        _ => one(query, Cell::Null),
+        _ => Err("only datapoints are asked here".into()),
     })
 }
 
@@ -193,7 +193,7 @@ struct Writer<'a> {
     written: Vec<Datapoint>,
 }
 
-impl Worker for &mut Writer<'_> {
+impl Worker for Writer<'_> {
     fn prepare(&mut self) -> Outcome<bool> {
         let queue = self.sampler.0.stdout.as_mut().ok_or("the sampler has no output")?;
         let mut part = [0; QUEUE_BYTES];

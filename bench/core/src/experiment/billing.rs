@@ -5,7 +5,7 @@
 //! 2. What is missing of the hours is filled in with larger batches, unmeasured.
 //! 3. `bill`: each meter's usage of each month that is whole, months by Berlin's clocks; every sum is compared.
 
-use super::{Job, Run, Size, one};
+use super::{Job, Plan, Run, Size, one};
 use crate::Outcome;
 use crate::answer::Cell;
 use crate::driver::{Limit, Worker};
@@ -53,14 +53,13 @@ struct Sizes {
 }
 
 impl Scale {
-    fn sizes(&self, is_full: bool) -> Sizes {
-        let or = |given: Option<i64>, full, small| given.unwrap_or(if is_full { full } else { small });
+    fn sizes(&self, plan: Plan<'_>) -> Sizes {
         Sizes {
-            meters: or(self.meters, 1_600, 160).max(1),
-            hours: or(self.hours, YEAR_HOURS, 768).clamp(1, YEAR_HOURS),
-            connections: self.connections.unwrap_or(if is_full { 160 } else { 32 }).max(1),
-            seconds: self.seconds.unwrap_or(if is_full { 60 } else { 5 }).max(1),
-            bills: self.bills.unwrap_or(if is_full { usize::MAX } else { 1_000 }),
+            meters: plan.size(self.meters, 1_600, 160).max(1),
+            hours: plan.size(self.hours, YEAR_HOURS, 768).clamp(1, YEAR_HOURS),
+            connections: plan.size(self.connections, 160, 32).max(1),
+            seconds: plan.size(self.seconds, 60, 5).max(1),
+            bills: plan.size(self.bills, usize::MAX, 1_000),
         }
     }
 }
@@ -69,11 +68,11 @@ impl Scale {
 ///
 /// # Errors
 /// The target's.
-pub fn run(run: &mut Run<'_>, scale: &Scale, is_full: bool) -> Outcome<()> {
-    let sizes = scale.sizes(is_full);
+pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
+    let sizes = scale.sizes(run.plan);
     let [meters, reads] = tables();
     run.target.create(&[meters.clone(), reads.clone()])?;
-    let workload = Meters::new(run.seed);
+    let workload = Meters::new(run.plan.seed);
     let mut reporters = Vec::new();
     for number in 0..sizes.connections {
         reporters.push(Reporter {
@@ -89,13 +88,11 @@ pub fn run(run: &mut Run<'_>, scale: &Scale, is_full: bool) -> Outcome<()> {
     let time = Some(Duration::from_secs(sizes.seconds));
     let job =
         Job { name: "ingest", operation: "a meter upserted and a reading added", size: Size::Seconds(sizes.seconds) };
-    let workers = reporters.iter_mut().map(|reporter| Box::new(reporter) as Box<dyn Worker>).collect();
-    run.drive_and_settle(job, workers, Limit { time, rate: None })?;
+    run.drive_and_settle(job, &mut reporters, Limit { time, rate: None })?;
     fill(run, reporters, sizes)?;
     if run.is_stopped() {
         return Ok(());
     }
-    run.target.settle()?;
     // What was acknowledged and what was filled in, each once.
     run.check_count("meter_reads", (sizes.meters * sizes.hours) as u64)?;
     run.check_count("meters", sizes.meters as u64)?;
@@ -137,7 +134,7 @@ impl Reporter<'_> {
     }
 }
 
-impl Worker for &mut Reporter<'_> {
+impl Worker for Reporter<'_> {
     fn prepare(&mut self) -> Outcome<bool> {
         if !self.turn() {
             return Ok(false);

@@ -4,20 +4,23 @@
 //!    disk afterwards.
 //! 2. The seven queries, each with other hosts and windows every time; every answer is compared.
 //! 3. `ingest, 4 connections`: a quarter as many rows more, over four.
-//! 4. `43,000 rows/s`: the published rate, in an open loop: processor time and memory at a rate that leaves room.
+//! 4. `43,000 rows/s`: the published rate, in an open loop: processor time and memory at a rate that leaves room. Then the
+//!    same while another connection asks FIVE_MINUTE_1 all the time.
 
-use super::{Job, Run, Size};
+use super::workers::Writer;
+use super::{Job, Plan, Run, Size};
 use crate::Outcome;
-use crate::driver::{Limit, Worker};
+use crate::driver::Limit;
 use crate::oracle::CpuOracle;
-use crate::query::Query;
+use crate::query::{Key, Query};
 use crate::table::Table;
-use crate::target::{Connection, Profile};
-use crate::workload::cpu::{BATCH_ROWS, Cpu, HOSTS, START_NS, cpu_table};
-use arrow::array::RecordBatch;
+use crate::target::Profile;
+use crate::workload::cpu::{BATCH_ROWS, Cpu, HOSTS, START_NS, STEP_NS, cpu_table};
+use crate::workload::lateness::Arrivals;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::Duration;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -40,6 +43,9 @@ pub struct Scale {
     /// How often each query is asked [full: 50]
     #[arg(long)]
     pub asked: Option<usize>,
+    /// Devices are offline for a while, have wrong clocks and send rows twice; only the first ingest and the queries
+    #[arg(long)]
+    pub late: bool,
     /// Seconds at 43,000 rows/s [full: 60]
     #[arg(long)]
     pub rate_seconds: Option<u64>,
@@ -49,122 +55,128 @@ pub struct Scale {
 ///
 /// # Errors
 /// The target's.
-pub fn run(run: &mut Run<'_>, scale: &Scale, is_full: bool) -> Outcome<()> {
-    let hosts = scale.hosts.unwrap_or(if is_full { HOSTS } else { 1_000 }).max(8);
+pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
+    let plan = run.plan;
+    let hosts = plan.size(scale.hosts, HOSTS, 1_000).max(8);
     let batch_rows = BATCH_ROWS.min(hosts);
-    let epoch_batches = hosts.div_ceil(batch_rows);
-    let rows = scale.rows.unwrap_or(if is_full { 10_000_000 } else { 500_000 });
-    let batches = (rows / hosts).max(1) * epoch_batches;
-    let asked = scale.asked.unwrap_or(if is_full { 50 } else { 10 }).max(1);
-    let rate_seconds = scale.rate_seconds.unwrap_or(if is_full { 60 } else { 3 });
-    let table = cpu_table();
-    run.target.create(std::slice::from_ref(&table))?;
-    let rows = Cpu::part(run.seed, 0..hosts, batch_rows);
-    let mut writer = Writer { connection: run.target.connect()?, table: &table, rows, left: batches, next: None };
-    let operation = format!("{batch_rows} rows");
-    let size = |count| Size::Operations(count as u64);
-    let job = Job { name: "ingest", operation: &operation, size: size(batches) };
-    run.drive_and_settle(job, vec![Box::new(&mut writer)], Limit::default())?;
+    let epochs = (plan.size(scale.rows, 10_000_000, 500_000) / hosts).max(1);
+    let batches = (epochs * hosts.div_ceil(batch_rows)) as u64;
+    let asked = plan.size(scale.asked, 50, 10).max(1);
+    let arrivals = || {
+        let cpu = Cpu::part(plan.seed, 0..hosts, batch_rows);
+        if scale.late { Arrivals::late(plan.seed, cpu) } else { Arrivals::punctual(cpu) }
+    };
+    let table = Arc::new(cpu_table());
+    run.target.create(std::slice::from_ref(&*table))?;
+    let operation = if scale.late { format!("what comes of {batch_rows} hosts") } else { format!("{batch_rows} rows") };
+    let mut rows = arrivals();
+    let mut writer = [Writer::new(run.target.connect()?, &table, batches, |_| rows.batch())];
+    let job = Job { name: "ingest", operation: &operation, size: Size::Operations(batches) };
+    run.drive_and_settle(job, &mut writer, Limit::default())?;
+    drop(writer);
     if run.is_stopped() {
         return Ok(());
     }
-    let (rows, connection) = (writer.rows, writer.connection);
-    drop(connection);
-    let queries = queries(run, hosts, rows.end_ns(), asked);
+    let queries = queries(plan, &table, hosts, START_NS + epochs as i64 * STEP_NS, asked);
     for (name, queries) in &queries {
         run.ask(name, queries, 1)?;
     }
-    let mut total = (batches / epoch_batches * hosts) as u64;
-    let mut writers = Vec::new();
-    for rows in rows.split(CONNECTIONS) {
-        let left = batches / 4 / CONNECTIONS;
-        writers.push(Writer { connection: run.target.connect()?, table: &table, rows, left, next: None });
+    let repeated = rows.repeated();
+    if !scale.late {
+        let seconds = plan.size(scale.rate_seconds, 60, 3);
+        more(run, &table, &operation, rows.into_cpu(), (batches / 4, batch_rows), seconds, &queries[0])?;
     }
-    let job = Job { name: "ingest, 4 connections", operation: &operation, size: size(batches / 4) };
-    let workers = writers.iter_mut().map(|writer| Box::new(writer) as Box<dyn Worker>).collect();
-    total += run.drive_and_settle(job, workers, Limit::default())?.driven.rows;
-    let writer = writers.first_mut().ok_or("there are no rows")?;
-    writer.left = usize::MAX;
-    let rate = Limit { time: Some(Duration::from_secs(rate_seconds)), rate: Some(RATE as f64 / batch_rows as f64) };
-    let job = Job { name: "43,000 rows/s", operation: &operation, size: Size::Seconds(rate_seconds) };
-    total += run.drive(job, vec![Box::new(writer)], rate)?.driven.rows;
-    drop(writers);
-    run.check_count("cpu", total)?;
+    let written: u64 = run.phases.iter().filter(|p| p.operation == operation).map(|p| p.driven.rows).sum();
+    run.check_count("cpu", written - repeated)?;
     if run.is_stopped() {
         return Ok(());
     }
     let mut oracle = CpuOracle::new(queries.iter().flat_map(|(_, queries)| queries));
-    let mut again = Cpu::part(run.seed, 0..hosts, batch_rows);
+    let mut again = arrivals();
     for _ in 0..batches {
         oracle.feed(again.batch()?);
     }
+    oracle.forget(repeated);
     run.verify(&|query| oracle.answer(query))
 }
 
-/// Writes batches.
-struct Writer<'a> {
-    connection: Box<dyn Connection>,
-    table: &'a Table,
+/// The ingest of some connections, and those at a rate.
+fn more(
+    run: &mut Run<'_>,
+    table: &Table,
+    operation: &str,
     rows: Cpu,
-    /// Batches.
-    left: usize,
-    next: Option<RecordBatch>,
+    (batches, batch_rows): (u64, usize),
+    seconds: u64,
+    (name, queries): &(&'static str, Vec<Query>),
+) -> Outcome<()> {
+    let mut writers = Vec::new();
+    for mut part in rows.split(CONNECTIONS) {
+        let left = batches / CONNECTIONS as u64;
+        writers.push(Writer::new(run.target.connect()?, table, left, move |_| part.batch()));
+    }
+    let job = |name, size| Job { name, operation, size };
+    let together = job("ingest, 4 connections", Size::Operations(batches));
+    run.drive_and_settle(together, &mut writers, Limit::default())?;
+    let writer = writers.first_mut().ok_or("there are no rows")?;
+    writer.left = u64::MAX;
+    let limit = Limit { time: Some(Duration::from_secs(seconds)), rate: Some(RATE as f64 / batch_rows as f64) };
+    run.drive(job("43,000 rows/s", Size::Seconds(seconds)), std::slice::from_mut(writer), limit)?;
+    let asked = job("43,000 rows/s while asked", Size::Seconds(seconds));
+    run.drive_while_asked(asked, writer, limit, &format!("{name} while written"), queries)
 }
 
-impl Worker for &mut Writer<'_> {
-    fn prepare(&mut self) -> Outcome<bool> {
-        if self.left == 0 {
-            return Ok(false);
-        }
-        // One that the last phase made and had no time for comes first.
-        if self.next.is_none() {
-            self.next = Some(self.rows.batch()?);
-        }
-        Ok(true)
-    }
-
-    fn operate(&mut self) -> Outcome<u64> {
-        let rows = self.next.take().ok_or("nothing was prepared")?;
-        let count = rows.num_rows() as u64;
-        self.connection.write(&[(self.table, rows)])?;
-        self.left -= 1;
-        Ok(count)
-    }
-}
-
-/// The seven queries; hosts and windows are drawn in `fair`, and always the same in `published`. Windows lie in the data,
-/// or are as long as they are.
-fn queries(run: &Run<'_>, hosts: usize, end_ns: i64, asked: usize) -> Vec<(&'static str, Vec<Query>)> {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(run.seed);
-    let is_fixed = run.profile == Profile::Published;
+/// The seven queries. In `fair` hosts and windows are drawn, and windows lie in the data, or are as long as they are; in
+/// `published` they are always the same: windows of eight hours, though there are seven, and the query of an hour asks
+/// eight.
+fn queries(
+    plan: Plan<'_>,
+    table: &Arc<Table>,
+    hosts: usize,
+    end_ns: i64,
+    asked: usize,
+) -> Vec<(&'static str, Vec<Query>)> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
+    let is_published = plan.profile == Profile::Published;
+    let grouped_ns = if is_published { 8 * HOUR_NS } else { HOUR_NS };
     let host = |random: &mut Xoshiro256PlusPlus| format!("host_{}", random.random_range(0..hosts));
     let window = |random: &mut Xoshiro256PlusPlus, width_ns: i64| {
+        if is_published {
+            return (START_NS, START_NS + width_ns);
+        }
         // Whole seconds, for targets that keep fewer digits.
         let latest_s = ((end_ns - width_ns - START_NS) / SECOND_NS).max(0);
         let from_ns = START_NS + random.random_range(0..=latest_s) * SECOND_NS;
         (from_ns, (from_ns + width_ns).min(end_ns))
     };
+    let table = || Arc::clone(table);
     let eight = |random: &mut Xoshiro256PlusPlus| {
         let first = random.random_range(0..hosts);
         (0..8).map(|place| format!("host_{}", (first + place * hosts / 8) % hosts)).collect()
     };
     type Draw<'a> = Box<dyn Fn(&mut Xoshiro256PlusPlus) -> Query + 'a>;
     let draws: [(&'static str, Draw<'_>); 7] = [
-        ("FIVE_MINUTE_1", Box::new(|r| Query::HostRows { host: host(r), window_ns: window(r, 5 * MINUTE_NS) })),
+        (
+            "FIVE_MINUTE_1",
+            Box::new(|r| Query::Rows { of: table(), key: Key::Text(host(r)), window_ns: window(r, 5 * MINUTE_NS) }),
+        ),
         ("COUNT", Box::new(|_| Query::Count("cpu"))),
         (
             "CPU_MAX_ALL_1",
             Box::new(|r| Query::HourlyMaxima { hosts: vec![host(r)], window_ns: window(r, 8 * HOUR_NS) }),
         ),
         ("CPU_MAX_ALL_8", Box::new(|r| Query::HourlyMaxima { hosts: eight(r), window_ns: window(r, 8 * HOUR_NS) })),
-        ("SINGLE_GROUP_BY_1_1_1", Box::new(|r| Query::MinuteMaxima { host: host(r), window_ns: window(r, HOUR_NS) })),
+        (
+            "SINGLE_GROUP_BY_1_1_1",
+            Box::new(|r| Query::MinuteMaxima { host: host(r), window_ns: window(r, grouped_ns) }),
+        ),
         ("LAST_POINT_ALL", Box::new(|_| Query::LastOfAll)),
-        ("LAST_POINT_ONE", Box::new(|r| Query::LastOf(host(r)))),
+        ("LAST_POINT_ONE", Box::new(|r| Query::Last { of: table(), key: Key::Text(host(r)) })),
     ];
     let mut queries = Vec::new();
     for (name, draw) in draws {
         let first = draw(&mut random);
-        let rest = (1..asked).map(|_| if is_fixed { first.clone() } else { draw(&mut random) });
+        let rest = (1..asked).map(|_| if is_published { first.clone() } else { draw(&mut random) });
         queries.push((name, std::iter::once(first.clone()).chain(rest.collect::<Vec<_>>()).collect()));
     }
     queries

@@ -2,47 +2,60 @@
 
 pub mod acquisition;
 pub mod billing;
+pub mod durability;
 pub mod edge;
+pub mod own;
 pub mod scale;
+mod workers;
 
 use crate::Outcome;
 use crate::answer::{Cell, Gather};
-use crate::driver::{Limit, Watch, Worker, drive};
-use crate::meters::Meter;
+use crate::driver::{Driven, Limit, Watch, Worker, drive};
+use crate::meters::{Meter, Metered};
 use crate::oracle::difference;
 use crate::query::Query;
 use crate::results::Phase;
-use crate::target::{Connection, Profile, Target};
+use crate::target::{Profile, Target};
 use arrow::array::RecordBatch;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+use workers::{Answers, Asker};
 
-/// A run of an experiment with one target.
-pub struct Run<'a> {
-    /// The target, which holds nothing yet.
-    pub target: &'a mut dyn Target,
+/// How an experiment is run, whatever the target.
+#[derive(Clone, Copy)]
+pub struct Plan<'a> {
     /// Where the target writes.
-    directory: &'a Path,
+    pub directory: &'a Path,
     /// Whose settings.
     pub profile: Profile,
     /// The seed of all rows.
     pub seed: u64,
-    /// Who looks on.
-    pub watch: &'a Watch,
+    /// Whether sizes that are not given are the published ones.
+    pub is_full: bool,
+    /// When a phase of queries begins no more of them, however many are left.
+    pub query_time: Duration,
+}
+
+impl Plan<'_> {
+    /// A size: as given, or the published one, or one that takes minutes.
+    fn size<T>(&self, given: Option<T>, full: T, small: T) -> T {
+        given.unwrap_or(if self.is_full { full } else { small })
+    }
+}
+
+/// A run of an experiment with one target.
+pub struct Run<'a> {
+    /// The target, which holds nothing yet.
+    target: &'a mut dyn Target,
+    plan: Plan<'a>,
+    watch: &'a Watch,
     announce: &'a dyn Fn(&str, Size),
     /// What was measured.
     pub phases: Vec<Phase>,
-    /// What was answered and is not compared yet.
-    asked: Vec<Asked>,
-}
-
-/// The answers of a phase. They are compared when all is measured, so that the oracle's memory and time are in no number.
-struct Asked {
-    phase: usize,
-    answers: Vec<(Query, RecordBatch)>,
-    /// Answers that were not equal to an earlier one of the same query.
-    differing: Option<String>,
-    count: usize,
+    /// What was answered in which phase. The answers are compared when all is measured, so that the oracle's memory and
+    /// time are in no number.
+    asked: Vec<(usize, Answers)>,
 }
 
 /// How much there is to do.
@@ -62,17 +75,19 @@ struct Job<'a> {
     size: Size,
 }
 
+/// The operation of phases that ask.
+const QUERY: &str = "query";
+
 impl<'a> Run<'a> {
     /// A run that has measured nothing yet; `announce` is told what is done now, and how much of it there is.
-    pub fn new(
-        target: &'a mut dyn Target,
-        directory: &'a Path,
-        profile: Profile,
-        seed: u64,
-        watch: &'a Watch,
-        announce: &'a dyn Fn(&str, Size),
-    ) -> Self {
-        Self { target, directory, profile, seed, watch, announce, phases: Vec::new(), asked: Vec::new() }
+    pub fn new(target: &'a mut dyn Target, plan: Plan<'a>, watch: &'a Watch, announce: &'a dyn Fn(&str, Size)) -> Self {
+        Self { target, plan, watch, announce, phases: Vec::new(), asked: Vec::new() }
+    }
+
+    /// What the target and this process use while nothing is asked of them.
+    pub fn idle(&self) -> Metered {
+        let seconds = if self.plan.is_full { 10 } else { 1 };
+        self.metered("idle", Size::Seconds(seconds), || std::thread::sleep(Duration::from_secs(seconds))).1
     }
 }
 
@@ -82,12 +97,14 @@ impl Run<'_> {
         self.watch.stop.load(Ordering::Relaxed)
     }
 
-    /// Runs workers and keeps what they did as a phase.
-    fn drive(&mut self, job: Job<'_>, workers: Vec<Box<dyn Worker + '_>>, limit: Limit) -> Outcome<&mut Phase> {
-        (self.announce)(job.name, job.size);
-        let meter = Meter::start(self.target.processes(), self.directory);
-        let driven = drive(workers, limit, self.watch);
-        let metered = meter.stop();
+    fn metered<T>(&self, name: &str, size: Size, work: impl FnOnce() -> T) -> (T, Metered) {
+        (self.announce)(name, size);
+        let meter = Meter::start(self.target.processes(), self.plan.directory);
+        let done = work();
+        (done, meter.stop())
+    }
+
+    fn keep(&mut self, job: Job<'_>, driven: Outcome<Driven>, metered: Metered) -> Outcome<&mut Phase> {
         self.phases.push(Phase {
             name: job.name.to_owned(),
             operation: job.operation.to_owned(),
@@ -98,13 +115,14 @@ impl Run<'_> {
         Ok(self.phases.last_mut().expect("one was just added"))
     }
 
+    /// Runs workers and keeps what they did as a phase.
+    fn drive(&mut self, job: Job<'_>, workers: &mut [impl Worker], limit: Limit) -> Outcome<&mut Phase> {
+        let (driven, metered) = self.metered(job.name, job.size, || drive(workers, limit, self.watch));
+        self.keep(job, driven, metered)
+    }
+
     /// As [`drive`](Self::drive), for work that writes: it ends when nothing is left to be flushed or merged.
-    fn drive_and_settle(
-        &mut self,
-        job: Job<'_>,
-        workers: Vec<Box<dyn Worker + '_>>,
-        limit: Limit,
-    ) -> Outcome<&mut Phase> {
+    fn drive_and_settle(&mut self, job: Job<'_>, workers: &mut [impl Worker], limit: Limit) -> Outcome<&mut Phase> {
         self.drive(job, workers, limit)?;
         let begin = std::time::Instant::now();
         self.target.settle()?;
@@ -114,41 +132,79 @@ impl Run<'_> {
         Ok(phase)
     }
 
-    /// Asks queries over some connections, each its share of them one after the other, the first of them twice;
-    /// [`verify`](Self::verify) compares the answers.
-    fn ask(&mut self, name: &str, queries: &[Query], connections: usize) -> Outcome<()> {
-        let Some(first) = queries.first() else { return Ok(()) };
-        if self.is_stopped() {
+    /// Runs a worker that writes while queries are asked over a connection more, over and over: two phases, of which each
+    /// has the meters of both.
+    fn drive_while_asked(
+        &mut self,
+        job: Job<'_>,
+        writer: &mut impl Worker,
+        limit: Limit,
+        name: &str,
+        queries: &[Query],
+    ) -> Outcome<()> {
+        if self.is_stopped() || self.cannot(name, queries) {
             return Ok(());
         }
-        if let Some(lacking) = self.target.lacks(first) {
-            let (operation, lacking) = ("query".to_owned(), Some(lacking.to_owned()));
-            self.phases.push(Phase { name: name.to_owned(), operation, lacking, ..Phase::default() });
+        let mut asker = self.asker(name, queries, usize::MAX)?;
+        let (driven, metered) = self.metered(job.name, job.size, || {
+            std::thread::scope(|scope| {
+                let writing = scope.spawn(|| drive(std::slice::from_mut(writer), limit, self.watch));
+                let asking = Limit { time: limit.time, rate: None };
+                let asked = drive(std::slice::from_mut(&mut asker), asking, self.watch);
+                (writing.join().unwrap_or_else(|_| Err("the writer's thread panicked".into())), asked)
+            })
+        });
+        let (written, asked) = driven;
+        self.keep(job, written, metered.clone())?;
+        self.keep(Job { name, operation: QUERY, size: job.size }, asked, metered)?;
+        self.asked.push((self.phases.len() - 1, asker.answers()));
+        Ok(())
+    }
+
+    /// Asks queries over some connections, each its share of them one after the other, the first of them twice, as far as
+    /// the time goes; [`verify`](Self::verify) compares the answers.
+    fn ask(&mut self, name: &str, queries: &[Query], connections: usize) -> Outcome<()> {
+        if self.is_stopped() || queries.is_empty() || self.cannot(name, queries) {
             return Ok(());
         }
         let mut askers = Vec::new();
         for queries in queries.chunks(queries.len().div_ceil(connections)) {
-            let mut connection = self.target.connect()?;
-            // Statements are prepared and pages read.
-            connection.query(&queries[0]).map_err(|e| format!("{name}: {e}"))?;
-            let asked = Asked { phase: self.phases.len(), answers: Vec::new(), differing: None, count: 0 };
-            askers.push(Asker { connection, queries: queries.iter(), next: None, answer: None, asked });
+            askers.push(self.asker(name, queries, queries.len())?);
         }
-        let job = Job { name, operation: "query", size: Size::Operations(queries.len() as u64) };
-        let workers = askers.iter_mut().map(|asker| Box::new(asker) as Box<dyn Worker>).collect();
-        self.drive(job, workers, Limit::default())?;
-        self.asked.extend(askers.into_iter().map(|asker| asker.asked));
+        let job = Job { name, operation: QUERY, size: Size::Operations(queries.len() as u64) };
+        let limit = Limit { time: Some(self.plan.query_time), rate: None };
+        self.drive(job, &mut askers, limit)?;
+        let phase = self.phases.len() - 1;
+        self.asked.extend(askers.into_iter().map(|asker| (phase, asker.answers())));
         Ok(())
+    }
+
+    /// A connection that has asked the first of its queries once: statements are prepared and pages read.
+    fn asker<'q>(&self, name: &str, queries: &'q [Query], count: usize) -> Outcome<Asker<'q>> {
+        let mut asker = Asker::new(self.target.connect()?, queries, count);
+        asker.connection.query(&queries[0]).map_err(|e| format!("{name}: {e}"))?;
+        Ok(asker)
+    }
+
+    /// Whether the target cannot answer these queries, which the phase then says.
+    fn cannot(&mut self, name: &str, queries: &[Query]) -> bool {
+        let lacking = queries.first().and_then(|query| self.target.lacks(query)).map(str::to_owned);
+        let is_lacking = lacking.is_some();
+        if is_lacking {
+            let (name, operation) = (name.to_owned(), QUERY.to_owned());
+            self.phases.push(Phase { name, operation, lacking, ..Phase::default() });
+        }
+        is_lacking
     }
 
     /// Compares all answers with the right ones.
     fn verify(&mut self, right: &dyn Fn(&Query) -> Outcome<RecordBatch>) -> Outcome<()> {
-        for asked in std::mem::take(&mut self.asked) {
-            let mut wrong = asked.differing;
-            for (query, answer) in &asked.answers {
+        for (phase, answers) in std::mem::take(&mut self.asked) {
+            let mut wrong = answers.differing;
+            for (query, answer) in &answers.answers {
                 wrong = wrong.or(difference(query, &right(query)?, answer));
             }
-            self.judge(asked.phase, asked.count, wrong);
+            self.judge(phase, answers.count, wrong);
         }
         Ok(())
     }
@@ -159,9 +215,10 @@ impl Run<'_> {
         if self.is_stopped() || self.target.lacks(&query).is_some() {
             return Ok(());
         }
+        self.target.settle()?;
         let answer = self.target.connect()?.query(&query)?;
         let wrong = difference(&query, &one(&query, Cell::Int(rows as i64))?, &answer);
-        let last = self.phases.iter().rposition(|phase| phase.operation != "query");
+        let last = self.phases.iter().rposition(|phase| phase.operation != QUERY);
         self.judge(last.ok_or("nothing was written")?, 1, wrong);
         Ok(())
     }
@@ -178,42 +235,4 @@ fn one(query: &Query, cell: Cell<'_>) -> Outcome<RecordBatch> {
     let mut answer = Gather::new(&query.columns());
     answer.push(cell)?;
     answer.finish()
-}
-
-/// Asks one query after the other, and keeps the answers.
-struct Asker<'a> {
-    connection: Box<dyn Connection>,
-    queries: std::slice::Iter<'a, Query>,
-    next: Option<&'a Query>,
-    answer: Option<RecordBatch>,
-    asked: Asked,
-}
-
-impl Worker for &mut Asker<'_> {
-    fn prepare(&mut self) -> Outcome<bool> {
-        if let (Some(query), Some(answer)) = (self.next.take(), self.answer.take()) {
-            self.asked.add(query, answer);
-        }
-        self.next = self.queries.next();
-        Ok(self.next.is_some())
-    }
-
-    fn operate(&mut self) -> Outcome<u64> {
-        let query = self.next.ok_or("nothing was prepared")?;
-        let answer = self.connection.query(query)?;
-        let rows = answer.num_rows() as u64;
-        self.answer = Some(answer);
-        Ok(rows)
-    }
-}
-
-impl Asked {
-    /// Keeps an answer; one to a query that was asked before must be the same, and need not be kept.
-    fn add(&mut self, query: &Query, answer: RecordBatch) {
-        self.count += 1;
-        match self.answers.iter().find(|(known, _)| known == query) {
-            Some((_, first)) => self.differing = self.differing.take().or(difference(query, first, &answer)),
-            None => self.answers.push((query.clone(), answer)),
-        }
-    }
 }

@@ -10,14 +10,14 @@ const SIGNIFICANT: f64 = 0.05;
 /// A table of the phases that both have, with the ratio of medians and the probability that it is chance.
 pub fn compare(a: &Results, b: &Results) -> String {
     let mut table = Table {
-        title: format!("{} ({:?}) against {} ({:?})", a.experiment, a.profile, b.experiment, b.profile),
+        title: format!("{} ({}) against {} ({})", a.experiment, a.profile, b.experiment, b.profile),
         head: ["target, phase", "unit", "A", "B", "B / A", "p", ""].map(str::to_owned).to_vec(),
         rows: Vec::new(),
         notes: Vec::new(),
     };
     for target in a.targets() {
         for phase in a.phases() {
-            let (ours, theirs) = (valid(a, target, phase), valid(b, target, phase));
+            let (ours, theirs) = (a.valid(target, phase), b.valid(target, phase));
             if ours.is_empty() || theirs.is_empty() {
                 continue;
             }
@@ -53,8 +53,4 @@ pub fn compare(a: &Results, b: &Results) -> String {
         table.notes.push("Experiment, profile or sizes differ.".to_owned());
     }
     aligned(&table)
-}
-
-fn valid<'a>(results: &'a Results, target: &str, phase: &str) -> Vec<&'a Phase> {
-    results.repetitions(target, phase).into_iter().filter(|phase| phase.is_valid()).collect()
 }

@@ -77,9 +77,8 @@ fn section(table: &Table) -> String {
 
 /// The repetitions of each target whose numbers count.
 fn valid<'a>(results: &'a Results, phase: &str) -> Vec<(String, Vec<&'a Phase>)> {
-    let of = |target: &str| results.repetitions(target, phase).into_iter().filter(|phase| phase.is_valid()).collect();
-    let targets = results.targets().into_iter().map(|target| (escaped(target), of(target)));
-    targets.filter(|(_, phases): &(String, Vec<&Phase>)| !phases.is_empty()).collect()
+    let targets = results.targets().into_iter().map(|target| (escaped(target), results.valid(target, phase)));
+    targets.filter(|(_, phases)| !phases.is_empty()).collect()
 }
 
 /// Rates as bars; rows over time and latencies as lines, of the first repetition.

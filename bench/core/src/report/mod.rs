@@ -9,6 +9,7 @@ mod score;
 pub use compare::compare;
 pub use html::html;
 
+use crate::meters::{Metered, Usage};
 use crate::results::{Phase, Results};
 use crate::statistics::{Interval, median};
 use std::fmt::Write;
@@ -82,23 +83,32 @@ pub fn tables(results: &Results) -> Vec<Table> {
     if !queries.is_empty() {
         tables.push(times(results, &queries));
     }
-    tables.extend(score::tables(results));
+    tables.extend(score::table(results));
     tables
 }
 
 /// What was measured, and how it was set.
 fn targets(results: &Results) -> Table {
-    let head = ["target", "version", "tier", "repetitions", "settings"].map(str::to_owned).to_vec();
+    let head = ["target", "version", "tier", "repetitions", "idle server, CPU %", "its MB", "settings"];
+    let head = head.map(str::to_owned).to_vec();
     let mut rows = Vec::new();
     let mut notes = Vec::new();
     for target in results.targets() {
         let runs: Vec<_> = results.runs.iter().filter(|run| run.target == target).collect();
-        let info = runs.iter().find_map(|run| run.info.as_ref());
+        let info = results.info(target);
+        let idle = |figure: fn(&Usage, f64) -> f64| {
+            // One inside the client has no processes.
+            let idle = runs.iter().filter_map(|run| run.idle.as_ref()).filter(|idle| idle.server.resident_bytes > 0);
+            let seconds = |idle: &Metered| idle.samples.last().map_or(f64::NAN, |last| last.second);
+            number(median(idle.map(|idle| figure(&idle.server, seconds(idle))).collect()))
+        };
         rows.push(vec![
             target.to_owned(),
             info.map_or_else(|| "-".to_owned(), |info| info.version.clone()),
-            info.map_or_else(|| "-".to_owned(), |info| info.tier.to_string()),
+            tier(results, target),
             runs.iter().filter(|run| run.is_complete).count().to_string(),
+            idle(|usage, seconds| usage.processor_s / seconds * 100.0),
+            idle(|usage, _| usage.resident_bytes as f64 / 1e6),
             info.map_or_else(String::new, |info| info.settings.join(", ")),
         ]);
         for run in runs {
@@ -141,8 +151,10 @@ fn throughput(results: &Results, phase: &str) -> Table {
             continue;
         }
         operation.clone_from(&phases[0].operation);
-        let valid: Vec<&Phase> = phases.iter().copied().filter(|phase| phase.is_valid()).collect();
+        let valid = results.valid(target, phase);
         let middle = |figure: &dyn Fn(&Phase) -> f64| number(median(of(&valid, figure)));
+        // Some phases time no operation.
+        let timed = |us: f64| if us > 0.0 { us } else { f64::NAN };
         let served = |figure: &dyn Fn(&Phase) -> f64| {
             if valid.iter().all(|phase| phase.metered.server.peak_bytes == 0) { "-".to_owned() } else { middle(figure) }
         };
@@ -151,15 +163,15 @@ fn throughput(results: &Results, phase: &str) -> Table {
             tier(results, target),
             interval(&of(&valid, Phase::row_rate)),
             interval(&of(&valid, Phase::rate)),
-            middle(&|p| p.driven.latency.p50_us),
-            middle(&|p| p.driven.latency.p99_us),
+            middle(&|p| timed(p.driven.latency.p50_us)),
+            middle(&|p| timed(p.driven.latency.p99_us)),
             middle(&|p| p.settle_s),
             served(&|p| p.metered.server.processor_s * 1e6 / p.driven.operations as f64),
             middle(&|p| p.metered.client.processor_s * 1e6 / p.driven.operations as f64),
             served(&|p| p.metered.server.peak_bytes as f64 / 1e6),
             middle(&|p| p.metered.client.peak_bytes as f64 / 1e6),
             middle(&|p| p.metered.written_bytes() as f64 / 1e6),
-            middle(&|p| p.disk_bytes as f64 / 1e6),
+            middle(&|p| if p.disk_bytes > 0 { p.disk_bytes as f64 / 1e6 } else { f64::NAN }),
             middle(&|p| p.metered.network_bytes as f64 / 1e6),
             middle(&|p| p.lost.map_or(f64::NAN, |lost| lost as f64)),
             verdict(&phases, target, &mut notes),
@@ -186,7 +198,7 @@ fn times(results: &Results, queries: &[&str]) -> Table {
         for target in results.targets() {
             let phases = results.repetitions(target, query);
             let said = verdict(&phases, target, &mut notes);
-            let valid: Vec<&Phase> = phases.iter().copied().filter(|phase| phase.is_valid()).collect();
+            let valid = results.valid(target, query);
             row.push(if valid.is_empty() { said } else { interval(&of(&valid, |p| p.driven.latency.p50_us)) });
         }
         rows.push(row);
@@ -196,14 +208,16 @@ fn times(results: &Results, queries: &[&str]) -> Table {
 }
 
 fn tier(results: &Results, target: &str) -> String {
-    let mut infos = results.runs.iter().filter(|run| run.target == target).filter_map(|run| run.info.as_ref());
-    infos.next().map_or_else(|| "-".to_owned(), |info| info.tier.to_string())
+    results.info(target).map_or_else(|| "-".to_owned(), |info| info.tier.to_string())
 }
 
 /// What the oracle says.
 fn verdict(phases: &[&Phase], target: &str, notes: &mut Vec<String>) -> String {
     if let Some(lacking) = phases.iter().find_map(|phase| phase.lacking.as_ref()) {
-        notes.push(format!("{target} cannot: {lacking}"));
+        let note = format!("{target} cannot: {lacking}");
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
         return "cannot".to_owned();
     }
     if let Some(wrong) = phases.iter().find_map(|phase| phase.wrong.as_ref()) {
@@ -224,7 +238,7 @@ fn circumstances(results: &Results) -> Vec<String> {
     vec![
         format!(
             "Profile {}, seed {}, {}; began {}.",
-            format!("{:?}", results.profile).to_lowercase(),
+            results.profile,
             results.seed,
             scale.collect::<Vec<_>>().join(", "),
             began.format("%Y-%m-%d %H:%M UTC")

@@ -12,15 +12,13 @@ fn phase(name: &str, operation: &str, operations: u64, p50_us: f64) -> Phase {
 fn results(speed: u64) -> Results {
     let runs = (0..5).flat_map(|repetition| {
         let run = move |target: &str, factor: u64| Run {
-            target: target.to_owned(),
-            repetition,
             info: Some(Info { version: "1".to_owned(), tier: Tier::T3, settings: Vec::new() }),
             is_complete: true,
-            error: None,
             phases: vec![
                 phase("ingest", "a row", speed * factor + repetition as u64, 10.0),
                 phase("bill", "query", 10, 2_000.0),
             ],
+            ..Run::new(target, repetition)
         };
         let mut other = run("b<", 2);
         other.phases[1].wrong = Some("7 instead of 8".to_owned());

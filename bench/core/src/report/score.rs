@@ -3,7 +3,6 @@
 use super::{Table, number, of};
 use crate::results::{Phase, Results};
 use crate::statistics::median;
-use std::collections::BTreeMap;
 
 /// What a column is called, what it weighs, and where it comes from.
 type Weight = (&'static str, f64, fn(&Phase) -> f64);
@@ -24,50 +23,54 @@ fn share(processor_s: f64, phase: &Phase) -> f64 {
 }
 
 /// What an experiment has beside its tables.
-pub(super) fn tables(results: &Results) -> Option<Table> {
+pub(super) fn table(results: &Results) -> Option<Table> {
     match results.experiment.as_str() {
-        "acquisition" => score(results),
-        "scale" => results.price_per_hour.and_then(|price| cost(results, price)),
+        "acquisition" => Some(score(results)),
+        "scale" => results.price_per_hour.map(|price| cost(results, price)),
         _ => None,
     }
 }
 
+/// One way of one target to write.
+struct Measured {
+    name: String,
+    /// In the order of the [`WEIGHTS`].
+    figures: [f64; 7],
+    lost: f64,
+}
+
 /// Each column relative to its largest, times its weight, summed; the score is how far that is below the worst one's.
-fn score(results: &Results) -> Option<Table> {
-    let mut measured: Vec<(String, [f64; 7])> = Vec::new();
-    let mut lost = BTreeMap::new();
+fn score(results: &Results) -> Table {
+    let mut measured = Vec::new();
     for target in results.targets() {
         for phase in ["single", "batched"] {
-            let phases: Vec<&Phase> =
-                results.repetitions(target, phase).into_iter().filter(|phase| phase.is_valid()).collect();
+            let phases = results.valid(target, phase);
             if !phases.is_empty() {
-                let counts = phases.iter().map(|phase| phase.lost.unwrap_or(0) as f64).collect();
-                lost.insert(format!("{target}, {phase}"), median(counts));
-                let figures = WEIGHTS.map(|(_, _, figure)| median(of(&phases, figure)));
-                measured.push((format!("{target}, {phase}"), figures));
+                measured.push(Measured {
+                    name: format!("{target}, {phase}"),
+                    figures: WEIGHTS.map(|(_, _, figure)| median(of(&phases, figure))),
+                    lost: median(of(&phases, |phase| phase.lost.unwrap_or(0) as f64)),
+                });
             }
         }
     }
-    let largest: Vec<f64> = (0..WEIGHTS.len())
-        .map(|place| measured.iter().map(|(_, figures)| figures[place]).fold(f64::MIN_POSITIVE, f64::max))
-        .collect();
+    let largest: [f64; 7] = std::array::from_fn(|place| {
+        measured.iter().map(|target| target.figures[place]).fold(f64::MIN_POSITIVE, f64::max)
+    });
     let points = |figures: &[f64; 7]| -> f64 {
         let relative = figures.iter().zip(&largest).zip(WEIGHTS);
         relative.map(|((figure, largest), (_, weight, _))| figure / largest * weight).sum()
     };
     let worst: f64 = WEIGHTS.iter().map(|(_, weight, _)| weight).sum();
-    let mut scored: Vec<(f64, &(String, [f64; 7]))> = Vec::new();
-    for target in &measured {
-        scored.push(((worst - points(&target.1)) / worst * 100.0, target));
-    }
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let score = |target: &Measured| (worst - points(&target.figures)) / worst * 100.0;
+    measured.sort_by(|a, b| score(b).total_cmp(&score(a)));
     let mut head = vec!["target".to_owned(), "score".to_owned()];
     head.extend(WEIGHTS.map(|(name, weight, _)| format!("{name} ({weight})")));
     head.push("lost".to_owned());
-    let rows = scored.into_iter().map(|(score, (name, figures))| {
-        let mut row = vec![name.clone(), number(score)];
-        row.extend(figures.map(number));
-        row.push(number(lost.get(name).copied().unwrap_or(0.0)));
+    let rows = measured.iter().map(|target| {
+        let mut row = vec![target.name.clone(), number(score(target))];
+        row.extend(target.figures.map(number));
+        row.push(number(target.lost));
         row
     });
     let notes = vec![
@@ -76,18 +79,17 @@ fn score(results: &Results) -> Option<Table> {
          the suite's own; disk is the same for both ways of a target, which share a table."
             .to_owned(),
     ];
-    Some(Table { title: "Score".to_owned(), head, rows: rows.collect(), notes })
+    Table { title: "Score".to_owned(), head, rows: rows.collect(), notes }
 }
 
 /// What 100 M operations cost at a price of the machine, which client and server share.
-fn cost(results: &Results, price_per_hour: f64) -> Option<Table> {
+fn cost(results: &Results, price_per_hour: f64) -> Table {
     let phases: Vec<&str> = results.phases();
     let mut rows = Vec::new();
     for target in results.targets() {
         let mut row = vec![target.to_owned()];
         for phase in &phases {
-            let valid = results.repetitions(target, phase).into_iter().filter(|phase| phase.is_valid());
-            let rate = median(valid.map(Phase::row_rate).collect());
+            let rate = median(of(&results.valid(target, phase), Phase::row_rate));
             row.push(number(price_per_hour / 3_600.0 / rate * 1e8));
         }
         rows.push(row);
@@ -95,5 +97,5 @@ fn cost(results: &Results, price_per_hour: f64) -> Option<Table> {
     let mut head = vec!["$ for 100 M records".to_owned()];
     head.extend(phases.iter().map(|phase| (*phase).to_owned()));
     let notes = vec![format!("At ${price_per_hour} an hour for the machine that client and server share.")];
-    Some(Table { title: "Cost".to_owned(), head, rows, notes })
+    Table { title: "Cost".to_owned(), head, rows, notes }
 }

@@ -135,6 +135,16 @@ impl Cpu {
         split
     }
 
+    /// How many hosts there are.
+    pub fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// The place of the next batch's first host among them.
+    pub fn next_host(&self) -> usize {
+        self.next_batch * self.batch_rows
+    }
+
     /// The time behind the newest row of a whole epoch.
     pub fn end_ns(&self) -> i64 {
         START_NS + self.epoch * STEP_NS

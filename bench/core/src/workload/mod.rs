@@ -1,7 +1,9 @@
 //! Rows from seeds: the same seed gives the same rows to every target, and any part can be made anywhere.
 
 pub mod cpu;
+pub mod lateness;
 pub mod meters;
+pub mod own;
 pub mod series;
 pub mod trucks;
 
@@ -12,3 +14,6 @@ pub(crate) fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     value ^ (value >> 31)
 }
+
+#[cfg(test)]
+mod tsbs_tests;

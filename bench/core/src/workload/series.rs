@@ -56,6 +56,11 @@ pub fn record_time_ns(number: u64) -> i64 {
     START_NS + number as i64 * STEP_NS
 }
 
+/// The number of the record that is at a time; see [`record_time_ns`].
+pub fn record_number(time_ns: i64) -> u64 {
+    ((time_ns - START_NS) / STEP_NS) as u64
+}
+
 /// Records of a container: their texts are drawn from the seed, the container and the number, six bits a byte.
 ///
 /// # Errors

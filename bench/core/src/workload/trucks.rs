@@ -4,11 +4,14 @@
 //! lack one field. Unlike TSBS' each truck has a load of its own (there all trucks share one), and no row lacks a tag.
 
 use super::cpu::{START_NS, STEP_NS};
+use super::mix;
 use crate::Outcome;
+use crate::table::{Column, ColumnType, Table};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Columns of both tables before the time; the first is the key.
@@ -20,6 +23,20 @@ pub const READINGS: [&str; 7] =
     ["latitude", "longitude", "elevation", "velocity", "heading", "grade", "fuel_consumption"];
 /// See [`CAPACITIES`].
 pub const DIAGNOSTICS: [&str; 3] = ["fuel_state", "current_load", "status"];
+/// The tables of readings and of diagnostics.
+pub fn tables() -> [Table; 2] {
+    let table = |name, fields: &[&'static str]| {
+        let mut columns: Vec<Column> = TAGS.map(|tag| (tag, ColumnType::Text)).to_vec();
+        columns.push(("ts", ColumnType::Time));
+        columns.extend(CAPACITIES.iter().chain(fields).map(|field| {
+            let kind = if *field == "status" { ColumnType::Int } else { ColumnType::Float };
+            (*field, kind)
+        }));
+        Table { name, columns, key: &["name", "ts"] }
+    };
+    [table("readings", &READINGS), table("diagnostics", &DIAGNOSTICS)]
+}
+
 /// How many trucks.
 pub const TRUCKS: usize = 50;
 const SEED: u64 = 123;
@@ -38,6 +55,7 @@ const WALKS: [(f64, f64, f64, i32); 7] = [
 ];
 
 struct Truck {
+    random: Xoshiro256PlusPlus,
     tags: [String; 5],
     capacities: [f64; 3],
     readings: [f64; 7],
@@ -48,17 +66,19 @@ struct Truck {
 
 /// The trucks, and where they stand.
 pub struct Trucks {
-    random: Xoshiro256PlusPlus,
     trucks: Vec<Truck>,
     epoch: i64,
 }
 
 impl Trucks {
-    /// All trucks at the first time.
+    /// All trucks at the first time, with the seed of every run.
     pub fn at_start() -> Self {
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
-        let trucks = (0..TRUCKS).map(|number| Truck::new(number, &mut random)).collect();
-        Self { random, trucks, epoch: 0 }
+        Self::part(SEED, 0..TRUCKS)
+    }
+
+    /// Some trucks at the first time; a truck's rows depend on the seed and its number alone.
+    pub fn part(seed: u64, numbers: Range<usize>) -> Self {
+        Self { trucks: numbers.map(|number| Truck::new(seed, number)).collect(), epoch: 0 }
     }
 
     /// The next epochs' rows of readings and of diagnostics.
@@ -71,10 +91,10 @@ impl Trucks {
             let time = START_NS + self.epoch * STEP_NS;
             for truck in &mut self.trucks {
                 let values = std::array::from_fn::<_, 7, _>(|place| cut(truck.readings[place], WALKS[place].3));
-                readings.add(truck, time, &values, &mut self.random);
+                readings.add(truck, time, &values);
                 let values = [cut(truck.fuel, 1), cut(truck.load, 0), truck.status.trunc()];
-                diagnostics.add(truck, time, &values, &mut self.random);
-                truck.drive(&mut self.random);
+                diagnostics.add(truck, time, &values);
+                truck.drive();
             }
             self.epoch += 1;
         }
@@ -89,7 +109,8 @@ fn cut(value: f64, decimals: i32) -> f64 {
 }
 
 impl Truck {
-    fn new(number: usize, random: &mut Xoshiro256PlusPlus) -> Self {
+    fn new(seed: u64, number: usize) -> Self {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(mix(seed ^ mix(number as u64)));
         let starts = [90.0, 180.0, 500.0, 0.0, 360.0, 0.0, 0.0];
         let mut readings = starts.map(|most| if most > 0.0 { random.random_range(0.0..most) } else { 0.0 });
         readings[6] = 25.0;
@@ -97,16 +118,17 @@ impl Truck {
         let any = |random: &mut Xoshiro256PlusPlus, of: &[&str]| of[random.random_range(0..of.len())].to_owned();
         let tags = [
             format!("truck_{number}"),
-            any(random, &["East", "West", "North", "South"]),
-            any(random, &["Derek", "Rodney", "Albert", "Andy", "Seth", "Trish"]),
+            any(&mut random, &["East", "West", "North", "South"]),
+            any(&mut random, &["Derek", "Rodney", "Albert", "Andy", "Seth", "Trish"]),
             model.to_owned(),
-            any(random, &["v1.0", "v1.5", "v2.0", "v2.3"]),
+            any(&mut random, &["v1.0", "v1.5", "v2.0", "v2.3"]),
         ];
         let load = random.random_range(0.0..5000.0);
-        Self { tags, capacities, readings, fuel: 1.0, load, status: 0.0 }
+        Self { random, tags, capacities, readings, fuel: 1.0, load, status: 0.0 }
     }
 
-    fn drive(&mut self, random: &mut Xoshiro256PlusPlus) {
+    fn drive(&mut self) {
+        let random = &mut self.random;
         for (value, (step, least, most, _)) in self.readings.iter_mut().zip(WALKS) {
             *value = (*value + random.random_range(-step..step)).clamp(least, most);
         }
@@ -132,11 +154,11 @@ struct Rows {
 }
 
 impl Rows {
-    fn add(&mut self, truck: &Truck, time: i64, values: &[f64], random: &mut Xoshiro256PlusPlus) {
-        if random.random_bool(0.1) {
+    fn add(&mut self, truck: &mut Truck, time: i64, values: &[f64]) {
+        if truck.random.random_bool(0.1) {
             return;
         }
-        let lacking = random.random_bool(0.1).then(|| random.random_range(0..values.len()));
+        let lacking = truck.random.random_bool(0.1).then(|| truck.random.random_range(0..values.len()));
         self.fields.resize(values.len(), Vec::new());
         for (place, (column, value)) in self.fields.iter_mut().zip(values).enumerate() {
             column.push((lacking != Some(place)).then_some(*value));

@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Outcome<()> {
     let scratch = Scratch::new(&args.directory)?;
     let (rows, iot_rows) = (args.rows.to_string(), args.iot_rows.to_string());
     let part = |part| ["queries", "--part", part, "--rows", rows.as_str(), "--iot-rows", iot_rows.as_str()];
-    run_pinned(&part("load"), scratch.path())?;
+    run_pinned(&part("load"), Some(scratch.path()))?;
     let mut columns: Vec<Option<Results>> = Vec::new();
     for (target, name) in PARTS {
         let output = if target == "duckdb" {
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> Outcome<()> {
                 .arg(scratch.path().join("fleetdb"));
             command.args(targets::for_duckdb(sizes)).output()?
         } else {
-            pinned(&part(target), scratch.path())?.output()?
+            pinned(&part(target), Some(scratch.path()))?.output()?
         };
         let error = String::from_utf8_lossy(&output.stderr);
         if output.status.success() {

@@ -32,7 +32,7 @@ pub(super) async fn fleetdb(server: &Served, devices: i64) -> Outcome<()> {
         );
         client.batch_execute(&fill).await?;
     }
-    client.batch_execute("VACUUM").await?;
+    client.batch_execute("VACUUM FULL").await?;
     let bill = "SELECT sum(usage_since_read), count(*) FROM meter_reads WHERE meter_id = $1 AND ts >= $2 AND ts < $3";
     let bill = client.prepare(bill).await?;
     let (from, to) = (SystemTime::UNIX_EPOCH + START, SystemTime::UNIX_EPOCH + START + HOUR * HOURS);

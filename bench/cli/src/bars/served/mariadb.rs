@@ -3,7 +3,7 @@
 
 use super::ingest::{METER_FIELDS, READ_FIELDS, Report};
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_targets::mariadb::{Server, address};
+use fleetdb_bench_targets::mariadb::{Server, connect, url};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Params, Statement, Value};
 use std::path::Path;
@@ -17,7 +17,7 @@ pub(super) struct MariaDb(Server);
 impl MariaDb {
     /// Starts a server; `None` if MariaDB is not installed.
     pub(super) fn start(directory: &Path, runtime: &Runtime) -> Outcome<Option<Self>> {
-        if (fleetdb_bench_targets::mariadb::ENTRY.missing)().is_some() {
+        if fleetdb_bench_targets::mariadb::ENTRY.lacking().is_some() {
             return Ok(None);
         }
         std::fs::create_dir(directory)?;
@@ -27,7 +27,7 @@ impl MariaDb {
     }
 
     async fn connect(&self, database: &str) -> Outcome<Conn> {
-        Ok(Conn::new(address(self.0.port(), database)).await?)
+        connect(&url(self.0.port(), database)).await
     }
 
     async fn make_tables(&self) -> Outcome<()> {

@@ -1,0 +1,117 @@
+//! The workers that several experiments share: one that writes batches, one that asks queries.
+
+use crate::Outcome;
+use crate::driver::Worker;
+use crate::oracle::difference;
+use crate::query::Query;
+use crate::table::Table;
+use crate::target::Connection;
+use arrow::array::RecordBatch;
+
+/// Writes batches of one table, which `make` makes; it is told how many were acknowledged before.
+pub(super) struct Writer<'a, M> {
+    connection: Box<dyn Connection>,
+    table: &'a Table,
+    make: M,
+    /// Batches that are left to be written.
+    pub(super) left: u64,
+    /// Batches that were acknowledged.
+    pub(super) written: u64,
+    /// Made and not acknowledged yet; what one phase had no time for comes first in the next.
+    next: Option<RecordBatch>,
+}
+
+impl<'a, M: FnMut(u64) -> Outcome<RecordBatch> + Send> Writer<'a, M> {
+    pub(super) fn new(connection: Box<dyn Connection>, table: &'a Table, left: u64, make: M) -> Self {
+        Self { connection, table, make, left, written: 0, next: None }
+    }
+}
+
+impl<M: FnMut(u64) -> Outcome<RecordBatch> + Send> Worker for Writer<'_, M> {
+    fn prepare(&mut self) -> Outcome<bool> {
+        if self.left > 0 && self.next.is_none() {
+            self.next = Some((self.make)(self.written)?);
+        }
+        Ok(self.left > 0)
+    }
+
+    fn operate(&mut self) -> Outcome<u64> {
+        let rows = self.next.take().ok_or("nothing was prepared")?;
+        let count = rows.num_rows() as u64;
+        self.connection.write(&[(self.table, rows)])?;
+        (self.written, self.left) = (self.written + 1, self.left - 1);
+        Ok(count)
+    }
+}
+
+/// Asks one query after the other, over again until it has asked so many, and keeps the answers.
+pub(super) struct Asker<'a> {
+    pub(super) connection: Box<dyn Connection>,
+    queries: std::iter::Cycle<std::slice::Iter<'a, Query>>,
+    left: usize,
+    next: Option<&'a Query>,
+    answer: Option<RecordBatch>,
+    answers: Answers,
+}
+
+impl<'a> Asker<'a> {
+    pub(super) fn new(connection: Box<dyn Connection>, queries: &'a [Query], left: usize) -> Self {
+        Self {
+            connection,
+            queries: queries.iter().cycle(),
+            left,
+            next: None,
+            answer: None,
+            answers: Answers::default(),
+        }
+    }
+
+    /// What it was answered.
+    pub(super) fn answers(mut self) -> Answers {
+        self.keep();
+        self.answers
+    }
+
+    fn keep(&mut self) {
+        if let (Some(query), Some(answer)) = (self.next.take(), self.answer.take()) {
+            self.answers.add(query, answer);
+        }
+    }
+}
+
+impl Worker for Asker<'_> {
+    fn prepare(&mut self) -> Outcome<bool> {
+        self.keep();
+        self.next = if self.left > 0 { self.queries.next() } else { None };
+        self.left = self.left.saturating_sub(1);
+        Ok(self.next.is_some())
+    }
+
+    fn operate(&mut self) -> Outcome<u64> {
+        let answer = self.connection.query(self.next.ok_or("nothing was prepared")?)?;
+        let rows = answer.num_rows() as u64;
+        self.answer = Some(answer);
+        Ok(rows)
+    }
+}
+
+/// Answers that are not compared with the oracle's yet.
+#[derive(Default)]
+pub(super) struct Answers {
+    /// The first to each query.
+    pub(super) answers: Vec<(Query, RecordBatch)>,
+    /// One that was not equal to an earlier one of the same query.
+    pub(super) differing: Option<String>,
+    pub(super) count: usize,
+}
+
+impl Answers {
+    /// Keeps an answer; one to a query that was asked before must be the same, and need not be kept.
+    fn add(&mut self, query: &Query, answer: RecordBatch) {
+        self.count += 1;
+        match self.answers.iter().find(|(known, _)| known == query) {
+            Some((_, first)) => self.differing = self.differing.take().or(difference(query, first, &answer)),
+            None => self.answers.push((query.clone(), answer)),
+        }
+    }
+}
