@@ -1,5 +1,6 @@
 //! E1's ingest: each operation is one transaction, which upserts a meter and inserts a reading of it.
 
+use super::echo::Echo;
 use super::mariadb::MariaDb;
 use super::wire::{Connection, Parameter};
 use super::{START, Served};
@@ -86,6 +87,16 @@ pub(super) async fn fleetdb(server: &Served, connections: usize, time: Duration)
     let count = measure("FleetDB", server.child.id(), clients, time).await?;
     let there: i64 = admin.query_one("SELECT count(*) FROM meter_reads", &[]).await?.get(0);
     check(there as usize, count)
+}
+
+/// The bytes of each operation there and back.
+pub(super) async fn floor(connections: usize, time: Duration) -> Outcome<()> {
+    let server = Echo::start()?;
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        clients.push(server.connect().await?);
+    }
+    measure("bytes alone", server.child.id(), clients, time).await.map(|_| ())
 }
 
 /// MariaDB, each operation as a transaction of four statements, then as a procedure.

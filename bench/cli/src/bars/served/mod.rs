@@ -1,7 +1,9 @@
-//! A server under load, with the client on the same cores: E1's ingest over the PostgreSQL protocol and E1's bill as a
-//! prepared statement, beside MariaDB if it is installed; E2's rows as line protocol over HTTP.
+//! A server under load, with the client on the same cores: E1's ingest over the PostgreSQL protocol, beside its bytes
+//! alone, and E1's bill as a prepared statement, both beside MariaDB if it is installed; E2's rows as line protocol over
+//! HTTP.
 
 mod bills;
+mod echo;
 mod ingest;
 mod lines;
 mod mariadb;
@@ -43,11 +45,16 @@ pub struct Args {
     directory: PathBuf,
     #[arg(long, hide = true)]
     child: bool,
+    #[arg(long, hide = true)]
+    echo: bool,
 }
 
 pub fn run(args: &Args) -> Outcome<()> {
     if args.child {
         return serve(&args.directory);
+    }
+    if args.echo {
+        return echo::serve();
     }
     let scratch = Scratch::new(&args.directory)?;
     println!("a server and its client on the same cores, T3, fdatasync {:.0} us", fsync_us(scratch.path())?);
@@ -65,6 +72,7 @@ pub fn run(args: &Args) -> Outcome<()> {
         let idle = runtime.block_on(child.open_idle(args.idle))?;
         tasks.block_on(&runtime, ingest::fleetdb(&child, connections, time))?;
         drop(idle);
+        tasks.block_on(&runtime, ingest::floor(connections, time))?;
         if let Some(mariadb) = &mariadb {
             tasks.block_on(&runtime, ingest::mariadb(mariadb, connections, time))?;
         }

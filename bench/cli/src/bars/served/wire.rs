@@ -15,6 +15,9 @@ use tokio::net::TcpStream;
 /// 2000-01-01, from which PostgreSQL counts, in microseconds since 1970.
 const EPOCH_US: i64 = 946_684_800_000_000;
 
+/// Bytes that are read at a time.
+const READ_BYTES: usize = 4 << 10;
+
 /// A parameter.
 #[derive(Clone, Copy)]
 pub(super) enum Parameter<'a> {
@@ -80,6 +83,8 @@ impl Connection {
                 }
                 Some(_) => {}
                 None => {
+                    // An answer is read at once.
+                    self.come.reserve(READ_BYTES);
                     if self.stream.read_buf(&mut self.come).await? == 0 {
                         return Err("the server has gone".into());
                     }
