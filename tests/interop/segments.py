@@ -32,13 +32,13 @@ for directory in sorted(glob.glob(f"{database}/segments/*")):
     assert len(a) == len(b), f"{name}: {len(a)} rows in segments, {len(b)} exported"
     for x, y in zip(a, b):
         assert x == y, f"{name}: {x} in the segment, {y} exported"
-    arrow = [row for file in files for row in pq.read_table(file, page_checksum_verification=True).to_pylist()]
-    assert len(arrow) == len(a), f"{name}: pyarrow reads {len(arrow)} rows"
-    for column in table.names:
-        nulls = sum(row[column] is None for row in arrow)
-        assert nulls == sum(row[table.names.index(column)] is None for row in a), f"{name}.{column}: NULLs"
+    arrow = [pq.read_table(file, page_checksum_verification=True) for file in files]
+    assert sum(part.num_rows for part in arrow) == len(a), f"{name}: pyarrow reads another number of rows"
+    for place, column in enumerate(table.names):
+        parts = [part.column(column) for part in arrow]
+        nulls = sum(part.null_count for part in parts)
+        assert nulls == sum(row[place] is None for row in a), f"{name}.{column}: NULLs"
         if columns[column] in ("DOUBLE", "BIGINT", "VARCHAR", "UBIGINT"):
-            values = sorted(row[column] for row in arrow if row[column] is not None)
-            place = table.names.index(column)
+            values = sorted(value for part in parts for value in part.to_pylist() if value is not None)
             assert values == sorted(row[place] for row in a if row[place] is not None), f"{name}.{column}"
     print(f"{name}: {len(a)} rows")
