@@ -15,6 +15,7 @@ use fleetdb_bench_core::query::{Key, Query};
 use fleetdb_bench_core::table::{Column, ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
 use fleetdb_bench_core::workload::cpu::FIELDS;
+use fleetdb_bench_core::workload::series::Series;
 use serde_json::Value;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -31,8 +32,6 @@ pub const ENTRY: Entry = Entry {
 };
 
 const DATABASE: &str = "bench";
-/// E4's table.
-const DATAPOINTS: &str = "measurements";
 /// What a datagram holds at most, so that it is one packet of an Ethernet.
 const DATAGRAM_BYTES: usize = 1_400;
 /// When InfluxDB writes at the latest what came over UDP (`batch-timeout`), and as long again for the writing.
@@ -116,7 +115,7 @@ fn started(start: &Start<'_>, udp: Option<SocketAddr>) -> Outcome<Site> {
 impl InfluxDb {
     /// Where datapoints go, if there are any and they go over UDP.
     fn datagrams(&self) -> Option<SocketAddr> {
-        self.udp.filter(|_| self.tables.iter().any(|table| table.name == DATAPOINTS))
+        self.udp.filter(|_| self.tables.iter().any(|table| table.name == Series::Datapoints.table().name))
     }
 }
 

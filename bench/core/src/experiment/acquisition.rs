@@ -129,7 +129,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
         }
         boards.push((board, written));
     }
-    run.check_count("measurements", boards.iter().map(|(_, written)| written.len() as u64).sum())?;
+    run.check_count(table.name, boards.iter().map(|(_, written)| written.len() as u64).sum())?;
     let window = |points: &[Datapoint]| Some((points.first()?.time_ns, points.last()?.time_ns + MICROSECOND_NS));
     let series = |key, window_ns| Query::Rows { of: Arc::clone(&table), key: Key::Int(key), window_ns };
     let all = boards.iter().filter_map(|(board, written)| Some(series(*board, window(written)?)));

@@ -1,11 +1,11 @@
 //! The floor of E1's ingest: a server that gives as many bytes back as the answers have, and does nothing in between. No
 //! server of one round trip an operation is faster with this client on these cores.
 
+use super::Child;
 use super::ingest::Report;
 use fleetdb_bench_core::Outcome;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::net::SocketAddr;
-use std::process::{Child, Stdio};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -36,7 +36,7 @@ async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// The server in a process of its own.
+/// That server.
 pub(super) struct Echo {
     pub(super) child: Child,
     address: SocketAddr,
@@ -44,26 +44,14 @@ pub(super) struct Echo {
 
 impl Echo {
     pub(super) fn start() -> Outcome<Self> {
-        let mut command = std::process::Command::new(std::env::current_exe()?);
-        let mut child =
-            command.args(["bars", "served", "--echo"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let mut address = String::new();
-        BufReader::new(child.stdout.take().ok_or("the server has no output")?).read_line(&mut address)?;
-        Ok(Self { child, address: address.trim().parse()? })
+        let (child, [address]) = Child::start(|command| command.arg("--echo"))?;
+        Ok(Self { child, address })
     }
 
     pub(super) async fn connect(&self) -> Outcome<TcpStream> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
         Ok(stream)
-    }
-}
-
-impl Drop for Echo {
-    fn drop(&mut self) {
-        // The end of its input ends it.
-        drop(self.child.stdin.take());
-        self.child.wait().ok();
     }
 }
 

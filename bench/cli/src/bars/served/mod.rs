@@ -16,7 +16,7 @@ use fleetdb_server::{Config, Options, Server};
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio_postgres::{Client, NoTls};
 
@@ -102,7 +102,36 @@ fn serve(directory: &Path) -> Outcome<()> {
     Ok(server.stop()?)
 }
 
-/// A server in a process of its own.
+/// This program in a process of its own, as a server that says its addresses and ends with its standard input.
+struct Child(std::process::Child);
+
+impl Child {
+    fn start<const N: usize>(arguments: impl FnOnce(&mut Command) -> &mut Command) -> Outcome<(Self, [SocketAddr; N])> {
+        let mut command = Command::new(std::env::current_exe()?);
+        arguments(command.args(["bars", "served"])).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = Self(command.spawn()?);
+        let mut said = BufReader::new(child.0.stdout.take().ok_or("the server has no output")?).lines();
+        let mut addresses = [SocketAddr::from(([0; 4], 0)); N];
+        for address in &mut addresses {
+            *address = said.next().ok_or("the server did not start")??.parse()?;
+        }
+        Ok((child, addresses))
+    }
+
+    fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // The end of its input ends it.
+        drop(self.0.stdin.take());
+        self.0.wait().ok();
+    }
+}
+
+/// FleetDB's server.
 struct Served {
     child: Child,
     http: SocketAddr,
@@ -111,12 +140,8 @@ struct Served {
 
 impl Served {
     fn start(directory: &Path) -> Outcome<Self> {
-        let mut command = std::process::Command::new(std::env::current_exe()?);
-        command.args(["bars", "served", "--child", "--directory"]).arg(directory);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let mut said = BufReader::new(child.stdout.take().ok_or("the server has no output")?).lines();
-        let mut address = || Outcome::Ok(said.next().ok_or("the server did not start")??.parse()?);
-        let (http, postgres) = (address()?, address()?);
+        let (child, [http, postgres]) =
+            Child::start(|command| command.args(["--child", "--directory"]).arg(directory))?;
         Ok(Self { child, http, postgres })
     }
 
@@ -141,13 +166,5 @@ impl Served {
         let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
         tokio::spawn(connection);
         Ok(client)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // The end of its input ends it.
-        drop(self.child.stdin.take());
-        self.child.wait().ok();
     }
 }
