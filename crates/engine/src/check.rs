@@ -134,7 +134,9 @@ fn wal_file(
             sections,
         });
     }
-    Ok((bytes.len() - contents.good_bytes) as u64)
+    // Zeros at the end were reserved for batches to come.
+    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    Ok(end.saturating_sub(contents.good_bytes) as u64)
 }
 
 /// Checks a whole database directory. `progress` is called with the bytes gone through and all bytes.

@@ -250,12 +250,12 @@ impl Storage for Disk {
         let file = File::default();
         state.files.insert(name.to_owned(), Arc::clone(&file));
         state.entries.push(Entry::Set(name.to_owned(), Arc::clone(&file)));
-        Ok(Box::new(Writer { disk: self.clone(), name: name.to_owned(), file }))
+        Ok(Box::new(Writer { disk: self.clone(), name: name.to_owned(), file, end: 0 }))
     }
 
     fn append(&self, name: &str, len_bytes: u64) -> Result<Box<dyn WriteFile>> {
         let file = self.file(name)?;
-        let mut writer = Writer { disk: self.clone(), name: name.to_owned(), file };
+        let mut writer = Writer { disk: self.clone(), name: name.to_owned(), file, end: 0 };
         writer.truncate(len_bytes)?;
         Ok(Box::new(writer))
     }
@@ -333,29 +333,48 @@ struct Writer {
     disk: Disk,
     name: String,
     file: File,
+    /// Where the next write goes.
+    end: usize,
+}
+
+impl Writer {
+    /// Writes at the end, of which what was reserved has its room already.
+    fn write_at_end(&self, what: &str, bytes: &[u8]) -> Result<()> {
+        let mut state = self.disk.0.lock();
+        state.note(what, &self.name, bytes)?;
+        let mut content = self.file.lock();
+        let has_room = content.now.len().saturating_sub(self.end);
+        let fits = match &mut state.room_bytes {
+            None => bytes.len(),
+            Some(room) => {
+                let fits = bytes.len().min(has_room + *room);
+                *room -= fits.saturating_sub(has_room);
+                fits
+            }
+        };
+        let end = self.end + fits;
+        if content.now.len() < end {
+            content.now.resize(end, 0);
+        }
+        content.now[self.end..end].copy_from_slice(&bytes[..fits]);
+        content.changes.push(Change::Write { offset: self.end, bytes: bytes[..fits].to_vec() });
+        if fits < bytes.len() {
+            let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            return Err(Error::io(format_args!("{what} {}", self.name), &full));
+        }
+        Ok(())
+    }
 }
 
 impl WriteFile for Writer {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut state = self.disk.0.lock();
-        state.note("write", &self.name, bytes)?;
-        let fits = match &mut state.room_bytes {
-            None => bytes.len(),
-            Some(room) => {
-                let fits = bytes.len().min(*room);
-                *room -= fits;
-                fits
-            }
-        };
-        let mut content = self.file.lock();
-        let offset = content.now.len();
-        content.now.extend_from_slice(&bytes[..fits]);
-        content.changes.push(Change::Write { offset, bytes: bytes[..fits].to_vec() });
-        if fits < bytes.len() {
-            let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-            return Err(Error::io(format_args!("write {}", self.name), &full));
-        }
+        self.write_at_end("write", bytes)?;
+        self.end += bytes.len();
         Ok(())
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<()> {
+        self.write_at_end("reserve", &vec![0; bytes])
     }
 
     fn truncate(&mut self, len_bytes: u64) -> Result<()> {
@@ -370,6 +389,7 @@ impl WriteFile for Writer {
             content.now.truncate(len);
             content.changes.push(Change::Truncate(len));
         }
+        self.end = len;
         Ok(())
     }
 

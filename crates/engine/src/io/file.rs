@@ -6,7 +6,7 @@ use super::{Clock, Joiner, Random, ReadFile, Spawn, Storage, WriteFile};
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,13 +37,13 @@ impl Storage for FileStorage {
             .create_new(true)
             .open(self.path(name))
             .map_err(|e| self.error("create", name, &e))?;
-        Ok(Box::new(Written { file, path: self.path(name) }))
+        Ok(Box::new(Written { file, path: self.path(name), end_bytes: 0 }))
     }
 
     fn append(&self, name: &str, len_bytes: u64) -> Result<Box<dyn WriteFile>> {
-        let file = OpenOptions::new().append(true).open(self.path(name)).map_err(|e| self.error("open", name, &e))?;
+        let file = OpenOptions::new().write(true).open(self.path(name)).map_err(|e| self.error("open", name, &e))?;
         file.set_len(len_bytes).map_err(|e| self.error("truncate", name, &e))?;
-        Ok(Box::new(Written { file, path: self.path(name) }))
+        Ok(Box::new(Written { file, path: self.path(name), end_bytes: len_bytes }))
     }
 
     fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
@@ -137,17 +137,33 @@ impl Storage for FileStorage {
 struct Written {
     file: File,
     path: PathBuf,
+    /// Where the next write goes.
+    end_bytes: u64,
+}
+
+impl Written {
+    fn write_at_end(&self, bytes: &[u8]) -> Result<()> {
+        let written = self.file.write_all_at(bytes, self.end_bytes);
+        written.map_err(|e| Error::io(format_args!("write {}", self.path.display()), &e))
+    }
 }
 
 impl WriteFile for Written {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|e| Error::io(format_args!("write {}", self.path.display()), &e))
+        self.write_at_end(bytes)?;
+        self.end_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<()> {
+        self.write_at_end(&vec![0; bytes])
     }
 
     fn truncate(&mut self, len_bytes: u64) -> Result<()> {
-        let seek = |mut file: &File| file.seek(SeekFrom::Start(len_bytes));
-        let truncated = self.file.set_len(len_bytes).and_then(|()| seek(&self.file));
-        truncated.map(drop).map_err(|e| Error::io(format_args!("truncate {}", self.path.display()), &e))
+        let truncated = self.file.set_len(len_bytes);
+        truncated.map_err(|e| Error::io(format_args!("truncate {}", self.path.display()), &e))?;
+        self.end_bytes = len_bytes;
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -32,8 +32,27 @@ pub struct MemoryStorage {
 
 #[derive(Default)]
 struct Content {
+    /// What was written.
     bytes: Vec<u8>,
     synced_bytes: usize,
+    /// The file's length: behind what was written it holds zeros.
+    length_bytes: usize,
+    synced_length_bytes: usize,
+}
+
+impl Content {
+    /// A file that is on the medium as it is.
+    fn synced(bytes: Vec<u8>) -> Self {
+        let length_bytes = bytes.len();
+        Self { bytes, synced_bytes: length_bytes, length_bytes, synced_length_bytes: length_bytes }
+    }
+
+    /// The file's bytes, the first so many of those written and zeros up to a length.
+    fn with_zeros(&self, written: usize, length_bytes: usize) -> Vec<u8> {
+        let mut bytes = self.bytes[..written].to_vec();
+        bytes.resize(length_bytes.max(written), 0);
+        bytes
+    }
 }
 
 impl MemoryStorage {
@@ -72,8 +91,8 @@ impl MemoryStorage {
             let content = content.lock();
             let unsynced = content.bytes.len() - content.synced_bytes;
             let kept = content.synced_bytes + keep(name, unsynced).min(unsynced);
-            let content = Content { bytes: content.bytes[..kept].to_vec(), synced_bytes: kept };
-            let content = Arc::new(Mutex::new(content));
+            let bytes = content.with_zeros(kept, content.synced_length_bytes);
+            let content = Arc::new(Mutex::new(Content::synced(bytes)));
             after.files.lock().insert(name.clone(), Arc::clone(&content));
             after.durable.lock().insert(name.clone(), content);
         }
@@ -84,8 +103,9 @@ impl MemoryStorage {
     pub fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         if let Some(content) = self.files.lock().get(name) {
             let mut content = content.lock();
-            change(&mut content.bytes);
-            content.synced_bytes = content.bytes.len();
+            let mut bytes = content.with_zeros(content.bytes.len(), content.length_bytes);
+            change(&mut bytes);
+            *content = Content::synced(bytes);
         }
     }
 
@@ -100,6 +120,8 @@ fn truncate(content: &Mutex<Content>, len_bytes: u64) {
     let mut content = content.lock();
     content.bytes.truncate(len);
     content.synced_bytes = content.synced_bytes.min(len);
+    content.length_bytes = content.length_bytes.min(len);
+    content.synced_length_bytes = content.synced_length_bytes.min(len);
 }
 
 fn not_found() -> std::io::Error {
@@ -138,8 +160,8 @@ impl Storage for MemoryStorage {
 
     fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         let content = self.find(name)?;
-        let bytes = content.lock().bytes.clone();
-        Ok(Arc::new(MemoryFile::new(name, bytes)))
+        let content = content.lock();
+        Ok(Arc::new(MemoryFile::new(name, content.with_zeros(content.bytes.len(), content.length_bytes))))
     }
 
     fn list(&self, directory: &str) -> Result<Vec<String>> {
@@ -220,13 +242,29 @@ struct Written {
     full: Arc<AtomicBool>,
 }
 
-impl WriteFile for Written {
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+impl Written {
+    fn check_room(&self) -> Result<()> {
         if self.full.load(Ordering::Acquire) {
             let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
             return Err(Error::io(format_args!("write {}", self.name), &full));
         }
-        self.content.lock().bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl WriteFile for Written {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.check_room()?;
+        let mut content = self.content.lock();
+        content.bytes.extend_from_slice(bytes);
+        content.length_bytes = content.length_bytes.max(content.bytes.len());
+        Ok(())
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<()> {
+        self.check_room()?;
+        let mut content = self.content.lock();
+        content.length_bytes = content.length_bytes.max(content.bytes.len() + bytes);
         Ok(())
     }
 
@@ -239,6 +277,7 @@ impl WriteFile for Written {
         count_sync(&self.syncs_left, &self.syncs, &self.name)?;
         let mut content = self.content.lock();
         content.synced_bytes = content.bytes.len();
+        content.synced_length_bytes = content.length_bytes;
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::io::MemoryStorage;
+use crate::io::{MemoryStorage, Storage};
 use std::sync::mpsc;
 
 /// Far longer than a log takes to try again.
@@ -58,4 +58,83 @@ fn what_another_thread_wrote_is_synced_when_the_interval_is_over() {
     }
     log.close().unwrap();
     join();
+}
+
+/// Brings a batch of so many bytes to the medium; the length of the generation's file after it.
+fn commit(log: &Log, storage: &MemoryStorage, sequence: u64, bytes: usize, durability: Durability) -> u64 {
+    let (sender, outcome) = mpsc::channel();
+    let done = Box::new(move |result| sender.send(result).unwrap());
+    log.enqueue(Sequence(sequence), durability, &vec![7; bytes], done, false);
+    log.step();
+    outcome.recv().unwrap().unwrap();
+    length(storage, 1)
+}
+
+fn length(storage: &MemoryStorage, generation: u64) -> u64 {
+    storage.read(&frame::file_name(Generation(generation))).unwrap().len_bytes()
+}
+
+#[test]
+fn small_steps_overwrite_zeros_and_a_crash_keeps_what_was_synced() {
+    let storage = MemoryStorage::new();
+    let io = Io::memory(storage.clone());
+    let log = Log::create(&io, 1_000, Generation(1), Sequence(0)).unwrap();
+    let one = (frame::FRAME_HEADER_BYTES + 1000) as u64;
+    let start = frame::FILE_HEADER_BYTES as u64;
+    // Only a step that is synced is worth zeros.
+    assert_eq!(commit(&log, &storage, 1, 1000, Durability::Os), start + one);
+    let reserved = commit(&log, &storage, 2, 1000, Durability::Sync);
+    assert_eq!(reserved, start + 2 * one + RESERVED_BYTES as u64);
+    assert_eq!(commit(&log, &storage, 3, 1000, Durability::Sync), reserved);
+    assert_eq!(commit(&log, &storage, 4, 1000, Durability::Os), reserved);
+    for kept in [0, 1, 500, usize::MAX] {
+        let crashed = storage.crash_keeping(|_, _| kept);
+        let file = crashed.read(&frame::file_name(Generation(1))).unwrap();
+        assert_eq!(file.len_bytes(), reserved, "the zeros were synced with batch 2");
+        let bytes = file.read_at(0, reserved as usize).unwrap();
+        let contents = frame::read_file("wal", &bytes, Generation(1), Sequence(0), true).unwrap();
+        let frames = if kept == usize::MAX { 4 } else { 3 };
+        assert_eq!((contents.frames.len(), contents.good_bytes as u64), (frames, start + frames as u64 * one));
+    }
+    // A step that ends behind the zeros reserves again, one that is large does not.
+    let small = SMALL_STEP_BYTES as usize - frame::FRAME_HEADER_BYTES;
+    let again = (5..).find(|&sequence| commit(&log, &storage, sequence, small, Durability::Sync) > reserved).unwrap();
+    assert!(again > 5 && length(&storage, 1) >= reserved + RESERVED_BYTES as u64);
+    let large = commit(&log, &storage, again + 1, 2 * RESERVED_BYTES, Durability::Sync);
+    assert_eq!(commit(&log, &storage, again + 2, small + 1, Durability::Sync), large + SMALL_STEP_BYTES + 1);
+}
+
+#[test]
+fn a_file_that_ends_has_no_zeros() {
+    let storage = MemoryStorage::new();
+    let io = Io::memory(storage.clone());
+    let log = Log::create(&io, 1_000, Generation(1), Sequence(0)).unwrap();
+    let frames = (frame::FILE_HEADER_BYTES + frame::FRAME_HEADER_BYTES + 10) as u64;
+    assert!(commit(&log, &storage, 1, 10, Durability::Sync) > frames);
+    log.rotate(Generation(2), Sequence(1));
+    log.step();
+    assert_eq!(length(&storage, 1), frames);
+    assert_eq!(storage.crash().read(&frame::file_name(Generation(1))).unwrap().len_bytes(), frames);
+    commit(&log, &storage, 2, 10, Durability::Sync);
+    assert!(length(&storage, 2) > frames);
+    log.close().unwrap();
+    assert_eq!(length(&storage, 2), frames);
+}
+
+#[test]
+fn zeros_that_do_not_fit_are_done_without() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = MemoryStorage::new();
+    let io = Io { storage: storage.clone(), ..Io::files(directory.path()) };
+    let log = Log::create(&io, 1_000, Generation(1), Sequence(0)).unwrap();
+    let reserved = commit(&log, &storage, 1, 10, Durability::Sync);
+    // The frame is written, then the disk is full.
+    log.writer.lock().cut().unwrap();
+    let mut writer = log.writer.lock();
+    storage.set_full(true);
+    log.reserve(&mut writer).unwrap();
+    drop(writer);
+    assert_eq!(length(&storage, 1), reserved - RESERVED_BYTES as u64);
+    storage.set_full(false);
+    assert!(commit(&log, &storage, 2, 10, Durability::Sync) > reserved);
 }
