@@ -63,7 +63,13 @@ impl BytesBuilder {
             let there = self.data.len() - start;
             self.data.extend_from_within(start..start + there.min(bytes - there));
         }
-        self.offsets.extend((1..=len).map(|number| offset(start + number * value.len())));
+        match (u32::try_from(start), u32::try_from(value.len()), u32::try_from(start + bytes)) {
+            // In one width, so that the processor does several at once.
+            (Ok(start), Ok(one), Ok(_)) => {
+                self.offsets.extend((0..len as u32).map(|before| start + (before + 1) * one))
+            }
+            _ => self.offsets.extend((1..=len).map(|number| offset(start + number * value.len()))),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -116,6 +122,15 @@ impl ColumnBuilder {
             (Self::Raw(lane), _) => lane.push(None),
             (Self::Bytes(builder), KeyPart::Bytes(bytes)) => builder.push(Some(bytes)),
             (Self::Bytes(builder), _) => builder.push(None),
+        }
+    }
+
+    /// Appends a value, which fits the column's type, `len` times.
+    pub(crate) fn push_repeated(&mut self, value: KeyPart<'_>, len: usize) {
+        match (self, value) {
+            (Self::Bytes(out), KeyPart::Bytes(bytes)) => out.push_repeated(Some(bytes), len),
+            (out, KeyPart::Raw(raw)) => out.push_raw(Some(raw), len),
+            (out, _) => out.push_raw(None, len),
         }
     }
 

@@ -70,6 +70,9 @@ impl Case {
         let most = if self.random.random_bool(0.1) { 3000 } else { 50 };
         let devices = self.random.random_range(1..8);
         let start = self.random.random_range(-3_000..3_000i64);
+        // As a tag: the same text, or none, in all rows.
+        let tag =
+            self.random.random_bool(0.4).then(|| [None, Some("same"), Some("other")][self.random.random_range(0..3)]);
         for step in 0..self.random.random_range(1..most) {
             let device = self.random.random_range(0..=devices);
             let device = (device > 0).then(|| format!("dev\0{device}"));
@@ -78,13 +81,12 @@ impl Case {
             let time = start + step + late + wild;
             let i = self.random.random_bool(0.9).then(|| self.random.random_range(-50..50));
             let f = self.random.random_bool(0.9).then(|| self.random.random_range(-1.0..1.0));
-            let s = self.random.random_bool(0.8).then(|| {
-                if self.random.random_bool(0.5) {
-                    "same".to_owned()
-                } else {
-                    format!("v{}", self.random.random::<u16>())
-                }
-            });
+            let s = match tag {
+                Some(tag) => tag.map(str::to_owned),
+                None if self.random.random_bool(0.2) => None,
+                None if self.random.random_bool(0.5) => Some("same".to_owned()),
+                None => Some(format!("v{}", self.random.random::<u16>())),
+            };
             let extra = (self.has_extra && self.random.random_bool(0.5)).then(|| self.random.random_range(0..9));
             let mut row = vec![
                 text(&device),
@@ -280,8 +282,20 @@ impl Case {
         };
         let place = table.schema().column_index("i").unwrap();
         let condition = RowCondition { places: vec![place], test: Box::new(test) };
-        let expected: Vec<_> = expected.iter().filter(|(_, row)| row.0.is_some_and(holds)).cloned().collect();
-        assert_eq!(rows_of(table.scan_where(request, condition).unwrap()), expected);
+        let of_i: Vec<_> = expected.iter().filter(|(_, row)| row.0.is_some_and(holds)).cloned().collect();
+        assert_eq!(rows_of(table.scan_where(request, condition).unwrap()), of_i);
+        // Of texts that may be the same in many rows, and of a key's column.
+        for (column, text) in [("s", "same"), ("device", "dev\01")] {
+            let test = move |rows: &RecordBatch| {
+                let texts = rows.column(0).as_string::<i32>().iter();
+                Ok(texts.map(|found| found.map(|found| found == text)).collect::<BooleanArray>())
+            };
+            let place = table.schema().column_index(column).unwrap();
+            let condition = RowCondition { places: vec![place], test: Box::new(test) };
+            let holds = |(key, row): &&(Key, Row)| if column == "s" { &row.2 } else { &key.0 }.as_deref() == Some(text);
+            let expected: Vec<_> = expected.iter().filter(holds).cloned().collect();
+            assert_eq!(rows_of(table.scan_where(request, condition).unwrap()), expected);
+        }
     }
 
     fn run(&mut self) {

@@ -14,6 +14,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{ConstExpr, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
@@ -71,7 +72,9 @@ impl FleetScan {
 
     /// The scan of those rows that a filter above it lets through, with the filter's columns; `None` if it cannot be.
     pub(crate) fn filtered(&self, filter: &FilterExec) -> Result<Option<Self>> {
-        if self.newest_first || !self.is_unlimited() || self.condition.is_some() || filter.fetch().is_some() {
+        // The scan asks once for rows with the same values.
+        let is_volatile = is_volatile(filter.predicate());
+        if self.newest_first || !self.is_unlimited() || filter.fetch().is_some() || is_volatile {
             return Ok(None);
         }
         let mut tested = Vec::new();

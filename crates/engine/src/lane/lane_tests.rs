@@ -83,9 +83,8 @@ fn joined_lanes_give_every_value_in_every_width() {
 
 #[test]
 fn masks_are_copied_from_any_place_to_any_place() {
-    let levels: Vec<u64> = (0..300).map(|i| u64::from(i % 7 != 3 && i % 64 != 0)).collect();
-    let from = NullMask::of_levels(&levels);
-    assert_eq!(from.nulls(), levels.iter().filter(|level| **level == 0).count());
+    let mut from = NullMask::default();
+    (0..300).filter(|i| i % 7 == 3 || i % 64 == 0).for_each(|i| from.set(i, true));
     for start in [0, 1, 63, 64, 65, 130] {
         for at in [0, 1, 5, 63, 64, 100] {
             for len in [0, 1, 63, 64, 65, 128, 170] {
@@ -98,6 +97,37 @@ fn masks_are_copied_from_any_place_to_any_place() {
                 let validity = copied.validity(at + len);
                 assert!((0..at + len).all(|i| (validity[i / 64] >> (i % 64) & 1 == 1) != is_null(i)));
             }
+        }
+    }
+}
+
+#[test]
+fn values_are_spread_around_nulls() {
+    for modulus in [2, 3, 10, 64, 100, 1000] {
+        for len in [1, 63, 64, 65, 500] {
+            let mut nulls = NullMask::default();
+            (0..len).filter(|i| i % modulus == 1 || (200..300).contains(i)).for_each(|i| nulls.set(i, true));
+            let expected: Vec<_> = (0..len).map(|i| (!nulls.is_null(i)).then_some(i as u64 + 5)).collect();
+            let lane = Lane::spread(expected.iter().copied().flatten().collect(), nulls, len);
+            assert_eq!((0..lane.len()).map(|i| lane.get(i)).collect::<Vec<_>>(), expected, "{modulus} {len}");
+            assert_eq!(lane.len(), len);
+            assert!((0..len).all(|i| lane.get(i).is_some() || lane.value(i) == 0));
+        }
+    }
+}
+
+#[test]
+fn a_stretch_of_one_value_is_known() {
+    let mut values = vec![7; 300];
+    values[100..200].fill(9);
+    let mut nulls = NullMask::default();
+    (250..300).for_each(|i| nulls.set(i, true));
+    let plain = Lane::plain(values.clone(), NullMask::default());
+    let with_nulls = Lane::plain(values, nulls);
+    for lane in [plain.pack(), plain, Lane::constant(Some(3), 300), Lane::constant(None, 300), with_nulls] {
+        for (start, len) in [(0, 0), (0, 1), (0, 100), (0, 101), (99, 2), (100, 100), (200, 50), (249, 2), (250, 50)] {
+            let expected = (start..start + len).all(|i| lane.get(i) == lane.get(start));
+            assert_eq!(lane.is_constant(start, len), expected, "{start} {len} {lane:?}");
         }
     }
 }

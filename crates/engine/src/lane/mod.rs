@@ -33,12 +33,21 @@ impl NullMask {
         if null { self.nulls += 1 } else { self.nulls -= 1 }
     }
 
-    /// The mask of values that are NULL where their definition level is 0.
-    pub(crate) fn of_levels(levels: &[u64]) -> Self {
-        let word = |levels: &[u64]| levels.iter().rev().fold(0, |word, &level| word << 1 | u64::from(level == 0));
-        let words: Vec<u64> = levels.chunks(64).map(word).collect();
-        let nulls = words.iter().map(|word| word.count_ones() as usize).sum();
-        Self { words, nulls }
+    /// Marks, of the 64 values from `at` on, none of which is NULL yet, those whose bit is 1.
+    pub(crate) fn mark(&mut self, at: usize, bits: u64) {
+        if bits == 0 {
+            return;
+        }
+        let (word, shift) = (at / 64, at % 64);
+        let last = (at + bits.ilog2() as usize) / 64;
+        if last >= self.words.len() {
+            self.words.resize(last + 1, 0);
+        }
+        self.words[word] |= bits << shift;
+        if last > word {
+            self.words[last] |= bits >> (64 - shift);
+        }
+        self.nulls += bits.count_ones() as usize;
     }
 
     /// The bits of the values from `start` on, 64 of them.
@@ -54,16 +63,8 @@ impl NullMask {
         if other.nulls == 0 || len == 0 {
             return;
         }
-        self.words.resize(self.words.len().max((at + len).div_ceil(64)), 0);
         for from in (0..len).step_by(64) {
-            let left = len - from;
-            let bits = other.window(start + from) & if left < 64 { (1 << left) - 1 } else { u64::MAX };
-            let (word, shift) = ((at + from) / 64, (at + from) % 64);
-            self.words[word] |= bits << shift;
-            if shift > 0 && bits >> (64 - shift) != 0 {
-                self.words[word + 1] |= bits >> (64 - shift);
-            }
-            self.nulls += bits.count_ones() as usize;
+            self.mark(at + from, other.window(start + from) & lowest_bits(len - from));
         }
     }
 
@@ -82,6 +83,11 @@ impl NullMask {
     fn bytes(&self) -> usize {
         self.words.capacity() * 8
     }
+}
+
+/// A word whose lowest `count` bits are 1, all from 64 on.
+pub(crate) fn lowest_bits(count: usize) -> u64 {
+    if count < 64 { (1 << count) - 1 } else { u64::MAX }
 }
 
 #[derive(Clone, Debug)]
@@ -113,6 +119,32 @@ impl Lane {
     /// A plain lane of these values.
     pub(crate) fn plain(values: Vec<u64>, nulls: NullMask) -> Self {
         Self { base: 0, scale: 1, len: values.len(), small: Small::U64(values), nulls }
+    }
+
+    /// A plain lane of `len` values, of which those that are not NULL are given.
+    pub(crate) fn spread(mut values: Vec<u64>, nulls: NullMask, len: usize) -> Self {
+        if nulls.nulls() == 0 {
+            return Self::plain(values, nulls);
+        }
+        // Behind the last one something is looked at, and taken for 0.
+        values.resize(len + 1, 0);
+        let (mut all, mut next) = (Vec::with_capacity(len), 0);
+        for start in (0..len).step_by(64) {
+            let (word, rows) = (nulls.window(start), (len - start).min(64));
+            if word == 0 {
+                all.extend_from_slice(&values[next..next + rows]);
+                next += rows;
+                continue;
+            }
+            // Without a branch, which NULLs here and there would have the processor guess wrong.
+            all.extend((0..rows).map(|row| {
+                let present = !word >> row & 1;
+                let value = values[next] & present.wrapping_neg();
+                next += present as usize;
+                value
+            }));
+        }
+        Self::plain(all, nulls)
     }
 
     /// An empty lane with room for `len` values.
@@ -152,6 +184,25 @@ impl Lane {
     /// The value at `index`, `None` if it is NULL.
     pub(crate) fn get(&self, index: usize) -> Option<u64> {
         (!self.nulls.is_null(index)).then(|| self.value(index))
+    }
+
+    /// Whether `len` values from `start` are one value, or all NULL.
+    pub(crate) fn is_constant(&self, start: usize, len: usize) -> bool {
+        /// A comparison of slices, which are taken as one piece.
+        fn is_one<T: PartialEq>(values: &[T]) -> bool {
+            values.is_empty() || values[1..] == values[..values.len() - 1]
+        }
+        if self.nulls.nulls() > 0 {
+            return (start..start + len).all(|index| self.get(index) == self.get(start));
+        }
+        let range = start..start + len;
+        match &self.small {
+            Small::Constant => true,
+            Small::U8(v) => is_one(&v[range]),
+            Small::U16(v) => is_one(&v[range]),
+            Small::U32(v) => is_one(&v[range]),
+            Small::U64(v) => is_one(&v[range]),
+        }
     }
 
     /// The values of a plain lane; `None` if the lane is packed.

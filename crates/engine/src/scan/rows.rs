@@ -8,15 +8,17 @@ use crate::error::{Error, Result};
 use crate::key::{self, KeyValue};
 use crate::schema::{Role, TableSchema};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_empty_array};
-use arrow::compute::{filter, prep_null_mask_filter};
+use arrow::compute::{FilterBuilder, prep_null_mask_filter};
 use arrow::datatypes::SchemaRef;
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 /// A condition on rows that a scan asks while it reads, see [`TableView::scan_where`].
 pub struct RowCondition {
     /// The columns that it looks at, by place in the table.
     pub places: Vec<usize>,
-    /// Says of each row of these columns whether it is wanted; NULL is no.
+    /// Says of each row of these columns whether it is wanted, by its values alone: it is asked once for rows with the
+    /// same ones. NULL is no.
     pub test: Box<RowTest>,
 }
 
@@ -108,7 +110,7 @@ impl Scan {
             let columns = columns.collect::<Result<Vec<_>>>()?;
             return self.batch(columns, rows).map(Some);
         };
-        let batch = self.selected(&taken, rows, &mut condition);
+        let batch = self.selected(taken, rows, &mut condition);
         self.condition = Some(condition);
         batch.map(Some)
     }
@@ -167,8 +169,12 @@ impl Scan {
                     None => source.read(column, pick.start, pick.rows, memo, &mut out)?,
                     Some(selected) => {
                         let rows = split_below(selected, before + pick.rows);
-                        let rows = rows.iter().map(|&row| pick.start + u64::from(row) - before as u64);
-                        source.read_rows(column, rows.collect(), memo, &mut out)?;
+                        if rows.len() > pick.rows / MOST && source.is_constant(column.0, pick.start, pick.rows, memo)? {
+                            source.repeat(column, pick.start, rows.len(), memo, &mut out)?;
+                        } else {
+                            let rows = rows.iter().map(|&row| pick.start + u64::from(row) - before as u64);
+                            source.read_rows(column, rows.collect(), memo, &mut out)?;
+                        }
                     }
                 }
                 before += pick.rows;
@@ -177,8 +183,28 @@ impl Scan {
         out.finish(column.column_type)
     }
 
-    /// The rows that the condition wants: what it looks at is read whole, other columns only where rows are wanted.
-    fn selected(&mut self, taken: &[Taken], rows: usize, condition: &mut RowCondition) -> Result<RecordBatch> {
+    /// Whether each pick's rows are known to have the same value of a column.
+    fn is_constant(&mut self, place: usize, taken: &[Taken]) -> Result<bool> {
+        let column = &self.schema.columns[place];
+        if column.role == Role::Key {
+            return Ok(true);
+        }
+        for pick in taken.iter().flat_map(|taken| &taken.picks) {
+            let (source, memo) = (&self.sources.list[pick.source], &mut self.memos[pick.source]);
+            if !source.is_constant(column.id, pick.start, pick.rows, memo)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What a condition looks at, of all rows, and which of them it wants.
+    fn test(
+        &mut self,
+        taken: &[Taken],
+        rows: usize,
+        condition: &mut RowCondition,
+    ) -> Result<(RecordBatch, BooleanArray)> {
         let tested = condition.places.iter().map(|&place| self.read(place, taken, None));
         let tested = tested.collect::<Result<Vec<_>>>()?;
         let schema = self.schema.to_arrow_of(&condition.places);
@@ -189,22 +215,64 @@ impl Scan {
             return Err(Error::input(format!("a row condition answered for {} of {rows} rows", wanted.len())));
         }
         let wanted = if wanted.null_count() > 0 { prep_null_mask_filter(&wanted) } else { wanted };
-        let selected: Vec<u32> = wanted.values().set_indices().map(|row| row as u32).collect();
+        Ok((batch, wanted))
+    }
+
+    /// The picks that a condition wants, which looks only at columns that have one value in each pick.
+    fn selected_picks(&mut self, taken: Vec<Taken>, condition: &mut RowCondition) -> Result<RecordBatch> {
+        let first = |pick: &Pick| Pick { rows: 1, ..*pick };
+        let firsts = taken.iter().map(|taken| Taken {
+            key: Arc::clone(&taken.key),
+            picks: taken.picks.iter().map(first).collect(),
+            rows: taken.picks.len(),
+        });
+        let firsts: Vec<Taken> = firsts.collect();
+        let picks = firsts.iter().map(|firsts| firsts.rows).sum();
+        let (_, wanted) = self.test(&firsts, picks, condition)?;
+        let mut wanted = wanted.values().iter();
+        let kept = taken.into_iter().map(|mut taken| {
+            taken.picks.retain(|_| wanted.next() == Some(true));
+            taken.rows = taken.picks.iter().map(|pick| pick.rows).sum();
+            taken
+        });
+        let kept: Vec<Taken> = kept.collect();
+        let columns = self.places.clone().into_iter().map(|place| self.read(place, &kept, None));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        self.batch(columns, kept.iter().map(|kept| kept.rows).sum())
+    }
+
+    /// The rows that the condition wants: what it looks at is read whole, other columns only where rows are wanted.
+    fn selected(&mut self, taken: Vec<Taken>, rows: usize, condition: &mut RowCondition) -> Result<RecordBatch> {
+        let mut constant = true;
+        for &place in &condition.places {
+            constant = constant && self.is_constant(place, &taken)?;
+        }
+        if constant {
+            return self.selected_picks(taken, condition);
+        }
+        let taken = taken.as_slice();
+        let (batch, wanted) = self.test(taken, rows, condition)?;
+        let count = wanted.true_count();
+        // Rows one by one, if a column is read so, and the filter of columns that are read whole.
+        let selected = LazyCell::new(|| wanted.values().set_indices().map(|row| row as u32).collect::<Vec<u32>>());
+        let filter = LazyCell::new(|| FilterBuilder::new(&wanted).optimize().build());
         let places = self.places.clone();
         let columns = places.iter().map(|place| {
-            if selected.is_empty() {
+            if count == 0 {
                 return Ok(new_empty_array(&self.schema.columns[*place].column_type.to_arrow()));
             }
             match condition.places.iter().position(|tested| tested == place) {
-                Some(tested) if selected.len() == rows => Ok(Arc::clone(batch.column(tested))),
-                Some(tested) => Ok(filter(batch.column(tested), &wanted)?),
-                None if selected.len() == rows => self.read(*place, taken, None),
-                None if selected.len() > rows / MOST => Ok(filter(&self.read(*place, taken, None)?, &wanted)?),
+                Some(tested) if count == rows => Ok(Arc::clone(batch.column(tested))),
+                Some(tested) => Ok(filter.filter(batch.column(tested))?),
+                None if count == rows => self.read(*place, taken, None),
+                None if count > rows / MOST && !self.is_constant(*place, taken)? => {
+                    Ok(filter.filter(&self.read(*place, taken, None)?)?)
+                }
                 None => self.read(*place, taken, Some(&selected)),
             }
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        self.batch(columns, selected.len())
+        self.batch(columns, count)
     }
 }
 

@@ -5,6 +5,7 @@ use crate::column::ColumnBuilder;
 use crate::deletes::{DeleteSet, Span, without};
 use crate::error::Result;
 use crate::ids::ColumnId;
+use crate::key::KeyPart;
 use crate::lane::Lane;
 use crate::lane::NullMask;
 use crate::memtable::sorted::Sorted;
@@ -272,6 +273,50 @@ impl Source {
                         None => out.push_raw(None, places.len()),
                     }
                 }
+                widen_stored(&listed.segment, column, before, out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether all rows of a stretch are known to have the same value of a column.
+    pub(crate) fn is_constant(&self, column: ColumnId, start: u64, rows: usize, memo: &mut Memo) -> Result<bool> {
+        let Self::Segment { listed, keep, .. } = self else { return Ok(rows <= 1) };
+        let (first, last) = (start as usize, start as usize + rows.max(1) - 1);
+        let mut before: Option<(Arc<Page>, usize)> = None;
+        for number in first / PAGE_ROWS..=last / PAGE_ROWS {
+            // A column that the segment does not have is NULL.
+            let Some(page) = memo.page(&listed.segment, column, number, *keep)? else { return Ok(true) };
+            let from = first.max(number * PAGE_ROWS) % PAGE_ROWS;
+            let to = last.min(number * PAGE_ROWS + PAGE_ROWS - 1) % PAGE_ROWS;
+            let goes_on = before.is_none_or(|(before, at)| before.value(at) == page.value(from));
+            if !goes_on || !page.is_constant(from, to - from + 1) {
+                return Ok(false);
+            }
+            before = Some((page, to));
+        }
+        Ok(true)
+    }
+
+    /// Appends one row's value of a field or time column `times` times.
+    pub(crate) fn repeat(
+        &self,
+        column: (ColumnId, ColumnType),
+        row: u64,
+        times: usize,
+        memo: &mut Memo,
+        out: &mut ColumnBuilder,
+    ) -> Result<()> {
+        match self {
+            Self::Memtable(sorted) => {
+                sorted.view.read(column.0, &vec![sorted.order[row as usize]; times], out);
+                Ok(())
+            }
+            Self::Segment { listed, .. } => {
+                let before = out.len();
+                self.pages(column.0, row, 1, memo, |page, at, _| {
+                    out.push_repeated(page.map_or(KeyPart::Null, |page| page.value(at)), times);
+                })?;
                 widen_stored(&listed.segment, column, before, out);
                 Ok(())
             }

@@ -7,6 +7,7 @@
 use super::page_header::{put_varint, take_varint};
 use crate::error::{Error, Result};
 use crate::lane::codec::{pack_bits, unpack_bits, unpack_bits_to};
+use crate::lane::{NullMask, lowest_bits};
 use crate::schema::ColumnType;
 
 /// How a column's values are stored.
@@ -187,11 +188,23 @@ pub(crate) fn take_delta(mut bytes: &[u8], len: usize, physical: Physical) -> Re
                 break;
             }
             let from = values.len();
-            if width == 0 {
-                values.resize(from + take, 0);
-            } else {
-                unpack_bits_to(bytes, mini_values, u32::from(width), &mut values)?;
-                values.truncate(from + take);
+            match width {
+                0 => values.resize(from + take, 0),
+                // Bytes, as of noisy walks, are added up as they are read.
+                8 => {
+                    let (packed, rest) = bytes.split_at_checked(mini_values).ok_or_else(too_short)?;
+                    *bytes = rest;
+                    values.resize(from + take, 0);
+                    for (sum, &small) in values[from..].iter_mut().zip(packed) {
+                        value = value.wrapping_add(least.wrapping_add(u64::from(small)));
+                        *sum = value;
+                    }
+                    continue;
+                }
+                _ => {
+                    unpack_bits_to(bytes, mini_values, u32::from(width), &mut values)?;
+                    values.truncate(from + take);
+                }
             }
             for small in &mut values[from..] {
                 value = value.wrapping_add(least.wrapping_add(*small));
@@ -248,36 +261,89 @@ fn put_packed(values: &[u64], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads `len` numbers.
-pub(crate) fn take_hybrid(mut bytes: &[u8], len: usize, width: u32) -> Result<Vec<u64>> {
-    let bytes = &mut bytes;
-    let mut values = Vec::with_capacity(len);
-    while values.len() < len {
-        let left = len - values.len();
-        let head = take_varint(bytes).ok_or_else(too_short)?;
-        let count = usize::try_from(head >> 1).map_err(|_| too_short())?;
-        if count == 0 {
-            return Err(Error::damaged("an empty run of codes"));
-        }
-        if head & 1 == 1 {
-            let count = count.saturating_mul(8);
-            if width == 0 {
-                values.resize(values.len() + count.min(left), 0);
-            } else {
-                let end = values.len() + count.min(left);
-                unpack_bits_to(bytes, count, width, &mut values)?;
-                values.truncate(end);
+/// A piece of a hybrid.
+enum Piece<'a> {
+    Run(u64),
+    Packed(&'a [u8]),
+}
+
+/// Takes the next piece, and how many numbers it has, at most `left`.
+fn take_piece<'a>(bytes: &mut &'a [u8], left: usize, width: u32) -> Result<(Piece<'a>, usize)> {
+    let head = take_varint(bytes).ok_or_else(too_short)?;
+    let count = usize::try_from(head >> 1).map_err(|_| too_short())?;
+    if count == 0 {
+        return Err(Error::damaged("an empty run of codes"));
+    }
+    let is_packed = head & 1 == 1;
+    // Eight numbers of a packed stretch are as many bytes as one has bits.
+    let size = if is_packed { count.saturating_mul(width as usize) } else { width.div_ceil(8) as usize };
+    let (stored, rest) = bytes.split_at_checked(size).ok_or_else(too_short)?;
+    *bytes = rest;
+    if is_packed {
+        return Ok((Piece::Packed(stored), count.saturating_mul(8).min(left)));
+    }
+    let mut value = [0; 8];
+    value.get_mut(..size).ok_or_else(too_short)?.copy_from_slice(stored);
+    Ok((Piece::Run(u64::from_le_bytes(value)), count.min(left)))
+}
+
+/// Reads `len` codes of a dictionary with so many entries.
+pub(crate) fn take_codes(mut bytes: &[u8], len: usize, width: u32, entries: usize) -> Result<Vec<u64>> {
+    let mut codes = Vec::with_capacity(len);
+    while codes.len() < len {
+        let from = codes.len();
+        // A run is one code to look at.
+        let looked_at = match take_piece(&mut bytes, len - from, width)? {
+            (Piece::Packed(mut packed), count) if width > 0 => {
+                unpack_bits_to(&mut packed, count, width, &mut codes)?;
+                from..codes.len()
             }
-        } else {
-            let size = width.div_ceil(8) as usize;
-            let stored = bytes.get(..size).ok_or_else(too_short)?;
-            *bytes = &bytes[size..];
-            let mut value = [0; 8];
-            value.get_mut(..size).ok_or_else(too_short)?.copy_from_slice(stored);
-            values.resize(values.len() + count.min(left), u64::from_le_bytes(value));
+            (Piece::Packed(_), count) => {
+                codes.resize(from + count, 0);
+                from..from + 1
+            }
+            (Piece::Run(code), count) => {
+                codes.resize(from + count, code);
+                from..from + 1
+            }
+        };
+        if codes[looked_at].iter().any(|&code| code >= entries as u64) {
+            return Err(Error::damaged("a code is not in the dictionary"));
         }
     }
-    Ok(values)
+    Ok(codes)
+}
+
+/// Reads `len` definition levels of one bit: values at level 0 are NULL.
+pub(crate) fn take_levels(mut bytes: &[u8], len: usize) -> Result<NullMask> {
+    let mut nulls = NullMask::default();
+    let mut at = 0;
+    while at < len {
+        let (piece, count) = take_piece(&mut bytes, len - at, 1)?;
+        for from in (0..count).step_by(64) {
+            let levels = match piece {
+                Piece::Run(level) => {
+                    if level == 0 {
+                        0
+                    } else {
+                        u64::MAX
+                    }
+                }
+                Piece::Packed(packed) => first_word(&packed[from / 8..]),
+            };
+            nulls.mark(at + from, !levels & lowest_bits(count - from));
+        }
+        at += count;
+    }
+    Ok(nulls)
+}
+
+/// The first eight bytes, or fewer, as a number.
+fn first_word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let len = bytes.len().min(8);
+    word[..len].copy_from_slice(&bytes[..len]);
+    u64::from_le_bytes(word)
 }
 
 fn too_short() -> Error {

@@ -69,7 +69,7 @@ fn the_hybrid_gives_back_runs_and_packed_values() {
             }
             let mut bytes = Vec::new();
             put_hybrid(&values, width, &mut bytes);
-            assert_eq!(take_hybrid(&bytes, values.len(), width).unwrap(), values);
+            assert_eq!(take_codes(&bytes, values.len(), width, usize::MAX).unwrap(), values);
         }
     }
 }
@@ -86,7 +86,38 @@ fn cut_bytes_are_refused_and_never_panic() {
         bytes.clear();
         put_hybrid(&codes, 4, &mut bytes);
         for cut in 0..bytes.len().min(200) {
-            assert!(take_hybrid(&bytes[..cut], codes.len(), 4).is_err());
+            assert!(take_codes(&bytes[..cut], codes.len(), 4, 16).is_err());
         }
+        let levels: Vec<u64> = values.iter().map(|v| u64::from(v % 7 < 5)).collect();
+        bytes.clear();
+        put_hybrid(&levels, 1, &mut bytes);
+        for cut in 0..bytes.len() {
+            assert!(take_levels(&bytes[..cut], levels.len()).is_err());
+        }
+    }
+}
+
+#[test]
+fn levels_say_what_is_null() {
+    for modulus in [1, 2, 7, 64, 65, 500] {
+        for len in [1, 7, 8, 64, 65, 1000] {
+            let levels: Vec<u64> = (0..len).map(|i| u64::from(i % modulus != 0 && !(300..600).contains(&i))).collect();
+            let mut bytes = Vec::new();
+            put_hybrid(&levels, 1, &mut bytes);
+            let nulls = take_levels(&bytes, levels.len()).unwrap();
+            assert!(levels.iter().enumerate().all(|(i, &level)| nulls.is_null(i) == (level == 0)), "{modulus} {len}");
+            assert_eq!(nulls.nulls(), levels.iter().filter(|level| **level == 0).count());
+        }
+    }
+}
+
+#[test]
+fn codes_that_the_dictionary_does_not_have_are_refused() {
+    for (codes, width) in [(vec![3; 100], 2), ((0..100).map(|i| i % 4).collect(), 2), (vec![0; 100], 0)] {
+        let mut bytes = Vec::new();
+        put_hybrid(&codes, width, &mut bytes);
+        let most = codes.iter().max().map_or(0, |&most| most as usize);
+        assert_eq!(take_codes(&bytes, codes.len(), width, most + 1).unwrap(), codes);
+        assert!(take_codes(&bytes, codes.len(), width, most).is_err());
     }
 }

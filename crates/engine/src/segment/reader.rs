@@ -12,6 +12,7 @@ use crate::column::{BytesBuilder, ColumnBuilder};
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, SegmentId};
 use crate::io::{ReadFile, Storage};
+use crate::key::KeyPart;
 use crate::lane::codec::take_bytes;
 use crate::lane::{Lane, NullMask};
 use crate::schema::{ColumnType, Role};
@@ -99,6 +100,10 @@ impl Page {
     pub(crate) fn copy(&self, start: usize, len: usize, out: &mut ColumnBuilder) {
         match (self, out) {
             (Self::Raw(lane), ColumnBuilder::Raw(out)) => out.extend(lane, start, len),
+            // Neighbours mostly have one text, a container's.
+            (Self::Codes(lane, dictionary), ColumnBuilder::Bytes(out)) if lane.is_constant(start, len) => {
+                out.push_repeated(lane.get(start).map(|code| dictionary.get(code)), len);
+            }
             (Self::Codes(lane, dictionary), ColumnBuilder::Bytes(out)) => {
                 copy_codes(lane, dictionary, start..start + len, out);
             }
@@ -106,6 +111,24 @@ impl Page {
                 (start..start + len).for_each(|i| out.push(bytes.get(i)));
             }
             (_, out) => out.push_raw(None, len),
+        }
+    }
+
+    /// The value at a place.
+    pub(crate) fn value(&self, at: usize) -> KeyPart<'_> {
+        let value = match self {
+            Self::Raw(lane) => lane.get(at).map(KeyPart::Raw),
+            Self::Codes(lane, dictionary) => lane.get(at).map(|code| KeyPart::Bytes(dictionary.get(code))),
+            Self::Bytes(bytes) => bytes.get(at).map(KeyPart::Bytes),
+        };
+        value.unwrap_or(KeyPart::Null)
+    }
+
+    /// Whether `len` values from `start` are known to be the same.
+    pub(crate) fn is_constant(&self, start: usize, len: usize) -> bool {
+        match self {
+            Self::Raw(lane) | Self::Codes(lane, _) => lane.is_constant(start, len),
+            Self::Bytes(_) => len <= 1,
         }
     }
 
@@ -121,7 +144,7 @@ impl Page {
     }
 }
 
-/// Appends the texts of codes; neighbours mostly have one text, a container's.
+/// Appends the texts of codes, each run of one text at once.
 fn copy_codes(lane: &Lane, dictionary: &Dictionary, places: impl Iterator<Item = usize>, out: &mut BytesBuilder) {
     let mut codes = places.map(|place| lane.get(place)).peekable();
     while let Some(code) = codes.next() {
@@ -326,7 +349,7 @@ impl Segment {
             values
         };
         let nulls = match stored.nullable && data.nulls > 0 {
-            true => NullMask::of_levels(&encoding::take_hybrid(levels, rows, 1)?),
+            true => encoding::take_levels(levels, rows)?,
             false => NullMask::default(),
         };
         if nulls.nulls() != data.nulls {
@@ -337,16 +360,14 @@ impl Segment {
         if data.encoding == Encoding::Dictionary {
             let dictionary = self.dictionary(stored, number * PAGE_ROWS / ROW_GROUP_ROWS)?;
             let (&width, codes) = values.split_first().ok_or_else(|| Error::damaged("the page is too short"))?;
-            let mut codes = encoding::take_hybrid(codes, len, u32::from(width))?;
-            let entries = if physical == Physical::Bytes { dictionary.ends.len() } else { dictionary.raw.len() };
-            if codes.iter().any(|&code| code >= entries as u64) {
-                return Err(Error::damaged("a code is not in the dictionary"));
-            }
+            let width = u32::from(width);
             if physical == Physical::Bytes {
-                return Ok(Page::Codes(spread(codes, nulls, rows), dictionary));
+                let codes = encoding::take_codes(codes, len, width, dictionary.len())?;
+                return Ok(Page::Codes(Lane::spread(codes, nulls, rows), dictionary));
             }
-            codes.iter_mut().for_each(|code| *code = dictionary.raw[*code as usize]);
-            return Ok(Page::Raw(spread(codes, nulls, rows)));
+            let mut values = encoding::take_codes(codes, len, width, dictionary.raw.len())?;
+            values.iter_mut().for_each(|code| *code = dictionary.raw[*code as usize]);
+            return Ok(Page::Raw(Lane::spread(values, nulls, rows)));
         }
         Ok(match (data.encoding, physical) {
             (Encoding::Plain, Physical::Bytes) => {
@@ -360,12 +381,12 @@ impl Segment {
             }
             (_, Physical::Bytes) => return Err(Error::damaged("text in an encoding of numbers")),
             (Encoding::DeltaBinaryPacked, _) => {
-                Page::Raw(spread(encoding::take_delta(values, len, physical)?, nulls, rows))
+                Page::Raw(Lane::spread(encoding::take_delta(values, len, physical)?, nulls, rows))
             }
             (Encoding::ByteStreamSplit, _) => {
-                Page::Raw(spread(encoding::take_byte_stream_split(values, len, physical)?, nulls, rows))
+                Page::Raw(Lane::spread(encoding::take_byte_stream_split(values, len, physical)?, nulls, rows))
             }
-            _ => Page::Raw(spread(encoding::take_plain(values, len, physical)?, nulls, rows)),
+            _ => Page::Raw(Lane::spread(encoding::take_plain(values, len, physical)?, nulls, rows)),
         })
     }
 
@@ -416,16 +437,6 @@ fn checked(page: &[u8]) -> Result<(PageHeader, &[u8])> {
         return Err(Error::damaged("the page's checksum is wrong"));
     }
     Ok((header, body))
-}
-
-/// Puts non-NULL values to their rows.
-fn spread(values: Vec<u64>, nulls: NullMask, rows: usize) -> Lane {
-    if nulls.nulls() == 0 {
-        return Lane::plain(values, nulls);
-    }
-    let mut values = values.into_iter();
-    let spread = (0..rows).map(|row| if nulls.is_null(row) { 0 } else { values.next().unwrap_or(0) });
-    Lane::plain(spread.collect(), nulls)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Going through the rows, run after run.
 
+use super::boundaries::runs;
 use super::totals::{Call, Total};
 use crate::planner::plan_basics;
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::kernels::cmp::not_distinct;
-use arrow::compute::{concat, partition, take};
+use arrow::compute::{concat, take};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
@@ -129,7 +130,7 @@ impl Runs {
         let evaluate = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array(rows);
         let groups = self.groups.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
         let values = self.arguments.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
-        let ranges = partition(&groups)?.ranges();
+        let ranges = runs(&groups)?;
         let before = self.open.take();
         let goes_on = before.as_ref().map_or(Ok(true), |before| is_same(before, &groups))?;
         for (number, range) in ranges.iter().enumerate() {

@@ -9,6 +9,7 @@
 //! 2. Groups by tags are many runs each: [`RunAggregate`] makes a row of each run, and DataFusion's
 //!    aggregate adds up these.
 
+mod boundaries;
 mod exec;
 mod totals;
 

@@ -43,6 +43,8 @@ def main():
     # At rest, as the others: in a file.
     db = duckdb.connect(f"{directory}/duckdb")
     db.execute("SET threads = 1")
+    # It would be printed among the results.
+    db.execute("SET enable_progress_bar = false")
     for place, (table, key) in enumerate(TABLES):
         files = glob.glob(f"{directory}/segments/{place}/*.parquet")
         db.execute(f"CREATE TABLE {table} AS SELECT * FROM read_parquet(?) ORDER BY {key}, ts", [files])
