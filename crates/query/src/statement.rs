@@ -1,11 +1,11 @@
 //! One parsed statement, and what running it takes.
 
 use crate::binding::number;
-use crate::ddl::{identifier, object_name};
+use crate::copy_stream::{CopyIn, CopyOut};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, CopyTarget, Expr, Set, Statement as SqlStatement,
-    UnaryOperator, Value as Literal, visit_expressions, visit_expressions_mut,
+    CopyTarget, Expr, Set, Statement as SqlStatement, UnaryOperator, Value as Literal, visit_expressions,
+    visit_expressions_mut,
 };
 use fleetdb_engine::{Error, Result, Value};
 use std::ops::ControlFlow;
@@ -44,37 +44,10 @@ pub enum Kind {
     Show(String),
     /// Rows follow from the client.
     CopyFromStdin(CopyIn),
+    /// Rows go to the client.
+    CopyToStdout(CopyOut),
     /// Anything else.
     Other,
-}
-
-/// The form of rows that follow a COPY FROM STDIN, as PostgreSQL defines it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CopyFormat {
-    /// A line a row, tabs between values, backslashes before what is special.
-    #[default]
-    Text,
-    /// CSV.
-    Csv,
-    /// Counts, lengths and values in their binary form.
-    Binary,
-}
-
-/// `COPY table (columns) FROM STDIN`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CopyIn {
-    /// The table.
-    pub table: String,
-    /// The columns that come; none are all of the table's.
-    pub columns: Vec<String>,
-    /// The form of the rows.
-    pub format: CopyFormat,
-    /// Whether the first line has the columns' names.
-    pub header: bool,
-    /// What stands between values.
-    pub delimiter: u8,
-    /// What stands for NULL.
-    pub null: String,
 }
 
 impl std::fmt::Display for Statement {
@@ -110,7 +83,8 @@ impl Statement {
     /// What a server does with it.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a COPY FROM STDIN with options that are not known.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a COPY FROM STDIN or TO STDOUT with options that are not
+    /// known.
     pub fn kind(&self) -> Result<Kind> {
         let sql = match &self.0 {
             ParsedStatement::Statement(sql) => sql,
@@ -138,7 +112,8 @@ impl Statement {
             SqlStatement::Reset(_) => Kind::Setting("RESET"),
             SqlStatement::Discard { .. } => Kind::Setting("DISCARD ALL"),
             SqlStatement::Deallocate { .. } => Kind::Setting("DEALLOCATE"),
-            SqlStatement::Copy { target: CopyTarget::Stdin, .. } => Kind::CopyFromStdin(copy_in(sql)?),
+            SqlStatement::Copy { target: CopyTarget::Stdin, .. } => Kind::CopyFromStdin(CopyIn::of(sql)?),
+            SqlStatement::Copy { target: CopyTarget::Stdout, .. } => Kind::CopyToStdout(CopyOut::of(sql)?),
             _ => Kind::Other,
         })
     }
@@ -208,6 +183,7 @@ fn access_of(sql: &SqlStatement) -> Access {
         | SqlStatement::Rollback { .. } => Access::Read,
         SqlStatement::Explain { statement, .. } => access_of(statement),
         SqlStatement::Copy { to: false, target: CopyTarget::Stdin, .. } => Access::Write,
+        SqlStatement::Copy { to: true, target: CopyTarget::Stdout, .. } => Access::Read,
         SqlStatement::Reset(_) | SqlStatement::Discard { .. } | SqlStatement::Deallocate { .. } => Access::Read,
         // These include the memory of queries.
         SqlStatement::Set(Set::SingleAssignment { variable, .. }) => {
@@ -231,69 +207,6 @@ fn is_of_datafusion(setting: &str) -> bool {
 /// Whether a setting changes something here.
 fn is_ours(setting: &str) -> bool {
     setting.eq_ignore_ascii_case("statement_timeout") || is_of_datafusion(setting)
-}
-
-fn copy_in(sql: &SqlStatement) -> Result<CopyIn> {
-    let SqlStatement::Copy { source, to: false, options, legacy_options, .. } = sql else {
-        return Err(Error::input("COPY TO STDIN is nothing: write COPY table FROM STDIN"));
-    };
-    let CopySource::Table { table_name, columns } = source else {
-        return Err(Error::input("COPY (query) FROM STDIN is nothing: name a table"));
-    };
-    let (mut format, mut header, mut delimiter, mut null) = (CopyFormat::Text, false, None, None);
-    let unknown = |option: &dyn std::fmt::Display| {
-        Error::input(format!(
-            "COPY FROM STDIN with {option} is not supported: FORMAT text, csv or binary, HEADER, DELIMITER, NULL"
-        ))
-    };
-    for option in options {
-        match option {
-            CopyOption::Format(name) => match name.value.to_ascii_lowercase().as_str() {
-                "csv" => format = CopyFormat::Csv,
-                "binary" => format = CopyFormat::Binary,
-                "text" => format = CopyFormat::Text,
-                _ => return Err(unknown(option)),
-            },
-            CopyOption::Header(given) => header = *given,
-            CopyOption::Delimiter(given) => delimiter = Some(*given),
-            CopyOption::Null(given) => null = Some(given.clone()),
-            CopyOption::Quote('"') | CopyOption::Escape('"') | CopyOption::Freeze(_) => {}
-            CopyOption::Encoding(name) if name.to_ascii_lowercase().replace('-', "") == "utf8" => {}
-            other => return Err(unknown(other)),
-        }
-    }
-    for option in legacy_options {
-        match option {
-            CopyLegacyOption::Binary => format = CopyFormat::Binary,
-            CopyLegacyOption::Csv(given) => {
-                format = CopyFormat::Csv;
-                for option in given {
-                    match option {
-                        CopyLegacyCsvOption::Header => header = true,
-                        CopyLegacyCsvOption::Quote('"') | CopyLegacyCsvOption::Escape('"') => {}
-                        other => return Err(unknown(other)),
-                    }
-                }
-            }
-            CopyLegacyOption::Header => header = true,
-            CopyLegacyOption::Delimiter(given) => delimiter = Some(*given),
-            CopyLegacyOption::Null(given) => null = Some(given.clone()),
-            other => return Err(unknown(other)),
-        }
-    }
-    if format == CopyFormat::Binary && (header || delimiter.is_some() || null.is_some()) {
-        return Err(Error::input("COPY in binary form has no HEADER, DELIMITER or NULL"));
-    }
-    let (usual_delimiter, usual_null) = if format == CopyFormat::Csv { (',', "") } else { ('\t', "\\N") };
-    let delimiter = delimiter.unwrap_or(usual_delimiter);
-    Ok(CopyIn {
-        table: object_name(table_name)?,
-        columns: columns.iter().map(identifier).collect(),
-        format,
-        header,
-        delimiter: u8::try_from(delimiter).map_err(|_| Error::input("COPY takes a delimiter of one byte"))?,
-        null: null.unwrap_or_else(|| usual_null.to_owned()),
-    })
 }
 
 fn literal_of(value: &Value) -> Expr {

@@ -66,6 +66,10 @@ def drivers(db):
         for number in range(1000):
             copy.write_row((10, hour(number), number / 2))
     equal(db.execute("SELECT count(*), sum(kwh) FROM reads WHERE id = 10").fetchone(), (1000, 249750.0))
+    for options in ["", "WITH (FORMAT binary)"]:
+        with db.cursor().copy(f"COPY (SELECT id, kwh, note FROM reads WHERE id = 10 ORDER BY ts) TO STDOUT {options}") as copy:
+            copy.set_types(["int8", "float8", "text"])
+            equal(list(copy.rows()), [(10, number / 2, None) for number in range(1000)])
     with db.cursor() as cursor:
         cursor.executemany("INSERT INTO reads (id, ts, kwh) VALUES (%s, %s, %s)", [(11, hour(number), 1.0) for number in range(1000)])
     equal(rows(11), 1000)

@@ -88,6 +88,26 @@ fn psql_describes_queries_and_copies() {
     let copy = format!("\\copy reads FROM '{}' WITH (FORMAT csv, HEADER)", file.display());
     assert_eq!(psql(&[&copy]), "COPY 2\n");
     assert_eq!(psql(&["SELECT note FROM reads WHERE id = 3"]), "a, \"b\"\n");
+    // Out again, and in again: in each form the same rows.
+    assert_eq!(psql(&["COPY reads (id, note) TO STDOUT"]), "1\t\\N\n2\tx\n3\ta, \"b\"\n4\t\\N\n");
+    let query = "COPY (SELECT id, note FROM reads WHERE id > 2) TO STDOUT WITH (FORMAT csv, HEADER)";
+    assert_eq!(psql(&[query]), "id,note\n3,\"a, \"\"b\"\"\"\n4,\n");
+    for options in
+        ["(FORMAT text, HEADER)", "(DELIMITER ',')", "(FORMAT csv, DELIMITER ';', NULL 'none')", "(FORMAT binary)"]
+    {
+        let out = format!("\\copy reads TO '{}' WITH {options}", file.display());
+        assert_eq!(psql(&[&out]), "COPY 4\n", "{options}");
+        assert_eq!(psql(&["DELETE FROM reads WHERE id < 4"]), "DELETE 3\n");
+        assert_eq!(psql(&[&format!("\\copy reads FROM '{}' WITH {options}", file.display())]), "COPY 4\n", "{options}");
+        assert_eq!(
+            psql(&["SELECT id, ts, kwh, note FROM reads ORDER BY id"]),
+            "1|2026-01-01 12:00:00.000000|0.5|\n2|2026-01-02 00:00:00.000000|1.0|x\n3|2026-01-03 00:00:00.000000|2.5|a, \"b\"\n4|2026-01-04 00:00:00.000000||\n",
+            "{options}"
+        );
+    }
+    assert_eq!(psql(&["\\copy (SELECT * FROM reads WHERE id = 77) TO STDOUT"]), "");
+    assert!(psql(&["COPY (SELECT nope FROM reads) TO STDOUT"]).contains("No field named nope"));
+    assert!(psql(&["COPY reads TO STDOUT WITH (FORMAT parquet)"]).contains("FORMAT text, csv or binary"));
     std::fs::write(&file, "5\t2026-01-05\tx\t\\N\n").unwrap();
     let wrong = psql(&[&format!("\\copy reads FROM '{}'", file.display())]);
     assert!(wrong.contains("COPY reads, line 1: column 'kwh': 'x' does not fit"), "{wrong}");

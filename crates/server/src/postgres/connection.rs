@@ -1,6 +1,6 @@
 //! One client: who it is, its session, and what it has written that is not yet committed.
 
-use super::copy::CopyingIn;
+use super::copy_in::CopyingIn;
 use super::{CancelKey, Cancels};
 use crate::access::Identity;
 use crate::error::{postgres_error, user_error};
@@ -9,7 +9,7 @@ use fleetdb_engine::Batch;
 use fleetdb_query::{Canceller, Session};
 use parking_lot::Mutex;
 use pgwire::error::PgWireResult;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub(crate) struct Connection {
     /// INSERTs since the last Sync, outside a transaction.
     pending: Mutex<Option<Batch>>,
     pub(super) copying: Mutex<Option<CopyingIn>>,
+    /// How many rows a COPY TO STDOUT has sent.
+    pub(super) copied_out: Arc<AtomicUsize>,
     /// Whether a statement is on its way.
     is_busy: AtomicBool,
 }
@@ -41,6 +43,7 @@ impl Connection {
             session: Mutex::default(),
             pending: Mutex::default(),
             copying: Mutex::default(),
+            copied_out: Arc::default(),
             is_busy: AtomicBool::new(false),
         }
     }

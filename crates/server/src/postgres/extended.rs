@@ -4,6 +4,7 @@
 //! so that a pipeline costs one write to the socket.
 
 use super::connection::Connection;
+use super::copy_out;
 use super::values::{self, Parameters};
 use crate::error::{postgres_error, user_error};
 use fleetdb_engine::{ColumnType, Error, Value};
@@ -140,6 +141,7 @@ impl Connection {
                 client.set_state(PgWireConnectionState::CopyInProgress(true));
                 send_copy_in_response(client, copy).await
             }
+            Response::CopyOut(copy) => copy_out::send(client, copy, &self.copied_out).await,
             other => self.send_done(client, other).await,
         }
     }

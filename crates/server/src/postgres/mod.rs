@@ -1,8 +1,8 @@
 //! The PostgreSQL protocol: the crate pgwire speaks it, what is here decides what is answered.
 //!
 //! 1. [`wire`]: TLS, and messages that are not well-formed; [`login`]: who it is, by SCRAM-SHA-256.
-//! 2. [`simple`] and [`extended`]: the two ways to send statements; [`run`] runs them for both. [`copy`]: rows after COPY
-//!    FROM STDIN.
+//! 2. [`simple`] and [`extended`]: the two ways to send statements; [`run`] runs them for both. [`copy_in`] and
+//!    [`copy_out`]: rows of COPY FROM STDIN and TO STDOUT.
 //! 3. Statements between two Syncs, or in one simple query, that are INSERTs of plain values are one batch, which is
 //!    written before the client is told that the server is ready for the next: one fsync for all of them, shared
 //!    with every other connection that waits for one.
@@ -10,7 +10,8 @@
 //! 5. [`values`]: parameters and rows on the wire.
 
 mod connection;
-mod copy;
+mod copy_in;
+mod copy_out;
 mod direct;
 mod extended;
 mod login;

@@ -1,8 +1,8 @@
 //! Running one statement, for both ways to send it.
 
 use super::connection::Connection;
-use super::{settings, values};
-use crate::error::postgres_error;
+use super::{copy_out, settings, values};
+use crate::error::{postgres_error, user_error};
 use crate::sessions::Running;
 use fleetdb_engine::{Error, Result};
 use fleetdb_query::{Access, Answer, CopyFormat, InsertValues, Kind, Session, Statement};
@@ -65,8 +65,20 @@ impl Connection {
             },
             Kind::CopyFromStdin(copy) => {
                 let columns = self.begin_copy(copy)?;
-                let format = i8::from(copy.format == CopyFormat::Binary);
+                let format = i8::from(copy.form.format == CopyFormat::Binary);
                 Ok(Response::CopyIn(CopyResponse::new(format, columns, futures::stream::empty().boxed())))
+            }
+            Kind::CopyToStdout(copy) => {
+                let query = session.parse_one(&copy.query).map_err(|e| postgres_error(&e))?;
+                let is_binary = copy.form.format == CopyFormat::Binary;
+                let format = if is_binary { Format::UnifiedBinary } else { Format::UnifiedText };
+                match self.run_planned(&session, query, &format).await? {
+                    Response::Query(rows) => {
+                        let count = Arc::clone(&self.copied_out);
+                        Ok(Response::CopyOut(copy_out::response(copy.form.clone(), rows, count)))
+                    }
+                    _ => Err(user_error("0A000", "COPY ... TO STDOUT takes a query that gives rows")),
+                }
             }
             Kind::Query | Kind::Insert | Kind::Other => self.run_planned(&session, statement.clone(), format).await,
         }

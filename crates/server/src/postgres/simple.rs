@@ -1,6 +1,7 @@
 //! The simple protocol: a text of statements, run one after the other.
 
 use super::connection::Connection;
+use super::copy_out;
 use crate::error::{postgres_error, user_error};
 use fleetdb_query::{InsertValues, Statement};
 use futures::{Sink, SinkExt};
@@ -39,6 +40,7 @@ impl SimpleQueryHandler for Connection {
                     client.set_state(PgWireConnectionState::CopyInProgress(false));
                     return send_copy_in_response(client, copy).await;
                 }
+                Response::CopyOut(copy) => copy_out::send(client, copy, &self.copied_out).await?,
                 other => self.send_done(client, other).await?,
             }
         }

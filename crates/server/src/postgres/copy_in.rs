@@ -84,7 +84,7 @@ impl CopyingIn {
 
     /// The rows of the whole lines that are there.
     fn take_lines(&mut self, is_end: bool) -> Result<Option<Rows>> {
-        if self.copy.format == CopyFormat::Binary {
+        if self.copy.form.format == CopyFormat::Binary {
             return self.take_binary(is_end);
         }
         let ends = if is_end { self.bytes.len() } else { self.whole_bytes() };
@@ -94,7 +94,7 @@ impl CopyingIn {
         }
         let lines = std::mem::replace(&mut self.bytes, rest);
         let mut rows = Rows::new(&self.schema);
-        match self.copy.format {
+        match self.copy.form.format {
             CopyFormat::Csv => self.take_csv(&lines, &mut rows)?,
             _ => self.take_text(&lines, &mut rows)?,
         }
@@ -106,7 +106,7 @@ impl CopyingIn {
         let (mut ends, mut is_quoted) = (0, false);
         for (at, &byte) in self.bytes.iter().enumerate() {
             match byte {
-                b'"' if self.copy.format == CopyFormat::Csv => is_quoted = !is_quoted,
+                b'"' if self.copy.form.format == CopyFormat::Csv => is_quoted = !is_quoted,
                 b'\n' if !is_quoted => ends = at + 1,
                 _ => {}
             }
@@ -116,14 +116,15 @@ impl CopyingIn {
 
     fn take_csv(&mut self, lines: &[u8], rows: &mut Rows) -> Result<()> {
         let mut reader = csv::ReaderBuilder::new();
-        let mut reader = reader.has_headers(false).flexible(true).delimiter(self.copy.delimiter).from_reader(lines);
+        let mut reader =
+            reader.has_headers(false).flexible(true).delimiter(self.copy.form.delimiter).from_reader(lines);
         for record in reader.records() {
             self.lines += 1;
             let record = record.map_err(|e| self.wrong(&e))?;
-            if self.lines == 1 && self.copy.header {
+            if self.lines == 1 && self.copy.form.header {
                 continue;
             }
-            let cells = record.iter().map(|cell| (cell != self.copy.null).then(|| cell.to_owned())).collect();
+            let cells = record.iter().map(|cell| (cell != self.copy.form.null).then(|| cell.to_owned())).collect();
             self.add(cells, rows)?;
         }
         Ok(())
@@ -136,12 +137,12 @@ impl CopyingIn {
                 continue;
             }
             self.lines += 1;
-            if line == b"\\." || self.lines == 1 && self.copy.header {
+            if line == b"\\." || self.lines == 1 && self.copy.form.header {
                 continue;
             }
             let line = str::from_utf8(line).map_err(|_| self.wrong(&"this is not UTF-8"))?;
-            let cells = line.split(char::from(self.copy.delimiter));
-            let cells = cells.map(|cell| (cell != self.copy.null).then(|| unescaped(cell))).collect();
+            let cells = cells(line, char::from(self.copy.form.delimiter)).into_iter();
+            let cells = cells.map(|cell| (cell != self.copy.form.null).then(|| unescaped(cell))).collect();
             self.add(cells, rows)?;
         }
         Ok(())
@@ -225,6 +226,21 @@ impl CopyingIn {
     fn wrong(&self, reason: &dyn std::fmt::Display) -> Error {
         Error::input(format!("COPY {}, line {}: {reason}", self.schema.name, self.lines))
     }
+}
+
+/// The cells of a line of PostgreSQL's text form: a delimiter behind a backslash is one of the cell's own.
+fn cells(line: &str, delimiter: char) -> Vec<&str> {
+    let (mut is_escaped, mut cells) = (false, Vec::new());
+    let mut start = 0;
+    for (at, c) in line.char_indices() {
+        if c == delimiter && !is_escaped {
+            cells.push(&line[start..at]);
+            start = at + c.len_utf8();
+        }
+        is_escaped = c == '\\' && !is_escaped;
+    }
+    cells.push(&line[start..]);
+    cells
 }
 
 /// A cell of PostgreSQL's text form without its backslashes.
