@@ -142,21 +142,25 @@ struct Written {
 }
 
 impl Written {
-    fn write_at_end(&self, bytes: &[u8]) -> Result<()> {
-        let written = self.file.write_all_at(bytes, self.end_bytes);
+    fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
+        let written = self.file.write_all_at(bytes, offset_bytes);
         written.map_err(|e| Error::io(format_args!("write {}", self.path.display()), &e))
     }
 }
 
 impl WriteFile for Written {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.write_at_end(bytes)?;
+        self.write_at(bytes, self.end_bytes)?;
         self.end_bytes += bytes.len() as u64;
         Ok(())
     }
 
     fn reserve(&mut self, bytes: usize) -> Result<()> {
-        self.write_at_end(&vec![0; bytes])
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        for from in (0..bytes).step_by(ZEROS.len()) {
+            self.write_at(&ZEROS[..ZEROS.len().min(bytes - from)], self.end_bytes + from as u64)?;
+        }
+        Ok(())
     }
 
     fn truncate(&mut self, len_bytes: u64) -> Result<()> {
