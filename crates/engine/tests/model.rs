@@ -285,7 +285,7 @@ impl Case {
         let of_i: Vec<_> = expected.iter().filter(|(_, row)| row.0.is_some_and(holds)).cloned().collect();
         assert_eq!(rows_of(table.scan_where(request, condition).unwrap()), of_i);
         // Of texts that may be the same in many rows, and of a key's column.
-        for (column, text) in [("s", "same"), ("device", "dev\01")] {
+        for (column, text) in [("s", "same"), ("device", "dev\x001")] {
             let test = move |rows: &RecordBatch| {
                 let texts = rows.column(0).as_string::<i32>().iter();
                 Ok(texts.map(|found| found.map(|found| found == text)).collect::<BooleanArray>())

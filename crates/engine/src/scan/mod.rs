@@ -369,14 +369,18 @@ impl TableView {
     /// # Errors
     /// The memory budget is spent.
     pub(crate) fn sources(&self, wanted: &Wanted, columns: usize) -> Result<Sources> {
-        let keep = wanted.keys.is_some();
-        let mut sources: Vec<Source> = self
+        let touched: Vec<&Arc<Listed>> = self
             .segments
             .iter()
             .filter(|listed| wanted.touches(listed.entry.times))
             .filter(|listed| wanted.keys.as_deref().is_none_or(|keys| listed.segment.may_hold(keys)))
-            .map(|listed| Source::segment(listed, &self.schema, &self.deletes, keep))
             .collect();
+        // Pages are kept for the next time: those of a few containers, and of a table that does not fill the cache.
+        let pages: usize = touched.iter().map(|listed| listed.segment.pages()).sum();
+        let bytes = pages.saturating_mul((columns + 1) * PAGE_BYTES);
+        let keep = wanted.keys.is_some() || touched.iter().all(|listed| listed.segment.has_cache_for(bytes));
+        let segment = |listed| Source::segment(listed, &self.schema, &self.deletes, keep);
+        let mut sources: Vec<Source> = touched.into_iter().map(segment).collect();
         let whole = wanted.keys.as_deref().is_none_or(|keys| keys.len() > 1);
         let rows: usize = if whole { self.memtables.iter().map(MemtableView::rows).sum() } else { 0 };
         let segment_bytes = INDEX_BLOCK_BYTES + columns * PAGE_BYTES;

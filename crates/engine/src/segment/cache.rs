@@ -55,6 +55,11 @@ impl Cache {
         self.0.insert((segment, part), value);
     }
 
+    /// The most bytes it holds.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.0.capacity()
+    }
+
     /// Bytes held now.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.weight()

@@ -280,6 +280,11 @@ impl Segment {
         Error::damaged(format!("segment {}: {what}; restore the file from a backup", self.name))
     }
 
+    /// Whether pages of so many bytes leave half of the cache to others.
+    pub(crate) fn has_cache_for(&self, bytes: usize) -> bool {
+        bytes as u64 <= self.cache.capacity_bytes() / 2
+    }
+
     /// A block of the container index.
     pub(crate) fn block(&self, number: usize) -> Result<Arc<IndexBlock>> {
         let part = Part::Index { block: number as u32 };
