@@ -25,6 +25,17 @@ pub(crate) enum KeyValue {
     Bytes(Vec<u8>),
 }
 
+impl KeyValue {
+    /// The value, borrowed.
+    pub(crate) fn part(&self) -> KeyPart<'_> {
+        match self {
+            Self::Null => KeyPart::Null,
+            Self::Raw(raw) => KeyPart::Raw(*raw),
+            Self::Bytes(bytes) => KeyPart::Bytes(bytes),
+        }
+    }
+}
+
 const SIGN: u64 = 1 << 63;
 
 /// Appends one column. Nulls at the end of the key must be cut off with [`finish`].

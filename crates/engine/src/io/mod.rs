@@ -96,7 +96,7 @@ pub trait WriteFile: Send {
     /// Appends all bytes. After an error any number of them may be there.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
     /// Writes so many zeros behind the end, in whose place what is written next stands: its sync then need not bring a new
-    /// length of the file to the medium, which is a second write there.
+    /// length of the file, and the file system's journal of it, to the medium.
     fn reserve(&mut self, bytes: usize) -> Result<()>;
     /// Cuts the file to its first `len_bytes`, and what was reserved; what is written next stands behind them.
     fn truncate(&mut self, len_bytes: u64) -> Result<()>;

@@ -6,7 +6,6 @@
 
 use super::containers::public;
 use super::merge::{self, Merge, Wanted};
-use super::rows::repeat;
 use super::source::{Memo, Run};
 use super::{ScanRequest, Sources, TableView};
 use crate::column::ColumnBuilder;
@@ -108,7 +107,7 @@ impl LastRows {
             let keys = key::decode(&newest.run.key, &self.wanted.key_types)?;
             for (place, out) in columns.iter_mut().enumerate() {
                 match schema.columns[place].role {
-                    Role::Key => repeat(&keys[schema.key_place(place)], 1, out),
+                    Role::Key => out.push(keys[schema.key_place(place)].part()),
                     Role::Time => out.push_raw(Some(newest.time as u64), 1),
                     Role::Field => match (self.known(&newest, place), out) {
                         (None, out) => self.read(&newest, place, out)?,

@@ -106,9 +106,7 @@ impl Scan {
         }
         self.left -= rows;
         let Some(mut condition) = self.condition.take() else {
-            let columns = self.places.clone().into_iter().map(|place| self.read(place, &taken, None));
-            let columns = columns.collect::<Result<Vec<_>>>()?;
-            return self.batch(columns, rows).map(Some);
+            return self.whole(&taken, rows).map(Some);
         };
         let batch = self.selected(taken, rows, &mut condition);
         self.condition = Some(condition);
@@ -118,6 +116,13 @@ impl Scan {
     fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.output), columns, &options)?)
+    }
+
+    /// All columns of all these rows.
+    fn whole(&mut self, taken: &[Taken], rows: usize) -> Result<RecordBatch> {
+        let columns = self.places.clone().into_iter().map(|place| self.read(place, taken, None));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        self.batch(columns, rows)
     }
 
     /// The next rows, of as many containers as one batch holds.
@@ -158,7 +163,7 @@ impl Scan {
                     Some(selected) => split_below(selected, before + taken.rows).len(),
                     None => taken.rows,
                 };
-                repeat(&taken.key[self.schema.key_place(place)], rows, &mut out);
+                out.push_repeated(taken.key[self.schema.key_place(place)].part(), rows);
                 before += taken.rows;
                 continue;
             }
@@ -236,9 +241,7 @@ impl Scan {
             taken
         });
         let kept: Vec<Taken> = kept.collect();
-        let columns = self.places.clone().into_iter().map(|place| self.read(place, &kept, None));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        self.batch(columns, kept.iter().map(|kept| kept.rows).sum())
+        self.whole(&kept, kept.iter().map(|kept| kept.rows).sum())
     }
 
     /// The rows that the condition wants: what it looks at is read whole, other columns only where rows are wanted.
@@ -312,14 +315,4 @@ pub(crate) fn take_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
         next.rows -= part;
     }
     taken
-}
-
-pub(super) fn repeat(value: &KeyValue, rows: usize, out: &mut ColumnBuilder) {
-    match (value, out) {
-        (KeyValue::Bytes(bytes), ColumnBuilder::Bytes(out)) => {
-            out.push_repeated(Some(bytes), rows);
-        }
-        (KeyValue::Raw(raw), out) => out.push_raw(Some(*raw), rows),
-        (_, out) => out.push_raw(None, rows),
-    }
 }

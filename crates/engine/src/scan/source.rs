@@ -282,18 +282,15 @@ impl Source {
     /// Whether all rows of a stretch are known to have the same value of a column.
     pub(crate) fn is_constant(&self, column: ColumnId, start: u64, rows: usize, memo: &mut Memo) -> Result<bool> {
         let Self::Segment { listed, keep, .. } = self else { return Ok(rows <= 1) };
-        let (first, last) = (start as usize, start as usize + rows.max(1) - 1);
         let mut before: Option<(Arc<Page>, usize)> = None;
-        for number in first / PAGE_ROWS..=last / PAGE_ROWS {
+        for (number, at, take) in page_stretches(start, rows) {
             // A column that the segment does not have is NULL.
             let Some(page) = memo.page(&listed.segment, column, number, *keep)? else { return Ok(true) };
-            let from = first.max(number * PAGE_ROWS) % PAGE_ROWS;
-            let to = last.min(number * PAGE_ROWS + PAGE_ROWS - 1) % PAGE_ROWS;
-            let goes_on = before.is_none_or(|(before, at)| before.value(at) == page.value(from));
-            if !goes_on || !page.is_constant(from, to - from + 1) {
+            let goes_on = before.is_none_or(|(before, last)| before.value(last) == page.value(at));
+            if !goes_on || !page.is_constant(at, take) {
                 return Ok(false);
             }
-            before = Some((page, to));
+            before = Some((page, at + take - 1));
         }
         Ok(true)
     }
@@ -366,6 +363,7 @@ impl Source {
         }
     }
 
+    /// Shows the pages of a stretch of a segment's rows, each with its first row wanted and how many of it are.
     fn pages(
         &self,
         column: ColumnId,
@@ -375,14 +373,8 @@ impl Source {
         mut each: impl FnMut(Option<&Page>, usize, usize),
     ) -> Result<()> {
         let Self::Segment { listed, keep, .. } = self else { return Ok(()) };
-        let segment = &listed.segment;
-        let (mut row, end) = (start as usize, start as usize + rows);
-        while row < end {
-            let number = row / PAGE_ROWS;
-            let at = row % PAGE_ROWS;
-            let take = (PAGE_ROWS - at).min(end - row);
-            each(memo.page(segment, column, number, *keep)?.as_deref(), at, take);
-            row += take;
+        for (number, at, take) in page_stretches(start, rows) {
+            each(memo.page(&listed.segment, column, number, *keep)?.as_deref(), at, take);
         }
         Ok(())
     }
@@ -392,6 +384,17 @@ impl Source {
         let (block, place) = run.statistics.as_ref()?;
         block.amounts(*place, column.0, column.1)
     }
+}
+
+/// The pages of a stretch of rows: the page's number, the first row in it, and how many of it.
+fn page_stretches(start: u64, rows: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    let (mut row, end) = (start as usize, start as usize + rows);
+    std::iter::from_fn(move || {
+        let (number, at) = (row / PAGE_ROWS, row % PAGE_ROWS);
+        let take = (PAGE_ROWS - at).min(end - row);
+        row += take;
+        (take > 0).then_some((number, at, take))
+    })
 }
 
 /// Widens the values from `start` on, if the column's type was a smaller one when the segment was written.

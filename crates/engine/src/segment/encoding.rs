@@ -261,7 +261,7 @@ fn put_packed(values: &[u64], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// A piece of a hybrid.
+/// A piece of a hybrid; numbers of no bits are a run of zeros.
 enum Piece<'a> {
     Run(u64),
     Packed(&'a [u8]),
@@ -275,12 +275,15 @@ fn take_piece<'a>(bytes: &mut &'a [u8], left: usize, width: u32) -> Result<(Piec
         return Err(Error::damaged("an empty run of codes"));
     }
     let is_packed = head & 1 == 1;
-    // Eight numbers of a packed stretch are as many bytes as one has bits.
-    let size = if is_packed { count.saturating_mul(width as usize) } else { width.div_ceil(8) as usize };
+    // A packed stretch is in eights, and eight numbers are as many bytes as one has bits.
+    let (size, count) = match is_packed {
+        true => (count.saturating_mul(width as usize), count.saturating_mul(8)),
+        false => (width.div_ceil(8) as usize, count),
+    };
     let (stored, rest) = bytes.split_at_checked(size).ok_or_else(too_short)?;
     *bytes = rest;
-    if is_packed {
-        return Ok((Piece::Packed(stored), count.saturating_mul(8).min(left)));
+    if is_packed && width > 0 {
+        return Ok((Piece::Packed(stored), count.min(left)));
     }
     let mut value = [0; 8];
     value.get_mut(..size).ok_or_else(too_short)?.copy_from_slice(stored);
@@ -294,13 +297,9 @@ pub(crate) fn take_codes(mut bytes: &[u8], len: usize, width: u32, entries: usiz
         let from = codes.len();
         // A run is one code to look at.
         let looked_at = match take_piece(&mut bytes, len - from, width)? {
-            (Piece::Packed(mut packed), count) if width > 0 => {
+            (Piece::Packed(mut packed), count) => {
                 unpack_bits_to(&mut packed, count, width, &mut codes)?;
                 from..codes.len()
-            }
-            (Piece::Packed(_), count) => {
-                codes.resize(from + count, 0);
-                from..from + 1
             }
             (Piece::Run(code), count) => {
                 codes.resize(from + count, code);
@@ -322,13 +321,8 @@ pub(crate) fn take_levels(mut bytes: &[u8], len: usize) -> Result<NullMask> {
         let (piece, count) = take_piece(&mut bytes, len - at, 1)?;
         for from in (0..count).step_by(64) {
             let levels = match piece {
-                Piece::Run(level) => {
-                    if level == 0 {
-                        0
-                    } else {
-                        u64::MAX
-                    }
-                }
+                Piece::Run(0) => 0,
+                Piece::Run(_) => u64::MAX,
                 Piece::Packed(packed) => first_word(&packed[from / 8..]),
             };
             nulls.mark(at + from, !levels & lowest_bits(count - from));
