@@ -242,7 +242,7 @@ impl<'a> LineParser<'a> {
             column: trimmed.len(),
             reason: "the timestamp is outside the range of the table's time column".to_owned(),
         })?;
-        add(table, line)?;
+        add(table, line, self.db.settings().max_columns)?;
         table.times.push(time);
         self.rows += 1;
         Ok(())
@@ -316,11 +316,11 @@ fn gathered(measurement: &str, schema: Option<&TableSchema>) -> std::result::Res
 }
 
 /// Adds a line's values to its table's columns: first every check, then every change.
-fn add(table: &mut GatheredTable, line: Line<'_>) -> std::result::Result<(), LineError> {
+fn add(table: &mut GatheredTable, line: Line<'_>, max_columns: usize) -> std::result::Result<(), LineError> {
     let rows = table.times.len();
     let mut places: Vec<Option<usize>> = Vec::with_capacity(line.parts.len());
     // Lines name their columns in one order, mostly the table's: then each name is found at once and stands there once.
-    let (mut guess, mut highest) = (0, None);
+    let (mut guess, mut highest, mut new) = (0, None, 0);
     for (number, Part { name, value, at, role }) in line.parts.iter().enumerate() {
         let wrong = |reason: String| LineError { column: *at, reason };
         let found = match table.columns.get(guess) {
@@ -332,6 +332,16 @@ fn add(table: &mut GatheredTable, line: Line<'_>) -> std::result::Result<(), Lin
             None => line.parts[..number].iter().any(|other| other.name == *name),
             Some(_) => found <= highest && places.contains(&found),
         };
+        new += usize::from(found.is_none());
+        // One more is the time's.
+        if found.is_none() && table.columns.len() + new + 1 > max_columns {
+            return Err(wrong(format!(
+                "there is no column '{name}', and no room for another: table '{}' has {}, the most is {max_columns} (setting \
+                 max_columns); what varies without end is a value, not a name",
+                table.name,
+                table.columns.len() + new
+            )));
+        }
         if is_repeated {
             return Err(wrong(format!("'{name}' stands twice in the line")));
         }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::io::{Io, MemoryStorage};
+use crate::schema::MAX_COLUMNS;
 use crate::settings::Settings;
 
 fn fails(line: &str) -> LineError {
@@ -87,6 +88,31 @@ fn two_who_create_the_same_table_at_once_both_write() {
     again.parse("cpu,host=c usage=4i 3").unwrap();
     again.commit(Durability::Sync).unwrap();
     assert_eq!(db.view().table("cpu").unwrap().count().unwrap(), 3);
+}
+
+#[test]
+fn a_column_too_many_is_refused_line_by_line() {
+    let with = |max_columns| Settings { max_columns, ..Settings::default() };
+    with(MAX_COLUMNS).validate().unwrap();
+    with(MAX_COLUMNS + 1).validate().unwrap_err();
+    let settings = with(4);
+    let db = Database::open(Io::memory(MemoryStorage::new()), settings).unwrap();
+    let mut lines = LineParser::new(&db, Unit::Second, 0);
+    let refused = lines.parse("a,host=x v=1,w=2,x=3 1").unwrap_err();
+    assert!(
+        refused.reason.contains("'x'") && refused.reason.contains("the most is 4 (setting max_columns)"),
+        "{refused:?}"
+    );
+    assert_eq!(refused.column, "a,host=x v=1,w=2,".len() + 1);
+    lines.parse("a,host=x v=1,w=2 1").unwrap();
+    assert!(lines.parse("a,host=x y=1 2").is_err());
+    lines.parse("a,host=x v=3 3").unwrap();
+    lines.commit(Durability::Sync).unwrap();
+    let mut lines = LineParser::new(&db, Unit::Second, 0);
+    assert!(lines.parse("a,rack=1 v=1 4").is_err());
+    lines.parse("a,host=x w=5 5").unwrap();
+    lines.commit(Durability::Sync).unwrap();
+    assert_eq!(db.view().table("a").unwrap().count().unwrap(), 3);
 }
 
 #[test]

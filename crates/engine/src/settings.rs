@@ -85,6 +85,9 @@ pub struct Settings {
     /// Tables that there may be; those that are there stay. Default 1,000, range 1 to 100,000. Smaller: line protocol, which
     /// makes tables, is told sooner that it makes too many; larger: with many tables each statement and each flush costs more.
     pub max_tables: usize,
+    /// Columns of a table that line protocol adds to; SQL may add more. Default 1,000, range 1 to 4,096. Smaller: line protocol
+    /// is told sooner that it makes too many; larger: each row that is written costs more, as does each statement's plan.
+    pub max_columns: usize,
     /// Rows in one batch of a scan. Default 8,192, range 1 to 1,048,576. Smaller: more overhead a
     /// row; larger: more memory a scan.
     pub scan_batch_rows: usize,
@@ -101,6 +104,7 @@ impl Default for Settings {
             write_wait_ms: 30_000,
             compaction_bytes_per_s: 0,
             max_tables: 1_000,
+            max_columns: 1_000,
             scan_batch_rows: 8_192,
         }
     }
@@ -140,7 +144,7 @@ impl Settings {
     }
 
     /// Every setting: its name, its value, its unit, and what it is for.
-    pub fn list(&self) -> [(&'static str, String, &'static str, &'static str); 9] {
+    pub fn list(&self) -> [(&'static str, String, &'static str, &'static str); 10] {
         [
             ("durability", self.durability.to_string(), "", "when a write that names no level is acknowledged"),
             ("sync_interval_ms", self.sync_interval_ms.to_string(), "ms", "time between two fsyncs at level interval"),
@@ -150,6 +154,7 @@ impl Settings {
             ("write_wait_ms", self.write_wait_ms.to_string(), "ms", "how long a write waits for room in the memtables"),
             ("compaction_bytes_per_s", self.compaction_bytes_per_s.to_string(), "bytes/s", "throttle; 0 is none"),
             ("max_tables", self.max_tables.to_string(), "tables", "how many there may be"),
+            ("max_columns", self.max_columns.to_string(), "columns", "how many of a table line protocol adds to"),
             ("scan_batch_rows", self.scan_batch_rows.to_string(), "rows", "rows in one batch of a scan"),
         ]
     }
@@ -159,7 +164,7 @@ impl Settings {
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) that names the setting, its value and its range.
     pub fn validate(&self) -> Result<()> {
-        let ranges: [(&str, u64, u64, u64); 8] = [
+        let ranges: [(&str, u64, u64, u64); 9] = [
             ("sync_interval_ms", self.sync_interval_ms, 1, 60_000),
             ("memory_limit", self.memory_limit as u64, 32 << 20, 1 << 40),
             ("memtable_bytes", self.memtable_bytes as u64, 64 << 10, 2 << 30),
@@ -167,6 +172,8 @@ impl Settings {
             ("write_wait_ms", self.write_wait_ms, 0, 600_000),
             ("compaction_bytes_per_s", self.compaction_bytes_per_s, 0, 1 << 40),
             ("max_tables", self.max_tables as u64, 1, 100_000),
+            // What a table may have at all.
+            ("max_columns", self.max_columns as u64, 1, 4_096),
             ("scan_batch_rows", self.scan_batch_rows as u64, 1, 1 << 20),
         ];
         for (name, value, least, most) in ranges {

@@ -45,6 +45,8 @@ options! {
     memory_limit: usize = "FLEETDB_MEMORY_LIMIT",
     /// Tables there may be, which line protocol makes; one for each kind of device is enough [default: 1000]
     max_tables: usize = "FLEETDB_MAX_TABLES",
+    /// Columns of a table up to which line protocol adds more [default: 1000]
+    max_columns: usize = "FLEETDB_MAX_COLUMNS",
     /// Let everybody in who reaches the server, with all rights, also beyond loopback [default: false]
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     no_authentication: bool = "FLEETDB_NO_AUTHENTICATION",
@@ -146,6 +148,7 @@ impl Config {
             settings.durability = durability.parse::<Durability>().map_err(|e| e.context("option durability"))?;
         }
         settings.max_tables = options.max_tables.unwrap_or(settings.max_tables);
+        settings.max_columns = options.max_columns.unwrap_or(settings.max_columns);
         settings.validate()?;
         let tls = match (options.tls_certificate, options.tls_key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
