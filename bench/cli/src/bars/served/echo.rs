@@ -1,50 +1,119 @@
-//! The floor of E1's ingest: a server that gives as many bytes back as the answers have, and does nothing in between. No
-//! server of one round trip an operation is faster with this client on these cores.
+//! The floors of E1's ingest: a server that gives as many bytes back as the answers have, and does nothing in between, and
+//! one that has the request's bytes on the medium first, with one fdatasync for all that wait. No server of one round
+//! trip an operation is faster with this client on these cores, and no durable one that has one log.
 
 use super::Child;
 use super::ingest::Report;
 use fleetdb_bench_core::Outcome;
+use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 
 /// Bytes of an operation's four statements, as the client sends them, and of their answers.
 const REQUEST_BYTES: usize = 454;
 const ANSWER_BYTES: usize = 99;
 
+/// Bytes of the log, which is overwritten from its start again and again: its syncs bring no new length to the medium.
+const LOG_BYTES: usize = 16 << 20;
+
 /// The child: gives answers until its standard input ends.
-pub(super) fn serve() -> Outcome<()> {
+pub(super) fn serve(log: Option<&Path>) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
+    let log = log.map(Log::start).transpose()?;
     println!("{}", listener.local_addr()?);
     runtime.spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answer(stream));
+            tokio::spawn(answer(stream, log.clone()));
         }
     });
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
 
-async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, log: Option<Arc<Log>>) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let (mut request, answer) = ([0; REQUEST_BYTES], [0; ANSWER_BYTES]);
     loop {
         stream.read_exact(&mut request).await?;
+        if let Some(log) = &log {
+            log.write(&request).await;
+        }
         stream.write_all(&answer).await?;
     }
 }
 
-/// That server.
+/// Bytes that wait for the medium, and who waits for them.
+#[derive(Default)]
+struct Log {
+    pending: Mutex<(Vec<u8>, Vec<oneshot::Sender<()>>)>,
+    wake: Condvar,
+}
+
+impl Log {
+    fn start(directory: &Path) -> Outcome<Arc<Self>> {
+        std::fs::create_dir_all(directory)?;
+        let file = File::create(directory.join("log"))?;
+        file.write_all_at(&vec![0; LOG_BYTES], 0)?;
+        file.sync_all()?;
+        let log = Arc::new(Self::default());
+        let of_thread = Arc::clone(&log);
+        std::thread::spawn(move || of_thread.run(&file));
+        Ok(log)
+    }
+
+    /// Done when the bytes are on the medium; never if they cannot be.
+    async fn write(&self, bytes: &[u8]) {
+        let (done, written) = oneshot::channel();
+        {
+            let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            pending.0.extend_from_slice(bytes);
+            pending.1.push(done);
+        }
+        self.wake.notify_one();
+        if written.await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    fn run(&self, file: &File) -> std::io::Result<()> {
+        let mut at = 0;
+        loop {
+            let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+            let pending = self.wake.wait_while(pending, |pending| pending.1.is_empty());
+            let (bytes, waiters) = std::mem::take(&mut *pending.unwrap_or_else(PoisonError::into_inner));
+            if at + bytes.len() > LOG_BYTES {
+                at = 0;
+            }
+            file.write_all_at(&bytes, at as u64)?;
+            file.sync_data()?;
+            at += bytes.len();
+            for done in waiters {
+                done.send(()).ok();
+            }
+        }
+    }
+}
+
+/// Such a server.
 pub(super) struct Echo {
     pub(super) child: Child,
     address: SocketAddr,
 }
 
 impl Echo {
-    pub(super) fn start() -> Outcome<Self> {
-        let (child, [address]) = Child::start(|command| command.arg("--echo"))?;
+    /// With a log in this directory, if one is given.
+    pub(super) fn start(log: Option<&Path>) -> Outcome<Self> {
+        let (child, [address]) = Child::start(|command| match log {
+            None => command.arg("--echo"),
+            Some(log) => command.args(["--echo", "--log", "--directory"]).arg(log),
+        })?;
         Ok(Self { child, address })
     }
 

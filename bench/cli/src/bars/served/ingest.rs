@@ -6,6 +6,7 @@ use super::wire::{Connection, Parameter};
 use super::{START, Served};
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::meters::processor_us;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(super) const HOUR_US: i64 = 3_600_000_000;
@@ -89,14 +90,14 @@ pub(super) async fn fleetdb(server: &Served, connections: usize, time: Duration)
     check(there as usize, count)
 }
 
-/// The bytes of each operation there and back.
-pub(super) async fn floor(connections: usize, time: Duration) -> Outcome<()> {
-    let server = Echo::start()?;
+/// The bytes of each operation there and back, with a log also to the medium.
+pub(super) async fn floor(name: &str, log: Option<&Path>, connections: usize, time: Duration) -> Outcome<()> {
+    let server = Echo::start(log)?;
     let mut clients = Vec::new();
     for _ in 0..connections {
         clients.push(server.connect().await?);
     }
-    measure("bytes alone", server.child.id(), clients, time).await.map(|_| ())
+    measure(name, server.child.id(), clients, time).await.map(|_| ())
 }
 
 /// MariaDB, each operation as a transaction of four statements, then as a procedure.

@@ -47,6 +47,8 @@ pub struct Args {
     child: bool,
     #[arg(long, hide = true)]
     echo: bool,
+    #[arg(long, hide = true)]
+    log: bool,
 }
 
 pub fn run(args: &Args) -> Outcome<()> {
@@ -54,7 +56,7 @@ pub fn run(args: &Args) -> Outcome<()> {
         return serve(&args.directory);
     }
     if args.echo {
-        return echo::serve();
+        return echo::serve(args.log.then_some(args.directory.as_path()));
     }
     let scratch = Scratch::new(&args.directory)?;
     println!("a server and its client on the same cores, T3, fdatasync {:.0} us", fsync_us(scratch.path())?);
@@ -72,7 +74,9 @@ pub fn run(args: &Args) -> Outcome<()> {
         let idle = runtime.block_on(child.open_idle(args.idle))?;
         tasks.block_on(&runtime, ingest::fleetdb(&child, connections, time))?;
         drop(idle);
-        tasks.block_on(&runtime, ingest::floor(connections, time))?;
+        tasks.block_on(&runtime, ingest::floor("bytes alone", None, connections, time))?;
+        let log = scratch.path().join(format!("log-{connections}"));
+        tasks.block_on(&runtime, ingest::floor("bytes and a log", Some(&log), connections, time))?;
         if let Some(mariadb) = &mariadb {
             tasks.block_on(&runtime, ingest::mariadb(mariadb, connections, time))?;
         }
