@@ -4,9 +4,11 @@ use crate::limits::Watch;
 use crate::runtime::QueryRuntime;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::Location;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
-use fleetdb_engine::{Error, Result};
+use datafusion::sql::sqlparser::parser::ParserError;
+use fleetdb_engine::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// The answer to one statement: rows batch by batch, or word of what was done.
@@ -30,6 +32,13 @@ impl Answer {
     /// The same answer, which keeps something as long as it lives.
     pub(crate) fn holding(self, held: Arc<()>) -> Self {
         Self { _held: Some(held), ..self }
+    }
+
+    /// Other limits from now on.
+    pub(crate) fn watch_by(&mut self, limits: Watch) {
+        if let Some((.., watch)) = &mut self.rows {
+            *watch = limits;
+        }
     }
 
     /// What the statement did, if it gives no rows: `CREATE TABLE`, `INSERT 0 5`.
@@ -92,10 +101,27 @@ pub(crate) fn engine_error(error: DataFusionError) -> Error {
             Error::retry(format!("the query needs more memory than it may have: {message}"))
         }
         DataFusionError::SchemaError(inner, _) => Error::input(inner.to_string()),
+        DataFusionError::SQL(inner, _) => match *inner {
+            ParserError::ParserError(message) | ParserError::TokenizerError(message) => Error::input(message),
+            ParserError::RecursionLimitExceeded => Error::input("the statement is nested too deeply"),
+        },
         DataFusionError::Plan(message)
         | DataFusionError::Configuration(message)
         | DataFusionError::NotImplemented(message) => Error::input(message),
         other => Error::input(other.strip_backtrace()),
+    }
+}
+
+/// As [`engine_error`], with the place in the statement's text, as sqlparser says it of a syntax error.
+pub(crate) fn placed_error(error: DataFusionError) -> Error {
+    let start = error.diagnostic().and_then(|diagnostic| diagnostic.span).map(|span| span.start);
+    let error = engine_error(error);
+    match start {
+        Some(Location { line, column }) if error.kind() == ErrorKind::Input => {
+            let message = error.to_string();
+            Error::input(format!("{} at Line: {line}, Column: {column}", message.trim_end_matches('.')))
+        }
+        _ => error,
     }
 }
 

@@ -34,6 +34,12 @@ impl ViewTables {
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = view.clone();
     }
 
+    /// The view that is shown.
+    #[cfg(feature = "pg-catalog")]
+    pub(crate) fn shown(&self) -> View {
+        self.view().clone()
+    }
+
     /// What is planned from now on takes its parameters from this binding.
     pub(crate) fn bind(&self, binding: Option<Arc<Binding>>) {
         *self.binding.write().unwrap_or_else(PoisonError::into_inner) = binding;

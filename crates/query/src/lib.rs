@@ -51,7 +51,9 @@ pub use answer::Answer;
 pub use copy_stream::{CopyForm, CopyFormat, CopyIn, CopyOut};
 pub use export::{FileFormat, write_file};
 pub use limits::Canceller;
+#[cfg(feature = "pg-catalog")]
+pub use pg_catalog::setting;
 pub use prepared::Prepared;
 pub use session::Session;
-pub use statement::{Access, Kind, Statement};
+pub use statement::{Access, DISCARD_ALL, Declare, Kind, Statement};
 pub use values::{InsertValues, value_of_text};

@@ -1,7 +1,7 @@
 //! A session: parses statements and runs them one after the other.
 
 use crate::alter::alter_table;
-use crate::answer::{Answer, engine_error};
+use crate::answer::{Answer, engine_error, placed_error};
 use crate::asof::{PlanAsofJoins, mark_asof_joins};
 use crate::catalog::ViewTables;
 use crate::copy_from::copy_from;
@@ -67,6 +67,9 @@ pub struct Session {
     transaction: Mutex<Transaction>,
     #[cfg(feature = "pg-catalog")]
     pg_catalog: crate::pg_catalog::PgCatalog,
+    /// What `pg_cursors` shows.
+    #[cfg(feature = "pg-catalog")]
+    pub(crate) cursors: Arc<Mutex<Vec<crate::statement::Declare>>>,
     /// Numbers the tables of single statements.
     pub(crate) statements: AtomicU64,
 }
@@ -98,6 +101,8 @@ impl Session {
             .with_target_partitions(1);
         config.options_mut().sql_parser.map_string_types_to_utf8view = false;
         config.options_mut().sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
+        // Where in the text an error is.
+        config.options_mut().sql_parser.collect_spans = true;
         let tables = Arc::new(ViewTables::new(&store));
         let catalog = Arc::new(MemoryCatalogProvider::new());
         catalog.register_schema(SCHEMA, Arc::clone(&tables) as Arc<_>).map_err(engine_error)?;
@@ -125,6 +130,8 @@ impl Session {
             transaction: Mutex::default(),
             #[cfg(feature = "pg-catalog")]
             pg_catalog: crate::pg_catalog::PgCatalog::default(),
+            #[cfg(feature = "pg-catalog")]
+            cursors: Arc::default(),
             statements: AtomicU64::new(0),
         })
     }
@@ -148,6 +155,19 @@ impl Session {
     /// whoever runs a statement on another thread does not know when that begins it.
     pub fn announce(&self) -> Canceller {
         self.limits.announce()
+    }
+
+    /// An answer's rows are asked for again, perhaps after other statements: what was cancelled before is no longer meant,
+    /// and the time that a statement may take begins anew.
+    pub fn go_on(&self, answer: &mut Answer) {
+        self.limits.begin();
+        answer.watch_by(self.limits.watch());
+    }
+
+    /// The cursors there are now, which whoever serves the session keeps: `pg_cursors` shows them.
+    #[cfg(feature = "pg-catalog")]
+    pub fn show_cursors(&self, cursors: Vec<crate::statement::Declare>) {
+        *self.cursors.lock().unwrap_or_else(PoisonError::into_inner) = cursors;
     }
 
     /// Whether a transaction is open, be it that a statement of it has failed.
@@ -486,14 +506,15 @@ impl Session {
         Ok(rows)
     }
 
-    /// Plans a text of one statement over the tables as they are shown.
+    /// Plans a text of one statement, which is not the user's own, over the tables as they are shown.
     pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
-        self.plan_statement(self.parse_one(sql)?)
+        let statement = self.parse_one(sql)?;
+        self.runtime.block_on(self.context.state().statement_to_plan(statement.0)).map_err(engine_error)
     }
 
-    /// Plans a statement over the tables as they are shown.
+    /// Plans a statement of the user's over the tables as they are shown; an error says where in its text it is.
     pub(crate) fn plan_statement(&self, statement: Statement) -> Result<LogicalPlan> {
-        self.runtime.block_on(self.context.state().statement_to_plan(statement.0)).map_err(engine_error)
+        self.runtime.block_on(self.context.state().statement_to_plan(statement.0)).map_err(placed_error)
     }
 
     /// Plans a statement over the tables as they are now.

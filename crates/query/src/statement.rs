@@ -2,10 +2,11 @@
 
 use crate::binding::number;
 use crate::copy_stream::{CopyIn, CopyOut};
+use crate::ddl::identifier;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    CopyTarget, Expr, Set, Statement as SqlStatement, UnaryOperator, Value as Literal, visit_expressions,
-    visit_expressions_mut,
+    self, CloseCursor, CopyTarget, Expr, FetchDirection, Set, Statement as SqlStatement, UnaryOperator,
+    Value as Literal, visit_expressions, visit_expressions_mut,
 };
 use fleetdb_engine::{Error, Result, Value};
 use std::ops::ControlFlow;
@@ -46,9 +47,29 @@ pub enum Kind {
     CopyFromStdin(CopyIn),
     /// Rows go to the client.
     CopyToStdout(CopyOut),
+    /// It declares a cursor.
+    Declare(Declare),
+    /// It asks for rows of a cursor: its name, and how many; all that are left without a number.
+    Fetch(String, Option<usize>),
+    /// It closes a cursor; all without a name.
+    Close(Option<String>),
     /// Anything else.
     Other,
 }
+
+/// `DECLARE name CURSOR [WITH HOLD] FOR query`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declare {
+    /// The cursor's name.
+    pub name: String,
+    /// The query that gives the rows.
+    pub query: String,
+    /// Whether it stays when its transaction ends.
+    pub holds: bool,
+}
+
+/// The tag of a statement that sets everything back, cursors too.
+pub const DISCARD_ALL: &str = "DISCARD ALL";
 
 impl std::fmt::Display for Statement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -110,10 +131,16 @@ impl Statement {
             SqlStatement::Set(Set::SingleAssignment { variable, .. }) if is_ours(&variable.to_string()) => Kind::Other,
             SqlStatement::Set(_) => Kind::Setting("SET"),
             SqlStatement::Reset(_) => Kind::Setting("RESET"),
-            SqlStatement::Discard { .. } => Kind::Setting("DISCARD ALL"),
+            SqlStatement::Discard { .. } => Kind::Setting(DISCARD_ALL),
             SqlStatement::Deallocate { .. } => Kind::Setting("DEALLOCATE"),
             SqlStatement::Copy { target: CopyTarget::Stdin, .. } => Kind::CopyFromStdin(CopyIn::of(sql)?),
             SqlStatement::Copy { target: CopyTarget::Stdout, .. } => Kind::CopyToStdout(CopyOut::of(sql)?),
+            SqlStatement::Declare { stmts } => Kind::Declare(declare(stmts)?),
+            SqlStatement::Fetch { name, direction, into: None, .. } => {
+                Kind::Fetch(identifier(name), fetch_count(direction)?)
+            }
+            SqlStatement::Close { cursor: CloseCursor::All } => Kind::Close(None),
+            SqlStatement::Close { cursor: CloseCursor::Specific { name } } => Kind::Close(Some(identifier(name))),
             _ => Kind::Other,
         })
     }
@@ -170,9 +197,35 @@ impl Statement {
     }
 }
 
+fn declare(cursors: &[ast::Declare]) -> Result<Declare> {
+    let [cursor] = cursors else { return Err(Error::input("DECLARE takes one cursor")) };
+    let ([name], Some(query)) = (cursor.names.as_slice(), &cursor.for_query) else {
+        return Err(Error::input("DECLARE takes a cursor: DECLARE name CURSOR FOR query"));
+    };
+    if cursor.scroll == Some(true) || cursor.binary == Some(true) {
+        return Err(Error::input("DECLARE with SCROLL or BINARY is not supported: cursors go forward"));
+    }
+    Ok(Declare { name: identifier(name), query: query.to_string(), holds: cursor.hold == Some(true) })
+}
+
+/// How many rows are asked for, all without a number.
+fn fetch_count(direction: &FetchDirection) -> Result<Option<usize>> {
+    let limit = match direction {
+        FetchDirection::Next | FetchDirection::Forward { limit: None } => return Ok(Some(1)),
+        FetchDirection::All | FetchDirection::ForwardAll => return Ok(None),
+        FetchDirection::Count { limit } | FetchDirection::Forward { limit: Some(limit) } => limit.to_string(),
+        other => return Err(Error::input(format!("FETCH {other} is not supported: cursors go forward"))),
+    };
+    let wrong = |_| Error::input(format!("FETCH {limit} is not supported: give a count of rows, or ALL"));
+    limit.parse().map(Some).map_err(wrong)
+}
+
 fn access_of(sql: &SqlStatement) -> Access {
     match sql {
         SqlStatement::Query(_)
+        | SqlStatement::Declare { .. }
+        | SqlStatement::Fetch { .. }
+        | SqlStatement::Close { .. }
         | SqlStatement::ShowTables { .. }
         | SqlStatement::ShowColumns { .. }
         | SqlStatement::ShowVariable { .. }

@@ -75,7 +75,33 @@ fn input_code(message: &str) -> &'static str {
     found.map_or("42000", |(_, code)| code)
 }
 
+/// The error with the place that its message ends with in the field that drivers look at.
+pub(crate) fn placed(mut error: PgWireError, text: &str) -> PgWireError {
+    if let PgWireError::UserError(info) = &mut error {
+        info.position = position(&info.message, text).map(|position| position.to_string());
+    }
+    error
+}
+
+/// A place as sqlparser says it (" at Line: 1, Column: 8", nothing for the end), as PostgreSQL does: a count of the text's
+/// characters, from 1.
+fn position(message: &str, text: &str) -> Option<usize> {
+    if message.ends_with("found: EOF") {
+        return Some(text.chars().count() + 1);
+    }
+    let (line, column) = message.rsplit_once(" at Line: ")?.1.split_once(", Column: ")?;
+    let digits = column.find(|c: char| !c.is_ascii_digit()).unwrap_or(column.len());
+    let (line, column): (usize, usize) = (line.parse().ok()?, column[..digits].parse().ok()?);
+    let lines_before = text.split_inclusive('\n').take(line.checked_sub(1)?);
+    let position = column.checked_add(lines_before.map(|line| line.chars().count()).sum())?;
+    (1..=text.chars().count()).contains(&position).then_some(position)
+}
+
 /// An error of the PostgreSQL protocol.
 pub(crate) fn user_error(code: &str, message: impl Into<String>) -> PgWireError {
     PgWireError::UserError(Box::new(ErrorInfo::new("ERROR".to_owned(), code.to_owned(), message.into())))
 }
+
+#[cfg(test)]
+#[path = "error_tests.rs"]
+mod tests;

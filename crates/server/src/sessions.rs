@@ -97,7 +97,8 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     ) -> Result<Self> {
         let cancel = CancelOnDrop(Some(session.announce()));
         // The canceller stays here: if nobody waits any more the statement ends.
-        Ok(work.run(move || Self::begun(session, begin)).await??.cancelled_by(cancel))
+        let begun = work.run(move || Self::begun(session, begin)).await;
+        Self::watched(begun, cancel)
     }
 
     /// As [`start`](Self::start), on this thread; see [`Work::run_here`].
@@ -106,7 +107,8 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     /// As there.
     pub(crate) async fn start_here(work: &Work, session: S, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
         let cancel = CancelOnDrop(Some(session.announce()));
-        Ok(work.run_here(move || Self::begun(session, begin)).await??.cancelled_by(cancel))
+        let begun = work.run_here(move || Self::begun(session, begin)).await;
+        Self::watched(begun, cancel)
     }
 
     fn begun(session: S, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
@@ -125,14 +127,28 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         Ok(Self { state, schema, tag, come, cancel: CancelOnDrop(None) })
     }
 
-    /// Cancels, when it is dropped, what is still to come.
-    fn cancelled_by(mut self, mut cancel: CancelOnDrop) -> Self {
-        if self.state.is_none() {
-            // The session may run another statement by now.
-            cancel.0 = None;
+    /// Cancels what is still to come when it is dropped; `begun` is an error if there was no thread for it.
+    fn watched(begun: Result<Result<Self>>, mut cancel: CancelOnDrop) -> Result<Self> {
+        let running = begun.and_then(|begun| begun);
+        match running {
+            Ok(mut running) if running.state.is_some() => {
+                running.cancel = cancel;
+                Ok(running)
+            }
+            // The session may run another statement by now; one that did not begin is not to cancel it.
+            ended => {
+                cancel.0 = None;
+                ended
+            }
         }
-        self.cancel = cancel;
-        self
+    }
+
+    /// Rows are asked for again, perhaps after other statements of the session: what was cancelled before is no longer
+    /// meant, and the time that a statement may take begins anew.
+    pub(crate) fn go_on(&mut self) {
+        if let Some((session, answer)) = &mut self.state {
+            session.go_on(answer);
+        }
     }
 
     /// The rows' schema, if it is a statement that gives rows.

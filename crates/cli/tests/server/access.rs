@@ -23,7 +23,7 @@ fn add_token(data: &Path, name: &str, role: &str) -> String {
 }
 
 /// Connects, runs a statement; the SQLSTATE of what failed.
-fn ask(server: &Server, user: &str, password: &str, sql: &str) -> Result<(), String> {
+pub fn ask(server: &Server, user: &str, password: &str, sql: &str) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config = format!("host=127.0.0.1 port={} user={user} password={password}", server.port("postgres"));
     runtime.block_on(async {

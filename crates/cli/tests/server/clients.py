@@ -83,8 +83,8 @@ def drivers(db):
     fails("42601", db.execute, "SELEC 1")
     fails("42P01", db.execute, "SELECT * FROM nope")
     fails("22P02", db.execute, "INSERT INTO reads VALUES ('x', '2026-01-01', 1, '', true)")
-    with db.cursor(name="part_by_part") as cursor:
-        fails("0A000", cursor.execute, "SELECT * FROM reads")
+    cursors(db)
+    tools(db)
     long = "SELECT count(*) FROM generate_series(1, 1000000000000)"
     db.execute("SET statement_timeout = 200")
     fails("57014", db.execute, long)
@@ -101,6 +101,92 @@ def drivers(db):
     fails("57014", db.execute, long)
     ended.set()
     canceller.join()
+
+
+def cursors(db):
+    numbers = "SELECT i, i > 2500 AS late FROM generate_series(1, 5000) AS t(i)"
+    with db.transaction():
+        for run in range(8):
+            with db.cursor(name="part by part") as cursor:
+                cursor.itersize = 7
+                # Another query under the same name, after which the driver has prepared FETCH.
+                cursor.execute(numbers if run % 2 else f"{numbers} WHERE i > %s", None if run % 2 else (0,))
+                equal([column.name for column in cursor.description], ["i", "late"])
+                equal(cursor.fetchone(), (1, False))
+                db.execute("SELECT 1")
+                equal(cursor.fetchmany(2000)[-1], (2001, False))
+                equal(sum(row[0] for row in cursor), 5000 * 5001 // 2 - 2001 * 2002 // 2)
+                equal(cursor.fetchall(), [])
+        db.execute("DECLARE a CURSOR FOR SELECT 1")
+        equal(db.execute("FETCH ALL FROM a").statusmessage, "FETCH 1")
+    fails("34000", db.execute, "FETCH 1 FROM a")
+    fails("25P01", db.execute, "DECLARE a CURSOR FOR SELECT 1")
+    equal(db.execute("SELECT * FROM pg_cursors").fetchall(), [])
+    with db.cursor(name="wrong", withhold=True) as cursor:
+        fails("42703", cursor.execute, "SELECT nope FROM reads")
+    with db.transaction():
+        held = db.cursor(name="held", withhold=True)
+        held.execute(numbers)
+    equal(len(held.fetchall()), 5000)
+    fails("42P03", db.execute, 'DECLARE held CURSOR WITH HOLD FOR SELECT 1')
+    fails("0A000", db.execute, "FETCH BACKWARD 1 FROM held")
+    equal(db.execute("SELECT name, is_holdable FROM pg_cursors").fetchall(), [("held", True)])
+    held.close()
+    fails("34000", db.execute, "CLOSE held")
+    # The time that a statement may take is each FETCH's own.
+    db.execute("SET statement_timeout = 300")
+    db.execute("DECLARE a CURSOR WITH HOLD FOR SELECT i FROM generate_series(1, 1000000000000) AS t(i)")
+    time.sleep(0.4)
+    equal(db.execute("FETCH 5000 FROM a").fetchall()[-1], (5000,))
+    fails("57014", db.execute, "FETCH ALL FROM a")
+    db.execute("SET statement_timeout = 0")
+    db.execute("CLOSE ALL")
+    fails("34000", db.execute, "FETCH 1 FROM a")
+
+
+# What Grafana's editor of queries and DBeaver's tree of tables ask.
+SEARCHED = """quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END
+    FROM generate_series(array_lower(string_to_array(current_setting('search_path'),','),1),
+        array_upper(string_to_array(current_setting('search_path'),','),1)) as i,
+    string_to_array(current_setting('search_path'),',') s)"""
+OF_READS = "(SELECT oid FROM pg_class WHERE relname = 'reads')"
+
+
+def tools(db):
+    def gives(expected, sql):
+        equal(db.execute(sql).fetchall(), expected)
+
+    gives([(1600,)], "SELECT current_setting('server_version_num')::int/100 as version")
+    gives([], "SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'")
+    gives([("reads",)], f'''SELECT CASE WHEN {SEARCHED} THEN quote_ident(table_name) ELSE quote_ident(table_schema) || '.' || quote_ident(table_name) END AS "table"
+        FROM information_schema.tables WHERE quote_ident(table_schema) NOT IN ('information_schema', 'pg_catalog', 'system')
+        ORDER BY CASE WHEN {SEARCHED} THEN 0 ELSE 1 END, 1''')
+    columns = [("id", "bigint"), ("ts", "timestamp without time zone"), ("kwh", "double precision"), ("note", "text"), ("ok", "boolean")]
+    gives(columns, f'''SELECT quote_ident(column_name) AS "column", data_type AS "type" FROM information_schema.columns
+        WHERE CASE WHEN array_length(parse_ident('reads'),1) = 2
+            THEN quote_ident(table_schema) = (parse_ident('reads'))[1] AND quote_ident(table_name) = (parse_ident('reads'))[2]
+            ELSE quote_ident(table_name) = 'reads' AND {SEARCHED} END''')
+    # Its macros: $__timeFilter, $__timeGroup and $__timeEpoch.
+    day = "ts BETWEEN '2026-01-01T00:00:00Z' AND '2026-01-01T23:59:59.999Z'"
+    gives([(5.0,)], f'SELECT sum(kwh) AS "time" FROM reads WHERE id = 12 AND {day}')
+    begin = int(hour(0).replace(tzinfo=datetime.timezone.utc).timestamp())
+    gives([(begin, 2.0), (begin + 7200, 2.0), (begin + 14400, 1.0)], f'''SELECT floor(extract(epoch from ts)/7200)*7200 AS "time", sum(kwh)
+        FROM reads WHERE id = 12 AND {day} GROUP BY 1 ORDER BY 1''')
+
+    gives([("reads_pkey", "p", "{1,2}", "PRIMARY KEY (id, ts)", "reads")], f'''SELECT c.conname, c.contype, c.conkey, pg_get_constraintdef(c.oid), t.relname as tabrelname
+        FROM pg_catalog.pg_constraint c INNER JOIN pg_catalog.pg_class t ON t.oid=c.conrelid LEFT OUTER JOIN pg_catalog.pg_class rt ON rt.oid=c.confrelid
+        LEFT OUTER JOIN pg_catalog.pg_description d ON d.objoid=c.oid AND d.objsubid=0 AND d.classoid='pg_constraint'::regclass
+        WHERE c.conrelid={OF_READS} ORDER BY c.oid''')
+    gives([("1 2", "reads_pkey", "reads", "CREATE UNIQUE INDEX reads_pkey ON public.reads USING btree (id, ts)")], f'''SELECT i.indkey as keys,c.relname,tc.relname as tabrelname,
+        pg_get_indexdef(i.indexrelid)
+        FROM pg_catalog.pg_index i INNER JOIN pg_catalog.pg_class c ON c.oid=i.indexrelid INNER JOIN pg_catalog.pg_class tc ON tc.oid=i.indrelid
+        LEFT OUTER JOIN pg_catalog.pg_description dsc ON i.indexrelid=dsc.objoid WHERE i.indrelid={OF_READS} ORDER BY tabrelname, c.relname''')
+    gives([(name,) for name, _ in columns], f'''SELECT a.attname FROM pg_catalog.pg_attribute a INNER JOIN pg_catalog.pg_class c ON (a.attrelid=c.oid)
+        LEFT OUTER JOIN pg_catalog.pg_attrdef ad ON (a.attrelid=ad.adrelid AND a.attnum = ad.adnum)
+        LEFT OUTER JOIN pg_catalog.pg_description dsc ON (c.oid=dsc.objoid AND a.attnum = dsc.objsubid)
+        WHERE NOT a.attisdropped AND c.oid={OF_READS} ORDER BY a.attnum''')
+    gives([("id",), ("ts",)], '''SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
+        WHERE i.indrelid = 'reads'::regclass AND i.indisprimary''')
 
 
 def until_equal(db, sql, expected):

@@ -73,7 +73,14 @@ fn psql_describes_queries_and_copies() {
     );
     assert!(psql(&["\\d"]).contains("public|reads|table"), "{}", psql(&["\\d"]));
     assert!(psql(&["\\d reads"]).contains("ts|timestamp without time zone"), "{}", psql(&["\\d reads"]));
+    let described = psql(&["\\t off", "\\d reads"]);
+    assert!(described.contains("\"reads_pkey\" PRIMARY KEY, btree (id, ts)"), "{described}");
+    assert!(psql(&["\\di"]).contains("public|reads_pkey|index|postgres|reads"), "{}", psql(&["\\di"]));
     assert!(psql(&["\\l"]).contains("fleetdb|"));
+    for wrong in ["SELECT id,\n  nope FROM reads", "SELECT 1; SELECT\n 'ä', nope FROM reads", "SELECT 1 +\n"] {
+        let place = psql(&[wrong]);
+        assert!(place.contains("LINE ") && place.ends_with("^\n"), "{place}");
+    }
     assert_eq!(psql(&["SELECT id, kwh, note FROM reads ORDER BY id"]), "1|0.5|\n2|1.0|x\n");
     assert_eq!(
         psql(&["BEGIN", "DELETE FROM reads WHERE id = 1", "ROLLBACK", "SELECT count(*) FROM reads"]),
@@ -106,6 +113,13 @@ fn psql_describes_queries_and_copies() {
         );
     }
     assert_eq!(psql(&["\\copy (SELECT * FROM reads WHERE id = 77) TO STDOUT"]), "");
+    std::fs::write(&file, "7,\"\"\n8,\n\n9,\"a\nb\"\"\"\n").unwrap();
+    assert_eq!(psql(&["CREATE TABLE notes (id BIGINT PRIMARY KEY, note TEXT)"]), "CREATE TABLE\n");
+    assert_eq!(psql(&[&format!("\\copy notes FROM '{}' WITH (FORMAT csv)", file.display())]), "COPY 3\n");
+    assert_eq!(psql(&["SELECT id, note IS NULL, note FROM notes"]), "7|f|\n8|t|\n9|f|a\nb\"\n");
+    std::fs::write(&file, "10,\"open\n").unwrap();
+    let open = psql(&[&format!("\\copy notes FROM '{}' WITH (FORMAT csv)", file.display())]);
+    assert!(open.contains("COPY notes, line 1: a quote is not closed"), "{open}");
     assert!(psql(&["COPY (SELECT nope FROM reads) TO STDOUT"]).contains("No field named nope"));
     assert!(psql(&["COPY reads TO STDOUT WITH (FORMAT parquet)"]).contains("FORMAT text, csv or binary"));
     std::fs::write(&file, "5\t2026-01-05\tx\t\\N\n").unwrap();

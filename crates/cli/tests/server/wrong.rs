@@ -1,29 +1,47 @@
-//! Wrong requests: valid ones with bytes changed, cut off and put in. The server answers or closes, and goes on.
+//! Wrong requests: valid ones with bytes changed, cut off and put in. The server answers or closes, and goes on, without
+//! keeping their connections.
 //!
 //! The seed is printed; FLEETDB_SEED repeats it, FLEETDB_MUTATIONS says how many requests of each protocol.
 
+use crate::access::add_user;
 use crate::http::{request, sql, write};
 use crate::process::Server;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 const HTTP: [&[u8]; 4] = [
     b"POST /write?db=x&precision=ns HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 40\r\n\r\ncpu,host=a,dc=b u=1.5,n=3i,t=\"x\" 1234567",
     b"POST /api/v2/write?bucket=b HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
-    b"GET /api/v1/sql?q=SELECT%20*%20FROM%20cpu%20WHERE%20host%20=%20'a'&format=arrow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    b"GET /api/v1/sql?q=SELECT%20id,%20v%20FROM%20rows%20LIMIT%203&format=arrow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
     b"POST /api/v1/sql HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nSELECT 1\r\n0\r\n\r\n",
 ];
 
-/// A startup, a simple query, and a statement prepared, bound, described and executed.
-fn postgres() -> Vec<u8> {
-    let message = |kind: u8, body: &[u8]| [&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat();
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    [&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
+}
+
+fn startup() -> Vec<u8> {
     let startup = b"\0\x03\0\0user\0me\0database\0fleetdb\0\0";
-    let mut bytes = [&(startup.len() as u32 + 4).to_be_bytes()[..], startup].concat();
-    bytes.extend(message(b'Q', b"SELECT * FROM cpu\0"));
-    bytes.extend(message(b'P', b"s\0INSERT INTO cpu (host, time, u) VALUES ($1, $2, $3)\0\0\0"));
+    [&(startup.len() as u32 + 4).to_be_bytes()[..], startup].concat()
+}
+
+/// A startup and both answers of SCRAM, of which the second cannot be right.
+fn login() -> Vec<u8> {
+    let first = b"n,,n=,r=rOprNGfwEbeRWgbNEkqO";
+    let mechanism = [b"SCRAM-SHA-256\0".as_slice(), &(first.len() as u32).to_be_bytes(), first].concat();
+    let last = b"c=biws,r=rOprNGfwEbeRWgbNEkqOabcdefghijkl,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+    [startup(), message(b'p', &mechanism), message(b'p', last)].concat()
+}
+
+/// A startup, a simple query, a statement prepared, bound, described and executed, rows copied in, and a cursor.
+fn postgres() -> Vec<u8> {
+    let mut bytes = startup();
+    bytes.extend(message(b'Q', b"SELECT id, v FROM rows LIMIT 3\0"));
+    bytes.extend(message(b'P', b"s\0INSERT INTO rows (id, ts, v) VALUES ($1, $2, $3)\0\0\0"));
     let bind = b"p\0s\0\0\x03\0\0\0\0\0\x01\0\x03\0\0\0\x01a\0\0\0\x13\x32026-01-01 00:00:00\0\0\0\x031.5\0\x01\0\0";
     bytes.extend(message(b'B', bind));
     bytes.extend(message(b'D', b"Ss\0"));
@@ -33,9 +51,13 @@ fn postgres() -> Vec<u8> {
     bytes.extend(message(b'B', &bind[1..]));
     bytes.extend(message(b'E', b"\0\0\0\0\0"));
     bytes.extend(message(b'S', b""));
-    bytes.extend(message(b'Q', b"COPY cpu (host, time, u) FROM STDIN\0"));
+    bytes.extend(message(b'Q', b"COPY rows (id, ts, v) FROM STDIN\0"));
     bytes.extend(message(b'd', b"a\t2026-01-01\t1\n"));
     bytes.extend(message(b'c', b""));
+    let cursor =
+        b"BEGIN; DECLARE c CURSOR FOR SELECT id FROM rows LIMIT 9; FETCH 2 FROM c; COPY (SELECT 1) TO STDOUT\0";
+    bytes.extend(message(b'Q', cursor));
+    bytes.extend(message(b'D', b"Pc\0"));
     bytes.extend(message(b'X', b""));
     bytes
 }
@@ -73,28 +95,114 @@ fn send(address: &str, bytes: &[u8]) {
     }
 }
 
-#[test]
-fn wrong_requests_harm_nothing() {
+/// Threads that send a protocol's requests.
+const THREADS: usize = 4;
+
+/// Counts what is sent to a server, and keeps an eye on what it uses.
+struct Watched<'a> {
+    server: &'a Server,
+    sent: AtomicUsize,
+    /// Requests of all protocols.
+    total: usize,
+}
+
+impl Watched<'_> {
+    /// The server's resident memory.
+    fn resident_kib(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.server.process.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    /// Its connections, and what it listens on.
+    fn sockets(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.server.process.id())).unwrap();
+        // One that was there may be closed by now.
+        let named = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        named.filter(|name| name.to_string_lossy().starts_with("socket:")).count()
+    }
+
+    /// One more request was sent: ten times in all what the server uses is printed.
+    fn sent(&self) {
+        let sent = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
+        if sent.is_multiple_of((self.total / 10).max(1)) {
+            println!("{sent} requests: {} KiB, {} sockets", self.resident_kib(), self.sockets());
+        }
+    }
+}
+
+/// Sends so many changed requests of each protocol, the protocols side by side.
+fn send_all(server: &Server, seed: u64, mutations: usize, protocols: &[(&str, &[Vec<u8>])]) {
+    let watched = Watched { server, sent: AtomicUsize::new(0), total: mutations * protocols.len() };
+    let sockets = watched.sockets();
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for (number, (listener, valid)) in protocols.iter().enumerate() {
+            for thread in 0..THREADS {
+                let (watched, seed) = (&watched, seed.wrapping_add((number * THREADS + thread) as u64));
+                scope.spawn(move || {
+                    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+                    let address = server.address(listener);
+                    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+                    for _ in 0..mutations.div_ceil(THREADS) {
+                        let chosen = random.random_range(0..valid.len());
+                        let bytes = mutated(&mut random, &valid[chosen]);
+                        if *listener == "line_udp" {
+                            udp.send_to(&bytes, address).unwrap();
+                        } else {
+                            send(address, &bytes);
+                        }
+                        watched.sent();
+                    }
+                    println!("{listener}: a part sent after {:.1} s", begun.elapsed().as_secs_f64());
+                });
+            }
+        }
+    });
+    // Some may still be on their way out.
+    let now = watched.sockets();
+    assert!(now <= sockets + 2 * THREADS * protocols.len(), "seed {seed}: {sockets} sockets before, {now} after");
+}
+
+/// The seed and how many requests of each protocol.
+fn settings() -> (u64, usize) {
     let seed = std::env::var("FLEETDB_SEED").map_or_else(|_| rand::rng().random(), |seed| seed.parse().unwrap());
     let mutations: usize = std::env::var("FLEETDB_MUTATIONS").map_or(500, |count| count.parse().unwrap());
     println!("seed {seed}, {mutations} requests of each protocol");
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    (seed, mutations)
+}
+
+#[test]
+fn wrong_requests_harm_nothing() {
+    let (seed, mutations) = settings();
     let data = tempfile::tempdir().unwrap();
-    let mut server = Server::start(data.path(), &[]);
+    // What changed lines make takes memory, too, but no more than this.
+    let mut server =
+        Server::start(data.path(), &["--memory-limit", "67108864", "--max-tables", "100", "--max-columns", "100"]);
     let http = server.address("http").to_owned();
     assert_eq!(write(&http, "cpu,host=a,dc=b u=1.5,n=3i,t=\"x\" 1234567").unwrap().status, 204);
+    sql(&http, "CREATE TABLE rows (id TEXT, ts TIMESTAMP, v DOUBLE, PRIMARY KEY (id, ts))", "json");
     // A changed request may well be a right one; none becomes one about this table.
     assert_eq!(write(&http, "kept,host=a v=1 1").unwrap().status, 204);
-    let postgres = postgres();
-    for _ in 0..mutations {
-        let valid = HTTP[random.random_range(0..HTTP.len())];
-        send(&http, &mutated(&mut random, valid));
-        send(server.address("postgres"), &mutated(&mut random, &postgres));
-        let lines = mutated(&mut random, b"cpu,host=a,dc=b u=1.5 1\ncpu,host=b u=2 2\n");
-        send(server.address("line_tcp"), &lines);
-    }
+    let lines = [b"cpu,host=a,dc=b u=1.5 1\ncpu,host=b u=2 2\n".to_vec()];
+    let protocols: [(&str, &[Vec<u8>]); 4] =
+        [("http", &HTTP.map(<[u8]>::to_vec)), ("postgres", &[postgres()]), ("line_tcp", &lines), ("line_udp", &lines)];
+    send_all(&server, seed, mutations, &protocols);
     assert!(server.process.try_wait().unwrap().is_none(), "seed {seed}: the server has ended");
     assert_eq!(request(&http, "GET", "/health", "", b"").unwrap().status, 200, "seed {seed}");
     assert_eq!(sql(&http, "SELECT count(*) AS n FROM kept WHERE v = 1", "json"), "[{\"n\":1}]\n", "seed {seed}");
+    assert!(server.terminate(), "seed {seed}");
+}
+
+#[test]
+fn wrong_logins_let_nobody_in() {
+    let (seed, mutations) = settings();
+    let data = tempfile::tempdir().unwrap();
+    add_user(data.path(), "me", "secret", "admin");
+    let mut server = Server::start(data.path(), &[]);
+    send_all(&server, seed, mutations, &[("postgres", &[login()])]);
+    assert!(server.process.try_wait().unwrap().is_none(), "seed {seed}: the server has ended");
+    assert_eq!(crate::access::ask(&server, "me", "wrong", "SELECT 1"), Err("28P01".to_owned()), "seed {seed}");
+    assert_eq!(crate::access::ask(&server, "me", "secret", "SELECT 1"), Ok(()), "seed {seed}");
     assert!(server.terminate(), "seed {seed}");
 }

@@ -1,6 +1,7 @@
 //! One client: who it is, its session, and what it has written that is not yet committed.
 
 use super::copy_in::CopyingIn;
+use super::cursors::Cursors;
 use super::{CancelKey, Cancels};
 use crate::access::Identity;
 use crate::error::{postgres_error, user_error};
@@ -27,6 +28,7 @@ pub(crate) struct Connection {
     /// INSERTs since the last Sync, outside a transaction.
     pending: Mutex<Option<Batch>>,
     pub(super) copying: Mutex<Option<CopyingIn>>,
+    pub(super) cursors: Cursors,
     /// How many rows a COPY TO STDOUT has sent.
     pub(super) copied_out: Arc<AtomicUsize>,
     /// Whether a statement is on its way.
@@ -43,6 +45,7 @@ impl Connection {
             session: Mutex::default(),
             pending: Mutex::default(),
             copying: Mutex::default(),
+            cursors: Cursors::default(),
             copied_out: Arc::default(),
             is_busy: AtomicBool::new(false),
         }

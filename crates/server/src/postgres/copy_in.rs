@@ -23,9 +23,9 @@ const BATCH_BYTES: usize = 4 << 20;
 /// The longest line.
 const MOST_LINE_BYTES: usize = 16 << 20;
 
-/// What the binary form begins with, and how long that is with flags and the length of nothing more.
-const BINARY_SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
-const BINARY_HEAD_BYTES: usize = BINARY_SIGNATURE.len() + 8;
+/// What the binary form begins with: its signature, no flags, and nothing more.
+pub(super) const BINARY_HEAD: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+const BINARY_SIGNATURE_BYTES: usize = BINARY_HEAD.len() - 8;
 
 /// Rows on their way in.
 pub(super) struct CopyingIn {
@@ -115,16 +115,27 @@ impl CopyingIn {
     }
 
     fn take_csv(&mut self, lines: &[u8], rows: &mut Rows) -> Result<()> {
-        let mut reader = csv::ReaderBuilder::new();
-        let mut reader =
-            reader.has_headers(false).flexible(true).delimiter(self.copy.form.delimiter).from_reader(lines);
-        for record in reader.records() {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut is_quoted = false;
+        let ends = |&byte: &u8| {
+            is_quoted ^= byte == b'"';
+            byte == b'\n' && !is_quoted
+        };
+        for line in lines.strip_suffix(b"\n").unwrap_or(lines).split(ends) {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
             self.lines += 1;
-            let record = record.map_err(|e| self.wrong(&e))?;
-            if self.lines == 1 && self.copy.form.header {
+            // An empty line is a row of one column that is NULL.
+            let is_row = line != b"\\." && (self.places.len() == 1 || !line.is_empty());
+            if !is_row || self.lines == 1 && self.copy.form.header {
                 continue;
             }
-            let cells = record.iter().map(|cell| (cell != self.copy.form.null).then(|| cell.to_owned())).collect();
+            let line = str::from_utf8(line).map_err(|_| self.wrong(&"this is not UTF-8"))?;
+            let cells = csv_cells(line, char::from(self.copy.form.delimiter));
+            let cells = cells.ok_or_else(|| self.wrong(&"a quote is not closed"))?.into_iter();
+            let is_value = |(cell, has_quotes): &(String, bool)| *has_quotes || *cell != self.copy.form.null;
+            let cells = cells.map(|cell| is_value(&cell).then_some(cell.0)).collect();
             self.add(cells, rows)?;
         }
         Ok(())
@@ -155,11 +166,11 @@ impl CopyingIn {
         let mut rest = Rest(&bytes);
         let mut rows = Rows::new(&self.schema);
         if self.lines == 0 {
-            if bytes.len() < BINARY_HEAD_BYTES && !is_end {
+            if bytes.len() < BINARY_HEAD.len() && !is_end {
                 self.bytes = bytes;
                 return Ok(None);
             }
-            let head = rest.take(BINARY_SIGNATURE.len()).filter(|head| *head == BINARY_SIGNATURE);
+            let head = rest.take(BINARY_SIGNATURE_BYTES).filter(|head| BINARY_HEAD.starts_with(head));
             // Flags, of which none is known that changes anything here, and more that may be passed over.
             head.and_then(|_| rest.take(4))
                 .and_then(|_| rest.value())
@@ -226,6 +237,25 @@ impl CopyingIn {
     fn wrong(&self, reason: &dyn std::fmt::Display) -> Error {
         Error::input(format!("COPY {}, line {}: {reason}", self.schema.name, self.lines))
     }
+}
+
+/// The cells of a row of CSV, and whether they have quotes, which no NULL has; `None` if a quote is not closed. As in
+/// PostgreSQL, quotes may stand anywhere in a cell.
+fn csv_cells(row: &str, delimiter: char) -> Option<Vec<(String, bool)>> {
+    let (mut cells, mut cell, mut has_quotes, mut is_inside) = (Vec::new(), String::new(), false, false);
+    let mut chars = row.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if is_inside && chars.next_if_eq(&'"').is_some() => cell.push('"'),
+            '"' => (is_inside, has_quotes) = (!is_inside, true),
+            c if c == delimiter && !is_inside => {
+                cells.push((std::mem::take(&mut cell), std::mem::take(&mut has_quotes)));
+            }
+            c => cell.push(c),
+        }
+    }
+    cells.push((cell, has_quotes));
+    (!is_inside).then_some(cells)
 }
 
 /// The cells of a line of PostgreSQL's text form: a delimiter behind a backslash is one of the cell's own.
@@ -310,3 +340,7 @@ impl CopyHandler for Connection {
         user_error("57014", format!("COPY was ended by the client: {}", fail.message))
     }
 }
+
+#[cfg(test)]
+#[path = "copy_in_tests.rs"]
+mod tests;

@@ -1,5 +1,6 @@
 //! `COPY table TO STDOUT`: a query's rows as text, as CSV or in binary form, a message each.
 
+use super::copy_in::BINARY_HEAD;
 use super::wire::Rest;
 use bytes::{BufMut, Bytes, BytesMut};
 use fleetdb_query::{CopyForm, CopyFormat};
@@ -12,9 +13,6 @@ use pgwire::messages::data::DataRow;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// What the binary form begins with: its signature, no flags, and nothing more.
-const BINARY_HEAD: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
 /// The rows of a query as COPY sends them; `count` says how many have come.
 pub(super) fn response(form: CopyForm, rows: QueryResponse, count: Arc<AtomicUsize>) -> CopyResponse {

@@ -6,22 +6,23 @@
 use super::connection::Connection;
 use super::copy_out;
 use super::values::{self, Parameters};
-use crate::error::{postgres_error, user_error};
+use crate::error::{placed, postgres_error, user_error};
 use fleetdb_engine::{ColumnType, Error, Value};
 use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::api::copy::send_copy_in_response;
 use pgwire::api::portal::{Format, Portal, PortalExecutionState};
-use pgwire::api::query::{ExtendedQueryHandler, send_query_response};
-use pgwire::api::results::{FieldInfo, Response};
+use pgwire::api::query::{ExtendedQueryHandler, send_describe_response, send_query_response};
+use pgwire::api::results::{DescribePortalResponse, FieldInfo, Response};
 use pgwire::api::stmt::{QueryParser, StoredStatement};
 use pgwire::api::store::{Entry, PortalStore};
 use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, PgWireConnectionState, Type};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::extendedquery::{
-    Bind, BindComplete, Close, CloseComplete, Execute, Parse, ParseComplete, Sync as PgSync, TARGET_TYPE_BYTE_STATEMENT,
+    Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, Sync as PgSync,
+    TARGET_TYPE_BYTE_PORTAL, TARGET_TYPE_BYTE_STATEMENT,
 };
 use pgwire::messages::response::ReadyForQuery;
 use std::fmt::Debug;
@@ -42,6 +43,8 @@ enum Plan {
     Insert(Mutex<Arc<InsertValues>>),
     /// A query, whose plan is kept.
     Query(Arc<Prepared<Arc<Session>>>),
+    /// Rows of a cursor, with the columns that it had.
+    Fetch(Vec<FieldInfo>),
     /// Planned at each run, with the values as literals.
     Other,
 }
@@ -72,6 +75,10 @@ impl Connection {
                 let types = prepared.parameter_types();
                 let types = types.iter().map(|of| values::type_of_parameter(of.as_ref())).collect();
                 (Plan::Query(prepared), types)
+            }
+            (Kind::Fetch(name, _), None) => {
+                let columns = self.cursors.fields(name, &Format::UnifiedText).transpose()?;
+                (Plan::Fetch(columns.unwrap_or_default()), Vec::new())
             }
             _ => (Plan::Other, vec![Type::TEXT; statement.parameters()]),
         };
@@ -114,11 +121,13 @@ impl Connection {
                 let prepared = Arc::clone(prepared);
                 self.run_begun(&session, move |_| prepared.start(&values), format).await
             }
+            Plan::Fetch(_) => self.run(&stored.statement, &stored.kind, format).await,
             Plan::Other if parameters.values.is_empty() => self.run(&stored.statement, &stored.kind, format).await,
             Plan::Other => {
                 let values = stored.values(parameters, |_| None)?;
                 let statement = stored.statement.with_values(&values).map_err(|e: Error| postgres_error(&e))?;
-                self.run(&statement, &stored.kind, format).await
+                let kind = statement.kind().map_err(|e| postgres_error(&e))?;
+                self.run(&statement, &kind, format).await
             }
         }
     }
@@ -169,7 +178,7 @@ impl ExtendedQueryHandler for Connection {
             client.portal_store().put_empty_statement(&name);
         } else {
             let given: Vec<Option<Type>> = message.type_oids.iter().map(|oid| Type::from_oid(*oid)).collect();
-            let stored = self.prepare(&message.query, &given).await?;
+            let stored = self.prepare(&message.query, &given).await.map_err(|error| placed(error, &message.query))?;
             client.portal_store().put_statement(Arc::new(StoredStatement::new(name, stored, given)));
         }
         client.feed(PgWireBackendMessage::ParseComplete(ParseComplete::new())).await?;
@@ -219,6 +228,31 @@ impl ExtendedQueryHandler for Connection {
         let parameters = Parameters::of_portal(&portal);
         let response = self.execute(&portal.statement.statement, &parameters, &portal.result_column_format).await?;
         self.answer(client, response).await
+    }
+
+    /// A cursor is a portal, too; and what FETCH gives are the columns that its cursor has now.
+    async fn on_describe<C>(&self, client: &mut C, message: Describe) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        if message.target_type == TARGET_TYPE_BYTE_PORTAL {
+            let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
+            let fields = match client.portal_store().get_portal(name) {
+                None => self.cursors.fields(name, &Format::UnifiedText),
+                Some(Entry::Value(portal)) => match &portal.statement.statement.kind {
+                    Kind::Fetch(cursor, _) => self.cursors.fields(cursor, &portal.result_column_format),
+                    _ => None,
+                },
+                Some(Entry::Empty) => None,
+            };
+            if let Some(fields) = fields {
+                return send_describe_response(client, &DescribePortalResponse::new(fields?)).await;
+            }
+        }
+        self._on_describe(client, message).await
     }
 
     async fn on_sync<C>(&self, client: &mut C, _message: PgSync) -> PgWireResult<()>
@@ -310,6 +344,7 @@ impl Stored {
     fn columns(&self) -> usize {
         match &self.plan {
             Plan::Query(prepared) => prepared.schema().fields().len(),
+            Plan::Fetch(columns) => columns.len(),
             _ => usize::from(matches!(self.kind, Kind::Show(_))),
         }
     }
@@ -338,8 +373,9 @@ impl QueryParser for Describer {
         let format = format.unwrap_or(&text);
         match (&stored.plan, &stored.kind) {
             (Plan::Query(prepared), _) => values::fields(&prepared.schema(), format),
+            (Plan::Fetch(columns), _) => Ok(columns.clone()),
             (_, Kind::Show(name)) => {
-                let row = super::settings::show(name).map_err(|e| postgres_error(&e))?;
+                let row = super::show(name).map_err(|e| postgres_error(&e))?;
                 let row = row.ok_or_else(|| user_error("42704", format!("unrecognized parameter \"{name}\"")))?;
                 values::fields(&row.schema(), format)
             }

@@ -2,7 +2,7 @@
 //!
 //! 1. [`wire`]: TLS, and messages that are not well-formed; [`login`]: who it is, by SCRAM-SHA-256.
 //! 2. [`simple`] and [`extended`]: the two ways to send statements; [`run`] runs them for both. [`copy_in`] and
-//!    [`copy_out`]: rows of COPY FROM STDIN and TO STDOUT.
+//!    [`copy_out`]: rows of COPY FROM STDIN and TO STDOUT. [`cursors`]: rows part by part.
 //! 3. Statements between two Syncs, or in one simple query, that are INSERTs of plain values are one batch, which is
 //!    written before the client is told that the server is ready for the next: one fsync for all of them, shared
 //!    with every other connection that waits for one.
@@ -12,16 +12,17 @@
 mod connection;
 mod copy_in;
 mod copy_out;
+mod cursors;
 mod direct;
 mod extended;
 mod login;
 mod run;
-mod settings;
 mod simple;
 mod values;
 mod wire;
 
 use crate::server::Shared;
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use bytes::BytesMut;
 use connection::Connection;
 use futures::{FutureExt, SinkExt, StreamExt};
@@ -205,6 +206,13 @@ async fn refuse(mut stream: TcpStream) {
         stream.write_all(&bytes).await.ok();
     }
     stream.shutdown().await.ok();
+}
+
+/// The row of a SHOW of one of PostgreSQL's own settings; `None` if it is none of them.
+fn show(name: &str) -> fleetdb_engine::Result<Option<RecordBatch>> {
+    let Some((name, value)) = fleetdb_query::setting(name) else { return Ok(None) };
+    let column: ArrayRef = Arc::new(StringArray::from(vec![value]));
+    Ok(Some(RecordBatch::try_from_iter([(name, column)])?))
 }
 
 struct Cancelling(Arc<Connection>);

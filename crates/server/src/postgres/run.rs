@@ -1,11 +1,11 @@
 //! Running one statement, for both ways to send it.
 
 use super::connection::Connection;
-use super::{copy_out, settings, values};
+use super::{copy_out, values};
 use crate::error::{postgres_error, user_error};
 use crate::sessions::Running;
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::{Access, Answer, CopyFormat, InsertValues, Kind, Session, Statement};
+use fleetdb_query::{Access, Answer, CopyFormat, DISCARD_ALL, InsertValues, Kind, Session, Statement};
 use futures::StreamExt;
 use pgwire::api::portal::Format;
 use pgwire::api::results::{CopyResponse, QueryResponse, Response, Tag};
@@ -36,6 +36,7 @@ impl Connection {
                 if !session.is_in_transaction() {
                     return Ok(Response::TransactionEnd(Tag::new("COMMIT")));
                 }
+                self.cursors.end_transaction(&session);
                 match session.take_transaction().map_err(|e| postgres_error(&e))? {
                     Some(batch) => {
                         self.commit(batch).await?;
@@ -48,14 +49,18 @@ impl Connection {
                 if session.is_in_transaction() {
                     // A savepoint is refused there.
                     session.execute(statement.clone()).map_err(|e| postgres_error(&e))?;
+                    self.cursors.end_transaction(&session);
                 }
                 Ok(Response::TransactionEnd(Tag::new("ROLLBACK")))
             }
             Kind::Setting(tag) => {
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
+                if *tag == DISCARD_ALL {
+                    self.cursors.clear(&session);
+                }
                 Ok(Response::Execution(Tag::new(tag)))
             }
-            Kind::Show(name) => match settings::show(name).map_err(|e| postgres_error(&e))? {
+            Kind::Show(name) => match super::show(name).map_err(|e| postgres_error(&e))? {
                 Some(row) => {
                     let fields = Arc::new(values::fields(&row.schema(), format)?);
                     let rows: Vec<_> = arrow_pg::datatypes::encode_recordbatch(Arc::clone(&fields), row).collect();
@@ -80,6 +85,9 @@ impl Connection {
                     _ => Err(user_error("0A000", "COPY ... TO STDOUT takes a query that gives rows")),
                 }
             }
+            Kind::Declare(declare) => self.declare(&session, declare).await,
+            Kind::Fetch(name, count) => self.fetch(&session, name, *count, format).await,
+            Kind::Close(name) => self.close_cursor(&session, name.as_deref()),
             Kind::Query | Kind::Insert | Kind::Other => self.run_planned(&session, statement.clone(), format).await,
         }
     }
@@ -100,14 +108,23 @@ impl Connection {
         begin: impl FnOnce(&Arc<Session>) -> Result<Answer> + Send,
         format: &Format,
     ) -> PgWireResult<Response> {
-        let begun = Instant::now();
-        let running = Running::start_here(&self.shared.work, Arc::clone(session), begin).await;
-        self.shared.metrics.statement("postgres", begun, running.is_ok());
-        let running = running.map_err(|e| postgres_error(&e))?;
+        let running = self.start(session, begin).await?;
         match running.schema().cloned() {
             None => Ok(Response::Execution(Tag::new(running.tag()))),
             Some(schema) => Ok(Response::Query(values::response(&self.shared, running, &schema, format)?)),
         }
+    }
+
+    /// Starts what `begin` begins.
+    pub(super) async fn start(
+        &self,
+        session: &Arc<Session>,
+        begin: impl FnOnce(&Arc<Session>) -> Result<Answer> + Send,
+    ) -> PgWireResult<Running<Arc<Session>>> {
+        let begun = Instant::now();
+        let running = Running::start_here(&self.shared.work, Arc::clone(session), begin).await;
+        self.shared.metrics.statement("postgres", begun, running.is_ok());
+        running.map_err(|e| postgres_error(&e))
     }
 
     /// Takes the rows of an INSERT of plain values: they are written with the transaction, or with the next Sync.

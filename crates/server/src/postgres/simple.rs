@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use super::copy_out;
-use crate::error::{postgres_error, user_error};
+use crate::error::{placed, postgres_error, user_error};
 use fleetdb_query::{InsertValues, Statement};
 use futures::{Sink, SinkExt};
 use pgwire::api::copy::send_copy_in_response;
@@ -29,12 +29,13 @@ impl SimpleQueryHandler for Connection {
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
         self.set_busy(true);
-        let statements = self.parse(&query.query).await?;
+        let placed = |error| placed(error, &query.query);
+        let statements = self.parse(&query.query).await.map_err(placed)?;
         if statements.is_empty() {
             client.feed(PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new())).await?;
         }
         for statement in statements {
-            match self.run_simple(statement).await? {
+            match self.run_simple(statement).await.map_err(placed)? {
                 Response::Query(rows) => send_query_response(client, rows, true).await?,
                 Response::CopyIn(copy) => {
                     client.set_state(PgWireConnectionState::CopyInProgress(false));

@@ -3,16 +3,18 @@
 use crate::error::user_error;
 use crate::server::Shared;
 use crate::sessions::Running;
+use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use arrow_pg::datatypes::{arrow_schema_to_pg_fields, encode_recordbatch, into_pg_type};
 use chrono::{DateTime, NaiveDate};
 use fleetdb_engine::{ColumnType, Unit, Value};
 use fleetdb_query::{Session, value_of_text};
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use pgwire::api::Type;
 use pgwire::api::portal::{Format, Portal};
 use pgwire::api::results::{FieldInfo, QueryResponse};
 use pgwire::error::PgWireResult;
+use pgwire::messages::data::DataRow;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -158,17 +160,23 @@ pub(super) fn response<S: Deref<Target = Session> + Send + 'static>(
     format: &Format,
 ) -> PgWireResult<QueryResponse> {
     let fields = Arc::new(fields(schema, format)?);
-    let state = (running, Arc::clone(shared), Arc::clone(&fields));
-    let batches = futures::stream::try_unfold(state, |(mut running, shared, fields)| async {
+    let state = (running, Arc::clone(shared));
+    let batches = futures::stream::try_unfold(state, |(mut running, shared)| async {
         let next = running.next(&shared.work).await.map_err(|e| crate::error::postgres_error(&e))?;
-        Ok(next
-            .map(|rows| (encode_recordbatch(Arc::clone(&fields), rows).collect::<Vec<_>>(), (running, shared, fields))))
+        Ok(next.map(|rows| (rows, (running, shared))))
     });
-    let rows = batches.flat_map(|batch| {
+    Ok(QueryResponse::new(Arc::clone(&fields), encoded(fields, batches)))
+}
+
+/// Rows as they are sent.
+pub(super) fn encoded(
+    fields: Arc<Vec<FieldInfo>>,
+    batches: impl Stream<Item = PgWireResult<RecordBatch>>,
+) -> impl Stream<Item = PgWireResult<DataRow>> {
+    batches.flat_map(move |batch| {
         futures::stream::iter(match batch {
-            Ok(rows) => rows,
+            Ok(rows) => encode_recordbatch(Arc::clone(&fields), rows).collect(),
             Err(error) => vec![Err(error)],
         })
-    });
-    Ok(QueryResponse::new(fields, rows))
+    })
 }

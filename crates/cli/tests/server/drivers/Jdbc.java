@@ -67,6 +67,11 @@ public class Jdbc {
             try (ResultSet tables = about.getTables(null, "public", "jdbc", new String[] {"TABLE"})) {
                 check(tables.next() && tables.getString("TABLE_NAME").equals("jdbc"), "getTables finds the table");
             }
+            try (ResultSet keys = about.getPrimaryKeys(null, "public", "jdbc")) {
+                StringBuilder names = new StringBuilder();
+                while (keys.next()) names.append(keys.getInt("KEY_SEQ")).append(' ').append(keys.getString("COLUMN_NAME")).append(", ");
+                check(names.toString().equals("1 id, 2 ts, "), "getPrimaryKeys: " + names);
+            }
             try (ResultSet columns = about.getColumns(null, "public", "jdbc", null)) {
                 StringBuilder names = new StringBuilder();
                 while (columns.next()) names.append(columns.getString("COLUMN_NAME")).append(' ').append(columns.getInt("DATA_TYPE")).append(", ");
@@ -78,6 +83,8 @@ public class Jdbc {
                 check(false, "a wrong statement fails");
             } catch (SQLException e) {
                 check(e.getSQLState().startsWith("42"), "SQLSTATE " + e.getSQLState());
+                int position = ((org.postgresql.util.PSQLException) e).getServerErrorMessage().getPosition();
+                check(position == 8, "the error is at " + position);
             }
         }
         System.out.println("all is well");

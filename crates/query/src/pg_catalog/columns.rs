@@ -1,0 +1,42 @@
+//! `information_schema.columns` as PostgreSQL has it: its own names of types, and places counted from 1. DataFusion's has
+//! Arrow's, and cannot be replaced; statements are pointed here by [`super::parts`].
+
+/// The view's name in `pg_catalog`.
+pub(super) const NAME: &str = "fleetdb_columns";
+
+/// Arrow's types, as they begin, with PostgreSQL's two names of each; the client gets values of these types.
+const TYPES: [(&str, &str, &str); 16] = [
+    ("Boolean", "boolean", "bool"),
+    ("Int8", "smallint", "int2"),
+    ("Int16", "smallint", "int2"),
+    ("UInt8", "smallint", "int2"),
+    ("Int32", "integer", "int4"),
+    ("UInt16", "integer", "int4"),
+    ("Int64", "bigint", "int8"),
+    ("UInt32", "bigint", "int8"),
+    ("UInt64", "numeric", "numeric"),
+    ("Decimal", "numeric", "numeric"),
+    ("Float32", "real", "float4"),
+    ("Float64", "double precision", "float8"),
+    ("Timestamp", "timestamp without time zone", "timestamp"),
+    ("Date", "date", "date"),
+    ("Binary", "bytea", "bytea"),
+    ("Utf8", "text", "text"),
+];
+
+/// The query of the view.
+pub(super) fn query() -> String {
+    let names = |name: fn(&(&str, &'static str, &'static str)) -> &'static str| {
+        let cases = TYPES.iter().map(|of| format!("WHEN starts_with(data_type, '{}') THEN '{}'", of.0, name(of)));
+        format!("CASE {} ELSE data_type END", cases.collect::<Vec<_>>().join(" "))
+    };
+    format!(
+        "SELECT table_catalog, table_schema, table_name, column_name, \
+         arrow_cast(ordinal_position + 1, 'Int32') AS ordinal_position, column_default, is_nullable, \
+         {} AS data_type, character_maximum_length, character_octet_length, numeric_precision, numeric_precision_radix, \
+         numeric_scale, datetime_precision, interval_type, 'pg_catalog' AS udt_schema, {} AS udt_name \
+         FROM information_schema.columns",
+        names(|of| of.1),
+        names(|of| of.2),
+    )
+}

@@ -1,0 +1,292 @@
+//! Primary keys in the catalog: for each table with one an index in `pg_class` and `pg_index`, and a constraint.
+
+use super::live;
+use crate::catalog::ViewTables;
+use crate::functions::misuse;
+use arrow::array::{ArrayRef, Int16Array, Int32Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Schema};
+use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
+use datafusion::common::cast::{as_int32_array, as_int64_array};
+use datafusion::dataframe::DataFrame;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+use datafusion::prelude::SessionContext;
+use fleetdb_engine::{TableSchema, View};
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// Where the numbers of indexes and constraints begin; a table's own is added.
+const INDEXES: i32 = 0x4000_0000;
+const CONSTRAINTS: i32 = 0x5000_0000;
+
+/// The table of keys, which only the views look at.
+const KEYS: &str = "fleetdb_keys";
+
+/// The tables that have rows of ours, and what these say where they do not repeat the table's own row of `pg_class`.
+/// `k` is the table of keys.
+const VIEWS: [(&str, &[(&str, &str)]); 3] = [
+    (
+        "pg_class",
+        &[
+            ("oid", "k.index_oid"),
+            ("relname", "c.relname || '_pkey'"),
+            ("relam", "403"),
+            ("relfilenode", "k.index_oid"),
+            ("relkind", "'i'"),
+            ("relnatts", "k.columns"),
+        ],
+    ),
+    (
+        "pg_index",
+        &[
+            ("indexrelid", "k.index_oid"),
+            ("indrelid", "c.oid"),
+            ("indnatts", "k.columns"),
+            ("indnkeyatts", "k.columns"),
+            ("indisunique", "true"),
+            ("indisprimary", "true"),
+            ("indimmediate", "true"),
+            ("indisvalid", "true"),
+            ("indisready", "true"),
+            ("indislive", "true"),
+            ("indkey", "k.places"),
+            ("indcollation", "k.zeros"),
+            ("indclass", "k.zeros"),
+            ("indoption", "k.zeros"),
+        ],
+    ),
+    (
+        "pg_constraint",
+        &[
+            ("oid", "k.constraint_oid"),
+            ("conname", "c.relname || '_pkey'"),
+            ("connamespace", "c.relnamespace"),
+            ("contype", "'p'"),
+            ("convalidated", "true"),
+            ("conrelid", "c.oid"),
+            ("conindid", "k.index_oid"),
+            ("confupdtype", "' '"),
+            ("confdeltype", "' '"),
+            ("confmatchtype", "' '"),
+            ("conislocal", "true"),
+            ("connoinherit", "true"),
+            ("conkey", "'{' || replace(k.places, ' ', ',') || '}'"),
+        ],
+    ),
+];
+
+/// The schema `pg_catalog` with keys, and with `more` tables; `plan` plans statements of the session, whose catalog this is.
+pub(super) fn with_keys(
+    catalog: &Arc<dyn CatalogProvider>,
+    tables: &Arc<ViewTables>,
+    more: Vec<(&'static str, Arc<dyn TableProvider>)>,
+    plan: impl Fn(String) -> Result<DataFrame>,
+) -> Result<Arc<dyn SchemaProvider>> {
+    let inner = catalog.schema(super::PG_CATALOG).ok_or_else(|| misuse("there is no pg_catalog".to_owned()))?;
+    let shown = Arc::clone(tables);
+    let keys = live::table(move || keys(&shown.shown()))?;
+    let mut with_keys = WithKeys { inner, tables: HashMap::from([(KEYS, keys)]) };
+    // The views are planned over the tables as they are without.
+    catalog.register_schema(super::PG_CATALOG, Arc::new(with_keys.clone()))?;
+    let mut views = HashMap::new();
+    for (name, values) in VIEWS {
+        let table = plan(format!("SELECT * FROM pg_catalog.{name}"))?;
+        views.insert(name, plan(view(name, table.schema().as_arrow(), values))?.into_view());
+    }
+    views.extend(more);
+    with_keys.tables = views;
+    Ok(Arc::new(with_keys))
+}
+
+/// A table of the catalog with rows for keys behind its own.
+fn view(name: &str, schema: &Schema, values: &[(&str, &str)]) -> String {
+    let own = schema.fields().iter().map(|field| match (name, field.name().as_str()) {
+        ("pg_class", "relhasindex") => "(c.relkind = 'r' AND k.name IS NOT NULL) AS relhasindex".to_owned(),
+        (_, column) => format!("c.{column}"),
+    });
+    let added = schema.fields().iter().map(|field| {
+        let value = values.iter().find(|(column, _)| column == field.name()).map(|(_, value)| (*value).to_owned());
+        let value = value.unwrap_or_else(|| match (name, field.data_type()) {
+            ("pg_class", _) => format!("c.{}", field.name()),
+            (_, DataType::Boolean) => "false".to_owned(),
+            (_, DataType::Utf8) => "NULL".to_owned(),
+            _ => "0".to_owned(),
+        });
+        format!("arrow_cast({value}, '{}') AS {}", field.data_type(), field.name())
+    });
+    let (own, added) = (own.collect::<Vec<_>>().join(", "), added.collect::<Vec<_>>().join(", "));
+    let ours = "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'public'";
+    let keys = format!("JOIN pg_catalog.{KEYS} k ON k.name = c.relname");
+    let from = match name {
+        "pg_class" => format!("pg_catalog.pg_class c LEFT {ours} LEFT {keys} AND n.oid IS NOT NULL"),
+        _ => format!("pg_catalog.{name} c"),
+    };
+    format!(
+        "SELECT {own} FROM {from} UNION ALL SELECT {added} FROM pg_catalog.pg_class c {ours} {keys} WHERE c.relkind = 'r'"
+    )
+}
+
+/// The schema `pg_catalog` with some of its tables replaced.
+#[derive(Clone)]
+struct WithKeys {
+    inner: Arc<dyn SchemaProvider>,
+    tables: HashMap<&'static str, Arc<dyn TableProvider>>,
+}
+
+impl fmt::Debug for WithKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WithKeys").field(&self.inner).finish()
+    }
+}
+
+#[async_trait::async_trait]
+impl SchemaProvider for WithKeys {
+    fn table_names(&self) -> Vec<String> {
+        self.inner.table_names()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        match self.tables.get(name) {
+            Some(table) => Ok(Some(Arc::clone(table))),
+            None => self.inner.table(name).await,
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.tables.contains_key(name) || self.inner.table_exist(name)
+    }
+}
+
+/// The keys of the tables that are shown, a row each.
+fn keys(view: &View) -> Result<RecordBatch> {
+    let schemas: Vec<_> = view.tables().map(|table| Arc::clone(table.schema())).collect();
+    let keys: Vec<_> = schemas.iter().filter_map(|schema| Some((schema, number(schema)?, key(schema)))).collect();
+    let texts = |text: fn(&usize) -> String| -> ArrayRef {
+        let text = |key: &[usize]| key.iter().map(text).collect::<Vec<_>>().join(" ");
+        Arc::new(StringArray::from_iter_values(keys.iter().map(|(_, _, key)| text(key))))
+    };
+    let oids = |first: i32| -> ArrayRef {
+        Arc::new(Int32Array::from_iter_values(keys.iter().map(|(_, number, _)| first + number)))
+    };
+    let columns: [(&str, ArrayRef); 6] = [
+        ("name", Arc::new(StringArray::from_iter_values(keys.iter().map(|(schema, ..)| schema.name.as_str())))),
+        ("index_oid", oids(INDEXES)),
+        ("constraint_oid", oids(CONSTRAINTS)),
+        ("columns", Arc::new(Int16Array::from_iter_values(keys.iter().map(|(_, _, key)| key.len() as i16)))),
+        // Numbers of the key's columns, from 1, and as many zeros.
+        ("places", texts(|place| (place + 1).to_string())),
+        ("zeros", texts(|_| "0".to_owned())),
+    ];
+    Ok(RecordBatch::try_from_iter(columns)?)
+}
+
+/// The places of a primary key's columns: the key's and the time.
+fn key(schema: &TableSchema) -> Vec<usize> {
+    schema.key.iter().copied().chain(schema.time).collect()
+}
+
+/// A table's number as the catalog's numbers are; `None` if it is too large for them.
+fn number(schema: &TableSchema) -> Option<i32> {
+    i32::try_from(schema.id.0).ok().filter(|number| *number < CONSTRAINTS - INDEXES)
+}
+
+/// `pg_get_indexdef` and `pg_get_constraintdef`: what makes an index, or a constraint, in SQL.
+struct Definition {
+    name: &'static str,
+    signature: Signature,
+    tables: Arc<ViewTables>,
+    first: i32,
+    text: fn(&TableSchema, columns: &[&str]) -> String,
+}
+
+/// Makes the functions known to a session.
+pub(super) fn register(context: &SessionContext, tables: &Arc<ViewTables>) {
+    let signature = |types: &[&[DataType]]| {
+        Signature::one_of(types.iter().map(|types| TypeSignature::Exact(types.to_vec())).collect(), Volatility::Stable)
+    };
+    let (number, all) = (DataType::Int32, DataType::Boolean);
+    let index = Definition {
+        name: "pg_get_indexdef",
+        signature: signature(&[std::slice::from_ref(&number), &[number.clone(), DataType::Int64, all.clone()]]),
+        tables: Arc::clone(tables),
+        first: INDEXES,
+        text: |schema, columns| {
+            let (name, columns) = (&schema.name, columns.join(", "));
+            // As clients know it; rows are sorted by it in Parquet files.
+            format!("CREATE UNIQUE INDEX {name}_pkey ON public.{name} USING btree ({columns})")
+        },
+    };
+    let constraint = Definition {
+        name: "pg_get_constraintdef",
+        signature: signature(&[std::slice::from_ref(&number), &[number.clone(), all]]),
+        tables: Arc::clone(tables),
+        first: CONSTRAINTS,
+        text: |_, columns| format!("PRIMARY KEY ({})", columns.join(", ")),
+    };
+    for definition in [index, constraint] {
+        context.register_udf(ScalarUDF::new_from_impl(definition));
+    }
+}
+
+impl Definition {
+    /// The definition; of one of its columns, counted from 1, the name; `None` if there is none.
+    fn of(&self, view: &View, oid: i32, column: i64) -> Option<String> {
+        let wanted = oid.checked_sub(self.first)?;
+        let schema = view.tables().map(|table| table.schema()).find(|schema| number(schema) == Some(wanted))?;
+        let columns: Vec<&str> = key(schema).into_iter().map(|place| schema.columns[place].name.as_str()).collect();
+        match usize::try_from(column).ok()? {
+            0 => Some((self.text)(schema, &columns)),
+            column => columns.get(column - 1).map(|name| (*name).to_owned()),
+        }
+    }
+}
+
+impl ScalarUDFImpl for Definition {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arguments = ColumnarValue::values_to_arrays(&args.args)?;
+        let columns = if arguments.len() == 3 { Some(as_int64_array(&arguments[1])?) } else { None };
+        let view = self.tables.shown();
+        let texts = as_int32_array(&arguments[0])?.iter().enumerate().map(|(row, oid)| {
+            let column = columns.map_or(0, |columns| columns.value(row));
+            self.of(&view, oid?, column)
+        });
+        Ok(ColumnarValue::Array(Arc::new(texts.collect::<StringArray>())))
+    }
+}
+
+// Of one session there is one of each name.
+impl PartialEq for Definition {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Definition {}
+
+impl Hash for Definition {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl fmt::Debug for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}

@@ -1,0 +1,143 @@
+//! Cursors: `DECLARE name CURSOR FOR query`, `FETCH`, `CLOSE`. A cursor is a statement whose rows are on their way; no thread
+//! waits for whom they are for.
+
+use super::connection::Connection;
+use super::values;
+use crate::error::{postgres_error, user_error};
+use crate::sessions::Running;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use fleetdb_query::{Declare, Session};
+use parking_lot::Mutex;
+use pgwire::api::portal::Format;
+use pgwire::api::results::{FieldInfo, QueryResponse, Response, Tag};
+use pgwire::error::PgWireResult;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Cursors of one connection, each of which may keep some thousand rows.
+const MOST: usize = 100;
+
+/// A client's cursors.
+#[derive(Default)]
+pub(super) struct Cursors(Mutex<HashMap<String, Arc<Cursor>>>);
+
+pub(super) struct Cursor {
+    schema: SchemaRef,
+    declared: Declare,
+    rows: tokio::sync::Mutex<Rows>,
+}
+
+struct Rows {
+    running: Running<Arc<Session>>,
+    /// Rows that have come and were too many for a FETCH.
+    left: Option<RecordBatch>,
+}
+
+impl Cursors {
+    fn find(&self, name: &str) -> PgWireResult<Arc<Cursor>> {
+        let found = self.0.lock().get(name).cloned();
+        found.ok_or_else(|| user_error("34000", format!("cursor \"{name}\" does not exist")))
+    }
+
+    /// Changes which there are.
+    fn change<T>(&self, session: &Session, change: impl FnOnce(&mut HashMap<String, Arc<Cursor>>) -> T) -> T {
+        let mut cursors = self.0.lock();
+        let (before, changed) = (cursors.len(), change(&mut cursors));
+        if cursors.len() != before {
+            session.show_cursors(cursors.values().map(|cursor| cursor.declared.clone()).collect());
+        }
+        changed
+    }
+
+    /// The transaction ends.
+    pub(super) fn end_transaction(&self, session: &Session) {
+        self.change(session, |cursors| cursors.retain(|_, cursor| cursor.declared.holds));
+    }
+
+    pub(super) fn clear(&self, session: &Session) {
+        self.change(session, HashMap::clear);
+    }
+
+    /// The columns of a cursor, if there is one.
+    pub(super) fn fields(&self, name: &str, format: &Format) -> Option<PgWireResult<Vec<FieldInfo>>> {
+        self.0.lock().get(name).map(|cursor| values::fields(&cursor.schema, format))
+    }
+}
+
+impl Connection {
+    pub(super) async fn declare(&self, session: &Arc<Session>, declare: &Declare) -> PgWireResult<Response> {
+        session.check_transaction().map_err(|e| postgres_error(&e))?;
+        if !declare.holds && !session.is_in_transaction() {
+            let text = "DECLARE CURSOR can only be used in transaction blocks: BEGIN first, or declare it WITH HOLD";
+            return Err(user_error("25P01", text));
+        }
+        let (is_there, count) = {
+            let cursors = self.cursors.0.lock();
+            (cursors.contains_key(&declare.name), cursors.len())
+        };
+        if is_there {
+            return Err(user_error("42P03", format!("cursor \"{}\" already exists", declare.name)));
+        }
+        if count >= MOST {
+            return Err(user_error("54000", format!("a connection may have {MOST} cursors: CLOSE some")));
+        }
+        let query = session.parse_one(&declare.query).map_err(|e| postgres_error(&e))?;
+        self.check(query.access())?;
+        let running = self.start(session, |session| session.execute(query)).await?;
+        let Some(schema) = running.schema().cloned() else {
+            return Err(user_error("42P11", "a cursor is declared for a query that gives rows"));
+        };
+        let rows = tokio::sync::Mutex::new(Rows { running, left: None });
+        let cursor = Arc::new(Cursor { schema, declared: declare.clone(), rows });
+        self.cursors.change(session, |cursors| cursors.insert(declare.name.clone(), cursor));
+        Ok(Response::Execution(Tag::new("DECLARE CURSOR")))
+    }
+
+    /// The next rows of a cursor, all that are left without a count.
+    pub(super) async fn fetch(
+        &self,
+        session: &Session,
+        name: &str,
+        count: Option<usize>,
+        format: &Format,
+    ) -> PgWireResult<Response> {
+        session.check_transaction().map_err(|e| postgres_error(&e))?;
+        let cursor = self.cursors.find(name)?;
+        let fields = Arc::new(values::fields(&cursor.schema, format)?);
+        cursor.rows.lock().await.running.go_on();
+        let state = (cursor, Arc::clone(&self.shared), count.unwrap_or(usize::MAX));
+        let batches = futures::stream::try_unfold(state, |(cursor, shared, wanted)| async move {
+            if wanted == 0 {
+                return Ok(None);
+            }
+            let mut rows = cursor.rows.lock().await;
+            let next = match rows.left.take() {
+                Some(left) => Some(left),
+                None => rows.running.next(&shared.work).await.map_err(|e| postgres_error(&e))?,
+            };
+            let Some(mut batch) = next else { return Ok(None) };
+            if batch.num_rows() > wanted {
+                rows.left = Some(batch.slice(wanted, batch.num_rows() - wanted));
+                batch = batch.slice(0, wanted);
+            }
+            drop(rows);
+            let wanted = wanted - batch.num_rows();
+            Ok(Some((batch, (cursor, shared, wanted))))
+        });
+        let mut response = QueryResponse::new(Arc::clone(&fields), values::encoded(fields, batches));
+        response.set_command_tag("FETCH");
+        Ok(Response::Query(response))
+    }
+
+    /// Closes a cursor, or all.
+    pub(super) fn close_cursor(&self, session: &Session, name: Option<&str>) -> PgWireResult<Response> {
+        let Some(name) = name else {
+            self.cursors.clear(session);
+            return Ok(Response::Execution(Tag::new("CLOSE CURSOR ALL")));
+        };
+        self.cursors.find(name)?;
+        self.cursors.change(session, |cursors| cursors.remove(name));
+        Ok(Response::Execution(Tag::new("CLOSE CURSOR")))
+    }
+}
