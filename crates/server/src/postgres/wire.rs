@@ -169,13 +169,21 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// The first message: a version and pairs of texts, or a number and a secret.
+/// The first message: a version, pairs of texts and an empty one, or a number and a secret.
 fn is_startup(body: &[u8]) -> bool {
-    match i32_at(body, 0) {
-        Some(CANCEL_REQUEST) => body.len() >= 12,
-        Some(_) => body.len() > 4 && body.ends_with(&[0]),
-        None => false,
-    }
+    let mut rest = Rest(body);
+    let parsed = (|| {
+        let version = i32_at(rest.take(4)?, 0)?;
+        if version == CANCEL_REQUEST {
+            rest.take(8)?;
+        } else {
+            while !rest.text()?.is_empty() {
+                rest.text()?;
+            }
+        }
+        Some(())
+    })();
+    parsed.is_some() && rest.0.is_empty()
 }
 
 /// Whether a body has the form of its kind.
