@@ -55,5 +55,5 @@ pub use limits::Canceller;
 pub use pg_catalog::setting;
 pub use prepared::Prepared;
 pub use session::Session;
-pub use statement::{Access, DISCARD_ALL, Declare, Kind, Statement};
+pub use statement::{Access, Declare, Kind, Statement};
 pub use values::{InsertValues, value_of_text};

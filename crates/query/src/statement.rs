@@ -41,6 +41,8 @@ pub enum Kind {
     Rollback,
     /// A setting of PostgreSQL that changes nothing here; the tag of the answer.
     Setting(&'static str),
+    /// It sets everything back, cursors too.
+    Discard,
     /// It asks for a setting; its name.
     Show(String),
     /// Rows follow from the client.
@@ -67,9 +69,6 @@ pub struct Declare {
     /// Whether it stays when its transaction ends.
     pub holds: bool,
 }
-
-/// The tag of a statement that sets everything back, cursors too.
-pub const DISCARD_ALL: &str = "DISCARD ALL";
 
 impl std::fmt::Display for Statement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -131,7 +130,7 @@ impl Statement {
             SqlStatement::Set(Set::SingleAssignment { variable, .. }) if is_ours(&variable.to_string()) => Kind::Other,
             SqlStatement::Set(_) => Kind::Setting("SET"),
             SqlStatement::Reset(_) => Kind::Setting("RESET"),
-            SqlStatement::Discard { .. } => Kind::Setting(DISCARD_ALL),
+            SqlStatement::Discard { .. } => Kind::Discard,
             SqlStatement::Deallocate { .. } => Kind::Setting("DEALLOCATE"),
             SqlStatement::Copy { target: CopyTarget::Stdin, .. } => Kind::CopyFromStdin(CopyIn::of(sql)?),
             SqlStatement::Copy { target: CopyTarget::Stdout, .. } => Kind::CopyToStdout(CopyOut::of(sql)?),

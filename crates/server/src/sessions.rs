@@ -129,8 +129,7 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
 
     /// Cancels what is still to come when it is dropped; `begun` is an error if there was no thread for it.
     fn watched(begun: Result<Result<Self>>, mut cancel: CancelOnDrop) -> Result<Self> {
-        let running = begun.and_then(|begun| begun);
-        match running {
+        match begun.flatten() {
             Ok(mut running) if running.state.is_some() => {
                 running.cancel = cancel;
                 Ok(running)

@@ -16,7 +16,9 @@ struct Line {
 }
 
 fn sample(name: &str) -> Option<Vec<Line>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
+    let path = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"))
+        .join("../../../shared/data")
+        .join(name);
     let Ok(file) = std::fs::File::open(&path) else {
         println!("skipped: there is no TSBS sample {}", path.display());
         return None;

@@ -27,7 +27,8 @@ fn drivers_of_other_languages_work_unmodified() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &[]);
     let port = server.port("postgres");
-    let program = |name: &str| format!("{}/tests/server/drivers/{name}", env!("CARGO_MANIFEST_DIR"));
+    let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let program = |name: &str| format!("{folder}/tests/server/drivers/{name}");
     let mut java = Command::new("java");
     says_that_all_is_well(java.arg("-cp").arg(drivers.join("postgresql.jar")).args([&program("Jdbc.java"), port]));
     let mut node = Command::new("node");

@@ -2,7 +2,6 @@
 
 use super::live;
 use crate::catalog::ViewTables;
-use crate::functions::misuse;
 use arrow::array::{ArrayRef, Int16Array, Int32Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
@@ -79,14 +78,15 @@ const VIEWS: [(&str, &[(&str, &str)]); 3] = [
     ),
 ];
 
-/// The schema `pg_catalog` with keys, and with `more` tables; `plan` plans statements of the session, whose catalog this is.
-pub(super) fn with_keys(
+/// Registers the schema `pg_catalog`: `inner` with keys, and with `more` tables; `plan` plans statements of the session,
+/// whose catalog this is.
+pub(super) fn register_schema(
     catalog: &Arc<dyn CatalogProvider>,
+    inner: Arc<dyn SchemaProvider>,
     tables: &Arc<ViewTables>,
     more: Vec<(&'static str, Arc<dyn TableProvider>)>,
     plan: impl Fn(String) -> Result<DataFrame>,
-) -> Result<Arc<dyn SchemaProvider>> {
-    let inner = catalog.schema(super::PG_CATALOG).ok_or_else(|| misuse("there is no pg_catalog".to_owned()))?;
+) -> Result<()> {
     let shown = Arc::clone(tables);
     let keys = live::table(move || keys(&shown.shown()))?;
     let mut with_keys = WithKeys { inner, tables: HashMap::from([(KEYS, keys)]) };
@@ -99,7 +99,8 @@ pub(super) fn with_keys(
     }
     views.extend(more);
     with_keys.tables = views;
-    Ok(Arc::new(with_keys))
+    catalog.register_schema(super::PG_CATALOG, Arc::new(with_keys))?;
+    Ok(())
 }
 
 /// A table of the catalog with rows for keys behind its own.
@@ -204,7 +205,7 @@ struct Definition {
 }
 
 /// Makes the functions known to a session.
-pub(super) fn register(context: &SessionContext, tables: &Arc<ViewTables>) {
+pub(super) fn register_functions(context: &SessionContext, tables: &Arc<ViewTables>) {
     let signature = |types: &[&[DataType]]| {
         Signature::one_of(types.iter().map(|types| TypeSignature::Exact(types.to_vec())).collect(), Volatility::Stable)
     };

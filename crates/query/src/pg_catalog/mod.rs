@@ -84,7 +84,6 @@ fn set_up(session: &Session) -> datafusion::error::Result<()> {
         }
     };
     let all = PgCatalogSchemaProvider::try_new(context.state().catalog_list().clone(), tables, EmptyContextProvider)?;
-    catalog.register_schema(PG_CATALOG, Arc::new(all))?;
     // Nothing waits: the tables are there. The thread may be one that must not block.
     let waits = || DataFusionError::Internal("planning waits".to_owned());
     let plan = |sql: String| context.sql(&sql).now_or_never().ok_or_else(waits)?;
@@ -93,8 +92,8 @@ fn set_up(session: &Session) -> datafusion::error::Result<()> {
         (columns::NAME, plan(columns::query())?.into_view()),
         ("pg_cursors", live::table(move || cursors(&declared.lock().unwrap_or_else(PoisonError::into_inner)))?),
     ];
-    catalog.register_schema(PG_CATALOG, keys::with_keys(&catalog, &session.tables, more, plan)?)?;
-    keys::register(context, &session.tables);
+    keys::register_schema(&catalog, Arc::new(all), &session.tables, more, plan)?;
+    keys::register_functions(context, &session.tables);
     settings::register(context);
     Ok(())
 }

@@ -21,12 +21,12 @@ const PARTS: [(&str, &str, &str); 7] = [
         "CAST(array_position(string_to_array(i.indkey, ' '), CAST(a.attnum AS VARCHAR)) AS INT) AS KEY_SEQ",
     ),
     ("_pg_expandarray", "information_schema._pg_expandarray(i.indkey) AS KEYS", "a.attnum AS KEYS"),
+    ("_pg_expandarray", "result.A_ATTNUM = (result.KEYS).x", "result.KEY_SEQ IS NOT NULL"),
     // PostgreSQL's wiki asks so for the columns of a primary key.
     ("i.indkey", "ANY(i.indkey)", "ANY(CAST(string_to_array(i.indkey, ' ') AS SMALLINT[]))"),
     // The crate knows only its own tables without their schema.
     ("pg_cursors", "FROM pg_cursors", "FROM pg_catalog.pg_cursors"),
     ("information_schema.columns", "information_schema.columns", "pg_catalog.fleetdb_columns"),
-    ("_pg_expandarray", "result.A_ATTNUM = (result.KEYS).x", "result.KEY_SEQ IS NOT NULL"),
 ];
 
 /// The text with these parts replaced, in whatever case they are written.

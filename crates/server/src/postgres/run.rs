@@ -5,7 +5,7 @@ use super::{copy_out, values};
 use crate::error::{postgres_error, user_error};
 use crate::sessions::Running;
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::{Access, Answer, CopyFormat, DISCARD_ALL, InsertValues, Kind, Session, Statement};
+use fleetdb_query::{Access, Answer, CopyFormat, InsertValues, Kind, Session, Statement};
 use futures::StreamExt;
 use pgwire::api::portal::Format;
 use pgwire::api::results::{CopyResponse, QueryResponse, Response, Tag};
@@ -55,10 +55,12 @@ impl Connection {
             }
             Kind::Setting(tag) => {
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
-                if *tag == DISCARD_ALL {
-                    self.cursors.clear(&session);
-                }
                 Ok(Response::Execution(Tag::new(tag)))
+            }
+            Kind::Discard => {
+                session.check_transaction().map_err(|e| postgres_error(&e))?;
+                self.cursors.clear(&session);
+                Ok(Response::Execution(Tag::new("DISCARD ALL")))
             }
             Kind::Show(name) => match super::show(name).map_err(|e| postgres_error(&e))? {
                 Some(row) => {

@@ -64,11 +64,17 @@ impl Log {
         file.sync_all()?;
         let log = Arc::new(Self::default());
         let of_thread = Arc::clone(&log);
-        std::thread::spawn(move || of_thread.run(&file));
+        std::thread::spawn(move || {
+            // Without a log there is no floor: connections break off, and the client says so.
+            if let Err(error) = of_thread.run(&file) {
+                eprintln!("the floor's log: {error}");
+                std::process::exit(1);
+            }
+        });
         Ok(log)
     }
 
-    /// Done when the bytes are on the medium; never if they cannot be.
+    /// Done when the bytes are on the medium; if they cannot be, the process ends.
     async fn write(&self, bytes: &[u8]) {
         let (done, written) = oneshot::channel();
         {
@@ -77,9 +83,7 @@ impl Log {
             pending.1.push(done);
         }
         self.wake.notify_one();
-        if written.await.is_err() {
-            std::future::pending().await
-        }
+        written.await.ok();
     }
 
     fn run(&self, file: &File) -> std::io::Result<()> {

@@ -3,56 +3,6 @@ use crate::io::{Io, MemoryStorage};
 use crate::schema::MAX_COLUMNS;
 use crate::settings::Settings;
 
-fn fails(line: &str) -> LineError {
-    parse_line(line).expect_err(line)
-}
-
-#[test]
-fn a_line_is_taken_apart() {
-    let line = parse_line(r#"we\,ather,lo\ c=us\=mid,b=c t=82,n=-3i,u=4u,ok=t,s="a \"b\" \\ c,=" 1465839830"#).unwrap();
-    assert_eq!(line.measurement, "we,ather");
-    assert_eq!(line.parts[0].name, "lo c");
-    let values: Vec<_> = line.parts.iter().map(|part| part.value.clone()).collect();
-    assert_eq!(
-        values,
-        [
-            FieldValue::Text("us=mid".into()),
-            FieldValue::Text("c".into()),
-            FieldValue::Float(82.0),
-            FieldValue::Int(-3),
-            FieldValue::UInt(4),
-            FieldValue::Boolean(true),
-            FieldValue::Text("a \"b\" \\ c,=".into())
-        ]
-    );
-    assert_eq!(line.time, Some(1_465_839_830));
-    assert_eq!(parse_line("m v=1").unwrap().time, None);
-}
-
-#[test]
-fn a_wrong_line_is_refused_where_it_is_wrong() {
-    for (line, column) in [
-        (",a=b v=1", 1),
-        ("m", 2),
-        ("m ", 3),
-        ("m,a v=1", 3),
-        ("m,a= v=1", 5),
-        ("m,a=b=c v=1", 6),
-        ("m v", 3),
-        ("m v=", 5),
-        ("m v=1x", 5),
-        ("m v=nan", 5),
-        ("m v=99999999999999999999i", 5),
-        ("m v=\"a", 5),
-        ("m v=\"a\"b", 8),
-        ("m v=1,", 7),
-        ("m v=1 2.5", 7),
-        ("m v=1 99999999999999999999", 7),
-    ] {
-        assert_eq!(fails(line).column, column, "{line}");
-    }
-}
-
 #[test]
 fn a_type_conflict_names_the_field_and_adds_nothing() {
     let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();

@@ -10,6 +10,10 @@
 //! 2. [`LineParser::commit`] creates tables and columns that are missing, then writes everything as
 //!    one batch.
 
+mod line;
+
+pub use line::LineError;
+
 use crate::db::{Acknowledged, Database};
 use crate::error::{Error, Result};
 use crate::schema::{ColumnDefinition, ColumnType, Role, TableDefinition, TableSchema, Unit};
@@ -20,70 +24,11 @@ use arrow::array::{
     TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
 };
 use arrow::datatypes::{Field as ArrowField, Schema};
-use std::borrow::Cow;
+use line::{FieldValue, Line, Part, parse_line};
 use std::sync::Arc;
 
 /// The name of the time column in tables made from line protocol.
 pub const TIME_COLUMN: &str = "time";
-
-/// What is wrong with a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LineError {
-    /// Where in the line, counted in bytes from 1.
-    pub column: usize,
-    /// What is wrong.
-    pub reason: String,
-}
-
-impl std::fmt::Display for LineError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "column {}: {}", self.column, self.reason)
-    }
-}
-
-/// A field's value.
-#[derive(Clone, Debug, PartialEq)]
-enum FieldValue<'a> {
-    Float(f64),
-    Int(i64),
-    UInt(u64),
-    Boolean(bool),
-    Text(Cow<'a, str>),
-}
-
-impl FieldValue<'_> {
-    fn column_type(&self) -> ColumnType {
-        match self {
-            Self::Float(_) => ColumnType::Float64,
-            Self::Int(_) => ColumnType::Int64,
-            Self::UInt(_) => ColumnType::UInt64,
-            Self::Boolean(_) => ColumnType::Boolean,
-            Self::Text(_) => ColumnType::Utf8,
-        }
-    }
-}
-
-/// A tag or a field.
-#[derive(Debug)]
-struct Part<'a> {
-    name: Cow<'a, str>,
-    value: FieldValue<'a>,
-    /// Where in the line the name begins, counted from 1.
-    at: usize,
-    role: Role,
-}
-
-/// A parsed line.
-#[derive(Debug)]
-struct Line<'a> {
-    measurement: Cow<'a, str>,
-    /// Tags, then fields.
-    parts: Vec<Part<'a>>,
-    time: Option<i64>,
-}
-
-/// Tags and fields that most lines do not have more of.
-const USUAL_PARTS: usize = 24;
 
 enum Values {
     Float(Vec<Option<f64>>),
@@ -332,16 +277,6 @@ fn add(table: &mut GatheredTable, line: Line<'_>, max_columns: usize) -> std::re
             None => line.parts[..number].iter().any(|other| other.name == *name),
             Some(_) => found <= highest && places.contains(&found),
         };
-        new += usize::from(found.is_none());
-        // One more is the time's.
-        if found.is_none() && table.columns.len() + new + 1 > max_columns {
-            return Err(wrong(format!(
-                "there is no column '{name}', and no room for another: table '{}' has {}, the most is {max_columns} (setting \
-                 max_columns); what varies without end is a value, not a name",
-                table.name,
-                table.columns.len() + new
-            )));
-        }
         if is_repeated {
             return Err(wrong(format!("'{name}' stands twice in the line")));
         }
@@ -360,6 +295,18 @@ fn add(table: &mut GatheredTable, line: Line<'_>, max_columns: usize) -> std::re
                 )));
             }
             guess = place + 1;
+        } else {
+            new += 1;
+            // With the time's.
+            let columns = table.columns.len() + new + 1;
+            if columns > max_columns {
+                return Err(wrong(format!(
+                    "there is no column '{name}', and no room for another: table '{}' has {}, the most is {max_columns} \
+                     (setting max_columns); what varies without end is a value, not a name",
+                    table.name,
+                    columns - 1
+                )));
+            }
         }
         places.push(found);
     }
@@ -440,165 +387,6 @@ fn into_batch(table: GatheredTable) -> Result<RecordBatch> {
     }
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
         .map_err(|e| Error::bug(format!("gathered lines do not make a batch: {e}")))
-}
-
-/// Goes through a line byte by byte.
-struct Reader<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    fn error(&self, reason: &str) -> LineError {
-        LineError { column: self.at + 1, reason: reason.to_owned() }
-    }
-
-    /// A name or tag value: up to an unescaped comma, blank or, if it `ends_at_equals`, equals sign.
-    fn name(&mut self, ends_at_equals: bool) -> Cow<'a, str> {
-        let start = self.at;
-        let bytes = self.text.as_bytes();
-        let mut escaped = false;
-        while let Some(&byte) = bytes.get(self.at) {
-            match byte {
-                b',' | b' ' => break,
-                b'=' if ends_at_equals => break,
-                b'\\' if bytes.get(self.at + 1).is_some_and(|next| matches!(next, b',' | b' ' | b'=')) => {
-                    escaped = true;
-                    self.at += 2;
-                }
-                _ => self.at += 1,
-            }
-        }
-        let raw = &self.text[start..self.at];
-        if !escaped {
-            return Cow::Borrowed(raw);
-        }
-        let mut name = String::with_capacity(raw.len());
-        let mut chars = raw.chars().peekable();
-        while let Some(c) = chars.next() {
-            match chars.peek() {
-                Some(&next) if c == '\\' && matches!(next, ',' | ' ' | '=') => {
-                    name.push(next);
-                    chars.next();
-                }
-                _ => name.push(c),
-            }
-        }
-        Cow::Owned(name)
-    }
-
-    /// A text value; the opening quote is the current byte.
-    fn text(&mut self) -> std::result::Result<Cow<'a, str>, LineError> {
-        let open = self.at;
-        self.at += 1;
-        let start = self.at;
-        let mut escaped = false;
-        loop {
-            match self.peek() {
-                None => return Err(LineError { column: open + 1, reason: "a text has no closing quote".to_owned() }),
-                Some(b'"') => break,
-                Some(b'\\') if matches!(self.text.as_bytes().get(self.at + 1), Some(b'"' | b'\\')) => {
-                    escaped = true;
-                    self.at += 2;
-                }
-                Some(_) => self.at += 1,
-            }
-        }
-        let raw = &self.text[start..self.at];
-        self.at += 1;
-        Ok(if escaped { Cow::Owned(raw.replace("\\\"", "\"").replace("\\\\", "\\")) } else { Cow::Borrowed(raw) })
-    }
-}
-
-fn parse_line(text: &str) -> std::result::Result<Line<'_>, LineError> {
-    let mut reader = Reader { text, at: 0 };
-    let measurement = reader.name(false);
-    if measurement.is_empty() {
-        return Err(reader.error("the line has no measurement"));
-    }
-    let mut parts = Vec::with_capacity(USUAL_PARTS);
-    while reader.peek() == Some(b',') {
-        reader.at += 1;
-        let column = reader.at + 1;
-        let name = reader.name(true);
-        if name.is_empty() || reader.peek() != Some(b'=') {
-            return Err(LineError { column, reason: "a tag must be name=value".to_owned() });
-        }
-        reader.at += 1;
-        let value = reader.name(true);
-        if value.is_empty() {
-            return Err(reader.error(&format!("tag '{name}' has no value; leave the tag out instead")));
-        }
-        if reader.peek() == Some(b'=') {
-            return Err(reader.error("an equals sign in a tag value must be escaped with a backslash"));
-        }
-        parts.push(Part { name, value: FieldValue::Text(value), at: column, role: Role::Key });
-    }
-    skip_blanks(&mut reader);
-    loop {
-        let column = reader.at + 1;
-        let name = reader.name(true);
-        if name.is_empty() || reader.peek() != Some(b'=') {
-            let reason = if name.is_empty() { "the line has no field" } else { "a field must be name=value" };
-            return Err(LineError { column, reason: reason.to_owned() });
-        }
-        reader.at += 1;
-        let value = field_value(&mut reader)?;
-        parts.push(Part { name, value, at: column, role: Role::Field });
-        match reader.peek() {
-            Some(b',') => reader.at += 1,
-            Some(b' ') | None => break,
-            Some(_) => return Err(reader.error("a comma, a blank or the line's end must follow a value")),
-        }
-    }
-    skip_blanks(&mut reader);
-    let time = if reader.at < text.len() {
-        let rest = &text[reader.at..];
-        Some(
-            rest.parse()
-                .map_err(|_| reader.error(&format!("'{rest}' is not a timestamp: it must be a whole number")))?,
-        )
-    } else {
-        None
-    };
-    Ok(Line { measurement, parts, time })
-}
-
-fn skip_blanks(reader: &mut Reader<'_>) {
-    while reader.peek() == Some(b' ') {
-        reader.at += 1;
-    }
-}
-
-fn field_value<'a>(reader: &mut Reader<'a>) -> std::result::Result<FieldValue<'a>, LineError> {
-    if reader.peek() == Some(b'"') {
-        return reader.text().map(FieldValue::Text);
-    }
-    let start = reader.at;
-    let rest = &reader.text[start..];
-    let len = rest.bytes().position(|byte| matches!(byte, b',' | b' ')).unwrap_or(rest.len());
-    let raw = &rest[..len];
-    reader.at += len;
-    let value = if let Some(digits) = raw.strip_suffix('i') {
-        digits.parse().ok().map(FieldValue::Int)
-    } else if let Some(digits) = raw.strip_suffix('u') {
-        digits.parse().ok().map(FieldValue::UInt)
-    } else {
-        match raw {
-            "t" | "T" | "true" | "True" | "TRUE" => Some(FieldValue::Boolean(true)),
-            "f" | "F" | "false" | "False" | "FALSE" => Some(FieldValue::Boolean(false)),
-            // Rust also reads "inf" and "nan", which line protocol has not.
-            _ => raw.parse::<f64>().ok().filter(|value| value.is_finite()).map(FieldValue::Float),
-        }
-    };
-    value.ok_or_else(|| LineError {
-        column: start + 1,
-        reason: format!("'{raw}' is not a value: write 1.5, 1i, 1u, true or \"text\""),
-    })
 }
 
 #[cfg(test)]
