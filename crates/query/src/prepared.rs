@@ -1,19 +1,21 @@
 //! Prepared statements: planned once, run often.
 //!
-//! If every parameter stands in a condition that a scan takes over, the physical plan is kept and a run only binds the
-//! values ([`Binding`]). Any other statement is planned at each run with the values in it. A plan whose tables have
-//! changed since is made again.
+//! If every parameter stands in a condition that a scan takes over, and nothing in the plan is of the moment when it was
+//! made, the physical plan is kept and a run only binds the values ([`Binding`]). Any other statement is planned at each run
+//! with the values in it. A plan whose tables have changed since is made again.
 
 use crate::answer::{Answer, engine_error};
 use crate::binding::{Binding, has_parameters, number};
 use crate::pushdown::scalar;
 use crate::session::Session;
 use crate::statement::Statement;
+use crate::table::FleetTable;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use fleetdb_engine::{Error, Result, Value};
@@ -171,7 +173,7 @@ impl Plan {
         }
         let state = session.context.state();
         let optimized = state.optimize(&logical).map_err(engine_error)?;
-        let kept = if parameters_are_in_scans(&optimized) {
+        let kept = if !has_functions_of_the_moment(&logical) && can_be_kept(&optimized) {
             let physical = session.runtime.block_on(state.query_planner().create_physical_plan(&optimized, &state));
             let physical = physical.map_err(engine_error)?;
             Some(Kept { binding: Arc::clone(binding), physical, in_use: Arc::default() })
@@ -182,15 +184,34 @@ impl Plan {
     }
 }
 
-/// Whether every parameter stands in a condition that a scan has taken over.
-fn parameters_are_in_scans(plan: &LogicalPlan) -> bool {
-    let mut elsewhere = false;
+/// Whether every parameter stands in a condition that a scan has taken over, and every scan is one of a table. The rows
+/// of anything else, as of system tables and table functions, are in the plan.
+fn can_be_kept(plan: &LogicalPlan) -> bool {
+    let mut can = true;
     let looked = plan.apply_with_subqueries(|node| {
-        let taken = matches!(node, LogicalPlan::TableScan(_));
-        elsewhere |= !taken && node.expressions().iter().any(has_parameters);
+        can &= match node {
+            LogicalPlan::TableScan(scan) => {
+                source_as_provider(&scan.source).is_ok_and(|table| table.downcast_ref::<FleetTable>().is_some())
+            }
+            _ => !node.expressions().iter().any(has_parameters),
+        };
         Ok(TreeNodeRecursion::Continue)
     });
-    looked.is_ok() && !elsewhere
+    looked.is_ok() && can
+}
+
+/// Whether a plan that is not optimized yet has functions, as now(), for which the optimizer puts their value.
+fn has_functions_of_the_moment(plan: &LogicalPlan) -> bool {
+    let is_one = |expr: &Expr| match expr {
+        Expr::ScalarFunction(call) => Ok(call.func.signature().volatility == Volatility::Stable),
+        _ => Ok(false),
+    };
+    let mut has = false;
+    let looked = plan.apply_with_subqueries(|node| {
+        has |= node.expressions().iter().any(|expr| expr.exists(is_one).unwrap_or(true));
+        Ok(TreeNodeRecursion::Continue)
+    });
+    looked.is_err() || has
 }
 
 /// A value for a parameter as the type that the statement gives it.

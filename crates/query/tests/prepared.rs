@@ -66,6 +66,26 @@ fn a_prepared_statement_sees_what_is_there_now() {
 }
 
 #[test]
+fn what_is_of_the_moment_is_of_each_run() {
+    let (db, session) = session();
+    let rows = session.prepare("SELECT rows FROM system.tables WHERE table_name = 'cpu'").unwrap();
+    let next =
+        session.prepare("SELECT usage FROM time_next_only('cpu', 'h0', TIMESTAMP '1970-01-01T02:46:30')").unwrap();
+    let clock = session.prepare("SELECT count(*) FROM cpu WHERE ts < now() - INTERVAL '1 hour'").unwrap();
+    let now = session.prepare("SELECT now()").unwrap();
+    let first = text(&now.query(&[]).unwrap());
+    assert!(text(&rows.query(&[]).unwrap()).contains("5000"));
+    assert!(next.query(&[]).unwrap().is_empty());
+    assert!(text(&clock.query(&[]).unwrap()).contains("5000"));
+    fill(&session, 1_000);
+    assert!(text(&rows.query(&[]).unwrap()).contains("10000"));
+    assert_eq!(next.query(&[]).unwrap()[0].column(0).as_primitive::<Int64Type>().value(0), 0);
+    assert!(text(&clock.query(&[]).unwrap()).contains("10000"));
+    assert_ne!(text(&now.query(&[]).unwrap()), first, "time goes on");
+    drop(db);
+}
+
+#[test]
 fn parameters_may_stand_anywhere() {
     let (_db, session) = session();
     let scaled =
