@@ -70,7 +70,7 @@ impl Gather {
         let values = columns.iter().map(|(_, kind)| match kind {
             ColumnType::Int => Values::Int(Vec::new()),
             ColumnType::Float => Values::Float(Vec::new()),
-            ColumnType::Text => Values::Text(Vec::new()),
+            ColumnType::Text | ColumnType::Json => Values::Text(Vec::new()),
             ColumnType::Time => Values::Time(Vec::new()),
         });
         Self { columns: columns.to_vec(), values: values.collect(), next: 0 }

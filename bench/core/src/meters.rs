@@ -58,6 +58,15 @@ pub struct Metered {
     pub samples: Vec<Sample>,
 }
 
+/// Has everything that the file system of a directory holds back written to the disk, so that a [`Meter`] that starts then
+/// does not count what others wrote before.
+///
+/// # Errors
+/// The directory cannot be opened, or the disk fails.
+pub fn write_back(directory: &Path) -> Outcome<()> {
+    Ok(nix::unistd::syncfs(File::open(directory)?)?)
+}
+
 /// Reads the meters of a target's processes and of this one each second.
 pub struct Meter {
     stop: Sender<()>,

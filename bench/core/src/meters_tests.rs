@@ -1,4 +1,4 @@
-use super::{Meter, Usage, used};
+use super::{Meter, Usage, used, write_back};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -56,6 +56,18 @@ fn written_bytes_and_switches_are_counted() {
     assert!(metered.written_bytes() >= 8 << 20, "{:?}", metered.disk_written_bytes);
     assert!(metered.client.context_switches > 0);
     assert_eq!(metered.server, Usage::default(), "there is no server");
+}
+
+#[test]
+fn what_was_written_before_is_not_counted() {
+    let file = own_directory().join(format!("meters-before-{}", std::process::id()));
+    std::fs::write(&file, vec![7; 64 << 20]).unwrap();
+    write_back(&own_directory()).unwrap();
+    let meter = Meter::start(Vec::new(), &own_directory());
+    std::fs::File::open(&file).unwrap().sync_all().unwrap();
+    let metered = meter.stop();
+    std::fs::remove_file(&file).unwrap();
+    assert!(metered.disk_written_bytes.is_none_or(|written| written < 32 << 20), "{:?}", metered.disk_written_bytes);
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub enum ColumnType {
     Float,
     /// UTF-8.
     Text,
+    /// A document as UTF-8, the names in it in alphabetical order; in no key, and longer than texts are.
+    Json,
     /// Nanoseconds since 1970, UTC. Targets that keep fewer digits round; the experiments' times are whole seconds
     /// wherever that would matter.
     Time,
@@ -23,7 +25,7 @@ impl ColumnType {
         match self {
             Self::Int => DataType::Int64,
             Self::Float => DataType::Float64,
-            Self::Text => DataType::Utf8,
+            Self::Text | Self::Json => DataType::Utf8,
             Self::Time => DataType::Timestamp(TimeUnit::Nanosecond, None),
         }
     }

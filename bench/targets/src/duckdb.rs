@@ -27,7 +27,7 @@ const DIALECT: Dialect = Dialect {
     types: |kind| match kind {
         ColumnType::Int => "BIGINT",
         ColumnType::Float => "DOUBLE",
-        ColumnType::Text => "VARCHAR",
+        ColumnType::Text | ColumnType::Json => "VARCHAR",
         ColumnType::Time => "TIMESTAMP_NS",
     },
     parameter: question,

@@ -24,7 +24,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     types: |kind| match kind {
         ColumnType::Int => "BIGINT",
         ColumnType::Float => "DOUBLE",
-        ColumnType::Text => "TEXT",
+        ColumnType::Text | ColumnType::Json => "TEXT",
         ColumnType::Time => "TIMESTAMP",
     },
     parameter: dollar,
@@ -40,7 +40,7 @@ pub fn definition(table: &Table) -> TableDefinition {
         let column_type = match kind {
             ColumnType::Int => fleetdb_engine::ColumnType::Int64,
             ColumnType::Float => fleetdb_engine::ColumnType::Float64,
-            ColumnType::Text => fleetdb_engine::ColumnType::Utf8,
+            ColumnType::Text | ColumnType::Json => fleetdb_engine::ColumnType::Utf8,
             ColumnType::Time if is_key => return definition.time(name, Unit::Nanosecond),
             ColumnType::Time => fleetdb_engine::ColumnType::Timestamp(Unit::Nanosecond),
         };

@@ -115,7 +115,7 @@ fn started(start: &Start<'_>, udp: Option<SocketAddr>) -> Outcome<Site> {
 impl InfluxDb {
     /// Where datapoints go, if there are any and they go over UDP.
     fn datagrams(&self) -> Option<SocketAddr> {
-        self.udp.filter(|_| self.tables.iter().any(|table| table.name == Series::Datapoints.table().name))
+        self.udp.filter(|_| self.tables.iter().any(|table| table.name == Series::Datapoints.name()))
     }
 }
 
@@ -173,6 +173,15 @@ impl Target for InfluxDb {
 
     fn processes(&self) -> Vec<u32> {
         self.site.processes()
+    }
+
+    fn lacks(&self, query: &Query) -> Option<&'static str> {
+        match query {
+            Query::Rows { of, .. } if self.udp.is_some() && of.name == Series::Seconds.name() => {
+                Some("a second's document does not fit into a datagram")
+            }
+            _ => None,
+        }
     }
 }
 
@@ -328,7 +337,7 @@ fn send_datagrams(socket: &UdpSocket, lines: &str) -> Outcome<()> {
 fn push(gather: &mut Gather, value: &Value) -> Outcome<()> {
     match (gather.expects(), value) {
         (_, Value::Null) => gather.push(Cell::Null),
-        (ColumnType::Text, Value::String(text)) => gather.push(Cell::Text(text)),
+        (ColumnType::Text | ColumnType::Json, Value::String(text)) => gather.push(Cell::Text(text)),
         // An integer key is a tag, which is a text.
         (_, Value::String(text)) => gather.push(Cell::Int(text.parse()?)),
         (_, Value::Number(value)) => gather.push(number(value)?),

@@ -4,9 +4,11 @@
 //! [`sql`] (texts and parameters by dialect), [`lines`] (line protocol), [`http`] and [`process`] (a server started here). CONTRIBUTING.md shows it step by
 //! step.
 
+mod channels;
 pub mod duckdb;
 pub mod fleetdb;
 pub mod fleetdb_server;
+pub mod greptimedb;
 mod http;
 pub mod influxdb;
 mod lines;
@@ -32,6 +34,7 @@ pub fn all() -> Vec<Entry> {
         postgres::ENTRY,
         influxdb::ENTRY,
         questdb::ENTRY,
+        greptimedb::ENTRY,
         mongodb::FERRETDB,
         mongodb::MONGODB,
     ]

@@ -23,7 +23,7 @@ pub(crate) fn is_tag(table: &Table, column: &Column, style: Style) -> bool {
     match column.1 {
         ColumnType::Text => is_before || table.key.contains(&column.0),
         ColumnType::Int => style.has_integer_tags && table.key.contains(&column.0),
-        ColumnType::Float | ColumnType::Time => false,
+        ColumnType::Float | ColumnType::Time | ColumnType::Json => false,
     }
 }
 

@@ -1,8 +1,9 @@
 //! MariaDB: a server of its own with durable defaults (the log is flushed at each commit).
 //!
 //! A transaction's statements are prepared and sent one after the other, as its protocol has it; many rows are one
-//! `INSERT` with as many tuples.
+//! `INSERT` with as many tuples. The profile `published` has E4's datapoints as its publication had them ([`channels`]).
 
+use crate::channels;
 use crate::process::{AT_URL, Process, free_port, output, program};
 use crate::sql::{Dialect, Inserts, names, parameters, question};
 use arrow::array::RecordBatch;
@@ -13,6 +14,7 @@ use fleetdb_bench_core::meters::disk_bytes;
 use fleetdb_bench_core::query::Query;
 use fleetdb_bench_core::table::{ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
+use fleetdb_bench_core::workload::series::Series;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Params, Row, Value};
 use std::path::{Path, PathBuf};
@@ -35,6 +37,7 @@ const DIALECT: Dialect = Dialect {
         ColumnType::Float => "DOUBLE",
         // A key must be bounded.
         ColumnType::Text => "VARCHAR(255)",
+        ColumnType::Json => "JSON",
         ColumnType::Time => "DATETIME(6)",
     },
     parameter: question,
@@ -52,6 +55,8 @@ const DIALECT: Dialect = Dialect {
 };
 
 const DATABASE: &str = "bench";
+/// The table of E4's datapoints.
+const DATAPOINTS: &str = Series::Datapoints.name();
 /// The buffer of the fair profile; 128 MB are its default.
 const BUFFER: &str = "innodb-buffer-pool-size=1G";
 const CLOSED: &str = "the connection is closed";
@@ -159,12 +164,17 @@ impl Target for MariaDb {
     fn create(&mut self, tables: &[Table]) -> Outcome<()> {
         let mut client = Client::connect(&self.url)?;
         for table in tables {
-            let mut text = DIALECT.create(table, self.started.is_some());
-            if self.profile == Profile::Published && table.name == "meter_reads" {
+            let is_ours = self.started.is_some();
+            client.run(&match (self.profile, table.name) {
                 // As published: found by its meter, all of its readings read.
-                text = text.replace("PRIMARY KEY (meter_id, ts)", "KEY (meter_id)");
-            }
-            client.run(&text)?;
+                (Profile::Published, "meter_reads") => {
+                    DIALECT.create(table, is_ours).replace("PRIMARY KEY (meter_id, ts)", "KEY (meter_id)")
+                }
+                (Profile::Published, DATAPOINTS) => {
+                    DIALECT.create(&channels::table(), is_ours).replace("PRIMARY KEY", "KEY")
+                }
+                _ => DIALECT.create(table, is_ours),
+            })?;
             self.tables.push(table.name);
         }
         Ok(())
@@ -176,7 +186,9 @@ impl Target for MariaDb {
     }
 
     fn connect(&self) -> Outcome<Box<dyn Connection>> {
-        Ok(Box::new(Client::connect(&self.url)?))
+        let mut client = Client::connect(&self.url)?;
+        client.has_channels = self.profile == Profile::Published;
+        Ok(Box::new(client))
     }
 
     /// Changed pages are written out, as fast as the disk takes them.
@@ -214,13 +226,15 @@ struct Client {
     connection: Option<Conn>,
     runtime: Runtime,
     inserts: Inserts,
+    /// Whether datapoints are kept as [`channels`].
+    has_channels: bool,
 }
 
 impl Client {
     fn connect(url: &str) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let connection = runtime.block_on(connect(url))?;
-        Ok(Self { connection: Some(connection), runtime, inserts: Inserts::default() })
+        Ok(Self { connection: Some(connection), runtime, inserts: Inserts::default(), has_channels: false })
     }
 
     fn parts(&mut self) -> Outcome<(&mut Conn, &Runtime)> {
@@ -238,6 +252,13 @@ impl Client {
     }
 
     fn insert(&mut self, table: &Table, rows: &RecordBatch) -> Outcome<()> {
+        if self.has_channels && table.name == DATAPOINTS {
+            return self.insert_as_they_are(&channels::table(), &channels::rows(rows)?);
+        }
+        self.insert_as_they_are(table, rows)
+    }
+
+    fn insert_as_they_are(&mut self, table: &Table, rows: &RecordBatch) -> Outcome<()> {
         let text = self.inserts.text(table, rows.num_rows(), || {
             let tuples = vec![DIALECT.row(table, 1); rows.num_rows()].join(", ");
             let set: Vec<String> = table.fields().map(|(name, _)| format!("{name} = VALUES({name})")).collect();
@@ -272,10 +293,17 @@ impl Connection for Client {
     }
 
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
-        let values = parameters(query).into_iter().map(value).collect::<Vec<_>>();
+        let (text, cells) = match query {
+            Query::Count(DATAPOINTS) if self.has_channels => (channels::count(), Vec::new()),
+            Query::Rows { of, window_ns, .. } if self.has_channels && of.name == DATAPOINTS => {
+                (channels::select(), channels::parameters(*window_ns))
+            }
+            _ => (DIALECT.query(query), parameters(query)),
+        };
+        let values = cells.into_iter().map(value).collect::<Vec<_>>();
         let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
         let (connection, runtime) = self.parts()?;
-        let rows: Vec<Row> = runtime.block_on(connection.exec(DIALECT.query(query), values))?;
+        let rows: Vec<Row> = runtime.block_on(connection.exec(text, values))?;
         let mut answer = Gather::new(&query.columns());
         for row in rows {
             for value in row.unwrap() {
@@ -320,7 +348,7 @@ fn push(answer: &mut Gather, value: Value) -> Outcome<()> {
         Value::Bytes(bytes) => {
             let text = String::from_utf8(bytes)?;
             match answer.expects() {
-                ColumnType::Text => answer.push(Cell::Text(&text)),
+                ColumnType::Text | ColumnType::Json => answer.push(Cell::Text(&text)),
                 // Decimals come as text.
                 ColumnType::Float => answer.push(Cell::Float(text.parse()?)),
                 ColumnType::Int | ColumnType::Time => answer.push(Cell::Int(text.parse()?)),

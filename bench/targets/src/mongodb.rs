@@ -233,14 +233,15 @@ impl Collections {
 }
 
 /// A row as a document.
-fn document(table: &Table, rows: &RecordBatch, row: usize) -> Document {
+fn document(table: &Table, rows: &RecordBatch, row: usize) -> Outcome<Document> {
     let mut document = Document::new();
     let mut id = String::new();
-    for ((name, _), cell) in table.columns.iter().zip(cells(rows, row)) {
+    for ((name, kind), cell) in table.columns.iter().zip(cells(rows, row)) {
         let value = match cell {
             Cell::Null => continue,
             Cell::Int(value) | Cell::Time(value) => Bson::Int64(value),
             Cell::Float(value) => Bson::Double(value),
+            Cell::Text(text) if *kind == ColumnType::Json => serde_json::from_str(text)?,
             Cell::Text(text) => Bson::String(text.to_owned()),
         };
         if table.key.contains(name) {
@@ -252,7 +253,7 @@ fn document(table: &Table, rows: &RecordBatch, row: usize) -> Document {
         document.insert(*name, value);
     }
     document.insert("_id", id);
-    document
+    Ok(document)
 }
 
 /// The command that answers a query, and the collection.
@@ -311,12 +312,12 @@ fn value(key: &Key) -> Bson {
 impl Connection for Collections {
     fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
         for (table, rows) in writes {
-            let documents = (0..rows.num_rows()).map(|row| document(table, rows, row));
+            let documents = (0..rows.num_rows()).map(|row| document(table, rows, row)).collect::<Outcome<Vec<_>>>()?;
             // What has no time is there already, as a rule; a reading is not.
             if table.key.contains(&"ts") {
-                self.insert(table, documents.collect())?;
+                self.insert(table, documents)?;
             } else {
-                self.replace(table, documents)?;
+                self.replace(table, documents.into_iter())?;
             }
         }
         Ok(())
@@ -347,6 +348,9 @@ fn push(gather: &mut Gather, value: Option<&Bson>) -> Outcome<()> {
         Some(Bson::Int64(value)) => Cell::Int(*value),
         Some(Bson::Double(value)) => Cell::Float(*value),
         Some(Bson::String(text)) => Cell::Text(text),
+        Some(json) if gather.expects() == ColumnType::Json => {
+            return gather.push(Cell::Text(&serde_json::to_string(json)?));
+        }
         Some(other) => return Err(format!("{other} is not expected").into()),
     })
 }

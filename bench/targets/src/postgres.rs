@@ -37,7 +37,7 @@ const DIALECT: Dialect = Dialect {
     types: |kind| match kind {
         ColumnType::Int => "BIGINT",
         ColumnType::Float => "DOUBLE PRECISION",
-        ColumnType::Text => "TEXT",
+        ColumnType::Text | ColumnType::Json => "TEXT",
         ColumnType::Time => "TIMESTAMP",
     },
     parameter: dollar,
@@ -321,7 +321,7 @@ fn wire_type(kind: ColumnType) -> Type {
     match kind {
         ColumnType::Int => Type::INT8,
         ColumnType::Float => Type::FLOAT8,
-        ColumnType::Text => Type::TEXT,
+        ColumnType::Text | ColumnType::Json => Type::TEXT,
         ColumnType::Time => Type::TIMESTAMP,
     }
 }
@@ -370,7 +370,7 @@ fn push(answer: &mut Gather, row: &Row, place: usize, kind: ColumnType) -> Outco
     let cell = match kind {
         ColumnType::Int => row.try_get::<_, Option<i64>>(place)?.map(Cell::Int),
         ColumnType::Float => row.try_get::<_, Option<f64>>(place)?.map(Cell::Float),
-        ColumnType::Text => row.try_get::<_, Option<&str>>(place)?.map(Cell::Text),
+        ColumnType::Text | ColumnType::Json => row.try_get::<_, Option<&str>>(place)?.map(Cell::Text),
         ColumnType::Time => row.try_get::<_, Option<SystemTime>>(place)?.map(|time| Cell::Time(time_ns(time))),
     };
     answer.push(cell.unwrap_or(Cell::Null))

@@ -82,7 +82,7 @@ fn column_type(table: &Table, column: &Column) -> &'static str {
         ColumnType::Int => "LONG",
         ColumnType::Float => "DOUBLE",
         ColumnType::Text if is_tag(table, column, STYLE) => "SYMBOL",
-        ColumnType::Text => "VARCHAR",
+        ColumnType::Text | ColumnType::Json => "VARCHAR",
         ColumnType::Time => "TIMESTAMP_NS",
     }
 }

@@ -25,7 +25,7 @@ const DIALECT: Dialect = Dialect {
     types: |kind| match kind {
         ColumnType::Int | ColumnType::Time => "INTEGER",
         ColumnType::Float => "REAL",
-        ColumnType::Text => "TEXT",
+        ColumnType::Text | ColumnType::Json => "TEXT",
     },
     parameter: question,
     time: question,

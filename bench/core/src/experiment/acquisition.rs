@@ -3,8 +3,7 @@
 //!
 //! 1. The sampler is a process of its own ([`sample`]), with absolute deadlines: a late sample does not move the next.
 //! 2. The queue is a pipe of 16 KB. The sampler never waits for it: what does not fit is an overrun.
-//! 3. The writer is this process. `single`: a transaction for each datapoint, as it was published. `batched`: a
-//!    transaction for what has come since the last was acknowledged, as an engineer would write it today.
+//! 3. The writer is this process, and writes in two [`Way`]s, one after the other.
 //! 4. Everything is read back and compared, and single datapoints by their time.
 
 use super::{Job, Run, Size};
@@ -12,8 +11,9 @@ use crate::Outcome;
 use crate::driver::{Limit, Worker};
 use crate::query::{Key, Query};
 use crate::table::Table;
-use crate::target::Connection;
-use crate::workload::series::{Datapoint, Series, datapoints};
+use crate::target::{Connection, Profile};
+use crate::workload::series::{Datapoint, SECOND_NS, Series, by_second, datapoints, seconds};
+use arrow::array::RecordBatch;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Read};
@@ -39,6 +39,49 @@ pub struct Scale {
     /// Datapoints a second
     #[arg(long)]
     pub rate: Option<u64>,
+}
+
+/// How datapoints are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// A transaction for each, as it was published.
+    Single,
+    /// A transaction for those that have come since the last was acknowledged, as an engineer would write it today.
+    Batched,
+    /// A document for each second, when it is over: published, too. None of its datapoints can be found by its time.
+    Bulk,
+}
+
+impl Way {
+    fn of(profile: Profile) -> [Self; 2] {
+        match profile {
+            Profile::Published => [Self::Single, Self::Bulk],
+            Profile::Fair => [Self::Single, Self::Batched],
+        }
+    }
+
+    /// Its phase, and what one operation of it is.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Single => ("single", "a datapoint"),
+            Self::Batched => ("batched", "the datapoints that have come"),
+            Self::Bulk => ("bulk", "a second's datapoints as a document"),
+        }
+    }
+
+    fn series(self) -> Series {
+        match self {
+            Self::Single | Self::Batched => Series::Datapoints,
+            Self::Bulk => Series::Seconds,
+        }
+    }
+
+    fn rows(self, board: i64, points: &[Datapoint]) -> Outcome<RecordBatch> {
+        match self {
+            Self::Single | Self::Batched => datapoints(board, points),
+            Self::Bulk => seconds(board, points),
+        }
+    }
 }
 
 /// What a sampler has to do.
@@ -99,54 +142,96 @@ pub fn sample(sampling: &Sampling) -> Outcome<()> {
 pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let seconds = run.plan.size(scale.seconds, 600, 5).max(1);
     let rate = scale.rate.unwrap_or(1_000).max(1);
-    let table = Arc::new(Series::Datapoints.table());
-    run.target.create(std::slice::from_ref(&*table))?;
+    let ways = Way::of(run.plan.profile);
+    let mut tables: Vec<Table> = ways.map(|way| way.series().table()).to_vec();
+    tables.dedup();
+    run.target.create(&tables)?;
     let mut boards = Vec::new();
-    for (board, (name, most)) in (1..).zip([("single", 1), ("batched", usize::MAX)]) {
+    for (number, way) in (1..).zip(ways) {
         if run.is_stopped() {
             return Ok(());
         }
+        let mut board = Board { number, way, table: Arc::new(way.series().table()), written: Vec::new() };
+        let (name, operation) = way.names();
+        if run.cannot(name, &[board.query((0, 0))]) {
+            continue;
+        }
+        let disk_bytes = run.target.disk_bytes()?;
         let mut writer = Writer {
             connection: run.target.connect()?,
-            table: &table,
             sampler: Sampler::start(&Sampling { rate, count: rate * seconds, seed: run.plan.seed })?,
-            most,
-            board,
+            board: &mut board,
             bytes: Vec::new(),
             waiting: Vec::new(),
-            written: Vec::new(),
+            is_over: false,
         };
-        let operation = if most == 1 { "a datapoint" } else { "the datapoints that have come" };
         let job = Job { name, operation, size: Size::Seconds(seconds) };
         run.drive_and_settle(job, std::slice::from_mut(&mut writer), Limit::default())?;
-        let (sampled, written) = (writer.sampler.end()?, writer.written);
+        let sampled = writer.sampler.end()?;
         let phase = run.phases.last_mut().ok_or("nothing was measured")?;
         // The sampler's pace is the phase's, not the writer's; and not the time to settle.
         (phase.driven.seconds, phase.settle_s) = (sampled.seconds, 0.0);
         phase.lost = Some(sampled.lost);
+        phase.disk_bytes = phase.disk_bytes.saturating_sub(disk_bytes);
+        let written = &board.written;
         if sampled.sampled - sampled.lost != written.len() as u64 && !run.is_stopped() {
             return Err(format!("{sampled:?}, but {} datapoints came out of the queue", written.len()).into());
         }
-        boards.push((board, written));
+        let table = board.table.name;
+        boards.push(board);
+        let sharing = boards.iter().filter(|board| board.table.name == table);
+        run.check_count(table, sharing.map(|board| board.count() as u64).sum())?;
     }
-    run.check_count(table.name, boards.iter().map(|(_, written)| written.len() as u64).sum())?;
-    let window = |points: &[Datapoint]| Some((points.first()?.time_ns, points.last()?.time_ns + MICROSECOND_NS));
-    let series = |key, window_ns| Query::Rows { of: Arc::clone(&table), key: Key::Int(key), window_ns };
-    let all = boards.iter().filter_map(|(board, written)| Some(series(*board, window(written)?)));
-    run.ask("everything read back", &all.collect::<Vec<_>>(), 1)?;
-    let single = boards.iter().flat_map(|(board, written)| {
-        let step = written.len().div_ceil(ASKED).max(1);
-        written.iter().step_by(step).map(|point| series(*board, (point.time_ns, point.time_ns + MICROSECOND_NS)))
+    let all: Vec<Query> = boards.iter().filter_map(|board| Some(board.query(board.window()?))).collect();
+    run.ask("everything read back", &all, 1)?;
+    let single = boards.iter().filter(|board| board.way != Way::Bulk).flat_map(|board| {
+        let step = board.written.len().div_ceil(ASKED).max(1);
+        board.written.iter().step_by(step).map(|point| board.query((point.time_ns, point.time_ns + MICROSECOND_NS)))
     });
     run.ask("a datapoint by its time", &single.collect::<Vec<_>>(), 1)?;
     run.verify(&|query| match query {
         Query::Rows { key: Key::Int(key), window_ns: (from, to), .. } => {
-            let written = boards.iter().find(|(board, _)| board == key).map_or(&[][..], |(_, written)| written);
-            let place = |time_ns: &i64| written.partition_point(|point| point.time_ns < *time_ns);
-            datapoints(*key, &written[place(from)..place(to)])
+            let board = boards.iter().find(|board| board.number == *key).ok_or("there is no such board")?;
+            let place = |time_ns: &i64| board.written.partition_point(|point| point.time_ns < *time_ns);
+            board.rows(&board.written[place(from)..place(to)])
         }
         _ => Err("only datapoints are asked here".into()),
     })
+}
+
+/// What is written in one way.
+struct Board {
+    /// The key of its rows.
+    number: i64,
+    way: Way,
+    table: Arc<Table>,
+    /// Acknowledged.
+    written: Vec<Datapoint>,
+}
+
+impl Board {
+    /// Asks for its rows.
+    fn query(&self, window_ns: (i64, i64)) -> Query {
+        Query::Rows { of: Arc::clone(&self.table), key: Key::Int(self.number), window_ns }
+    }
+
+    /// A window with all of them, which begins with a second, as documents do.
+    fn window(&self) -> Option<(i64, i64)> {
+        Some((self.written.first()?.second() * SECOND_NS, self.written.last()?.time_ns + MICROSECOND_NS))
+    }
+
+    /// How many rows it has.
+    fn count(&self) -> usize {
+        match self.way {
+            Way::Single | Way::Batched => self.written.len(),
+            Way::Bulk => by_second(&self.written).count(),
+        }
+    }
+
+    /// Datapoints as its rows.
+    fn rows(&self, points: &[Datapoint]) -> Outcome<RecordBatch> {
+        self.way.rows(self.number, points)
+    }
 }
 
 /// A sampler in a process of its own.
@@ -181,40 +266,59 @@ impl Drop for Sampler {
 /// Takes datapoints from the queue to the target.
 struct Writer<'a> {
     connection: Box<dyn Connection>,
-    table: &'a Table,
     sampler: Sampler,
-    /// Datapoints of one transaction.
-    most: usize,
-    board: i64,
+    board: &'a mut Board,
     /// Taken from the queue: less than a datapoint.
     bytes: Vec<u8>,
     /// Taken from the queue and not written yet.
     waiting: Vec<Datapoint>,
-    written: Vec<Datapoint>,
+    /// The queue has ended.
+    is_over: bool,
+}
+
+impl Writer<'_> {
+    /// How many of those that wait are the next transaction's.
+    fn due(&self) -> usize {
+        match (self.board.way, self.waiting.first()) {
+            (_, None) => 0,
+            (Way::Single, _) => 1,
+            (Way::Batched, _) => self.waiting.len(),
+            (Way::Bulk, Some(first)) => {
+                let second = self.waiting.iter().take_while(|point| point.second() == first.second()).count();
+                if second < self.waiting.len() || self.is_over { second } else { 0 }
+            }
+        }
+    }
+
+    /// Waits for more.
+    fn take(&mut self) -> Outcome<()> {
+        let queue = self.sampler.0.stdout.as_mut().ok_or("the sampler has no output")?;
+        let mut part = [0; QUEUE_BYTES];
+        match queue.read(&mut part) {
+            Ok(0) => self.is_over = true,
+            Ok(count) => self.bytes.extend_from_slice(&part[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+        let (whole, rest) = self.bytes.as_chunks::<{ Datapoint::BYTES }>();
+        self.waiting.extend(whole.iter().map(Datapoint::from_bytes));
+        self.bytes = rest.to_vec();
+        Ok(())
+    }
 }
 
 impl Worker for Writer<'_> {
     fn prepare(&mut self) -> Outcome<bool> {
-        let queue = self.sampler.0.stdout.as_mut().ok_or("the sampler has no output")?;
-        let mut part = [0; QUEUE_BYTES];
-        while self.waiting.is_empty() {
-            match queue.read(&mut part) {
-                Ok(0) => return Ok(false),
-                Ok(count) => self.bytes.extend_from_slice(&part[..count]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error.into()),
-            }
-            let (whole, rest) = self.bytes.as_chunks::<{ Datapoint::BYTES }>();
-            self.waiting.extend(whole.iter().map(Datapoint::from_bytes));
-            self.bytes = rest.to_vec();
+        while self.due() == 0 && !self.is_over {
+            self.take()?;
         }
-        Ok(true)
+        Ok(self.due() > 0)
     }
 
     fn operate(&mut self) -> Outcome<u64> {
-        let points: Vec<Datapoint> = self.waiting.drain(..self.most.min(self.waiting.len())).collect();
-        self.connection.write(&[(self.table, datapoints(self.board, &points)?)])?;
-        self.written.extend_from_slice(&points);
+        let points: Vec<Datapoint> = self.waiting.drain(..self.due()).collect();
+        self.connection.write(&[(&self.board.table, self.board.rows(&points)?)])?;
+        self.board.written.extend_from_slice(&points);
         Ok(points.len() as u64)
     }
 }

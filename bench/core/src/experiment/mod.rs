@@ -11,7 +11,7 @@ mod workers;
 use crate::Outcome;
 use crate::answer::{Cell, Gather};
 use crate::driver::{Driven, Limit, Watch, Worker, drive};
-use crate::meters::{Meter, Metered};
+use crate::meters::{Meter, Metered, write_back};
 use crate::oracle::difference;
 use crate::query::Query;
 use crate::results::Phase;
@@ -99,6 +99,8 @@ impl Run<'_> {
 
     fn metered<T>(&self, name: &str, size: Size, work: impl FnOnce() -> T) -> (T, Metered) {
         (self.announce)(name, size);
+        // A file system that cannot be asked for it writes in its own time.
+        write_back(self.plan.directory).ok();
         let meter = Meter::start(self.target.processes(), self.plan.directory);
         let done = work();
         (done, meter.stop())

@@ -150,8 +150,10 @@ fn throughput(results: &Results, phase: &str) -> Table {
         if phases.is_empty() {
             continue;
         }
-        operation.clone_from(&phases[0].operation);
         let valid = results.valid(target, phase);
+        if let Some(measured) = valid.first() {
+            operation.clone_from(&measured.operation);
+        }
         let middle = |figure: &dyn Fn(&Phase) -> f64| number(median(of(&valid, figure)));
         // Some phases time no operation.
         let timed = |us: f64| if us > 0.0 { us } else { f64::NAN };

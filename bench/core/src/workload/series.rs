@@ -1,4 +1,4 @@
-//! Series of an integer key and a time: E3's records of 200 bytes, and E4's datapoints.
+//! Series of an integer key and a time: E3's records of 200 bytes, and E4's datapoints, single or a document a second.
 
 use super::mix;
 use crate::Outcome;
@@ -14,6 +14,8 @@ pub enum Series {
     Records,
     /// E4: a board, a time, five channels of 16 bits.
     Datapoints,
+    /// E4 as it was published "in bulk": a board, a second, and its datapoints as a document.
+    Seconds,
 }
 
 /// Bytes of a record's text.
@@ -38,16 +40,31 @@ impl Series {
                 ("m3", ColumnType::Int),
                 ("m4", ColumnType::Int),
             ],
+            Self::Seconds => &[
+                ("board", ColumnType::Int),
+                ("ts", ColumnType::Time),
+                ("size", ColumnType::Int),
+                ("measurements", ColumnType::Json),
+            ],
+        }
+    }
+
+    /// Its table's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Records => "records",
+            Self::Datapoints => "measurements",
+            Self::Seconds => "seconds",
         }
     }
 
     /// Its table.
     pub fn table(self) -> Table {
-        let (name, key): (_, &'static [&'static str]) = match self {
-            Self::Records => ("records", &["container", "ts"]),
-            Self::Datapoints => ("measurements", &["board", "ts"]),
+        let key: &'static [&'static str] = match self {
+            Self::Records => &["container", "ts"],
+            Self::Datapoints | Self::Seconds => &["board", "ts"],
         };
-        Table { name, columns: self.columns().to_vec(), key }
+        Table { name: self.name(), columns: self.columns().to_vec(), key }
     }
 }
 
@@ -94,6 +111,9 @@ pub struct Datapoint {
     pub samples: [u16; CHANNELS],
 }
 
+/// A second.
+pub const SECOND_NS: i64 = 1_000_000_000;
+
 impl Datapoint {
     /// Bytes of one.
     pub const BYTES: usize = 8 + 4 + 2 * CHANNELS;
@@ -108,11 +128,21 @@ impl Datapoint {
         Self { time_ns, samples }
     }
 
+    /// The second that it is in, since 1970.
+    pub fn second(&self) -> i64 {
+        self.time_ns.div_euclid(SECOND_NS)
+    }
+
+    /// Nanoseconds since its [second](Self::second) began.
+    pub fn nanosecond(&self) -> i64 {
+        self.time_ns.rem_euclid(SECOND_NS)
+    }
+
     /// Seconds, nanoseconds and samples, least bytes first.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        bytes[..8].copy_from_slice(&(self.time_ns / 1_000_000_000).to_le_bytes());
-        bytes[8..12].copy_from_slice(&((self.time_ns % 1_000_000_000) as i32).to_le_bytes());
+        bytes[..8].copy_from_slice(&self.second().to_le_bytes());
+        bytes[8..12].copy_from_slice(&(self.nanosecond() as i32).to_le_bytes());
         for (place, sample) in bytes[12..].chunks_exact_mut(2).zip(self.samples) {
             place.copy_from_slice(&sample.to_le_bytes());
         }
@@ -124,7 +154,7 @@ impl Datapoint {
         let seconds = i64::from_le_bytes(std::array::from_fn(|place| bytes[place]));
         let ns = i32::from_le_bytes(std::array::from_fn(|place| bytes[8 + place]));
         let sample = |channel: usize| u16::from_le_bytes([bytes[12 + 2 * channel], bytes[13 + 2 * channel]]);
-        Self { time_ns: seconds * 1_000_000_000 + i64::from(ns), samples: std::array::from_fn(sample) }
+        Self { time_ns: seconds * SECOND_NS + i64::from(ns), samples: std::array::from_fn(sample) }
     }
 }
 
@@ -141,6 +171,34 @@ pub fn datapoints(board: i64, points: &[Datapoint]) -> Outcome<RecordBatch> {
         Arc::new(Int64Array::from_iter_values(points.iter().map(|point| i64::from(point.samples[channel])))) as ArrayRef
     }));
     Ok(RecordBatch::try_new(Series::Datapoints.table().schema(), columns)?)
+}
+
+/// Datapoints, in their order, second by second.
+pub fn by_second(points: &[Datapoint]) -> impl Iterator<Item = &[Datapoint]> {
+    points.chunk_by(|one, next| one.second() == next.second())
+}
+
+/// Datapoints of a board, in their order, as a row a second: how many they are, and
+/// `{"measurements":[{"m":[..],"ns":..},..]}`.
+///
+/// # Errors
+/// None, unless the columns differ in length.
+pub fn seconds(board: i64, points: &[Datapoint]) -> Outcome<RecordBatch> {
+    let seconds: Vec<&[Datapoint]> = by_second(points).collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_value(board, seconds.len())),
+        Arc::new(TimestampNanosecondArray::from_iter_values(seconds.iter().map(|one| one[0].second() * SECOND_NS))),
+        Arc::new(Int64Array::from_iter_values(seconds.iter().map(|one| one.len() as i64))),
+        Arc::new(StringArray::from_iter_values(seconds.iter().map(|one| document(one)))),
+    ];
+    Ok(RecordBatch::try_new(Series::Seconds.table().schema(), columns)?)
+}
+
+fn document(points: &[Datapoint]) -> String {
+    let point = |point: &Datapoint| format!(r#"{{"m":{:?},"ns":{}}}"#, point.samples, point.nanosecond());
+    let points: Vec<String> = points.iter().map(point).collect();
+    // Debug puts a blank behind each comma of a list.
+    format!(r#"{{"measurements":[{}]}}"#, points.join(",")).replace(", ", ",")
 }
 
 #[cfg(test)]

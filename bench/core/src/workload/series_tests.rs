@@ -1,5 +1,6 @@
-use super::{Datapoint, datapoints, records};
+use super::{Datapoint, datapoints, records, seconds};
 use arrow::array::AsArray;
+use arrow::datatypes::{Int64Type, TimestampNanosecondType};
 
 #[test]
 fn records_have_two_hundred_bytes_and_any_can_be_made_alone() {
@@ -16,4 +17,14 @@ fn a_datapoint_goes_through_its_bytes() {
     assert_eq!(Datapoint::from_bytes(&point.to_bytes()), point);
     assert_eq!(Datapoint::BYTES, 22);
     assert_eq!(datapoints(1, &[point, point]).unwrap().num_columns(), 7);
+}
+
+#[test]
+fn datapoints_of_a_second_are_one_document() {
+    let point = |time_ns: i64| Datapoint { time_ns, samples: [1, 2, 3, 4, 65_535] };
+    let rows = seconds(7, &[point(5_999_999_000), point(6_000_000_000), point(6_000_001_000)]).unwrap();
+    assert_eq!(rows.column(1).as_primitive::<TimestampNanosecondType>().values(), &[5_000_000_000, 6_000_000_000]);
+    assert_eq!(rows.column(2).as_primitive::<Int64Type>().values(), &[1, 2]);
+    let second = rows.column(3).as_string::<i32>().value(1);
+    assert_eq!(second, r#"{"measurements":[{"m":[1,2,3,4,65535],"ns":0},{"m":[1,2,3,4,65535],"ns":1000}]}"#);
 }
