@@ -81,17 +81,28 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// What readers see of all tables up to the batch that `last` gives.
+    /// What readers see of all tables, or of `only` some, up to the batch that `last` gives.
     pub(crate) fn view(
         &self,
+        only: Option<&[TableId]>,
         now_ns: i64,
         batch_rows: usize,
         budget: &Arc<Budget>,
         last: impl FnOnce() -> Sequence,
     ) -> View {
+        let tables: Vec<&Table> = match only {
+            None => self.tables.values().collect(),
+            Some(ids) => {
+                // Memtables are locked by table number.
+                let mut ids = ids.to_vec();
+                ids.sort_unstable();
+                ids.dedup();
+                ids.iter().filter_map(|id| self.tables.get(id)).collect()
+            }
+        };
         // All memtables are locked before the first is looked at, so that a batch is seen whole or not.
-        let guards: Vec<_> = self.tables.values().map(|table| table.active.read()).collect();
-        let views = self.tables.values().zip(&guards).map(|(table, active)| {
+        let guards: Vec<_> = tables.iter().map(|table| table.active.read()).collect();
+        let views = tables.iter().zip(&guards).map(|(table, active)| {
             let view = table.view(active, now_ns, batch_rows, budget);
             (table.schema.name.clone(), view)
         });

@@ -11,7 +11,7 @@ use crate::manifest::{Edit, SegmentEntry, State};
 use crate::schema::TableSchema;
 use crate::segment::cache::Cache;
 use crate::segment::reader::{Segment, read_footer};
-use crate::segment::{Facts, PAGE_ROWS, file_name};
+use crate::segment::{Facts, file_name};
 use crate::wal::frame;
 use crate::wal::record::{self, Entry};
 use std::sync::Arc;
@@ -198,7 +198,7 @@ fn check_segment(io: &Io, entry: &SegmentEntry, schema: &TableSchema, report: &m
         return Err(wrong("its span of time is not what the manifest says".to_owned()));
     }
     for column in segment.column_ids() {
-        for number in 0..segment.pages() {
+        for number in 0..segment.pages_of(column) {
             segment.page(column, number, false)?;
             report.pages += 1;
         }
@@ -268,16 +268,16 @@ struct Times<'a> {
 impl Times<'_> {
     fn at(&mut self, row: u64) -> Result<i64> {
         let Some(time) = self.time else { return Ok(0) };
-        let number = row as usize / PAGE_ROWS;
-        if self.page.as_ref().is_none_or(|(loaded, _)| *loaded != number) {
+        let place = self.segment.place(time, row as usize);
+        if self.page.as_ref().is_none_or(|(loaded, _)| *loaded != place.page) {
             let mut out = crate::column::ColumnBuilder::new(crate::schema::ColumnType::Int64);
-            if let Some(page) = self.segment.page(time, number, false)? {
-                page.copy(0, PAGE_ROWS.min((self.segment.facts.rows as usize) - number * PAGE_ROWS), &mut out);
+            if let Some(page) = self.segment.page(time, place.page, false)? {
+                page.copy(0, place.at + place.rows, &mut out);
             }
             let crate::column::ColumnBuilder::Raw(lane) = out else { return Ok(0) };
-            self.page = Some((number, lane.into_plain().0));
+            self.page = Some((place.page, lane.into_plain().0));
         }
-        let value = self.page.as_ref().and_then(|(_, values)| values.get(row as usize % PAGE_ROWS));
+        let value = self.page.as_ref().and_then(|(_, values)| values.get(place.at));
         Ok(value.copied().unwrap_or(0) as i64)
     }
 }

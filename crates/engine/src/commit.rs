@@ -24,6 +24,9 @@ use std::time::Duration;
 /// The most bytes of a batch in memory; as a WAL frame it is smaller than [`MAX_PAYLOAD_BYTES`](crate::wal::frame::MAX_PAYLOAD_BYTES).
 const MAX_BATCH_BYTES: usize = 256 << 20;
 
+/// What most frames of single rows have room in.
+const SMALL_PAYLOAD_BYTES: usize = 512;
+
 /// What the commit lock guards.
 pub(crate) struct Commit {
     pub(crate) sequence: Sequence,
@@ -44,17 +47,6 @@ pub(crate) enum Waits {
     ForRoom,
     /// For room, and then for its outcome: it may do the log's work meanwhile.
     ForOutcome,
-}
-
-/// What became of a batch.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Committed {
-    /// There was no room, and nothing was done.
-    GivenUp,
-    /// It is the log's thread's to bring it to the medium.
-    Logged,
-    /// It is the committer's: it has to call [`Log::lead`](crate::wal::log::Log::lead).
-    Leads,
 }
 
 pub(crate) type Done = Box<dyn FnOnce(Result<Acknowledged>) + Send>;
@@ -92,7 +84,7 @@ impl Shared {
         if commit.closed { Err(Error::closed("the database is closed")) } else { Ok(commit) }
     }
 
-    fn admit(&self, batch: &Batch) -> Result<Vec<Admitted>> {
+    fn admit<'b>(&self, batch: &'b Batch) -> Result<Vec<Admitted<'b>>> {
         let bytes: usize = batch.parts.iter().map(Part::bytes).sum();
         if bytes > MAX_BATCH_BYTES {
             return Err(Error::input(format!("a batch of {bytes} bytes: the most is {MAX_BATCH_BYTES}, split it")));
@@ -104,14 +96,15 @@ impl Shared {
         batch.parts.iter().zip(&schemas).map(|(part, schema)| admit(schema, part)).collect()
     }
 
-    pub(crate) fn commit(&self, batch: &Batch, durability: Durability, waits: Waits, done: Done) -> Result<Committed> {
+    /// Gives whether the batch was taken: without waiting it may be that there is no room for it, and nothing was done.
+    pub(crate) fn commit(&self, batch: &Batch, durability: Durability, waits: Waits, done: Done) -> Result<bool> {
         self.log.check()?;
         let mut admitted = self.admit(batch)?;
         let mut commit = match waits {
             Waits::ForRoom | Waits::ForOutcome => self.wait_for_room()?,
             Waits::Never => match self.room()? {
                 Some(commit) => commit,
-                None => return Ok(Committed::GivenUp),
+                None => return Ok(false),
             },
         };
         // A schema may have changed since; it cannot while the commit lock is held.
@@ -119,9 +112,14 @@ impl Shared {
             admitted = self.admit(batch)?;
         }
         let removals = self.removals(batch)?;
-        let may_lead = waits == Waits::ForOutcome && self.has_threads();
+        // Who does not wait for its outcome has a thread for a write, but not for a sync.
+        let may_lead = (waits == Waits::ForOutcome || durability != Durability::Sync) && self.has_threads();
         let leads = self.apply(&mut commit, admitted, removals, durability, done, may_lead);
-        Ok(if leads { Committed::Leads } else { Committed::Logged })
+        drop(commit);
+        if leads {
+            self.log.lead();
+        }
+        Ok(true)
     }
 
     /// Reads and writes under one commit lock.
@@ -139,7 +137,7 @@ impl Shared {
     fn apply(
         &self,
         commit: &mut Commit,
-        admitted: Vec<Admitted>,
+        admitted: Vec<Admitted<'_>>,
         removals: Vec<Removal>,
         durability: Durability,
         done: Done,
@@ -157,20 +155,20 @@ impl Shared {
             let mut guards: Vec<_> = ids.iter().map(|id| catalog.tables[id].active.write()).collect();
             let bytes_before: usize = guards.iter().map(|inner| inner.bytes()).sum();
             let place = |table: TableId| ids.partition_point(|id| *id < table);
-            let mut payload = Vec::new();
+            let mut payload = Vec::with_capacity(SMALL_PAYLOAD_BYTES);
             let generation = commit.generation;
             for removal in removals {
                 record::encode_removal(&removal, &mut payload);
                 let Removal { table, key, from, to } = removal;
                 guards[place(table)].delete(Delete { id: sequence.0, generation, key, from, to });
             }
-            let mut sections: Vec<(usize, Section)> = Vec::new();
+            let mut sections: Vec<(usize, Section<'_>)> = Vec::new();
             for part in admitted.into_iter().filter(|part| part.rows > 0) {
                 let number = place(part.schema.id);
                 let inner = &mut guards[number];
                 // Sections of one table in a batch: the later one's differences are to the earlier one's rows.
                 for (_, earlier) in sections.extract_if(.., |(of, _)| *of == number) {
-                    inner.apply(earlier);
+                    inner.apply(&earlier);
                 }
                 let section = inner.resolve(part);
                 inner.log(&section, &mut payload);
@@ -185,7 +183,7 @@ impl Shared {
             });
             leads = self.log.enqueue(sequence, durability, &payload, completion, may_lead);
             for (number, section) in sections {
-                guards[number].apply(section);
+                guards[number].apply(&section);
             }
             commit.sequence = sequence;
             let bytes: usize = guards.iter().map(|inner| inner.bytes()).sum();
@@ -217,7 +215,7 @@ impl Shared {
         batch.deletes.iter().map(removal).collect()
     }
 
-    fn is_current(&self, admitted: &[Admitted]) -> bool {
+    fn is_current(&self, admitted: &[Admitted<'_>]) -> bool {
         let catalog = self.catalog.read();
         admitted.iter().all(|part| {
             let table = catalog.tables.get(&part.schema.id);

@@ -12,7 +12,7 @@
 
 use crate::background::{Counters, Queue};
 use crate::catalog::{Catalog, Table};
-use crate::commit::{Commit, Committed, Waits, completion};
+use crate::commit::{Commit, Waits, completion};
 use crate::compaction::plan;
 use crate::error::{Error, Result};
 use crate::ids::{Sequence, TableId};
@@ -229,16 +229,14 @@ impl Database {
     /// the database is closed or the log failed; whether the batch survives is then unknown.
     pub fn commit_with(&self, batch: Batch, durability: Durability) -> Result<Acknowledged> {
         let (done, outcome) = completion();
-        if self.shared.commit(&batch, durability, Waits::ForOutcome, done)? == Committed::Leads {
-            self.shared.log.lead();
-        }
+        self.shared.commit(&batch, durability, Waits::ForOutcome, done)?;
         self.shared.step_without_threads();
         outcome.wait()
     }
 
     /// Writes a batch as [`commit_with`](Self::commit_with) does, without waiting: `done` is called once
     /// when the batch is as durable as asked, or when the log failed. It runs on the log's
-    /// thread or another committer's: it must be short and must not wait for the database.
+    /// thread or a committer's, perhaps before this returns: it must be short and must not wait for the database.
     ///
     /// # Errors
     /// As [`commit_with`](Self::commit_with); then `done` is not called.
@@ -264,14 +262,27 @@ impl Database {
         durability: Durability,
         done: impl FnOnce(Result<Acknowledged>) + Send + 'static,
     ) -> Result<bool> {
-        let committed = self.shared.commit(batch, durability, Waits::Never, Box::new(done))?;
+        let is_taken = self.shared.commit(batch, durability, Waits::Never, Box::new(done))?;
         self.shared.step_without_threads();
-        Ok(committed != Committed::GivenUp)
+        Ok(is_taken)
     }
 
     /// All tables as they are now.
     pub fn view(&self) -> View {
         self.shared.view()
+    }
+
+    /// Some tables as they are now, which takes less time than a view of many; one that is not there is not in it.
+    ///
+    /// ```
+    /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, io::{Io, MemoryStorage}};
+    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let one = db.create_table(&TableDefinition::new("one").key("id", ColumnType::Int64)).unwrap();
+    /// db.create_table(&TableDefinition::new("two").key("id", ColumnType::Int64)).unwrap();
+    /// assert_eq!(db.view_of(&[one.id]).table_names().collect::<Vec<_>>(), ["one"]);
+    /// ```
+    pub fn view_of(&self, tables: &[TableId]) -> View {
+        self.shared.view_of(Some(tables))
     }
 
     /// Makes segments of everything in the memtables; returns when they are durable.
@@ -404,8 +415,12 @@ impl Shared {
     }
 
     pub(crate) fn view(&self) -> View {
+        self.view_of(None)
+    }
+
+    fn view_of(&self, only: Option<&[TableId]>) -> View {
         let last = || Sequence(self.applied.load(Ordering::Acquire));
         let now_ns = self.io.clock.wall_ns();
-        self.catalog.read().view(now_ns, self.settings.scan_batch_rows, &self.budget, last)
+        self.catalog.read().view(only, now_ns, self.settings.scan_batch_rows, &self.budget, last)
     }
 }

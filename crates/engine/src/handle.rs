@@ -4,14 +4,14 @@ use crate::db::{Acknowledged, Database};
 use crate::error::{Error, Result};
 use crate::scan::container::Aggregate;
 use crate::scan::rows::Scan;
-use crate::scan::{Projection, View};
+use crate::scan::{Projection, TableView};
 use crate::schema::TableSchema;
 use crate::write::batch::{Batch, Rows, Value};
 use arrow::array::RecordBatch;
 use std::sync::Arc;
 
 /// One container: a device's series. Each call sees the database as it is then; for several reads of one
-/// moment take a [`View`] and [`TableView::container`](crate::TableView::container).
+/// moment take a [`View`](crate::View) and [`TableView::container`].
 ///
 /// ```
 /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
@@ -71,8 +71,10 @@ impl ContainerHandle<'_> {
         self.db.commit(Batch::new().with_rows(rows))
     }
 
-    fn view(&self) -> View {
-        self.db.view()
+    /// The table as it is now; by its name, if it was dropped and made again.
+    fn table(&self) -> Result<TableView> {
+        let view = self.db.view_of(&[self.schema.id]);
+        view.table(&self.schema.name).cloned().or_else(|_| self.db.view().table(&self.schema.name).cloned())
     }
 
     /// As [`Container::range`](crate::Container::range), now.
@@ -80,7 +82,7 @@ impl ContainerHandle<'_> {
     /// # Errors
     /// As there.
     pub fn range(&self, from: i64, to: i64, projection: Projection) -> Result<Scan> {
-        self.view().table(&self.schema.name)?.container(&self.key)?.range(from, to, projection)
+        self.table()?.container(&self.key)?.range(from, to, projection)
     }
 
     /// As [`Container::last`](crate::Container::last), now.
@@ -88,7 +90,7 @@ impl ContainerHandle<'_> {
     /// # Errors
     /// As there.
     pub fn last(&self) -> Result<Option<RecordBatch>> {
-        self.view().table(&self.schema.name)?.container(&self.key)?.last()
+        self.table()?.container(&self.key)?.last()
     }
 
     /// As [`Container::last_row`](crate::Container::last_row), now.
@@ -96,7 +98,7 @@ impl ContainerHandle<'_> {
     /// # Errors
     /// As there.
     pub fn last_row(&self) -> Result<Option<Vec<Value>>> {
-        self.view().table(&self.schema.name)?.container(&self.key)?.last_row()
+        self.table()?.container(&self.key)?.last_row()
     }
 
     /// As [`Container::aggregate`](crate::Container::aggregate), now.
@@ -104,6 +106,6 @@ impl ContainerHandle<'_> {
     /// # Errors
     /// As there.
     pub fn aggregate(&self, column: &str, from: i64, to: i64) -> Result<Aggregate> {
-        self.view().table(&self.schema.name)?.container(&self.key)?.aggregate(column, from, to)
+        self.table()?.container(&self.key)?.aggregate(column, from, to)
     }
 }

@@ -32,6 +32,11 @@ impl Pool {
         self.ends.len()
     }
 
+    /// Bytes of an entry, on average.
+    pub(crate) fn entry_bytes(&self) -> usize {
+        self.bytes.len() / self.ends.len().max(1)
+    }
+
     pub(crate) fn get(&self, number: u32) -> &[u8] {
         entry(&self.bytes, &self.ends, number)
     }

@@ -77,7 +77,7 @@ impl Reader {
     /// All tables as they were when the database was opened or last refreshed.
     pub fn view(&self) -> View {
         let loaded = self.loaded.read();
-        loaded.0.view(self.io.clock.wall_ns(), self.settings.scan_batch_rows, &self.budget, || loaded.1)
+        loaded.0.view(None, self.io.clock.wall_ns(), self.settings.scan_batch_rows, &self.budget, || loaded.1)
     }
 }
 

@@ -212,7 +212,7 @@ fn apply(
                         schema.name
                     )));
                 }
-                memtable.apply(section);
+                memtable.apply(&section);
             }
             Entry::Delete(Removal { table, key, from, to }) => {
                 if let Some(table) = catalog.tables.get(&table) {

@@ -241,7 +241,11 @@ impl Case {
         assert_eq!(read(table, &request), expected);
         self.check_where(table, &request, &expected);
         let limit = self.random.random_range(0..20);
-        assert_eq!(read(table, &request.limit(limit)), expected[..limit.min(expected.len())]);
+        let newest_first: Vec<_> = expected.iter().rev().cloned().collect();
+        assert_eq!(read(table, &request.clone().newest_first()), newest_first);
+        let few = limit.min(expected.len());
+        assert_eq!(read(table, &request.clone().newest_first().limit(limit)), newest_first[..few]);
+        assert_eq!(read(table, &request.limit(limit)), expected[..few]);
         let container = table.container(&[text(&device)]).unwrap();
         let sums = container.aggregate("i", from, to).unwrap();
         let values: Vec<i64> = expected.iter().filter_map(|(_, row)| row.0).collect();

@@ -10,6 +10,7 @@ use fleetdb_engine::{
     Batch, ColumnType, Database, Durability, ErrorKind, Reader, Rows, ScanRequest, Settings, TableDefinition,
     TableView, Unit, Value,
 };
+use parquet::file::metadata::ParquetMetaDataReader;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -146,6 +147,50 @@ fn a_million_updates_of_a_collection_do_not_grow_it() {
     db.compact().unwrap();
     let once = db.status().segment_bytes;
     assert!(most_disk <= 16 * once, "{most_disk} bytes on disk, {once} once");
+}
+
+#[test]
+fn long_texts_are_merged_and_read_in_small_pieces() {
+    const TEXT_BYTES: usize = 3_000;
+    let storage = MemoryStorage::new();
+    let (db, _) = with_clock(&storage, 0);
+    let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+    let schema = db.create_table(&table.field("text", ColumnType::Utf8)).unwrap();
+    let text = |ts: i64| format!("{ts:0>TEXT_BYTES$}");
+    for part in 0..3 {
+        let mut rows = Rows::new(&schema);
+        for ts in part * 3_000..(part + 1) * 3_000 {
+            rows.push(&[Value::Int(7), Value::Int(ts), Value::Text(text(ts))]).unwrap();
+        }
+        db.commit(Batch::new().with_rows(rows)).unwrap();
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    let directory = format!("segments/{}", schema.id);
+    let mut rows = 0;
+    for name in storage.list(&directory).unwrap() {
+        let file = storage.read(&format!("{directory}/{name}")).unwrap();
+        let bytes = file.read_at(0, file.len_bytes() as usize).unwrap();
+        let footer = ParquetMetaDataReader::new().parse_and_finish(&bytes).unwrap();
+        for group in footer.row_groups() {
+            // 12 MiB hold so many rows with two copies of their texts.
+            assert!(group.num_rows() < 2_100, "{} rows in a row group", group.num_rows());
+            rows += group.num_rows();
+        }
+    }
+    assert_eq!(rows, 9_000);
+    let mut ts = 0;
+    for batch in db.view().table("t").unwrap().scan(&ScanRequest::all()).unwrap() {
+        let batch = batch.unwrap();
+        assert!(batch.num_rows() * TEXT_BYTES <= 8 << 20, "{} rows in a batch", batch.num_rows());
+        for found in batch.column(2).as_string::<i32>() {
+            assert_eq!(found, Some(text(ts).as_str()));
+            ts += 1;
+        }
+    }
+    assert_eq!(ts, 9_000);
+    let last = db.view().table("t").unwrap().last_rows(&ScanRequest::all()).unwrap().next().unwrap().unwrap();
+    assert_eq!(last.column(2).as_string::<i32>().value(0), text(8_999));
 }
 
 #[test]

@@ -26,16 +26,36 @@ use crate::scan::{INDEX_BLOCK_BYTES, PAGE_BYTES};
 use crate::schema::{Role, TableSchema};
 use crate::segment::index::Entry;
 use crate::segment::writer::{ColumnValues, SegmentWriter, SortedRows, Texts};
-use crate::segment::{Listed, ROW_GROUP_ROWS, directory, file_name};
+use crate::segment::{Listed, PAGE_ROWS, ROW_GROUP_ROWS, directory, file_name};
 use std::sync::Arc;
 
 /// A file that has grown beyond this is finished, and the next one begun.
 const MAX_FILE_BYTES: u64 = 512 << 20;
 
-/// Bytes of memory that a merge of so many segments takes: a column of a row group as values, codes and pages, and of
-/// each segment an index block and a page.
+/// Bytes of memory for a column of a row group: of each row its value, its code and what it takes in a page; of texts that
+/// are no dictionary's the bytes, too, in the pool and in pages.
+const GROUP_BYTES: usize = ROW_GROUP_ROWS * FIXED_BYTES;
+const FIXED_BYTES: usize = 3 * 8;
+/// Texts that have so many bytes a row are a dictionary's, or as short as its codes.
+const SHORT_TEXT_BYTES: usize = 4;
+
+/// Bytes of memory that a merge of so many segments takes: a column of a row group, and of each segment an index block
+/// and a page.
 pub(crate) fn work_bytes(inputs: usize) -> usize {
-    3 * 8 * ROW_GROUP_ROWS + inputs * (INDEX_BLOCK_BYTES + 2 * PAGE_BYTES)
+    GROUP_BYTES + inputs * (INDEX_BLOCK_BYTES + 2 * PAGE_BYTES)
+}
+
+/// Rows of a row group, of whose longest texts, on average over an input, not more than [`GROUP_BYTES`] are in memory.
+fn group_rows(inputs: &[Arc<Listed>]) -> usize {
+    let segments = inputs.iter().map(|listed| &listed.segment);
+    let text_bytes = segments.flat_map(|segment| segment.column_ids().map(|column| segment.text_bytes(column)));
+    let text_bytes = text_bytes.max().unwrap_or(0);
+    if text_bytes <= SHORT_TEXT_BYTES {
+        return ROW_GROUP_ROWS;
+    }
+    let rows = (GROUP_BYTES / (FIXED_BYTES + 2 * text_bytes)).max(1);
+    // In whole pages, if they are so many.
+    if rows < PAGE_ROWS { rows } else { rows - rows % PAGE_ROWS }
 }
 
 /// What is to be merged.
@@ -101,7 +121,7 @@ fn merge_into(
         writer.group(&rows.entries, &rows, 0, rows.rows)?;
         let bytes = writer.bytes();
         pause(bytes - std::mem::replace(&mut paid, bytes))?;
-        if (bytes >= MAX_FILE_BYTES || rows.rows < ROW_GROUP_ROWS)
+        if bytes >= MAX_FILE_BYTES
             && let (Some(writer), Some(entry)) = (open.take(), written.last_mut())
         {
             finish(storage, writer, entry)?;
@@ -139,6 +159,8 @@ struct MergedRows<'a> {
     keys: Vec<Vec<KeyValue>>,
     picks: Vec<Pick>,
     rows: usize,
+    /// Rows of each group but the last.
+    most_rows: usize,
 }
 
 impl<'a> MergedRows<'a> {
@@ -157,6 +179,7 @@ impl<'a> MergedRows<'a> {
             keys: Vec::new(),
             picks: Vec::new(),
             rows: 0,
+            most_rows: group_rows(job.inputs),
         }
     }
 
@@ -164,7 +187,7 @@ impl<'a> MergedRows<'a> {
     fn next_group(&mut self) -> Result<bool> {
         (self.rows, self.entries, self.keys, self.picks) = (0, Vec::new(), Vec::new(), Vec::new());
         let types = self.job.schema.key_types();
-        while self.rows < ROW_GROUP_ROWS {
+        while self.rows < self.most_rows {
             let (key, mut picks) = match self.rest.take() {
                 Some(rest) => rest,
                 None => {
@@ -176,7 +199,7 @@ impl<'a> MergedRows<'a> {
                     }
                 }
             };
-            let taken = take_picks(&mut picks, ROW_GROUP_ROWS - self.rows);
+            let taken = take_picks(&mut picks, self.most_rows - self.rows);
             let rows: usize = taken.iter().map(|pick| pick.rows).sum();
             if let (Some(first), Some(last)) = (taken.first(), taken.last()) {
                 let times = (self.time(first, 0)?, self.time(last, last.rows as u64 - 1)?);

@@ -287,6 +287,14 @@ impl Lane {
         self.nulls.copy(at, &other.nulls, start, len);
     }
 
+    /// Appends raw values, whose NULLs a mask has from `start` on.
+    pub(crate) fn append(&mut self, values: &[u64], nulls: &NullMask, start: usize) {
+        let at = self.len;
+        self.make_plain().extend_from_slice(values);
+        self.len += values.len();
+        self.nulls.copy(at, nulls, start, values.len());
+    }
+
     /// Appends the values of a lane at these places, in their order.
     pub(crate) fn gather(&mut self, from: &Self, places: &[u32]) {
         let at = self.len;

@@ -25,6 +25,7 @@ use crate::schema::TableSchema;
 use crate::wal::record::{self, News, Section, SectionField};
 use crate::write::admit::{Admitted, FieldValues};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Rows in a block.
@@ -173,7 +174,7 @@ impl Inner {
     }
 
     /// Gives keys and texts of admitted rows their numbers.
-    pub(crate) fn resolve(&mut self, admitted: Admitted) -> Section {
+    pub(crate) fn resolve<'a>(&mut self, admitted: Admitted<'a>) -> Section<'a> {
         let containers = (0..admitted.rows).map(|row| u64::from(self.keys.intern(admitted.keys.get(row)))).collect();
         let fields = admitted.fields.into_iter().map(|field| {
             let column = admitted.schema.columns[field.column].id;
@@ -181,7 +182,7 @@ impl Inner {
                 FieldValues::Raw(values, nulls) => (values, nulls),
                 FieldValues::Bytes(bytes) => {
                     let pool = self.pool(column);
-                    (bytes.codes(|value| pool.intern(value)), bytes.nulls().clone())
+                    (Cow::Owned(bytes.codes(|value| pool.intern(value))), bytes.into_nulls())
                 }
             };
             SectionField { column, values, nulls }
@@ -196,14 +197,15 @@ impl Inner {
     }
 
     /// Writes a resolved section for the log; [`learn`](Self::learn) is its inverse.
-    pub(crate) fn log(&mut self, section: &Section, out: &mut Vec<u8>) {
+    pub(crate) fn log(&mut self, section: &Section<'_>, out: &mut Vec<u8>) {
         let runs = self.runs_before(section);
-        let before = section.fields.iter().map(|field| self.before(&runs, field)).collect();
+        let stored = Stored { blocks: &self.blocks, tail: &self.tail };
+        let before = |field: &SectionField<'_>, out: &mut Vec<u64>| stored.before(&runs, field, out);
         record::encode(section, &mut self.keys, &mut self.texts, before, out);
     }
 
     /// Where the rows before a section's rows are, before any of the section is applied.
-    fn runs_before(&self, section: &Section) -> Vec<RunBefore> {
+    fn runs_before(&self, section: &Section<'_>) -> Vec<RunBefore> {
         let mut runs: Vec<RunBefore> = Vec::new();
         for (row, &container) in section.containers.iter().enumerate() {
             let newest = match self.containers.get(container as usize) {
@@ -219,48 +221,27 @@ impl Inner {
         runs
     }
 
-    /// For each row of a section the value of its container's row before; see [`record`].
-    fn before(&self, runs: &[RunBefore], field: &SectionField) -> Vec<u64> {
-        let mut before = Vec::with_capacity(field.values.len());
-        for run in runs {
-            match run.first {
-                NONE => before.resize(before.len() + run.rows, 0),
-                NEIGHBOUR => before.extend_from_slice(&field.values[before.len() - 1..before.len() - 1 + run.rows]),
-                first => self.copy_rows(first, run.rows, lane_of(field.column), &mut before),
-            }
-        }
-        before
-    }
-
-    /// Appends the raw values of rows of one block, 0 for NULL.
-    fn copy_rows(&self, first: u32, rows: usize, lane: usize, out: &mut Vec<u64>) {
-        let block = self.blocks.get(first as usize / BLOCK_ROWS).unwrap_or(&self.tail);
-        let (start, end) = (first as usize % BLOCK_ROWS, out.len() + rows);
-        if let Some(lane) = block.lanes.get(lane) {
-            lane.copy_raw(start.min(lane.len()), rows.min(lane.len().saturating_sub(start)), out);
-        }
-        out.resize(end, 0);
-    }
-
     /// Turns differences back into values.
-    fn undo_differences(&self, news: &News, section: &mut Section) {
+    fn undo_differences(&self, news: &News, section: &mut Section<'_>) {
         let runs = self.runs_before(section);
+        let rows = Stored { blocks: &self.blocks, tail: &self.tail };
         let differing = section.fields.iter_mut().zip(&news.differences).filter(|(_, differs)| **differs);
         let mut stored = Vec::new();
         for (field, _) in differing {
             let mut row = 0;
+            let values = field.values.to_mut();
             for run in &runs {
                 stored.clear();
                 if run.first != NONE && run.first != NEIGHBOUR {
-                    self.copy_rows(run.first, run.rows, lane_of(field.column), &mut stored);
+                    rows.copy(run.first, run.rows, lane_of(field.column), &mut stored);
                 }
                 for at in row..row + run.rows {
                     let before = match run.first {
                         NONE => 0,
-                        NEIGHBOUR => field.values[at - 1],
+                        NEIGHBOUR => values[at - 1],
                         _ => stored[at - row],
                     };
-                    let value = &mut field.values[at];
+                    let value = &mut values[at];
                     *value = if field.nulls.is_null(at) { 0 } else { value.wrapping_add(before) };
                 }
                 row += run.rows;
@@ -270,7 +251,7 @@ impl Inner {
 
     /// Takes over what a logged section adds to the numbers, and gives the section its values back. The caller
     /// checks with [`accepts`](Self::accepts) that the section's numbers are all known then.
-    pub(crate) fn learn(&mut self, news: &News, section: &mut Section) {
+    pub(crate) fn learn(&mut self, news: &News, section: &mut Section<'_>) {
         self.undo_differences(news, section);
         for key in &news.keys {
             self.keys.intern(key);
@@ -288,7 +269,7 @@ impl Inner {
     }
 
     /// Whether a logged section makes sense here: a checksum can be right and the content not.
-    pub(crate) fn accepts(&self, section: &Section, schema: &TableSchema) -> bool {
+    pub(crate) fn accepts(&self, section: &Section<'_>, schema: &TableSchema) -> bool {
         let known = |codes: &[u64], len: usize| codes.iter().all(|&code| code < len as u64);
         known(&section.containers, self.keys.len())
             && section.times.len() == if self.collection { 0 } else { section.rows }
@@ -311,40 +292,35 @@ impl Inner {
     }
 
     /// Adds the rows of a section whose numbers are known here.
-    pub(crate) fn apply(&mut self, section: Section) {
+    pub(crate) fn apply(&mut self, section: &Section<'_>) {
         self.containers.resize(self.keys.len(), Container { newest_row: NONE });
         if self.collection {
-            self.replace_rows(&section);
+            self.replace_rows(section);
         } else {
             self.append_rows(section);
         }
     }
 
-    fn append_rows(&mut self, section: Section) {
+    fn append_rows(&mut self, section: &Section<'_>) {
         let mut previous = Vec::with_capacity(section.rows);
         for (row, &container) in (self.rows as u32..).zip(&section.containers) {
             let newest = &mut self.containers[container as usize].newest_row;
             previous.push(u64::from(std::mem::replace(newest, row)));
         }
-        let mut lanes = vec![
-            (CONTAINER_LANE, Lane::plain(section.containers, NullMask::default())),
-            (PREVIOUS_LANE, Lane::plain(previous, NullMask::default())),
-        ];
-        if let Some(time) = self.time_column {
-            lanes.push((lane_of(time), Lane::plain(section.times, NullMask::default())));
-        }
-        for field in section.fields {
-            lanes.push((lane_of(field.column), Lane::plain(field.values, field.nulls)));
-        }
+        let none = NullMask::default();
+        let time = self.time_column.map(|time| (lane_of(time), &*section.times, &none));
+        let own = [(CONTAINER_LANE, section.containers.as_slice(), &none), (PREVIOUS_LANE, &previous, &none)];
+        let fields = section.fields.iter().map(|field| (lane_of(field.column), &*field.values, &*field.nulls));
+        let lanes: Vec<(usize, &[u64], &NullMask)> = own.into_iter().chain(time).chain(fields).collect();
         let mut done = 0;
         while done < section.rows {
             let tail = Arc::make_mut(&mut self.tail);
             let start = tail.rows();
             let take = (BLOCK_ROWS - start).min(section.rows - done);
-            for (lane, values) in &lanes {
+            for (lane, values, nulls) in &lanes {
                 let lane = tail.lane_mut(*lane);
                 lane.pad(start);
-                lane.extend(values, done, take);
+                lane.append(&values[done..done + take], nulls, done);
             }
             done += take;
             if start + take == BLOCK_ROWS {
@@ -397,7 +373,7 @@ impl Inner {
         Arc::make_mut(&mut self.blocks).push(block);
     }
 
-    fn replace_rows(&mut self, section: &Section) {
+    fn replace_rows(&mut self, section: &Section<'_>) {
         for (row, &container) in section.containers.iter().enumerate() {
             let place = container as usize;
             let sealed = self.blocks.len() * BLOCK_ROWS;
@@ -454,6 +430,35 @@ impl Inner {
 struct RunBefore {
     first: u32,
     rows: usize,
+}
+
+/// The rows that are there, in front of a section's.
+struct Stored<'a> {
+    blocks: &'a [Arc<Block>],
+    tail: &'a Block,
+}
+
+impl Stored<'_> {
+    /// Appends, for each row of a section, the value of its container's row before; see [`record`].
+    fn before(&self, runs: &[RunBefore], field: &SectionField<'_>, out: &mut Vec<u64>) {
+        for run in runs {
+            match run.first {
+                NONE => out.resize(out.len() + run.rows, 0),
+                NEIGHBOUR => out.extend_from_slice(&field.values[out.len() - 1..out.len() - 1 + run.rows]),
+                first => self.copy(first, run.rows, lane_of(field.column), out),
+            }
+        }
+    }
+
+    /// Appends the raw values of rows of one block, 0 for NULL.
+    fn copy(&self, first: u32, rows: usize, lane: usize, out: &mut Vec<u64>) {
+        let block = self.blocks.get(first as usize / BLOCK_ROWS).map_or(self.tail, |block| block);
+        let (start, end) = (first as usize % BLOCK_ROWS, out.len() + rows);
+        if let Some(lane) = block.lanes.get(lane) {
+            lane.copy_raw(start.min(lane.len()), rows.min(lane.len().saturating_sub(start)), out);
+        }
+        out.resize(end, 0);
+    }
 }
 
 /// The row before is the row in front in the section.
@@ -530,6 +535,12 @@ impl MemtableView {
         let mut pieces: Vec<(Option<&Lane>, usize)> = blocks.collect();
         pieces.push((tail.as_ref(), self.tail.rows()));
         Lane::concat(&pieces)
+    }
+
+    /// Bytes of a text of a column, on average.
+    pub(crate) fn text_bytes(&self, column: ColumnId) -> usize {
+        let inner = self.memtable.read();
+        inner.texts.get(column.0 as usize).and_then(Option::as_ref).map_or(0, Pool::entry_bytes)
     }
 
     /// The memtable's lock, to look codes up.

@@ -6,6 +6,7 @@
 
 use super::containers::public;
 use super::merge::{self, Merge, Wanted};
+use super::rows::BATCH_TEXT_BYTES;
 use super::source::{Memo, Run};
 use super::{ScanRequest, Sources, TableView};
 use crate::column::ColumnBuilder;
@@ -102,7 +103,7 @@ impl LastRows {
         let mut columns: Vec<ColumnBuilder> =
             schema.columns.iter().map(|column| ColumnBuilder::new(column.column_type)).collect();
         let mut rows = 0;
-        while rows < self.batch_rows {
+        while rows < self.batch_rows && columns.iter().all(|column| column.bytes() < BATCH_TEXT_BYTES) {
             let Some(newest) = self.next_newest()? else { break };
             let keys = key::decode(&newest.run.key, &self.wanted.key_types)?;
             for (place, out) in columns.iter_mut().enumerate() {

@@ -7,6 +7,7 @@ use crate::memtable::Memtable;
 use crate::memtable::sorted::Sorted;
 use crate::schema::{TableDefinition, Unit};
 use crate::wal::record::{News, Section, SectionField};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A memtable of one generation with these (container, time, value) rows, sorted.
@@ -24,11 +25,11 @@ fn source(generation: u64, rows: &[(u8, i64, u64)], deletes: &DeleteSet) -> Sour
         rows: rows.len(),
         containers: rows.iter().map(|row| number(row.0)).collect(),
         times: rows.iter().map(|row| row.1 as u64).collect(),
-        fields: vec![SectionField { column: ColumnId(2), values, nulls: NullMask::default() }],
+        fields: vec![SectionField { column: ColumnId(2), values, nulls: Cow::Owned(NullMask::default()) }],
     };
     let news = News { keys: keys.iter().map(|key| vec![*key]).collect(), ..News::default() };
     memtable.write().learn(&news, &mut section);
-    memtable.write().apply(section);
+    memtable.write().apply(&section);
     let view = memtable.view(&memtable.read());
     Source::Memtable(Sorted::all(view, deletes))
 }

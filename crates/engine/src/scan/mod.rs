@@ -121,6 +121,8 @@ pub struct ScanRequest {
     pub to: Option<i64>,
     /// At most this many rows.
     pub limit: Option<usize>,
+    /// The rows of each container come from its newest to its oldest.
+    pub newest_first: bool,
 }
 
 /// A condition on one key column.
@@ -191,6 +193,13 @@ impl ScanRequest {
     #[must_use]
     pub fn limit(mut self, rows: usize) -> Self {
         self.limit = Some(rows);
+        self
+    }
+
+    /// The newest rows of each container first.
+    #[must_use]
+    pub fn newest_first(mut self) -> Self {
+        self.newest_first = true;
         self
     }
 }

@@ -7,8 +7,8 @@ use crate::column::ColumnBuilder;
 use crate::error::{Error, Result};
 use crate::key::{self, KeyValue};
 use crate::schema::{Role, TableSchema};
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_empty_array};
-use arrow::compute::{FilterBuilder, prep_null_mask_filter};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_empty_array};
+use arrow::compute::{FilterBuilder, prep_null_mask_filter, take_record_batch};
 use arrow::datatypes::SchemaRef;
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -50,6 +50,8 @@ impl TableView {
         let places = self.places(&request.projection)?;
         let wanted = self.wanted(request)?;
         let sources = self.sources(&wanted, places.len())?;
+        let tested = condition.iter().flat_map(|condition| &condition.places);
+        let batch_rows = self.rows_of_texts(&sources, places.iter().chain(tested));
         Ok(Scan {
             schema: Arc::clone(&self.schema),
             output: self.schema.to_arrow_of(&places),
@@ -60,11 +62,22 @@ impl TableView {
             ready: None,
             sources,
             wanted,
-            batch_rows: self.batch_rows,
+            batch_rows,
             left: request.limit.unwrap_or(usize::MAX),
+            newest_first: request.newest_first,
         })
     }
+
+    /// Rows of a batch with these columns: fewer where texts are long.
+    fn rows_of_texts<'a>(&self, sources: &Sources, places: impl Iterator<Item = &'a usize>) -> usize {
+        let texts = places.map(|&place| &self.schema.columns[place]).filter(|column| column.column_type.is_bytes());
+        let bytes = texts.flat_map(|column| sources.list.iter().map(|source| source.text_bytes(column.id)));
+        self.batch_rows.min(BATCH_TEXT_BYTES / bytes.max().unwrap_or(0).max(1)).max(1)
+    }
 }
+
+/// About the most bytes of a column of texts in a batch.
+pub(crate) const BATCH_TEXT_BYTES: usize = 8 << 20;
 
 /// Where more than one row in so many is wanted, columns are read whole: rows one by one cost more.
 const MOST: usize = 2;
@@ -83,6 +96,7 @@ pub struct Scan {
     ready: Option<(Arc<[KeyValue]>, Vec<Pick>)>,
     batch_rows: usize,
     left: usize,
+    newest_first: bool,
 }
 
 /// Rows of one container that are yielded together.
@@ -105,12 +119,15 @@ impl Scan {
             return Ok(None);
         }
         self.left -= rows;
-        let Some(mut condition) = self.condition.take() else {
-            return self.whole(&taken, rows).map(Some);
+        let batch = match self.condition.take() {
+            None => self.whole(&taken, rows)?,
+            Some(mut condition) => {
+                let batch = self.selected(taken, rows, &mut condition);
+                self.condition = Some(condition);
+                batch?
+            }
         };
-        let batch = self.selected(taken, rows, &mut condition);
-        self.condition = Some(condition);
-        batch.map(Some)
+        Ok(Some(if self.newest_first { reversed(batch)? } else { batch }))
     }
 
     fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
@@ -125,7 +142,8 @@ impl Scan {
         self.batch(columns, rows)
     }
 
-    /// The next rows, of as many containers as one batch holds.
+    /// The next rows, of as many containers as one batch holds; with the newest first of one, whose rows the batch then has
+    /// the other way round.
     fn take(&mut self) -> Result<Vec<Taken>> {
         let types = self.schema.key_types();
         let (mut all, mut rows) = (Vec::new(), 0);
@@ -139,12 +157,16 @@ impl Scan {
                 }
                 continue;
             };
-            let taken = take_picks(picks, most - rows);
+            let take = if self.newest_first { take_last_picks } else { take_picks };
+            let taken = take(picks, most - rows);
             let taken_rows = taken.iter().map(|pick| pick.rows).sum();
             all.push(Taken { key: Arc::clone(key), picks: taken, rows: taken_rows });
             rows += taken_rows;
             if picks.is_empty() {
                 self.ready = None;
+            }
+            if self.newest_first {
+                break;
             }
         }
         Ok(all)
@@ -279,6 +301,15 @@ impl Scan {
     }
 }
 
+/// The rows in the other order.
+fn reversed(batch: RecordBatch) -> Result<RecordBatch> {
+    if batch.num_columns() == 0 {
+        return Ok(batch);
+    }
+    let rows = UInt32Array::from_iter_values((0..batch.num_rows() as u32).rev());
+    Ok(take_record_batch(&batch, &rows)?)
+}
+
 /// Takes the numbers below a bound from the front of rising ones.
 fn split_below<'a>(numbers: &mut &'a [u32], bound: usize) -> &'a [u32] {
     let (below, rest) = numbers.split_at(numbers.partition_point(|&number| (number as usize) < bound));
@@ -313,6 +344,24 @@ pub(crate) fn take_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
         taken.push(Pick { rows: part, ..*next });
         next.start += part as u64;
         next.rows -= part;
+    }
+    taken
+}
+
+/// Takes up to `most` rows from the end of the picks, in their order.
+fn take_last_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
+    let (mut first, mut rows) = (picks.len(), 0);
+    while first > 0 && rows + picks[first - 1].rows <= most {
+        first -= 1;
+        rows += picks[first].rows;
+    }
+    let mut taken = picks.split_off(first);
+    if rows < most
+        && let Some(before) = picks.last_mut()
+    {
+        let part = most - rows;
+        before.rows -= part;
+        taken.insert(0, Pick { start: before.start + before.rows as u64, rows: part, ..*before });
     }
     taken
 }

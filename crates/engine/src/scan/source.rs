@@ -12,9 +12,8 @@ use crate::memtable::sorted::Sorted;
 use crate::pool::Pool;
 use crate::schema::{ColumnType, TableSchema};
 use crate::segment::Listed;
-use crate::segment::PAGE_ROWS;
 use crate::segment::index::{Amounts, IndexBlock, LastValue};
-use crate::segment::reader::{Dictionary, Page, Segment};
+use crate::segment::reader::{Dictionary, Page, Place, Segment};
 use std::sync::Arc;
 
 /// Rows of one container in one source; rows are numbered in the source's (key, time) order.
@@ -168,6 +167,14 @@ impl Source {
         }
     }
 
+    /// Bytes that a row has in a column of texts, on average.
+    pub(crate) fn text_bytes(&self, column: ColumnId) -> usize {
+        match self {
+            Self::Memtable(sorted) => sorted.view.text_bytes(column),
+            Self::Segment { listed, .. } => listed.segment.text_bytes(column),
+        }
+    }
+
     /// The container with this key.
     pub(crate) fn find(&self, key: &[u8]) -> Result<Option<Run>> {
         Ok(self.next(&mut Cursor::default(), Some(key))?.filter(|run| run.key == key))
@@ -212,8 +219,9 @@ impl Source {
                 while low < high {
                     let middle = low + (high - low) / 2;
                     let row = run.start as usize + middle;
-                    let below = match memo.page(&listed.segment, time, row / PAGE_ROWS, *keep)?.as_deref() {
-                        Some(Page::Raw(lane)) => (lane.value(row % PAGE_ROWS) as i64) < bound,
+                    let place = listed.segment.place(time, row);
+                    let below = match memo.page(&listed.segment, time, place.page, *keep)?.as_deref() {
+                        Some(Page::Raw(lane)) => (lane.value(place.at) as i64) < bound,
                         _ => false,
                     };
                     if below { low = middle + 1 } else { high = middle }
@@ -265,13 +273,17 @@ impl Source {
             }
             Self::Segment { listed, keep, .. } => {
                 let before = out.len();
-                for of_page in rows.chunk_by(|a, b| a / PAGE_ROWS as u64 == b / PAGE_ROWS as u64) {
-                    let number = of_page[0] as usize / PAGE_ROWS;
-                    let places: Vec<u32> = of_page.iter().map(|row| (row % PAGE_ROWS as u64) as u32).collect();
-                    match memo.page(&listed.segment, column.0, number, *keep)?.as_deref() {
-                        Some(page) => page.gather(&places, out),
-                        None => out.push_raw(None, places.len()),
+                let mut rest = rows.as_slice();
+                while let Some(&first) = rest.first() {
+                    let place = listed.segment.place(column.0, first as usize);
+                    let end = first.saturating_add(place.rows as u64);
+                    let (of_page, others) = rest.split_at(rest.partition_point(|row| *row < end));
+                    let places = of_page.iter().map(|row| ((row - first) as usize + place.at) as u32);
+                    match memo.page(&listed.segment, column.0, place.page, *keep)?.as_deref() {
+                        Some(page) => page.gather(&places.collect::<Vec<u32>>(), out),
+                        None => out.push_raw(None, of_page.len()),
                     }
+                    rest = others;
                 }
                 widen_stored(&listed.segment, column, before, out);
                 Ok(())
@@ -283,14 +295,14 @@ impl Source {
     pub(crate) fn is_constant(&self, column: ColumnId, start: u64, rows: usize, memo: &mut Memo) -> Result<bool> {
         let Self::Segment { listed, keep, .. } = self else { return Ok(rows <= 1) };
         let mut before: Option<(Arc<Page>, usize)> = None;
-        for (number, at, take) in page_stretches(start, rows) {
+        for Place { page, at, rows } in listed.segment.places(column, start, rows) {
             // A column that the segment does not have is NULL.
-            let Some(page) = memo.page(&listed.segment, column, number, *keep)? else { return Ok(true) };
+            let Some(page) = memo.page(&listed.segment, column, page, *keep)? else { return Ok(true) };
             let goes_on = before.is_none_or(|(before, last)| before.value(last) == page.value(at));
-            if !goes_on || !page.is_constant(at, take) {
+            if !goes_on || !page.is_constant(at, rows) {
                 return Ok(false);
             }
-            before = Some((page, at + take - 1));
+            before = Some((page, at + rows - 1));
         }
         Ok(true)
     }
@@ -373,8 +385,8 @@ impl Source {
         mut each: impl FnMut(Option<&Page>, usize, usize),
     ) -> Result<()> {
         let Self::Segment { listed, keep, .. } = self else { return Ok(()) };
-        for (number, at, take) in page_stretches(start, rows) {
-            each(memo.page(&listed.segment, column, number, *keep)?.as_deref(), at, take);
+        for Place { page, at, rows } in listed.segment.places(column, start, rows) {
+            each(memo.page(&listed.segment, column, page, *keep)?.as_deref(), at, rows);
         }
         Ok(())
     }
@@ -384,17 +396,6 @@ impl Source {
         let (block, place) = run.statistics.as_ref()?;
         block.amounts(*place, column.0, column.1)
     }
-}
-
-/// The pages of a stretch of rows: the page's number, the first row in it, and how many of it.
-fn page_stretches(start: u64, rows: usize) -> impl Iterator<Item = (usize, usize, usize)> {
-    let (mut row, end) = (start as usize, start as usize + rows);
-    std::iter::from_fn(move || {
-        let (number, at) = (row / PAGE_ROWS, row % PAGE_ROWS);
-        let take = (PAGE_ROWS - at).min(end - row);
-        row += take;
-        (take > 0).then_some((number, at, take))
-    })
 }
 
 /// Widens the values from `start` on, if the column's type was a smaller one when the segment was written.

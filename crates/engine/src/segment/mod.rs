@@ -1,8 +1,8 @@
 //! Segments: immutable Parquet files, sorted by (key, time), each primary key once.
 //!
 //! 1. [`encoding`], [`page_header`]: values and pages as Parquet wants them.
-//! 2. [`writer`]: sorted rows to a file: pages of [`PAGE_ROWS`] rows with checksums, the encoding of each
-//!    column chosen by trial, page index, statistics, container index ([`index`]), footer.
+//! 2. [`writer`]: sorted rows to a file: pages of [`PAGE_ROWS`] rows (fewer where texts are long) with checksums, the
+//!    encoding of each column chosen by trial, page index, statistics, container index ([`index`]), footer.
 //! 3. [`reader`]: an open segment; pages and index blocks are read when needed and kept in [`cache`].
 
 pub(crate) mod cache;
@@ -20,9 +20,10 @@ use crate::schema::{ColumnType, Role};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Rows in a page. The same in every column, so that a row's page is known without a search.
+/// Rows in a page; a column of long texts has pages of 2,048, 1,024 and so on, the same in all of a row group, so that a
+/// row's page is known without a search.
 pub(crate) const PAGE_ROWS: usize = 4_096;
-/// Rows in a row group; a multiple of [`PAGE_ROWS`].
+/// The most rows in a row group; a multiple of [`PAGE_ROWS`].
 pub(crate) const ROW_GROUP_ROWS: usize = 128 * PAGE_ROWS;
 /// The directory of segments in the database.
 pub(crate) const DIRECTORY: &str = "segments";

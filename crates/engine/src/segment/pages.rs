@@ -3,7 +3,7 @@
 //! 1. The encoding is chosen by trial: the first and the middle page are encoded with every
 //!    candidate and compressed; the smallest wins, or one that is read much faster and hardly larger
 //!    ([`TIGHT_SLACK_VALUES`]). Text is a dictionary or plain.
-//! 2. Each page of [`PAGE_ROWS`] rows is encoded, compressed with zstd if that saves a sixteenth,
+//! 2. Each page of [`PAGE_ROWS`] rows, or of fewer long texts ([`TEXT_PAGE_BYTES`]), is encoded, compressed with zstd if that saves a sixteenth,
 //!    and written with its CRC-32; its least and largest value go to the column index.
 
 use super::PAGE_ROWS;
@@ -28,6 +28,8 @@ use parquet::file::statistics::Statistics;
 const MAX_DICTIONARY: usize = 1 << 16;
 /// The most bytes of a dictionary.
 const MAX_DICTIONARY_BYTES: usize = 4 << 20;
+/// About how many bytes of plain texts a page holds: who wants one row reads the others of its page.
+const TEXT_PAGE_BYTES: usize = 64 << 10;
 /// Longer least and largest texts are left out of statistics.
 const MAX_STATISTICS_BYTES: usize = 64;
 /// Differences in the fewest bits are read several times as fast as whole bytes behind zstd, above all where most of
@@ -41,6 +43,8 @@ const NOISE_MIN_MATCH: u32 = 7;
 /// What the footer needs to know of a column.
 pub(crate) struct ColumnFacts {
     pub(crate) dictionary: Option<(u64, usize)>,
+    /// Rows of each page; the last may have fewer.
+    pub(crate) page_rows: usize,
     /// Offset and length of each page, header included.
     pub(crate) pages: Vec<(u64, usize)>,
     pub(crate) encodings: Vec<ParquetEncoding>,
@@ -64,6 +68,8 @@ pub(crate) struct ColumnWriter {
 struct Pages {
     /// Non-NULL values (codes for text).
     values: Vec<u64>,
+    rows: usize,
+    page_rows: usize,
     /// For each page: rows, and the end of its values in `values`.
     ends: Vec<(usize, usize)>,
     nulls: NullMask,
@@ -73,24 +79,39 @@ impl Pages {
     fn new(lane: Lane) -> Self {
         let rows = lane.len();
         let (mut values, nulls) = lane.into_plain();
-        let mut ends = Vec::with_capacity(rows.div_ceil(PAGE_ROWS));
-        let mut kept = 0;
-        for start in (0..rows).step_by(PAGE_ROWS) {
-            let len = PAGE_ROWS.min(rows - start);
-            if nulls.nulls() == 0 {
-                kept += len;
-            } else {
-                for row in start..start + len {
-                    if !nulls.is_null(row) {
-                        values[kept] = values[row];
-                        kept += 1;
-                    }
-                }
+        if nulls.nulls() > 0 {
+            let mut kept = 0;
+            for row in (0..rows).filter(|&row| !nulls.is_null(row)) {
+                values[kept] = values[row];
+                kept += 1;
             }
-            ends.push((len, kept));
+            values.truncate(kept);
         }
-        values.truncate(kept);
-        Self { values, ends, nulls }
+        let mut pages = Self { values, rows, page_rows: PAGE_ROWS, ends: Vec::new(), nulls };
+        pages.divide(PAGE_ROWS);
+        pages
+    }
+
+    /// Divides them into pages of so many rows.
+    fn divide(&mut self, page_rows: usize) {
+        let mut end = 0;
+        let pages = (0..self.rows).step_by(page_rows).map(|start| {
+            let rows = page_rows.min(self.rows - start);
+            end += match self.nulls.nulls() {
+                0 => rows,
+                _ => (start..start + rows).filter(|&row| !self.nulls.is_null(row)).count(),
+            };
+            (rows, end)
+        });
+        self.ends = pages.collect();
+        self.page_rows = page_rows;
+    }
+
+    /// Rows of a page with about [`TEXT_PAGE_BYTES`], a power of two.
+    fn rows_of_texts(&self, pool: &Pool) -> usize {
+        let bytes: usize = self.values.iter().map(|&code| pool.get(code as u32).len()).sum();
+        let rows = TEXT_PAGE_BYTES * self.rows / bytes.max(1);
+        1 << rows.clamp(1, PAGE_ROWS).ilog2()
     }
 
     fn page(&self, number: usize) -> &[u64] {
@@ -123,8 +144,13 @@ impl ColumnWriter {
             ColumnValues::Text(lane, texts) => (Pages::new(lane), Some(texts)),
         };
         let pool = texts.as_deref();
+        let mut dictionary = pool.and_then(|pool| text_dictionary(&pages.values, pool));
+        if let (Some(pool), None) = (pool, &dictionary) {
+            pages.divide(pages.rows_of_texts(pool));
+        }
         let mut facts = ColumnFacts {
             dictionary: None,
+            page_rows: pages.page_rows,
             pages: Vec::new(),
             encodings: vec![ParquetEncoding::RLE],
             stored_bytes: 0,
@@ -133,10 +159,6 @@ impl ColumnWriter {
             column_index: ColumnIndexMetaData::NONE,
         };
         self.statistics(column, &pages, pool, &mut facts)?;
-        let mut dictionary = match pool {
-            Some(pool) => text_dictionary(&pages.values, pool),
-            None => None,
-        };
         let form = match (pool, &dictionary) {
             (Some(_), Some(_)) => Form::Dictionary,
             (Some(_), None) => Form::Plain,

@@ -7,7 +7,7 @@ use super::compression::decompress;
 use super::encoding::{self, Physical};
 use super::index::{self, BlockEntry, IndexBlock};
 use super::page_header::{Encoding, PageHeader};
-use super::{FACTS_KEY, FORMAT_VERSION, Facts, PAGE_ROWS, ROW_GROUP_ROWS};
+use super::{FACTS_KEY, FORMAT_VERSION, Facts, PAGE_ROWS};
 use crate::column::{BytesBuilder, ColumnBuilder};
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, SegmentId};
@@ -18,6 +18,7 @@ use crate::lane::{Lane, NullMask};
 use crate::schema::{ColumnType, Role};
 use bytes::Bytes;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub(crate) struct Segment {
     pub(crate) name: String,
     pub(crate) facts: Facts,
     file: Arc<dyn ReadFile>,
+    /// Where the row groups begin, and where the last one ends.
+    group_starts: Vec<usize>,
     columns: Vec<StoredPages>,
     first_key: Vec<u8>,
     blocks: Vec<BlockEntry>,
@@ -41,10 +44,61 @@ struct StoredPages {
     id: ColumnId,
     column_type: ColumnType,
     nullable: bool,
-    /// By row group.
-    dictionaries: Vec<Option<(u64, usize)>>,
+    /// As encoded, before zstd.
+    plain_bytes: usize,
+    groups: Vec<StoredGroup>,
     /// All pages of the file, in order of rows.
     pages: Vec<(u64, usize)>,
+}
+
+/// A column's pages in one row group.
+struct StoredGroup {
+    dictionary: Option<(u64, usize)>,
+    first_page: usize,
+    /// Rows of each page; the last may have fewer.
+    page_rows: usize,
+}
+
+/// The page of rows that there are not: reading it is an error.
+const NOWHERE: usize = usize::MAX;
+
+/// Where a row of a column is.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// The page's number.
+    pub(crate) page: usize,
+    /// The row in it.
+    pub(crate) at: usize,
+    /// How many rows it has from there on.
+    pub(crate) rows: usize,
+}
+
+impl StoredPages {
+    /// Where a row is; see [`Segment::group_starts`].
+    fn place(&self, row: usize, group_starts: &[usize]) -> Place {
+        let next = group_starts.partition_point(|start| *start <= row);
+        let (Some(&end), Some(group)) = (group_starts.get(next), self.groups.get(next.wrapping_sub(1))) else {
+            return Place { page: NOWHERE, at: 0, rows: usize::MAX };
+        };
+        let start = group_starts[next - 1];
+        let (page, at) = ((row - start) / group.page_rows, (row - start) % group.page_rows);
+        let rows = group.page_rows.min(end - start - page * group.page_rows) - at;
+        Place { page: group.first_page + page, at, rows }
+    }
+}
+
+/// Rows of each page of a row group of `rows`; `None` if they are none that a segment has.
+fn page_rows(locations: &[PageLocation], rows: usize) -> Option<usize> {
+    let rows_of_first = match locations {
+        [first, second, ..] => usize::try_from(second.first_row_index.checked_sub(first.first_row_index)?).ok()?,
+        _ => PAGE_ROWS,
+    };
+    let is_size = rows_of_first.is_power_of_two() && rows_of_first <= PAGE_ROWS;
+    let are_even = |of: usize| {
+        let mut starts = locations.iter().map(|page| page.first_row_index);
+        locations.len() == rows.div_ceil(of) && (0..rows).step_by(of).all(|start| starts.next() == Some(start as i64))
+    };
+    (is_size && are_even(rows_of_first)).then_some(rows_of_first)
 }
 
 /// A decoded page.
@@ -216,28 +270,41 @@ impl Segment {
         if descr.num_columns() != facts.columns.len() {
             return Err(damaged("its footer contradicts itself about columns"));
         }
+        let mut group_starts = vec![0_usize];
+        for group in metadata.row_groups() {
+            let rows = usize::try_from(group.num_rows()).ok().filter(|rows| *rows > 0);
+            let end = rows.and_then(|rows| group_starts[group_starts.len() - 1].checked_add(rows));
+            group_starts.push(end.ok_or_else(|| damaged("it has a row group without rows"))?);
+        }
+        if group_starts.last().is_none_or(|end| *end as u64 != facts.rows) {
+            return Err(damaged("its footer contradicts itself about rows"));
+        }
         let mut columns = Vec::with_capacity(facts.columns.len());
         for (place, stored) in facts.columns.iter().enumerate() {
             let mut chunks = StoredPages {
                 id: stored.id,
                 column_type: stored.column_type,
                 nullable: descr.column(place).max_def_level() > 0,
-                dictionaries: Vec::new(),
+                plain_bytes: 0,
+                groups: Vec::new(),
                 pages: Vec::new(),
             };
-            for (group, offsets) in metadata.row_groups().iter().zip(offsets) {
-                let offsets = offsets.get(place).ok_or_else(|| damaged("its offset index is too short"))?;
-                let first = offsets.page_locations().first().map_or(0, |page| page.offset as u64);
+            for (number, group) in metadata.row_groups().iter().enumerate() {
+                let rows = group_starts[number + 1] - group_starts[number];
+                let plain_bytes = usize::try_from(group.column(place).uncompressed_size()).unwrap_or(0);
+                chunks.plain_bytes = chunks.plain_bytes.saturating_add(plain_bytes);
+                let offsets = offsets.get(number).and_then(|offsets| offsets.get(place));
+                let locations = offsets.ok_or_else(|| damaged("its offset index is too short"))?.page_locations();
+                let first = locations.first().map_or(0, |page| page.offset as u64);
                 let dictionary = group.column(place).dictionary_page_offset();
-                chunks.dictionaries.push(dictionary.map(|at| {
-                    let at = at as u64;
-                    (at, first.saturating_sub(at) as usize)
-                }));
-                let pages = offsets.page_locations().iter();
+                chunks.groups.push(StoredGroup {
+                    dictionary: dictionary.map(|at| (at as u64, first.saturating_sub(at as u64) as usize)),
+                    first_page: chunks.pages.len(),
+                    page_rows: page_rows(locations, rows)
+                        .ok_or_else(|| damaged("its footer contradicts itself about pages"))?,
+                });
+                let pages = locations.iter();
                 chunks.pages.extend(pages.map(|p| (p.offset as u64, p.compressed_page_size.max(0) as usize)));
-            }
-            if chunks.pages.len() != (facts.rows as usize).div_ceil(PAGE_ROWS) {
-                return Err(damaged("its footer contradicts itself about pages"));
             }
             columns.push(chunks);
         }
@@ -247,7 +314,7 @@ impl Segment {
         }
         let (first_key, blocks) = index::read_directory(&directory)?;
         let cache = Arc::clone(cache);
-        Ok(Self { id, name: name.to_owned(), facts, file, columns, first_key, blocks, cache })
+        Ok(Self { id, name: name.to_owned(), facts, file, group_starts, columns, first_key, blocks, cache })
     }
 
     /// The type a column had when the segment was written; `None` if it was not there.
@@ -308,12 +375,47 @@ impl Segment {
     }
 
     fn stored(&self, column: ColumnId) -> Option<&StoredPages> {
-        self.columns.iter().find(|stored| stored.id == column)
+        // At its number, as long as the table has lost no column.
+        let expected = self.columns.get(column.0 as usize).filter(|stored| stored.id == column);
+        expected.or_else(|| self.columns.iter().find(|stored| stored.id == column))
     }
 
-    /// How many pages each column has.
+    /// How many pages a column has, if its texts are not long.
     pub(crate) fn pages(&self) -> usize {
         (self.facts.rows as usize).div_ceil(PAGE_ROWS)
+    }
+
+    /// Bytes that a row has in a column of texts, on average; little where they are a dictionary's.
+    pub(crate) fn text_bytes(&self, column: ColumnId) -> usize {
+        let stored = self.stored(column).filter(|stored| stored.column_type.is_bytes());
+        stored.map_or(0, |stored| stored.plain_bytes) / (self.facts.rows as usize).max(1)
+    }
+
+    /// How many pages a column has.
+    pub(crate) fn pages_of(&self, column: ColumnId) -> usize {
+        self.stored(column).map_or(0, |stored| stored.pages.len())
+    }
+
+    /// Where a row of a column is; if the file does not have the column, all of its rows are in one page.
+    pub(crate) fn place(&self, column: ColumnId, row: usize) -> Place {
+        match self.stored(column) {
+            Some(stored) => stored.place(row, &self.group_starts),
+            None => Place { page: 0, at: row, rows: usize::MAX },
+        }
+    }
+
+    /// The pages of a stretch of a column's rows, with how many rows of each it has.
+    pub(crate) fn places(&self, column: ColumnId, start: u64, rows: usize) -> impl Iterator<Item = Place> {
+        let (mut row, end) = (start as usize, start as usize + rows);
+        std::iter::from_fn(move || {
+            if row == end {
+                return None;
+            }
+            let place = self.place(column, row);
+            let rows = place.rows.min(end - row);
+            row += rows;
+            Some(Place { rows, ..place })
+        })
     }
 
     /// Page `number` of a column; `None` if the file does not have the column (it is NULL then).
@@ -339,7 +441,11 @@ impl Segment {
         let page = self.file.read_at(offset, bytes)?;
         let (header, body) = checked(&page)?;
         let data = header.data.as_ref().ok_or_else(|| Error::damaged("a dictionary where a data page should be"))?;
-        let rows = PAGE_ROWS.min(self.facts.rows as usize - number * PAGE_ROWS);
+        // There is a page, so that there is a group that begins with it or before it.
+        let number_of_group = stored.groups.partition_point(|group| group.first_page <= number) - 1;
+        let group = &stored.groups[number_of_group];
+        let first_row = self.group_starts[number_of_group] + (number - group.first_page) * group.page_rows;
+        let rows = stored.place(first_row, &self.group_starts).rows;
         if header.values != rows || data.nulls > rows {
             return Err(Error::damaged(format!("the page has {} rows, it should have {rows}", header.values)));
         }
@@ -363,7 +469,7 @@ impl Segment {
         let physical = Physical::of(stored.column_type);
         let len = rows - data.nulls;
         if data.encoding == Encoding::Dictionary {
-            let dictionary = self.dictionary(stored, number * PAGE_ROWS / ROW_GROUP_ROWS)?;
+            let dictionary = self.dictionary(stored, number_of_group)?;
             let (&width, codes) = values.split_first().ok_or_else(|| Error::damaged("the page is too short"))?;
             let width = u32::from(width);
             if physical == Physical::Bytes {
@@ -400,7 +506,7 @@ impl Segment {
         if let Some(Cached::Dictionary(dictionary)) = self.cache.get(self.id, part) {
             return Ok(dictionary);
         }
-        let place = stored.dictionaries.get(row_group).copied().flatten();
+        let place = stored.groups.get(row_group).and_then(|group| group.dictionary);
         let (offset, bytes) = place.ok_or_else(|| Error::damaged("the dictionary is missing"))?;
         let page = self.file.read_at(offset, bytes)?;
         let (header, body) = checked(&page)?;

@@ -4,6 +4,7 @@ use crate::ids::{Generation, TableId};
 use crate::io::MemoryStorage;
 use crate::pool::Pool;
 use crate::schema::{TableDefinition, TableSchema, Unit};
+use crate::segment::ROW_GROUP_ROWS;
 use crate::segment::index::{Entry, LastValue};
 use crate::segment::writer::{ColumnValues, SegmentWriter, SortedRows, Texts};
 
@@ -12,9 +13,11 @@ fn schema() -> Arc<TableSchema> {
     Arc::new(table.field("v", ColumnType::Int32).field("s", ColumnType::Utf8).build(TableId(0)).unwrap())
 }
 
-/// Rows of `containers` containers of `each` rows; every third value is NULL.
+/// Rows of containers of `each` rows; every third value is NULL. Texts are one of two, or, if they are to have so many bytes,
+/// all different.
 struct Made {
     each: usize,
+    text_bytes: usize,
 }
 
 impl SortedRows for Made {
@@ -31,23 +34,39 @@ impl SortedRows for Made {
             2 => (row % 100) as u64,
             _ => (row % 2) as u64,
         };
+        let mut pool = Pool::default();
+        if column == 3 && self.text_bytes > 0 {
+            let code = |row: usize| match row % 3 {
+                0 => 0,
+                _ => u64::from(pool.intern(text(row, self.text_bytes).as_bytes())),
+            };
+            let lane = Lane::plain(rows.map(code).collect(), nulls);
+            return Ok(ColumnValues::Text(lane, Texts::Owned(pool)));
+        }
         let lane = Lane::plain(rows.map(value).collect(), nulls);
         if column < 3 {
             return Ok(ColumnValues::Raw(lane));
         }
-        let mut pool = Pool::default();
         pool.intern(b"even");
         pool.intern(b"a text that is longer than sixteen bytes");
         Ok(ColumnValues::Text(lane, Texts::Owned(pool)))
     }
 }
 
-fn written(storage: &MemoryStorage, containers: usize, each: usize) -> Segment {
-    let made = Made { each };
+fn text(row: usize, bytes: usize) -> String {
+    format!("{row:0>bytes$}")
+}
+
+fn written(storage: &MemoryStorage, containers: usize, each: usize, text_bytes: usize) -> Segment {
+    written_in_groups(storage, containers, &Made { each, text_bytes }, ROW_GROUP_ROWS)
+}
+
+fn written_in_groups(storage: &MemoryStorage, containers: usize, made: &Made, group_rows: usize) -> Segment {
+    let each = made.each;
     let mut writer = SegmentWriter::create(storage, "s", &schema(), Generation(1)).unwrap();
     let rows = containers * each;
-    for start in (0..rows).step_by(ROW_GROUP_ROWS) {
-        let len = ROW_GROUP_ROWS.min(rows - start);
+    for start in (0..rows).step_by(group_rows) {
+        let len = group_rows.min(rows - start);
         let (mut entries, mut row) = (Vec::new(), start);
         while row < start + len {
             let end = ((row / each + 1) * each).min(start + len);
@@ -57,7 +76,7 @@ fn written(storage: &MemoryStorage, containers: usize, each: usize) -> Segment {
             entries.push(Entry { key, rows: end - row, times });
             row = end;
         }
-        writer.group(&entries, &made, start, len).unwrap();
+        writer.group(&entries, made, start, len).unwrap();
     }
     writer.finish().unwrap();
     Segment::open(storage, "s", SegmentId(0), &Arc::new(Cache::new(1 << 20))).unwrap()
@@ -68,7 +87,7 @@ fn odd_shapes_come_back() {
     // One row; one container over pages; containers over blocks; a container over row groups.
     for (containers, each) in [(1, 1), (1, PAGE_ROWS + 1), (300, 40), (129, 3), (3, ROW_GROUP_ROWS / 2 + 1)] {
         let storage = MemoryStorage::new();
-        let segment = written(&storage, containers, each);
+        let segment = written(&storage, containers, each, 0);
         let rows = containers * each;
         assert_eq!((segment.facts.rows, segment.facts.containers), (rows as u64, containers as u64));
         let mut next = 0;
@@ -92,8 +111,10 @@ fn odd_shapes_come_back() {
         assert_eq!(next, rows as u64);
         for row in [0, 1, rows / 2, rows - 1].into_iter().filter(|row| *row < rows) {
             let mut out = ColumnBuilder::new(ColumnType::Utf8);
-            let page = segment.page(ColumnId(3), row / PAGE_ROWS, row % 2 == 0).unwrap().unwrap();
-            page.copy(row % PAGE_ROWS, 1, &mut out);
+            let place = segment.place(ColumnId(3), row);
+            assert_eq!((place.page, place.at), (row / PAGE_ROWS, row % PAGE_ROWS));
+            let page = segment.page(ColumnId(3), place.page, row % 2 == 0).unwrap().unwrap();
+            page.copy(place.at, 1, &mut out);
             let ColumnBuilder::Bytes(bytes) = out else { panic!("text") };
             assert_eq!(bytes.get(0).is_none(), row.is_multiple_of(3), "row {row}");
         }
@@ -102,9 +123,56 @@ fn odd_shapes_come_back() {
 }
 
 #[test]
+fn long_texts_have_pages_of_fewer_rows() {
+    let (storage, rows) = (MemoryStorage::new(), ROW_GROUP_ROWS + PAGE_ROWS + 5);
+    let segment = written(&storage, 1, rows, 100);
+    assert_eq!(segment.pages_of(ColumnId(2)), segment.pages());
+    // Two of three rows have one: about 67 bytes a row.
+    assert_eq!(segment.pages_of(ColumnId(3)), rows.div_ceil(PAGE_ROWS / 8));
+    let ends = [0, 1, 511, 512, 513, ROW_GROUP_ROWS - 1, ROW_GROUP_ROWS, ROW_GROUP_ROWS + 1, rows - 1];
+    for row in ends {
+        let (mut out, place) = (ColumnBuilder::new(ColumnType::Utf8), segment.place(ColumnId(3), row));
+        segment.page(ColumnId(3), place.page, false).unwrap().unwrap().copy(place.at, 1, &mut out);
+        let ColumnBuilder::Bytes(bytes) = out else { panic!("text") };
+        let expected = (row % 3 > 0).then(|| text(row, 100));
+        assert_eq!(bytes.get(0), expected.as_deref().map(str::as_bytes), "row {row}");
+    }
+    let stretch: Vec<_> = segment.places(ColumnId(3), 500, 1_000).map(|place| (place.at, place.rows)).collect();
+    assert_eq!(stretch, [(500, 12), (0, 512), (0, 476)]);
+    let behind = segment.place(ColumnId(3), rows);
+    assert!(segment.page(ColumnId(3), behind.page, false).is_err(), "there is no such row");
+}
+
+#[test]
+fn row_groups_may_have_few_rows() {
+    let storage = MemoryStorage::new();
+    let segment = written_in_groups(&storage, 3, &Made { each: 5_000, text_bytes: 0 }, 7_000);
+    for row in 0..15_000 {
+        for column in [ColumnId(2), ColumnId(3)] {
+            let place = segment.place(column, row);
+            // Pages of 4,096 rows begin anew with each group.
+            assert_eq!((place.at, place.rows), (row % 7_000 % PAGE_ROWS, rows_left(row)), "row {row}");
+        }
+    }
+    let places = segment.places(ColumnId(2), 0, 15_000);
+    let numbers = places.map(|place| {
+        let page = segment.page(ColumnId(2), place.page, true).unwrap().unwrap();
+        let mut out = ColumnBuilder::new(ColumnType::Int32);
+        page.copy(place.at, place.rows, &mut out);
+        out.len()
+    });
+    assert_eq!(numbers.collect::<Vec<_>>(), [4_096, 2_904, 4_096, 2_904, 1_000]);
+
+    fn rows_left(row: usize) -> usize {
+        let end = (row / 7_000 * 7_000 + (row % 7_000 / PAGE_ROWS + 1) * PAGE_ROWS).min((row / 7_000 + 1) * 7_000);
+        end.min(15_000) - row
+    }
+}
+
+#[test]
 fn a_file_that_is_no_segment_is_an_error() {
     let storage = MemoryStorage::new();
-    drop(written(&storage, 2, 5));
+    drop(written(&storage, 2, 5, 0));
     storage.tamper("s", |bytes| bytes.truncate(bytes.len() - 1));
     let Err(error) = Segment::open(storage.as_ref(), "s", SegmentId(0), &Arc::new(Cache::new(0))) else {
         panic!("the end is missing")

@@ -7,7 +7,7 @@
 
 use super::index::{Entry, IndexWriter};
 use super::pages::{ColumnFacts, ColumnWriter};
-use super::{FACTS_KEY, FORMAT_VERSION, Facts, PAGE_ROWS, ROW_GROUP_ROWS, StoredColumn};
+use super::{FACTS_KEY, FORMAT_VERSION, Facts, StoredColumn};
 use crate::error::{Error, Result};
 use crate::ids::Generation;
 use crate::io::{Storage, WriteFile};
@@ -148,11 +148,9 @@ impl SegmentWriter {
         self.output.lock().error.take().unwrap_or(error)
     }
 
-    /// Writes a row group: the rows `start` to `start + len` of `source`. Every group but the last has
-    /// [`ROW_GROUP_ROWS`] rows. `entries` are their containers, in order; the first may go on with the container
+    /// Writes a row group: the rows `start` to `start + len` of `source`. `entries` are their containers, in order; the first may go on with the container
     /// that the group before ended with.
     pub(crate) fn group(&mut self, entries: &[Entry], source: &dyn SortedRows, start: usize, len: usize) -> Result<()> {
-        debug_assert!(self.groups.last().is_none_or(|(rows, _)| *rows == ROW_GROUP_ROWS), "a short group before");
         let schema = Arc::clone(&self.schema);
         let places = self.index.extend(entries);
         let mut chunks = Vec::with_capacity(schema.columns.len());
@@ -269,7 +267,7 @@ fn footer(
             let mut locations = OffsetIndexBuilder::new();
             for (number, &(offset, bytes)) in chunk.pages.iter().enumerate() {
                 locations.append_offset_and_size(offset as i64, bytes as i32);
-                locations.append_row_count(PAGE_ROWS.min(rows - number * PAGE_ROWS) as i64);
+                locations.append_row_count(chunk.page_rows.min(rows - number * chunk.page_rows) as i64);
             }
             offsets.push(locations.build());
             columns.push(chunk.column_index);

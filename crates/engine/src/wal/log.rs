@@ -7,7 +7,7 @@
 //!    over, does one `fdatasync` and calls the others: group commit.
 //!    A sync waits a moment for those who shared the last one, or came during it, if they are many (as PostgreSQL's
 //!    `commit_delay` with its `commit_siblings`). A committer who waits for its sync, and shared none lately, runs the
-//!    step itself ([`Log::lead`]).
+//!    step itself ([`Log::lead`]), and so does one that needs none.
 //!    Small steps that are synced overwrite zeros, which are written ahead of them ([`Log::reserve`]).
 //! 3. A new generation begins with a new file; the old one is cut behind its last frame and synced first, so that files
 //!    are durable in order ([`Log::rotate`]).
@@ -46,7 +46,8 @@ const RESERVED_BYTES: usize = 64 << 10;
 /// not write its journal; that costs whole blocks of 4 KiB, so that larger steps gain nothing.
 const SMALL_STEP_BYTES: u64 = 4 << 10;
 
-/// Called once with the fate of a batch, on the log thread or a committer's: it must be short and must not wait.
+/// Called once with the fate of a batch, on the log thread or a committer's, who then holds no lock but the writer: it must
+/// be short and must not wait.
 pub(crate) type Completion = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// A completion and the sequence and durability it waits for.
@@ -66,6 +67,15 @@ struct Stretch {
     last: Sequence,
 }
 
+/// When a step syncs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Syncs {
+    /// If somebody waits for it, or the interval is over.
+    InTime,
+    /// If somebody waits for it: the interval's end is the log's thread's to see.
+    ForWaiters,
+}
+
 #[derive(Default)]
 struct Pending {
     stretches: Vec<Stretch>,
@@ -77,6 +87,8 @@ struct Pending {
     /// Why nothing can be written any more.
     failed: Option<Error>,
     closed: bool,
+    /// The log's thread waits to be woken, not for the interval's end.
+    is_asleep: bool,
 }
 
 impl Pending {
@@ -251,7 +263,7 @@ impl Log {
         let wants_sync = durability == Durability::Sync;
         pending.waiters.push(Waiter { sequence, durability, done, gathers: wants_sync && !may_lead });
         let count = pending.waiters.len();
-        let leads = may_lead && wants_sync && count == 1 && pending.expected <= 1;
+        let leads = may_lead && count == 1 && (!wants_sync || pending.expected <= 1);
         // In between, the log's thread works or gathers.
         if !leads && (count == 1 || !pending.is_gathering()) {
             self.wake.notify_one();
@@ -259,11 +271,11 @@ impl Log {
         leads
     }
 
-    /// Does the log thread's work for a committer whom nobody is likely to share a sync with: both would only wait for
-    /// each other.
+    /// Does the log thread's work for a committer whom nobody is likely to share a sync with, or who needs none: both
+    /// threads would only wait for each other.
     pub(crate) fn lead(&self) {
         match self.writer.try_lock() {
-            Some(writer) => self.step_with(writer),
+            Some(writer) => self.step_with(writer, Syncs::ForWaiters),
             // Somebody else is at the file and may not see the frame.
             None => {
                 self.wake.notify_one();
@@ -289,7 +301,9 @@ impl Log {
                     break;
                 }
                 if !self.has_unsynced() {
+                    pending.is_asleep = true;
                     self.wake.wait(&mut pending);
+                    pending.is_asleep = false;
                 } else if self.wake.wait_for(&mut pending, Duration::from_nanos(self.interval_ns)).timed_out() {
                     break;
                 }
@@ -317,16 +331,16 @@ impl Log {
 
     /// Writes what is pending, syncs if somebody waits for it or the interval is over.
     pub(crate) fn step(&self) {
-        self.step_with(self.writer.lock());
+        self.step_with(self.writer.lock(), Syncs::InTime);
     }
 
-    fn step_with(&self, writer: MutexGuard<'_, Writer>) {
-        let synced = self.write_and_sync(writer);
+    fn step_with(&self, writer: MutexGuard<'_, Writer>, syncs: Syncs) {
+        let synced = self.write_and_sync(writer, syncs);
         let mut pending = self.pending.lock();
         // Who came during a sync would have shared it if it had begun later.
         pending.expected = synced + pending.waiters.len();
-        if pending.stalled.is_some() || self.has_unsynced() {
-            // The log's thread may have gone to sleep while another one stepped.
+        if pending.stalled.is_some() || (pending.is_asleep && self.has_unsynced()) {
+            // The log's thread went to sleep while another one stepped.
             self.wake.notify_one();
         }
     }
@@ -337,7 +351,7 @@ impl Log {
     }
 
     /// Gives how many waited for a sync.
-    fn write_and_sync(&self, mut writer: MutexGuard<'_, Writer>) -> usize {
+    fn write_and_sync(&self, mut writer: MutexGuard<'_, Writer>, syncs: Syncs) -> usize {
         let (stretches, mut waiters, failed, closed) = {
             let mut pending = self.pending.lock();
             let stretches = std::mem::take(&mut pending.stretches);
@@ -366,7 +380,8 @@ impl Log {
                 }
             }
             let since_ns = self.io.clock.monotonic_ns().saturating_sub(writer.last_sync_ns);
-            if self.has_unsynced() && (!writer.unsynced.is_empty() || since_ns >= self.interval_ns || closed) {
+            let is_due = syncs == Syncs::InTime && since_ns >= self.interval_ns;
+            if self.has_unsynced() && (!writer.unsynced.is_empty() || is_due || closed) {
                 if !writer.unsynced.is_empty() {
                     self.reserve(&mut writer)?;
                 }

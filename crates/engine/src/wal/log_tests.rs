@@ -60,6 +60,30 @@ fn what_another_thread_wrote_is_synced_when_the_interval_is_over() {
     join();
 }
 
+#[test]
+fn who_waits_for_no_sync_writes_itself_and_is_synced_when_the_interval_is_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let io = Io { storage: MemoryStorage::new(), ..Io::files(directory.path()) };
+    let log = Log::create(&io, 50, Generation(1), Sequence(0)).unwrap();
+    let stepper = Arc::clone(&log);
+    let join = io.spawn.spawn("log", Box::new(move || stepper.run())).unwrap();
+    for sequence in 1..=5 {
+        let (sender, outcome) = mpsc::channel();
+        let done = Box::new(move |result| sender.send(result).unwrap());
+        assert!(log.enqueue(Sequence(sequence), Durability::Interval, b"batch", done, true), "nobody is in front");
+        log.lead();
+        // By this thread, or by the log's if it was at the file.
+        outcome.recv().unwrap().unwrap();
+        let deadline_ns = io.clock.monotonic_ns() + LONGEST_NS;
+        while log.durable() < Sequence(sequence) {
+            assert!(io.clock.monotonic_ns() < deadline_ns, "batch {sequence}: never synced");
+            std::thread::yield_now();
+        }
+    }
+    log.close().unwrap();
+    join();
+}
+
 /// Brings a batch of so many bytes to the medium; the length of the generation's file after it.
 fn commit(log: &Log, storage: &MemoryStorage, sequence: u64, bytes: usize, durability: Durability) -> u64 {
     let (sender, outcome) = mpsc::channel();

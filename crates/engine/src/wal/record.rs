@@ -25,10 +25,11 @@ use crate::lane::codec::{self, Frame, put_bytes, take, take_bytes, take_u32, tak
 use crate::lane::{Lane, NullMask};
 use crate::pool::Pool;
 use crate::write::admit::MAX_BATCH_ROWS;
+use std::borrow::Cow;
 
 /// A section as it is read.
 pub(crate) enum Entry {
-    Rows(News, Section),
+    Rows(News, Section<'static>),
     Delete(Removal),
 }
 
@@ -46,21 +47,21 @@ pub(crate) struct Removal {
 const DELETES: u32 = u32::MAX;
 
 /// One table's rows in a batch, in the numbers of its generation.
-pub(crate) struct Section {
+pub(crate) struct Section<'a> {
     pub(crate) table: TableId,
     pub(crate) rows: usize,
     /// The container number of each row.
     pub(crate) containers: Vec<u64>,
     /// Empty for a collection.
-    pub(crate) times: Vec<u64>,
-    pub(crate) fields: Vec<SectionField>,
+    pub(crate) times: Cow<'a, [u64]>,
+    pub(crate) fields: Vec<SectionField<'a>>,
 }
 
 /// One field column of a section: raw values, or codes for text.
-pub(crate) struct SectionField {
+pub(crate) struct SectionField<'a> {
     pub(crate) column: ColumnId,
-    pub(crate) values: Vec<u64>,
-    pub(crate) nulls: NullMask,
+    pub(crate) values: Cow<'a, [u64]>,
+    pub(crate) nulls: Cow<'a, NullMask>,
 }
 
 /// What a section adds to its file's numbers.
@@ -74,12 +75,12 @@ pub(crate) struct News {
 }
 
 /// Writes one section. `keys` and the pool that `texts` gives for a text column tell what the file
-/// does not know yet; `before` holds for each field the values of the rows before.
+/// does not know yet; `before` appends a field's values of the rows before.
 pub(crate) fn encode(
-    section: &Section,
+    section: &Section<'_>,
     keys: &mut Pool,
     texts: &mut [Option<Pool>],
-    before: Vec<Vec<u64>>,
+    before: impl Fn(&SectionField<'_>, &mut Vec<u64>),
     out: &mut Vec<u8>,
 ) {
     out.extend_from_slice(&section.table.0.to_le_bytes());
@@ -91,19 +92,22 @@ pub(crate) fn encode(
         codec::encode(&section.times, &NullMask::default(), out);
     }
     out.extend_from_slice(&(section.fields.len() as u32).to_le_bytes());
-    for (field, mut before) in section.fields.iter().zip(before) {
+    let mut differences = Vec::with_capacity(section.rows);
+    for field in &section.fields {
         out.extend_from_slice(&field.column.0.to_le_bytes());
         match texts.get_mut(field.column.0 as usize) {
             Some(Some(pool)) => put_entries(out, pool),
             _ => out.extend_from_slice(&0u32.to_le_bytes()),
         }
-        before.iter_mut().zip(&field.values).for_each(|(before, value)| *before = value.wrapping_sub(*before));
+        differences.clear();
+        before(field, &mut differences);
+        differences.iter_mut().zip(&*field.values).for_each(|(before, value)| *before = value.wrapping_sub(*before));
         if field.nulls.nulls() > 0 {
-            (0..section.rows).filter(|&row| field.nulls.is_null(row)).for_each(|row| before[row] = 0);
+            (0..section.rows).filter(|&row| field.nulls.is_null(row)).for_each(|row| differences[row] = 0);
         }
-        let smaller = Frame::of(&before).width_bits() < Frame::of(&field.values).width_bits();
+        let smaller = Frame::of(&differences).width_bits() < Frame::of(&field.values).width_bits();
         out.push(u8::from(smaller));
-        codec::encode(if smaller { &before } else { &field.values }, &field.nulls, out);
+        codec::encode(if smaller { &differences } else { &field.values }, &field.nulls, out);
     }
 }
 
@@ -158,9 +162,9 @@ pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Entry> {
         news.differences.push(take::<1>(bytes)?[0] == 1);
         let lane: Lane = codec::decode(bytes, rows)?;
         let (values, nulls) = lane.into_plain();
-        fields.push(SectionField { column, values, nulls });
+        fields.push(SectionField { column, values: Cow::Owned(values), nulls: Cow::Owned(nulls) });
     }
-    Ok(Entry::Rows(news, Section { table, rows, containers, times, fields }))
+    Ok(Entry::Rows(news, Section { table, rows, containers, times: Cow::Owned(times), fields }))
 }
 
 fn take_entries(bytes: &mut &[u8]) -> Result<Vec<Vec<u8>>> {

@@ -13,6 +13,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType};
 use arrow::util::display::FormatOptions;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The most rows of one table in one batch.
@@ -22,14 +23,14 @@ pub const MAX_VALUE_BYTES: usize = 16 << 20;
 /// The most bytes in the encoded key of a container.
 pub const MAX_KEY_BYTES: usize = 16 << 10;
 
-/// One table's rows, ready to be applied.
-pub(crate) struct Admitted {
+/// One table's rows, ready to be applied; what was gathered row by row stays where it is.
+pub(crate) struct Admitted<'a> {
     pub(crate) schema: Arc<TableSchema>,
     pub(crate) rows: usize,
     pub(crate) keys: Keys,
     /// Empty for a collection.
-    pub(crate) times: Vec<u64>,
-    pub(crate) fields: Vec<Field>,
+    pub(crate) times: Cow<'a, [u64]>,
+    pub(crate) fields: Vec<Field<'a>>,
 }
 
 /// The encoded container keys of all rows, one after the other.
@@ -47,18 +48,18 @@ impl Keys {
 }
 
 /// One field column.
-pub(crate) struct Field {
+pub(crate) struct Field<'a> {
     /// The place of the column in its table.
     pub(crate) column: usize,
-    pub(crate) values: FieldValues,
+    pub(crate) values: FieldValues<'a>,
 }
 
-pub(crate) enum FieldValues {
-    Raw(Vec<u64>, NullMask),
-    Bytes(BytesColumn),
+pub(crate) enum FieldValues<'a> {
+    Raw(Cow<'a, [u64]>, Cow<'a, NullMask>),
+    Bytes(BytesColumn<'a>),
 }
 
-impl FieldValues {
+impl FieldValues<'_> {
     fn nulls(&self) -> &NullMask {
         match self {
             Self::Raw(_, nulls) => nulls,
@@ -68,7 +69,7 @@ impl FieldValues {
 }
 
 /// A text or binary column as it came.
-pub(crate) enum BytesColumn {
+pub(crate) enum BytesColumn<'a> {
     /// Values, possibly through a dictionary.
     Array {
         values: BinaryArray,
@@ -77,14 +78,21 @@ pub(crate) enum BytesColumn {
         nulls: NullMask,
     },
     /// Gathered one by one.
-    Gathered(BytesBuilder),
+    Gathered(&'a BytesBuilder),
 }
 
-impl BytesColumn {
-    pub(crate) fn nulls(&self) -> &NullMask {
+impl<'a> BytesColumn<'a> {
+    fn nulls(&self) -> &NullMask {
         match self {
             Self::Array { nulls, .. } => nulls,
             Self::Gathered(gathered) => gathered.nulls(),
+        }
+    }
+
+    pub(crate) fn into_nulls(self) -> Cow<'a, NullMask> {
+        match self {
+            Self::Array { nulls, .. } => Cow::Owned(nulls),
+            Self::Gathered(gathered) => Cow::Borrowed(gathered.nulls()),
         }
     }
 
@@ -136,7 +144,7 @@ impl BytesColumn {
 }
 
 /// Checks rows and puts them into the engine's form.
-pub(crate) fn admit(schema: &Arc<TableSchema>, part: &Part) -> Result<Admitted> {
+pub(crate) fn admit<'a>(schema: &Arc<TableSchema>, part: &'a Part) -> Result<Admitted<'a>> {
     let refused = |e: Error| e.context(format_args!("table '{}'", schema.name));
     let rows = part.rows();
     if rows > MAX_BATCH_ROWS {
@@ -150,7 +158,7 @@ pub(crate) fn admit(schema: &Arc<TableSchema>, part: &Part) -> Result<Admitted> 
     }
 }
 
-fn admit_batch(schema: &Arc<TableSchema>, batch: &RecordBatch) -> Result<Admitted> {
+fn admit_batch(schema: &Arc<TableSchema>, batch: &RecordBatch) -> Result<Admitted<'static>> {
     for field in batch.schema().fields() {
         schema.column_index(field.name())?;
     }
@@ -158,13 +166,13 @@ fn admit_batch(schema: &Arc<TableSchema>, batch: &RecordBatch) -> Result<Admitte
     admit_columns(schema, batch.num_rows(), columns.collect::<Result<_>>()?)
 }
 
-fn admit_rows(rows: &Rows) -> Result<Admitted> {
+fn admit_rows(rows: &Rows) -> Result<Admitted<'_>> {
     let mut columns = Vec::with_capacity(rows.columns.len());
     for (column, builder) in rows.schema.columns.iter().zip(&rows.columns) {
-        let values = match builder.clone() {
+        let values = match builder {
             ColumnBuilder::Raw(lane) => {
-                let (values, nulls) = lane.into_plain();
-                FieldValues::Raw(values, nulls)
+                let values = lane.as_plain().map_or_else(|| Cow::Owned(lane.clone().into_plain().0), Cow::Borrowed);
+                FieldValues::Raw(values, Cow::Borrowed(lane.nulls()))
             }
             ColumnBuilder::Bytes(gathered) => FieldValues::Bytes(BytesColumn::Gathered(gathered)),
         };
@@ -186,7 +194,11 @@ fn null_at(row: Option<usize>) -> Error {
 }
 
 /// Rows from a table's columns, `None` for those that are NULL throughout.
-fn admit_columns(schema: &Arc<TableSchema>, rows: usize, mut columns: Vec<Option<FieldValues>>) -> Result<Admitted> {
+fn admit_columns<'a>(
+    schema: &Arc<TableSchema>,
+    rows: usize,
+    mut columns: Vec<Option<FieldValues<'a>>>,
+) -> Result<Admitted<'a>> {
     for (column, values) in schema.columns.iter().zip(&columns) {
         if let Some(FieldValues::Bytes(bytes)) = values
             && bytes.longest() > MAX_VALUE_BYTES
@@ -198,7 +210,7 @@ fn admit_columns(schema: &Arc<TableSchema>, rows: usize, mut columns: Vec<Option
     let keys = encode_keys(schema, &columns, rows)?;
     let times = match schema.time.map(|time| columns[time].take()) {
         Some(Some(FieldValues::Raw(times, _))) => times,
-        _ => Vec::new(),
+        _ => Cow::Borrowed(&[][..]),
     };
     let fields = columns
         .into_iter()
@@ -209,7 +221,7 @@ fn admit_columns(schema: &Arc<TableSchema>, rows: usize, mut columns: Vec<Option
     Ok(Admitted { schema: Arc::clone(schema), rows, keys, times, fields })
 }
 
-fn admit_column(column: &Column, batch: &RecordBatch) -> Result<Option<FieldValues>> {
+fn admit_column(column: &Column, batch: &RecordBatch) -> Result<Option<FieldValues<'static>>> {
     let Some(array) = batch.column_by_name(&column.name) else {
         if !column.nullable && batch.num_rows() > 0 {
             return Err(Error::input("it must not be NULL, and the batch does not have it"));
@@ -224,7 +236,7 @@ fn admit_column(column: &Column, batch: &RecordBatch) -> Result<Option<FieldValu
     Ok(Some(if column.column_type.is_bytes() {
         FieldValues::Bytes(bytes_column(&array)?)
     } else {
-        FieldValues::Raw(raw_values(column.column_type, &array), null_mask(&array))
+        FieldValues::Raw(Cow::Owned(raw_values(column.column_type, &array)), Cow::Owned(null_mask(&array)))
     }))
 }
 
@@ -266,7 +278,7 @@ fn null_mask(array: &dyn Array) -> NullMask {
     mask
 }
 
-fn bytes_column(array: &ArrayRef) -> Result<BytesColumn> {
+fn bytes_column(array: &ArrayRef) -> Result<BytesColumn<'static>> {
     let nulls = null_mask(array);
     let (values, places) = match array.as_any_dictionary_opt() {
         None => (array, None),
@@ -315,7 +327,7 @@ fn raw_values(column_type: ColumnType, array: &ArrayRef) -> Vec<u64> {
     }
 }
 
-fn encode_keys(schema: &TableSchema, columns: &[Option<FieldValues>], rows: usize) -> Result<Keys> {
+fn encode_keys(schema: &TableSchema, columns: &[Option<FieldValues<'_>>], rows: usize) -> Result<Keys> {
     let mut keys = Keys { bytes: Vec::with_capacity(rows * 16), ends: Vec::with_capacity(rows) };
     for row in 0..rows {
         let start = keys.bytes.len();
