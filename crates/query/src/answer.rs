@@ -9,6 +9,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::parser::ParserError;
 use fleetdb_engine::{Error, ErrorKind, Result};
+use futures::StreamExt;
 use std::sync::Arc;
 
 /// The answer to one statement: rows batch by batch, or word of what was done.
@@ -51,6 +52,23 @@ impl Answer {
         self.rows.as_ref().map(|(stream, ..)| stream.schema())
     }
 
+    /// The next rows, as [`Iterator::next`] gives them, in a future: for whoever has a runtime, of which it takes a thread
+    /// as long as operators compute.
+    pub async fn next_rows(&mut self) -> Option<Result<RecordBatch>> {
+        let (stream, _, watch) = self.rows.as_mut()?;
+        loop {
+            match watch.until_stopped(stream.next()).await {
+                // A step of the plan that has looked at rows and wants none of them.
+                Ok(Some(Ok(batch))) if batch.num_rows() == 0 => {}
+                Ok(next) => return Some(next?.map_err(engine_error)),
+                Err(stopped) => {
+                    self.rows = None;
+                    return Some(Err(stopped));
+                }
+            }
+        }
+    }
+
     /// All rows at once.
     ///
     /// # Errors
@@ -64,19 +82,9 @@ impl Iterator for Answer {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        use futures::StreamExt;
-        let (stream, runtime, watch) = self.rows.as_mut()?;
-        loop {
-            match runtime.block_on(watch.until_stopped(stream.next())) {
-                // A step of the plan that has looked at rows and wants none of them.
-                Ok(Some(Ok(batch))) if batch.num_rows() == 0 => {}
-                Ok(next) => return Some(next?.map_err(engine_error)),
-                Err(stopped) => {
-                    self.rows = None;
-                    return Some(Err(stopped));
-                }
-            }
-        }
+        let (_, runtime, _) = self.rows.as_ref()?;
+        let runtime = Arc::clone(runtime);
+        runtime.block_on(self.next_rows())
     }
 }
 

@@ -10,7 +10,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Placeholder;
-use fleetdb_engine::{TableSchema, View};
+use fleetdb_engine::{TableId, TableSchema, View};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a run of a prepared statement sees.
@@ -38,6 +38,11 @@ impl Binding {
     /// Notes that a plan reads a table.
     pub(crate) fn note(&self, table: &Arc<TableSchema>) {
         lock(&self.tables).push(Arc::clone(table));
+    }
+
+    /// The tables that were planned with.
+    pub(crate) fn tables(&self) -> Vec<TableId> {
+        lock(&self.tables).iter().map(|table| table.id).collect()
     }
 
     /// Whether all tables are as they were when they were planned with.

@@ -6,6 +6,7 @@
 
 use crate::answer::{Answer, engine_error};
 use crate::binding::{Binding, has_parameters, number};
+use crate::limits::Watch;
 use crate::pushdown::scalar;
 use crate::session::Session;
 use crate::statement::Statement;
@@ -43,6 +44,16 @@ struct Kept {
     physical: Arc<dyn ExecutionPlan>,
     /// Shared with the answer of a run, whose scans may yet begin.
     in_use: Arc<()>,
+}
+
+/// What a run of a prepared query is.
+enum Run {
+    /// The kept plan, bound to the values.
+    Kept(Arc<dyn ExecutionPlan>, Arc<()>),
+    /// To be planned with the values in it.
+    Planned(Vec<ScalarValue>),
+    /// The plan is of tables that have changed since.
+    Stale,
 }
 
 impl Session {
@@ -110,11 +121,53 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     pub fn start(&self, values: &[Value]) -> Result<Answer> {
         self.session.limits.begin();
         let watch = self.session.limits.watch();
+        match self.bind(values, true)? {
+            Run::Kept(physical, in_use) => {
+                // Scans may begin when the plan does.
+                let _entered = self.session.runtime.enter();
+                self.execute(physical, in_use, watch)
+            }
+            Run::Planned(values) => {
+                self.session.tables.show(&self.session.store.view());
+                let logical = self.session.plan_statement(self.statement.clone())?;
+                self.session.start_watched(logical.with_param_values(values).map_err(engine_error)?, watch)
+            }
+            Run::Stale => Err(Error::bug("a plan was made anew and is stale")),
+        }
+    }
+
+    /// As [`start`](Self::start) on the caller's own runtime, where the answer's rows are then asked for with
+    /// [`next_rows`](Answer::next_rows); `None` if there is no plan that is kept and free.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_kept(&self, values: &[Value]) -> Result<Option<Answer>> {
+        let Run::Kept(physical, in_use) = self.bind(values, false)? else { return Ok(None) };
+        self.session.limits.begin();
+        self.execute(physical, in_use, self.session.limits.watch()).map(Some)
+    }
+
+    fn execute(&self, physical: Arc<dyn ExecutionPlan>, in_use: Arc<()>, watch: Watch) -> Result<Answer> {
+        let rows = execute_stream(physical, self.session.context.task_ctx()).map_err(engine_error)?;
+        Ok(Answer::rows(rows, Arc::clone(&self.session.runtime), watch).holding(in_use))
+    }
+
+    /// The kept plan with these values, if there is one and nobody uses it; a stale one is made again, if that `may_plan`.
+    fn bind(&self, values: &[Value], may_plan: bool) -> Result<Run> {
         let mut plan = self.plan();
         self.session.store.refresh()?;
-        let view = self.session.store.view();
-        if plan.kept.as_ref().is_some_and(|kept| !kept.binding.fits(&view)) {
+        let view = |plan: &Plan| {
+            let tables = plan.kept.as_ref().map(|kept| kept.binding.tables());
+            tables.map(|tables| self.session.store.view_of(&tables))
+        };
+        let mut view_of_kept = view(&plan);
+        let is_stale = |kept: &Kept| view_of_kept.as_ref().is_some_and(|view| !kept.binding.fits(view));
+        if plan.kept.as_ref().is_some_and(is_stale) {
+            if !may_plan {
+                return Ok(Run::Stale);
+            }
             *plan = Plan::new(&self.session, &self.statement)?;
+            view_of_kept = view(&plan);
         }
         if values.len() != plan.types.len() {
             return Err(Error::input(format!(
@@ -126,23 +179,15 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         let typed = values.iter().zip(&plan.types).enumerate();
         let values = typed.map(|(number, (value, data_type))| bound(number, value, data_type.as_ref()));
         let values = values.collect::<Result<Vec<_>>>()?;
-        let Session { context, runtime, .. } = &*self.session;
         // A condition with NULL is one that a scan does not know.
         let has_null = values.iter().any(ScalarValue::is_null);
         let free = plan.kept.as_ref().filter(|kept| !has_null && Arc::strong_count(&kept.in_use) == 1);
-        if let Some(Kept { binding, physical, in_use }) = free {
-            binding.set(view, values);
-            let physical = reset_plan_states(Arc::clone(physical)).map_err(engine_error)?;
-            let in_use = Arc::clone(in_use);
-            // Scans may begin when the plan does.
-            let rows = runtime.block_on(async { execute_stream(physical, context.task_ctx()) });
-            let answer = Answer::rows(rows.map_err(engine_error)?, Arc::clone(runtime), watch);
-            return Ok(answer.holding(in_use));
-        }
-        self.session.tables.show(&view);
-        let logical =
-            self.session.plan_statement(self.statement.clone())?.with_param_values(values).map_err(engine_error)?;
-        self.session.start_watched(logical, watch)
+        let (Some(Kept { binding, physical, in_use }), Some(view)) = (free, view_of_kept) else {
+            return Ok(Run::Planned(values));
+        };
+        binding.set(view, values);
+        let physical = reset_plan_states(Arc::clone(physical)).map_err(engine_error)?;
+        Ok(Run::Kept(physical, Arc::clone(in_use)))
     }
 }
 

@@ -4,8 +4,8 @@ use crate::answer::{engine_error, query_error};
 use crate::binding::{Binding, stand_in};
 use crate::planner::{leaf_plan, one_partition};
 use crate::pushdown::take_over;
-use arrow::array::{AsArray, RecordBatch, UInt64Array};
-use arrow::compute::{SortOptions, concat_batches, take_record_batch};
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::SortOptions;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
@@ -172,20 +172,12 @@ impl FleetScan {
         self.request.limit.is_none() && self.condition.is_none()
     }
 
-    /// The newest rows of one container, newest first.
+    /// The newest row of one container, which its index knows.
     fn newest(&self, view: &TableView, request: &ScanRequest) -> fleetdb_engine::Result<RecordBatch> {
-        let limit = request.limit.unwrap_or(usize::MAX);
-        if limit == 1 {
-            if let Some(row) = view.last_rows(request)?.next().transpose()? {
-                return Ok(row.project(&self.places)?);
-            }
-            return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
+        match view.last_rows(request)?.next().transpose()? {
+            Some(row) => Ok(row.project(&self.places)?),
+            None => Ok(RecordBatch::new_empty(Arc::clone(&self.schema))),
         }
-        let all = ScanRequest { limit: None, ..request.clone() };
-        let batches = view.scan(&all)?.collect::<fleetdb_engine::Result<Vec<_>>>()?;
-        let rows = concat_batches(&self.schema, &batches)?;
-        let newest = (0..rows.num_rows() as u64).rev().take(limit).collect::<Vec<_>>();
-        Ok(take_record_batch(&rows, &UInt64Array::from(newest))?)
     }
 
     /// What is read, for EXPLAIN.
@@ -317,11 +309,12 @@ impl ExecutionPlan for FleetScan {
             return Err(DataFusionError::Internal(format!("a scan has one partition, {partition} was asked for")));
         }
         let (view, request) = self.current()?;
-        if self.newest_first {
+        if self.newest_first && request.limit == Some(1) {
             let (scan, schema) = (self.clone(), Arc::clone(&self.schema));
             let rows = futures::stream::once(async move { scan.newest(&view, &request).map_err(query_error) });
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
         }
+        let request = ScanRequest { newest_first: self.newest_first, ..request };
         let scan = match &self.condition {
             None => view.scan(&request),
             Some(condition) => view.scan_where(&request, condition.to_engine()),

@@ -100,6 +100,23 @@ impl Statement {
         }
     }
 
+    /// Whether statements that come after it in its session see more of it than its rows.
+    pub fn changes_session(&self) -> bool {
+        match &self.0 {
+            ParsedStatement::Reset(_) => true,
+            ParsedStatement::Statement(sql) => matches!(
+                sql.as_ref(),
+                SqlStatement::Set(_)
+                    | SqlStatement::Reset(_)
+                    | SqlStatement::Discard { .. }
+                    | SqlStatement::Prepare { .. }
+                    | SqlStatement::Deallocate { .. }
+                    | SqlStatement::Declare { .. }
+            ),
+            _ => false,
+        }
+    }
+
     /// What a server does with it.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! What a session works on: a database it may write, or one that another process writes.
 
-use fleetdb_engine::{Database, Error, QueryMemory, Reader, Result, View};
+use fleetdb_engine::{Database, Error, QueryMemory, Reader, Result, TableId, View};
 use std::sync::Arc;
 
 /// An open database.
@@ -15,6 +15,14 @@ impl Store {
     pub(crate) fn view(&self) -> View {
         match self {
             Self::Writer(db) => db.view(),
+            Self::Reader(reader) => reader.view(),
+        }
+    }
+
+    /// As [`view`](Self::view), of these tables at least.
+    pub(crate) fn view_of(&self, tables: &[TableId]) -> View {
+        match self {
+            Self::Writer(db) => db.view_of(tables),
             Self::Reader(reader) => reader.view(),
         }
     }

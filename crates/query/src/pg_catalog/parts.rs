@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 /// A word that a part has and other statements seldom do, the part, and what stands in its place.
-const PARTS: [(&str, &str, &str); 7] = [
+const PARTS: [(&str, &str, &str); 10] = [
     // Grafana asks which schemas are searched.
     (
         "current_setting",
@@ -13,6 +13,24 @@ const PARTS: [(&str, &str, &str); 7] = [
                            array_upper(string_to_array(current_setting('search_path'),','),1)) as i,
            string_to_array(current_setting('search_path'),',') s"#,
         "'public'",
+    ),
+    // JDBC's getBestRowIdentifier looks for a column's number in a key's.
+    (
+        "_pg_expandarray",
+        "(SELECT i.indexrelid, i.indrelid, i.indisprimary, information_schema._pg_expandarray(i.indkey) AS keys
+          FROM pg_catalog.pg_index i) i ON (a.attnum = (i.keys).x",
+        "pg_catalog.pg_index i ON (array_position(string_to_array(i.indkey, ' '), CAST(a.attnum AS VARCHAR)) IS NOT NULL",
+    ),
+    // JDBC's getIndexInfo has a row for each of an index' columns, all of which rise.
+    (
+        "_pg_expandarray",
+        "(information_schema._pg_expandarray(i.indkey)).n AS ORDINAL_POSITION",
+        "unnest(range(1, CAST(i.indnatts AS BIGINT) + 1)) AS ORDINAL_POSITION",
+    ),
+    (
+        "_pg_expandarray",
+        "CASE tmp.I_INDOPTION[tmp.ORDINAL_POSITION - 1] & 1::smallint WHEN 1 THEN 'D' ELSE 'A' END",
+        "'A'",
     ),
     // JDBC's getPrimaryKeys joins columns with the numbers of a key's, each with its place there.
     (
