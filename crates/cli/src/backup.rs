@@ -4,6 +4,7 @@ use crate::progress::{bar, thousands};
 use crate::{DEFAULT_DATA, close, open};
 use fleetdb_engine::Result;
 use fleetdb_engine::io::Io;
+use fleetdb_server::access::AccessFile;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -34,6 +35,7 @@ pub fn backup(args: &BackupArgs) -> Result<()> {
     progress.finish_and_clear();
     close(db)?;
     let report = outcome?;
+    AccessFile::copy(&args.data, &args.destination)?;
     println!(
         "{} segments, {} bytes in {}: {} copied, {} linked, {} there before",
         report.segments,
@@ -57,6 +59,7 @@ pub fn restore(args: &RestoreArgs) -> Result<()> {
     });
     progress.finish_and_clear();
     let (report, checked) = outcome?;
+    AccessFile::copy(&args.backup, &args.data)?;
     println!(
         "{} segments, {} rows, {} bytes restored to {}; checked, clean",
         report.segments,

@@ -103,6 +103,23 @@ impl AccessFile {
         Ok(Self { path, entries })
     }
 
+    /// Gives another directory, as of a backup, the users and tokens of a database.
+    ///
+    /// ```
+    /// use fleetdb_server::access::{AccessFile, Role};
+    /// let (data, backup) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    /// AccessFile::open(data.path()).unwrap().set_user("ann", "secret", Role::Admin).unwrap();
+    /// AccessFile::copy(data.path(), backup.path()).unwrap();
+    /// assert_eq!(AccessFile::open(backup.path()).unwrap().users()[0].name, "ann");
+    /// ```
+    ///
+    /// # Errors
+    /// One of the files cannot be read or written, or is not what it should be.
+    pub fn copy(from: &Path, to: &Path) -> Result<()> {
+        let copy = Self { path: to.join(FILE), ..Self::open(from)? };
+        if copy.entries.is_empty() && !copy.path.exists() { Ok(()) } else { copy.write() }
+    }
+
     /// The users.
     pub fn users(&self) -> &[Entry] {
         &self.entries.users

@@ -25,14 +25,30 @@ pub(crate) struct Outcome {
     pub(crate) outcome: &'static str,
 }
 
+/// The statements of a protocol.
+pub(crate) struct Statements {
+    seconds: Histogram,
+    done: Counter,
+    failed: Counter,
+}
+
+impl Statements {
+    /// A statement ended.
+    pub(crate) fn ended(&self, begun: Instant, is_done: bool) {
+        self.seconds.observe(begun.elapsed().as_secs_f64());
+        let outcome = if is_done { &self.done } else { &self.failed };
+        outcome.inc();
+    }
+}
+
 /// Everything that is counted.
 pub(crate) struct Metrics {
     registry: Registry,
     pub(crate) connections: Family<Protocol, Gauge>,
     pub(crate) requests: Family<Outcome, Counter>,
     pub(crate) lines: Family<Outcome, Counter>,
-    pub(crate) statements: Family<Outcome, Counter>,
-    statement_seconds: Family<Protocol, Histogram, fn() -> Histogram>,
+    pub(crate) postgres: Statements,
+    pub(crate) http: Statements,
     pub(crate) refused_connections: Counter,
     pub(crate) running: Gauge,
     pub(crate) waiting: Gauge,
@@ -42,13 +58,13 @@ impl Metrics {
     pub(crate) fn new(db: &Arc<Database>) -> Self {
         let mut registry = Registry::with_prefix("fleetdb");
         let (connections, requests, lines) = (Family::default(), Family::default(), Family::default());
-        let (statements, refused_connections) = (Family::default(), Counter::default());
-        let statement_seconds: Family<_, _, fn() -> Histogram> = Family::new_with_constructor(histogram);
+        let (statements, refused_connections) = (Family::<Outcome, Counter>::default(), Counter::default());
+        let seconds: Family<Protocol, Histogram, fn() -> Histogram> = Family::new_with_constructor(histogram);
         registry.register("connections", "Open connections", connections.clone());
         registry.register("requests", "HTTP requests that were answered", requests.clone());
         registry.register("lines", "Lines of line protocol", lines.clone());
         registry.register("statements", "SQL statements", statements.clone());
-        registry.register_with_unit("statement", "How long statements took", Unit::Seconds, statement_seconds.clone());
+        registry.register_with_unit("statement", "How long statements took", Unit::Seconds, seconds.clone());
         let refused = refused_connections.clone();
         registry.register("refused_connections", "Connections beyond max_connections", refused);
         let (running, waiting) = (Gauge::default(), Gauge::default());
@@ -59,24 +75,23 @@ impl Metrics {
             waiting.clone(),
         );
         registry.register_collector(Box::new(Engine(Arc::downgrade(db))));
+        let outcome = |protocol, outcome| statements.get_or_create(&Outcome { protocol, outcome }).clone();
+        let of = |protocol| Statements {
+            seconds: seconds.get_or_create(&Protocol { protocol }).clone(),
+            done: outcome(protocol, "done"),
+            failed: outcome(protocol, "failed"),
+        };
         Self {
+            postgres: of("postgres"),
+            http: of("http"),
             registry,
             connections,
             requests,
             lines,
-            statements,
-            statement_seconds,
             refused_connections,
             running,
             waiting,
         }
-    }
-
-    /// A statement ended.
-    pub(crate) fn statement(&self, protocol: &'static str, begun: Instant, is_done: bool) {
-        self.statement_seconds.get_or_create(&Protocol { protocol }).observe(begun.elapsed().as_secs_f64());
-        let outcome = if is_done { "done" } else { "failed" };
-        self.statements.get_or_create(&Outcome { protocol, outcome }).inc();
     }
 
     /// Lines came.

@@ -10,13 +10,17 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Sessions that are kept for the next request.
 const MOST_IDLE: usize = 64;
 
 /// Rows that are fetched before the first of them are sent.
 const FEW_ROWS: usize = 1_000;
+
+/// See [`Running::is_short`].
+const SHORT: Duration = Duration::from_millis(1);
 
 /// Sessions that nobody uses.
 pub(crate) struct Sessions {
@@ -35,7 +39,7 @@ impl Sessions {
         let idle = self.idle.lock().pop();
         let session = idle.map_or_else(|| Session::new(Arc::clone(&self.db)), Ok)?;
         session.set_timeout(self.timeout);
-        Ok(Pooled { session: Some(session), sessions: Arc::clone(self) })
+        Ok(Pooled { session: Some(session), sessions: Arc::clone(self), is_changed: AtomicBool::new(false) })
     }
 }
 
@@ -44,6 +48,14 @@ pub(crate) struct Pooled {
     /// There until it is dropped.
     session: Option<Session>,
     sessions: Arc<Sessions>,
+    is_changed: AtomicBool,
+}
+
+impl Pooled {
+    /// A statement changes the session: nobody gets it after this request.
+    pub(crate) fn changes(&self) {
+        self.is_changed.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Deref for Pooled {
@@ -57,7 +69,7 @@ impl Deref for Pooled {
 impl Drop for Pooled {
     fn drop(&mut self) {
         let mut idle = self.sessions.idle.lock();
-        if idle.len() < MOST_IDLE {
+        if idle.len() < MOST_IDLE && !self.is_changed.load(Ordering::Relaxed) {
             idle.extend(self.session.take());
         }
     }
@@ -74,6 +86,24 @@ impl Drop for CancelOnDrop {
     }
 }
 
+/// The first rows of an answer. Most answers end with them, and need not be asked again whether they have.
+#[derive(Default)]
+struct First {
+    come: VecDeque<RecordBatch>,
+    rows: usize,
+}
+
+impl First {
+    fn wants_more(&self) -> bool {
+        self.rows < FEW_ROWS
+    }
+
+    fn add(&mut self, batch: RecordBatch) {
+        self.rows += batch.num_rows();
+        self.come.push_back(batch);
+    }
+}
+
 /// A statement whose rows are on their way.
 pub(crate) struct Running<S> {
     /// `None` while a thread works for it, and when all rows have come.
@@ -83,6 +113,8 @@ pub(crate) struct Running<S> {
     /// Rows that have come and were not asked for yet.
     come: VecDeque<RecordBatch>,
     cancel: CancelOnDrop,
+    /// How long it took to its first rows, without the wait for its turn.
+    took: Duration,
 }
 
 impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
@@ -111,20 +143,58 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         Self::watched(begun, cancel)
     }
 
+    /// As [`start_here`](Self::start_here), for a statement that is likely to be short: no thread takes over this one's
+    /// other tasks. `None` if `begin` gives no answer.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) async fn start_short(
+        work: &Work,
+        session: S,
+        begin: impl FnOnce(&S) -> Result<Option<Answer>>,
+    ) -> Result<Option<Self>> {
+        let mut cancel = CancelOnDrop(Some(session.announce()));
+        let begun = match work.turn().await {
+            Ok(_turn) => Self::begun_short(session, begin).await.transpose(),
+            Err(error) => Some(Err(error)),
+        };
+        match begun {
+            Some(begun) => Self::watched(Ok(begun), cancel).map(Some),
+            None => {
+                cancel.0 = None;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn begun_short(session: S, begin: impl FnOnce(&S) -> Result<Option<Answer>>) -> Result<Option<Self>> {
+        let begun = Instant::now();
+        let Some(mut answer) = begin(&session)? else { return Ok(None) };
+        let mut first = First::default();
+        while first.wants_more()
+            && let Some(batch) = answer.next_rows().await.transpose()?
+        {
+            first.add(batch);
+        }
+        Ok(Some(Self::with(session, answer, first, begun)))
+    }
+
     fn begun(session: S, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
+        let begun = Instant::now();
         let mut answer = begin(&session)?;
-        let (schema, tag) = (answer.schema(), answer.tag().map(str::to_owned));
-        let mut come = VecDeque::new();
-        let mut rows = 0;
-        // Most answers end here, and need not be asked again whether they have.
-        while rows < FEW_ROWS
+        let mut first = First::default();
+        while first.wants_more()
             && let Some(batch) = answer.next().transpose()?
         {
-            rows += batch.num_rows();
-            come.push_back(batch);
+            first.add(batch);
         }
-        let state = (rows >= FEW_ROWS).then_some((session, answer));
-        Ok(Self { state, schema, tag, come, cancel: CancelOnDrop(None) })
+        Ok(Self::with(session, answer, first, begun))
+    }
+
+    fn with(session: S, answer: Answer, first: First, begun: Instant) -> Self {
+        let (schema, tag) = (answer.schema(), answer.tag().map(str::to_owned));
+        let state = (!first.wants_more()).then_some((session, answer));
+        Self { state, schema, tag, come: first.come, cancel: CancelOnDrop(None), took: begun.elapsed() }
     }
 
     /// Cancels what is still to come when it is dropped; `begun` is an error if there was no thread for it.
@@ -148,6 +218,11 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         if let Some((session, answer)) = &mut self.state {
             session.go_on(answer);
         }
+    }
+
+    /// Whether it took so little time that a thread may do nothing else meanwhile.
+    pub(crate) fn is_short(&self) -> bool {
+        self.state.is_none() && self.took < SHORT
     }
 
     /// The rows' schema, if it is a statement that gives rows.

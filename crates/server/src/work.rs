@@ -23,7 +23,7 @@ impl Drop for Counted {
 }
 
 /// One whose turn it is.
-struct Turn {
+pub(crate) struct Turn {
     _permit: OwnedSemaphorePermit,
     _running: Counted,
 }
@@ -58,8 +58,11 @@ impl Work {
         Ok(tokio::task::block_in_place(job))
     }
 
-    /// Waits for the turn; it lasts until this is dropped.
-    async fn turn(&self) -> Result<Turn> {
+    /// Waits for the turn; it lasts until what this gives is dropped.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) async fn turn(&self) -> Result<Turn> {
         let permit = match Arc::clone(&self.turns).try_acquire_owned() {
             Ok(permit) => permit,
             Err(_) => self.wait().await?,

@@ -16,7 +16,7 @@ pub fn add_user(data: &Path, name: &str, password: &str, role: &str) {
     assert!(adding.wait().unwrap().success());
 }
 
-fn add_token(data: &Path, name: &str, role: &str) -> String {
+pub fn add_token(data: &Path, name: &str, role: &str) -> String {
     let made = fleetdb().args(["token", "add", name, "--role", role, "--data"]).arg(data).output().unwrap();
     assert!(made.status.success());
     String::from_utf8(made.stdout).unwrap().trim().to_owned()

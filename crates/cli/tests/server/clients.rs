@@ -2,6 +2,7 @@
 
 use crate::process::Server;
 use std::process::Command;
+use tokio_postgres::NoTls;
 
 fn is_there(program: &str, args: &[&str]) -> bool {
     let found = Command::new(program).args(args).output().is_ok_and(|output| output.status.success());
@@ -34,6 +35,29 @@ fn drivers_of_other_languages_work_unmodified() {
     let mut node = Command::new("node");
     says_that_all_is_well(node.env("NODE_PATH", drivers.join("node_modules")).args([&program("node.js"), port]));
     says_that_all_is_well(Command::new(drivers.join("pgx-program")).arg(port));
+    assert!(server.terminate());
+}
+
+#[test]
+fn a_prepared_query_says_when_its_columns_have_changed() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let config = format!("host=127.0.0.1 port={} user=me", server.port("postgres"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute("CREATE TABLE wide (id BIGINT PRIMARY KEY); INSERT INTO wide VALUES (1)").await.unwrap();
+        let all = client.prepare("SELECT * FROM wide").await.unwrap();
+        for _ in 0..3 {
+            assert_eq!(client.query(&all, &[]).await.unwrap()[0].len(), 1);
+        }
+        client.batch_execute("ALTER TABLE wide ADD COLUMN note TEXT").await.unwrap();
+        let error = client.query(&all, &[]).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "0A000", "{error}");
+        let again = client.prepare("SELECT * FROM wide").await.unwrap();
+        assert_eq!(client.query(&again, &[]).await.unwrap()[0].len(), 2);
+    });
     assert!(server.terminate());
 }
 

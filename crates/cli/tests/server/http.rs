@@ -118,6 +118,11 @@ fn sql_is_answered_in_every_form_and_errors_say_what_is_wrong() {
     assert_eq!(request(http, "POST", "/api/v1/sql", "", &[b' '; 1001]).unwrap().status, 413);
     assert_eq!(request(http, "POST", "/write", "Content-Encoding: gzip\r\n", b"no gzip").unwrap().status, 400);
     assert_eq!(request(http, "GET", "/nothing", "", b"").unwrap().status, 404);
+    // What one request sets no other one sees.
+    let size = "SHOW datafusion.execution.batch_size";
+    let before = sql(http, size, "csv");
+    sql(http, "SET datafusion.execution.batch_size = 7", "json");
+    assert_eq!(sql(http, size, "csv"), before);
     let metrics = request(http, "GET", "/metrics", "", b"").unwrap().body;
     for metric in [
         "fleetdb_wal_syncs_total",
@@ -134,12 +139,20 @@ fn a_backup_is_made_while_the_server_runs() {
     let server = Server::start(data.path(), &[]);
     let http = server.address("http");
     assert_eq!(write(http, "cpu,host=a usage=1 1").unwrap().status, 204);
+    let token = crate::access::add_token(data.path(), "agent", "admin");
     let to = backup.path().join("b");
-    let made = request(http, "POST", &format!("/api/v1/backup?to={}", to.display()), "", b"").unwrap();
+    let header = format!("Authorization: Token {token}\r\n");
+    let made = request(http, "POST", &format!("/api/v1/backup?to={}", to.display()), &header, b"").unwrap();
     assert_eq!(made.status, 200, "{}", made.body);
     let restored = backup.path().join("r");
     let restore = crate::process::fleetdb().arg("restore").arg(&to).arg("--data").arg(&restored).output().unwrap();
     assert!(restore.status.success(), "{}", String::from_utf8_lossy(&restore.stderr));
+    // Who may come in may do so there, too.
+    let again = Server::start(&restored, &[]);
+    let count = "/api/v1/sql?format=csv&q=SELECT%20count(*)%20AS%20n%20FROM%20cpu";
+    assert_eq!(request(again.address("http"), "GET", count, "", b"").unwrap().status, 401);
+    assert!(request(again.address("http"), "GET", count, &header, b"").unwrap().body.contains("n\n1\n"));
+    drop(again);
     assert_eq!(crate::process::count(&restored, "SELECT count(*) AS n FROM cpu"), 1);
 }
 

@@ -2,7 +2,7 @@
 
 use super::identity::{self, Login};
 use super::{Failure, body};
-use crate::access::Role;
+use crate::access::{AccessFile, Role};
 use crate::server::Shared;
 use axum::body::Body;
 use axum::extract::{Query, State};
@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::io::Io;
 use serde::Deserialize;
+use std::path::Path;
 use std::sync::Arc;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -96,8 +97,13 @@ pub(super) async fn backup(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     identity::require(&shared, &headers, &login, Role::Admin).await?;
-    let db = Arc::clone(&shared.db);
-    let report = shared.work.run(move || db.backup(&Io::files(&to), |_, _| ())).await??;
+    let all = Arc::clone(&shared);
+    let backup = move || {
+        let report = all.db.backup(&Io::files(&to), |_, _| ())?;
+        AccessFile::copy(&all.config.data, Path::new(&to))?;
+        Ok::<_, fleetdb_engine::Error>(report)
+    };
+    let report = shared.work.run(backup).await??;
     Ok(axum::Json(serde_json::json!({
         "segments": report.segments,
         "bytes": report.bytes,

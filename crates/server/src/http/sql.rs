@@ -82,13 +82,16 @@ async fn run(
             ));
         }
         crate::access::check(&identity, statement.access())?;
+        if statement.changes_session() {
+            session.changes();
+        }
         session.execute(statement)
     };
     let running = match shared.sessions.take() {
         Ok(session) => Running::start(&shared.work, session, begin).await,
         Err(error) => Err(error),
     };
-    shared.metrics.statement("http", begun, running.is_ok());
+    shared.metrics.http.ended(begun, running.is_ok());
     let running = running?;
     let Some(schema) = running.schema().cloned() else {
         return Ok(axum::Json(serde_json::json!({ "result": running.tag() })).into_response());

@@ -1,5 +1,6 @@
-//! Bind, Execute and Sync in a row, which is what drivers send to run a prepared statement: taken as they lie in the
-//! read buffer, without the copies and the portal that pgwire makes of them. What has another form is left to pgwire.
+//! Bind and Execute in a row, and Sync, which is what drivers send to run prepared statements, one or several: taken as
+//! they lie in the read buffer, without the copies and the portal that pgwire makes of them. What has another form is left
+//! to pgwire.
 
 use super::connection::Connection;
 use super::extended::{Stored, check_bind};
@@ -30,16 +31,22 @@ struct Run<'a> {
     /// Of how many parameters and columns the forms are given.
     formats: (usize, usize),
     result_format: Format,
-    /// Of the messages up to the Sync.
+    /// Of both messages.
     bytes: usize,
 }
 
-/// Takes the next messages, if they are such a run; `false` if they are not. After an error the Sync is still to come.
+/// Takes the next messages, if they are such a run or a Sync; `false` if they are not. The first message is whole and well-formed.
 pub(super) async fn take(socket: &mut Socket, connection: &Connection) -> PgWireResult<bool> {
     if !matches!(socket.state(), PgWireConnectionState::ReadyForQuery) {
         return Ok(false);
     }
-    let Some(run) = run_at(socket.get_ref().buffered()) else { return Ok(false) };
+    let buffered = socket.get_ref().buffered();
+    if buffered.first() == Some(&b'S') {
+        socket.get_mut().skip(HEAD_BYTES);
+        connection.on_sync(socket, PgSync::new()).await?;
+        return Ok(true);
+    }
+    let Some(run) = run_at(buffered) else { return Ok(false) };
     let Some(entry) = socket.portal_store().get_statement(run.statement) else { return Ok(false) };
     let Some(stored) = entry.value() else { return Ok(false) };
     if check_bind(&entry, run.parameters.values.len(), run.formats).is_err() {
@@ -52,23 +59,18 @@ pub(super) async fn take(socket: &mut Socket, connection: &Connection) -> PgWire
     socket.get_mut().skip(bytes);
     socket.feed(PgWireBackendMessage::BindComplete(BindComplete::new())).await?;
     connection.answer(socket, response?).await?;
-    // A COPY has other messages to come.
-    if matches!(socket.state(), PgWireConnectionState::ReadyForQuery) {
-        socket.get_mut().skip(HEAD_BYTES);
-        connection.on_sync(socket, PgSync::new()).await?;
-    }
     Ok(true)
 }
 
-/// The run at the front of a buffer: a Bind of the unnamed portal, an Execute of all its rows, and a Sync.
+/// The run at the front of a buffer: a Bind of the unnamed portal and an Execute of all its rows, behind which that portal
+/// is not named again: the next run of a pipeline comes, or a Sync.
 fn run_at(buffer: &[u8]) -> Option<Run<'_>> {
     let mut buffered = Rest(buffer);
     let mut bind = Rest(buffered.message(b'B')?);
     let mut execute = Rest(buffered.message(b'E')?);
     let bytes = buffer.len() - buffered.0.len();
-    let sync = buffered.message(b'S')?;
     let of_unnamed = bind.text()?.is_empty() && execute.text()?.is_empty();
-    if !of_unnamed || execute.0 != [0; 4] || !sync.is_empty() {
+    if !of_unnamed || execute.0 != [0; 4] || !matches!(buffered.0.first(), Some(b'B' | b'P' | b'S')) {
         return None;
     }
     let statement = str::from_utf8(bind.text()?).ok()?;

@@ -27,12 +27,20 @@ fn a_run_is_taken_apart() {
 #[test]
 fn what_is_no_run_is_left() {
     let whole = run_of(BIND, EXECUTE);
-    for bytes in 0..whole.len() {
+    for bytes in 0..=whole.len() - HEAD_BYTES {
         assert!(run_at(&whole[..bytes]).is_none(), "the first {bytes} bytes");
     }
     assert!(run_at(&run_of(&[b"p", BIND].concat(), EXECUTE)).is_none(), "a portal with a name");
     assert!(run_at(&run_of(BIND, b"\0\0\0\0\x05")).is_none(), "part of the rows");
     assert!(run_at(&run_of(&[BIND, b"x"].concat(), EXECUTE)).is_none(), "more than a Bind");
-    let no_sync = [message(b'B', BIND), message(b'E', EXECUTE), message(b'E', EXECUTE)].concat();
-    assert!(run_at(&no_sync).is_none(), "no Sync");
+    let again = [message(b'B', BIND), message(b'E', EXECUTE), message(b'E', EXECUTE)].concat();
+    assert!(run_at(&again).is_none(), "the portal is asked again");
+}
+
+#[test]
+fn runs_of_a_pipeline_are_taken_one_by_one() {
+    let one = [message(b'B', BIND), message(b'E', EXECUTE)].concat();
+    let pipeline = [one.as_slice(), &one, &message(b'S', b"")].concat();
+    assert_eq!(run_at(&pipeline).unwrap().bytes, one.len());
+    assert_eq!(run_at(&pipeline[one.len()..]).unwrap().bytes, one.len());
 }

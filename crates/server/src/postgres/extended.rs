@@ -7,6 +7,8 @@ use super::connection::Connection;
 use super::copy_out;
 use super::values::{self, Parameters};
 use crate::error::{placed, postgres_error, user_error};
+use crate::sessions::Running;
+use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{ColumnType, Error, Value};
 use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement};
 use futures::{Sink, SinkExt};
@@ -18,7 +20,7 @@ use pgwire::api::results::{DescribePortalResponse, FieldInfo, Response};
 use pgwire::api::stmt::{QueryParser, StoredStatement};
 use pgwire::api::store::{Entry, PortalStore};
 use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, PgWireConnectionState, Type};
-use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, Sync as PgSync,
@@ -27,6 +29,8 @@ use pgwire::messages::extendedquery::{
 use pgwire::messages::response::ReadyForQuery;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// A prepared statement.
 pub(crate) struct Stored {
@@ -41,12 +45,37 @@ pub(crate) struct Stored {
 enum Plan {
     /// An INSERT of plain values; looked at again when its table changes.
     Insert(Mutex<Arc<InsertValues>>),
-    /// A query, whose plan is kept.
-    Query(Arc<Prepared<Arc<Session>>>),
+    Query(Query),
     /// Rows of a cursor, with the columns that it had.
     Fetch(Vec<FieldInfo>),
     /// Planned at each run, with the values as literals.
     Other,
+}
+
+/// A prepared query.
+struct Query {
+    prepared: Arc<Prepared<Arc<Session>>>,
+    /// Its columns when it was prepared.
+    described: SchemaRef,
+    /// Whether its last run was.
+    is_short: AtomicBool,
+}
+
+impl Query {
+    /// Refuses rows of other columns than clients know, who read values by them: the table has changed.
+    fn check(&self, running: &Running<Arc<Session>>) -> PgWireResult<()> {
+        let types =
+            |schema: &SchemaRef| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+        let count = running.schema().map(|schema| schema.fields().len());
+        if count == Some(self.described.fields().len()) && types(&self.described) == types(&self.prepared.schema()) {
+            return Ok(());
+        }
+        let message = "cached plan must not change result type: a table has changed, prepare the query again";
+        let mut error = ErrorInfo::new("ERROR".to_owned(), "0A000".to_owned(), message.to_owned());
+        // By this name JDBC's driver knows that it has to prepare it again.
+        error.routine = Some("RevalidateCachedQuery".to_owned());
+        Err(PgWireError::UserError(Box::new(error)))
+    }
 }
 
 /// A statement as pgwire keeps it.
@@ -74,7 +103,8 @@ impl Connection {
                 let prepared = Arc::new(prepared.and_then(|prepared| prepared).map_err(|e| postgres_error(&e))?);
                 let types = prepared.parameter_types();
                 let types = types.iter().map(|of| values::type_of_parameter(of.as_ref())).collect();
-                (Plan::Query(prepared), types)
+                let (described, is_short) = (prepared.schema(), AtomicBool::new(false));
+                (Plan::Query(Query { prepared, described, is_short }), types)
             }
             (Kind::Fetch(name, _), None) => {
                 let columns = self.cursors.fields(name, &Format::UnifiedText).transpose()?;
@@ -111,15 +141,17 @@ impl Connection {
                 let types = known.parameter_types();
                 self.insert(&known, &stored.values(parameters, |place| types.get(place).copied())?)
             }
-            Plan::Query(prepared) => {
+            Plan::Query(query) => {
                 let session = self.session()?;
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
                 self.commit_pending().await?;
-                let types = prepared.parameter_types();
+                let types = query.prepared.parameter_types();
                 let target = |place: usize| values::time_type(types.get(place)?.as_ref()?);
                 let values = stored.values(parameters, target)?;
-                let prepared = Arc::clone(prepared);
-                self.run_begun(&session, move |_| prepared.start(&values), format).await
+                let running = self.start_prepared(&session, query, &values).await?;
+                query.check(&running)?;
+                query.is_short.store(running.is_short(), Ordering::Relaxed);
+                self.respond(running, format)
             }
             Plan::Fetch(_) => self.run(&stored.statement, &stored.kind, format).await,
             Plan::Other if parameters.values.is_empty() => self.run(&stored.statement, &stored.kind, format).await,
@@ -130,6 +162,24 @@ impl Connection {
                 self.run(&statement, &kind, format).await
             }
         }
+    }
+
+    /// Starts a prepared query, on this thread alone if it is likely to be short.
+    async fn start_prepared(
+        &self,
+        session: &Arc<Session>,
+        query: &Query,
+        values: &[Value],
+    ) -> PgWireResult<Running<Arc<Session>>> {
+        let prepared = &query.prepared;
+        if query.is_short.load(Ordering::Relaxed) {
+            let (begun, session) = (Instant::now(), Arc::clone(session));
+            let running = Running::start_short(&self.shared.work, session, |_| prepared.start_kept(values)).await;
+            if let Some(running) = running.transpose() {
+                return self.started(begun, running);
+            }
+        }
+        self.start(session, |_| prepared.start(values)).await
     }
 
     /// Sends what an execution gave.
@@ -343,7 +393,7 @@ impl Stored {
     /// How many columns its rows have.
     fn columns(&self) -> usize {
         match &self.plan {
-            Plan::Query(prepared) => prepared.schema().fields().len(),
+            Plan::Query(query) => query.described.fields().len(),
             Plan::Fetch(columns) => columns.len(),
             _ => usize::from(matches!(self.kind, Kind::Show(_))),
         }
@@ -372,7 +422,7 @@ impl QueryParser for Describer {
         let text = Format::UnifiedText;
         let format = format.unwrap_or(&text);
         match (&stored.plan, &stored.kind) {
-            (Plan::Query(prepared), _) => values::fields(&prepared.schema(), format),
+            (Plan::Query(query), _) => values::fields(&query.described, format),
             (Plan::Fetch(columns), _) => Ok(columns.clone()),
             (_, Kind::Show(name)) => {
                 let row = super::show(name).map_err(|e| postgres_error(&e))?;

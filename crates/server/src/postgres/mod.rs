@@ -6,7 +6,7 @@
 //! 3. Statements between two Syncs, or in one simple query, that are INSERTs of plain values are one batch, which is
 //!    written before the client is told that the server is ready for the next: one fsync for all of them, shared
 //!    with every other connection that waits for one.
-//! 4. [`direct`]: the run of a prepared statement, as most come, past pgwire.
+//! 4. [`direct`]: runs of prepared statements, as most come, past pgwire.
 //! 5. [`values`]: parameters and rows on the wire.
 
 mod connection;

@@ -100,17 +100,12 @@ impl Connection {
         statement: Statement,
         format: &Format,
     ) -> PgWireResult<Response> {
-        self.run_begun(session, move |session| session.execute(statement), format).await
+        let running = self.start(session, move |session| session.execute(statement)).await?;
+        self.respond(running, format)
     }
 
-    /// Runs what `begin` begins.
-    pub(super) async fn run_begun(
-        &self,
-        session: &Arc<Session>,
-        begin: impl FnOnce(&Arc<Session>) -> Result<Answer> + Send,
-        format: &Format,
-    ) -> PgWireResult<Response> {
-        let running = self.start(session, begin).await?;
+    /// What a statement gives.
+    pub(super) fn respond(&self, running: Running<Arc<Session>>, format: &Format) -> PgWireResult<Response> {
         match running.schema().cloned() {
             None => Ok(Response::Execution(Tag::new(running.tag()))),
             Some(schema) => Ok(Response::Query(values::response(&self.shared, running, &schema, format)?)),
@@ -125,7 +120,16 @@ impl Connection {
     ) -> PgWireResult<Running<Arc<Session>>> {
         let begun = Instant::now();
         let running = Running::start_here(&self.shared.work, Arc::clone(session), begin).await;
-        self.shared.metrics.statement("postgres", begun, running.is_ok());
+        self.started(begun, running)
+    }
+
+    /// Counts a statement that has started.
+    pub(super) fn started(
+        &self,
+        begun: Instant,
+        running: Result<Running<Arc<Session>>>,
+    ) -> PgWireResult<Running<Arc<Session>>> {
+        self.shared.metrics.postgres.ended(begun, running.is_ok());
         running.map_err(|e| postgres_error(&e))
     }
 
@@ -137,7 +141,7 @@ impl Connection {
             let count = rows.len();
             Ok((session.gather(rows)?, count))
         });
-        self.shared.metrics.statement("postgres", begun, gathered.is_ok());
+        self.shared.metrics.postgres.ended(begun, gathered.is_ok());
         let (batch, rows) = gathered.map_err(|e| postgres_error(&e))?;
         if let Some(batch) = batch {
             self.add(batch);

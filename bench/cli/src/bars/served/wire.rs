@@ -33,25 +33,21 @@ pub(super) struct Connection {
     stream: TcpStream,
     out: BytesMut,
     come: BytesMut,
-    /// How many answers are on their way.
-    syncs: usize,
 }
 
 impl Connection {
     pub(super) async fn open(address: SocketAddr) -> Outcome<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let mut connection = Self { stream, out: BytesMut::new(), come: BytesMut::new(), syncs: 1 };
+        let mut connection = Self { stream, out: BytesMut::new(), come: BytesMut::new() };
         frontend::startup_message([("user", "bench"), ("database", "fleetdb")], &mut connection.out)?;
-        connection.run().await?;
+        connection.exchange().await?;
         Ok(connection)
     }
 
     /// Adds a statement under a name.
     pub(super) fn prepare(&mut self, name: &str, text: &str) -> Outcome<()> {
-        frontend::parse(name, text, [], &mut self.out)?;
-        self.sync();
-        Ok(())
+        Ok(frontend::parse(name, text, [], &mut self.out)?)
     }
 
     /// Adds a run of a prepared statement.
@@ -59,23 +55,21 @@ impl Connection {
         let parameters = parameters.iter().copied();
         let bound = frontend::bind("", name, [1], parameters, write_parameter, [1], &mut self.out);
         bound.map_err(|_| "a parameter cannot be sent")?;
-        frontend::execute("", 0, &mut self.out)?;
-        self.sync();
-        Ok(())
+        Ok(frontend::execute("", 0, &mut self.out)?)
     }
 
-    fn sync(&mut self) {
-        frontend::sync(&mut self.out);
-        self.syncs += 1;
-    }
-
-    /// Sends what was added, and waits for the answer to each.
+    /// Sends what was added, with one Sync behind it, and waits until all of it is answered.
     pub(super) async fn run(&mut self) -> Outcome<()> {
+        frontend::sync(&mut self.out);
+        self.exchange().await
+    }
+
+    async fn exchange(&mut self) -> Outcome<()> {
         self.stream.write_all(&self.out).await?;
         self.out.clear();
-        while self.syncs > 0 {
+        loop {
             match Message::parse(&mut self.come)? {
-                Some(Message::ReadyForQuery(_)) => self.syncs -= 1,
+                Some(Message::ReadyForQuery(_)) => return Ok(()),
                 Some(Message::ErrorResponse(error)) => {
                     let message = error.fields().find(|field| Ok(field.type_() == b'M'))?;
                     let message = message.map(|field| String::from_utf8_lossy(field.value_bytes()).into_owned());
@@ -91,7 +85,6 @@ impl Connection {
                 }
             }
         }
-        Ok(())
     }
 }
 

@@ -72,6 +72,16 @@ public class Jdbc {
                 while (keys.next()) names.append(keys.getInt("KEY_SEQ")).append(' ').append(keys.getString("COLUMN_NAME")).append(", ");
                 check(names.toString().equals("1 id, 2 ts, "), "getPrimaryKeys: " + names);
             }
+            try (ResultSet index = about.getIndexInfo(null, "public", "jdbc", true, false)) {
+                StringBuilder names = new StringBuilder();
+                while (index.next()) names.append(index.getInt("ORDINAL_POSITION")).append(' ').append(index.getString("COLUMN_NAME")).append(index.getString("ASC_OR_DESC")).append(", ");
+                check(names.toString().equals("1 idA, 2 tsA, "), "getIndexInfo: " + names);
+            }
+            try (ResultSet key = about.getBestRowIdentifier(null, "public", "jdbc", DatabaseMetaData.bestRowSession, false)) {
+                StringBuilder names = new StringBuilder();
+                while (key.next()) names.append(key.getString("COLUMN_NAME")).append(", ");
+                check(names.toString().equals("id, ts, "), "getBestRowIdentifier: " + names);
+            }
             try (ResultSet columns = about.getColumns(null, "public", "jdbc", null)) {
                 StringBuilder names = new StringBuilder();
                 while (columns.next()) names.append(columns.getString("COLUMN_NAME")).append(' ').append(columns.getInt("DATA_TYPE")).append(", ");
