@@ -52,8 +52,8 @@ impl Answer {
         self.rows.as_ref().map(|(stream, ..)| stream.schema())
     }
 
-    /// The next rows, as [`Iterator::next`] gives them, in a future: for whoever has a runtime, of which it takes a thread
-    /// as long as operators compute.
+    /// The next rows, as [`Iterator::next`] gives them, in a future: it takes its thread as long as operators compute, and
+    /// no row is lost if it is dropped.
     pub async fn next_rows(&mut self) -> Option<Result<RecordBatch>> {
         let (stream, _, watch) = self.rows.as_mut()?;
         loop {

@@ -19,7 +19,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use fleetdb_engine::{Error, Result, Value};
+use fleetdb_engine::{Error, Result, Value, View};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -52,8 +52,6 @@ enum Run {
     Kept(Arc<dyn ExecutionPlan>, Arc<()>),
     /// To be planned with the values in it.
     Planned(Vec<ScalarValue>),
-    /// The plan is of tables that have changed since.
-    Stale,
 }
 
 impl Session {
@@ -132,7 +130,6 @@ impl<S: Deref<Target = Session>> Prepared<S> {
                 let logical = self.session.plan_statement(self.statement.clone())?;
                 self.session.start_watched(logical.with_param_values(values).map_err(engine_error)?, watch)
             }
-            Run::Stale => Err(Error::bug("a plan was made anew and is stale")),
         }
     }
 
@@ -152,22 +149,15 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         Ok(Answer::rows(rows, Arc::clone(&self.session.runtime), watch).holding(in_use))
     }
 
-    /// The kept plan with these values, if there is one and nobody uses it; a stale one is made again, if that `may_plan`.
+    /// The kept plan with these values, if it is there, of the tables as they are, and nobody uses it. One of tables that have
+    /// changed since is made again, if that `may_plan`.
     fn bind(&self, values: &[Value], may_plan: bool) -> Result<Run> {
         let mut plan = self.plan();
         self.session.store.refresh()?;
-        let view = |plan: &Plan| {
-            let tables = plan.kept.as_ref().map(|kept| kept.binding.tables());
-            tables.map(|tables| self.session.store.view_of(&tables))
-        };
-        let mut view_of_kept = view(&plan);
-        let is_stale = |kept: &Kept| view_of_kept.as_ref().is_some_and(|view| !kept.binding.fits(view));
-        if plan.kept.as_ref().is_some_and(is_stale) {
-            if !may_plan {
-                return Ok(Run::Stale);
-            }
+        let mut view = self.view_of(&plan);
+        if may_plan && plan.kept.is_some() && view.is_none() {
             *plan = Plan::new(&self.session, &self.statement)?;
-            view_of_kept = view(&plan);
+            view = self.view_of(&plan);
         }
         if values.len() != plan.types.len() {
             return Err(Error::input(format!(
@@ -182,12 +172,18 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         // A condition with NULL is one that a scan does not know.
         let has_null = values.iter().any(ScalarValue::is_null);
         let free = plan.kept.as_ref().filter(|kept| !has_null && Arc::strong_count(&kept.in_use) == 1);
-        let (Some(Kept { binding, physical, in_use }), Some(view)) = (free, view_of_kept) else {
+        let (Some(Kept { binding, physical, in_use }), Some(view)) = (free, view) else {
             return Ok(Run::Planned(values));
         };
         binding.set(view, values);
         let physical = reset_plan_states(Arc::clone(physical)).map_err(engine_error)?;
         Ok(Run::Kept(physical, Arc::clone(in_use)))
+    }
+
+    /// What a kept plan reads; `None` if its tables have changed.
+    fn view_of(&self, plan: &Plan) -> Option<View> {
+        let binding = &plan.kept.as_ref()?.binding;
+        Some(self.session.store.view_of(&binding.tables())).filter(|view| binding.fits(view))
     }
 }
 

@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Database, Result};
 use fleetdb_query::{Answer, Canceller, Session};
+use futures::FutureExt;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -86,24 +87,6 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// The first rows of an answer. Most answers end with them, and need not be asked again whether they have.
-#[derive(Default)]
-struct First {
-    come: VecDeque<RecordBatch>,
-    rows: usize,
-}
-
-impl First {
-    fn wants_more(&self) -> bool {
-        self.rows < FEW_ROWS
-    }
-
-    fn add(&mut self, batch: RecordBatch) {
-        self.rows += batch.num_rows();
-        self.come.push_back(batch);
-    }
-}
-
 /// A statement whose rows are on their way.
 pub(crate) struct Running<S> {
     /// `None` while a thread works for it, and when all rows have come.
@@ -144,7 +127,7 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     }
 
     /// As [`start_here`](Self::start_here), for a statement that is likely to be short: no thread takes over this one's
-    /// other tasks. `None` if `begin` gives no answer.
+    /// other tasks before it has shown to be long ([`next_soon`]). `None` if `begin` gives no answer.
     ///
     /// # Errors
     /// As there.
@@ -154,12 +137,13 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         begin: impl FnOnce(&S) -> Result<Option<Answer>>,
     ) -> Result<Option<Self>> {
         let mut cancel = CancelOnDrop(Some(session.announce()));
-        let begun = match work.turn().await {
-            Ok(_turn) => Self::begun_short(session, begin).await.transpose(),
-            Err(error) => Some(Err(error)),
-        };
-        match begun {
-            Some(begun) => Self::watched(Ok(begun), cancel).map(Some),
+        let begun = work.turn().await.map(|_turn| {
+            let at = Instant::now();
+            let answer = begin(&session).transpose()?;
+            Some(answer.and_then(|answer| Self::with_first_rows(session, answer, at, next_soon)))
+        });
+        match begun.transpose() {
+            Some(begun) => Self::watched(begun, cancel).map(Some),
             None => {
                 cancel.0 = None;
                 Ok(None)
@@ -167,34 +151,29 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         }
     }
 
-    async fn begun_short(session: S, begin: impl FnOnce(&S) -> Result<Option<Answer>>) -> Result<Option<Self>> {
-        let begun = Instant::now();
-        let Some(mut answer) = begin(&session)? else { return Ok(None) };
-        let mut first = First::default();
-        while first.wants_more()
-            && let Some(batch) = answer.next_rows().await.transpose()?
-        {
-            first.add(batch);
-        }
-        Ok(Some(Self::with(session, answer, first, begun)))
-    }
-
     fn begun(session: S, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
-        let begun = Instant::now();
-        let mut answer = begin(&session)?;
-        let mut first = First::default();
-        while first.wants_more()
-            && let Some(batch) = answer.next().transpose()?
-        {
-            first.add(batch);
-        }
-        Ok(Self::with(session, answer, first, begun))
+        let at = Instant::now();
+        let answer = begin(&session)?;
+        Self::with_first_rows(session, answer, at, Answer::next)
     }
 
-    fn with(session: S, answer: Answer, first: First, begun: Instant) -> Self {
+    /// Most answers end with their first rows, and need not be asked again whether they have.
+    fn with_first_rows(
+        session: S,
+        mut answer: Answer,
+        begun: Instant,
+        next: impl Fn(&mut Answer) -> Option<Result<RecordBatch>>,
+    ) -> Result<Self> {
         let (schema, tag) = (answer.schema(), answer.tag().map(str::to_owned));
-        let state = (!first.wants_more()).then_some((session, answer));
-        Self { state, schema, tag, come: first.come, cancel: CancelOnDrop(None), took: begun.elapsed() }
+        let (mut come, mut rows) = (VecDeque::new(), 0);
+        while rows < FEW_ROWS
+            && let Some(batch) = next(&mut answer).transpose()?
+        {
+            rows += batch.num_rows();
+            come.push_back(batch);
+        }
+        let state = (rows >= FEW_ROWS).then_some((session, answer));
+        Ok(Self { state, schema, tag, come, cancel: CancelOnDrop(None), took: begun.elapsed() })
     }
 
     /// Cancels what is still to come when it is dropped; `begun` is an error if there was no thread for it.
@@ -257,4 +236,11 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         }
         Ok(next)
     }
+}
+
+/// The next rows, on this thread alone as far as they come without a wait, and without a pause: plans make one every 128
+/// batches (tokio's budget), so that not even queries on all threads at once keep others out for long.
+fn next_soon(answer: &mut Answer) -> Option<Result<RecordBatch>> {
+    let soon = answer.next_rows().now_or_never();
+    soon.unwrap_or_else(|| tokio::task::block_in_place(|| answer.next()))
 }

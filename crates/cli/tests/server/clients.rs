@@ -62,6 +62,45 @@ fn a_prepared_query_says_when_its_columns_have_changed() {
 }
 
 #[test]
+fn queries_that_were_short_and_are_long_keep_nobody_out() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let config = format!("host=127.0.0.1 port={} user=me", server.port("postgres"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (other, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let rows = "INSERT INTO few SELECT 1, to_timestamp_seconds(value) FROM generate_series(1, 3000)";
+        let table = "CREATE TABLE few (id BIGINT, ts TIMESTAMP(0), PRIMARY KEY (id, ts))";
+        other.batch_execute(&format!("{table}; {rows}")).await.unwrap();
+        let (mut long, mut cancels) = (Vec::new(), Vec::new());
+        // More than there are threads for connections.
+        for _ in 0..=std::thread::available_parallelism().unwrap().get() {
+            let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
+            tokio::spawn(connection);
+            let query = "SELECT count(*) FROM few a, few b, few c, few d WHERE a.id = $1 AND a.ts + (b.ts - c.ts) <> d.ts";
+            let query = client.prepare(query).await.unwrap();
+            for _ in 0..3 {
+                let count: i64 = client.query_one(&query, &[&0_i64]).await.unwrap().get(0);
+                assert_eq!(count, 0);
+            }
+            cancels.push(client.cancel_token());
+            long.push(tokio::spawn(async move { client.query_one(&query, &[&1_i64]).await }));
+        }
+        for _ in 0..10 {
+            other.query_one("SELECT count(*) FROM few", &[]).await.unwrap();
+        }
+        for cancel in cancels {
+            cancel.cancel_query(NoTls).await.unwrap();
+        }
+        for long in long {
+            assert_eq!(long.await.unwrap().unwrap_err().code().unwrap().code(), "57014");
+        }
+    });
+    assert!(server.terminate());
+}
+
+#[test]
 fn drivers_and_agents_in_python_work_unmodified() {
     if !is_there("python3", &["-c", "import psycopg, influxdb, influxdb_client"]) {
         return;
