@@ -145,7 +145,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     }
 
     fn execute(&self, physical: Arc<dyn ExecutionPlan>, in_use: Arc<()>, watch: Watch) -> Result<Answer> {
-        let rows = execute_stream(physical, self.session.context.task_ctx()).map_err(engine_error)?;
+        let rows = execute_stream(physical, self.session.task_context()).map_err(engine_error)?;
         Ok(Answer::rows(rows, Arc::clone(&self.session.runtime), watch).holding(in_use))
     }
 

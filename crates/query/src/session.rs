@@ -25,7 +25,7 @@ use crate::transaction::Transaction;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
-use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DmlStatement, LogicalPlan, WriteOp};
@@ -419,6 +419,16 @@ impl Session {
         let start = async { self.context.execute_logical_plan(plan).await?.execute_stream().await };
         let stream = self.runtime.block_on(watch.until_stopped(start))?.map_err(engine_error)?;
         Ok(Answer::rows(stream, Arc::clone(&self.runtime), watch))
+    }
+
+    /// What a plan is run with. It has its functions already: the table of their names takes longer to copy, as DataFusion does
+    /// for plans that come as bytes, than many a query to run.
+    pub(crate) fn task_context(&self) -> Arc<TaskContext> {
+        let state = self.context.state_ref();
+        let state = state.read();
+        let (id, config, runtime) = (state.session_id().to_owned(), state.config().clone(), state.runtime_env());
+        let (scalar, higher_order, aggregate, window) = Default::default();
+        Arc::new(TaskContext::new(None, id, config, scalar, higher_order, aggregate, window, Arc::clone(runtime)))
     }
 
     fn create_table(
