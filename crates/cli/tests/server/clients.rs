@@ -78,7 +78,8 @@ fn queries_that_were_short_and_are_long_keep_nobody_out() {
         for _ in 0..=std::thread::available_parallelism().unwrap().get() {
             let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
             tokio::spawn(connection);
-            let query = "SELECT count(*) FROM few a, few b, few c, few d WHERE a.id = $1 AND a.ts + (b.ts - c.ts) <> d.ts";
+            let query =
+                "SELECT count(*) FROM few a, few b, few c, few d WHERE a.id = $1 AND a.ts + (b.ts - c.ts) <> d.ts";
             let query = client.prepare(query).await.unwrap();
             for _ in 0..3 {
                 let count: i64 = client.query_one(&query, &[&0_i64]).await.unwrap().get(0);

@@ -1,9 +1,9 @@
-//! Bind and Execute in a row, and Sync, which is what drivers send to run prepared statements, one or several: taken as
-//! they lie in the read buffer, without the copies and the portal that pgwire makes of them. What has another form is left
-//! to pgwire.
+//! Bind and Execute in a row, some with a Describe in between, and Sync, which is what drivers send to run prepared
+//! statements, one or several: taken as they lie in the read buffer, without the copies and the portal that pgwire makes of
+//! them. What has another form is left to pgwire.
 
 use super::connection::Connection;
-use super::extended::{Stored, check_bind};
+use super::extended::{Stored, check_bind, feed_columns};
 use super::values::Parameters;
 use super::wire::{Checked, Rest};
 use futures::SinkExt;
@@ -31,7 +31,9 @@ struct Run<'a> {
     /// Of how many parameters and columns the forms are given.
     formats: (usize, usize),
     result_format: Format,
-    /// Of both messages.
+    /// The columns are asked for, too.
+    is_described: bool,
+    /// Of all its messages.
     bytes: usize,
 }
 
@@ -52,25 +54,36 @@ pub(super) async fn take(socket: &mut Socket, connection: &Connection) -> PgWire
     if check_bind(&entry, run.parameters.values.len(), run.formats).is_err() {
         return Ok(false);
     }
+    let fields = run.is_described.then(|| connection.columns(&stored.statement, &run.result_format));
+    let Ok(fields) = fields.transpose() else { return Ok(false) };
     connection.set_busy(true);
     socket.portal_store().rm_portal(DEFAULT_NAME);
     let response = connection.execute(&stored.statement, &run.parameters, &run.result_format).await;
     let bytes = run.bytes;
     socket.get_mut().skip(bytes);
     socket.feed(PgWireBackendMessage::BindComplete(BindComplete::new())).await?;
+    if let Some(fields) = fields {
+        feed_columns(socket, &fields).await?;
+    }
     connection.answer(socket, response?).await?;
     Ok(true)
 }
 
-/// The run at the front of a buffer: a Bind of the unnamed portal and an Execute of all its rows, behind which that portal
-/// is not named again: the next run of a pipeline comes, or a Sync.
+/// The run at the front of a buffer: a Bind of the unnamed portal, perhaps a Describe of it (libpq always asks), and an
+/// Execute of all its rows, behind which that portal is not named again: the next run of a pipeline comes, or a Sync.
 fn run_at(buffer: &[u8]) -> Option<Run<'_>> {
     let mut buffered = Rest(buffer);
     let mut bind = Rest(buffered.message(b'B')?);
+    let describe = buffered.message(b'D');
     let mut execute = Rest(buffered.message(b'E')?);
     let bytes = buffer.len() - buffered.0.len();
     let of_unnamed = bind.text()?.is_empty() && execute.text()?.is_empty();
-    if !of_unnamed || execute.0 != [0; 4] || !matches!(buffered.0.first(), Some(b'B' | b'P' | b'S')) {
+    let is_described = describe == Some(b"P\0");
+    if !of_unnamed
+        || is_described != describe.is_some()
+        || execute.0 != [0; 4]
+        || !matches!(buffered.0.first(), Some(b'B' | b'P' | b'S'))
+    {
         return None;
     }
     let statement = str::from_utf8(bind.text()?).ok()?;
@@ -80,7 +93,7 @@ fn run_at(buffer: &[u8]) -> Option<Run<'_>> {
     let (result_format, column_formats) = bind.format()?;
     let parameters = Parameters { values, format };
     let formats = (parameter_formats, column_formats);
-    bind.0.is_empty().then_some(Run { statement, parameters, formats, result_format, bytes })
+    bind.0.is_empty().then_some(Run { statement, parameters, formats, result_format, is_described, bytes })
 }
 
 impl Rest<'_> {

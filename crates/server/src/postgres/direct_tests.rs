@@ -22,6 +22,7 @@ fn a_run_is_taken_apart() {
     assert!(run.parameters.format.is_binary(0) && run.parameters.format.is_binary(1));
     assert_eq!(run.formats, (1, 0));
     assert!(run.result_format.is_text(0));
+    assert!(!run.is_described);
 }
 
 #[test]
@@ -43,4 +44,21 @@ fn runs_of_a_pipeline_are_taken_one_by_one() {
     let pipeline = [one.as_slice(), &one, &message(b'S', b"")].concat();
     assert_eq!(run_at(&pipeline).unwrap().bytes, one.len());
     assert_eq!(run_at(&pipeline[one.len()..]).unwrap().bytes, one.len());
+}
+
+#[test]
+fn the_columns_may_be_asked_for() {
+    let described =
+        |body| [message(b'B', BIND), message(b'D', body), message(b'E', EXECUTE), message(b'S', b"")].concat();
+    let whole = described(b"P\0");
+    let run = run_at(&whole).unwrap();
+    assert!(run.is_described);
+    assert_eq!(run.bytes, whole.len() - HEAD_BYTES);
+    for bytes in 0..=run.bytes {
+        assert!(run_at(&whole[..bytes]).is_none(), "the first {bytes} bytes");
+    }
+    assert!(run_at(&described(b"S\0")).is_none(), "a statement's");
+    assert!(run_at(&described(b"Pp\0")).is_none(), "another portal's");
+    let twice = [message(b'B', BIND), message(b'D', b"P\0"), message(b'D', b"P\0"), message(b'E', EXECUTE)].concat();
+    assert!(run_at(&twice).is_none(), "two");
 }

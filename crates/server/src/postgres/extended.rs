@@ -15,13 +15,14 @@ use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::api::copy::send_copy_in_response;
 use pgwire::api::portal::{Format, Portal, PortalExecutionState};
-use pgwire::api::query::{ExtendedQueryHandler, send_describe_response, send_query_response};
-use pgwire::api::results::{DescribePortalResponse, FieldInfo, Response};
+use pgwire::api::query::{ExtendedQueryHandler, send_query_response};
+use pgwire::api::results::{DescribeResponse, DescribeStatementResponse, FieldInfo, Response};
 use pgwire::api::stmt::{QueryParser, StoredStatement};
 use pgwire::api::store::{Entry, PortalStore};
 use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, PgWireConnectionState, Type};
 use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::data::{NoData, ParameterDescription, RowDescription};
 use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, Sync as PgSync,
     TARGET_TYPE_BYTE_PORTAL, TARGET_TYPE_BYTE_STATEMENT,
@@ -182,6 +183,15 @@ impl Connection {
         self.start(session, |_| prepared.start(values)).await
     }
 
+    /// The columns of what a statement gives; those of FETCH are the ones that its cursor has now.
+    pub(super) fn columns(&self, stored: &Shared, format: &Format) -> PgWireResult<Vec<FieldInfo>> {
+        let of_cursor = match &stored.kind {
+            Kind::Fetch(cursor, _) => self.cursors.fields(cursor, format),
+            _ => None,
+        };
+        of_cursor.unwrap_or_else(|| Describer.get_result_schema(stored, Some(format)))
+    }
+
     /// Sends what an execution gave.
     pub(super) async fn answer<C>(&self, client: &mut C, response: Response) -> PgWireResult<()>
     where
@@ -280,7 +290,7 @@ impl ExtendedQueryHandler for Connection {
         self.answer(client, response).await
     }
 
-    /// A cursor is a portal, too; and what FETCH gives are the columns that its cursor has now.
+    /// As pgwire's; a cursor is a portal, too.
     async fn on_describe<C>(&self, client: &mut C, message: Describe) -> PgWireResult<()>
     where
         C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
@@ -288,21 +298,33 @@ impl ExtendedQueryHandler for Connection {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        if message.target_type == TARGET_TYPE_BYTE_PORTAL {
-            let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
-            let fields = match client.portal_store().get_portal(name) {
-                None => self.cursors.fields(name, &Format::UnifiedText),
-                Some(Entry::Value(portal)) => match &portal.statement.statement.kind {
-                    Kind::Fetch(cursor, _) => self.cursors.fields(cursor, &portal.result_column_format),
-                    _ => None,
-                },
-                Some(Entry::Empty) => None,
-            };
-            if let Some(fields) = fields {
-                return send_describe_response(client, &DescribePortalResponse::new(fields?)).await;
+        let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
+        match message.target_type {
+            TARGET_TYPE_BYTE_STATEMENT => {
+                let described = match client.portal_store().get_statement(name) {
+                    Some(Entry::Value(stored)) => self.do_describe_statement(client, &stored).await?,
+                    Some(Entry::Empty) => DescribeStatementResponse::no_data(),
+                    None => return Err(PgWireError::StatementNotFound(name.to_owned())),
+                };
+                let types = described.parameters().into_iter().flatten().map(Type::oid).collect();
+                client.feed(PgWireBackendMessage::ParameterDescription(ParameterDescription::new(types))).await?;
+                feed_columns(client, described.fields()).await
             }
+            TARGET_TYPE_BYTE_PORTAL => {
+                let fields = match client.portal_store().get_portal(name) {
+                    Some(Entry::Value(portal)) => {
+                        self.columns(&portal.statement.statement, &portal.result_column_format)?
+                    }
+                    Some(Entry::Empty) => Vec::new(),
+                    None => {
+                        let of_cursor = self.cursors.fields(name, &Format::UnifiedText);
+                        of_cursor.ok_or_else(|| PgWireError::PortalNotFound(name.to_owned()))??
+                    }
+                };
+                feed_columns(client, &fields).await
+            }
+            other => Err(PgWireError::InvalidTargetType(other)),
         }
-        self._on_describe(client, message).await
     }
 
     async fn on_sync<C>(&self, client: &mut C, _message: PgSync) -> PgWireResult<()>
@@ -355,6 +377,19 @@ impl ExtendedQueryHandler for Connection {
         let parameters = Parameters::of_portal(portal);
         self.execute(&portal.statement.statement, &parameters, &portal.result_column_format).await
     }
+}
+
+/// Says which columns rows have. pgwire's `send_describe_response` sends it at once, in a packet of its own.
+pub(super) async fn feed_columns<C>(client: &mut C, fields: &[FieldInfo]) -> PgWireResult<()>
+where
+    C: Sink<PgWireBackendMessage> + Unpin,
+    PgWireError: From<C::Error>,
+{
+    let columns = match fields {
+        [] => PgWireBackendMessage::NoData(NoData::new()),
+        _ => PgWireBackendMessage::RowDescription(RowDescription::new(fields.iter().map(Into::into).collect())),
+    };
+    Ok(client.feed(columns).await?)
 }
 
 /// Refuses a Bind of another number of parameters, and formats for another number of values; `formats` are how many
