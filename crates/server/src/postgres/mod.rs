@@ -49,6 +49,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::Framed;
 use wire::Checked;
 
+/// Bytes of answers that are sent together; a connection's buffer of them keeps its size.
+const SENT_BYTES: usize = 32 << 10;
+
 /// How long a client may take until it has logged in.
 const LOGIN_LIMIT: Duration = Duration::from_secs(60);
 
@@ -131,6 +134,7 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, connection: &Arc<
     let (stream, is_secure, read) = timeout_at(login_ends, wire::negotiate(stream, tls)).await.map_err(too_late)??;
     let codec = PgWireMessageServerCodec::new(DefaultClient::new(address, is_secure));
     let mut socket = Framed::new(Checked::new(stream, read, Arc::clone(connection)), codec);
+    socket.set_backpressure_boundary(SENT_BYTES);
     socket.set_state(PgWireConnectionState::AwaitingStartup);
     let login = Arc::new(login::Login::new(connection));
     let cancelling = Arc::new(Cancelling(Arc::clone(connection)));

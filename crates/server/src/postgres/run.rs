@@ -65,8 +65,8 @@ impl Connection {
             Kind::Show(name) => match super::show(name).map_err(|e| postgres_error(&e))? {
                 Some(row) => {
                     let fields = Arc::new(values::fields(&row.schema(), format)?);
-                    let rows: Vec<_> = arrow_pg::datatypes::encode_recordbatch(Arc::clone(&fields), row).collect();
-                    Ok(Response::Query(QueryResponse::new(fields, futures::stream::iter(rows))))
+                    let rows = values::encoded(Arc::clone(&fields), futures::stream::iter([Ok(row)]));
+                    Ok(Response::Query(QueryResponse::new(fields, rows)))
                 }
                 None => self.run_planned(&session, statement.clone(), format).await,
             },

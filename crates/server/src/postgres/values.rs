@@ -5,11 +5,12 @@ use crate::server::Shared;
 use crate::sessions::Running;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
-use arrow_pg::datatypes::{arrow_schema_to_pg_fields, encode_recordbatch, into_pg_type};
+use arrow_pg::datatypes::{arrow_schema_to_pg_fields, into_pg_type};
+use arrow_pg::row_encoder::RowEncoder;
 use chrono::{DateTime, NaiveDate};
 use fleetdb_engine::{ColumnType, Unit, Value};
 use fleetdb_query::{Session, value_of_text};
-use futures::{Stream, StreamExt};
+use futures::{Stream, TryStreamExt};
 use pgwire::api::Type;
 use pgwire::api::portal::{Format, Portal};
 use pgwire::api::results::{FieldInfo, QueryResponse};
@@ -168,15 +169,14 @@ pub(super) fn response<S: Deref<Target = Session> + Send + 'static>(
     Ok(QueryResponse::new(Arc::clone(&fields), encoded(fields, batches)))
 }
 
-/// Rows as they are sent.
+/// Rows as they are sent: each is made when it is asked for, in the buffer of the one before.
 pub(super) fn encoded(
     fields: Arc<Vec<FieldInfo>>,
     batches: impl Stream<Item = PgWireResult<RecordBatch>>,
 ) -> impl Stream<Item = PgWireResult<DataRow>> {
-    batches.flat_map(move |batch| {
-        futures::stream::iter(match batch {
-            Ok(rows) => encode_recordbatch(Arc::clone(&fields), rows).collect(),
-            Err(error) => vec![Err(error)],
-        })
-    })
+    let rows_of = move |batch| {
+        let mut encoder = RowEncoder::new(batch, Arc::clone(&fields));
+        futures::stream::iter(std::iter::from_fn(move || encoder.next_row()))
+    };
+    batches.map_ok(rows_of).try_flatten()
 }
