@@ -10,6 +10,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::parser::ParserError;
 use fleetdb_engine::{Error, ErrorKind, Result};
 use futures::StreamExt;
+use std::any::Any;
 use std::sync::Arc;
 
 /// The answer to one statement: rows batch by batch, or word of what was done.
@@ -17,7 +18,7 @@ pub struct Answer {
     tag: Option<String>,
     rows: Option<(SendableRecordBatchStream, Arc<QueryRuntime>, Watch)>,
     /// Kept until the answer is gone; nobody looks at it.
-    _held: Option<Arc<()>>,
+    _held: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Answer {
@@ -31,8 +32,8 @@ impl Answer {
     }
 
     /// The same answer, which keeps something as long as it lives.
-    pub(crate) fn holding(self, held: Arc<()>) -> Self {
-        Self { _held: Some(held), ..self }
+    pub(crate) fn holding(self, held: impl Any + Send + Sync) -> Self {
+        Self { _held: Some(Box::new(held)), ..self }
     }
 
     /// Other limits from now on.

@@ -2,15 +2,16 @@
 //!
 //! 1. While a statement is prepared, a table takes conditions with parameters over as it would with values
 //!    ([`stand_in`]); the scan keeps them.
-//! 2. Before each run the values and the view are set ([`Binding::set`]); a scan that begins puts the values into its
-//!    conditions ([`Binding::put_in`]).
+//! 2. Each run has the binding to itself, with its values and view ([`Binding::give`]); a scan that begins puts the values
+//!    into its conditions ([`Binding::put_in`]).
 
+use crate::answer::query_error;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Placeholder;
-use fleetdb_engine::{TableId, TableSchema, View};
+use fleetdb_engine::{TableId, TableSchema, TableView, View};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a run of a prepared statement sees.
@@ -20,8 +21,10 @@ struct Bound {
 }
 
 /// See the module.
+#[derive(Default)]
 pub(crate) struct Binding {
-    bound: Mutex<Bound>,
+    /// `None` between runs: a plan that is kept is to keep no files or memtables.
+    bound: Mutex<Option<Bound>>,
     /// The tables that were planned with, as they were.
     tables: Mutex<Vec<Arc<TableSchema>>>,
 }
@@ -30,11 +33,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Binding {
-    pub(crate) fn new(view: View) -> Arc<Self> {
-        Arc::new(Self { bound: Mutex::new(Bound { view, values: Vec::new() }), tables: Mutex::default() })
-    }
+/// A run that has a binding, until it is dropped.
+pub(crate) struct InUse(Arc<Binding>);
 
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let bound = lock(&self.0.bound).take();
+        // Files may be closed with it.
+        drop(bound);
+    }
+}
+
+impl Binding {
     /// Notes that a plan reads a table.
     pub(crate) fn note(&self, table: &Arc<TableSchema>) {
         lock(&self.tables).push(Arc::clone(table));
@@ -51,22 +61,33 @@ impl Binding {
         lock(&self.tables).iter().all(same)
     }
 
-    /// Sets what the next run sees.
-    pub(crate) fn set(&self, view: View, values: Vec<ScalarValue>) {
-        *lock(&self.bound) = Bound { view, values };
+    /// Gives it to a run, with what this sees; `None` if another run has it.
+    pub(crate) fn give(self: &Arc<Self>, view: View, values: &[ScalarValue]) -> Option<InUse> {
+        let mut bound = lock(&self.bound);
+        if bound.is_some() {
+            return None;
+        }
+        *bound = Some(Bound { view, values: values.to_vec() });
+        Some(InUse(Arc::clone(self)))
     }
 
-    /// The view of this run.
-    pub(crate) fn view(&self) -> View {
-        lock(&self.bound).view.clone()
+    /// A table as this run sees it.
+    pub(crate) fn table(&self, name: &str) -> Result<TableView> {
+        let bound = lock(&self.bound);
+        bound.as_ref().ok_or_else(not_bound)?.view.table(name).cloned().map_err(query_error)
     }
 
     /// A condition with this run's values in place of its parameters.
     pub(crate) fn put_in(&self, condition: &Expr) -> Result<Expr> {
         let bound = lock(&self.bound);
-        let value = |placeholder: &Placeholder| bound.values.get(number(&placeholder.id)?).cloned();
+        let values = &bound.as_ref().ok_or_else(not_bound)?.values;
+        let value = |placeholder: &Placeholder| values.get(number(&placeholder.id)?).cloned();
         replaced(condition, value)
     }
+}
+
+fn not_bound() -> DataFusionError {
+    DataFusionError::Internal("a plan runs that has no binding".to_owned())
 }
 
 /// The most parameters of a statement, as in PostgreSQL.

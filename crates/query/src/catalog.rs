@@ -7,19 +7,28 @@ use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::error::Result;
 use fleetdb_engine::{TableSchema, TableView, View};
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-/// The tables of the view that the current statement reads.
+/// The tables of the view that the current statement reads. Between statements there is none: it would keep files and
+/// memtables that are of no use to anybody else, for as long as a client is idle.
 pub(crate) struct ViewTables {
     store: Store,
-    view: RwLock<View>,
+    shown: RwLock<Shown>,
     /// Set while a statement is prepared.
     binding: RwLock<Option<Arc<Binding>>>,
 }
 
+#[derive(Default)]
+struct Shown {
+    /// What the statement that is begun sees.
+    begun: Option<Arc<View>>,
+    /// The same, as long as that statement or its answer is there.
+    last: Weak<View>,
+}
+
 impl ViewTables {
     pub(crate) fn new(store: &Store) -> Self {
-        Self { store: store.clone(), view: RwLock::new(store.view()), binding: RwLock::default() }
+        Self { store: store.clone(), shown: RwLock::default(), binding: RwLock::default() }
     }
 
     /// From now on statements see the database as it is now.
@@ -31,13 +40,27 @@ impl ViewTables {
 
     /// From now on statements see the database as this view does.
     pub(crate) fn show(&self, view: &View) {
-        *self.view.write().unwrap_or_else(PoisonError::into_inner) = view.clone();
+        let view = Arc::new(view.clone());
+        self.set(Shown { last: Arc::downgrade(&view), begun: Some(view) });
     }
 
-    /// The view that is shown.
-    #[cfg(feature = "pg-catalog")]
-    pub(crate) fn shown(&self) -> View {
-        self.view().clone()
+    /// The statement is begun; what it sees is kept by its answer.
+    pub(crate) fn release(&self) {
+        let last = Weak::clone(&self.shown.read().unwrap_or_else(PoisonError::into_inner).last);
+        self.set(Shown { begun: None, last });
+    }
+
+    fn set(&self, shown: Shown) {
+        let before = std::mem::replace(&mut *self.shown.write().unwrap_or_else(PoisonError::into_inner), shown);
+        // Files may be closed with it.
+        drop(before);
+    }
+
+    /// The view that is shown; where no statement is begun, the database as it is now.
+    pub(crate) fn shown(&self) -> Arc<View> {
+        let shown = self.shown.read().unwrap_or_else(PoisonError::into_inner);
+        let view = shown.begun.clone().or_else(|| shown.last.upgrade());
+        view.unwrap_or_else(|| Arc::new(self.store.view()))
     }
 
     /// What is planned from now on takes its parameters from this binding.
@@ -47,38 +70,34 @@ impl ViewTables {
 
     /// A table as it is shown.
     pub(crate) fn table_view(&self, name: &str) -> fleetdb_engine::Result<TableView> {
-        self.view().table(name).cloned()
+        self.shown().table(name).cloned()
     }
 
     /// The columns and key of a table.
     pub(crate) fn schema(&self, name: &str) -> fleetdb_engine::Result<Arc<TableSchema>> {
-        Ok(Arc::clone(self.view().table(name)?.schema()))
-    }
-
-    fn view(&self) -> std::sync::RwLockReadGuard<'_, View> {
-        self.view.read().unwrap_or_else(PoisonError::into_inner)
+        Ok(Arc::clone(self.shown().table(name)?.schema()))
     }
 }
 
 impl fmt::Debug for ViewTables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.view().table_names()).finish()
+        f.debug_list().entries(self.shown().table_names()).finish()
     }
 }
 
 #[async_trait::async_trait]
 impl SchemaProvider for ViewTables {
     fn table_names(&self) -> Vec<String> {
-        self.view().table_names().map(str::to_owned).collect()
+        self.shown().table_names().map(str::to_owned).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let found = self.view().table(name).ok().cloned();
+        let found = self.shown().table(name).ok().cloned();
         let binding = self.binding.read().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(found.map(|view| Arc::new(FleetTable::new(&self.store, view, binding)) as Arc<dyn TableProvider>))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.view().table(name).is_ok()
+        self.shown().table(name).is_ok()
     }
 }

@@ -5,7 +5,7 @@
 //! with the values in it. A plan whose tables have changed since is made again.
 
 use crate::answer::{Answer, engine_error};
-use crate::binding::{Binding, has_parameters, number};
+use crate::binding::{Binding, InUse, has_parameters, number};
 use crate::limits::Watch;
 use crate::pushdown::scalar;
 use crate::session::Session;
@@ -42,14 +42,12 @@ struct Plan {
 struct Kept {
     binding: Arc<Binding>,
     physical: Arc<dyn ExecutionPlan>,
-    /// Shared with the answer of a run, whose scans may yet begin.
-    in_use: Arc<()>,
 }
 
 /// What a run of a prepared query is.
 enum Run {
     /// The kept plan, bound to the values.
-    Kept(Arc<dyn ExecutionPlan>, Arc<()>),
+    Kept(Arc<dyn ExecutionPlan>, InUse),
     /// To be planned with the values in it.
     Planned(Vec<ScalarValue>),
 }
@@ -127,8 +125,11 @@ impl<S: Deref<Target = Session>> Prepared<S> {
             }
             Run::Planned(values) => {
                 self.session.tables.show(&self.session.store.view());
-                let logical = self.session.plan_statement(self.statement.clone())?;
-                self.session.start_watched(logical.with_param_values(values).map_err(engine_error)?, watch)
+                let started = self.session.plan_statement(self.statement.clone()).and_then(|logical| {
+                    self.session.start_watched(logical.with_param_values(values).map_err(engine_error)?, watch)
+                });
+                self.session.tables.release();
+                started
             }
         }
     }
@@ -144,7 +145,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         self.execute(physical, in_use, self.session.limits.watch()).map(Some)
     }
 
-    fn execute(&self, physical: Arc<dyn ExecutionPlan>, in_use: Arc<()>, watch: Watch) -> Result<Answer> {
+    fn execute(&self, physical: Arc<dyn ExecutionPlan>, in_use: InUse, watch: Watch) -> Result<Answer> {
         let rows = execute_stream(physical, self.session.task_context()).map_err(engine_error)?;
         Ok(Answer::rows(rows, Arc::clone(&self.session.runtime), watch).holding(in_use))
     }
@@ -171,13 +172,12 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         let values = values.collect::<Result<Vec<_>>>()?;
         // A condition with NULL is one that a scan does not know.
         let has_null = values.iter().any(ScalarValue::is_null);
-        let free = plan.kept.as_ref().filter(|kept| !has_null && Arc::strong_count(&kept.in_use) == 1);
-        let (Some(Kept { binding, physical, in_use }), Some(view)) = (free, view) else {
+        let (Some(Kept { binding, physical }), Some(view), false) = (&plan.kept, view, has_null) else {
             return Ok(Run::Planned(values));
         };
-        binding.set(view, values);
+        let Some(in_use) = binding.give(view, &values) else { return Ok(Run::Planned(values)) };
         let physical = reset_plan_states(Arc::clone(physical)).map_err(engine_error)?;
-        Ok(Run::Kept(physical, Arc::clone(in_use)))
+        Ok(Run::Kept(physical, in_use))
     }
 
     /// What a kept plan reads; `None` if its tables have changed.
@@ -190,10 +190,11 @@ impl<S: Deref<Target = Session>> Prepared<S> {
 impl Plan {
     fn new(session: &Session, statement: &Statement) -> Result<Self> {
         session.tables.refresh()?;
-        let binding = Binding::new(session.store.view());
+        let binding = Arc::default();
         session.tables.bind(Some(Arc::clone(&binding)));
         let plan = Self::bound_to(session, statement, &binding);
         session.tables.bind(None);
+        session.tables.release();
         plan
     }
 
@@ -217,7 +218,7 @@ impl Plan {
         let kept = if !has_functions_of_the_moment(&logical) && can_be_kept(&optimized) {
             let physical = session.runtime.block_on(state.query_planner().create_physical_plan(&optimized, &state));
             let physical = physical.map_err(engine_error)?;
-            Some(Kept { binding: Arc::clone(binding), physical, in_use: Arc::default() })
+            Some(Kept { binding: Arc::clone(binding), physical })
         } else {
             None
         };

@@ -27,7 +27,8 @@ use std::sync::Arc;
 /// A scan of one table.
 #[derive(Clone)]
 pub(crate) struct FleetScan {
-    view: TableView,
+    table: Arc<TableSchema>,
+    reads: Reads,
     request: ScanRequest,
     /// The places in the table of the columns that are yielded.
     places: Vec<usize>,
@@ -35,10 +36,15 @@ pub(crate) struct FleetScan {
     properties: Arc<PlanProperties>,
     /// The newest row comes first; only where there is one container.
     newest_first: bool,
-    /// Conditions with parameters, and where their values are.
-    open: Vec<Expr>,
-    binding: Option<Arc<Binding>>,
     condition: Option<Condition>,
+}
+
+/// What is read.
+#[derive(Clone)]
+enum Reads {
+    View(TableView),
+    /// What a run of a prepared statement sees, and the conditions with parameters, whose values are there.
+    Bound(Arc<Binding>, Vec<Expr>),
 }
 
 /// A condition on rows that the scan asks while it reads.
@@ -51,23 +57,13 @@ struct Condition {
 
 impl FleetScan {
     pub(crate) fn new(view: TableView, request: ScanRequest, projection: Option<&Vec<usize>>) -> Result<Self> {
-        let table = view.schema();
+        let table = Arc::clone(view.schema());
         let whole = table.to_arrow();
         let places: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..whole.fields().len()).collect());
         let schema = Arc::new(Schema::new(places.iter().map(|&p| whole.field(p).clone()).collect::<Vec<_>>()));
         let properties = one_partition(EquivalenceProperties::new(Arc::clone(&schema)));
-        let scan = Self {
-            view,
-            request,
-            places,
-            schema,
-            properties,
-            newest_first: false,
-            open: Vec::new(),
-            binding: None,
-            condition: None,
-        };
-        scan.ordered()
+        let reads = Reads::View(view);
+        Self { table, reads, request, places, schema, properties, newest_first: false, condition: None }.ordered()
     }
 
     /// The scan of those rows that a filter above it lets through, with the filter's columns; `None` if it cannot be.
@@ -100,13 +96,13 @@ impl FleetScan {
 
     /// The scan of a prepared statement: each run sees the binding's view, and conditions have the binding's values.
     pub(crate) fn bound_to(self, binding: &Arc<Binding>, open: Vec<Expr>) -> Result<Self> {
-        binding.note(self.view.schema());
-        Self { binding: Some(Arc::clone(binding)), open, ..self }.ordered()
+        binding.note(&self.table);
+        Self { reads: Reads::Bound(Arc::clone(binding), open), ..self }.ordered()
     }
 
     /// Says in which order rows come: by the key's columns and then the time, as far as these are yielded.
     fn ordered(mut self) -> Result<Self> {
-        let table = self.view.schema();
+        let table = &self.table;
         let fixed = self.fixed()?;
         let mut ordering = Vec::new();
         let mut constants = Vec::new();
@@ -132,8 +128,8 @@ impl FleetScan {
     /// The key columns that have one value in all rows.
     fn fixed(&self) -> Result<Vec<usize>> {
         let mut request = self.request.clone();
-        for condition in &self.open {
-            let taken = take_over(self.view.schema(), &stand_in(condition)?);
+        for condition in self.open() {
+            let taken = take_over(&self.table, &stand_in(condition)?);
             taken.into_iter().flatten().for_each(|taken| taken.narrow(&mut request));
         }
         let one = |predicate: &KeyPredicate| match &predicate.test {
@@ -143,12 +139,23 @@ impl FleetScan {
         Ok(request.key_predicates.iter().filter(|predicate| one(predicate)).map(|predicate| predicate.column).collect())
     }
 
+    /// Conditions with parameters.
+    fn open(&self) -> &[Expr] {
+        match &self.reads {
+            Reads::View(_) => &[],
+            Reads::Bound(_, open) => open,
+        }
+    }
+
     /// The table and what to read of it, now.
     pub(crate) fn current(&self) -> Result<(TableView, ScanRequest)> {
-        let Some(binding) = &self.binding else { return Ok((self.view.clone(), self.request.clone())) };
-        let view = binding.view().table(&self.view.schema().name).map_err(query_error)?.clone();
+        let binding = match &self.reads {
+            Reads::View(view) => return Ok((view.clone(), self.request.clone())),
+            Reads::Bound(binding, _) => binding,
+        };
+        let view = binding.table(&self.table.name)?;
         let mut request = self.request.clone();
-        for condition in &self.open {
+        for condition in self.open() {
             let condition = binding.put_in(condition)?;
             let outside = || DataFusionError::Plan(format!("a parameter's value is out of range in {condition}"));
             let taken = take_over(view.schema(), &condition).ok_or_else(outside)?;
@@ -159,7 +166,7 @@ impl FleetScan {
 
     /// The table's columns and key.
     pub(crate) fn table(&self) -> &Arc<TableSchema> {
-        self.view.schema()
+        &self.table
     }
 
     /// The place in the table of an output column.
@@ -182,7 +189,7 @@ impl FleetScan {
 
     /// What is read, for EXPLAIN.
     pub(crate) fn describe(&self) -> String {
-        let table = self.view.schema();
+        let table = &self.table;
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         let mut text = format!("table={}, columns=[{}]", table.name, names.join(", "));
         for predicate in &self.request.key_predicates {
@@ -202,7 +209,7 @@ impl FleetScan {
         if let Some(limit) = self.request.limit {
             text += &format!(", limit={limit}");
         }
-        for condition in &self.open {
+        for condition in self.open() {
             text += &format!(", {condition}");
         }
         if self.newest_first {
@@ -211,7 +218,10 @@ impl FleetScan {
         if let Some(condition) = &self.condition {
             text += &format!(", where {}", condition.test);
         }
-        text + &format!(", segments={}", self.view.segments())
+        match &self.reads {
+            Reads::View(view) => text + &format!(", segments={}", view.segments()),
+            Reads::Bound(..) => text,
+        }
     }
 }
 

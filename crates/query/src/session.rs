@@ -120,7 +120,7 @@ impl Session {
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
-        functions::register(&context, &tables);
+        functions::register(&context, &tables).map_err(engine_error)?;
         Ok(Self {
             store,
             context,
@@ -289,6 +289,7 @@ impl Session {
     pub fn execute(&self, statement: Statement) -> Result<Answer> {
         self.limits.begin();
         let done = self.run(statement.0);
+        self.tables.release();
         if done.is_err() {
             self.transaction().fail();
         }
@@ -418,7 +419,7 @@ impl Session {
     pub(crate) fn start_watched(&self, plan: LogicalPlan, watch: Watch) -> Result<Answer> {
         let start = async { self.context.execute_logical_plan(plan).await?.execute_stream().await };
         let stream = self.runtime.block_on(watch.until_stopped(start))?.map_err(engine_error)?;
-        Ok(Answer::rows(stream, Arc::clone(&self.runtime), watch))
+        Ok(Answer::rows(stream, Arc::clone(&self.runtime), watch).holding(self.tables.shown()))
     }
 
     /// What a plan is run with. It has its functions already: the table of their names takes longer to copy, as DataFusion does

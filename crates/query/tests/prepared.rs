@@ -8,6 +8,7 @@ use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Database, ErrorKind, Settings, Value};
 use fleetdb_query::Session;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn session() -> (Arc<Database>, Session) {
     let db = Arc::new(Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
@@ -83,6 +84,46 @@ fn what_is_of_the_moment_is_of_each_run() {
     assert!(text(&clock.query(&[]).unwrap()).contains("10000"));
     assert_ne!(text(&now.query(&[]).unwrap()), first, "time goes on");
     drop(db);
+}
+
+/// How many files of a directory are open and gone.
+#[cfg(target_os = "linux")]
+fn open_and_gone(directory: &std::path::Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let names = open.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    names.filter(|name| name.starts_with(directory) && name.to_string_lossy().ends_with(" (deleted)")).count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_session_that_does_nothing_keeps_no_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Arc::new(Database::open(Io::files(directory.path()), Settings::default()).unwrap());
+    let session = Session::new(Arc::clone(&db)).unwrap();
+    session
+        .sql("CREATE TABLE cpu (host TEXT, ts TIMESTAMP(0), usage BIGINT, load DOUBLE, PRIMARY KEY (host, ts))")
+        .unwrap();
+    for part in 0..3 {
+        fill(&session, part * 1_000);
+        db.flush().unwrap();
+    }
+    let kept = session.prepare("SELECT sum(usage) FROM cpu WHERE host = $1").unwrap();
+    kept.query(&["h1".into()]).unwrap();
+    let planned = session.prepare("SELECT sum(usage) + $1 FROM cpu").unwrap();
+    planned.query(&[Value::Int(1)]).unwrap();
+    session.sql("SELECT count(*) FROM cpu").unwrap().collect().unwrap();
+    let on_its_way = session.sql("SELECT * FROM cpu").unwrap();
+    db.compact().unwrap();
+    assert!(open_and_gone(directory.path()) > 0, "the answer on its way has yet to read them");
+    let rows = on_its_way.collect().unwrap();
+    assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 15_000);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // A thread that merged may yet hold them for a moment.
+    while open_and_gone(directory.path()) > 0 {
+        assert!(Instant::now() < deadline, "{} files are kept", open_and_gone(directory.path()));
+        std::thread::yield_now();
+    }
+    assert_eq!(kept.query(&["h1".into()]).unwrap()[0].num_rows(), 1);
 }
 
 #[test]

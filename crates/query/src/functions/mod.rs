@@ -6,6 +6,7 @@
 pub(crate) mod bucket;
 pub(crate) mod calendar;
 pub(crate) mod first_last;
+mod interval;
 mod one_group;
 mod series;
 mod time_rows;
@@ -14,12 +15,17 @@ use crate::asof::AsofMatch;
 use crate::catalog::ViewTables;
 use crate::gapfill;
 use datafusion::error::DataFusionError;
+use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
 /// Makes the functions known to a session.
-pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) {
+///
+/// # Errors
+/// DataFusion's, if it takes no operators.
+pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) -> Result<(), DataFusionError> {
+    context.state_ref().write().register_expr_planner(Arc::new(interval::ScaleIntervals))?;
     for (name, function) in time_rows::functions(tables) {
         context.register_udtf(name, function);
     }
@@ -34,6 +40,7 @@ pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) {
     for function in series::functions() {
         context.register_udaf(AggregateUDF::new_from_impl(function));
     }
+    Ok(())
 }
 
 /// A mistake in how a function is called.

@@ -1,0 +1,101 @@
+//! `INTERVAL '1 hour' * 3`, `0.5 * INTERVAL '1 day'` and `INTERVAL '1 hour' / 4`, which DataFusion does not know.
+//!
+//! As in PostgreSQL (`interval_mul` in its `timestamp.c`) what is no whole number of months goes on in days, a month having
+//! 30, and of days in time, a day having 24 hours; time is rounded to microseconds.
+
+use arrow::array::{AsArray, PrimitiveArray};
+use arrow::compute::try_binary;
+use arrow::datatypes::{DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
+use arrow::error::ArrowError;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use std::sync::Arc;
+
+const DAYS_PER_MONTH: f64 = 30.0;
+const NS_PER_DAY: f64 = 86_400e9;
+const NS_PER_US: f64 = 1e3;
+
+/// Makes the operators the function.
+#[derive(Debug)]
+pub(super) struct ScaleIntervals;
+
+impl ExprPlanner for ScaleIntervals {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let of = |expr: &Expr| expr.get_type(schema).unwrap_or(DataType::Null);
+        let (left, right) = (of(&expr.left), of(&expr.right));
+        let is_interval = |of: &DataType| matches!(of, DataType::Interval(_));
+        let (divides, swaps) = match expr.op {
+            BinaryOperator::Multiply if is_interval(&left) && right.is_numeric() => (false, false),
+            BinaryOperator::Multiply if left.is_numeric() && is_interval(&right) => (false, true),
+            BinaryOperator::Divide if is_interval(&left) && right.is_numeric() => (true, false),
+            _ => return Ok(PlannerResult::Original(expr)),
+        };
+        let (interval, number) = if swaps { (expr.right, expr.left) } else { (expr.left, expr.right) };
+        Ok(PlannerResult::Planned(ScalarUDF::new_from_impl(Scale::new(divides)).call(vec![interval, number])))
+    }
+}
+
+/// An interval times a number, or divided by it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Scale {
+    divides: bool,
+    signature: Signature,
+}
+
+impl Scale {
+    fn new(divides: bool) -> Self {
+        let types = vec![DataType::Interval(IntervalUnit::MonthDayNano), DataType::Float64];
+        Self { divides, signature: Signature::exact(types, Volatility::Immutable) }
+    }
+
+    fn scaled(&self, of: IntervalMonthDayNano, number: f64) -> Result<IntervalMonthDayNano, ArrowError> {
+        if self.divides && number == 0.0 {
+            return Err(ArrowError::DivideByZero);
+        }
+        let scaled = |count: f64| if self.divides { count / number } else { count * number };
+        let months = scaled(f64::from(of.months));
+        let days = scaled(f64::from(of.days)) + months.fract() * DAYS_PER_MONTH;
+        let ns = scaled(of.nanoseconds as f64) + days.fract() * NS_PER_DAY;
+        let ns = (ns / NS_PER_US).round() * NS_PER_US;
+        let fits = |count: f64, most: f64| count.abs() < most;
+        if !fits(months, f64::from(i32::MAX)) || !fits(days, f64::from(i32::MAX)) || !fits(ns, i64::MAX as f64) {
+            return Err(ArrowError::ArithmeticOverflow("interval out of range".to_owned()));
+        }
+        Ok(IntervalMonthDayNano::new(months as i32, days as i32, ns as i64))
+    }
+}
+
+impl ScalarUDFImpl for Scale {
+    fn name(&self) -> &str {
+        if self.divides { "interval_div" } else { "interval_mul" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Interval(IntervalUnit::MonthDayNano))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let columns = ColumnarValue::values_to_arrays(&args.args)?;
+        let [intervals, numbers] = columns.as_slice() else {
+            return Err(super::misuse(format!("{} takes an interval and a number", self.name())));
+        };
+        let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+        let numbers = numbers.as_primitive::<Float64Type>();
+        let scaled: PrimitiveArray<IntervalMonthDayNanoType> =
+            try_binary(intervals, numbers, |interval, number| self.scaled(interval, number))?;
+        Ok(match is_scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&scaled, 0)?),
+            false => ColumnarValue::Array(Arc::new(scaled)),
+        })
+    }
+}
