@@ -4,13 +4,13 @@
 //! without a time has all its rows at 1970. Its log is not synced at a write unless it is configured so, which cannot be
 //! seen from here. What comes over HTTP is not one transaction.
 
-use crate::http::{agent, json, number, send_lines};
+use crate::http::{agent, gathered, json, send_lines};
 use crate::lines::{Style, add, is_tag};
 use crate::process::AT_URL;
 use crate::sql::{Dialect, distinct_on, parameters, question};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::answer::{Cell, Gather};
+use fleetdb_bench_core::answer::Cell;
 use fleetdb_bench_core::query::Query;
 use fleetdb_bench_core::table::{ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Start, Target, Tier};
@@ -176,22 +176,7 @@ impl Connection for Client {
     }
 
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
-        let rows = self.ask(&text(query))?;
-        let columns = query.columns();
-        let mut gather = Gather::new(&columns);
-        for row in rows.as_array().into_iter().flatten() {
-            for place in 0..columns.len() {
-                match (gather.expects(), &row[place]) {
-                    (_, Value::Null) => gather.push(Cell::Null)?,
-                    (_, Value::Number(value)) => gather.push(number(value)?)?,
-                    (ColumnType::Text | ColumnType::Json, Value::String(text)) => gather.push(Cell::Text(text))?,
-                    // An integer key is a tag, which is a text.
-                    (_, Value::String(text)) => gather.push(Cell::Int(text.parse()?))?,
-                    (_, other) => return Err(format!("{other} is not expected").into()),
-                }
-            }
-        }
-        gather.finish()
+        gathered(query, &self.ask(&text(query))?)
     }
 }
 

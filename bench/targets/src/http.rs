@@ -1,7 +1,10 @@
 //! What databases that are asked over HTTP share.
 
+use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::answer::Cell;
+use fleetdb_bench_core::answer::{Cell, Gather};
+use fleetdb_bench_core::query::Query;
+use fleetdb_bench_core::table::ColumnType;
 use serde_json::{Number, Value};
 use ureq::http::Response;
 use ureq::{Agent, Body};
@@ -26,8 +29,30 @@ pub(crate) fn send_lines(agent: &Agent, url: &str, lines: &str) -> Outcome<()> {
     Err(answer.body_mut().read_to_string()?.into())
 }
 
+/// An answer's rows, each of them its values in the order of the query's columns.
+pub(crate) fn gathered(query: &Query, rows: &Value) -> Outcome<RecordBatch> {
+    let columns = query.columns();
+    let mut gather = Gather::new(&columns);
+    for row in rows.as_array().into_iter().flatten() {
+        (0..columns.len()).try_for_each(|place| push(&mut gather, &row[place]))?;
+    }
+    gather.finish()
+}
+
+/// Adds a value.
+pub(crate) fn push(gather: &mut Gather, value: &Value) -> Outcome<()> {
+    match (gather.expects(), value) {
+        (_, Value::Null) => gather.push(Cell::Null),
+        (ColumnType::Text | ColumnType::Json, Value::String(text)) => gather.push(Cell::Text(text)),
+        // An integer key is a tag in many databases, which is a text.
+        (_, Value::String(text)) => gather.push(Cell::Int(text.parse()?)),
+        (_, Value::Number(value)) => gather.push(number(value)?),
+        (_, other) => Err(format!("{other} is not expected").into()),
+    }
+}
+
 /// A number, whole if it is written so.
-pub(crate) fn number(number: &Number) -> Outcome<Cell<'static>> {
+fn number(number: &Number) -> Outcome<Cell<'static>> {
     Ok(match number.as_i64() {
         Some(value) => Cell::Int(value),
         None => Cell::Float(number.as_f64().ok_or("a number is out of range")?),

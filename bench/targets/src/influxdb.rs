@@ -5,12 +5,12 @@
 //! rows at 1970. Rows of one request are not one transaction: that is what it has. E4's publication wrote over UDP, and so
 //! does the profile `published`: nothing is acknowledged then, and what is lost on the way is found by reading back.
 
-use crate::http::{agent, json, number, send_lines};
+use crate::http::{agent, json, push, send_lines};
 use crate::lines::{Style, add, is_tag};
 use crate::process::{Process, Site, free_port, program};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::answer::{Cell, Gather};
+use fleetdb_bench_core::answer::Gather;
 use fleetdb_bench_core::query::{Key, Query};
 use fleetdb_bench_core::table::{Column, ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
@@ -332,15 +332,4 @@ fn send_datagrams(socket: &UdpSocket, lines: &str) -> Outcome<()> {
         rest = after;
     }
     Ok(())
-}
-
-fn push(gather: &mut Gather, value: &Value) -> Outcome<()> {
-    match (gather.expects(), value) {
-        (_, Value::Null) => gather.push(Cell::Null),
-        (ColumnType::Text | ColumnType::Json, Value::String(text)) => gather.push(Cell::Text(text)),
-        // An integer key is a tag, which is a text.
-        (_, Value::String(text)) => gather.push(Cell::Int(text.parse()?)),
-        (_, Value::Number(value)) => gather.push(number(value)?),
-        (_, other) => Err(format!("{other} is not expected").into()),
-    }
 }

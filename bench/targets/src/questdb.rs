@@ -4,12 +4,11 @@
 //! transaction a table. It shows rows a while after it has acknowledged them, when they are merged from its log: settling
 //! waits for that.
 
-use crate::http::{agent, json, number, send_lines};
+use crate::http::{agent, gathered, json, send_lines};
 use crate::lines::{Style, add, is_tag};
 use crate::process::{Process, Site, free_port, program};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::answer::{Cell, Gather};
 use fleetdb_bench_core::query::{Key, Query};
 use fleetdb_bench_core::table::{Column, ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
@@ -233,19 +232,6 @@ impl Connection for Client {
     }
 
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
-        let answer = self.ask(&text(query))?;
-        let columns = query.columns();
-        let mut gather = Gather::new(&columns);
-        for row in answer.as_array().into_iter().flatten() {
-            for place in 0..columns.len() {
-                gather.push(match &row[place] {
-                    Value::Null => Cell::Null,
-                    Value::String(text) => Cell::Text(text),
-                    Value::Number(value) => number(value)?,
-                    other => return Err(format!("{other} is not expected").into()),
-                })?;
-            }
-        }
-        gather.finish()
+        gathered(query, &self.ask(&text(query))?)
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct ViewTables {
 
 #[derive(Default)]
 struct Shown {
-    /// What the statement that is begun sees.
+    /// Keeps what the statement that is begun sees.
     begun: Option<Arc<View>>,
     /// The same, as long as that statement or its answer is there.
     last: Weak<View>,
@@ -34,33 +34,29 @@ impl ViewTables {
     /// From now on statements see the database as it is now.
     pub(crate) fn refresh(&self) -> fleetdb_engine::Result<()> {
         self.store.refresh()?;
-        self.show(&self.store.view());
+        self.show(self.store.view());
         Ok(())
     }
 
     /// From now on statements see the database as this view does.
-    pub(crate) fn show(&self, view: &View) {
-        let view = Arc::new(view.clone());
-        self.set(Shown { last: Arc::downgrade(&view), begun: Some(view) });
-    }
-
-    /// The statement is begun; what it sees is kept by its answer.
-    pub(crate) fn release(&self) {
-        let last = Weak::clone(&self.shown.read().unwrap_or_else(PoisonError::into_inner).last);
-        self.set(Shown { begun: None, last });
-    }
-
-    fn set(&self, shown: Shown) {
+    pub(crate) fn show(&self, view: View) {
+        let view = Arc::new(view);
+        let shown = Shown { last: Arc::downgrade(&view), begun: Some(view) };
         let before = std::mem::replace(&mut *self.shown.write().unwrap_or_else(PoisonError::into_inner), shown);
         // Files may be closed with it.
         drop(before);
     }
 
+    /// The statement is begun; what it sees is kept by its answer.
+    pub(crate) fn release(&self) {
+        let begun = self.shown.write().unwrap_or_else(PoisonError::into_inner).begun.take();
+        drop(begun);
+    }
+
     /// The view that is shown; where no statement is begun, the database as it is now.
     pub(crate) fn shown(&self) -> Arc<View> {
-        let shown = self.shown.read().unwrap_or_else(PoisonError::into_inner);
-        let view = shown.begun.clone().or_else(|| shown.last.upgrade());
-        view.unwrap_or_else(|| Arc::new(self.store.view()))
+        let last = self.shown.read().unwrap_or_else(PoisonError::into_inner).last.upgrade();
+        last.unwrap_or_else(|| Arc::new(self.store.view()))
     }
 
     /// What is planned from now on takes its parameters from this binding.

@@ -240,7 +240,7 @@ impl Session {
     pub(crate) fn write_after(&self, change: impl FnOnce(&View) -> Result<(Batch, u64)>) -> Result<u64> {
         let mut count = 0;
         self.store.writer()?.commit_after(|view| {
-            self.tables.show(view);
+            self.tables.show(view.clone());
             let (batch, rows) = change(view)?;
             count = rows;
             Ok(batch)

@@ -124,7 +124,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
                 self.execute(physical, in_use, watch)
             }
             Run::Planned(values) => {
-                self.session.tables.show(&self.session.store.view());
+                self.session.tables.show(self.session.store.view());
                 let started = self.session.plan_statement(self.statement.clone()).and_then(|logical| {
                     self.session.start_watched(logical.with_param_values(values).map_err(engine_error)?, watch)
                 });

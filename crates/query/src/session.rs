@@ -511,7 +511,7 @@ impl Session {
             return self.write_after(|view| self.deletes(view, sql).map(|(_, batch, rows)| (batch, rows)));
         }
         let view = self.store.view();
-        self.tables.show(&view);
+        self.tables.show(view.clone());
         let (table, batch, rows) = self.deletes(&view, sql)?;
         transaction.delete(&table, batch)?;
         Ok(rows)

@@ -2,7 +2,7 @@
 
 use crate::process::Server;
 use std::process::Command;
-use tokio_postgres::NoTls;
+use tokio_postgres::{Client, NoTls};
 
 fn is_there(program: &str, args: &[&str]) -> bool {
     let found = Command::new(program).args(args).output().is_ok_and(|output| output.status.success());
@@ -17,6 +17,22 @@ fn says_that_all_is_well(command: &mut Command) {
     let run = command.output().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success() && said.contains("all is well"), "{said}");
+}
+
+/// Runs what asks a server of its own over tokio-postgres.
+fn with_server(asks: impl AsyncFnOnce(&Server)) {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(asks(&server));
+    assert!(server.terminate());
+}
+
+async fn connect(server: &Server) -> Client {
+    let config = format!("host=127.0.0.1 port={} user=me", server.port("postgres"));
+    let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
 }
 
 /// The programs of `drivers/`, with the drivers that `.ci/run` fetches to where FLEETDB_DRIVERS says.
@@ -40,13 +56,8 @@ fn drivers_of_other_languages_work_unmodified() {
 
 #[test]
 fn a_prepared_query_says_when_its_columns_have_changed() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path(), &[]);
-    let config = format!("host=127.0.0.1 port={} user=me", server.port("postgres"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
-        tokio::spawn(connection);
+    with_server(async |server| {
+        let client = connect(server).await;
         client.batch_execute("CREATE TABLE wide (id BIGINT PRIMARY KEY); INSERT INTO wide VALUES (1)").await.unwrap();
         let all = client.prepare("SELECT * FROM wide").await.unwrap();
         for _ in 0..3 {
@@ -58,26 +69,19 @@ fn a_prepared_query_says_when_its_columns_have_changed() {
         let again = client.prepare("SELECT * FROM wide").await.unwrap();
         assert_eq!(client.query(&again, &[]).await.unwrap()[0].len(), 2);
     });
-    assert!(server.terminate());
 }
 
 #[test]
 fn queries_that_were_short_and_are_long_keep_nobody_out() {
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path(), &[]);
-    let config = format!("host=127.0.0.1 port={} user=me", server.port("postgres"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let (other, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
-        tokio::spawn(connection);
+    with_server(async |server| {
+        let other = connect(server).await;
         let rows = "INSERT INTO few SELECT 1, to_timestamp_seconds(value) FROM generate_series(1, 3000)";
         let table = "CREATE TABLE few (id BIGINT, ts TIMESTAMP(0), PRIMARY KEY (id, ts))";
         other.batch_execute(&format!("{table}; {rows}")).await.unwrap();
         let (mut long, mut cancels) = (Vec::new(), Vec::new());
         // More than there are threads for connections.
         for _ in 0..=std::thread::available_parallelism().unwrap().get() {
-            let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
-            tokio::spawn(connection);
+            let client = connect(server).await;
             let query =
                 "SELECT count(*) FROM few a, few b, few c, few d WHERE a.id = $1 AND a.ts + (b.ts - c.ts) <> d.ts";
             let query = client.prepare(query).await.unwrap();
@@ -98,7 +102,6 @@ fn queries_that_were_short_and_are_long_keep_nobody_out() {
             assert_eq!(long.await.unwrap().unwrap_err().code().unwrap().code(), "57014");
         }
     });
-    assert!(server.terminate());
 }
 
 #[test]

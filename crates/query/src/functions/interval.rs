@@ -26,6 +26,10 @@ pub(super) struct ScaleIntervals;
 
 impl ExprPlanner for ScaleIntervals {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        // Types are looked up for these operators only: a long chain of ANDs would be gone through at each of them.
+        if !matches!(expr.op, BinaryOperator::Multiply | BinaryOperator::Divide) {
+            return Ok(PlannerResult::Original(expr));
+        }
         let of = |expr: &Expr| expr.get_type(schema).unwrap_or(DataType::Null);
         let (left, right) = (of(&expr.left), of(&expr.right));
         let is_interval = |of: &DataType| matches!(of, DataType::Interval(_));

@@ -65,10 +65,12 @@ struct Query {
 impl Query {
     /// Refuses rows of other columns than clients know, who read values by them: the table has changed.
     fn check(&self, running: &Running<Arc<Session>>) -> PgWireResult<()> {
-        let types =
-            |schema: &SchemaRef| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+        let now = self.prepared.schema();
+        let types = |of: &SchemaRef, with: &SchemaRef| {
+            of.fields().iter().map(|field| field.data_type()).eq(with.fields().iter().map(|field| field.data_type()))
+        };
         let count = running.schema().map(|schema| schema.fields().len());
-        if count == Some(self.described.fields().len()) && types(&self.described) == types(&self.prepared.schema()) {
+        if count == Some(self.described.fields().len()) && types(&self.described, &now) {
             return Ok(());
         }
         let message = "cached plan must not change result type: a table has changed, prepare the query again";
