@@ -4,6 +4,7 @@
 //! project holds itself to ([`bars`]).
 
 mod bars;
+mod interrupt;
 mod own;
 mod progress;
 mod run;

@@ -3,10 +3,11 @@
 //!
 //! 1. The parent finds the targets, and starts itself again for each repetition of each ([`one`]), which prints a
 //!    [`Run`](results::Run) as JSON.
-//! 2. Ctrl-C reaches both: the child ends its phase and what it started, the parent writes what there is, marked as broken
-//!    off.
+//! 2. Asked to end by Ctrl-C or SIGTERM ([`interrupt`](crate::interrupt)), the child ends its phase and what it started,
+//!    the parent writes what there is, marked as broken off.
 //! 3. The results are written as JSON, Markdown and HTML, and printed.
 
+use crate::interrupt::{Parent, set_when_asked};
 use crate::progress::Progress;
 use fleetdb_bench_core::driver::Watch;
 use fleetdb_bench_core::experiment::{self, Plan, acquisition, billing, durability, edge, own, scale};
@@ -20,7 +21,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What is run, and how large.
@@ -165,8 +166,7 @@ pub fn run(experiment: &Experiment, common: &Common) -> Outcome<ExitCode> {
         println!("{}", serde_json::to_string(&one(experiment, common, target, repetition, scratch)?)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))?;
+    let parent = Parent::listen()?;
     let entries = common.entries()?;
     let scratch = Scratch::new(&common.directory)?;
     let cores = experiment.cores(common)?;
@@ -189,11 +189,11 @@ pub fn run(experiment: &Experiment, common: &Common) -> Outcome<ExitCode> {
     let repetitions = common.repetitions.unwrap_or(default).max(1);
     'all: for repetition in 0..repetitions {
         for entry in &entries {
-            if stop.load(Ordering::Relaxed) {
+            if parent.is_asked() {
                 break 'all;
             }
             eprintln!("{}, {} of {repetitions}", entry.name, repetition + 1);
-            results.runs.push(child(cores, entry, repetition, scratch.path())?);
+            results.runs.push(child(&parent, cores, entry, repetition, scratch.path())?);
         }
     }
     drop(scratch);
@@ -216,13 +216,14 @@ pub fn write_reports(results: &Results, directory: &Path) -> Outcome<()> {
 }
 
 /// A repetition in a process of its own; one that fails is part of the results.
-fn child(cores: usize, entry: &Entry, repetition: usize, scratch: &Path) -> Outcome<results::Run> {
+fn child(parent: &Parent, cores: usize, entry: &Entry, repetition: usize, scratch: &Path) -> Outcome<results::Run> {
     let own = std::env::current_exe()?;
     let mut command = Command::new("taskset");
     command.arg("-c").arg(format!("0-{}", cores - 1)).arg(own);
     command.args(std::env::args_os().skip(1));
     command.args(["--only", entry.name, "--repetition", &repetition.to_string()]).arg("--scratch").arg(scratch);
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().map_err(|e| format!("taskset: {e}"))?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let output = parent.output(&mut command).map_err(|e| format!("taskset: {e}"))?;
     serde_json::from_slice(&output.stdout).or_else(|error| {
         let error = format!("its process ended without results ({}): {error}", output.status);
         Ok(results::Run { error: Some(error), ..results::Run::new(entry.name, repetition) })
@@ -238,7 +239,7 @@ fn one(
     scratch: &Path,
 ) -> Outcome<results::Run> {
     let watch = Arc::new(Watch::default());
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&watch.stop))?;
+    set_when_asked(&watch.stop)?;
     let scratch = Scratch::new(scratch)?;
     let entry = named(target)?;
     let start = Start { directory: scratch.path(), profile: common.profile, url: common.url(target) };

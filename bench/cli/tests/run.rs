@@ -225,6 +225,13 @@ fn processes_in(directory: &Path) -> Vec<String> {
 
 #[test]
 fn what_is_broken_off_is_marked_and_leaves_nothing_running() {
+    // As a terminal's Ctrl-C: to the whole group.
+    break_off(|id| ["-INT".to_owned(), format!("-{id}")]);
+    // As a service manager does: to the process that it started.
+    break_off(|id| ["-TERM".to_owned(), id.to_string()]);
+}
+
+fn break_off(signal: impl Fn(u32) -> [String; 2]) {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
     let mut command = bench();
@@ -242,8 +249,8 @@ fn what_is_broken_off_is_marked_and_leaves_nothing_running() {
         assert!(begin.elapsed() < Duration::from_secs(60), "the server did not start");
         std::thread::yield_now();
     }
-    // As a terminal's Ctrl-C: to the whole group.
-    let killed = Command::new("kill").args(["-INT", "--", &format!("-{}", child.id())]).status().unwrap();
+    let [signal, whom] = signal(child.id());
+    let killed = Command::new("kill").args([&signal, "--", &whom]).status().unwrap();
     assert!(killed.success());
     assert!(!child.wait().unwrap().success());
     let results = Results::read(&out.join("results.json")).unwrap();
