@@ -15,6 +15,7 @@ mod lines;
 pub mod mariadb;
 pub mod mongodb;
 pub mod postgres;
+mod procedure;
 mod process;
 pub mod questdb;
 mod sql;

@@ -1,9 +1,11 @@
 //! MariaDB: a server of its own with durable defaults (the log is flushed at each commit).
 //!
-//! A transaction's statements are prepared and sent one after the other, as its protocol has it; many rows are one
-//! `INSERT` with as many tuples. The profile `published` has E4's datapoints as its publication had them ([`channels`]).
+//! Many rows are one `INSERT` with as many tuples. A transaction's statements are prepared and sent one after the other, as
+//! its protocol has it; E1's operation is one call of a [`Procedure`], but for the profile `published`, whose publication
+//! had none. That has E4's datapoints as their publication had them ([`channels`]), too.
 
 use crate::channels;
+use crate::procedure::Procedure;
 use crate::process::{AT_URL, Process, free_port, output, program};
 use crate::sql::{Dialect, Inserts, names, parameters, question};
 use arrow::array::RecordBatch;
@@ -140,6 +142,8 @@ struct MariaDb {
     settings: Vec<String>,
     /// Removed again at a URL.
     tables: Vec<&'static str>,
+    /// What writes to all of them, if there are several.
+    procedure: Option<Procedure>,
 }
 
 fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
@@ -152,7 +156,7 @@ fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
         }
     };
     let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-    Ok(Box::new(MariaDb { url, started, profile: start.profile, settings, tables: Vec::new() }))
+    Ok(Box::new(MariaDb { url, started, profile: start.profile, settings, tables: Vec::new(), procedure: None }))
 }
 
 impl Target for MariaDb {
@@ -177,17 +181,25 @@ impl Target for MariaDb {
             })?;
             self.tables.push(table.name);
         }
+        if self.profile == Profile::Fair && tables.len() > 1 {
+            client.run(&Procedure::create(tables, &DIALECT, insert_text))?;
+            self.procedure = Some(Procedure::of(tables));
+        }
         Ok(())
     }
 
     fn remove(&mut self) -> Outcome<()> {
         let mut client = Client::connect(&self.url)?;
+        if self.procedure.is_some() {
+            client.run(&Procedure::remove())?;
+        }
         self.tables.iter().try_for_each(|table| client.run(&format!("DROP TABLE {table}")))
     }
 
     fn connect(&self) -> Outcome<Box<dyn Connection>> {
         let mut client = Client::connect(&self.url)?;
         client.has_channels = self.profile == Profile::Published;
+        client.procedure.clone_from(&self.procedure);
         Ok(Box::new(client))
     }
 
@@ -228,13 +240,20 @@ struct Client {
     inserts: Inserts,
     /// Whether datapoints are kept as [`channels`].
     has_channels: bool,
+    procedure: Option<Procedure>,
 }
 
 impl Client {
     fn connect(url: &str) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let connection = runtime.block_on(connect(url))?;
-        Ok(Self { connection: Some(connection), runtime, inserts: Inserts::default(), has_channels: false })
+        Ok(Self {
+            connection: Some(connection),
+            runtime,
+            inserts: Inserts::default(),
+            has_channels: false,
+            procedure: None,
+        })
     }
 
     fn parts(&mut self) -> Outcome<(&mut Conn, &Runtime)> {
@@ -260,15 +279,19 @@ impl Client {
 
     fn insert_as_they_are(&mut self, table: &Table, rows: &RecordBatch) -> Outcome<()> {
         let text = self.inserts.text(table, rows.num_rows(), || {
-            let tuples = vec![DIALECT.row(table, 1); rows.num_rows()].join(", ");
-            let set: Vec<String> = table.fields().map(|(name, _)| format!("{name} = VALUES({name})")).collect();
-            let (columns, set) = (names(&table.columns), set.join(", "));
-            format!("INSERT INTO {} ({columns}) VALUES {tuples} ON DUPLICATE KEY UPDATE {set}", table.name)
+            insert_text(table, &vec![DIALECT.row(table, 1); rows.num_rows()].join(", "))
         });
         let values = (0..rows.num_rows()).flat_map(|row| cells(rows, row)).map(value).collect();
         let connection = self.connection.as_mut().ok_or(CLOSED)?;
         Ok(self.runtime.block_on(connection.exec_drop(text, Params::Positional(values)))?)
     }
+}
+
+/// The statement that inserts tuples, or replaces rows of their keys.
+fn insert_text(table: &Table, tuples: &str) -> String {
+    let set: Vec<String> = table.fields().map(|(name, _)| format!("{name} = VALUES({name})")).collect();
+    let (columns, set) = (names(&table.columns), set.join(", "));
+    format!("INSERT INTO {} ({columns}) VALUES {tuples} ON DUPLICATE KEY UPDATE {set}", table.name)
 }
 
 impl Drop for Client {
@@ -284,6 +307,11 @@ impl Connection for Client {
     fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
         if let [(table, rows)] = writes {
             return self.insert(table, rows);
+        }
+        if let Some(call) = self.procedure.as_ref().and_then(|procedure| procedure.call(writes)) {
+            let values = writes.iter().flat_map(|(_, rows)| cells(rows, 0)).map(value).collect();
+            let connection = self.connection.as_mut().ok_or(CLOSED)?;
+            return Ok(self.runtime.block_on(connection.exec_drop(call, Params::Positional(values)))?);
         }
         self.run("START TRANSACTION")?;
         for (table, rows) in writes {
