@@ -82,7 +82,7 @@ impl BytesBuilder {
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.data.capacity() + self.offsets.capacity() * 4
+        size_of::<Self>() + self.data.capacity() + self.offsets.capacity() * 4 + self.nulls.bytes()
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
@@ -131,6 +131,15 @@ impl ColumnBuilder {
             (Self::Bytes(out), KeyPart::Bytes(bytes)) => out.push_repeated(Some(bytes), len),
             (out, KeyPart::Raw(raw)) => out.push_raw(Some(raw), len),
             (out, _) => out.push_raw(None, len),
+        }
+    }
+
+    /// Appends the values of a column of the same type.
+    pub(crate) fn append(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Raw(lane), Self::Raw(other)) => lane.extend(other, 0, other.len()),
+            (Self::Bytes(bytes), Self::Bytes(other)) => (0..other.len()).for_each(|row| bytes.push(other.get(row))),
+            _ => unreachable!("columns of one type are gathered in one form"),
         }
     }
 

@@ -11,18 +11,16 @@ use crate::error::{Error, Result};
 use crate::ids::{Generation, Sequence, TableId};
 use crate::manifest::Delete;
 use crate::memtable::MAX_ROWS;
-use crate::scan::{View, encode_key};
+use crate::scan::{View, removal};
 use crate::settings::Durability;
+use crate::wal::log::{Committer, Log};
 use crate::wal::record::{self, Removal, Section};
 use crate::write::admit::{Admitted, admit};
-use crate::write::batch::{Batch, DeleteRequest, Part};
+use crate::write::batch::{Batch, MAX_BATCH_BYTES};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// The most bytes of a batch in memory; as a WAL frame it is smaller than [`MAX_PAYLOAD_BYTES`](crate::wal::frame::MAX_PAYLOAD_BYTES).
-const MAX_BATCH_BYTES: usize = 256 << 20;
 
 /// What most frames of single rows have room in.
 const SMALL_PAYLOAD_BYTES: usize = 512;
@@ -41,12 +39,43 @@ pub(crate) struct Commit {
 /// What a committer waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// Nothing: it gives up when the memtables are full.
+    /// Nothing: it gives up when the memtables are full, and decides itself about a sync that is its own.
     Never,
     /// For room in the memtables.
     ForRoom,
     /// For room, and then for its outcome: it may do the log's work meanwhile.
     ForOutcome,
+}
+
+/// What became of a batch whose committer does not wait; see [`Database::commit_now`](crate::Database::commit_now).
+pub enum Taken<'db> {
+    /// Nothing was done: the memtables are full.
+    Full,
+    /// The log's thread writes it, or it is written.
+    Queued,
+    /// It stands in the log's queue, and is likely to be the only one there.
+    Alone(Alone<'db>),
+}
+
+/// A sync that nobody is likely to share. Who has a thread for as long as the disk takes may run it, which saves waking the
+/// log's thread, and waking whoever waits for that; the log's thread does it when this is dropped.
+pub struct Alone<'db>(Option<&'db Log>);
+
+impl Alone<'_> {
+    /// Brings the batch to the medium on this thread.
+    pub fn sync(mut self) {
+        if let Some(log) = self.0.take() {
+            log.lead();
+        }
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        if let Some(log) = self.0 {
+            log.wake();
+        }
+    }
 }
 
 pub(crate) type Done = Box<dyn FnOnce(Result<Acknowledged>) + Send>;
@@ -85,7 +114,7 @@ impl Shared {
     }
 
     fn admit<'b>(&self, batch: &'b Batch) -> Result<Vec<Admitted<'b>>> {
-        let bytes: usize = batch.parts.iter().map(Part::bytes).sum();
+        let bytes = batch.bytes();
         if bytes > MAX_BATCH_BYTES {
             return Err(Error::input(format!("a batch of {bytes} bytes: the most is {MAX_BATCH_BYTES}, split it")));
         }
@@ -96,15 +125,14 @@ impl Shared {
         batch.parts.iter().zip(&schemas).map(|(part, schema)| admit(schema, part)).collect()
     }
 
-    /// Gives whether the batch was taken: without waiting it may be that there is no room for it, and nothing was done.
-    pub(crate) fn commit(&self, batch: &Batch, durability: Durability, waits: Waits, done: Done) -> Result<bool> {
+    pub(crate) fn commit(&self, batch: &Batch, durability: Durability, waits: Waits, done: Done) -> Result<Taken<'_>> {
         self.log.check()?;
         let mut admitted = self.admit(batch)?;
         let mut commit = match waits {
             Waits::ForRoom | Waits::ForOutcome => self.wait_for_room()?,
             Waits::Never => match self.room()? {
                 Some(commit) => commit,
-                None => return Ok(false),
+                None => return Ok(Taken::Full),
             },
         };
         // A schema may have changed since; it cannot while the commit lock is held.
@@ -112,14 +140,24 @@ impl Shared {
             admitted = self.admit(batch)?;
         }
         let removals = self.removals(batch)?;
-        // Who does not wait for its outcome has a thread for a write, but not for a sync.
-        let may_lead = (waits == Waits::ForOutcome || durability != Durability::Sync) && self.has_threads();
-        let leads = self.apply(&mut commit, admitted, removals, durability, done, may_lead);
+        let is_synced = durability == Durability::Sync;
+        let committer = match waits {
+            _ if !self.has_threads() => Committer::Leaves,
+            Waits::ForOutcome => Committer::Waits,
+            Waits::Never => Committer::IsServed,
+            // Who does not wait for its outcome has a thread for a write, but not for a sync.
+            Waits::ForRoom if is_synced => Committer::Leaves,
+            Waits::ForRoom => Committer::Waits,
+        };
+        let leads = self.apply(&mut commit, admitted, removals, durability, done, committer);
         drop(commit);
+        if leads && waits == Waits::Never && is_synced {
+            return Ok(Taken::Alone(Alone(Some(&self.log))));
+        }
         if leads {
             self.log.lead();
         }
-        Ok(true)
+        Ok(Taken::Queued)
     }
 
     /// Reads and writes under one commit lock.
@@ -129,7 +167,7 @@ impl Shared {
         let batch = change(&self.view())?;
         let admitted = self.admit(&batch)?;
         let removals = self.removals(&batch)?;
-        self.apply(&mut commit, admitted, removals, self.settings.durability, done, false);
+        self.apply(&mut commit, admitted, removals, self.settings.durability, done, Committer::Leaves);
         Ok(())
     }
 
@@ -141,7 +179,7 @@ impl Shared {
         removals: Vec<Removal>,
         durability: Durability,
         done: Done,
-        may_lead: bool,
+        committer: Committer,
     ) -> bool {
         let sequence = Sequence(commit.sequence.0 + 1);
         let leads;
@@ -181,7 +219,7 @@ impl Shared {
             let completion = Box::new(move |result: Result<()>| {
                 done(result.map(|()| Acknowledged { sequence, durability }));
             });
-            leads = self.log.enqueue(sequence, durability, &payload, completion, may_lead);
+            leads = self.log.enqueue(sequence, durability, &payload, completion, committer);
             for (number, section) in sections {
                 guards[number].apply(&section);
             }
@@ -201,18 +239,7 @@ impl Shared {
     /// A batch's deletes in the engine's form. The caller holds the commit lock.
     fn removals(&self, batch: &Batch) -> Result<Vec<Removal>> {
         let catalog = self.catalog.read();
-        let removal = |request: &DeleteRequest| {
-            let schema = &catalog.get(&request.table)?.schema;
-            let key = request.key.as_ref().map(|key| encode_key(schema, key)).transpose()?;
-            if schema.time.is_none() && (request.from, request.to) != (i64::MIN, i64::MAX) {
-                return Err(Error::input(format!(
-                    "table '{}' is a collection: rows are deleted by key, not by time",
-                    schema.name
-                )));
-            }
-            Ok(Removal { table: schema.id, key, from: request.from, to: request.to })
-        };
-        batch.deletes.iter().map(removal).collect()
+        batch.deletes.iter().map(|request| removal(&catalog.get(&request.table)?.schema, request)).collect()
     }
 
     fn is_current(&self, admitted: &[Admitted<'_>]) -> bool {

@@ -12,7 +12,7 @@
 
 use crate::background::{Counters, Queue};
 use crate::catalog::{Catalog, Table};
-use crate::commit::{Commit, Waits, completion};
+use crate::commit::{Commit, Taken, Waits, completion};
 use crate::compaction::plan;
 use crate::error::{Error, Result};
 use crate::ids::{Sequence, TableId};
@@ -251,8 +251,8 @@ impl Database {
         Ok(())
     }
 
-    /// As [`commit_then`](Self::commit_then), but never waits: if the memtables are full it does nothing, `done` is not
-    /// called, and it gives `false`.
+    /// As [`commit_then`](Self::commit_then), but never waits: if the memtables are full it does nothing, and `done` is not
+    /// called ([`Taken::Full`]). What has to be synced alone may be synced by the caller ([`Taken::Alone`]).
     ///
     /// # Errors
     /// As there.
@@ -261,10 +261,10 @@ impl Database {
         batch: &Batch,
         durability: Durability,
         done: impl FnOnce(Result<Acknowledged>) + Send + 'static,
-    ) -> Result<bool> {
-        let is_taken = self.shared.commit(batch, durability, Waits::Never, Box::new(done))?;
+    ) -> Result<Taken<'_>> {
+        let taken = self.shared.commit(batch, durability, Waits::Never, Box::new(done))?;
         self.shared.step_without_threads();
-        Ok(is_taken)
+        Ok(taken)
     }
 
     /// All tables as they are now.

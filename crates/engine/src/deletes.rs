@@ -88,6 +88,11 @@ impl DeleteSet {
         Self(Arc::new(layers.filter(|layer| layer.len() > 0).collect()))
     }
 
+    /// These and another memtable's.
+    pub(crate) fn and(&self, layer: &Arc<Deletes>) -> Self {
+        Self::new(self.0.iter().chain([layer]).map(Arc::clone))
+    }
+
     /// Whether a memtable of this generation may hold deleted rows.
     pub(crate) fn concern(&self, generation: Generation) -> bool {
         self.0.iter().flat_map(|layer| layer.iter()).any(|marked| marked.delete.generation >= generation)

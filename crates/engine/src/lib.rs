@@ -38,17 +38,19 @@ mod update;
 mod wal;
 mod write;
 
+pub use commit::{Alone, Taken};
 pub use db::{Acknowledged, Database, Status};
 pub use error::{Error, ErrorKind, Result};
 pub use handle::ContainerHandle;
 pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
 pub use line_protocol::{LineError, LineParser, TIME_COLUMN};
 pub use manifest::{Delete, Edit, SegmentEntry, Slice, State};
-pub use memory::QueryMemory;
+pub use memory::{Growing, QueryMemory};
 pub use reader::Reader;
 pub use scan::container::{Aggregate, Container};
 pub use scan::containers::{Amount, ContainerRows, Containers, Total};
 pub use scan::last::LastRows;
+pub use scan::overlay::Overlay;
 pub use scan::rows::{RowCondition, RowTest, Scan};
 pub use scan::{KeyCondition, KeyPredicate, Projection, ScanRequest, TableView, View};
 pub use schema::{
@@ -57,4 +59,4 @@ pub use schema::{
 pub use segment::{Facts, StoredColumn};
 pub use settings::{Durability, Settings};
 pub use write::admit::{MAX_BATCH_ROWS, MAX_KEY_BYTES, MAX_VALUE_BYTES};
-pub use write::batch::{Batch, Rows, Value};
+pub use write::batch::{Batch, MAX_BATCH_BYTES, Rows, Value};

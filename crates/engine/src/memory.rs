@@ -1,4 +1,4 @@
-//! The memory budget of what comes and goes: scans and compaction.
+//! The memory budget of what comes and goes: scans, compaction, and rows that are gathered.
 //!
 //! `memory_limit` is one number for everything. Memtables (two generations, and the flush's sorted copy) and the cache
 //! have fixed shares of it ([`Settings::validate`](crate::Settings::validate) checks that they fit); what is left is this budget.
@@ -85,9 +85,69 @@ impl QueryMemory {
         self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Nothing, for something that grows.
+    pub fn growing(&self) -> Growing {
+        Growing { memory: self.clone(), bytes: 0 }
+    }
+
     /// Gives bytes back that were taken before.
     pub fn give_back(&self, bytes: usize) {
         self.0.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Memory of what grows and is of a client, as rows that are gathered: given back when it is dropped.
+///
+/// ```
+/// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
+/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let mut rows = db.query_memory().growing();
+/// rows.reach("a transaction", 1 << 20).unwrap();
+/// assert!(db.query_memory().used_bytes() >= 1 << 20);
+/// assert!(rows.reach("a transaction", 1 << 40).is_err());
+/// rows.clear();
+/// assert_eq!(db.query_memory().used_bytes(), 0);
+/// ```
+#[derive(Debug)]
+pub struct Growing {
+    memory: QueryMemory,
+    bytes: usize,
+}
+
+impl Growing {
+    /// Who holds less is not counted: most clients never do more.
+    const STEP_BYTES: usize = 16 << 10;
+
+    /// Takes what is missing to so many bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Retry`](crate::ErrorKind::Retry): others hold the memory now, or the limit is too small.
+    pub fn reach(&mut self, what: &str, bytes: usize) -> Result<()> {
+        if bytes < self.bytes + Self::STEP_BYTES {
+            return Ok(());
+        }
+        let missing = bytes - self.bytes;
+        if !self.memory.try_take(missing) {
+            return Err(Error::retry(format!(
+                "{what} needs {missing} bytes of memory more, and {} of {} are in use by queries, scans, compaction and \
+                 others' writes: make it smaller, try again later, or raise the setting memory_limit",
+                self.memory.used_bytes(),
+                self.memory.limit_bytes()
+            )));
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Gives all back.
+    pub fn clear(&mut self) {
+        self.memory.give_back(std::mem::take(&mut self.bytes));
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

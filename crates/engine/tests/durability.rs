@@ -4,9 +4,10 @@
 use fleetdb_engine::check::check;
 use fleetdb_engine::io::{Io, MemoryStorage, Storage};
 use fleetdb_engine::{
-    Batch, ColumnType, Database, Durability, ErrorKind, Rows, ScanRequest, Settings, TableDefinition, Unit, Value,
+    Batch, ColumnType, Database, Durability, ErrorKind, Rows, ScanRequest, Settings, TableDefinition, Taken, Unit,
+    Value,
 };
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 fn open(storage: &Arc<MemoryStorage>) -> fleetdb_engine::Result<Database> {
     let settings = Settings { memtable_bytes: 64 << 10, ..Settings::default() };
@@ -83,6 +84,30 @@ fn a_power_cut_at_any_sync_loses_nothing_acknowledged() {
             assert!(report.problems.is_empty(), "cut at sync {at}: {:?}", report.problems);
         }
     }
+}
+
+#[test]
+fn a_sync_of_one_batch_is_its_committers_or_the_logs_and_survives_a_power_cut() {
+    let storage = MemoryStorage::new();
+    let directory = tempfile::tempdir().unwrap();
+    // With threads.
+    let io = Io { storage: Arc::clone(&storage) as _, ..Io::files(directory.path()) };
+    let db = Database::open(io, Settings::default()).unwrap();
+    create(&db).unwrap();
+    for n in 0..20 {
+        let (sender, fate) = mpsc::channel();
+        let taken = db.commit_now(&batch(&db, n), Durability::Sync, move |fate| sender.send(fate).unwrap()).unwrap();
+        let Taken::Alone(alone) = taken else { panic!("batch {n}: nobody else writes") };
+        if n % 2 == 0 {
+            alone.sync()
+        } else {
+            drop(alone)
+        }
+        fate.recv().unwrap().unwrap();
+        let after = storage.crash_keeping(|_, _| 0);
+        assert_eq!(count(&open(&after).unwrap(), "b"), n as u64 + 1);
+    }
+    db.close().unwrap();
 }
 
 fn filled() -> Arc<MemoryStorage> {

@@ -1,6 +1,6 @@
 //! The engine against a model: an ordered map from (key, time) to a row.
 //!
-//! Random writes, overwrites, late rows, deletes, flushes, compactions, changes of columns, reopens, power cuts and scans. Every case prints its seed
+//! Random writes, overwrites, late rows, deletes, transactions, flushes, compactions, changes of columns, reopens, power cuts and scans. Every case prints its seed
 //! on failure; `FLEETDB_SEED=<seed>` repeats it, `FLEETDB_CASES=<n>` sets how many are run.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -8,8 +8,8 @@
 use arrow::array::RecordBatch;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{
-    Batch, ColumnDefinition, ColumnType, Database, Durability, Projection, Role, RowCondition, Rows, Scan, ScanRequest,
-    Settings, TableDefinition, TableView, Unit, Value,
+    Batch, ColumnDefinition, ColumnType, Database, Durability, Overlay, Projection, Role, RowCondition, Rows, Scan,
+    ScanRequest, Settings, TableDefinition, TableView, Unit, Value, View,
 };
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -26,6 +26,8 @@ struct Case {
     series: BTreeMap<Key, Row>,
     items: BTreeMap<i64, Option<String>>,
     has_extra: bool,
+    /// What a transaction has gathered, which the model has already.
+    open: Option<(Overlay, Batch)>,
 }
 
 fn settings(random: &mut Xoshiro256PlusPlus) -> Settings {
@@ -57,11 +59,43 @@ impl Case {
         db.create_table(&series).unwrap();
         let items = TableDefinition::new("items").key("id", ColumnType::Int32).field("name", ColumnType::Utf8);
         db.create_table(&items).unwrap();
-        Self { random, storage, db: Some(db), series: BTreeMap::new(), items: BTreeMap::new(), has_extra: false }
+        let (series, items) = (BTreeMap::new(), BTreeMap::new());
+        Self { random, storage, db: Some(db), series, items, has_extra: false, open: None }
     }
 
     fn db(&self) -> &Database {
         self.db.as_ref().unwrap()
+    }
+
+    /// The database as it is, or as the open transaction sees it.
+    fn view(&self) -> View {
+        let view = self.db().view();
+        match &self.open {
+            Some((overlay, _)) => overlay.over(view),
+            None => view,
+        }
+    }
+
+    fn begin(&mut self) {
+        self.open = Some(Default::default());
+    }
+
+    fn commit(&mut self) {
+        if let Some((_, batch)) = self.open.take() {
+            self.db().commit_with(batch, Durability::Sync).unwrap();
+        }
+    }
+
+    /// Commits a batch, or gathers it.
+    fn take(&mut self, batch: Batch) {
+        let view = self.db().view();
+        match &mut self.open {
+            Some((overlay, gathered)) => {
+                overlay.add(&batch, &view).unwrap();
+                *gathered = std::mem::take(gathered).and(batch);
+            }
+            None => drop(self.db().commit_with(batch, Durability::Sync).unwrap()),
+        }
     }
 
     fn write(&mut self) {
@@ -112,10 +146,14 @@ impl Case {
         } else {
             Batch::new().with("series", series.finish().unwrap()).with("items", items.finish().unwrap())
         };
-        self.db().commit_with(batch, Durability::Sync).unwrap();
+        self.take(batch);
     }
 
     fn delete(&mut self) {
+        // What a batch deletes are rows from before it.
+        if self.open.as_ref().is_some_and(|(_, batch)| batch.rows() > 0) {
+            return;
+        }
         let device = self.random.random_range(0..8);
         let device = (device > 0).then(|| format!("dev\0{device}"));
         let all = self.random.random_bool(0.2);
@@ -140,11 +178,12 @@ impl Case {
                 self.items.insert(id, Some("again".into()));
             }
         }
-        self.db().commit_with(batch, Durability::Sync).unwrap();
+        self.take(batch);
     }
 
     /// Adds, drops or widens a column.
     fn alter(&mut self) {
+        self.commit();
         if self.has_extra && self.random.random_bool(0.5) {
             self.db().drop_column("series", "extra").unwrap();
             self.has_extra = false;
@@ -166,7 +205,7 @@ impl Case {
         for ((device, time), row) in &self.series {
             expected.insert(device.clone(), (*time, row.0, row.2.clone()));
         }
-        let view = self.db().view();
+        let view = self.view();
         let mut found = BTreeMap::new();
         for batch in view.table("series").unwrap().last_rows(&ScanRequest::all()).unwrap() {
             let batch = batch.unwrap();
@@ -192,6 +231,7 @@ impl Case {
     }
 
     fn reopen(&mut self, crash: bool) {
+        self.commit();
         if crash {
             let keep = self.random.random_range(0..100);
             let after = self.storage.crash_keeping(|_, unsynced| unsynced * keep / 100);
@@ -205,7 +245,7 @@ impl Case {
     }
 
     fn check_all(&self) {
-        let view = self.db().view();
+        let view = self.view();
         let rows = read(view.table("series").unwrap(), &ScanRequest::all());
         let expected: Vec<_> = self.series.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
         assert_eq!(rows, expected);
@@ -225,7 +265,7 @@ impl Case {
     }
 
     fn check_some(&mut self) {
-        let view = self.db().view();
+        let view = self.view();
         let table = view.table("series").unwrap();
         let device = self.random.random_range(0..8);
         let device = (device > 0).then(|| format!("dev\0{device}"));
@@ -304,7 +344,7 @@ impl Case {
 
     fn run(&mut self) {
         for _ in 0..self.random.random_range(3..25) {
-            match self.random.random_range(0..25) {
+            match self.random.random_range(0..28) {
                 0..10 => self.write(),
                 10..12 => self.db().flush().unwrap(),
                 12 => self.reopen(false),
@@ -314,7 +354,9 @@ impl Case {
                 19 => self.check_all(),
                 20..23 => self.delete(),
                 23 => self.check_last(),
-                _ => self.db().compact().unwrap(),
+                24 => self.db().compact().unwrap(),
+                _ if self.open.is_none() => self.begin(),
+                _ => self.commit(),
             }
         }
         self.check_all();

@@ -31,13 +31,6 @@ impl ViewTables {
         Self { store: store.clone(), shown: RwLock::default(), binding: RwLock::default() }
     }
 
-    /// From now on statements see the database as it is now.
-    pub(crate) fn refresh(&self) -> fleetdb_engine::Result<()> {
-        self.store.refresh()?;
-        self.show(self.store.view());
-        Ok(())
-    }
-
     /// From now on statements see the database as this view does.
     pub(crate) fn show(&self, view: View) {
         let view = Arc::new(view);

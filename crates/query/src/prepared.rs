@@ -124,7 +124,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
                 self.execute(physical, in_use, watch)
             }
             Run::Planned(values) => {
-                self.session.tables.show(self.session.store.view());
+                self.session.refresh()?;
                 let started = self.session.plan_statement(self.statement.clone()).and_then(|logical| {
                     self.session.start_watched(logical.with_param_values(values).map_err(engine_error)?, watch)
                 });
@@ -154,11 +154,10 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     /// changed since is made again, if that `may_plan`.
     fn bind(&self, values: &[Value], may_plan: bool) -> Result<Run> {
         let mut plan = self.plan();
-        self.session.store.refresh()?;
-        let mut view = self.view_of(&plan);
+        let mut view = self.view_of(&plan)?;
         if may_plan && plan.kept.is_some() && view.is_none() {
             *plan = Plan::new(&self.session, &self.statement)?;
-            view = self.view_of(&plan);
+            view = self.view_of(&plan)?;
         }
         if values.len() != plan.types.len() {
             return Err(Error::input(format!(
@@ -181,15 +180,16 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     }
 
     /// What a kept plan reads; `None` if its tables have changed.
-    fn view_of(&self, plan: &Plan) -> Option<View> {
-        let binding = &plan.kept.as_ref()?.binding;
-        Some(self.session.store.view_of(&binding.tables())).filter(|view| binding.fits(view))
+    fn view_of(&self, plan: &Plan) -> Result<Option<View>> {
+        let Some(Kept { binding, .. }) = &plan.kept else { return Ok(None) };
+        let view = self.session.current(Some(&binding.tables()))?;
+        Ok(binding.fits(&view).then_some(view))
     }
 }
 
 impl Plan {
     fn new(session: &Session, statement: &Statement) -> Result<Self> {
-        session.tables.refresh()?;
+        session.refresh()?;
         let binding = Arc::default();
         session.tables.bind(Some(Arc::clone(&binding)));
         let plan = Self::bound_to(session, statement, &binding);

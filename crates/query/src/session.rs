@@ -5,7 +5,7 @@ use crate::answer::{Answer, engine_error, placed_error};
 use crate::asof::{PlanAsofJoins, mark_asof_joins};
 use crate::catalog::ViewTables;
 use crate::copy_from::copy_from;
-use crate::ddl::{self, object_name, table_name};
+use crate::ddl::{self, identifier, object_name, table_name};
 use crate::dml::{self, Conflict, TEMPORARY};
 use crate::export::{FileFormat, write_file};
 use crate::functions;
@@ -36,7 +36,7 @@ use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, St
 use datafusion::sql::sqlparser::ast::{OnInsert, Set, Statement as SqlStatement};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use fleetdb_engine::{Batch, Database, Error, Reader, Result, Rows, TableSchema, View};
+use fleetdb_engine::{Batch, Database, Error, Reader, Result, TableId, TableSchema, View};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -121,13 +121,14 @@ impl Session {
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
         functions::register(&context, &tables).map_err(engine_error)?;
+        let transaction = Mutex::new(Transaction::none(&store.query_memory()));
         Ok(Self {
             store,
             context,
             tables,
             runtime: Arc::new(runtime),
             limits,
-            transaction: Mutex::default(),
+            transaction,
             #[cfg(feature = "pg-catalog")]
             pg_catalog: crate::pg_catalog::PgCatalog::default(),
             #[cfg(feature = "pg-catalog")]
@@ -139,6 +140,22 @@ impl Session {
     /// The tables as they are now.
     pub fn view(&self) -> View {
         self.store.view()
+    }
+
+    /// These tables, or all, as statements see them now: with what the open transaction has gathered.
+    pub(crate) fn current(&self, only: Option<&[TableId]>) -> Result<View> {
+        self.store.refresh()?;
+        let mut transaction = self.transaction();
+        match only {
+            Some(tables) if transaction.is_none() => Ok(self.store.view_of(tables)),
+            _ => transaction.over(self.store.view()),
+        }
+    }
+
+    /// From now on statements see the database as it is now.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        self.tables.show(self.current(None)?);
+        Ok(())
     }
 
     /// How long a statement may take, from now on; `None` for as long as it wants. `SET statement_timeout` does the same.
@@ -183,21 +200,27 @@ impl Session {
         self.transaction().check()
     }
 
-    /// Rows of an INSERT that needed no planning ([`InsertValues`](crate::InsertValues)): in a transaction they are gathered
-    /// with the others; else they come back, to be written by the caller.
+    /// How many savepoints the session has had: the number of the last one.
+    pub fn savepoints(&self) -> u64 {
+        self.transaction().savepoints()
+    }
+
+    /// `ROLLBACK TO SAVEPOINT`, without the statement; gives the savepoint's number.
     ///
     /// # Errors
-    /// A statement of the transaction has failed.
-    pub fn gather(&self, rows: Rows) -> Result<Option<Batch>> {
+    /// There is no transaction, or no savepoint of this name in it.
+    pub fn roll_back_to(&self, savepoint: &str) -> Result<u64> {
+        self.transaction().roll_back_to(savepoint)
+    }
+
+    /// Gathers rows of a table that needed no planning ([`InsertValues`](crate::InsertValues)) with the transaction's others.
+    ///
+    /// # Errors
+    /// There is no transaction, a statement of it has failed, or it is too large.
+    pub fn gather(&self, table: &str, rows: Batch) -> Result<()> {
         let mut transaction = self.transaction();
         transaction.check()?;
-        let table = Arc::clone(rows.schema());
-        let batch = Batch::new().with_rows(rows);
-        if transaction.is_none() {
-            return Ok(Some(batch));
-        }
-        transaction.insert(&table.name, batch);
-        Ok(None)
+        transaction.insert(table, rows)
     }
 
     /// `BEGIN`, without the statement.
@@ -311,6 +334,15 @@ impl Session {
             SqlStatement::Rollback { savepoint: None, .. } => {
                 self.transaction().roll_back().map(|()| Answer::done("ROLLBACK"))
             }
+            SqlStatement::Rollback { savepoint: Some(name), .. } => {
+                self.roll_back_to(&identifier(&name)).map(|_| Answer::done("ROLLBACK"))
+            }
+            SqlStatement::Savepoint { name } => {
+                self.transaction().save(identifier(&name)).map(|()| Answer::done("SAVEPOINT"))
+            }
+            SqlStatement::ReleaseSavepoint { name } => {
+                self.transaction().release(&identifier(&name)).map(|()| Answer::done("RELEASE"))
+            }
             SqlStatement::AlterTable(alter) => {
                 self.outside_transaction("ALTER TABLE")?;
                 self.runtime.block_on(alter_table(self.store.writer()?, &self.context, &alter))
@@ -391,7 +423,7 @@ impl Session {
             CopyToSource::Query(query) => query.to_string(),
         };
         self.transaction().check()?;
-        self.tables.refresh()?;
+        self.refresh()?;
         let rows = write_file(self.start(self.plan(&query)?)?, path, format, |_| ())?;
         Ok(Answer::done(format!("COPY {rows}")))
     }
@@ -462,7 +494,7 @@ impl Session {
 
     /// Writes a query's rows to a table that was just made.
     fn fill(&self, name: &str, query: LogicalPlan) -> Result<u64> {
-        self.tables.refresh()?;
+        self.refresh()?;
         let source = self.runtime.block_on(self.context.table_provider(name)).map_err(engine_error)?;
         let plan = datafusion::logical_expr::LogicalPlanBuilder::insert_into(
             query,
@@ -487,7 +519,7 @@ impl Session {
                 None => {
                     let count = rows.iter().map(|rows| rows.num_rows() as u64).sum();
                     let batch = rows.into_iter().fold(Batch::new(), |batch, rows| batch.with(&schema.name, rows));
-                    self.transaction().insert(&schema.name, batch);
+                    self.transaction().insert(&schema.name, batch)?;
                     count
                 }
             }
@@ -510,7 +542,7 @@ impl Session {
             drop(transaction);
             return self.write_after(|view| self.deletes(view, sql).map(|(_, batch, rows)| (batch, rows)));
         }
-        let view = self.store.view();
+        let view = transaction.over(self.store.view())?;
         self.tables.show(view.clone());
         let (table, batch, rows) = self.deletes(&view, sql)?;
         transaction.delete(&table, batch)?;
@@ -531,7 +563,7 @@ impl Session {
     /// Plans a statement over the tables as they are now.
     fn plan_of(&self, statement: ParsedStatement) -> Result<LogicalPlan> {
         self.transaction().check()?;
-        self.tables.refresh()?;
+        self.refresh()?;
         self.plan_statement(Statement(statement))
     }
 

@@ -39,6 +39,8 @@ pub enum Kind {
     Commit,
     /// It ends the transaction without writing.
     Rollback,
+    /// It goes back to a savepoint of the transaction; its name.
+    RollbackTo(String),
     /// A setting of PostgreSQL that changes nothing here; the tag of the answer.
     Setting(&'static str),
     /// It sets everything back, cursors too.
@@ -142,7 +144,8 @@ impl Statement {
             }
             SqlStatement::StartTransaction { .. } => Kind::Begin,
             SqlStatement::Commit { .. } => Kind::Commit,
-            SqlStatement::Rollback { .. } => Kind::Rollback,
+            SqlStatement::Rollback { savepoint: None, .. } => Kind::Rollback,
+            SqlStatement::Rollback { savepoint: Some(name), .. } => Kind::RollbackTo(identifier(name)),
             SqlStatement::Insert(_) => Kind::Insert,
             SqlStatement::Set(Set::SingleAssignment { variable, .. }) if is_ours(&variable.to_string()) => Kind::Other,
             SqlStatement::Set(_) => Kind::Setting("SET"),
@@ -249,7 +252,9 @@ fn access_of(sql: &SqlStatement) -> Access {
         | SqlStatement::ExplainTable { .. }
         | SqlStatement::StartTransaction { .. }
         | SqlStatement::Commit { .. }
-        | SqlStatement::Rollback { .. } => Access::Read,
+        | SqlStatement::Rollback { .. }
+        | SqlStatement::Savepoint { .. }
+        | SqlStatement::ReleaseSavepoint { .. } => Access::Read,
         SqlStatement::Explain { statement, .. } => access_of(statement),
         SqlStatement::Copy { to: false, target: CopyTarget::Stdin, .. } => Access::Write,
         SqlStatement::Copy { to: true, target: CopyTarget::Stdout, .. } => Access::Read,

@@ -1,26 +1,63 @@
-//! `BEGIN`, `COMMIT`, `ROLLBACK`: inserts and deletes gathered into one atomic batch.
+//! `BEGIN`, `SAVEPOINT`, `COMMIT`, `ROLLBACK`: inserts and deletes gathered into one atomic batch.
 //!
-//! Nothing is written before COMMIT, and statements in between do not see what is gathered: what would have to is
-//! refused. As in PostgreSQL, after an error only ROLLBACK helps.
+//! Nothing is written before COMMIT. Queries in between see what is gathered ([`Transaction::over`]); a statement whose
+//! rows depend on others is refused, since nothing keeps those as they are until COMMIT. As in PostgreSQL, after an error
+//! only ROLLBACK helps, be it to a savepoint.
 
-use fleetdb_engine::{Batch, Error, Result};
+use fleetdb_engine::{Batch, Error, Growing, MAX_BATCH_BYTES, Overlay, QueryMemory, Result, View};
 use std::collections::BTreeSet;
 
 /// What a session has begun.
-#[derive(Default)]
-pub(crate) enum Transaction {
-    /// Nothing: each statement is written by itself.
-    #[default]
-    None,
-    /// A batch is being gathered.
-    Open { batch: Batch, tables: BTreeSet<String> },
+pub(crate) struct Transaction {
+    /// What is gathered: a part since BEGIN, and one since each savepoint. None outside of a transaction.
+    parts: Vec<Part>,
     /// A statement failed.
-    Failed,
+    has_failed: bool,
+    /// Of the parts.
+    bytes: usize,
+    memory: Growing,
+    /// How many savepoints this session has had.
+    savepoints: u64,
+    /// What queries see of the parts, from the first query on.
+    seen: Option<Seen>,
+}
+
+struct Seen {
+    overlay: Overlay,
+    /// Gathered since the last query.
+    since: Batch,
+}
+
+#[derive(Default)]
+struct Part {
+    /// The savepoint that it begins with, and its number; none for BEGIN.
+    savepoint: Option<(String, u64)>,
+    batch: Batch,
+    /// Which tables it has rows of.
+    tables: BTreeSet<String>,
+}
+
+impl Part {
+    fn bytes(&self) -> usize {
+        let name = self.savepoint.as_ref().map_or(0, |(name, _)| name.len());
+        size_of::<Self>() + name + self.batch.bytes()
+    }
 }
 
 impl Transaction {
+    /// None yet; what is gathered takes of this memory.
+    pub(crate) fn none(memory: &QueryMemory) -> Self {
+        let memory = memory.growing();
+        Self { parts: Vec::new(), has_failed: false, bytes: 0, memory, savepoints: 0, seen: None }
+    }
+
     pub(crate) fn is_none(&self) -> bool {
-        matches!(self, Self::None)
+        self.parts.is_empty()
+    }
+
+    /// How many savepoints this session has had.
+    pub(crate) fn savepoints(&self) -> u64 {
+        self.savepoints
     }
 
     /// `BEGIN`.
@@ -28,62 +65,169 @@ impl Transaction {
         if !self.is_none() {
             return Err(Error::input("there is a transaction already: COMMIT or ROLLBACK it first"));
         }
-        *self = Self::Open { batch: Batch::new(), tables: BTreeSet::new() };
-        Ok(())
+        self.add_part(None)
     }
 
     /// Ends it for a `COMMIT`; gives what is to be written, `None` if a statement had failed.
     pub(crate) fn take(&mut self) -> Result<Option<Batch>> {
-        match std::mem::take(self) {
-            Self::None => Err(Error::input("there is no transaction: begin one with BEGIN")),
-            Self::Failed => Ok(None),
-            Self::Open { batch, .. } => Ok(Some(batch)),
-        }
+        let has_failed = self.has_failed;
+        let parts = self.end()?;
+        Ok((!has_failed).then(|| all_of(parts.into_iter().map(|part| part.batch))))
     }
 
     /// `ROLLBACK`.
     pub(crate) fn roll_back(&mut self) -> Result<()> {
-        match std::mem::take(self) {
-            Self::None => Err(Error::input("there is no transaction: begin one with BEGIN")),
-            _ => Ok(()),
+        self.end().map(drop)
+    }
+
+    fn end(&mut self) -> Result<Vec<Part>> {
+        self.check_open()?;
+        (self.has_failed, self.bytes, self.seen) = (false, 0, None);
+        self.memory.clear();
+        Ok(std::mem::take(&mut self.parts))
+    }
+
+    /// `SAVEPOINT`.
+    pub(crate) fn save(&mut self, name: String) -> Result<()> {
+        self.check_open()?;
+        self.check()?;
+        self.savepoints += 1;
+        self.add_part(Some((name, self.savepoints)))
+    }
+
+    /// `RELEASE SAVEPOINT`: what has been gathered since is kept, the savepoint is not.
+    pub(crate) fn release(&mut self, name: &str) -> Result<()> {
+        self.check()?;
+        let place = self.find(name)?;
+        let released = self.parts.split_off(place);
+        // The part of BEGIN has no savepoint, so that there is one before.
+        if let Some(before) = self.parts.last_mut() {
+            for part in released {
+                before.batch.gather(part.batch);
+                before.tables.extend(part.tables);
+            }
         }
+        self.count_bytes();
+        Ok(())
+    }
+
+    /// `ROLLBACK TO SAVEPOINT`: what has been gathered since is not kept, the savepoint is; gives its number.
+    pub(crate) fn roll_back_to(&mut self, name: &str) -> Result<u64> {
+        let place = self.find(name)?;
+        let savepoint = self.parts.drain(place..).next().and_then(|part| part.savepoint);
+        let number = savepoint.as_ref().map_or(0, |(_, number)| *number);
+        self.parts.push(Part { savepoint, ..Part::default() });
+        (self.has_failed, self.seen) = (false, None);
+        self.count_bytes();
+        Ok(number)
+    }
+
+    /// A view of all tables with what is gathered on top of it.
+    pub(crate) fn over(&mut self, view: View) -> Result<View> {
+        if self.parts.iter().all(|part| part.batch.bytes() == 0) {
+            return Ok(view);
+        }
+        // Of tables that have changed since, the rows are admitted anew, by the names of their columns.
+        let seen = self.seen.take().filter(|seen| seen.overlay.fits(&view));
+        let mut seen = seen.unwrap_or_else(|| Seen {
+            overlay: Overlay::default(),
+            since: all_of(self.parts.iter().map(|part| part.batch.clone())),
+        });
+        seen.overlay.add(&std::mem::take(&mut seen.since), &view)?;
+        let over = seen.overlay.over(view);
+        self.seen = Some(seen);
+        Ok(over)
     }
 
     /// Refuses statements after one that failed.
     pub(crate) fn check(&self) -> Result<()> {
-        match self {
-            Self::Failed => Err(Error::input("a statement of this transaction failed: ROLLBACK it")),
-            _ => Ok(()),
+        if self.has_failed {
+            return Err(Error::input("a statement of this transaction failed: ROLLBACK it, or to a savepoint"));
         }
+        Ok(())
     }
 
     /// A statement failed.
     pub(crate) fn fail(&mut self) {
-        if !self.is_none() {
-            *self = Self::Failed;
+        if let Some(last) = self.parts.last_mut() {
+            // Whatever is rolled back, this is.
+            (last.batch, last.tables) = Default::default();
+            (self.has_failed, self.seen) = (true, None);
         }
     }
 
     /// Gathers rows of a table.
-    pub(crate) fn insert(&mut self, table: &str, rows: Batch) {
-        if let Self::Open { batch, tables } = self {
-            if !tables.contains(table) {
-                tables.insert(table.to_owned());
+    pub(crate) fn insert(&mut self, table: &str, rows: Batch) -> Result<()> {
+        self.gather(rows, |part| {
+            if !part.tables.contains(table) {
+                part.tables.insert(table.to_owned());
             }
-            *batch = std::mem::take(batch).and(rows);
-        }
+        })
     }
 
     /// Gathers deletes; they come before all rows of the batch.
     pub(crate) fn delete(&mut self, table: &str, deletes: Batch) -> Result<()> {
-        if let Self::Open { batch, tables } = self {
-            if tables.contains(table) {
-                return Err(Error::input(format!(
-                    "DELETE FROM {table} after an INSERT into it in one transaction is not supported: delete first"
-                )));
-            }
-            *batch = std::mem::take(batch).and(deletes);
+        if self.parts.iter().any(|part| part.tables.contains(table)) {
+            return Err(Error::input(format!(
+                "DELETE FROM {table} after an INSERT into it in one transaction is not supported: delete first"
+            )));
+        }
+        self.gather(deletes, |_| ())
+    }
+
+    fn gather(&mut self, batch: Batch, note: impl FnOnce(&mut Part)) -> Result<()> {
+        self.check_open()?;
+        let Some(last) = self.parts.last_mut() else { return Ok(()) };
+        note(last);
+        if let Some(seen) = &mut self.seen {
+            seen.since.gather(batch.clone());
+        }
+        self.bytes -= last.batch.bytes();
+        last.batch.gather(batch);
+        self.bytes += last.batch.bytes();
+        self.check_size()
+    }
+
+    fn add_part(&mut self, savepoint: Option<(String, u64)>) -> Result<()> {
+        let part = Part { savepoint, ..Part::default() };
+        self.bytes += part.bytes();
+        self.parts.push(part);
+        self.check_size()
+    }
+
+    /// Refuses what could not be committed, so that it is not gathered for nothing.
+    fn check_size(&mut self) -> Result<()> {
+        if self.bytes > MAX_BATCH_BYTES {
+            let bytes = self.bytes;
+            return Err(Error::input(format!(
+                "a transaction of {bytes} bytes: the most is {MAX_BATCH_BYTES}, COMMIT more often"
+            )));
+        }
+        self.memory.reach("this transaction", self.bytes)
+    }
+
+    fn count_bytes(&mut self) {
+        self.bytes = self.parts.iter().map(Part::bytes).sum();
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.is_none() {
+            return Err(Error::input("there is no transaction: begin one with BEGIN"));
         }
         Ok(())
     }
+
+    /// The part that begins with the last savepoint of this name.
+    fn find(&self, name: &str) -> Result<usize> {
+        self.check_open()?;
+        let is_it = |part: &Part| part.savepoint.as_ref().is_some_and(|(of_part, _)| of_part == name);
+        let found = self.parts.iter().rposition(is_it);
+        found.ok_or_else(|| Error::input(format!("there is no savepoint '{name}' in this transaction")))
+    }
+}
+
+fn all_of(batches: impl Iterator<Item = Batch>) -> Batch {
+    let mut all = Batch::new();
+    batches.for_each(|batch| all.gather(batch));
+    all
 }

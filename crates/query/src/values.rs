@@ -11,7 +11,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use datafusion::sql::sqlparser::ast::{
     Expr, Insert, OnInsert, SetExpr, Statement as SqlStatement, TableObject, UnaryOperator, Value as Literal,
 };
-use fleetdb_engine::{ColumnType, Database, Error, Result, Rows, TableSchema, Unit, Value};
+use fleetdb_engine::{Batch, ColumnType, Database, Error, Result, TableSchema, Unit, Value};
 use std::sync::Arc;
 
 /// A row's value for one column.
@@ -31,8 +31,9 @@ enum Cell {
 /// session.sql("CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), v DOUBLE, PRIMARY KEY (id, ts))").unwrap();
 /// let statement = session.parse_one("INSERT INTO t VALUES ($1, '2026-01-01', $2)").unwrap();
 /// let insert = InsertValues::of(&statement, &db).unwrap().unwrap();
-/// let rows = insert.rows(&[Value::Int(7), Value::Float(0.5)]).unwrap();
-/// db.commit(Batch::new().with_rows(rows)).unwrap();
+/// let mut batch = Batch::new();
+/// assert_eq!(insert.push(&[Value::Int(7), Value::Float(0.5)], &mut batch).unwrap(), 1);
+/// db.commit(batch).unwrap();
 /// assert_eq!(db.view().table("t").unwrap().count().unwrap(), 1);
 /// ```
 pub struct InsertValues {
@@ -106,11 +107,13 @@ impl InsertValues {
         db.table(&self.schema.name).is_ok_and(|now| Arc::ptr_eq(&now, &self.schema))
     }
 
-    /// The rows with these values for the parameters; for a timestamp an integer counts the column's unit.
+    /// Adds the rows with these values for the parameters to a batch, and gives how many they are; for a timestamp an integer
+    /// counts the column's unit.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the column whose value does not fit.
-    pub fn rows(&self, values: &[Value]) -> Result<Rows> {
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the column whose value does not fit; rows before it
+    /// are in the batch then.
+    pub fn push(&self, values: &[Value], batch: &mut Batch) -> Result<usize> {
         if values.len() != self.types.len() {
             return Err(Error::input(format!(
                 "the statement has {} parameters, not {}",
@@ -118,14 +121,14 @@ impl InsertValues {
                 values.len()
             )));
         }
-        let mut rows = Rows::new(&self.schema);
         for cells in &self.rows {
-            rows.push(cells.iter().map(|cell| match cell {
+            let row = cells.iter().map(|cell| match cell {
                 Cell::Value(value) => value,
                 Cell::Parameter(number) => &values[*number],
-            }))?;
+            });
+            batch.push(&self.schema, row)?;
         }
-        Ok(rows)
+        Ok(self.rows.len())
     }
 }
 

@@ -67,6 +67,40 @@ fn a_prepared_statement_sees_what_is_there_now() {
 }
 
 #[test]
+fn a_transaction_sees_itself_and_others_do_not() {
+    let (db, session) = session();
+    let other = Session::new(Arc::clone(&db)).unwrap();
+    let sum = "SELECT sum(usage), count(*) FROM cpu WHERE host = $1";
+    let (own, of_other) = (session.prepare(sum).unwrap(), other.prepare(sum).unwrap());
+    let run = |prepared: &fleetdb_query::Prepared<&Session>| {
+        let rows = prepared.query(&["new".into()]).unwrap();
+        let (sum, count) = (rows[0].column(0), rows[0].column(1));
+        let [sum, count] = [sum, count].map(|column| column.as_primitive::<Int64Type>().iter().next().unwrap());
+        (sum, count.unwrap())
+    };
+    session.sql("BEGIN").unwrap();
+    assert_eq!(run(&own), (None, 0));
+    for second in 0..100 {
+        session
+            .sql(&format!("INSERT INTO cpu (host, ts, usage) VALUES ('new', to_timestamp_seconds({second}), 3)"))
+            .unwrap();
+        assert_eq!(run(&own), (Some(3 * (second + 1)), second + 1));
+    }
+    // A flush, and a change of the table by somebody else in between.
+    db.flush().unwrap();
+    assert_eq!(run(&own), (Some(300), 100));
+    other.sql("ALTER TABLE cpu ADD COLUMN note TEXT").unwrap();
+    other.sql("INSERT INTO cpu (host, ts, usage, note) VALUES ('new', to_timestamp_seconds(1000), 4, 'x')").unwrap();
+    assert_eq!((run(&own), run(&of_other)), ((Some(304), 101), (Some(4), 1)));
+    session.sql("INSERT INTO cpu (host, ts, usage) VALUES ('new', to_timestamp_seconds(1000), 5)").unwrap();
+    assert_eq!((run(&own), run(&of_other)), ((Some(305), 101), (Some(4), 1)));
+    let all = "SELECT count(*) FROM cpu WHERE note IS NULL AND host = 'new'";
+    assert!(text(&session.sql(all).unwrap().collect().unwrap()).contains("101"));
+    session.sql("COMMIT").unwrap();
+    assert_eq!((run(&own), run(&of_other)), ((Some(305), 101), (Some(305), 101)));
+}
+
+#[test]
 fn what_is_of_the_moment_is_of_each_run() {
     let (db, session) = session();
     let rows = session.prepare("SELECT rows FROM system.tables WHERE table_name = 'cpu'").unwrap();

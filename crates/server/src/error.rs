@@ -56,6 +56,7 @@ fn input_code(message: &str) -> &'static str {
         ("there is no table", "42P01"),
         ("there is no column", "42703"),
         ("there is no transaction", "25P01"),
+        ("there is no savepoint", "3B001"),
         ("there is a transaction", "25001"),
         ("a statement of this transaction failed", "25P02"),
     ];
@@ -65,10 +66,13 @@ fn input_code(message: &str) -> &'static str {
         ("exists already", "42P07"),
         ("is not supported", "0A000"),
         ("Unsupported", "0A000"),
+        ("the most is ", "54000"),
         ("Invalid function", "42883"),
         ("does not fit", "22P02"),
         ("Cast error", "22P02"),
         ("is NULL", "23502"),
+        ("must not be NULL", "23502"),
+        ("has null but schema specifies non-nullable", "23502"),
     ];
     let start = starts.iter().find(|(text, _)| message.starts_with(text));
     let found = start.or_else(|| contains.iter().find(|(text, _)| message.contains(text)));

@@ -10,7 +10,7 @@ use crate::sessions::Sessions;
 use crate::work::Work;
 use crate::{http, line_sockets, postgres, tls};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Acknowledged, Batch, Database, Error, Result};
+use fleetdb_engine::{Acknowledged, Batch, Database, Error, Result, Taken};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,17 +116,22 @@ impl Shared {
         Ok(Committing(outcome))
     }
 
-    /// Writes a batch; no thread waits for it, but for one of [`Work`] if the memtables are full.
+    /// Writes a batch. No thread waits for it, but for one of [`Work`] if the memtables are full; a sync that nobody shares is run here, while the thread's other tasks go to another one: two threads need not
+    /// be woken for it then.
     ///
     /// # Errors
     /// As [`Database::commit`], or those of [`Work::run`].
     pub(crate) async fn commit(self: &Arc<Self>, batch: Batch) -> Result<Acknowledged> {
         let (done, outcome) = outcome();
-        if self.db.commit_now(&batch, self.config.settings.durability, done)? {
-            return Committing(outcome).done().await;
+        match self.db.commit_now(&batch, self.config.settings.durability, done)? {
+            Taken::Queued => {}
+            Taken::Alone(alone) => tokio::task::block_in_place(|| alone.sync()),
+            Taken::Full => {
+                let shared = Arc::clone(self);
+                return self.work.run(move || shared.begin_commit(batch)).await??.done().await;
+            }
         }
-        let shared = Arc::clone(self);
-        self.work.run(move || shared.begin_commit(batch)).await??.done().await
+        Committing(outcome).done().await
     }
 
     /// Waits until the server is to stop.

@@ -62,6 +62,7 @@ def drivers(db):
 
     fails("42703", broken)
     equal(rows(9), 0)
+    savepoints(db, rows)
     with db.cursor().copy("COPY reads (id, ts, kwh) FROM STDIN") as copy:
         for number in range(1000):
             copy.write_row((10, hour(number), number / 2))
@@ -83,6 +84,8 @@ def drivers(db):
     fails("42601", db.execute, "SELEC 1")
     fails("42P01", db.execute, "SELECT * FROM nope")
     fails("22P02", db.execute, "INSERT INTO reads VALUES ('x', '2026-01-01', 1, '', true)")
+    fails("23502", db.execute, "INSERT INTO reads VALUES (1, NULL, 1, '', true)")
+    fails("23502", db.execute, "INSERT INTO reads SELECT 1, NULL, 2.5, '', true")
     cursors(db)
     tools(db)
     long = "SELECT count(*) FROM generate_series(1, 1000000000000)"
@@ -101,6 +104,45 @@ def drivers(db):
     fails("57014", db.execute, long)
     ended.set()
     canceller.join()
+
+
+def savepoints(db, rows):
+    def insert(key):
+        db.execute("INSERT INTO reads (id, ts, kwh) VALUES (%s, '2026-01-01', 1)", (key,))
+
+    def broken():
+        with db.transaction():
+            insert(21)
+            db.execute("DECLARE inner_one CURSOR FOR SELECT 1")
+            db.execute("SELECT nope FROM reads")
+
+    # Transactions within one are savepoints.
+    with db.transaction():
+        insert(20)
+        db.execute("DECLARE outer_one CURSOR FOR SELECT 1")
+        fails("42703", broken)
+        with db.transaction():
+            insert(22)
+            with db.transaction() as inmost:
+                insert(23)
+                raise psycopg.Rollback(inmost)
+        equal(db.execute("SELECT name FROM pg_cursors").fetchall(), [("outer_one",)])
+        fails("25P02", outside_of_what_is_there, db)
+        # The transaction sees its own rows, others do not.
+        equal([rows(key) for key in range(20, 24)], [1, 0, 1, 0])
+        with connect() as other:
+            equal(other.execute("SELECT count(*) FROM reads WHERE id >= 20").fetchone(), (0,))
+    equal([rows(key) for key in range(20, 24)], [1, 0, 1, 0])
+    fails("25P01", db.execute, "SAVEPOINT a")
+
+
+def outside_of_what_is_there(db):
+    with db.transaction():
+        try:
+            db.execute("ROLLBACK TO nothing")
+        except psycopg.errors.InvalidSavepointSpecification:
+            pass
+        db.execute("SELECT 1")
 
 
 def cursors(db):
@@ -232,7 +274,11 @@ def agents(db):
     equal(db.execute("SELECT count(*) FROM v2").fetchone(), (2,))
 
 
-with psycopg.connect(f"host=127.0.0.1 port={postgres} user=me dbname=fleetdb", autocommit=True) as connection:
+def connect():
+    return psycopg.connect(f"host=127.0.0.1 port={postgres} user=me dbname=fleetdb", autocommit=True)
+
+
+with connect() as connection:
     drivers(connection)
     agents(connection)
 print("all is well")

@@ -20,9 +20,9 @@ fn says_that_all_is_well(command: &mut Command) {
 }
 
 /// Runs what asks a server of its own over tokio-postgres.
-fn with_server(asks: impl AsyncFnOnce(&Server)) {
+fn with_server(options: &[&str], asks: impl AsyncFnOnce(&Server)) {
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path(), &[]);
+    let server = Server::start(data.path(), options);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(asks(&server));
     assert!(server.terminate());
@@ -56,7 +56,7 @@ fn drivers_of_other_languages_work_unmodified() {
 
 #[test]
 fn a_prepared_query_says_when_its_columns_have_changed() {
-    with_server(async |server| {
+    with_server(&[], async |server| {
         let client = connect(server).await;
         client.batch_execute("CREATE TABLE wide (id BIGINT PRIMARY KEY); INSERT INTO wide VALUES (1)").await.unwrap();
         let all = client.prepare("SELECT * FROM wide").await.unwrap();
@@ -72,8 +72,39 @@ fn a_prepared_query_says_when_its_columns_have_changed() {
 }
 
 #[test]
+fn a_transaction_takes_no_more_memory_than_there_is() {
+    with_server(&["--memory-limit", "67108864"], async |server| {
+        let (client, other) = (connect(server).await, connect(server).await);
+        other.batch_execute("CREATE TABLE notes (id BIGINT PRIMARY KEY, note TEXT)").await.unwrap();
+        let insert = client.prepare("INSERT INTO notes VALUES ($1, $2)").await.unwrap();
+        let text = "x".repeat(1 << 20);
+        client.batch_execute("BEGIN").await.unwrap();
+        let mut id = 0i64;
+        let refused = loop {
+            match client.execute(&insert, &[&id, &text]).await {
+                Ok(_) => id += 1,
+                Err(refused) => break refused,
+            }
+        };
+        assert!((10..64).contains(&id), "{id} MiB were gathered");
+        assert_eq!(refused.code().unwrap().code(), "53200", "{refused}");
+        assert_eq!(client.query("SELECT 1", &[]).await.unwrap_err().code().unwrap().code(), "25P02");
+        client.batch_execute("ROLLBACK").await.unwrap();
+        // What it held is there for others again.
+        other.batch_execute("BEGIN").await.unwrap();
+        let insert = other.prepare("INSERT INTO notes VALUES ($1, $2)").await.unwrap();
+        for id in 0..id {
+            other.execute(&insert, &[&id, &text]).await.unwrap();
+        }
+        other.batch_execute("COMMIT").await.unwrap();
+        let count = client.query_one("SELECT count(*) FROM notes", &[]).await.unwrap();
+        assert_eq!(count.get::<_, i64>(0), id);
+    });
+}
+
+#[test]
 fn queries_that_were_short_and_are_long_keep_nobody_out() {
-    with_server(async |server| {
+    with_server(&[], async |server| {
         let other = connect(server).await;
         let rows = "INSERT INTO few SELECT 1, to_timestamp_seconds(value) FROM generate_series(1, 3000)";
         let table = "CREATE TABLE few (id BIGINT, ts TIMESTAMP(0), PRIMARY KEY (id, ts))";
@@ -154,6 +185,20 @@ fn psql_describes_queries_and_copies() {
         psql(&["BEGIN", "DELETE FROM reads WHERE id = 1", "ROLLBACK", "SELECT count(*) FROM reads"]),
         "BEGIN\nDELETE 1\nROLLBACK\n2\n"
     );
+    // Each statement behind a savepoint: the wrong one is as if it had not been.
+    let rows = "INSERT INTO reads VALUES (8, '2026-01-01', 1, 'kept')";
+    let kept = [
+        "\\set ON_ERROR_STOP 0",
+        "\\set ON_ERROR_ROLLBACK on",
+        "BEGIN",
+        rows,
+        "SELECT nope",
+        "SELECT count(*) FROM reads WHERE id = 8",
+        "COMMIT",
+    ];
+    let said = psql(&kept);
+    assert!(said.starts_with("BEGIN\nINSERT 0 1\n1\nCOMMIT\nERROR:"), "{said}");
+    assert_eq!(psql(&["DELETE FROM reads WHERE id = 8"]), "DELETE 1\n");
     assert_eq!(psql(&["SELECT 1; SELECT 2"]), "1\n2\n");
     // A session that has looked into the catalog plans as before.
     let planned = psql(&["SELECT pg_backend_pid() > 0; EXPLAIN SELECT id, count(*) FROM reads GROUP BY id"]);

@@ -80,7 +80,7 @@ impl NullMask {
         self.nulls
     }
 
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.words.capacity() * 8
     }
 }

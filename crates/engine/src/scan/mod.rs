@@ -5,11 +5,13 @@
 //!    Arrow batches in (key, time) order ([`rows`]).
 //! 3. [`Container`](container::Container) reads one container through the same merge; aggregates take
 //!    whole segments' parts from the container index.
+//! 4. A transaction reads its own batches, which are not written, through an [`Overlay`](overlay::Overlay).
 
 pub mod container;
 pub mod containers;
 pub mod last;
 pub(crate) mod merge;
+pub mod overlay;
 pub mod rows;
 pub(crate) mod source;
 
@@ -23,7 +25,8 @@ use crate::memtable::MemtableView;
 use crate::memtable::sorted::Sorted;
 use crate::schema::{Column, TableSchema};
 use crate::segment::{Listed, PAGE_ROWS};
-use crate::write::batch::Value;
+use crate::wal::record::Removal;
+use crate::write::batch::{DeleteRequest, Value};
 use merge::{KeyTest, Merge, Wanted};
 use source::{Memo, Source};
 use std::collections::BTreeMap;
@@ -424,6 +427,16 @@ pub(crate) fn encode_key(schema: &TableSchema, values: &[Value]) -> Result<Vec<u
         parts.push(key_part(&schema.columns[place], value)?);
     }
     Ok(key::encode(&schema.key_types(), parts))
+}
+
+/// A delete in the engine's form.
+pub(crate) fn removal(schema: &TableSchema, request: &DeleteRequest) -> Result<Removal> {
+    let key = request.key.as_ref().map(|key| encode_key(schema, key)).transpose()?;
+    if schema.time.is_none() && (request.from, request.to) != (i64::MIN, i64::MAX) {
+        let name = &schema.name;
+        return Err(Error::input(format!("table '{name}' is a collection: rows are deleted by key, not by time")));
+    }
+    Ok(Removal { table: schema.id, key, from: request.from, to: request.to })
 }
 
 /// A value as part of a key.

@@ -6,8 +6,8 @@
 //!    whoever asked for `os` or `interval`, and, if somebody asked for `sync` or the interval is
 //!    over, does one `fdatasync` and calls the others: group commit.
 //!    A sync waits a moment for those who shared the last one, or came during it, if they are many (as PostgreSQL's
-//!    `commit_delay` with its `commit_siblings`). A committer who waits for its sync, and shared none lately, runs the
-//!    step itself ([`Log::lead`]), and so does one that needs none.
+//!    `commit_delay` with its `commit_siblings`). A committer who has a thread for its sync, when none was shared lately, runs
+//!    the step itself ([`Log::lead`]), and so does one that needs none.
 //!    Small steps that are synced overwrite zeros, which are written ahead of them ([`Log::reserve`]).
 //! 3. A new generation begins with a new file; the old one is cut behind its last frame and synced first, so that files
 //!    are durable in order ([`Log::rotate`]).
@@ -49,6 +49,17 @@ const SMALL_STEP_BYTES: u64 = 4 << 10;
 /// Called once with the fate of a batch, on the log thread or a committer's, who then holds no lock but the writer: it must
 /// be short and must not wait.
 pub(crate) type Completion = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// What the committer of a frame can do for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Committer {
+    /// Nothing: the log's thread does what is to be done.
+    Leaves,
+    /// It waits for its outcome on a thread of its own, and may [lead](Log::lead).
+    Waits,
+    /// As one of many that a few threads serve, it may lead if nobody is likely to share its sync.
+    IsServed,
+}
 
 /// A completion and the sequence and durability it waits for.
 struct Waiter {
@@ -240,15 +251,15 @@ impl Log {
     }
 
     /// Adds a frame. The caller holds the commit lock, so that frames stand in the order of their sequences. Gives
-    /// whether the caller, if it `may_lead`, has to [`lead`](Self::lead) when it holds no lock any more: nobody else is
-    /// told of the frame.
+    /// whether the caller, if it may, has to [`lead`](Self::lead) when it holds no lock any more: nobody else is told of the
+    /// frame.
     pub(crate) fn enqueue(
         &self,
         sequence: Sequence,
         durability: Durability,
         payload: &[u8],
         done: Completion,
-        may_lead: bool,
+        committer: Committer,
     ) -> bool {
         let mut pending = self.pending.lock();
         if pending.stretches.is_empty() {
@@ -261,9 +272,15 @@ impl Log {
             stretch.last = sequence;
         }
         let wants_sync = durability == Durability::Sync;
-        pending.waiters.push(Waiter { sequence, durability, done, gathers: wants_sync && !may_lead });
+        pending.waiters.push(Waiter {
+            sequence,
+            durability,
+            done,
+            gathers: wants_sync && committer != Committer::Waits,
+        });
         let count = pending.waiters.len();
-        let leads = may_lead && count == 1 && (!wants_sync || pending.expected <= 1);
+        let is_alone = count == 1 && (!wants_sync || pending.expected <= 1);
+        let leads = is_alone && committer != Committer::Leaves;
         // In between, the log's thread works or gathers.
         if !leads && (count == 1 || !pending.is_gathering()) {
             self.wake.notify_one();
@@ -277,10 +294,13 @@ impl Log {
         match self.writer.try_lock() {
             Some(writer) => self.step_with(writer, Syncs::ForWaiters),
             // Somebody else is at the file and may not see the frame.
-            None => {
-                self.wake.notify_one();
-            }
+            None => self.wake(),
         }
+    }
+
+    /// Tells the log's thread that there is a frame.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
     }
 
     /// Begins a new file behind what is pending. The caller holds the commit lock.

@@ -3,11 +3,21 @@
 use crate::column::ColumnBuilder;
 use crate::error::{Error, Result};
 use crate::key::KeyPart;
-use crate::schema::{ColumnType, TableSchema};
+use crate::schema::{Column, ColumnType, TableSchema};
+use crate::write::admit::MAX_BATCH_ROWS;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
+
+/// The most bytes of a batch in memory; as a frame of the log it is smaller than the largest there is.
+pub const MAX_BATCH_BYTES: usize = 256 << 20;
+
+/// Rows that are copied to others of their table rather than kept by themselves.
+const FEW_ROWS: usize = 1024;
+
+/// How many parts are looked through for others of their table, from the last one on.
+const NEAR_PARTS: usize = 16;
 
 /// Rows for one or more tables that are written together or not at all.
 ///
@@ -18,6 +28,8 @@ use std::sync::Arc;
 pub struct Batch {
     pub(crate) parts: Vec<Part>,
     pub(crate) deletes: Vec<DeleteRequest>,
+    /// Memory of both.
+    bytes: usize,
 }
 
 /// Rows for one table.
@@ -46,7 +58,7 @@ impl Part {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Arrow(_, rows) => rows.get_array_memory_size(),
-            Self::Rows(rows) => rows.columns.iter().map(ColumnBuilder::bytes).sum(),
+            Self::Rows(rows) => rows.bytes(),
         }
     }
 }
@@ -60,6 +72,18 @@ pub(crate) struct DeleteRequest {
     pub(crate) to: i64,
 }
 
+impl DeleteRequest {
+    /// Bytes of memory.
+    fn bytes(&self) -> usize {
+        let value_bytes = |value: &Value| match value {
+            Value::Text(text) => size_of::<Value>() + text.len(),
+            Value::Binary(bytes) => size_of::<Value>() + bytes.len(),
+            _ => size_of::<Value>(),
+        };
+        size_of::<Self>() + self.table.len() + self.key.iter().flatten().map(value_bytes).sum::<usize>()
+    }
+}
+
 impl Batch {
     /// A batch without rows.
     pub fn new() -> Self {
@@ -69,14 +93,14 @@ impl Batch {
     /// Adds rows for a table.
     #[must_use]
     pub fn with(mut self, table: &str, rows: RecordBatch) -> Self {
-        self.parts.push(Part::Arrow(table.to_owned(), rows));
+        self.push_part(Part::Arrow(table.to_owned(), rows));
         self
     }
 
     /// Adds rows that were gathered one by one.
     #[must_use]
     pub fn with_rows(mut self, rows: Rows) -> Self {
-        self.parts.push(Part::Rows(rows));
+        self.push_part(Part::Rows(rows));
         self
     }
 
@@ -109,7 +133,9 @@ impl Batch {
         if let (Some(from), Some(to)) = (from, to)
             && from <= to
         {
-            self.deletes.push(DeleteRequest { table: table.to_owned(), key: key.map(<[Value]>::to_vec), from, to });
+            let delete = DeleteRequest { table: table.to_owned(), key: key.map(<[Value]>::to_vec), from, to };
+            self.bytes += delete.bytes();
+            self.deletes.push(delete);
         }
         self
     }
@@ -119,7 +145,84 @@ impl Batch {
     pub fn and(mut self, other: Self) -> Self {
         self.parts.extend(other.parts);
         self.deletes.extend(other.deletes);
+        self.bytes += other.bytes;
         self
+    }
+
+    /// As [`and`](Self::and), but few rows come to the others of their table, as which they are counted in errors: for many
+    /// small batches, which would take more memory for what is around their values than for these.
+    pub fn gather(&mut self, other: Self) {
+        if self.parts.is_empty() && self.deletes.is_empty() {
+            *self = other;
+            return;
+        }
+        self.bytes += other.deletes.iter().map(DeleteRequest::bytes).sum::<usize>();
+        self.deletes.extend(other.deletes);
+        for part in other.parts {
+            match part {
+                Part::Rows(rows) => self.add_rows(rows),
+                part => self.push_part(part),
+            }
+        }
+    }
+
+    /// Adds a row of a table to others of it; for many rows [`Rows`] are faster.
+    ///
+    /// # Errors
+    /// As [`Rows::push`], or naming a column that must not be NULL and is.
+    pub fn push<'v>(
+        &mut self,
+        schema: &Arc<TableSchema>,
+        row: impl IntoIterator<Item = &'v Value, IntoIter: Clone + ExactSizeIterator>,
+    ) -> Result<()> {
+        let row = row.into_iter();
+        let is_missing = |(column, value): &(&Column, &Value)| !column.nullable && **value == Value::Null;
+        if let Some((column, _)) = schema.columns.iter().zip(row.clone()).find(is_missing) {
+            return Err(Error::input(format!(
+                "column '{}' of table '{}' is NULL, which it must not be",
+                column.name, schema.name
+            )));
+        }
+        if self.near(schema, 1).is_none() {
+            self.push_part(Part::Rows(Rows::new(schema)));
+        }
+        let Some(near) = self.near(schema, 1) else {
+            return Err(Error::bug("rows that were just added are not there"));
+        };
+        let before = near.bytes();
+        near.push(row)?;
+        let now = near.bytes();
+        self.bytes = self.bytes - before + now;
+        Ok(())
+    }
+
+    /// Adds rows, to others of their table if they are few.
+    fn add_rows(&mut self, rows: Rows) {
+        let near = if rows.rows <= FEW_ROWS { self.near(&rows.schema, rows.rows) } else { None };
+        let Some(near) = near else { return self.push_part(Part::Rows(rows)) };
+        let before = near.bytes();
+        near.append(&rows);
+        let now = near.bytes();
+        self.bytes = self.bytes - before + now;
+    }
+
+    fn push_part(&mut self, part: Part) {
+        self.bytes += part.bytes();
+        self.parts.push(part);
+    }
+
+    /// The last rows of a table, if they are near the end, of the same columns, and have room for so many more.
+    fn near(&mut self, schema: &Arc<TableSchema>, rows: usize) -> Option<&mut Rows> {
+        let near = self.parts.iter_mut().rev().take(NEAR_PARTS).find(|near| near.table() == schema.name)?;
+        match near {
+            Part::Rows(near) if Arc::ptr_eq(&near.schema, schema) && near.rows + rows <= MAX_BATCH_ROWS => Some(near),
+            _ => None,
+        }
+    }
+
+    /// Bytes of memory that it takes; a commit refuses more than [`MAX_BATCH_BYTES`].
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many rows the batch has, over all its tables.
@@ -289,6 +392,16 @@ impl Rows {
         Ok(())
     }
 
+    /// Bytes of memory.
+    fn bytes(&self) -> usize {
+        self.columns.iter().map(ColumnBuilder::bytes).sum()
+    }
+
+    fn append(&mut self, other: &Self) {
+        self.columns.iter_mut().zip(&other.columns).for_each(|(column, other)| column.append(other));
+        self.rows += other.rows;
+    }
+
     /// The rows as a record batch.
     ///
     /// # Errors
@@ -307,3 +420,7 @@ impl Rows {
 pub(crate) fn misfit(row: usize, value: &Value, column_type: ColumnType) -> Error {
     Error::input(format!("row {row}: {value:?} does not fit a column of type {column_type}"))
 }
+
+#[cfg(test)]
+#[path = "batch_tests.rs"]
+mod tests;

@@ -76,7 +76,7 @@ async fn run(
         if only_reads && statement.access() != Access::Read {
             return Err(Error::input("a GET request only reads: send this statement with POST"));
         }
-        if matches!(statement.kind()?, Kind::Begin | Kind::Commit | Kind::Rollback) {
+        if matches!(statement.kind()?, Kind::Begin | Kind::Commit | Kind::Rollback | Kind::RollbackTo(_)) {
             return Err(Error::input(
                 "a request is one statement, which is atomic by itself; transactions take the PostgreSQL protocol",
             ));

@@ -6,8 +6,8 @@ use super::{CancelKey, Cancels};
 use crate::access::Identity;
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
-use fleetdb_engine::Batch;
-use fleetdb_query::{Canceller, Session};
+use fleetdb_engine::{Batch, Error, Growing, MAX_BATCH_BYTES, Result, Value};
+use fleetdb_query::{Canceller, InsertValues, Session};
 use parking_lot::Mutex;
 use pgwire::error::PgWireResult;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,13 +26,38 @@ pub(crate) struct Connection {
     /// Made with the first statement: an idle connection costs no session.
     session: Mutex<Option<Arc<Session>>>,
     /// INSERTs since the last Sync, outside a transaction.
-    pending: Mutex<Option<Batch>>,
+    pending: Mutex<Pending>,
     pub(super) copying: Mutex<Option<CopyingIn>>,
     pub(super) cursors: Cursors,
     /// How many rows a COPY TO STDOUT has sent.
     pub(super) copied_out: Arc<AtomicUsize>,
     /// Whether a statement is on its way.
     is_busy: AtomicBool,
+}
+
+struct Pending {
+    batch: Batch,
+    memory: Growing,
+}
+
+impl Pending {
+    fn gather(&mut self, insert: &InsertValues, values: &[Value]) -> Result<usize> {
+        let count = insert.push(values, &mut self.batch)?;
+        let bytes = self.batch.bytes();
+        if bytes > MAX_BATCH_BYTES {
+            return Err(Error::input(format!(
+                "{bytes} bytes without a Sync, which are one batch: the most is {MAX_BATCH_BYTES}"
+            )));
+        }
+        self.memory.reach("what is sent without a Sync", bytes)?;
+        Ok(count)
+    }
+
+    /// What was gathered, if anything was.
+    fn take(&mut self) -> Option<Batch> {
+        self.memory.clear();
+        (!self.batch.is_empty()).then(|| std::mem::take(&mut self.batch))
+    }
 }
 
 impl Connection {
@@ -43,7 +68,7 @@ impl Connection {
             number: OnceLock::new(),
             identity: OnceLock::new(),
             session: Mutex::default(),
-            pending: Mutex::default(),
+            pending: Mutex::new(Pending { batch: Batch::new(), memory: shared.db.query_memory().growing() }),
             copying: Mutex::default(),
             cursors: Cursors::default(),
             copied_out: Arc::default(),
@@ -119,17 +144,21 @@ impl Connection {
     /// Something failed: what was gathered since the last Sync is not written, and a transaction can only be rolled
     /// back.
     pub(super) fn failed(&self) {
-        *self.pending.lock() = None;
+        drop(self.pending.lock().take());
         *self.copying.lock() = None;
         if let Some(session) = self.session.lock().as_ref() {
             session.fail_transaction();
         }
     }
 
-    /// Adds to what is written with the next Sync.
-    pub(super) fn add(&self, batch: Batch) {
-        let mut pending = self.pending.lock();
-        *pending = Some(pending.take().unwrap_or_default().and(batch));
+    /// Gathers the rows of an INSERT of plain values for the transaction, or for the next Sync; gives how many they are.
+    pub(super) fn gather(&self, insert: &InsertValues, values: &[Value]) -> Result<usize> {
+        let session = self.session.lock().clone().filter(|session| session.is_in_transaction());
+        let Some(session) = session else { return self.pending.lock().gather(insert, values) };
+        let mut rows = Batch::new();
+        let count = insert.push(values, &mut rows)?;
+        session.gather(insert.table(), rows)?;
+        Ok(count)
     }
 
     /// Writes what was gathered; returns when it is as durable as the server is told.

@@ -63,8 +63,13 @@ impl Connection {
         let rows = rows.map_err(|e| postgres_error(&e))?;
         let total = copying.rows;
         if let Some(rows) = rows {
-            let gathered = self.session()?.gather(rows).map_err(|e| postgres_error(&e))?;
-            self.commit(gathered.unwrap_or_else(Batch::new)).await?;
+            let (session, table) = (self.session()?, Arc::clone(rows.schema()));
+            let rows = Batch::new().with_rows(rows);
+            if session.is_in_transaction() {
+                session.gather(&table.name, rows).map_err(|e| postgres_error(&e))?;
+            } else {
+                self.commit(rows).await?;
+            }
         }
         *self.copying.lock() = Some(copying);
         Ok(total)

@@ -25,6 +25,8 @@ pub(super) struct Cursors(Mutex<HashMap<String, Arc<Cursor>>>);
 pub(super) struct Cursor {
     schema: SchemaRef,
     declared: Declare,
+    /// The session's last savepoint before it.
+    savepoint: u64,
     rows: tokio::sync::Mutex<Rows>,
 }
 
@@ -53,6 +55,11 @@ impl Cursors {
     /// The transaction ends.
     pub(super) fn end_transaction(&self, session: &Session) {
         self.change(session, |cursors| cursors.retain(|_, cursor| cursor.declared.holds));
+    }
+
+    /// The transaction goes back to a savepoint: what was declared behind it goes.
+    pub(super) fn roll_back_to(&self, session: &Session, savepoint: u64) {
+        self.change(session, |cursors| cursors.retain(|_, cursor| cursor.savepoint < savepoint));
     }
 
     pub(super) fn clear(&self, session: &Session) {
@@ -89,7 +96,7 @@ impl Connection {
             return Err(user_error("42P11", "a cursor is declared for a query that gives rows"));
         };
         let rows = tokio::sync::Mutex::new(Rows { running, left: None });
-        let cursor = Arc::new(Cursor { schema, declared: declare.clone(), rows });
+        let cursor = Arc::new(Cursor { schema, declared: declare.clone(), savepoint: session.savepoints(), rows });
         self.cursors.change(session, |cursors| cursors.insert(declare.name.clone(), cursor));
         Ok(Response::Execution(Tag::new("DECLARE CURSOR")))
     }

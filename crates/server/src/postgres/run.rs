@@ -26,6 +26,7 @@ impl Connection {
         self.commit_pending().await?;
         match kind {
             Kind::Begin => {
+                session.check_transaction().map_err(|e| postgres_error(&e))?;
                 // As PostgreSQL, which only warns if there is a transaction.
                 if !session.is_in_transaction() {
                     session.begin().map_err(|e| postgres_error(&e))?;
@@ -47,11 +48,15 @@ impl Connection {
             }
             Kind::Rollback => {
                 if session.is_in_transaction() {
-                    // A savepoint is refused there.
                     session.execute(statement.clone()).map_err(|e| postgres_error(&e))?;
                     self.cursors.end_transaction(&session);
                 }
                 Ok(Response::TransactionEnd(Tag::new("ROLLBACK")))
+            }
+            Kind::RollbackTo(savepoint) => {
+                let number = session.roll_back_to(savepoint).map_err(|e| postgres_error(&e))?;
+                self.cursors.roll_back_to(&session, number);
+                Ok(Response::TransactionStart(Tag::new("ROLLBACK")))
             }
             Kind::Setting(tag) => {
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
@@ -136,16 +141,9 @@ impl Connection {
     /// Takes the rows of an INSERT of plain values: they are written with the transaction, or with the next Sync.
     pub(super) fn insert(&self, insert: &InsertValues, values: &[fleetdb_engine::Value]) -> PgWireResult<Response> {
         let begun = Instant::now();
-        let session = self.session()?;
-        let gathered = insert.rows(values).and_then(|rows| {
-            let count = rows.len();
-            Ok((session.gather(rows)?, count))
-        });
+        let gathered = self.gather(insert, values);
         self.shared.metrics.postgres.ended(begun, gathered.is_ok());
-        let (batch, rows) = gathered.map_err(|e| postgres_error(&e))?;
-        if let Some(batch) = batch {
-            self.add(batch);
-        }
+        let rows = gathered.map_err(|e| postgres_error(&e))?;
         Ok(Response::Execution(Tag::new("INSERT").with_oid(0).with_rows(rows)))
     }
 

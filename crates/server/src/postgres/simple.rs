@@ -13,7 +13,7 @@ use pgwire::api::store::PortalStore;
 use pgwire::api::{ClientInfo, ClientPortalStore, PgWireConnectionState};
 use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
-use pgwire::messages::response::{EmptyQueryResponse, ReadyForQuery};
+use pgwire::messages::response::{EmptyQueryResponse, ReadyForQuery, TransactionStatus};
 use pgwire::messages::simplequery::Query;
 use std::fmt::Debug;
 
@@ -82,7 +82,8 @@ impl Connection {
         let before = client.transaction_status();
         let (tag, after) = match response {
             Response::Execution(tag) => (tag, before),
-            Response::TransactionStart(tag) => (tag, before.to_in_transaction_state()),
+            // After ROLLBACK TO, too, which ends that a statement had failed.
+            Response::TransactionStart(tag) => (tag, TransactionStatus::Transaction),
             Response::TransactionEnd(tag) => (tag, before.to_idle_state()),
             _ => return Err(user_error("XX000", "a statement gave an answer that it cannot give")),
         };

@@ -7,6 +7,28 @@ public class Jdbc {
         if (!holds) throw new AssertionError(what);
     }
 
+    /** With a savepoint before each statement, one that fails does not end the transaction. */
+    static void autosaves(String url) throws Exception {
+        try (Connection db = DriverManager.getConnection(url + "&autosave=always"); Statement statement = db.createStatement()) {
+            db.setAutoCommit(false);
+            for (int id = 11; id < 30; id++) {
+                statement.execute("INSERT INTO jdbc (id, ts) VALUES (" + id + ", '2026-01-01')");
+                try {
+                    statement.execute("INSERT INTO jdbc (id, nope) VALUES (8, 1)");
+                    check(false, "a column that is not there is refused");
+                } catch (SQLException error) {
+                    check(error.getSQLState().startsWith("42"), error.toString());
+                }
+            }
+            db.commit();
+            try (ResultSet row = statement.executeQuery("SELECT count(*), min(id) FROM jdbc WHERE id BETWEEN 8 AND 29")) {
+                check(row.next() && row.getLong(1) == 20 && row.getLong(2) == 9, "9 and 11 to 29, not " + row.getLong(1));
+            }
+            check(statement.executeUpdate("DELETE FROM jdbc WHERE id >= 9") == 20, "all are deleted");
+            db.commit();
+        }
+    }
+
     public static void main(String[] args) throws Exception {
         String url = "jdbc:postgresql://127.0.0.1:" + args[0] + "/fleetdb?user=me";
         try (Connection db = DriverManager.getConnection(url)) {
@@ -34,7 +56,16 @@ public class Jdbc {
                 check(row.executeUpdate() == 1, "one row is written");
             }
             db.rollback();
+            try (Statement statement = db.createStatement()) {
+                statement.execute("INSERT INTO jdbc (id, ts) VALUES (9, '2026-01-01')");
+                Savepoint before = db.setSavepoint("before");
+                statement.execute("INSERT INTO jdbc (id, ts) VALUES (10, '2026-01-01')");
+                db.rollback(before);
+                db.releaseSavepoint(before);
+            }
+            db.commit();
             db.setAutoCommit(true);
+            autosaves(url);
             String query = "SELECT id, ts, kwh, ok, note FROM jdbc WHERE id = ? AND ts >= ? ORDER BY ts";
             try (PreparedStatement rows = db.prepareStatement(query)) {
                 for (int run = 0; run < 10; run++) {

@@ -34,7 +34,18 @@ func main() {
 		_, err = tx.Exec(all, "INSERT INTO pgx VALUES ($1, $2, $3, $4)", 7, ts, float64(hour)*0.5, fmt.Sprint("hour ", hour))
 		check(err)
 	}
+	// A transaction within it is a savepoint.
+	inner, err := tx.Begin(all)
+	check(err)
+	_, err = inner.Exec(all, "INSERT INTO pgx VALUES (9, $1, 1, NULL)", start)
+	check(err)
+	check(inner.Rollback(all))
 	check(tx.Commit(all))
+	var nines int
+	check(db.QueryRow(all, "SELECT count(*) FROM pgx WHERE id = 9").Scan(&nines))
+	if nines != 0 {
+		check(fmt.Errorf("%d rows were rolled back to a savepoint", nines))
+	}
 	// Statements of a batch are sent together.
 	batch := &pgx.Batch{}
 	for hour := range 20 {

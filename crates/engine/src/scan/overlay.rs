@@ -1,0 +1,87 @@
+//! What a transaction sees of itself: batches that are not written, on top of a view (as RocksDB's `WriteBatchWithIndex`).
+
+use super::{View, removal};
+use crate::error::Result;
+use crate::ids::Generation;
+use crate::manifest::Delete;
+use crate::memtable::Memtable;
+use crate::schema::TableSchema;
+use crate::wal::record::Removal;
+use crate::write::admit::admit;
+use crate::write::batch::Batch;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Newer than everything that is written.
+const UNWRITTEN: Generation = Generation(u64::MAX);
+
+/// Rows and deletes of batches that are not written, in memtables of their own; see the module.
+///
+/// ```
+/// use fleetdb_engine::{Batch, ColumnType, Database, Overlay, Rows, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+/// let mut rows = Rows::new(&db.create_table(&table).unwrap());
+/// rows.push(&[Value::Int(1), Value::Int(1_700_000_000)]).unwrap();
+/// let mut overlay = Overlay::default();
+/// overlay.add(&Batch::new().with_rows(rows), &db.view()).unwrap();
+/// assert_eq!(overlay.over(db.view()).table("t").unwrap().count().unwrap(), 1);
+/// assert_eq!(db.view().table("t").unwrap().count().unwrap(), 0);
+/// ```
+#[derive(Default)]
+pub struct Overlay {
+    tables: BTreeMap<String, (Arc<TableSchema>, Arc<Memtable>)>,
+}
+
+impl Overlay {
+    /// Adds a batch behind those before it; its deletes, which concern their rows, come before its rows. The tables are
+    /// those of the view.
+    ///
+    /// # Errors
+    /// As [`Database::commit`](crate::Database::commit) for a batch that does not fit its tables; a part of it may be in
+    /// the overlay then.
+    pub fn add(&mut self, batch: &Batch, view: &View) -> Result<()> {
+        for request in &batch.deletes {
+            let (schema, memtable) = self.table(&request.table, view)?;
+            let Removal { key, from, to, .. } = removal(schema, request)?;
+            memtable.write().delete(Delete { id: u64::MAX, generation: UNWRITTEN, key, from, to });
+        }
+        for part in batch.parts.iter().filter(|part| part.rows() > 0) {
+            let (schema, memtable) = self.table(part.table(), view)?;
+            let admitted = admit(schema, part)?;
+            let mut inner = memtable.write();
+            let section = inner.resolve(admitted);
+            inner.apply(&section);
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, name: &str, view: &View) -> Result<&(Arc<TableSchema>, Arc<Memtable>)> {
+        if !self.tables.contains_key(name) {
+            let schema = Arc::clone(view.table(name)?.schema());
+            let memtable = Arc::new(Memtable::new(&schema, UNWRITTEN));
+            self.tables.insert(name.to_owned(), (schema, memtable));
+        }
+        Ok(&self.tables[name])
+    }
+
+    /// Whether the view's tables are still as they were when batches were added.
+    pub fn fits(&self, view: &View) -> bool {
+        self.tables
+            .iter()
+            .all(|(name, (schema, _))| view.tables.get(name).is_some_and(|table| Arc::ptr_eq(&table.schema, schema)))
+    }
+
+    /// A view as it would be if the batches were written now; it must [fit](Self::fits).
+    #[must_use]
+    pub fn over(&self, mut view: View) -> View {
+        for (name, (_, memtable)) in &self.tables {
+            if let Some(table) = view.tables.get_mut(name) {
+                let inner = memtable.read();
+                table.memtables.push(memtable.view(&inner));
+                table.deletes = table.deletes.and(inner.deletes());
+            }
+        }
+        view
+    }
+}
