@@ -1,8 +1,8 @@
 //! PostgreSQL: a server of its own with durable defaults and a gigabyte of buffers, or one at a URL (TimescaleDB's, for
 //! one); and the client of its protocol, which FleetDB's server is asked through, too.
 //!
-//! Single rows are upserts in a transaction, all of whose statements are sent at once; many rows are one `INSERT` from
-//! arrays (`unnest`), the way that PostgreSQL's own documentation advises when COPY cannot upsert.
+//! Single rows are upserts, those of several tables in one statement (`WITH a AS (INSERT ...) INSERT ...`); many rows are one
+//! `INSERT` from arrays (`unnest`), the way that PostgreSQL's own documentation advises when COPY cannot upsert.
 
 use crate::process::{Process, Site, free_port, output, program};
 use crate::sql::{Dialect, dollar, names, parameters};
@@ -12,7 +12,6 @@ use fleetdb_bench_core::answer::{Cell, Gather, cells};
 use fleetdb_bench_core::query::Query;
 use fleetdb_bench_core::table::{ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
-use futures::future::try_join_all;
 use std::collections::HashMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -206,8 +205,10 @@ pub(crate) enum Many {
 pub(crate) struct Wire {
     client: Client,
     statements: HashMap<String, Statement>,
-    /// Those that write, by table, and whether they write many rows.
-    inserts: HashMap<(&'static str, bool), Statement>,
+    /// Those that write a row of each table, by the tables.
+    single: HashMap<Vec<&'static str>, Statement>,
+    /// Those that write many rows, by table.
+    arrays: HashMap<&'static str, Statement>,
     dialect: &'static Dialect,
     many: Many,
     // Dropped behind the client, which lives in it.
@@ -223,7 +224,7 @@ impl Wire {
             tokio::spawn(connection);
             Ok::<_, tokio_postgres::Error>(client)
         })?;
-        Ok(Self { client, statements: HashMap::new(), inserts: HashMap::new(), dialect, many, runtime })
+        Ok(Self { client, statements: HashMap::new(), single: HashMap::new(), arrays: HashMap::new(), dialect, many, runtime })
     }
 
     /// Runs a statement.
@@ -245,50 +246,51 @@ impl Wire {
         Ok(statement)
     }
 
-    /// `ON CONFLICT` for a table.
-    fn upsert(table: &Table) -> String {
-        let set = table.fields().map(|(name, _)| format!("{name} = excluded.{name}")).collect::<Vec<_>>();
-        format!("ON CONFLICT ({}) DO UPDATE SET {}", table.key.join(", "), set.join(", "))
-    }
-
-    /// The statement that writes a row, or many from arrays.
-    fn insert(&mut self, table: &Table, is_many: bool) -> Outcome<Statement> {
-        if let Some(known) = self.inserts.get(&(table.name, is_many)) {
+    /// The statement that upserts a row of each table, which is a transaction without BEGIN and COMMIT.
+    fn single(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<Statement> {
+        let tables: Vec<&str> = writes.iter().map(|(table, _)| table.name).collect();
+        if let Some(known) = self.single.get(&tables) {
             return Ok(known.clone());
         }
-        let rows = if is_many {
-            let columns = table.columns.iter().enumerate();
-            let arrays = columns.map(|(place, (_, kind))| format!("${}::{}[]", place + 1, (self.dialect.types)(*kind)));
-            format!("SELECT * FROM unnest({})", arrays.collect::<Vec<_>>().join(", "))
-        } else {
-            format!("VALUES {}", self.dialect.row(table, 1))
-        };
-        let text = format!("INSERT INTO {} ({}) {rows} {}", table.name, names(&table.columns), Self::upsert(table));
+        let (mut text, mut first) = (String::new(), 1);
+        for (place, (table, _)) in writes.iter().enumerate() {
+            let insert = upsert(table, &format!("VALUES {}", self.dialect.row(table, first)));
+            first += table.columns.len();
+            text = match (place + 1 == writes.len(), place) {
+                (true, _) => format!("{text} {insert}"),
+                (false, 0) => format!("WITH row{place} AS ({insert})"),
+                (false, _) => format!("{text}, row{place} AS ({insert})"),
+            };
+        }
         let statement = self.statement(text)?;
-        self.inserts.insert((table.name, is_many), statement.clone());
+        self.single.insert(tables, statement.clone());
         Ok(statement)
     }
 
-    /// One row of each table, all statements sent at once.
     fn write_single(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
-        let mut statements = Vec::new();
-        for (table, rows) in writes {
-            let values: Vec<Parameter<'_>> = cells(rows, 0).map(Parameter).collect();
-            statements.push((self.insert(table, false)?, values));
-        }
-        if statements.len() > 1 {
-            statements.insert(0, (self.statement("BEGIN".to_owned())?, Vec::new()));
-            statements.push((self.statement("COMMIT".to_owned())?, Vec::new()));
-        }
-        let runs = statements.iter().map(|(statement, values)| self.client.execute_raw(statement, values));
-        self.runtime.block_on(try_join_all(runs)).map_err(|e| said(&e))?;
+        let statement = self.single(writes)?;
+        let values: Vec<Parameter<'_>> = writes.iter().flat_map(|(_, rows)| cells(rows, 0)).map(Parameter).collect();
+        self.runtime.block_on(self.client.execute_raw(&statement, values)).map_err(|e| said(&e))?;
         Ok(())
+    }
+
+    /// The statement that upserts rows of arrays.
+    fn array_insert(&mut self, table: &Table) -> Outcome<Statement> {
+        if let Some(known) = self.arrays.get(table.name) {
+            return Ok(known.clone());
+        }
+        let columns = table.columns.iter().enumerate();
+        let arrays = columns.map(|(place, (_, kind))| format!("${}::{}[]", place + 1, (self.dialect.types)(*kind)));
+        let rows = format!("SELECT * FROM unnest({})", arrays.collect::<Vec<_>>().join(", "));
+        let statement = self.statement(upsert(table, &rows))?;
+        self.arrays.insert(table.name, statement.clone());
+        Ok(statement)
     }
 
     fn write_many(&mut self, table: &Table, rows: &RecordBatch) -> Outcome<()> {
         match self.many {
             Many::Arrays => {
-                let statement = self.insert(table, true)?;
+                let statement = self.array_insert(table)?;
                 let mut values: Vec<Vec<Parameter<'_>>> =
                     vec![Vec::with_capacity(rows.num_rows()); table.columns.len()];
                 for row in 0..rows.num_rows() {
@@ -315,6 +317,18 @@ impl Wire {
         }
         Ok(())
     }
+}
+
+/// An INSERT of rows that replace those with their keys.
+fn upsert(table: &Table, rows: &str) -> String {
+    let set = table.fields().map(|(name, _)| format!("{name} = excluded.{name}")).collect::<Vec<_>>();
+    format!(
+        "INSERT INTO {} ({}) {rows} ON CONFLICT ({}) DO UPDATE SET {}",
+        table.name,
+        names(&table.columns),
+        table.key.join(", "),
+        set.join(", ")
+    )
 }
 
 fn wire_type(kind: ColumnType) -> Type {

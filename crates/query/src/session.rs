@@ -18,10 +18,11 @@ use crate::planner::FleetPlanner;
 use crate::runs::AggregateRuns;
 use crate::runtime::QueryRuntime;
 use crate::scan::FilterInScan;
-use crate::statement::Statement;
+use crate::statement::{Statement, writes_rows};
 use crate::store::Store;
 use crate::system::SystemTables;
 use crate::transaction::Transaction;
+use crate::values::InsertValues;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
@@ -213,14 +214,14 @@ impl Session {
         self.transaction().roll_back_to(savepoint)
     }
 
-    /// Gathers rows of a table that needed no planning ([`InsertValues`](crate::InsertValues)) with the transaction's others.
+    /// Gathers rows that needed no planning ([`InsertValues`]) with the transaction's others.
     ///
     /// # Errors
     /// There is no transaction, a statement of it has failed, or it is too large.
-    pub fn gather(&self, table: &str, rows: Batch) -> Result<()> {
+    pub fn gather(&self, rows: Batch) -> Result<()> {
         let mut transaction = self.transaction();
         transaction.check()?;
-        transaction.insert(table, rows)
+        transaction.insert(rows)
     }
 
     /// `BEGIN`, without the statement.
@@ -402,8 +403,28 @@ impl Session {
                 };
                 self.delete(&format!("DELETE FROM {}", table.name)).map(|_| Answer::done("TRUNCATE TABLE"))
             }
+            other @ SqlStatement::Query(_) if writes_rows(&other) => self.insert_several(&other),
             other => self.run_planned(ParsedStatement::Statement(Box::new(other))),
         }
+    }
+
+    /// `WITH a AS (INSERT ...) INSERT ...`: all of their rows are one batch.
+    fn insert_several(&self, statement: &SqlStatement) -> Result<Answer> {
+        let db = self.store.writer()?;
+        let insert = InsertValues::of_sql(statement, db)?.ok_or_else(|| {
+            Error::input(
+                "WITH around statements that write: each is an INSERT of literal VALUES whose rows replace those with \
+                 their keys, without RETURNING, and the last is one, too",
+            )
+        })?;
+        let mut rows = Batch::new();
+        let count = insert.push(&[], &mut rows)?;
+        if self.is_in_transaction() {
+            self.gather(rows)?;
+        } else {
+            db.commit(rows)?;
+        }
+        Ok(inserted(count as u64))
     }
 
     /// `COPY table TO 'file'` or `COPY (query) TO 'file'`: the format is the file's ending, or STORED AS.
@@ -519,13 +540,12 @@ impl Session {
                 None => {
                     let count = rows.iter().map(|rows| rows.num_rows() as u64).sum();
                     let batch = rows.into_iter().fold(Batch::new(), |batch, rows| batch.with(&schema.name, rows));
-                    self.transaction().insert(&schema.name, batch)?;
+                    self.transaction().insert(batch)?;
                     count
                 }
             }
         };
-        // The form of psql: an object id that is always 0, and the count.
-        Ok(Answer::done(format!("INSERT 0 {rows}")))
+        Ok(inserted(rows))
     }
 
     /// Runs an INSERT whose rows replace what is there, in batches if it must.
@@ -600,6 +620,11 @@ fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + S
     rules.push(Arc::new(FilterInScan));
     rules.push(Arc::new(StopInJoins(Arc::clone(limits))));
     rules
+}
+
+/// The form of psql: an object id that is always 0, and the count.
+fn inserted(rows: u64) -> Answer {
+    Answer::done(format!("INSERT 0 {rows}"))
 }
 
 fn unsupported(what: &str) -> Error {

@@ -6,7 +6,7 @@ use crate::ddl::identifier;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     self, CloseCursor, CopyTarget, Expr, FetchDirection, Set, Statement as SqlStatement, UnaryOperator,
-    Value as Literal, visit_expressions, visit_expressions_mut,
+    Value as Literal, visit_expressions, visit_expressions_mut, visit_statements,
 };
 use fleetdb_engine::{Error, Result, Value};
 use std::ops::ControlFlow;
@@ -89,6 +89,7 @@ impl Statement {
     /// let access = |sql| session.parse_one(sql).unwrap().access();
     /// assert_eq!(access("SELECT 1"), Access::Read);
     /// assert_eq!(access("EXPLAIN ANALYZE INSERT INTO t VALUES (1)"), Access::Write);
+    /// assert_eq!(access("WITH a AS (INSERT INTO t VALUES (1)) SELECT 1"), Access::Write);
     /// assert_eq!(access("COPY t TO '/etc/passwd.csv'"), Access::Admin);
     /// ```
     pub fn access(&self) -> Access {
@@ -132,6 +133,7 @@ impl Statement {
             _ => return Ok(Kind::Other),
         };
         Ok(match sql.as_ref() {
+            SqlStatement::Query(_) if writes_rows(sql) => Kind::Insert,
             SqlStatement::Query(_)
             | SqlStatement::ShowTables { .. }
             | SqlStatement::ShowColumns { .. }
@@ -239,8 +241,18 @@ fn fetch_count(direction: &FetchDirection) -> Result<Option<usize>> {
     limit.parse().map(Some).map_err(wrong)
 }
 
+/// Whether a query has statements in it that write, as `WITH a AS (INSERT ...) INSERT ...`.
+pub(crate) fn writes_rows(query: &SqlStatement) -> bool {
+    let writes = |sql: &SqlStatement| match sql {
+        SqlStatement::Query(_) => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    };
+    visit_statements(query, writes).is_break()
+}
+
 fn access_of(sql: &SqlStatement) -> Access {
     match sql {
+        SqlStatement::Query(_) if writes_rows(sql) => Access::Write,
         SqlStatement::Query(_)
         | SqlStatement::Declare { .. }
         | SqlStatement::Fetch { .. }

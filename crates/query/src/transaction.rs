@@ -5,7 +5,6 @@
 //! only ROLLBACK helps, be it to a savepoint.
 
 use fleetdb_engine::{Batch, Error, Growing, MAX_BATCH_BYTES, Overlay, QueryMemory, Result, View};
-use std::collections::BTreeSet;
 
 /// What a session has begun.
 pub(crate) struct Transaction {
@@ -33,8 +32,6 @@ struct Part {
     /// The savepoint that it begins with, and its number; none for BEGIN.
     savepoint: Option<(String, u64)>,
     batch: Batch,
-    /// Which tables it has rows of.
-    tables: BTreeSet<String>,
 }
 
 impl Part {
@@ -104,7 +101,6 @@ impl Transaction {
         if let Some(before) = self.parts.last_mut() {
             for part in released {
                 before.batch.gather(part.batch);
-                before.tables.extend(part.tables);
             }
         }
         self.count_bytes();
@@ -151,34 +147,28 @@ impl Transaction {
     pub(crate) fn fail(&mut self) {
         if let Some(last) = self.parts.last_mut() {
             // Whatever is rolled back, this is.
-            (last.batch, last.tables) = Default::default();
-            (self.has_failed, self.seen) = (true, None);
+            (last.batch, self.has_failed, self.seen) = (Batch::new(), true, None);
         }
     }
 
-    /// Gathers rows of a table.
-    pub(crate) fn insert(&mut self, table: &str, rows: Batch) -> Result<()> {
-        self.gather(rows, |part| {
-            if !part.tables.contains(table) {
-                part.tables.insert(table.to_owned());
-            }
-        })
+    /// Gathers rows.
+    pub(crate) fn insert(&mut self, rows: Batch) -> Result<()> {
+        self.gather(rows)
     }
 
     /// Gathers deletes; they come before all rows of the batch.
     pub(crate) fn delete(&mut self, table: &str, deletes: Batch) -> Result<()> {
-        if self.parts.iter().any(|part| part.tables.contains(table)) {
+        if self.parts.iter().any(|part| part.batch.tables().any(|of_rows| of_rows == table)) {
             return Err(Error::input(format!(
                 "DELETE FROM {table} after an INSERT into it in one transaction is not supported: delete first"
             )));
         }
-        self.gather(deletes, |_| ())
+        self.gather(deletes)
     }
 
-    fn gather(&mut self, batch: Batch, note: impl FnOnce(&mut Part)) -> Result<()> {
+    fn gather(&mut self, batch: Batch) -> Result<()> {
         self.check_open()?;
         let Some(last) = self.parts.last_mut() else { return Ok(()) };
-        note(last);
         if let Some(seen) = &mut self.seen {
             seen.since.gather(batch.clone());
         }

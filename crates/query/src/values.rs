@@ -1,4 +1,5 @@
-//! `INSERT INTO table VALUES (...)` of literals and parameters: rows without planning.
+//! `INSERT INTO table VALUES (...)` of literals and parameters: rows without planning; and several of them in one statement,
+//! as PostgreSQL has it: `WITH a AS (INSERT ...) INSERT ...`, one transaction in one round trip of any driver.
 //!
 //! A statement is looked at once ([`InsertValues::of`]); each run puts its values in. What is more than this (an
 //! expression, a query, a clause that looks at rows that are there) is not for here, and is planned.
@@ -9,7 +10,7 @@ use crate::statement::Statement;
 use arrow::compute::kernels::cast_utils::string_to_datetime;
 use chrono::{DateTime, NaiveDate, Utc};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Insert, OnInsert, SetExpr, Statement as SqlStatement, TableObject, UnaryOperator, Value as Literal,
+    Expr, Insert, OnInsert, Query, SetExpr, Statement as SqlStatement, TableObject, UnaryOperator, Value as Literal,
 };
 use fleetdb_engine::{Batch, ColumnType, Database, Error, Result, TableSchema, Unit, Value};
 use std::sync::Arc;
@@ -37,10 +38,16 @@ enum Cell {
 /// assert_eq!(db.view().table("t").unwrap().count().unwrap(), 1);
 /// ```
 pub struct InsertValues {
-    schema: Arc<TableSchema>,
-    rows: Vec<Vec<Cell>>,
+    /// In order; more than one come from WITH.
+    inserts: Vec<Rows>,
     /// The types of the parameters, in order.
     types: Vec<ColumnType>,
+}
+
+/// The rows of one INSERT.
+struct Rows {
+    schema: Arc<TableSchema>,
+    cells: Vec<Vec<Cell>>,
 }
 
 impl InsertValues {
@@ -49,7 +56,70 @@ impl InsertValues {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it does not fit its table.
     pub fn of(statement: &Statement, db: &Database) -> Result<Option<Self>> {
-        let Some(SqlStatement::Insert(insert)) = statement.sql() else { return Ok(None) };
+        statement.sql().map_or(Ok(None), |sql| Self::of_sql(sql, db))
+    }
+
+    /// As [`of`](Self::of).
+    pub(crate) fn of_sql(statement: &SqlStatement, db: &Database) -> Result<Option<Self>> {
+        let inserts = match statement {
+            SqlStatement::Insert(insert) => Some(vec![insert]),
+            SqlStatement::Query(query) => inserts_of(query),
+            _ => None,
+        };
+        let Some(inserts) = inserts else { return Ok(None) };
+        let mut types = Vec::new();
+        let mut rows = Vec::with_capacity(inserts.len());
+        for insert in inserts {
+            match Rows::of(insert, db, &mut types)? {
+                Some(of_insert) => rows.push(of_insert),
+                None => return Ok(None),
+            }
+        }
+        let types: Option<_> = types.into_iter().collect();
+        Ok(types.map(|types| Self { inserts: rows, types }))
+    }
+
+    /// The types of the parameters `$1`, `$2`, ...
+    pub fn parameter_types(&self) -> &[ColumnType] {
+        &self.types
+    }
+
+    /// Whether the tables are still as they were when the statement was looked at.
+    pub fn fits(&self, db: &Database) -> bool {
+        let is_same = |rows: &Rows| db.table(&rows.schema.name).is_ok_and(|now| Arc::ptr_eq(&now, &rows.schema));
+        self.inserts.iter().all(is_same)
+    }
+
+    /// Adds the rows with these values for the parameters to a batch; for a timestamp an integer counts the column's unit.
+    /// Gives how many rows the INSERT has, the last one of several.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the column whose value does not fit; rows before it
+    /// are in the batch then.
+    pub fn push(&self, values: &[Value], batch: &mut Batch) -> Result<usize> {
+        if values.len() != self.types.len() {
+            return Err(Error::input(format!(
+                "the statement has {} parameters, not {}",
+                self.types.len(),
+                values.len()
+            )));
+        }
+        for Rows { schema, cells } in &self.inserts {
+            for cells in cells {
+                let row = cells.iter().map(|cell| match cell {
+                    Cell::Value(value) => value,
+                    Cell::Parameter(number) => &values[*number],
+                });
+                batch.push(schema, row)?;
+            }
+        }
+        Ok(self.inserts.last().map_or(0, |rows| rows.cells.len()))
+    }
+}
+
+impl Rows {
+    /// The rows of an INSERT, if it needs no planning; notes the types of its parameters.
+    fn of(insert: &Insert, db: &Database, types: &mut Vec<Option<ColumnType>>) -> Result<Option<Self>> {
         let TableObject::TableName(name) = &insert.table else { return Ok(None) };
         let Some(values) = values_of(insert) else { return Ok(None) };
         let schema = db.table(&object_name(name)?)?;
@@ -67,7 +137,6 @@ impl InsertValues {
         if places.iter().enumerate().any(|(number, place)| places[..number].contains(place)) {
             return Ok(None);
         }
-        let mut types: Vec<Option<ColumnType>> = Vec::new();
         let mut rows = Vec::with_capacity(values.len());
         for row in values {
             if row.len() > places.len() || !insert.columns.is_empty() && row.len() != places.len() {
@@ -88,48 +157,21 @@ impl InsertValues {
             }
             rows.push(cells);
         }
-        let Some(types) = types.into_iter().collect() else { return Ok(None) };
-        Ok(Some(Self { schema, rows, types }))
+        Ok(Some(Self { schema, cells: rows }))
     }
+}
 
-    /// The table's name.
-    pub fn table(&self) -> &str {
-        &self.schema.name
-    }
-
-    /// The types of the parameters `$1`, `$2`, ...
-    pub fn parameter_types(&self) -> &[ColumnType] {
-        &self.types
-    }
-
-    /// Whether the table is still as it was when the statement was looked at.
-    pub fn fits(&self, db: &Database) -> bool {
-        db.table(&self.schema.name).is_ok_and(|now| Arc::ptr_eq(&now, &self.schema))
-    }
-
-    /// Adds the rows with these values for the parameters to a batch, and gives how many they are; for a timestamp an integer
-    /// counts the column's unit.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the column whose value does not fit; rows before it
-    /// are in the batch then.
-    pub fn push(&self, values: &[Value], batch: &mut Batch) -> Result<usize> {
-        if values.len() != self.types.len() {
-            return Err(Error::input(format!(
-                "the statement has {} parameters, not {}",
-                self.types.len(),
-                values.len()
-            )));
+/// The INSERTs of `WITH a AS (INSERT ...), ... INSERT ...`, in order; `None` if a query is something else.
+fn inserts_of(query: &Query) -> Option<Vec<&Insert>> {
+    fn insert(query: &Query) -> Option<&Insert> {
+        match query.body.as_ref() {
+            SetExpr::Insert(SqlStatement::Insert(insert)) => Some(insert),
+            _ => None,
         }
-        for cells in &self.rows {
-            let row = cells.iter().map(|cell| match cell {
-                Cell::Value(value) => value,
-                Cell::Parameter(number) => &values[*number],
-            });
-            batch.push(&self.schema, row)?;
-        }
-        Ok(self.rows.len())
     }
+    let before = query.with.iter().filter(|with| !with.recursive).flat_map(|with| &with.cte_tables);
+    let queries = before.map(|cte| cte.query.as_ref()).chain([query]);
+    queries.map(insert).collect()
 }
 
 /// The rows of VALUES, if they are all there is to the INSERT.

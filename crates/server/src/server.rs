@@ -131,6 +131,8 @@ impl Shared {
                 return self.work.run(move || shared.begin_commit(batch)).await??.done().await;
             }
         }
+        // Before the wait, after which another thread may go on: memory is given back fastest where it was taken.
+        drop(batch);
         Committing(outcome).done().await
     }
 

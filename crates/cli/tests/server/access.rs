@@ -35,7 +35,7 @@ pub fn ask(server: &Server, user: &str, password: &str, sql: &str) -> Result<(),
 }
 
 /// Every endpoint that reads or writes, by the role it takes.
-const ENDPOINTS: [(&str, &str, &[u8], &str); 9] = [
+const ENDPOINTS: [(&str, &str, &[u8], &str); 10] = [
     ("GET", "/metrics", b"", "read"),
     ("GET", "/query?q=SHOW%20DATABASES", b"", "read"),
     ("POST", "/query", b"q=SHOW+DATABASES", "read"),
@@ -44,6 +44,7 @@ const ENDPOINTS: [(&str, &str, &[u8], &str); 9] = [
     ("POST", "/write", b"cpu,host=a v=1 1", "write"),
     ("POST", "/api/v2/write", b"cpu,host=a v=1 1", "write"),
     ("POST", "/api/v1/sql", b"DELETE FROM cpu", "write"),
+    ("POST", "/api/v1/sql", b"WITH a AS (INSERT INTO cpu VALUES (1)) SELECT 1", "write"),
     ("POST", "/api/v1/backup?to=/nowhere/at/all", b"", "admin"),
 ];
 

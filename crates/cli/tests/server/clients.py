@@ -62,6 +62,13 @@ def drivers(db):
 
     fails("42703", broken)
     equal(rows(9), 0)
+    # Several INSERTs as one statement: the count is the last one's.
+    several = "WITH one AS (INSERT INTO reads (id, ts, kwh) VALUES (%(id)s, %(ts)s, 1)) INSERT INTO reads (id, ts, kwh) VALUES (%(id)s, %(next)s, %(kwh)s), (%(id)s, '2027-01-01', 3)"
+    for prepare in [False, True, True]:
+        cursor = db.execute(several, {"id": 12, "ts": hour(0), "next": hour(1), "kwh": 2.5}, prepare=prepare)
+        equal((cursor.statusmessage, rows(12)), ("INSERT 0 2", 3))
+    fails("23502", db.execute, several, {"id": 13, "ts": hour(0), "next": None, "kwh": 2.5})
+    equal(rows(13), 0)
     savepoints(db, rows)
     with db.cursor().copy("COPY reads (id, ts, kwh) FROM STDIN") as copy:
         for number in range(1000):

@@ -46,6 +46,9 @@ const RESERVED_BYTES: usize = 64 << 10;
 /// not write its journal; that costs whole blocks of 4 KiB, so that larger steps gain nothing.
 const SMALL_STEP_BYTES: u64 = 4 << 10;
 
+/// A buffer of so many bytes is kept for what comes next, a larger one is given back.
+const MOST_SPARE_BYTES: usize = 256 << 10;
+
 /// Called once with the fate of a batch, on the log thread or a committer's, who then holds no lock but the writer: it must
 /// be short and must not wait.
 pub(crate) type Completion = Box<dyn FnOnce(Result<()>) + Send>;
@@ -90,6 +93,8 @@ enum Syncs {
 #[derive(Default)]
 struct Pending {
     stretches: Vec<Stretch>,
+    /// A buffer for the next stretch.
+    spare: Vec<u8>,
     waiters: Vec<Waiter>,
     /// How many waiters the next sync is likely to have, if they are waited for.
     expected: usize,
@@ -121,6 +126,8 @@ struct Writer {
     zeros_end: u64,
     /// What is to be written next, from old to new; more than one step's only after a full disk.
     backlog: VecDeque<Stretch>,
+    /// The buffer of what was written last.
+    spare: Vec<u8>,
     last_sync_ns: u64,
     /// Waiters for `sync` whose batch is written.
     unsynced: Vec<Waiter>,
@@ -190,6 +197,7 @@ impl Log {
             synced_bytes: good_bytes,
             zeros_end: good_bytes,
             backlog: VecDeque::new(),
+            spare: Vec::new(),
             last_sync_ns: io.clock.monotonic_ns(),
             unsynced: Vec::new(),
         };
@@ -263,7 +271,8 @@ impl Log {
     ) -> bool {
         let mut pending = self.pending.lock();
         if pending.stretches.is_empty() {
-            pending.stretches.push(Stretch { begins: None, bytes: Vec::new(), last: sequence });
+            let bytes = std::mem::take(&mut pending.spare);
+            pending.stretches.push(Stretch { begins: None, bytes, last: sequence });
         }
         if let Some(stretch) = pending.stretches.last_mut() {
             let start = frame::begin(&mut stretch.bytes);
@@ -375,7 +384,13 @@ impl Log {
         let (stretches, mut waiters, failed, closed) = {
             let mut pending = self.pending.lock();
             let stretches = std::mem::take(&mut pending.stretches);
-            (stretches, std::mem::take(&mut pending.waiters), pending.failed.clone(), pending.closed)
+            // As many are likely to come again.
+            let next = Vec::with_capacity(pending.waiters.len());
+            let waiters = std::mem::replace(&mut pending.waiters, next);
+            if pending.spare.capacity() == 0 {
+                pending.spare = std::mem::take(&mut writer.spare);
+            }
+            (stretches, waiters, pending.failed.clone(), pending.closed)
         };
         writer.backlog.extend(stretches);
         let outcome = match failed {
@@ -392,6 +407,7 @@ impl Log {
         }
         let mut synced = 0;
         let outcome = outcome.and_then(|_| {
+            writer.unsynced.reserve(waiters.len());
             for waiter in std::mem::take(&mut waiters) {
                 if waiter.durability == Durability::Sync {
                     writer.unsynced.push(waiter);
@@ -456,7 +472,12 @@ impl Log {
             writer.good_bytes += stretch.bytes.len() as u64;
             self.bytes_written.fetch_add(stretch.bytes.len() as u64, Ordering::Relaxed);
             self.written.store(stretch.last.0, Ordering::Release);
-            writer.backlog.pop_front();
+            if let Some(Stretch { mut bytes, .. }) = writer.backlog.pop_front()
+                && bytes.capacity() <= MOST_SPARE_BYTES
+            {
+                bytes.clear();
+                writer.spare = bytes;
+            }
         }
         self.pending.lock().stalled = None;
         Ok(None)

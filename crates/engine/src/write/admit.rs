@@ -70,28 +70,63 @@ impl FieldValues<'_> {
 
 /// A text or binary column as it came.
 pub(crate) enum BytesColumn<'a> {
-    /// Values, possibly through a dictionary.
-    Array {
-        values: BinaryArray,
-        /// For each row its place in `values`; `None` if the row's number is the place.
-        places: Option<Vec<u32>>,
-        nulls: NullMask,
-    },
+    /// In a box, so that the columns of single rows, which are many, are small.
+    Array(Box<ArrayColumn>),
     /// Gathered one by one.
     Gathered(&'a BytesBuilder),
+}
+
+/// Values, possibly through a dictionary.
+pub(crate) struct ArrayColumn {
+    values: BinaryArray,
+    /// For each row its place in `values`; `None` if the row's number is the place.
+    places: Option<Vec<u32>>,
+    nulls: NullMask,
+}
+
+impl ArrayColumn {
+    fn codes(&self, mut code: impl FnMut(&[u8]) -> u32) -> Vec<u64> {
+        let Self { values, places, nulls } = self;
+        let Some(places) = places else {
+            let row = |row| if nulls.is_null(row) { 0 } else { u64::from(code(values.value(row))) };
+            return (0..values.len()).map(row).collect();
+        };
+        let mut known: Vec<Option<u32>> = vec![None; values.len()];
+        let row = |(row, &place): (usize, &u32)| {
+            if nulls.is_null(row) {
+                return 0;
+            }
+            let place = place as usize;
+            u64::from(*known[place].get_or_insert_with(|| code(values.value(place))))
+        };
+        places.iter().enumerate().map(row).collect()
+    }
+
+    fn get(&self, row: usize) -> Option<&[u8]> {
+        let place = self.places.as_ref().map_or(row, |places| places[row] as usize);
+        (!self.nulls.is_null(row)).then(|| self.values.value(place))
+    }
+
+    fn longest(&self) -> usize {
+        // All values together bound each of them; only then is a look at each needed.
+        if self.values.value_data().len() <= MAX_VALUE_BYTES {
+            return 0;
+        }
+        (0..self.values.len()).map(|place| self.values.value(place).len()).max().unwrap_or(0)
+    }
 }
 
 impl<'a> BytesColumn<'a> {
     fn nulls(&self) -> &NullMask {
         match self {
-            Self::Array { nulls, .. } => nulls,
+            Self::Array(column) => &column.nulls,
             Self::Gathered(gathered) => gathered.nulls(),
         }
     }
 
     pub(crate) fn into_nulls(self) -> Cow<'a, NullMask> {
         match self {
-            Self::Array { nulls, .. } => Cow::Owned(nulls),
+            Self::Array(column) => Cow::Owned(column.nulls),
             Self::Gathered(gathered) => Cow::Borrowed(gathered.nulls()),
         }
     }
@@ -103,31 +138,14 @@ impl<'a> BytesColumn<'a> {
             Self::Gathered(gathered) => {
                 (0..gathered.len()).map(|row| gathered.get(row).map_or(0, |value| u64::from(code(value)))).collect()
             }
-            Self::Array { values, places: None, nulls } => {
-                (0..values.len()).map(|i| if nulls.is_null(i) { 0 } else { u64::from(code(values.value(i))) }).collect()
-            }
-            Self::Array { values, places: Some(places), nulls } => {
-                let mut known: Vec<Option<u32>> = vec![None; values.len()];
-                let row = |(i, &place): (usize, &u32)| {
-                    if nulls.is_null(i) {
-                        return 0;
-                    }
-                    let place = place as usize;
-                    u64::from(*known[place].get_or_insert_with(|| code(values.value(place))))
-                };
-                places.iter().enumerate().map(row).collect()
-            }
+            Self::Array(column) => column.codes(code),
         }
     }
 
     fn get(&self, row: usize) -> Option<&[u8]> {
         match self {
             Self::Gathered(gathered) => gathered.get(row),
-            Self::Array { nulls, .. } if nulls.is_null(row) => None,
-            Self::Array { values, places, .. } => {
-                let place = places.as_ref().map_or(row, |places| places[row] as usize);
-                Some(values.value(place))
-            }
+            Self::Array(column) => column.get(row),
         }
     }
 
@@ -136,9 +154,7 @@ impl<'a> BytesColumn<'a> {
             Self::Gathered(gathered) => {
                 (0..gathered.len()).filter_map(|row| gathered.get(row)).map(<[u8]>::len).max().unwrap_or(0)
             }
-            // All values together bound each of them; only then is a look at each needed.
-            Self::Array { values, .. } if values.value_data().len() <= MAX_VALUE_BYTES => 0,
-            Self::Array { values, .. } => (0..values.len()).map(|i| values.value(i).len()).max().unwrap_or(0),
+            Self::Array(column) => column.longest(),
         }
     }
 }
@@ -212,12 +228,9 @@ fn admit_columns<'a>(
         Some(Some(FieldValues::Raw(times, _))) => times,
         _ => Cow::Borrowed(&[][..]),
     };
-    let fields = columns
-        .into_iter()
-        .enumerate()
-        .filter(|&(column, _)| schema.columns[column].role == Role::Field)
-        .filter_map(|(column, values)| Some(Field { column, values: values? }))
-        .collect();
+    let mut fields = Vec::with_capacity(columns.len());
+    let of_fields = columns.into_iter().enumerate().filter(|&(column, _)| schema.columns[column].role == Role::Field);
+    fields.extend(of_fields.filter_map(|(column, values)| Some(Field { column, values: values? })));
     Ok(Admitted { schema: Arc::clone(schema), rows, keys, times, fields })
 }
 
@@ -288,7 +301,7 @@ fn bytes_column(array: &ArrayRef) -> Result<BytesColumn<'static>> {
         }
     };
     let values = arrow::compute::cast(values, &DataType::Binary)?;
-    Ok(BytesColumn::Array { values: values.as_binary::<i32>().clone(), places, nulls })
+    Ok(BytesColumn::Array(Box::new(ArrayColumn { values: values.as_binary::<i32>().clone(), places, nulls })))
 }
 
 fn raw_values(column_type: ColumnType, array: &ArrayRef) -> Vec<u64> {

@@ -230,6 +230,11 @@ impl Batch {
         self.parts.iter().map(Part::rows).sum()
     }
 
+    /// The tables that it has rows for, each at least once.
+    pub fn tables(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().map(Part::table)
+    }
+
     /// Whether it neither writes nor deletes anything.
     pub fn is_empty(&self) -> bool {
         self.rows() == 0 && self.deletes.is_empty()

@@ -157,7 +157,7 @@ impl Connection {
         let Some(session) = session else { return self.pending.lock().gather(insert, values) };
         let mut rows = Batch::new();
         let count = insert.push(values, &mut rows)?;
-        session.gather(insert.table(), rows)?;
+        session.gather(rows)?;
         Ok(count)
     }
 

@@ -63,10 +63,10 @@ impl Connection {
         let rows = rows.map_err(|e| postgres_error(&e))?;
         let total = copying.rows;
         if let Some(rows) = rows {
-            let (session, table) = (self.session()?, Arc::clone(rows.schema()));
+            let session = self.session()?;
             let rows = Batch::new().with_rows(rows);
             if session.is_in_transaction() {
-                session.gather(&table.name, rows).map_err(|e| postgres_error(&e))?;
+                session.gather(rows).map_err(|e| postgres_error(&e))?;
             } else {
                 self.commit(rows).await?;
             }

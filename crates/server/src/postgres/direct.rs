@@ -89,7 +89,10 @@ fn run_at(buffer: &[u8]) -> Option<Run<'_>> {
     let statement = str::from_utf8(bind.text()?).ok()?;
     let (format, parameter_formats) = bind.format()?;
     let count = bind.count()?;
-    let values = (0..count).map(|_| bind.value()).collect::<Option<Vec<_>>>()?;
+    let mut values = Vec::with_capacity(count);
+    for _ in 0..count {
+        values.push(bind.value()?);
+    }
     let (result_format, column_formats) = bind.format()?;
     let parameters = Parameters { values, format };
     let formats = (parameter_formats, column_formats);

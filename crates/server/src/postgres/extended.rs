@@ -423,8 +423,12 @@ impl Stored {
         parameters: &Parameters<'_>,
         target: impl Fn(usize) -> Option<ColumnType>,
     ) -> PgWireResult<Vec<Value>> {
-        let places = self.types.iter().enumerate();
-        places.map(|(place, given)| parameters.value(place, given, target(place))).collect()
+        // Results that are collected have no known number.
+        let mut values = Vec::with_capacity(self.types.len());
+        for (place, given) in self.types.iter().enumerate() {
+            values.push(parameters.value(place, given, target(place))?);
+        }
+        Ok(values)
     }
 
     /// How many columns its rows have.

@@ -8,6 +8,7 @@ use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::meters::processor_us;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use tokio_postgres::Client;
 
 pub(super) const HOUR_US: i64 = 3_600_000_000;
 
@@ -33,8 +34,11 @@ pub(super) const TABLES: [&str; 2] = [
      week DOUBLE, month DOUBLE, year DOUBLE, all_time DOUBLE, PRIMARY KEY (meter_id, ts))",
 ];
 
+/// A meter's texts.
+const TEXT: &str = "a text of a meter";
+
 pub(super) const HEADER: &str =
-    "server               connections   operations/s     p50 ms     p99 ms     max ms  server us/op  client us/op";
+    "server                  connections   operations/s     p50 ms     p99 ms     max ms  server us/op  client us/op";
 
 /// A client that reports readings.
 pub(super) trait Report {
@@ -42,40 +46,76 @@ pub(super) trait Report {
     async fn report(&mut self, id: i64, time_us: i64, usage: f64) -> Outcome<()>;
 }
 
-fn values(count: usize) -> String {
-    (1..=count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
+fn parameters(numbers: impl IntoIterator<Item = usize>) -> String {
+    numbers.into_iter().map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
 }
 
-async fn connect(server: &Served) -> Outcome<Connection> {
+fn upsert_meter() -> String {
     let set = METER_FIELDS.iter().map(|name| format!("{name} = excluded.{name}")).collect::<Vec<_>>().join(", ");
-    let upsert = format!(
-        "INSERT INTO meters VALUES ({}) ON CONFLICT (id) DO UPDATE SET {set}, last_reading = excluded.last_reading",
-        values(METER_FIELDS.len() + 2)
-    );
-    let insert = format!("INSERT INTO meter_reads VALUES ({})", values(READ_FIELDS + 2));
-    let mut connection = Connection::open(server.postgres).await?;
-    connection.prepare("begin", "BEGIN")?;
-    connection.prepare("upsert", &upsert)?;
-    connection.prepare("insert", &insert)?;
-    connection.prepare("commit", "COMMIT")?;
-    connection.run().await?;
-    Ok(connection)
+    let values = parameters(1..=METER_FIELDS.len() + 2);
+    format!(
+        "INSERT INTO meters VALUES ({values}) ON CONFLICT (id) DO UPDATE SET {set}, last_reading = excluded.last_reading"
+    )
 }
 
-impl Report for Connection {
-    /// All four statements are sent at once; it is done when all four answers are there.
-    async fn report(&mut self, id: i64, time_us: i64, usage: f64) -> Outcome<()> {
-        use Parameter::{Float, Int, Text, Time};
-        let (time, text, usage) = (Time(time_us), Text("a text of a meter"), Float(usage));
-        self.execute("begin", &[])?;
-        self.execute("upsert", &[Int(id), text, text, text, text, text, text, text, usage, usage, time])?;
-        self.execute("insert", &[Int(id), time, usage, usage, usage, usage, usage, usage, usage])?;
-        self.execute("commit", &[])?;
-        self.run().await
+fn insert_reading(numbers: impl IntoIterator<Item = usize>) -> String {
+    format!("INSERT INTO meter_reads VALUES ({})", parameters(numbers))
+}
+
+/// An operation as BEGIN, two INSERTs and COMMIT, all of which are sent at once.
+struct Transaction(Connection);
+
+impl Transaction {
+    async fn open(server: &Served) -> Outcome<Self> {
+        let mut connection = Connection::open(server.postgres).await?;
+        connection.prepare("begin", "BEGIN")?;
+        connection.prepare("upsert", &upsert_meter())?;
+        connection.prepare("insert", &insert_reading(1..=READ_FIELDS + 2))?;
+        connection.prepare("commit", "COMMIT")?;
+        connection.run().await?;
+        Ok(Self(connection))
     }
 }
 
-/// FleetDB, each operation sent at once.
+impl Report for Transaction {
+    async fn report(&mut self, id: i64, time_us: i64, usage: f64) -> Outcome<()> {
+        use Parameter::{Float, Int, Text, Time};
+        let (time, text, usage) = (Time(time_us), Text(TEXT), Float(usage));
+        self.0.execute("begin", &[])?;
+        self.0.execute("upsert", &[Int(id), text, text, text, text, text, text, text, usage, usage, time])?;
+        self.0.execute("insert", &[Int(id), time, usage, usage, usage, usage, usage, usage, usage])?;
+        self.0.execute("commit", &[])?;
+        self.0.run().await
+    }
+}
+
+/// An operation as one statement with both INSERTs in it, as others have a procedure.
+struct Statement(Connection);
+
+impl Statement {
+    async fn open(server: &Served) -> Outcome<Self> {
+        // The reading's meter and time are the meter's id and last reading.
+        let last = METER_FIELDS.len() + 2;
+        let insert = insert_reading([1, last].into_iter().chain(last + 1..=last + READ_FIELDS));
+        let mut connection = Connection::open(server.postgres).await?;
+        connection.prepare("report", &format!("WITH meter AS ({}) {insert}", upsert_meter()))?;
+        connection.run().await?;
+        Ok(Self(connection))
+    }
+}
+
+impl Report for Statement {
+    async fn report(&mut self, id: i64, time_us: i64, usage: f64) -> Outcome<()> {
+        use Parameter::{Float, Int, Text, Time};
+        let (text, usage) = (Text(TEXT), Float(usage));
+        let meter = [Int(id), text, text, text, text, text, text, text, usage, usage, Time(time_us)];
+        let values: Vec<_> = meter.into_iter().chain([usage; READ_FIELDS]).collect();
+        self.0.execute("report", &values)?;
+        self.0.run().await
+    }
+}
+
+/// FleetDB, each operation as a transaction of four statements, then as one statement.
 pub(super) async fn fleetdb(server: &Served, connections: usize, time: Duration) -> Outcome<()> {
     let admin = server.connect().await?;
     for table in TABLES {
@@ -83,11 +123,22 @@ pub(super) async fn fleetdb(server: &Served, connections: usize, time: Duration)
     }
     let mut clients = Vec::new();
     for _ in 0..connections {
-        clients.push(connect(server).await?);
+        clients.push(Transaction::open(server).await?);
     }
-    let count = measure("FleetDB", server.child.id(), clients, time).await?;
-    let there: i64 = admin.query_one("SELECT count(*) FROM meter_reads", &[]).await?.get(0);
-    check(there as usize, count)
+    let count = measure("FleetDB, transaction", server.child.id(), clients, time).await?;
+    check(readings(&admin).await?, count)?;
+    admin.batch_execute("TRUNCATE meter_reads; TRUNCATE meters; VACUUM").await?;
+    let mut clients = Vec::new();
+    for _ in 0..connections {
+        clients.push(Statement::open(server).await?);
+    }
+    let count = measure("FleetDB, one statement", server.child.id(), clients, time).await?;
+    check(readings(&admin).await?, count)
+}
+
+async fn readings(admin: &Client) -> Outcome<usize> {
+    let count: i64 = admin.query_one("SELECT count(*) FROM meter_reads", &[]).await?.get(0);
+    Ok(count as usize)
 }
 
 /// The bytes of each operation there and back, with a log also to the medium.
@@ -159,7 +210,7 @@ async fn measure<R: Report + 'static>(server: &str, process: u32, clients: Vec<R
     times_ms.sort_by(f64::total_cmp);
     let at = |share: usize| times_ms[(count * share / 100).min(count - 1)];
     println!(
-        "{server:<20} {connections:>11} {:>14.0} {:>10.2} {:>10.2} {:>10.2} {:>13.1} {:>13.1}",
+        "{server:<23} {connections:>11} {:>14.0} {:>10.2} {:>10.2} {:>10.2} {:>13.1} {:>13.1}",
         count as f64 / took,
         at(50),
         at(99),
