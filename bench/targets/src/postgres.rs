@@ -224,7 +224,15 @@ impl Wire {
             tokio::spawn(connection);
             Ok::<_, tokio_postgres::Error>(client)
         })?;
-        Ok(Self { client, statements: HashMap::new(), single: HashMap::new(), arrays: HashMap::new(), dialect, many, runtime })
+        Ok(Self {
+            client,
+            statements: HashMap::new(),
+            single: HashMap::new(),
+            arrays: HashMap::new(),
+            dialect,
+            many,
+            runtime,
+        })
     }
 
     /// Runs a statement.

@@ -69,6 +69,7 @@ def drivers(db):
         equal((cursor.statusmessage, rows(12)), ("INSERT 0 2", 3))
     fails("23502", db.execute, several, {"id": 13, "ts": hour(0), "next": None, "kwh": 2.5})
     equal(rows(13), 0)
+    db.execute("DELETE FROM reads WHERE id = 12")
     savepoints(db, rows)
     with db.cursor().copy("COPY reads (id, ts, kwh) FROM STDIN") as copy:
         for number in range(1000):

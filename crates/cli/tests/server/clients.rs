@@ -1,6 +1,7 @@
-//! Programs that nobody here wrote: psql, psycopg, JDBC, node-postgres, pgx, the Python clients of InfluxDB 1 and 2.
+//! Programs that nobody here wrote: psql, psycopg, JDBC, node-postgres, pgx, the Python clients of InfluxDB 1 and 2,
+//! Telegraf.
 
-use crate::process::Server;
+use crate::process::{Server, count};
 use std::process::Command;
 use tokio_postgres::{Client, NoTls};
 
@@ -52,6 +53,46 @@ fn drivers_of_other_languages_work_unmodified() {
     says_that_all_is_well(node.env("NODE_PATH", drivers.join("node_modules")).args([&program("node.js"), port]));
     says_that_all_is_well(Command::new(drivers.join("pgx-program")).arg(port));
     assert!(server.terminate());
+}
+
+/// Telegraf's outputs for InfluxDB 1 and 2, as docs/line-protocol.md has them; `.ci/run` builds it.
+#[test]
+fn telegraf_writes_unmodified() {
+    if !is_there("telegraf", &["version"]) {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let lines = data.path().join("lines");
+    // Telegraf rounds times to seconds.
+    let line = |number| format!("cpu,host=h{} usage={number}.5,busy={number}i {number}000000000\n", number % 7);
+    std::fs::write(&lines, (0..1000).map(line).collect::<String>()).unwrap();
+    let address = format!("http://{}", server.address("http"));
+    let config = data.path().join("telegraf.toml");
+    let text = format!(
+        "[[inputs.file]]
+           files = ['{}']
+           data_format = 'influx'
+         [[outputs.influxdb]]
+           urls = ['{address}']
+           database = 'fleet'
+           skip_database_creation = true
+           name_suffix = '_1'
+         [[outputs.influxdb_v2]]
+           urls = ['{address}']
+           organization = 'any'
+           bucket = 'fleet'
+           name_suffix = '_2'",
+        lines.display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let run = Command::new("telegraf").args(["--once", "--config"]).arg(&config).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(server.terminate());
+    for table in ["cpu_1", "cpu_2"] {
+        let all = format!("SELECT count(*) AS n FROM {table} WHERE usage = busy + 0.5 AND host = 'h' || (busy % 7)");
+        assert_eq!(count(data.path(), &all), 1000, "{table}");
+    }
 }
 
 #[test]

@@ -46,9 +46,11 @@ fn credentials(headers: &HeaderMap, login: &Login) -> Result<Credentials, Failur
             _ => Credentials::None,
         });
     };
-    let (scheme, value) = header.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(wrong)?;
-    let value = value.trim();
+    let text = header.to_str().map_err(|_| wrong())?;
+    let (scheme, value) = text.split_once(' ').map_or((text, ""), |(scheme, value)| (scheme, value.trim()));
     match scheme.to_ascii_lowercase().as_str() {
+        // As Telegraf sends it that has no token.
+        "token" | "bearer" if value.is_empty() => Ok(Credentials::None),
         // InfluxDB 1 takes `Token user:password` too.
         "token" | "bearer" => Ok(match value.split_once(':') {
             Some((user, password)) => Credentials::Password(user.to_owned(), password.to_owned()),
