@@ -260,17 +260,17 @@ impl Wire {
         if let Some(known) = self.single.get(&tables) {
             return Ok(known.clone());
         }
-        let (mut text, mut first) = (String::new(), 1);
-        for (place, (table, _)) in writes.iter().enumerate() {
-            let insert = upsert(table, &format!("VALUES {}", self.dialect.row(table, first)));
+        let mut first = 1;
+        let inserts = writes.iter().map(|(table, _)| {
+            let row = self.dialect.row(table, first);
             first += table.columns.len();
-            text = match (place + 1 == writes.len(), place) {
-                (true, _) => format!("{text} {insert}"),
-                (false, 0) => format!("WITH row{place} AS ({insert})"),
-                (false, _) => format!("{text}, row{place} AS ({insert})"),
-            };
-        }
-        let statement = self.statement(text)?;
+            upsert(table, &format!("VALUES {row}"))
+        });
+        let mut inserts: Vec<String> = inserts.collect();
+        let last = inserts.pop().ok_or("a row of no table")?;
+        let before: Vec<String> = (1..).zip(&inserts).map(|(row, insert)| format!("row{row} AS ({insert})")).collect();
+        let with = if before.is_empty() { String::new() } else { format!("WITH {} ", before.join(", ")) };
+        let statement = self.statement(with + &last)?;
         self.single.insert(tables, statement.clone());
         Ok(statement)
     }

@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::statement::Statement;
 use crate::table::FleetTable;
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
@@ -259,8 +259,18 @@ fn has_functions_of_the_moment(plan: &LogicalPlan) -> bool {
 /// A value for a parameter as the type that the statement gives it.
 fn bound(number: usize, value: &Value, data_type: Option<&DataType>) -> Result<ScalarValue> {
     let plain = scalar(value);
-    match data_type {
-        Some(data_type) if *data_type != plain.data_type() => {
+    match (data_type, value) {
+        // It counts this unit already; a cast makes arrays.
+        (Some(DataType::Timestamp(unit, zone)), Value::Int(count)) => {
+            let (time, zone) = (Some(*count), zone.clone());
+            Ok(match unit {
+                TimeUnit::Second => ScalarValue::TimestampSecond(time, zone),
+                TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(time, zone),
+                TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(time, zone),
+                TimeUnit::Nanosecond => ScalarValue::TimestampNanosecond(time, zone),
+            })
+        }
+        (Some(data_type), _) if *data_type != plain.data_type() => {
             plain.cast_to(data_type).map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1)))
         }
         _ => Ok(plain),

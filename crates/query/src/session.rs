@@ -345,7 +345,7 @@ impl Session {
                 self.transaction().release(&identifier(&name)).map(|()| Answer::done("RELEASE"))
             }
             SqlStatement::AlterTable(alter) => {
-                self.outside_transaction("ALTER TABLE")?;
+                self.check_transaction()?;
                 self.runtime.block_on(alter_table(self.store.writer()?, &self.context, &alter))
             }
             SqlStatement::CreateTable(mut create) => {
@@ -454,7 +454,7 @@ impl Session {
         let plan = self.plan_of(statement)?;
         match &plan {
             LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => {
-                self.outside_transaction("DROP TABLE")?;
+                self.transaction().check_not_written(table_name(&drop.name)?)?;
                 return ddl::drop_table(self.store.writer()?, drop);
             }
             LogicalPlan::Ddl(other) => return Err(unsupported(other.name())),
@@ -491,7 +491,10 @@ impl Session {
         key: Option<Vec<String>>,
         options: &TableOptions,
     ) -> Result<Answer> {
-        self.outside_transaction("CREATE TABLE")?;
+        match key {
+            Some(_) => self.outside_transaction("CREATE TABLE ... AS")?,
+            None => self.check_transaction()?,
+        }
         let plan = self.plan_of(statement)?;
         let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = plan else {
             return Err(unsupported(&plan.to_string()));

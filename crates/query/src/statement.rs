@@ -57,6 +57,8 @@ pub enum Kind {
     Fetch(String, Option<usize>),
     /// It closes a cursor; all without a name.
     Close(Option<String>),
+    /// It makes, changes or drops a table, at once also in a transaction; the tag of the answer.
+    Definition(&'static str),
     /// Anything else.
     Other,
 }
@@ -149,6 +151,9 @@ impl Statement {
             SqlStatement::Rollback { savepoint: None, .. } => Kind::Rollback,
             SqlStatement::Rollback { savepoint: Some(name), .. } => Kind::RollbackTo(identifier(name)),
             SqlStatement::Insert(_) => Kind::Insert,
+            SqlStatement::CreateTable(create) if create.query.is_none() => Kind::Definition("CREATE TABLE"),
+            SqlStatement::AlterTable(_) => Kind::Definition("ALTER TABLE"),
+            SqlStatement::Drop { .. } => Kind::Definition("DROP TABLE"),
             SqlStatement::Set(Set::SingleAssignment { variable, .. }) if is_ours(&variable.to_string()) => Kind::Other,
             SqlStatement::Set(_) => Kind::Setting("SET"),
             SqlStatement::Reset(_) => Kind::Setting("RESET"),

@@ -1,6 +1,6 @@
 //! `BEGIN`, `SAVEPOINT`, `COMMIT`, `ROLLBACK`: inserts and deletes gathered into one atomic batch.
 //!
-//! Nothing is written before COMMIT. Queries in between see what is gathered ([`Transaction::over`]); a statement whose
+//! No row is written before COMMIT; tables are made, changed and dropped at once, whatever comes behind. Queries in between see what is gathered ([`Transaction::over`]); a statement whose
 //! rows depend on others is refused, since nothing keeps those as they are until COMMIT. As in PostgreSQL, after an error
 //! only ROLLBACK helps, be it to a savepoint.
 
@@ -156,9 +156,24 @@ impl Transaction {
         self.gather(rows)
     }
 
+    /// Refuses to drop a table that rows are gathered for.
+    pub(crate) fn check_not_written(&self, table: &str) -> Result<()> {
+        self.check()?;
+        if self.has_rows(table) {
+            return Err(Error::input(format!(
+                "DROP TABLE {table} after an INSERT into it in one transaction is not supported: COMMIT first"
+            )));
+        }
+        Ok(())
+    }
+
+    fn has_rows(&self, table: &str) -> bool {
+        self.parts.iter().any(|part| part.batch.tables().any(|of_rows| of_rows == table))
+    }
+
     /// Gathers deletes; they come before all rows of the batch.
     pub(crate) fn delete(&mut self, table: &str, deletes: Batch) -> Result<()> {
-        if self.parts.iter().any(|part| part.batch.tables().any(|of_rows| of_rows == table)) {
+        if self.has_rows(table) {
             return Err(Error::input(format!(
                 "DELETE FROM {table} after an INSERT into it in one transaction is not supported: delete first"
             )));

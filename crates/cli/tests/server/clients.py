@@ -62,6 +62,16 @@ def drivers(db):
 
     fails("42703", broken)
     equal(rows(9), 0)
+    # psycopg begins a transaction by itself; tables are made at once.
+    warnings = []
+    with connect(autocommit=False) as other:
+        other.add_notice_handler(lambda notice: warnings.append((notice.sqlstate, notice.message_primary)))
+        other.execute("CREATE TABLE of_transaction (id BIGINT PRIMARY KEY)")
+        other.execute("INSERT INTO of_transaction VALUES (1)")
+        other.rollback()
+        equal(other.execute("SELECT count(*) FROM of_transaction").fetchone(), (0,))
+        other.execute("DROP TABLE of_transaction")
+    equal(warnings, [("01000", f"{what} TABLE has taken effect: a ROLLBACK does not undo it") for what in ["CREATE", "DROP"]])
     # Several INSERTs as one statement: the count is the last one's.
     several = "WITH one AS (INSERT INTO reads (id, ts, kwh) VALUES (%(id)s, %(ts)s, 1)) INSERT INTO reads (id, ts, kwh) VALUES (%(id)s, %(next)s, %(kwh)s), (%(id)s, '2027-01-01', 3)"
     for prepare in [False, True, True]:
@@ -282,8 +292,8 @@ def agents(db):
     equal(db.execute("SELECT count(*) FROM v2").fetchone(), (2,))
 
 
-def connect():
-    return psycopg.connect(f"host=127.0.0.1 port={postgres} user=me dbname=fleetdb", autocommit=True)
+def connect(autocommit=True):
+    return psycopg.connect(f"host=127.0.0.1 port={postgres} user=me dbname=fleetdb", autocommit=autocommit)
 
 
 with connect() as connection:

@@ -9,7 +9,8 @@ use crate::server::Shared;
 use fleetdb_engine::{Batch, Error, Growing, MAX_BATCH_BYTES, Result, Value};
 use fleetdb_query::{Canceller, InsertValues, Session};
 use parking_lot::Mutex;
-use pgwire::error::PgWireResult;
+use pgwire::error::{ErrorInfo, PgWireResult};
+use pgwire::messages::response::NoticeResponse;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub(crate) struct Connection {
     pub(super) cursors: Cursors,
     /// How many rows a COPY TO STDOUT has sent.
     pub(super) copied_out: Arc<AtomicUsize>,
+    /// What the next answer has to warn of.
+    warning: Mutex<Option<String>>,
     /// Whether a statement is on its way.
     is_busy: AtomicBool,
 }
@@ -72,6 +75,7 @@ impl Connection {
             copying: Mutex::default(),
             cursors: Cursors::default(),
             copied_out: Arc::default(),
+            warning: Mutex::default(),
             is_busy: AtomicBool::new(false),
         }
     }
@@ -139,6 +143,17 @@ impl Connection {
         while self.is_busy.load(Ordering::Acquire) {
             tokio::time::sleep(BUSY_LOOK).await;
         }
+    }
+
+    /// Has the next answer warn of something.
+    pub(super) fn warn(&self, warning: String) {
+        *self.warning.lock() = Some(warning);
+    }
+
+    /// What the answer has to warn of.
+    pub(super) fn take_warning(&self) -> Option<NoticeResponse> {
+        let warning = self.warning.lock().take()?;
+        Some(ErrorInfo::new("WARNING".to_owned(), "01000".to_owned(), warning).into())
     }
 
     /// Something failed: what was gathered since the last Sync is not written, and a transaction can only be rolled

@@ -95,6 +95,13 @@ impl Connection {
             Kind::Declare(declare) => self.declare(&session, declare).await,
             Kind::Fetch(name, count) => self.fetch(&session, name, *count, format).await,
             Kind::Close(name) => self.close_cursor(&session, name.as_deref()),
+            Kind::Definition(what) => {
+                let done = self.run_planned(&session, statement.clone(), format).await?;
+                if session.is_in_transaction() {
+                    self.warn(format!("{what} has taken effect: a ROLLBACK does not undo it"));
+                }
+                Ok(done)
+            }
             Kind::Query | Kind::Insert | Kind::Other => self.run_planned(&session, statement.clone(), format).await,
         }
     }

@@ -88,6 +88,9 @@ impl Connection {
             _ => return Err(user_error("XX000", "a statement gave an answer that it cannot give")),
         };
         client.set_transaction_status(after);
+        if let Some(warning) = self.take_warning() {
+            client.feed(PgWireBackendMessage::NoticeResponse(warning)).await?;
+        }
         send_execution_response(client, tag).await
     }
 }
