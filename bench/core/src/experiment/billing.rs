@@ -85,10 +85,11 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
             chunk: None,
         });
     }
-    let time = Some(Duration::from_secs(sizes.seconds));
+    let time = Duration::from_secs(sizes.seconds);
+    run.warm_up(&mut reporters, time)?;
     let job =
         Job { name: "ingest", operation: "a meter upserted and a reading added", size: Size::Seconds(sizes.seconds) };
-    run.drive_and_settle(job, &mut reporters, Limit { time, rate: None })?;
+    run.drive_and_settle(job, &mut reporters, Limit { time: Some(time), rate: None })?;
     fill(run, reporters, sizes)?;
     if run.is_stopped() {
         return Ok(());

@@ -18,6 +18,7 @@ use crate::results::Phase;
 use crate::target::{Profile, Target};
 use arrow::array::RecordBatch;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use workers::{Answers, Asker};
@@ -78,6 +79,22 @@ struct Job<'a> {
 /// The operation of phases that ask.
 const QUERY: &str = "query";
 
+/// Operations of each worker's warm-up, if they take no more than this share of the time that is then measured.
+const WARM_UP_OPERATIONS: u32 = 100;
+const WARM_UP_SHARE: u32 = 10;
+
+/// A worker that does so many operations more.
+impl<W: Worker> Worker for (&mut W, u32) {
+    fn prepare(&mut self) -> Outcome<bool> {
+        Ok(self.1 > 0 && self.0.prepare()?)
+    }
+
+    fn operate(&mut self) -> Outcome<u64> {
+        self.1 -= 1;
+        self.0.operate()
+    }
+}
+
 impl<'a> Run<'a> {
     /// A run that has measured nothing yet; `announce` is told what is done now, and how much of it there is.
     pub fn new(target: &'a mut dyn Target, plan: Plan<'a>, watch: &'a Watch, announce: &'a dyn Fn(&str, Size)) -> Self {
@@ -115,6 +132,15 @@ impl Run<'_> {
             ..Phase::default()
         });
         Ok(self.phases.last_mut().expect("one was just added"))
+    }
+
+    /// Has workers begin, before a phase of this time that is measured: statements are prepared, caches filled, threads
+    /// started. What they write counts as theirs.
+    fn warm_up(&self, workers: &mut [impl Worker], time: Duration) -> Outcome<()> {
+        let mut beginners: Vec<_> = workers.iter_mut().map(|worker| (worker, WARM_UP_OPERATIONS)).collect();
+        let watch = Watch { stop: Arc::clone(&self.watch.stop), ..Watch::default() };
+        let limit = Limit { time: Some(time / WARM_UP_SHARE), rate: None };
+        drive(&mut beginners, limit, &watch).map(drop).map_err(|e| format!("warm-up: {e}").into())
     }
 
     /// Runs workers and keeps what they did as a phase.
