@@ -166,7 +166,7 @@ pub fn used(processes: &[u32]) -> Usage {
     usage
 }
 
-/// Processes, and all that they started and that run still.
+/// Processes, and all that they started and that run still, each once.
 pub fn with_children(processes: &[u32]) -> Vec<u32> {
     let mut all = processes.to_vec();
     if processes.is_empty() {
@@ -182,7 +182,9 @@ pub fn with_children(processes: &[u32]) -> Vec<u32> {
     }
     let mut next = 0;
     while let Some(process) = all.get(next) {
-        all.extend(children.get(process).into_iter().flatten());
+        // One may have been given with the one that started it.
+        let new = children.remove(process).unwrap_or_default().into_iter().filter(|child| !all.contains(child));
+        all.extend(new.collect::<Vec<_>>());
         next += 1;
     }
     all

@@ -1,4 +1,4 @@
-use super::{Meter, Usage, used, write_back};
+use super::{Meter, Usage, used, with_children, write_back};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -99,4 +99,11 @@ fn bytes_over_loopback_are_counted() {
     assert_eq!(taking.join().unwrap(), 5 << 20);
     let metered = meter.stop();
     assert!(metered.network_bytes >= 5 << 20, "{}", metered.network_bytes);
+}
+
+#[test]
+fn a_process_that_is_given_with_its_parent_is_there_once() {
+    let child = shell("true");
+    let all = with_children(&[std::process::id(), child.0.id()]);
+    assert_eq!(all.iter().filter(|process| **process == child.0.id()).count(), 1, "{all:?}");
 }

@@ -18,6 +18,9 @@ use crate::results::Phase;
 use crate::table::Table;
 use crate::target::{Connection, Info, Target, Tier};
 use crate::workload::series::{Series, record_time_ns, records};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
@@ -108,7 +111,7 @@ pub fn run(
     announce("write until killed", Size::Seconds(scale.seconds));
     // Another moment in every run, since no seed would make it the same.
     let share = Xoshiro256PlusPlus::seed_from_u64(std::process::id().into()).random_range(0.5..1.0);
-    let killed = kill(writer, Duration::from_secs_f64(scale.seconds as f64 * share), watch)?;
+    let killed = write_and_kill(writer, Duration::from_secs_f64(scale.seconds as f64 * share), watch)?;
     announce("start again", Size::Operations(1));
     let begin = Instant::now();
     let mut target = start()?;
@@ -154,7 +157,7 @@ pub fn run(
 }
 
 /// Lets the writer write for so long from its first acknowledgement on, and kills it with its target.
-fn kill(writer: &mut Command, time: Duration, watch: &Watch) -> Outcome<Killed> {
+fn write_and_kill(writer: &mut Command, time: Duration, watch: &Watch) -> Outcome<Killed> {
     let mut child = Ended(writer.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?);
     let output = child.0.stdout.take().ok_or("the writer has no output")?;
     let (said, heard) = channel();
@@ -185,19 +188,26 @@ fn kill(writer: &mut Command, time: Duration, watch: &Watch) -> Outcome<Killed> 
             Err(RecvTimeoutError::Disconnected) => return Err("the writer ended before it was killed".into()),
         }
     }
-    let processes = with_children(&processes);
-    let killed = Command::new("kill").arg("-9").args(processes.iter().map(u32::to_string)).status()?;
-    let seconds = begin.elapsed().as_secs_f64();
-    if !killed.success() {
+    let is_there = |process: &u32| Path::new("/proc").join(process.to_string()).exists();
+    if !processes.iter().all(is_there) {
         return Err("a process of the target ended before it was killed".into());
     }
+    let processes = with_children(&processes);
+    for process in &processes {
+        match kill(Pid::from_raw(i32::try_from(*process)?), Signal::SIGKILL) {
+            // Some end with the one that started them.
+            Ok(()) | Err(Errno::ESRCH) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let seconds = begin.elapsed().as_secs_f64();
     child.0.wait()?;
     // What it said before.
     heard.iter().try_for_each(hear)?;
     reader.join().map_err(|_| "the reader's thread panicked")?;
     let begin = Instant::now();
     // PostgreSQL does not start while there is the number of an earlier one, be it that its parent has only not asked yet.
-    while processes.iter().any(|process| Path::new("/proc").join(process.to_string()).exists()) {
+    while processes.iter().any(is_there) {
         if begin.elapsed() > END_LIMIT {
             return Err("a process of the target does not end when it is killed".into());
         }
