@@ -2,7 +2,8 @@
 //!
 //! 1. What depends on rows that are there (UPDATE, DELETE, ON CONFLICT) is read and written in one step
 //!    ([`Database::commit_after`](fleetdb_engine::Database::commit_after)): the session's tables show what the commit lock
-//!    guards, DataFusion computes the rows, and no other write comes between.
+//!    guards, DataFusion computes the rows, and no other write comes between. In a transaction they are gathered, and what was
+//!    read is compared at COMMIT ([`guard`](crate::guard)).
 //! 2. A DELETE whose conditions the scan takes over is a delete by container and time, whatever the number of rows; any
 //!    other one deletes row by row, and only so many.
 
@@ -35,7 +36,7 @@ const MOST_CONTAINERS: usize = 100_000;
 /// The name of the rows that an INSERT brings, in its ON CONFLICT clause.
 const EXCLUDED: &str = "excluded";
 
-/// The columns that are set, with what they are set to; none may be part of the key.
+/// The columns that are set, with what they are set to; none may be part of the key, but to be set to what it is anyway.
 fn check_assignments<'a>(schema: &TableSchema, assignments: &'a [Assignment]) -> Result<Vec<(String, &'a Expr)>> {
     let mut columns = Vec::new();
     for assignment in assignments {
@@ -47,14 +48,28 @@ fn check_assignments<'a>(schema: &TableSchema, assignments: &'a [Assignment]) ->
             None => object_name(name)?,
         };
         let place = schema.column_index(&column)?;
-        if schema.columns[place].role != Role::Field {
-            return Err(Error::input(format!(
-                "column '{column}' is part of the primary key: delete the row and insert another"
-            )));
+        match schema.columns[place].role {
+            Role::Field => columns.push((column, &assignment.value)),
+            // Some programs set all columns of the row that is in the way.
+            _ if is_new(&column, &assignment.value) => {}
+            _ => {
+                return Err(Error::input(format!(
+                    "column '{column}' is part of the primary key: delete the row and insert another"
+                )));
+            }
         }
-        columns.push((column, &assignment.value));
     }
     Ok(columns)
+}
+
+/// Whether a value is a column's of the row that an INSERT brings.
+fn is_new(column: &str, value: &Expr) -> bool {
+    match value {
+        Expr::CompoundIdentifier(parts) => {
+            parts.len() == 2 && identifier(&parts[0]) == EXCLUDED && identifier(&parts[1]) == column
+        }
+        _ => false,
+    }
 }
 
 /// What an ON CONFLICT clause asks for that an INSERT does not do anyway.
@@ -72,7 +87,7 @@ const THERE: &str = "fleetdb_there";
 /// What to do with rows of `schema` whose key is there already; `None` if the new row replaces the old one, as without
 /// the clause.
 pub(crate) fn conflict(schema: &TableSchema, clause: &OnConflict) -> Result<Option<Conflict>> {
-    let key = primary_key(schema);
+    let key = primary_key_names(schema);
     match &clause.conflict_target {
         None => {}
         Some(ConflictTarget::Columns(columns))
@@ -85,7 +100,6 @@ pub(crate) fn conflict(schema: &TableSchema, clause: &OnConflict) -> Result<Opti
     let OnConflictAction::DoUpdate(update) = &clause.action else { return Ok(Some(Conflict::Nothing)) };
     let set = check_assignments(schema, &update.assignments)?;
     let new = |name: &str| format!("{EXCLUDED}.{}", quote(name));
-    let is_new = |name: &str, value: &Expr| value.to_string().eq_ignore_ascii_case(&format!("{EXCLUDED}.{name}"));
     let mut fields = schema.columns.iter().filter(|column| column.role == Role::Field);
     let all_new = fields.all(|column| set.iter().any(|(name, value)| *name == column.name && is_new(name, value)));
     if all_new && update.selection.is_none() {
@@ -103,9 +117,23 @@ pub(crate) fn conflict(schema: &TableSchema, clause: &OnConflict) -> Result<Opti
     Ok(Some(Conflict::Update { columns, condition: update.selection.as_ref().map(ToString::to_string) }))
 }
 
-/// The names of the primary key's columns.
-fn primary_key(schema: &TableSchema) -> Vec<&str> {
-    schema.key.iter().chain(&schema.time).map(|&place| schema.columns[place].name.as_str()).collect()
+/// The places of the primary key's columns.
+pub(crate) fn primary_key(schema: &TableSchema) -> Vec<usize> {
+    schema.key.iter().chain(&schema.time).copied().collect()
+}
+
+fn primary_key_names(schema: &TableSchema) -> Vec<&str> {
+    primary_key(schema).into_iter().map(|place| schema.columns[place].name.as_str()).collect()
+}
+
+/// What a statement writes that depends on rows that are there.
+pub(crate) struct Change {
+    pub(crate) table: Arc<TableSchema>,
+    pub(crate) batch: Batch,
+    /// How many rows it is about.
+    pub(crate) count: u64,
+    /// Rows with the keys of those that were read: they must be the same when the transaction is committed.
+    pub(crate) read: Vec<RecordBatch>,
 }
 
 impl Session {
@@ -133,7 +161,7 @@ impl Session {
     /// Inserts rows; those whose keys are there already as the clause says. Gives how many rows were written.
     pub(crate) fn insert_on_conflict(
         &self,
-        schema: &TableSchema,
+        schema: &Arc<TableSchema>,
         rows: Vec<RecordBatch>,
         conflict: &Conflict,
     ) -> Result<u64> {
@@ -144,7 +172,7 @@ impl Session {
         let (new, old) = (format!("{TEMPORARY}.new_{statement}"), format!("{TEMPORARY}.old_{statement}"));
         let table = quote(&schema.name);
         let equal = |name: &&str| format!("({table}.{0} IS NOT DISTINCT FROM {EXCLUDED}.{0})", quote(name));
-        let same = primary_key(schema).iter().map(equal).collect::<Vec<_>>().join(" AND ");
+        let same = primary_key_names(schema).iter().map(equal).collect::<Vec<_>>().join(" AND ");
         let query = match conflict {
             Conflict::Nothing => {
                 format!(
@@ -163,20 +191,13 @@ impl Session {
         let written = self.write_after(|view| {
             let table = FleetTable::within(&self.store, view.table(&schema.name)?.clone(), old_rows);
             self.context.register_table(&old, Arc::new(table)).map_err(engine_error)?;
-            self.upsert(schema, self.plan(&query)?)
+            let written = self.rows_of(self.plan(&query)?)?;
+            Ok(Change { read: rows.clone(), ..upsert(schema, written)? })
         });
         for table in [&new, &old] {
             self.context.deregister_table(table).map_err(engine_error)?;
         }
         written
-    }
-
-    /// The rows that a plan gives, as a batch, and how many there are.
-    fn upsert(&self, schema: &TableSchema, plan: LogicalPlan) -> Result<(Batch, u64)> {
-        let rows = named(schema, self.rows_of(plan)?)?;
-        let batch = rows.into_iter().fold(Batch::new(), |batch, rows| batch.with(&schema.name, rows));
-        let count = batch.rows() as u64;
-        Ok((batch, count))
     }
 
     /// Runs an UPDATE. Gives how many rows there were.
@@ -185,7 +206,9 @@ impl Session {
             let dml = self.plan_write(&update.to_string())?;
             let schema = self.schema_of(&dml)?;
             check_assignments(&schema, &update.assignments)?;
-            self.upsert(&schema, dml.input.as_ref().clone())
+            let rows = self.rows_of(dml.input.as_ref().clone())?;
+            // Those that are changed are those that were read.
+            Ok(Change { read: rows.clone(), ..upsert(&schema, rows)? })
         })
     }
 
@@ -197,13 +220,17 @@ impl Session {
         }
     }
 
-    /// What a DELETE deletes: the table, the batch that does it, and how many rows that is. The tables show `view`.
-    pub(crate) fn deletes(&self, view: &View, sql: &str) -> Result<(String, Batch, u64)> {
+    /// Runs a DELETE. Gives how many rows there were.
+    pub(crate) fn delete(&self, sql: &str) -> Result<u64> {
+        self.write_after(|view| self.deletes(view, sql))
+    }
+
+    fn deletes(&self, view: &View, sql: &str) -> Result<Change> {
         let dml = self.plan_write(sql)?;
         let (schema, input) = (self.schema_of(&dml)?, dml.input);
         let plan = self.context.state().optimize(&input).map_err(engine_error)?;
         let table = view.table(&schema.name)?;
-        let (batch, rows) = match condition(&plan) {
+        let (batch, count) = match condition(&plan) {
             Condition::Nothing => (Batch::new(), 0),
             Condition::Scan(filters) => match request(&schema, filters) {
                 Some(request) => delete_containers(table, &request)?,
@@ -211,7 +238,7 @@ impl Session {
             },
             Condition::Other => self.delete_rows(&schema, input.as_ref().clone())?,
         };
-        Ok((schema.name.clone(), batch, rows))
+        Ok(Change { table: schema, batch, count, read: Vec::new() })
     }
 
     /// Deletes the rows that a plan gives, one by one.
@@ -222,7 +249,7 @@ impl Session {
             return Err(Error::input(format!(
                 "this DELETE is not by key and time only, and would delete {count} rows one by one: the most is \
                  {MOST_SINGLE_DELETES}. Give conditions on ({}) that name the rows",
-                primary_key(schema).join(", ")
+                primary_key_names(schema).join(", ")
             )));
         }
         let mut batch = Batch::new();
@@ -236,17 +263,42 @@ impl Session {
         Ok((batch, count as u64))
     }
 
-    /// Writes what `change` makes of the tables as they are now; no other write comes between.
-    pub(crate) fn write_after(&self, change: impl FnOnce(&View) -> Result<(Batch, u64)>) -> Result<u64> {
-        let mut count = 0;
-        self.store.writer()?.commit_after(|view| {
+    /// Writes what `change` makes of the tables as they are now, which they show; no other write comes between. In a
+    /// transaction it is gathered.
+    fn write_after(&self, change: impl FnOnce(&View) -> Result<Change>) -> Result<u64> {
+        let writer = self.store.writer()?;
+        let mut transaction = self.transaction();
+        transaction.check()?;
+        if !transaction.is_none() {
+            let base = self.store.view();
+            let view = transaction.over(base.clone())?;
             self.tables.show(view.clone());
-            let (batch, rows) = change(view)?;
-            count = rows;
-            Ok(batch)
+            let change = change(&view)?;
+            let guard = match change.read.iter().any(|rows| rows.num_rows() > 0) {
+                true => Some(self.guard(&base, &change.table, &change.read)?),
+                false => None,
+            };
+            transaction.change(change.batch, guard)?;
+            return Ok(change.count);
+        }
+        drop(transaction);
+        let mut count = 0;
+        writer.commit_after(|view| {
+            self.tables.show(view.clone());
+            let change = change(view)?;
+            count = change.count;
+            Ok(change.batch)
         })?;
         Ok(count)
     }
+}
+
+/// Rows that replace those with their keys.
+fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>) -> Result<Change> {
+    let rows = named(schema, rows)?;
+    let batch = rows.into_iter().fold(Batch::new(), |batch, rows| batch.with(&schema.name, rows));
+    let count = batch.rows() as u64;
+    Ok(Change { table: Arc::clone(schema), batch, count, read: Vec::new() })
 }
 
 /// Where tables of one statement are.
@@ -311,7 +363,7 @@ fn key_of(schema: &TableSchema, rows: &RecordBatch, row: usize) -> Result<(Vec<V
 }
 
 /// What to read to find the rows that are there with the keys of these.
-fn rows_with_keys_of(schema: &TableSchema, rows: &[RecordBatch]) -> Result<ScanRequest> {
+pub(crate) fn rows_with_keys_of(schema: &TableSchema, rows: &[RecordBatch]) -> Result<ScanRequest> {
     let mut request = ScanRequest { keys: Some(Vec::new()), ..ScanRequest::default() };
     let mut last = None;
     for rows in rows {
@@ -330,7 +382,7 @@ fn rows_with_keys_of(schema: &TableSchema, rows: &[RecordBatch]) -> Result<ScanR
 }
 
 /// The rows under the table's own column names and types; a value that does not fit its type is an error.
-fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
+pub(crate) fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
     let fields = schema.to_arrow();
     let fields = fields.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
     let arrow = Arc::new(arrow::datatypes::Schema::new(fields));
@@ -348,7 +400,7 @@ fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<RecordBatch
 /// Rows whose keys differ. With `first` the first row of a key is kept; else a second one is an error.
 fn distinct(schema: &TableSchema, rows: Vec<RecordBatch>, first: bool) -> Result<Vec<RecordBatch>> {
     let rows = named(schema, rows)?;
-    let places: Vec<usize> = schema.key.iter().chain(&schema.time).copied().collect();
+    let places = primary_key(schema);
     let fields = places.iter().map(|&place| SortField::new(schema.columns[place].column_type.to_arrow()));
     let converter = RowConverter::new(fields.collect())?;
     let mut known: HashSet<Vec<u8>> = HashSet::new();

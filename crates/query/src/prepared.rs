@@ -11,6 +11,7 @@ use crate::pushdown::scalar;
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::table::FleetTable;
+use crate::typing::array_of_text;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -73,6 +74,17 @@ impl Session {
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it is no query or does not fit the tables.
     pub fn prepare(&self, sql: &str) -> Result<Prepared<&Self>> {
         Prepared::new(self, self.parse_one(sql)?)
+    }
+
+    /// The types of the parameters of a statement that is planned at each run, with its values in it; `None` where it does
+    /// not say them.
+    ///
+    /// # Errors
+    /// It does not fit the tables, or cannot be planned without the values.
+    pub fn parameter_types_of(&self, statement: &Statement) -> Result<Vec<Option<DataType>>> {
+        let plan = self.refresh().and_then(|()| self.plan_statement(statement.without_clauses()));
+        self.tables.release();
+        parameter_types(&plan?)
     }
 }
 
@@ -207,12 +219,7 @@ impl Plan {
         ) {
             return Err(Error::input("only queries can be prepared: run other statements as they are"));
         }
-        let mut types = Vec::new();
-        for (name, data_type) in logical.get_parameter_types().map_err(engine_error)? {
-            let place = number(&name).ok_or_else(|| Error::input(format!("parameter {name}: write $1, $2, ...")))?;
-            types.resize(types.len().max(place + 1), None);
-            types[place] = data_type;
-        }
+        let types = parameter_types(&logical)?;
         let state = session.context.state();
         let optimized = state.optimize(&logical).map_err(engine_error)?;
         let kept = if !has_functions_of_the_moment(&logical) && can_be_kept(&optimized) {
@@ -224,6 +231,17 @@ impl Plan {
         };
         Ok(Self { types, schema, kept })
     }
+}
+
+/// The types of a plan's parameters, in order.
+fn parameter_types(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>> {
+    let mut types = Vec::new();
+    for (name, data_type) in plan.get_parameter_types().map_err(engine_error)? {
+        let place = number(&name).ok_or_else(|| Error::input(format!("parameter {name}: write $1, $2, ...")))?;
+        types.resize(types.len().max(place + 1), None);
+        types[place] = data_type;
+    }
+    Ok(types)
 }
 
 /// Whether every parameter stands in a condition that a scan has taken over, and every scan is one of a table. The rows
@@ -270,6 +288,8 @@ fn bound(number: usize, value: &Value, data_type: Option<&DataType>) -> Result<S
                 TimeUnit::Nanosecond => ScalarValue::TimestampNanosecond(time, zone),
             })
         }
+        (Some(DataType::List(element)), Value::Text(text)) => array_of_text(text, element.data_type())
+            .map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1))),
         (Some(data_type), _) if *data_type != plain.data_type() => {
             plain.cast_to(data_type).map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1)))
         }

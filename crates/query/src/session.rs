@@ -4,6 +4,7 @@ use crate::alter::alter_table;
 use crate::answer::{Answer, engine_error, placed_error};
 use crate::asof::{PlanAsofJoins, mark_asof_joins};
 use crate::catalog::ViewTables;
+use crate::column_names::tell_apart;
 use crate::copy_from::copy_from;
 use crate::ddl::{self, identifier, object_name, table_name};
 use crate::dml::{self, Conflict, TEMPORARY};
@@ -11,6 +12,7 @@ use crate::export::{FileFormat, write_file};
 use crate::functions;
 use crate::gapfill::FillGaps;
 use crate::joins::StopInJoins;
+use crate::like::escape_with_backslashes;
 use crate::limits::{BudgetPool, Canceller, Limits, Watch, timeout};
 use crate::metadata::AnswerFromContainers;
 use crate::options::TableOptions;
@@ -18,10 +20,11 @@ use crate::planner::FleetPlanner;
 use crate::runs::AggregateRuns;
 use crate::runtime::QueryRuntime;
 use crate::scan::FilterInScan;
-use crate::statement::{Statement, writes_rows};
+use crate::statement::{self, Statement, writes_rows};
 use crate::store::Store;
 use crate::system::SystemTables;
 use crate::transaction::Transaction;
+use crate::typing::typed;
 use crate::values::InsertValues;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
@@ -34,7 +37,9 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
-use datafusion::sql::sqlparser::ast::{OnInsert, Set, Statement as SqlStatement};
+use datafusion::sql::sqlparser::ast::{
+    Expr, LimitClause, OnInsert, Query, Set, Statement as SqlStatement, Value as Literal,
+};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::{Batch, Database, Error, Reader, Result, TableId, TableSchema, View};
@@ -234,12 +239,30 @@ impl Session {
     }
 
     /// Ends the transaction as COMMIT does, but for the writing: gives what is to be written; `None` if a statement had
-    /// failed and nothing is.
+    /// failed and nothing is. Of a transaction that [depends on rows](Self::has_read_rows) these are not compared.
     ///
     /// # Errors
     /// There is no transaction.
     pub fn take_transaction(&self) -> Result<Option<Batch>> {
-        self.transaction().take()
+        Ok(self.transaction().take(|| self.store.view())?.map(|(batch, _)| batch))
+    }
+
+    /// Whether the open transaction depends on rows that it has read, which COMMIT compares.
+    pub fn has_read_rows(&self) -> bool {
+        self.transaction().is_guarded()
+    }
+
+    fn commit(&self) -> Result<Answer> {
+        let Some((batch, guards)) = self.transaction().take(|| self.store.view())? else {
+            return Ok(Answer::done("ROLLBACK"));
+        };
+        let db = self.store.writer()?;
+        if guards.is_empty() {
+            db.commit(batch)?;
+        } else {
+            db.commit_after(|view| self.check_guards(view, &guards).map(|()| batch))?;
+        }
+        Ok(Answer::done("COMMIT"))
     }
 
     /// A statement of the transaction failed outside of the session: only ROLLBACK helps.
@@ -252,9 +275,23 @@ impl Session {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
     pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
+        // A long INSERT is not worth going through for nothing.
+        let has = |word: &[u8]| text.as_bytes().windows(word.len()).any(|here| here.eq_ignore_ascii_case(word));
+        let has_escape = has(b"escape");
         #[cfg(feature = "pg-catalog")]
-        if let Some(statements) = self.pg_catalog.parse(self, text)? {
+        if let Some(mut statements) = self.pg_catalog.parse(self, text)? {
+            for statement in statements.iter_mut().filter(|_| has_escape) {
+                if let ParsedStatement::Statement(statement) = statement {
+                    escape_with_backslashes(statement)?;
+                }
+            }
             return Ok(statements.into_iter().map(Statement).collect());
+        }
+        if let Some(text) = statement::in_other_words(text) {
+            return self.parse(&text);
+        }
+        if let Some(rest) = statement::after_move(text) {
+            return self.parse(&format!("FETCH{rest}"))?.into_iter().map(Statement::moved).collect();
         }
         let parsed = DFParserBuilder::new(text)
             .with_dialect(&PostgreSqlDialect {})
@@ -270,14 +307,21 @@ impl Session {
                 _ => return Err(engine_error(error).context("syntax")),
             },
         };
-        // A long INSERT is not worth going through for nothing.
-        let has_asof = text.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"asof"));
-        for mut statement in statements.iter_mut().filter(|_| has_asof) {
+        let has_asof = has(b"asof");
+        for mut statement in &mut statements {
             while let ParsedStatement::Explain(explain) = statement {
                 statement = &mut explain.statement;
             }
-            if let ParsedStatement::Statement(statement) = statement {
+            let ParsedStatement::Statement(statement) = statement else { continue };
+            if has_asof {
                 mark_asof_joins(statement)?;
+            }
+            if has_escape {
+                escape_with_backslashes(statement)?;
+            }
+            if let SqlStatement::Query(query) = statement.as_mut() {
+                tell_apart(&mut query.body);
+                fetch_as_limit(query)?;
             }
         }
         Ok(statements.into_iter().map(Statement).collect())
@@ -328,10 +372,7 @@ impl Session {
         };
         match *sql {
             SqlStatement::StartTransaction { .. } => self.begin().map(|()| Answer::done("BEGIN")),
-            SqlStatement::Commit { .. } => match self.take_transaction()? {
-                Some(batch) => self.store.writer()?.commit(batch).map(|_| Answer::done("COMMIT")),
-                None => Ok(Answer::done("ROLLBACK")),
-            },
+            SqlStatement::Commit { .. } => self.commit(),
             SqlStatement::Rollback { savepoint: None, .. } => {
                 self.transaction().roll_back().map(|()| Answer::done("ROLLBACK"))
             }
@@ -364,6 +405,8 @@ impl Session {
                 let db = self.store.writer()?;
                 if vacuum.full { db.compact() } else { db.settle() }.map(|()| Answer::done("VACUUM"))
             }
+            // What plans are made by is known anyway.
+            SqlStatement::Analyze(_) => Ok(Answer::done("ANALYZE")),
             SqlStatement::Set(Set::SingleAssignment { variable, values, .. })
                 if object_name(&variable).is_ok_and(|name| name == "statement_timeout") =>
             {
@@ -390,10 +433,7 @@ impl Session {
                 let conflict = clause.map(|clause| dml::conflict(&schema, &clause)).transpose()?.flatten();
                 self.insert(&schema, plan, conflict.as_ref())
             }
-            SqlStatement::Update(update) => {
-                self.outside_transaction("UPDATE")?;
-                self.update(&update).map(|rows| Answer::done(format!("UPDATE {rows}")))
-            }
+            SqlStatement::Update(update) => self.update(&update).map(|rows| Answer::done(format!("UPDATE {rows}"))),
             SqlStatement::Delete(delete) => {
                 self.delete(&delete.to_string()).map(|rows| Answer::done(format!("DELETE {rows}")))
             }
@@ -529,10 +569,7 @@ impl Session {
         self.write_streaming(plan.and_then(|plan| plan.build()).map_err(engine_error)?)
     }
 
-    fn insert(&self, schema: &TableSchema, plan: LogicalPlan, conflict: Option<&Conflict>) -> Result<Answer> {
-        if conflict.is_some() {
-            self.outside_transaction("ON CONFLICT that looks at the rows there are")?;
-        }
+    fn insert(&self, schema: &Arc<TableSchema>, plan: LogicalPlan, conflict: Option<&Conflict>) -> Result<Answer> {
         let rows = if conflict.is_none() && self.transaction().is_none() {
             self.write_streaming(plan)?
         } else {
@@ -558,29 +595,18 @@ impl Session {
         Ok(counts.flat_map(|column| column.iter().flatten()).sum())
     }
 
-    fn delete(&self, sql: &str) -> Result<u64> {
-        let mut transaction = self.transaction();
-        transaction.check()?;
-        if transaction.is_none() {
-            drop(transaction);
-            return self.write_after(|view| self.deletes(view, sql).map(|(_, batch, rows)| (batch, rows)));
-        }
-        let view = transaction.over(self.store.view())?;
-        self.tables.show(view.clone());
-        let (table, batch, rows) = self.deletes(&view, sql)?;
-        transaction.delete(&table, batch)?;
-        Ok(rows)
-    }
-
     /// Plans a text of one statement, which is not the user's own, over the tables as they are shown.
     pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
-        let statement = self.parse_one(sql)?;
-        self.runtime.block_on(self.context.state().statement_to_plan(statement.0)).map_err(engine_error)
+        let (state, statement) = (self.context.state(), self.parse_one(sql)?);
+        let plan = state.statement_to_plan(statement.0);
+        self.runtime.block_on(plan).and_then(typed).map_err(engine_error)
     }
 
     /// Plans a statement of the user's over the tables as they are shown; an error says where in its text it is.
     pub(crate) fn plan_statement(&self, statement: Statement) -> Result<LogicalPlan> {
-        self.runtime.block_on(self.context.state().statement_to_plan(statement.0)).map_err(placed_error)
+        let state = self.context.state();
+        let plan = state.statement_to_plan(statement.0);
+        self.runtime.block_on(plan).and_then(typed).map_err(placed_error)
     }
 
     /// Plans a statement over the tables as they are now.
@@ -604,9 +630,25 @@ impl Session {
         Err(Error::input(format!("{what} is not supported in a transaction: COMMIT first")))
     }
 
-    fn transaction(&self) -> MutexGuard<'_, Transaction> {
+    pub(crate) fn transaction(&self) -> MutexGuard<'_, Transaction> {
         self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// `FETCH FIRST n ROWS ONLY`, which DataFusion does not plan, as LIMIT.
+fn fetch_as_limit(query: &mut Query) -> Result<()> {
+    let Some(fetch) = query.fetch.take() else { return Ok(()) };
+    if fetch.with_ties || fetch.percent {
+        return Err(unsupported("FETCH with PERCENT or WITH TIES"));
+    }
+    let one = || Expr::value(Literal::Number("1".to_owned(), false));
+    let count = Some(fetch.quantity.unwrap_or_else(one));
+    match &mut query.limit_clause {
+        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = count,
+        clause @ None => *clause = Some(LimitClause::LimitOffset { limit: count, offset: None, limit_by: Vec::new() }),
+        Some(_) => return Err(Error::input("LIMIT and FETCH FIRST say the same: give one of them")),
+    }
+    Ok(())
 }
 
 /// DataFusion's rules for physical plans, and ours.

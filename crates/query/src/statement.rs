@@ -5,8 +5,8 @@ use crate::copy_stream::{CopyIn, CopyOut};
 use crate::ddl::identifier;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    self, CloseCursor, CopyTarget, Expr, FetchDirection, Set, Statement as SqlStatement, UnaryOperator,
-    Value as Literal, visit_expressions, visit_expressions_mut, visit_statements,
+    self, CastKind, CloseCursor, CopyTarget, DataType as SqlType, Expr, FetchDirection, Set, Statement as SqlStatement,
+    UnaryOperator, Value as Literal, visit_expressions, visit_expressions_mut, visit_statements,
 };
 use fleetdb_engine::{Error, Result, Value};
 use std::ops::ControlFlow;
@@ -55,6 +55,8 @@ pub enum Kind {
     Declare(Declare),
     /// It asks for rows of a cursor: its name, and how many; all that are left without a number.
     Fetch(String, Option<usize>),
+    /// It passes rows of a cursor over, given as for [`Kind::Fetch`].
+    Move(String, Option<usize>),
     /// It closes a cursor; all without a name.
     Close(Option<String>),
     /// It makes, changes or drops a table, at once also in a transaction; the tag of the answer.
@@ -159,11 +161,17 @@ impl Statement {
             SqlStatement::Reset(_) => Kind::Setting("RESET"),
             SqlStatement::Discard { .. } => Kind::Discard,
             SqlStatement::Deallocate { .. } => Kind::Setting("DEALLOCATE"),
+            // Nobody listens, and nothing is to be gathered.
+            SqlStatement::UNLISTEN { .. } => Kind::Setting("UNLISTEN"),
+            SqlStatement::Analyze(_) => Kind::Setting("ANALYZE"),
             SqlStatement::Copy { target: CopyTarget::Stdin, .. } => Kind::CopyFromStdin(CopyIn::of(sql)?),
             SqlStatement::Copy { target: CopyTarget::Stdout, .. } => Kind::CopyToStdout(CopyOut::of(sql)?),
             SqlStatement::Declare { stmts } => Kind::Declare(declare(stmts)?),
             SqlStatement::Fetch { name, direction, into: None, .. } => {
                 Kind::Fetch(identifier(name), fetch_count(direction)?)
+            }
+            SqlStatement::Fetch { name, direction, into: Some(_), .. } => {
+                Kind::Move(identifier(name), fetch_count(direction)?)
             }
             SqlStatement::Close { cursor: CloseCursor::All } => Kind::Close(None),
             SqlStatement::Close { cursor: CloseCursor::Specific { name } } => Kind::Close(Some(identifier(name))),
@@ -214,6 +222,58 @@ impl Statement {
         }
     }
 
+    /// The statement with these of its parameters as intervals, counted from 0: what stands beside them says another type.
+    ///
+    /// ```
+    /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
+    /// use fleetdb_query::Session;
+    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let session = Session::new(db.into()).unwrap();
+    /// let mut statement = session.parse_one("SELECT now() - $1").unwrap();
+    /// statement.set_intervals(&[0]);
+    /// assert_eq!(statement.to_string(), "SELECT now() - CAST($1 AS INTERVAL)");
+    /// ```
+    pub fn set_intervals(&mut self, parameters: &[usize]) {
+        let ParsedStatement::Statement(sql) = &mut self.0 else { return };
+        let _ = visit_expressions_mut(sql.as_mut(), |expr: &mut Expr| {
+            if let Expr::Value(literal) = expr
+                && let Literal::Placeholder(name) = &literal.value
+                && number(name).is_some_and(|number| parameters.contains(&number))
+            {
+                *expr = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: Box::new(expr.clone()),
+                    data_type: SqlType::Interval { fields: None, precision: None },
+                    array: false,
+                    format: None,
+                };
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+
+    /// A MOVE that was parsed as the FETCH that it is otherwise.
+    pub(crate) fn moved(mut self) -> Result<Self> {
+        if let ParsedStatement::Statement(sql) = &mut self.0
+            && let SqlStatement::Fetch { into, .. } = sql.as_mut()
+        {
+            *into = Some(vec![ast::Ident::new("nowhere")].into());
+            return Ok(self);
+        }
+        Err(Error::input("syntax: a MOVE stands by itself"))
+    }
+
+    /// The statement without what DataFusion does not plan: an INSERT's clauses.
+    pub(crate) fn without_clauses(&self) -> Self {
+        let mut statement = self.clone();
+        if let ParsedStatement::Statement(sql) = &mut statement.0
+            && let SqlStatement::Insert(insert) = sql.as_mut()
+        {
+            (insert.on, insert.returning) = (None, None);
+        }
+        statement
+    }
+
     /// The statement, if it is not one of DataFusion's own.
     pub(crate) fn sql(&self) -> Option<&SqlStatement> {
         match &self.0 {
@@ -221,6 +281,24 @@ impl Statement {
             _ => None,
         }
     }
+}
+
+/// A statement of PostgreSQL's own in the words of the standard, which sqlparser knows: `ABORT`, `TABLE name`.
+pub(crate) fn in_other_words(text: &str) -> Option<String> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (word, rest) = text.split_at(end);
+    match word.to_ascii_uppercase().as_str() {
+        "ABORT" => Some(format!("ROLLBACK{rest}")),
+        "TABLE" => Some(format!("SELECT * FROM{rest}")),
+        _ => None,
+    }
+}
+
+/// What is behind the word of a MOVE, which sqlparser does not know: a FETCH into nowhere.
+pub(crate) fn after_move(text: &str) -> Option<&str> {
+    let (word, rest) = text.trim_start().split_at_checked("MOVE".len())?;
+    (word.eq_ignore_ascii_case("MOVE") && rest.starts_with(char::is_whitespace)).then_some(rest)
 }
 
 fn declare(cursors: &[ast::Declare]) -> Result<Declare> {
@@ -275,7 +353,11 @@ fn access_of(sql: &SqlStatement) -> Access {
         SqlStatement::Explain { statement, .. } => access_of(statement),
         SqlStatement::Copy { to: false, target: CopyTarget::Stdin, .. } => Access::Write,
         SqlStatement::Copy { to: true, target: CopyTarget::Stdout, .. } => Access::Read,
-        SqlStatement::Reset(_) | SqlStatement::Discard { .. } | SqlStatement::Deallocate { .. } => Access::Read,
+        SqlStatement::Reset(_)
+        | SqlStatement::Discard { .. }
+        | SqlStatement::Deallocate { .. }
+        | SqlStatement::UNLISTEN { .. }
+        | SqlStatement::Analyze(_) => Access::Read,
         // These include the memory of queries.
         SqlStatement::Set(Set::SingleAssignment { variable, .. }) => {
             if is_of_datafusion(&variable.to_string()) {

@@ -7,7 +7,7 @@ use crate::store::Store;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt64Array};
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::error::Result;
-use fleetdb_engine::{ScanRequest, TableSchema, Value, View};
+use fleetdb_engine::{ScanRequest, TableSchema, View};
 use std::fmt;
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ fn containers(view: &View) -> fleetdb_engine::Result<RecordBatch> {
         for container in table.containers(&ScanRequest::all(), &[])? {
             let container = container?;
             tables.push(table.schema().name.clone());
-            keys.push(container.key.iter().map(shown).collect::<Vec<_>>().join(", "));
+            keys.push(container.key.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "));
             rows.push(container.rows);
             first.push(container.times.0);
             last.push(container.times.1);
@@ -121,18 +121,6 @@ fn containers(view: &View) -> fleetdb_engine::Result<RecordBatch> {
         ("first_time", Arc::new(Int64Array::from(first))),
         ("last_time", Arc::new(Int64Array::from(last))),
     ])
-}
-
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "NULL".to_owned(),
-        Value::Boolean(value) => value.to_string(),
-        Value::Int(value) => value.to_string(),
-        Value::UInt(value) => value.to_string(),
-        Value::Float(value) => value.to_string(),
-        Value::Text(value) => value.clone(),
-        Value::Binary(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-    }
 }
 
 fn status(store: &Store) -> fleetdb_engine::Result<RecordBatch> {

@@ -1,9 +1,10 @@
 //! `BEGIN`, `SAVEPOINT`, `COMMIT`, `ROLLBACK`: inserts and deletes gathered into one atomic batch.
 //!
-//! No row is written before COMMIT; tables are made, changed and dropped at once, whatever comes behind. Queries in between see what is gathered ([`Transaction::over`]); a statement whose
-//! rows depend on others is refused, since nothing keeps those as they are until COMMIT. As in PostgreSQL, after an error
-//! only ROLLBACK helps, be it to a savepoint.
+//! No row is written before COMMIT; tables are made, changed and dropped at once, whatever comes behind. Queries in between
+//! see what is gathered ([`Transaction::over`]); rows that a statement's own depend on are compared at COMMIT ([`Guard`]). As in
+//! PostgreSQL, after an error only ROLLBACK helps, be it to a savepoint.
 
+use crate::guard::Guard;
 use fleetdb_engine::{Batch, Error, Growing, MAX_BATCH_BYTES, Overlay, QueryMemory, Result, View};
 
 /// What a session has begun.
@@ -24,20 +25,53 @@ pub(crate) struct Transaction {
 struct Seen {
     overlay: Overlay,
     /// Gathered since the last query.
-    since: Batch,
+    since: Batches,
+}
+
+/// Batches one behind the other. A batch's deletes come before its rows, so that one that deletes begins another.
+#[derive(Default)]
+struct Batches(Vec<Batch>);
+
+impl Batches {
+    fn push(&mut self, batch: Batch) {
+        match self.0.last_mut() {
+            Some(last) if !batch.has_deletes() => last.gather(batch),
+            _ => self.0.push(batch),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.iter().map(Batch::bytes).sum()
+    }
+
+    fn has_rows(&self, table: &str) -> bool {
+        self.0.iter().any(|batch| batch.tables().any(|of_rows| of_rows == table))
+    }
+
+    /// All of them as one.
+    fn into_one(self, view: impl FnOnce() -> View) -> Result<Batch> {
+        let mut batches = self.0.into_iter();
+        let first = batches.next().unwrap_or_default();
+        if batches.len() == 0 {
+            return Ok(first);
+        }
+        let view = view();
+        batches.try_fold(first, |all, batch| all.then(batch, &view))
+    }
 }
 
 #[derive(Default)]
 struct Part {
     /// The savepoint that it begins with, and its number; none for BEGIN.
     savepoint: Option<(String, u64)>,
-    batch: Batch,
+    batches: Batches,
+    guards: Vec<Guard>,
 }
 
 impl Part {
     fn bytes(&self) -> usize {
         let name = self.savepoint.as_ref().map_or(0, |(name, _)| name.len());
-        size_of::<Self>() + name + self.batch.bytes()
+        size_of::<Self>() + name + self.batches.bytes() + self.guards.iter().map(Guard::bytes).sum::<usize>()
     }
 }
 
@@ -65,11 +99,24 @@ impl Transaction {
         self.add_part(None)
     }
 
-    /// Ends it for a `COMMIT`; gives what is to be written, `None` if a statement had failed.
-    pub(crate) fn take(&mut self) -> Result<Option<Batch>> {
+    /// Ends it for a `COMMIT`; gives what is to be written and what that depends on, `None` if a statement had failed.
+    /// The tables are those of the view.
+    pub(crate) fn take(&mut self, view: impl FnOnce() -> View) -> Result<Option<(Batch, Vec<Guard>)>> {
         let has_failed = self.has_failed;
-        let parts = self.end()?;
-        Ok((!has_failed).then(|| all_of(parts.into_iter().map(|part| part.batch))))
+        let (mut batches, mut guards) = (Batches::default(), Vec::new());
+        for part in self.end()? {
+            part.batches.0.into_iter().for_each(|batch| batches.push(batch));
+            guards.extend(part.guards);
+        }
+        if has_failed {
+            return Ok(None);
+        }
+        Ok(Some((batches.into_one(view)?, guards)))
+    }
+
+    /// Whether COMMIT compares rows.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.parts.iter().any(|part| !part.guards.is_empty())
     }
 
     /// `ROLLBACK`.
@@ -100,7 +147,8 @@ impl Transaction {
         // The part of BEGIN has no savepoint, so that there is one before.
         if let Some(before) = self.parts.last_mut() {
             for part in released {
-                before.batch.gather(part.batch);
+                part.batches.0.into_iter().for_each(|batch| before.batches.push(batch));
+                before.guards.extend(part.guards);
             }
         }
         self.count_bytes();
@@ -120,16 +168,19 @@ impl Transaction {
 
     /// A view of all tables with what is gathered on top of it.
     pub(crate) fn over(&mut self, view: View) -> Result<View> {
-        if self.parts.iter().all(|part| part.batch.bytes() == 0) {
+        if self.parts.iter().all(|part| part.batches.bytes() == 0) {
             return Ok(view);
         }
         // Of tables that have changed since, the rows are admitted anew, by the names of their columns.
         let seen = self.seen.take().filter(|seen| seen.overlay.fits(&view));
-        let mut seen = seen.unwrap_or_else(|| Seen {
-            overlay: Overlay::default(),
-            since: all_of(self.parts.iter().map(|part| part.batch.clone())),
+        let mut seen = seen.unwrap_or_else(|| {
+            let mut since = Batches::default();
+            self.parts.iter().flat_map(|part| &part.batches.0).for_each(|batch| since.push(batch.clone()));
+            Seen { overlay: Overlay::default(), since }
         });
-        seen.overlay.add(&std::mem::take(&mut seen.since), &view)?;
+        for batch in std::mem::take(&mut seen.since).0 {
+            seen.overlay.add(&batch, &view)?;
+        }
         let over = seen.overlay.over(view);
         self.seen = Some(seen);
         Ok(over)
@@ -147,7 +198,8 @@ impl Transaction {
     pub(crate) fn fail(&mut self) {
         if let Some(last) = self.parts.last_mut() {
             // Whatever is rolled back, this is.
-            (last.batch, self.has_failed, self.seen) = (Batch::new(), true, None);
+            (last.batches, self.has_failed, self.seen) = (Batches::default(), true, None);
+            last.guards.clear();
         }
     }
 
@@ -168,28 +220,27 @@ impl Transaction {
     }
 
     fn has_rows(&self, table: &str) -> bool {
-        self.parts.iter().any(|part| part.batch.tables().any(|of_rows| of_rows == table))
+        self.parts.iter().any(|part| part.batches.has_rows(table))
     }
 
-    /// Gathers deletes; they come before all rows of the batch.
-    pub(crate) fn delete(&mut self, table: &str, deletes: Batch) -> Result<()> {
-        if self.has_rows(table) {
-            return Err(Error::input(format!(
-                "DELETE FROM {table} after an INSERT into it in one transaction is not supported: delete first"
-            )));
-        }
-        self.gather(deletes)
+    /// Gathers what depends on rows that are there.
+    pub(crate) fn change(&mut self, change: Batch, guard: Option<Guard>) -> Result<()> {
+        self.gather(change)?;
+        let (Some(guard), Some(last)) = (guard, self.parts.last_mut()) else { return Ok(()) };
+        self.bytes += guard.bytes();
+        last.guards.push(guard);
+        self.check_size()
     }
 
     fn gather(&mut self, batch: Batch) -> Result<()> {
         self.check_open()?;
         let Some(last) = self.parts.last_mut() else { return Ok(()) };
         if let Some(seen) = &mut self.seen {
-            seen.since.gather(batch.clone());
+            seen.since.push(batch.clone());
         }
-        self.bytes -= last.batch.bytes();
-        last.batch.gather(batch);
-        self.bytes += last.batch.bytes();
+        self.bytes -= last.batches.bytes();
+        last.batches.push(batch);
+        self.bytes += last.batches.bytes();
         self.check_size()
     }
 
@@ -229,10 +280,4 @@ impl Transaction {
         let found = self.parts.iter().rposition(is_it);
         found.ok_or_else(|| Error::input(format!("there is no savepoint '{name}' in this transaction")))
     }
-}
-
-fn all_of(batches: impl Iterator<Item = Batch>) -> Batch {
-    let mut all = Batch::new();
-    batches.for_each(|batch| all.gather(batch));
-    all
 }

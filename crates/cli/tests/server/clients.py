@@ -95,6 +95,16 @@ def drivers(db):
     equal(db.execute("UPDATE reads SET note = %s WHERE id = %s", ("x'y", 8)).statusmessage, "UPDATE 2")
     equal(db.execute("DELETE FROM reads WHERE id = %s AND ts > %s", (8, hour(0))).statusmessage, "DELETE 1")
     equal(db.execute("SELECT note FROM reads WHERE id = 8").fetchall(), [("x'y",)])
+    # Of two that change one row by what it was, the later COMMIT fails, and may try again.
+    with connect(autocommit=False) as other:
+        for attempt in range(2):
+            other.execute("UPDATE reads SET kwh = kwh + 1 WHERE id = 8")
+            if attempt == 0:
+                db.execute("UPDATE reads SET kwh = 50 WHERE id = 8")
+                fails("40001", other.commit)
+                other.rollback()
+        other.commit()
+    equal(db.execute("SELECT kwh FROM reads WHERE id = 8").fetchall(), [(51.0,)])
     with db.pipeline():
         for number in range(5):
             db.execute("INSERT INTO reads (id, ts, kwh) VALUES (%s, %s, %s)", (12, hour(number), 1.0))

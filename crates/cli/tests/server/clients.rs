@@ -1,5 +1,5 @@
-//! Programs that nobody here wrote: psql, psycopg, JDBC, node-postgres, pgx, the Python clients of InfluxDB 1 and 2,
-//! Telegraf.
+//! Programs that nobody here wrote: psql, psycopg, JDBC, node-postgres, pgx, toolkits over some of them, the Python clients of
+//! InfluxDB 1 and 2, Telegraf.
 
 use crate::process::{Server, count};
 use std::process::Command;
@@ -49,8 +49,10 @@ fn drivers_of_other_languages_work_unmodified() {
     let program = |name: &str| format!("{folder}/tests/server/drivers/{name}");
     let mut java = Command::new("java");
     says_that_all_is_well(java.arg("-cp").arg(drivers.join("postgresql.jar")).args([&program("Jdbc.java"), port]));
-    let mut node = Command::new("node");
-    says_that_all_is_well(node.env("NODE_PATH", drivers.join("node_modules")).args([&program("node.js"), port]));
+    for name in ["node.js", "toolkits.js"] {
+        let mut node = Command::new("node");
+        says_that_all_is_well(node.env("NODE_PATH", drivers.join("node_modules")).args([&program(name), port]));
+    }
     says_that_all_is_well(Command::new(drivers.join("pgx-program")).arg(port));
     assert!(server.terminate());
 }
@@ -188,6 +190,20 @@ fn drivers_and_agents_in_python_work_unmodified() {
     assert!(server.terminate());
 }
 
+/// What is said to them by programs that people use: SQLAlchemy, pandas, and drivers that look into the catalog by themselves.
+#[test]
+fn toolkits_in_python_work_unmodified() {
+    if !is_there("python3", &["-c", "import asyncpg, pandas, pg8000, psycopg, psycopg2, sqlalchemy"]) {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    says_that_all_is_well(
+        Command::new("python3").args(["-c", include_str!("toolkits.py")]).arg(server.port("postgres")),
+    );
+    assert!(server.terminate());
+}
+
 #[test]
 fn psql_describes_queries_and_copies() {
     if !is_there("psql", &["--version"]) {
@@ -217,6 +233,61 @@ fn psql_describes_queries_and_copies() {
     assert!(described.contains("\"reads_pkey\" PRIMARY KEY, btree (id, ts)"), "{described}");
     assert!(psql(&["\\di"]).contains("public|reads_pkey|index|postgres|reads"), "{}", psql(&["\\di"]));
     assert!(psql(&["\\l"]).contains("fleetdb|"));
+    // What else psql describes; `\\dt+` has sizes.
+    for command in [
+        "d+ reads",
+        "dt+",
+        "di+",
+        "d *.*",
+        "dn+",
+        "du",
+        "du+",
+        "dg",
+        "db",
+        "df",
+        "df sum",
+        "da",
+        "do",
+        "dT",
+        "dT+",
+        "dp",
+        "z",
+        "ddp",
+        "dx",
+        "dx+",
+        "l+",
+        "dC",
+        "dc",
+        "dD",
+        "dF",
+        "drds",
+        "des",
+        "dew",
+        "det",
+        "dA",
+        "dP",
+        "dRp",
+        "dRs",
+        "dl",
+        "dv",
+        "dm",
+        "ds",
+        "d reads_pkey",
+    ] {
+        let said = psql(&[&format!("\\{command}")]);
+        assert!(!said.contains("ERROR"), "{command}: {said}");
+    }
+    let sized = psql(&["VACUUM FULL", "SELECT pg_size_pretty(pg_total_relation_size('reads'))", "\\dt+"]);
+    assert!(sized.contains(" bytes\n") && sized.contains("public|reads|table|postgres|permanent||"), "{sized}");
+    assert!(!sized.contains("\n0 bytes\n") && !sized.contains("settings"), "{sized}");
+    let named = psql(&[
+        "\\t off",
+        "SELECT count(*), max(kwh), max(kwh), *, id, id + 1 FROM reads GROUP BY id, ts, kwh, note LIMIT 0",
+    ]);
+    assert!(named.contains("count|max|max|id|ts|kwh|note|id|?column?\n"), "{named}");
+    let words =
+        ["TABLE reads", "BEGIN", "ABORT", "ANALYZE reads", "UNLISTEN *", "SELECT id FROM reads FETCH FIRST ROW ONLY"];
+    assert!(psql(&words).ends_with("BEGIN\nROLLBACK\nANALYZE\nUNLISTEN\n1\n"), "{}", psql(&words));
     for wrong in ["SELECT id,\n  nope FROM reads", "SELECT 1; SELECT\n 'ä', nope FROM reads", "SELECT 1 +\n"] {
         let place = psql(&[wrong]);
         assert!(place.contains("LINE ") && place.ends_with("^\n"), "{place}");

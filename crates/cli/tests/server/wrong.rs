@@ -42,7 +42,7 @@ fn postgres() -> Vec<u8> {
     let mut bytes = startup();
     bytes.extend(message(b'Q', b"SELECT id, v FROM rows LIMIT 3\0"));
     bytes.extend(message(b'P', b"s\0INSERT INTO rows (id, ts, v) VALUES ($1, $2, $3)\0\0\0"));
-    let bind = b"p\0s\0\0\x03\0\0\0\0\0\x01\0\x03\0\0\0\x01a\0\0\0\x13\x32026-01-01 00:00:00\0\0\0\x031.5\0\x01\0\0";
+    let bind = b"p\0s\0\0\x03\0\0\0\0\0\0\0\x03\0\0\0\x01a\0\0\0\x13\x32026-01-01 00:00:00\0\0\0\x031.5\0\x01\0\0";
     bytes.extend(message(b'B', bind));
     bytes.extend(message(b'D', b"Ss\0"));
     bytes.extend(message(b'E', b"p\0\0\0\0\0"));
@@ -60,6 +60,39 @@ fn postgres() -> Vec<u8> {
     bytes.extend(message(b'D', b"Pc\0"));
     bytes.extend(message(b'X', b""));
     bytes
+}
+
+/// 2026-01-02 as PostgreSQL counts, in microseconds since 2000.
+const SOON_US: i64 = 820_627_200_000_000;
+
+/// As drivers and toolkits ask: parameters with types of their own, an array and an interval in binary; a transaction that
+/// changes rows by what they were.
+fn drivers() -> Vec<u8> {
+    let mut bytes = startup();
+    let update = b"a\0UPDATE rows SET v = v + $1 WHERE id = ANY($2) AND ts < $3::timestamp + $4\0";
+    let types = [0u32, 0, 1114, 1186].map(u32::to_be_bytes).concat();
+    bytes.extend(message(b'P', &[update, &b"\0\x04"[..], &types].concat()));
+    let array = [1u32, 0, 25, 2, 1, 1].map(u32::to_be_bytes).concat();
+    let array = [&array[..], b"a", &u32::MAX.to_be_bytes()].concat();
+    let values: [&[u8]; 4] = [&1.5f64.to_be_bytes(), &array, &SOON_US.to_be_bytes(), &[0; 16]];
+    let values = values.map(|value| [&(value.len() as u32).to_be_bytes(), value].concat()).concat();
+    bytes.extend(message(b'B', &[&b"\0a\0\0\x01\0\x01\0\x04"[..], &values, b"\0\0"].concat()));
+    bytes.extend(message(b'E', b"\0\0\0\0\0"));
+    bytes.extend(message(b'S', b""));
+    let transaction = b"BEGIN; INSERT INTO rows (id, ts, v) VALUES ('a', '2026-01-01', 1) ON CONFLICT (id, ts) DO UPDATE SET v = rows.v + 1; \
+        SAVEPOINT s; UPDATE rows SET v = v * 2 WHERE id = 'a' AND ts = '2026-01-01'; DELETE FROM rows WHERE id = ANY('{b,\"c d\",NULL}'); ROLLBACK TO s; COMMIT\0";
+    bytes.extend(message(b'Q', transaction));
+    let names = b"SELECT v, v, count(*), CASE WHEN (v > 1) = 't' THEN 1 END FROM rows WHERE id LIKE 'a/_%' ESCAPE '/' GROUP BY v FETCH FIRST 3 ROWS ONLY\0";
+    bytes.extend(message(b'Q', names));
+    bytes.extend(message(b'X', b""));
+    bytes
+}
+
+/// A look into the catalog.
+fn catalog() -> Vec<u8> {
+    let query = b"SELECT version(), c.relname, pg_size_pretty(pg_table_size(c.oid)), ARRAY(SELECT attname FROM pg_attribute a WHERE a.attrelid = c.oid), \
+        EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid) FROM pg_class c WHERE pg_table_is_visible(c.oid) AND c.relkind = ANY('{r,v}')\0";
+    [startup(), message(b'Q', query), message(b'X', b"")].concat()
 }
 
 fn mutated(random: &mut Xoshiro256PlusPlus, valid: &[u8]) -> Vec<u8> {
@@ -185,8 +218,10 @@ fn wrong_requests_harm_nothing() {
     // A changed request may well be a right one; none becomes one about this table.
     assert_eq!(write(&http, "kept,host=a v=1 1").unwrap().status, 204);
     let lines = [b"cpu,host=a,dc=b u=1.5 1\ncpu,host=b u=2 2\n".to_vec()];
+    // A look into the catalog costs its session some milliseconds: there are fewer.
+    let statements = [postgres(), postgres(), postgres(), drivers(), drivers(), drivers(), catalog()];
     let protocols: [(&str, &[Vec<u8>]); 4] =
-        [("http", &HTTP.map(<[u8]>::to_vec)), ("postgres", &[postgres()]), ("line_tcp", &lines), ("line_udp", &lines)];
+        [("http", &HTTP.map(<[u8]>::to_vec)), ("postgres", &statements), ("line_tcp", &lines), ("line_udp", &lines)];
     send_all(&server, seed, mutations, &protocols);
     assert!(server.process.try_wait().unwrap().is_none(), "seed {seed}: the server has ended");
     assert_eq!(request(&http, "GET", "/health", "", b"").unwrap().status, 200, "seed {seed}");
@@ -205,4 +240,28 @@ fn wrong_logins_let_nobody_in() {
     assert_eq!(crate::access::ask(&server, "me", "wrong", "SELECT 1"), Err("28P01".to_owned()), "seed {seed}");
     assert_eq!(crate::access::ask(&server, "me", "secret", "SELECT 1"), Ok(()), "seed {seed}");
     assert!(server.terminate(), "seed {seed}");
+}
+
+/// Nobody waits for an answer before saying goodbye, or closing their half of the connection.
+#[test]
+fn what_was_asked_before_a_goodbye_is_answered() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let table = b"CREATE TABLE rows (id TEXT, ts TIMESTAMP, v DOUBLE, PRIMARY KEY (id, ts))\0";
+    let said = answers(&server, &[startup(), message(b'Q', table)].concat());
+    assert!(said.contains("CREATE TABLE"), "{said}");
+    for (request, answer) in [(postgres(), "COPY 1"), (drivers(), "UPDATE 1"), (catalog(), "public")] {
+        let said = answers(&server, &request);
+        assert!(said.contains(answer) && !said.contains("ERROR"), "{said}");
+    }
+    assert!(server.terminate());
+}
+
+fn answers(server: &Server, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(server.address("postgres")).unwrap();
+    stream.write_all(request).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answers = Vec::new();
+    stream.read_to_end(&mut answers).unwrap();
+    String::from_utf8_lossy(&answers).into_owned()
 }

@@ -14,6 +14,7 @@ pub(crate) mod merge;
 pub mod overlay;
 pub mod rows;
 pub(crate) mod source;
+mod then;
 
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};

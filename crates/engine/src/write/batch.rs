@@ -7,6 +7,7 @@ use crate::schema::{Column, ColumnType, TableSchema};
 use crate::write::admit::MAX_BATCH_ROWS;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
+use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
@@ -206,7 +207,7 @@ impl Batch {
         self.bytes = self.bytes - before + now;
     }
 
-    fn push_part(&mut self, part: Part) {
+    pub(crate) fn push_part(&mut self, part: Part) {
         self.bytes += part.bytes();
         self.parts.push(part);
     }
@@ -233,6 +234,11 @@ impl Batch {
     /// The tables that it has rows for, each at least once.
     pub fn tables(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().map(Part::table)
+    }
+
+    /// Whether it deletes something.
+    pub fn has_deletes(&self) -> bool {
+        !self.deletes.is_empty()
     }
 
     /// Whether it neither writes nor deletes anything.
@@ -301,6 +307,21 @@ impl Value {
         match column_type {
             ColumnType::Binary => Self::Binary(bytes.to_vec()),
             _ => Self::Text(String::from_utf8_lossy(bytes).into_owned()),
+        }
+    }
+}
+
+/// As people read it; bytes are hexadecimal digits.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("NULL"),
+            Self::Boolean(value) => value.fmt(f),
+            Self::Int(value) => value.fmt(f),
+            Self::UInt(value) => value.fmt(f),
+            Self::Float(value) => value.fmt(f),
+            Self::Text(text) => f.write_str(text),
+            Self::Binary(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
         }
     }
 }

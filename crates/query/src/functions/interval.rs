@@ -1,14 +1,16 @@
-//! `INTERVAL '1 hour' * 3`, `0.5 * INTERVAL '1 day'` and `INTERVAL '1 hour' / 4`, which DataFusion does not know.
+//! `INTERVAL '1 hour' * 3`, `0.5 * INTERVAL '1 day'` and `INTERVAL '1 hour' / 4`, which DataFusion does not know, and what type
+//! parameters have there.
 //!
 //! As in PostgreSQL (`interval_mul` in its `timestamp.c`) what is no whole number of months goes on in days, a month having
 //! 30, and of days in time, a day having 24 hours; time is rounded to microseconds.
 
 use arrow::array::{AsArray, PrimitiveArray};
 use arrow::compute::try_binary;
-use arrow::datatypes::{DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
+use arrow::datatypes::{DataType, Field, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
 use arrow::error::ArrowError;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -27,21 +29,52 @@ pub(super) struct ScaleIntervals;
 impl ExprPlanner for ScaleIntervals {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         // Types are looked up for these operators only: a long chain of ANDs would be gone through at each of them.
-        if !matches!(expr.op, BinaryOperator::Multiply | BinaryOperator::Divide) {
-            return Ok(PlannerResult::Original(expr));
+        match expr.op {
+            BinaryOperator::Multiply | BinaryOperator::Divide => {}
+            BinaryOperator::Plus => return Ok(PlannerResult::Original(after(expr, schema))),
+            _ => return Ok(PlannerResult::Original(expr)),
         }
         let of = |expr: &Expr| expr.get_type(schema).unwrap_or(DataType::Null);
         let (left, right) = (of(&expr.left), of(&expr.right));
         let is_interval = |of: &DataType| matches!(of, DataType::Interval(_));
+        // A parameter whose type is not known yet is a number, too.
+        let is_number = |of: &DataType, expr: &Expr| of.is_numeric() || is_untyped_parameter(expr);
         let (divides, swaps) = match expr.op {
-            BinaryOperator::Multiply if is_interval(&left) && right.is_numeric() => (false, false),
-            BinaryOperator::Multiply if left.is_numeric() && is_interval(&right) => (false, true),
-            BinaryOperator::Divide if is_interval(&left) && right.is_numeric() => (true, false),
+            BinaryOperator::Multiply if is_interval(&left) && is_number(&right, &expr.right) => (false, false),
+            BinaryOperator::Multiply if is_number(&left, &expr.left) && is_interval(&right) => (false, true),
+            BinaryOperator::Divide if is_interval(&left) && is_number(&right, &expr.right) => (true, false),
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let (interval, number) = if swaps { (expr.right, expr.left) } else { (expr.left, expr.right) };
+        let number = with_type(number, DataType::Float64);
         Ok(PlannerResult::Planned(ScalarUDF::new_from_impl(Scale::new(divides)).call(vec![interval, number])))
     }
+}
+
+fn is_untyped_parameter(expr: &Expr) -> bool {
+    matches!(expr, Expr::Placeholder(Placeholder { field: None, .. }))
+}
+
+fn with_type(expr: Expr, data_type: DataType) -> Expr {
+    match expr {
+        Expr::Placeholder(Placeholder { id, field: None }) => {
+            let field = Field::new("", data_type, true);
+            Expr::Placeholder(Placeholder::new_with_field(id, Some(Arc::new(field))))
+        }
+        other => other,
+    }
+}
+
+/// `ts + $1`: as in PostgreSQL what is added to a time is an interval.
+fn after(mut expr: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
+    let interval = DataType::Interval(IntervalUnit::MonthDayNano);
+    let is_time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(..)));
+    if is_untyped_parameter(&expr.right) && is_time(&expr.left) {
+        expr.right = with_type(expr.right, interval);
+    } else if is_untyped_parameter(&expr.left) && is_time(&expr.right) {
+        expr.left = with_type(expr.left, interval);
+    }
+    expr
 }
 
 /// An interval times a number, or divided by it.

@@ -24,17 +24,38 @@ const TYPES: [(&str, &str, &str); 16] = [
     ("Utf8", "text", "text"),
 ];
 
+/// Columns that DataFusion's does not have, with the value that all rows have.
+const MISSING: [(&str, &str); 16] = [
+    ("udt_catalog", "table_catalog"),
+    ("collation_name", "CAST(NULL AS TEXT)"),
+    ("character_set_name", "CAST(NULL AS TEXT)"),
+    ("domain_name", "CAST(NULL AS TEXT)"),
+    ("dtd_identifier", "CAST(ordinal_position + 1 AS TEXT)"),
+    ("is_self_referencing", "'NO'"),
+    ("is_identity", "'NO'"),
+    ("identity_generation", "CAST(NULL AS TEXT)"),
+    ("identity_start", "CAST(NULL AS TEXT)"),
+    ("identity_increment", "CAST(NULL AS TEXT)"),
+    ("identity_maximum", "CAST(NULL AS TEXT)"),
+    ("identity_minimum", "CAST(NULL AS TEXT)"),
+    ("identity_cycle", "'NO'"),
+    ("is_generated", "'NEVER'"),
+    ("generation_expression", "CAST(NULL AS TEXT)"),
+    ("is_updatable", "'YES'"),
+];
+
 /// The query of the view.
 pub(super) fn query() -> String {
     let names = |name: fn(&(&str, &'static str, &'static str)) -> &'static str| {
         let cases = TYPES.iter().map(|of| format!("WHEN starts_with(data_type, '{}') THEN '{}'", of.0, name(of)));
         format!("CASE {} ELSE data_type END", cases.collect::<Vec<_>>().join(" "))
     };
+    let missing = MISSING.map(|(column, value)| format!(", {value} AS {column}")).concat();
     format!(
         "SELECT table_catalog, table_schema, table_name, column_name, \
          arrow_cast(ordinal_position + 1, 'Int32') AS ordinal_position, column_default, is_nullable, \
          {} AS data_type, character_maximum_length, character_octet_length, numeric_precision, numeric_precision_radix, \
-         numeric_scale, datetime_precision, interval_type, 'pg_catalog' AS udt_schema, {} AS udt_name \
+         numeric_scale, datetime_precision, interval_type, 'pg_catalog' AS udt_schema, {} AS udt_name{missing} \
          FROM information_schema.columns",
         names(|of| of.1),
         names(|of| of.2),

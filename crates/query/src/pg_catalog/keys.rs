@@ -1,11 +1,12 @@
 //! Primary keys in the catalog: for each table with one an index in `pg_class` and `pg_index`, and a constraint.
 
-use super::live;
+use super::rewrite::{HIDDEN_TABLE, SIZES_TABLE};
+use super::{constraints, live};
 use crate::catalog::ViewTables;
-use arrow::array::{ArrayRef, Int16Array, Int32Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
-use datafusion::common::cast::{as_int32_array, as_int64_array};
+use datafusion::common::cast::as_int64_array;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
@@ -78,6 +79,13 @@ const VIEWS: [(&str, &[(&str, &str)]); 3] = [
     ),
 ];
 
+/// Columns that the crate's tables do not have, with the value that all rows have.
+const MISSING: [(&str, &str, &str); 3] = [
+    ("pg_class", "tableoid", "arrow_cast(1259, 'Int32')"),
+    ("pg_class", "relacl", "arrow_cast(NULL, 'Utf8')"),
+    ("pg_class", "reloptions", "arrow_cast(NULL, 'Utf8')"),
+];
+
 /// Registers the schema `pg_catalog`: `inner` with keys, and with `more` tables; `plan` plans statements of the session,
 /// whose catalog this is.
 pub(super) fn register_schema(
@@ -97,8 +105,15 @@ pub(super) fn register_schema(
         let table = plan(format!("SELECT * FROM pg_catalog.{name}"))?;
         views.insert(name, plan(view(name, table.schema().as_arrow(), values))?.into_view());
     }
+    views.insert(SIZES_TABLE, plan(sizes())?.into_view());
+    views.insert(HIDDEN_TABLE, plan(hidden())?.into_view());
     views.extend(more);
     with_keys.tables = views;
+    catalog.register_schema(super::PG_CATALOG, Arc::new(with_keys.clone()))?;
+    // These look at the views.
+    for (name, query) in constraints::VIEWS {
+        with_keys.tables.insert(name, plan(query.to_owned())?.into_view());
+    }
     catalog.register_schema(super::PG_CATALOG, Arc::new(with_keys))?;
     Ok(())
 }
@@ -120,15 +135,37 @@ fn view(name: &str, schema: &Schema, values: &[(&str, &str)]) -> String {
         format!("arrow_cast({value}, '{}') AS {}", field.data_type(), field.name())
     });
     let (own, added) = (own.collect::<Vec<_>>().join(", "), added.collect::<Vec<_>>().join(", "));
-    let ours = "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'public'";
-    let keys = format!("JOIN pg_catalog.{KEYS} k ON k.name = c.relname");
+    let missing = MISSING.iter().filter(|(table, ..)| *table == name);
+    let missing = missing.map(|(_, column, value)| format!(", {value} AS {column}")).collect::<String>();
+    let (ours, keys) = (OURS, with_keys());
     let from = match name {
         "pg_class" => format!("pg_catalog.pg_class c LEFT {ours} LEFT {keys} AND n.oid IS NOT NULL"),
         _ => format!("pg_catalog.{name} c"),
     };
     format!(
-        "SELECT {own} FROM {from} UNION ALL SELECT {added} FROM pg_catalog.pg_class c {ours} {keys} WHERE c.relkind = 'r'"
+        "SELECT {own}{missing} FROM {from} \
+         UNION ALL SELECT {added}{missing} FROM pg_catalog.pg_class c {ours} {keys} WHERE c.relkind = 'r'"
     )
+}
+
+/// The tables that are the database's own, among those of `pg_class c`.
+const OURS: &str = "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'public'";
+
+fn with_keys() -> String {
+    format!("JOIN pg_catalog.{KEYS} k ON k.name = c.relname")
+}
+
+/// How many bytes tables have.
+fn sizes() -> String {
+    let columns = "c.oid AS sized_oid, k.name AS sized_name, k.bytes";
+    format!("SELECT {columns} FROM pg_catalog.pg_class c {OURS} {} WHERE c.relkind = 'r'", with_keys())
+}
+
+/// The tables that are named with their schema only.
+fn hidden() -> String {
+    "SELECT c.oid AS hidden_oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+     WHERE n.nspname NOT IN ('public', 'pg_catalog')"
+        .to_owned()
 }
 
 /// The schema `pg_catalog` with some of its tables replaced.
@@ -166,6 +203,10 @@ impl SchemaProvider for WithKeys {
 fn keys(view: &View) -> Result<RecordBatch> {
     let schemas: Vec<_> = view.tables().map(|table| Arc::clone(table.schema())).collect();
     let keys: Vec<_> = schemas.iter().filter_map(|schema| Some((schema, number(schema)?, key(schema)))).collect();
+    let bytes = |name: &str| -> Option<i64> {
+        let entries = view.table(name).ok()?.segment_entries();
+        i64::try_from(entries.map(|entry| entry.bytes).sum::<u64>()).ok()
+    };
     let texts = |text: fn(&usize) -> String| -> ArrayRef {
         let text = |key: &[usize]| key.iter().map(text).collect::<Vec<_>>().join(" ");
         Arc::new(StringArray::from_iter_values(keys.iter().map(|(_, _, key)| text(key))))
@@ -173,7 +214,7 @@ fn keys(view: &View) -> Result<RecordBatch> {
     let oids = |first: i32| -> ArrayRef {
         Arc::new(Int32Array::from_iter_values(keys.iter().map(|(_, number, _)| first + number)))
     };
-    let columns: [(&str, ArrayRef); 6] = [
+    let columns: [(&str, ArrayRef); 7] = [
         ("name", Arc::new(StringArray::from_iter_values(keys.iter().map(|(schema, ..)| schema.name.as_str())))),
         ("index_oid", oids(INDEXES)),
         ("constraint_oid", oids(CONSTRAINTS)),
@@ -181,6 +222,7 @@ fn keys(view: &View) -> Result<RecordBatch> {
         // Numbers of the key's columns, from 1, and as many zeros.
         ("places", texts(|place| (place + 1).to_string())),
         ("zeros", texts(|_| "0".to_owned())),
+        ("bytes", Arc::new(keys.iter().map(|(schema, ..)| bytes(&schema.name)).collect::<Int64Array>())),
     ];
     Ok(RecordBatch::try_from_iter(columns)?)
 }
@@ -209,7 +251,7 @@ pub(super) fn register_functions(context: &SessionContext, tables: &Arc<ViewTabl
     let signature = |types: &[&[DataType]]| {
         Signature::one_of(types.iter().map(|types| TypeSignature::Exact(types.to_vec())).collect(), Volatility::Stable)
     };
-    let (number, all) = (DataType::Int32, DataType::Boolean);
+    let (number, all) = (DataType::Int64, DataType::Boolean);
     let index = Definition {
         name: "pg_get_indexdef",
         signature: signature(&[std::slice::from_ref(&number), &[number.clone(), DataType::Int64, all.clone()]]),
@@ -235,8 +277,8 @@ pub(super) fn register_functions(context: &SessionContext, tables: &Arc<ViewTabl
 
 impl Definition {
     /// The definition; of one of its columns, counted from 1, the name; `None` if there is none.
-    fn of(&self, view: &View, oid: i32, column: i64) -> Option<String> {
-        let wanted = oid.checked_sub(self.first)?;
+    fn of(&self, view: &View, oid: i64, column: i64) -> Option<String> {
+        let wanted = i32::try_from(oid).ok()?.checked_sub(self.first)?;
         let schema = view.tables().map(|table| table.schema()).find(|schema| number(schema) == Some(wanted))?;
         let columns: Vec<&str> = key(schema).into_iter().map(|place| schema.columns[place].name.as_str()).collect();
         match usize::try_from(column).ok()? {
@@ -263,7 +305,7 @@ impl ScalarUDFImpl for Definition {
         let arguments = ColumnarValue::values_to_arrays(&args.args)?;
         let columns = if arguments.len() == 3 { Some(as_int64_array(&arguments[1])?) } else { None };
         let view = self.tables.shown();
-        let texts = as_int32_array(&arguments[0])?.iter().enumerate().map(|(row, oid)| {
+        let texts = as_int64_array(&arguments[0])?.iter().enumerate().map(|(row, oid)| {
             let column = columns.map_or(0, |columns| columns.value(row));
             self.of(&view, oid?, column)
         });

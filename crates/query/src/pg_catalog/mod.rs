@@ -1,14 +1,17 @@
 //! The catalog that clients of PostgreSQL look into: psql's `\d`, JDBC's metadata, DBeaver, Grafana.
 //!
 //! Tables, functions and the rewriting of what DataFusion does not plan come from the crate `datafusion-pg-catalog`;
-//! primary keys ([`keys`]), names of types ([`columns`]), settings ([`settings`]) and some statements' parts that are not
-//! planned ([`parts`]) are ours.
+//! primary keys ([`keys`]), names of types ([`columns`], [`constraints`]), settings ([`settings`]), some functions ([`functions`]) and what says
+//! the same as statements that are not planned ([`parts`] of texts, [`rewrite`] of what is parsed) are ours.
 //! It costs some milliseconds to set up, so a session gets it with its first statement that asks for it.
 
 mod columns;
+mod constraints;
+mod functions;
 mod keys;
 mod live;
 mod parts;
+mod rewrite;
 mod settings;
 
 pub use settings::setting;
@@ -17,6 +20,7 @@ use crate::answer::engine_error;
 use crate::session::{CATALOG, Session};
 use crate::statement::Declare;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
+use datafusion::catalog::CatalogProvider;
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
@@ -31,7 +35,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 const PG_CATALOG: &str = "pg_catalog";
 
 /// What only statements about the catalog have in them, in lower case.
-const WORDS: [&str; 12] = [
+const WORDS: [&str; 21] = [
     "pg_",
     "::reg",
     "current_schema",
@@ -41,8 +45,17 @@ const WORDS: [&str; 12] = [
     "session_user",
     "quote_ident",
     "parse_ident",
-    "has_table_privilege",
+    "set_config",
+    "version(",
+    "obj_description",
+    "col_description",
+    "to_regclass",
+    "inet_",
+    "_privilege(",
+    "to_regtype",
     "information_schema.columns",
+    "information_schema.table_constraints",
+    "information_schema.key_column_usage",
     "_upper(",
 ];
 
@@ -51,7 +64,19 @@ static TABLES: OnceLock<Arc<PgCatalogStaticTables>> = OnceLock::new();
 
 /// A session's catalog, when it has one.
 #[derive(Default)]
-pub(crate) struct PgCatalog(OnceLock<Result<PostgresCompatibilityParser>>);
+pub(crate) struct PgCatalog(OnceLock<Result<Registered>>);
+
+struct Registered {
+    parser: PostgresCompatibilityParser,
+    catalog: Arc<dyn CatalogProvider>,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // The schema refers to the catalog that it is in: neither would ever go. With its tables it can always be taken out.
+        self.catalog.deregister_schema(PG_CATALOG, true).ok();
+    }
+}
 
 impl PgCatalog {
     /// The statements of a text about the catalog; `None` if it is not about it.
@@ -61,21 +86,24 @@ impl PgCatalog {
         if !reads || !WORDS.iter().any(|word| lower.contains(word)) {
             return Ok(None);
         }
-        let set_up = || match set_up(session) {
-            Ok(()) => Ok(PostgresCompatibilityParser::new()),
-            Err(error) => Err(engine_error(error)),
+        let registered = self.0.get_or_init(|| set_up(session).map_err(engine_error));
+        let registered = registered.as_ref().map_err(Clone::clone)?;
+        let statements =
+            registered.parser.parse(&parts::replaced(text)).map_err(|e| Error::input(format!("syntax: {e}")))?;
+        let rewritten = |mut sql| {
+            rewrite::rewrite(&mut sql);
+            ParsedStatement::Statement(Box::new(sql))
         };
-        let parser = self.0.get_or_init(set_up).as_ref().map_err(Clone::clone)?;
-        let statements = parser.parse(&parts::replaced(text)).map_err(|e| Error::input(format!("syntax: {e}")))?;
-        Ok(Some(statements.into_iter().map(|sql| ParsedStatement::Statement(Box::new(sql))).collect()))
+        Ok(Some(statements.into_iter().map(rewritten).collect()))
     }
 }
 
-fn set_up(session: &Session) -> datafusion::error::Result<()> {
+fn set_up(session: &Session) -> datafusion::error::Result<Registered> {
     let context = &session.context;
-    setup_pg_catalog(context, CATALOG, EmptyContextProvider).map_err(|error| *error)?;
     let no_catalog = || DataFusionError::Internal(format!("there is no catalog {CATALOG}"));
     let catalog = context.catalog(CATALOG).ok_or_else(no_catalog)?;
+    let registered = Registered { parser: PostgresCompatibilityParser::new(), catalog: Arc::clone(&catalog) };
+    setup_pg_catalog(context, CATALOG, EmptyContextProvider).map_err(|error| *error)?;
     let tables = match TABLES.get() {
         Some(tables) => Arc::clone(tables),
         None => {
@@ -92,10 +120,12 @@ fn set_up(session: &Session) -> datafusion::error::Result<()> {
         (columns::NAME, plan(columns::query())?.into_view()),
         ("pg_cursors", live::table(move || cursors(&declared.lock().unwrap_or_else(PoisonError::into_inner)))?),
     ];
-    keys::register_schema(&catalog, Arc::new(all), &session.tables, more, plan)?;
+    // Views call them.
     keys::register_functions(context, &session.tables);
     settings::register(context);
-    Ok(())
+    functions::register(context);
+    keys::register_schema(&catalog, Arc::new(all), &session.tables, more, plan)?;
+    Ok(registered)
 }
 
 /// `pg_cursors`: those of the session.
@@ -113,3 +143,7 @@ fn cursors(declared: &[Declare]) -> datafusion::error::Result<RecordBatch> {
     ];
     Ok(RecordBatch::try_from_iter(columns)?)
 }
+
+#[cfg(test)]
+#[path = "mod_tests.rs"]
+mod tests;

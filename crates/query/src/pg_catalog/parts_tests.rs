@@ -7,8 +7,17 @@ fn parts_are_replaced_however_they_are_spaced() {
         string_to_array(current_setting('search_path'),',') s)";
     assert_eq!(replaced(text), "SELECT a WHERE s IN ( 'public' )");
     assert_eq!(replaced("select * From PG_CURSORS  c"), "select * FROM pg_catalog.pg_cursors c");
-    for same in ["SELECT  current_database()", "SELECT 'open"] {
+    for same in [
+        "SELECT  current_database()",
+        "SELECT current_setting('a  b')",
+        "SELECT 'open",
+        "SELECT 'taken FROM pg_indexes'",
+        "SELECT  'FROM pg_cursors',1",
+    ] {
         assert_eq!(replaced(same), same);
     }
-    assert_eq!(replaced("SELECT current_setting('a  b')"), "SELECT current_setting ( 'a  b' )");
+    assert_eq!(
+        replaced("SELECT 'a  FROM pg_cursors' FROM pg_cursors"),
+        "SELECT 'a  FROM pg_cursors' FROM pg_catalog.pg_cursors"
+    );
 }

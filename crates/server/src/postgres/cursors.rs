@@ -4,10 +4,12 @@
 use super::connection::Connection;
 use super::values;
 use crate::error::{postgres_error, user_error};
+use crate::server::Shared;
 use crate::sessions::Running;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use fleetdb_query::{Declare, Session};
+use futures::{Stream, TryStreamExt};
 use parking_lot::Mutex;
 use pgwire::api::portal::Format;
 use pgwire::api::results::{FieldInfo, QueryResponse, Response, Tag};
@@ -91,8 +93,9 @@ impl Connection {
         }
         let query = session.parse_one(&declare.query).map_err(|e| postgres_error(&e))?;
         self.check(query.access())?;
+        let names = query.column_names();
         let running = self.start(session, |session| session.execute(query)).await?;
-        let Some(schema) = running.schema().cloned() else {
+        let Some(schema) = running.schema().map(|schema| names.of(schema)) else {
             return Err(user_error("42P11", "a cursor is declared for a query that gives rows"));
         };
         let rows = tokio::sync::Mutex::new(Rows { running, left: None });
@@ -109,32 +112,32 @@ impl Connection {
         count: Option<usize>,
         format: &Format,
     ) -> PgWireResult<Response> {
-        session.check_transaction().map_err(|e| postgres_error(&e))?;
-        let cursor = self.cursors.find(name)?;
+        let cursor = self.go_on(session, name).await?;
         let fields = Arc::new(values::fields(&cursor.schema, format)?);
-        cursor.rows.lock().await.running.go_on();
-        let state = (cursor, Arc::clone(&self.shared), count.unwrap_or(usize::MAX));
-        let batches = futures::stream::try_unfold(state, |(cursor, shared, wanted)| async move {
-            if wanted == 0 {
-                return Ok(None);
-            }
-            let mut rows = cursor.rows.lock().await;
-            let next = match rows.left.take() {
-                Some(left) => Some(left),
-                None => rows.running.next(&shared.work).await.map_err(|e| postgres_error(&e))?,
-            };
-            let Some(mut batch) = next else { return Ok(None) };
-            if batch.num_rows() > wanted {
-                rows.left = Some(batch.slice(wanted, batch.num_rows() - wanted));
-                batch = batch.slice(0, wanted);
-            }
-            drop(rows);
-            let wanted = wanted - batch.num_rows();
-            Ok(Some((batch, (cursor, shared, wanted))))
-        });
+        let batches = next_rows(cursor, Arc::clone(&self.shared), count);
         let mut response = QueryResponse::new(Arc::clone(&fields), values::encoded(fields, batches));
         response.set_command_tag("FETCH");
         Ok(Response::Query(response))
+    }
+
+    /// Passes the next rows of a cursor over.
+    pub(super) async fn pass_over(
+        &self,
+        session: &Session,
+        name: &str,
+        count: Option<usize>,
+    ) -> PgWireResult<Response> {
+        let cursor = self.go_on(session, name).await?;
+        let batches = next_rows(cursor, Arc::clone(&self.shared), count);
+        let passed = batches.try_fold(0, async |passed, batch| Ok(passed + batch.num_rows())).await?;
+        Ok(Response::Execution(Tag::new("MOVE").with_rows(passed)))
+    }
+
+    async fn go_on(&self, session: &Session, name: &str) -> PgWireResult<Arc<Cursor>> {
+        session.check_transaction().map_err(|e| postgres_error(&e))?;
+        let cursor = self.cursors.find(name)?;
+        cursor.rows.lock().await.running.go_on();
+        Ok(cursor)
     }
 
     /// Closes a cursor, or all.
@@ -147,4 +150,31 @@ impl Connection {
         self.cursors.change(session, |cursors| cursors.remove(name));
         Ok(Response::Execution(Tag::new("CLOSE CURSOR")))
     }
+}
+
+/// The next rows of a cursor, so many if there are.
+fn next_rows(
+    cursor: Arc<Cursor>,
+    shared: Arc<Shared>,
+    count: Option<usize>,
+) -> impl Stream<Item = PgWireResult<RecordBatch>> {
+    let state = (cursor, shared, count.unwrap_or(usize::MAX));
+    futures::stream::try_unfold(state, |(cursor, shared, wanted)| async move {
+        if wanted == 0 {
+            return Ok(None);
+        }
+        let mut rows = cursor.rows.lock().await;
+        let next = match rows.left.take() {
+            Some(left) => Some(left),
+            None => rows.running.next(&shared.work).await.map_err(|e| postgres_error(&e))?,
+        };
+        let Some(mut batch) = next else { return Ok(None) };
+        if batch.num_rows() > wanted {
+            rows.left = Some(batch.slice(wanted, batch.num_rows() - wanted));
+            batch = batch.slice(0, wanted);
+        }
+        drop(rows);
+        let wanted = wanted - batch.num_rows();
+        Ok(Some((batch, (cursor, shared, wanted))))
+    })
 }

@@ -33,6 +33,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+/// The codes for tables and columns that there are not.
+const UNKNOWN: [&str; 2] = ["42P01", "42703"];
+
 /// A prepared statement.
 pub(crate) struct Stored {
     statement: Statement,
@@ -56,7 +59,7 @@ enum Plan {
 /// A prepared query.
 struct Query {
     prepared: Arc<Prepared<Arc<Session>>>,
-    /// Its columns when it was prepared.
+    /// Its columns when it was prepared, as clients know them.
     described: SchemaRef,
     /// Whether its last run was.
     is_short: AtomicBool,
@@ -87,9 +90,14 @@ pub(crate) type Shared = Arc<Stored>;
 impl Connection {
     async fn prepare(&self, text: &str, given: &[Option<Type>]) -> PgWireResult<Shared> {
         let mut statements = self.parse(text).await?;
-        let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
+        let (Some(mut statement), true) = (statements.pop(), statements.is_empty()) else {
             return Err(user_error("42601", "a prepared statement is one statement"));
         };
+        let is_interval = |place: &usize| given[*place] == Some(Type::INTERVAL);
+        let intervals: Vec<usize> = (0..given.len()).filter(is_interval).collect();
+        if !intervals.is_empty() {
+            statement.set_intervals(&intervals);
+        }
         let kind = statement.kind().map_err(|e| postgres_error(&e))?;
         let session = self.session()?;
         let insert = InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))?;
@@ -106,14 +114,30 @@ impl Connection {
                 let prepared = Arc::new(prepared.and_then(|prepared| prepared).map_err(|e| postgres_error(&e))?);
                 let types = prepared.parameter_types();
                 let types = types.iter().map(|of| values::type_of_parameter(of.as_ref())).collect();
-                let (described, is_short) = (prepared.schema(), AtomicBool::new(false));
+                let described = statement.column_names().of(&prepared.schema());
+                let is_short = AtomicBool::new(false);
                 (Plan::Query(Query { prepared, described, is_short }), types)
             }
             (Kind::Fetch(name, _), None) => {
                 let columns = self.cursors.fields(name, &Format::UnifiedText).transpose()?;
                 (Plan::Fetch(columns.unwrap_or_default()), Vec::new())
             }
-            _ => (Plan::Other, vec![Type::TEXT; statement.parameters()]),
+            _ if statement.parameters() == 0 => (Plan::Other, Vec::new()),
+            _ => {
+                self.commit_pending().await?;
+                let of = statement.clone();
+                let types = self.shared.work.run(move || session.parameter_types_of(&of)).await;
+                let types = match types.and_then(|types| types) {
+                    Ok(types) => types,
+                    // What can only be planned with its values has parameters of text.
+                    Err(error) => match postgres_error(&error) {
+                        PgWireError::UserError(error) if !UNKNOWN.contains(&error.code.as_str()) => Vec::new(),
+                        error => return Err(error),
+                    },
+                };
+                let types = (0..statement.parameters()).map(|place| types.get(place).and_then(Option::as_ref));
+                (Plan::Other, types.map(values::type_of_parameter).collect())
+            }
         };
         let count = inferred.len().max(given.len());
         let unspecified = |of: &&Type| **of != Type::UNKNOWN;
@@ -154,7 +178,7 @@ impl Connection {
                 let running = self.start_prepared(&session, query, &values).await?;
                 query.check(&running)?;
                 query.is_short.store(running.is_short(), Ordering::Relaxed);
-                self.respond(running, format)
+                self.respond(running, Some(&query.described), format)
             }
             Plan::Fetch(_) => self.run(&stored.statement, &stored.kind, format).await,
             Plan::Other if parameters.values.is_empty() => self.run(&stored.statement, &stored.kind, format).await,

@@ -143,7 +143,7 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, connection: &Arc<
             Ok(true) => {}
             Ok(false) => {
                 if read_more(&mut socket, connection, login_ends).await? == 0 {
-                    return Ok(());
+                    return socket.flush().await;
                 }
                 continue;
             }
@@ -159,7 +159,8 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, connection: &Arc<
             }
         }
         let message = match socket.next().await {
-            None | Some(Ok(PgWireFrontendMessage::Terminate(_))) => return Ok(()),
+            // Who says goodbye behind a statement may still read its answer.
+            None | Some(Ok(PgWireFrontendMessage::Terminate(_))) => return socket.flush().await,
             Some(Ok(message)) => message,
             Some(Err(error)) => return give_up(&mut socket, &error).await,
         };

@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::{copy_out, values};
 use crate::error::{postgres_error, user_error};
 use crate::sessions::Running;
+use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Error, Result};
 use fleetdb_query::{Access, Answer, CopyFormat, InsertValues, Kind, Session, Statement};
 use futures::StreamExt;
@@ -38,6 +39,11 @@ impl Connection {
                     return Ok(Response::TransactionEnd(Tag::new("COMMIT")));
                 }
                 self.cursors.end_transaction(&session);
+                if session.has_read_rows() {
+                    let statement = statement.clone();
+                    let running = self.start(&session, move |session| session.execute(statement)).await?;
+                    return Ok(Response::TransactionEnd(Tag::new(running.tag())));
+                }
                 match session.take_transaction().map_err(|e| postgres_error(&e))? {
                     Some(batch) => {
                         self.commit(batch).await?;
@@ -94,6 +100,7 @@ impl Connection {
             }
             Kind::Declare(declare) => self.declare(&session, declare).await,
             Kind::Fetch(name, count) => self.fetch(&session, name, *count, format).await,
+            Kind::Move(name, count) => self.pass_over(&session, name, *count).await,
             Kind::Close(name) => self.close_cursor(&session, name.as_deref()),
             Kind::Definition(what) => {
                 let done = self.run_planned(&session, statement.clone(), format).await?;
@@ -112,15 +119,22 @@ impl Connection {
         statement: Statement,
         format: &Format,
     ) -> PgWireResult<Response> {
+        let names = statement.column_names();
         let running = self.start(session, move |session| session.execute(statement)).await?;
-        self.respond(running, format)
+        let columns = running.schema().map(|schema| names.of(schema));
+        self.respond(running, columns.as_ref(), format)
     }
 
-    /// What a statement gives.
-    pub(super) fn respond(&self, running: Running<Arc<Session>>, format: &Format) -> PgWireResult<Response> {
-        match running.schema().cloned() {
+    /// What a statement gives: rows if it has columns.
+    pub(super) fn respond(
+        &self,
+        running: Running<Arc<Session>>,
+        columns: Option<&SchemaRef>,
+        format: &Format,
+    ) -> PgWireResult<Response> {
+        match columns {
             None => Ok(Response::Execution(Tag::new(running.tag()))),
-            Some(schema) => Ok(Response::Query(values::response(&self.shared, running, &schema, format)?)),
+            Some(columns) => Ok(Response::Query(values::response(&self.shared, running, columns, format)?)),
         }
     }
 

@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Schema};
 use arrow_pg::datatypes::{arrow_schema_to_pg_fields, into_pg_type};
 use arrow_pg::row_encoder::RowEncoder;
 use chrono::{DateTime, NaiveDate};
+use fallible_iterator::FallibleIterator;
 use fleetdb_engine::{ColumnType, Unit, Value};
 use fleetdb_query::{Session, value_of_text};
 use futures::{Stream, TryStreamExt};
@@ -16,6 +17,7 @@ use pgwire::api::portal::{Format, Portal};
 use pgwire::api::results::{FieldInfo, QueryResponse};
 use pgwire::error::PgWireResult;
 use pgwire::messages::data::DataRow;
+use postgres_types::Kind;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -35,6 +37,12 @@ pub(super) fn type_of_column(column_type: ColumnType) -> Type {
 
 /// The type of a parameter of a query, as clients know it.
 pub(super) fn type_of_parameter(data_type: Option<&DataType>) -> Type {
+    if let Some(DataType::List(element)) = data_type
+        && *element.data_type() == DataType::UInt32
+    {
+        // The only array of unsigned numbers that clients know.
+        return Type::OID_ARRAY;
+    }
     data_type.and_then(|data_type| into_pg_type(data_type).ok()).unwrap_or(Type::TEXT)
 }
 
@@ -129,9 +137,46 @@ fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>) -> Option<Valu
                 _ => text_value(&number, target)?,
             }
         }
+        Type::INTERVAL => {
+            let bytes = array::<16>(bytes)?;
+            let (us, rest) = bytes.split_first_chunk()?;
+            let (days, months) = rest.split_first_chunk()?;
+            let (us, days) = (i64::from_be_bytes(*us), i32::from_be_bytes(*days));
+            let months = i32::from_be_bytes(*months.first_chunk()?);
+            text_value(&format!("{months} months {days} days {us} microseconds"), target)?
+        }
+        _ if let Kind::Array(element) = given.kind() => Value::Text(array_text(bytes, element)?),
         // Texts are the same in both forms.
         _ => text_value(str::from_utf8(bytes).ok()?, target)?,
     })
+}
+
+/// The text form of an array, `{1,NULL,"a"}`; `None` if these are not the bytes of one, or it is one of arrays.
+fn array_text(bytes: &[u8], element: &Type) -> Option<String> {
+    let array = postgres_protocol::types::array_from_sql(bytes).ok()?;
+    if array.element_type() != element.oid() || array.dimensions().count().ok()? > 1 {
+        return None;
+    }
+    let mut texts = Vec::new();
+    let mut values = array.values();
+    while let Some(value) = values.next().ok()? {
+        texts.push(match value.map(|bytes| binary(bytes, element, None)) {
+            None => "NULL".to_owned(),
+            Some(None) => return None,
+            Some(Some(value)) => element_text(&value),
+        });
+    }
+    Some(format!("{{{}}}", texts.join(",")))
+}
+
+/// An element in the text form of an array.
+fn element_text(value: &Value) -> String {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    match value {
+        Value::Text(text) => quoted(text),
+        Value::Binary(_) => quoted(&format!("\\x{value}")),
+        other => other.to_string(),
+    }
 }
 
 fn text_value(text: &str, target: Option<ColumnType>) -> Option<Value> {

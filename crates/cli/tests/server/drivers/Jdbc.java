@@ -94,6 +94,18 @@ public class Jdbc {
             }
             db.commit();
             db.setAutoCommit(true);
+            // An array is one parameter, and a row is changed by what it was.
+            db.setAutoCommit(false);
+            try (PreparedStatement change = db.prepareStatement("UPDATE jdbc SET kwh = kwh + ? WHERE id = ANY(?) AND note = 'hour 1'")) {
+                change.setDouble(1, 0.25);
+                change.setArray(2, db.createArrayOf("bigint", new Long[] {7L, 8L}));
+                check(change.executeUpdate() == 1, "one row is changed");
+            }
+            db.commit();
+            db.setAutoCommit(true);
+            try (Statement statement = db.createStatement(); ResultSet row = statement.executeQuery("SELECT max(kwh), count(*) FROM jdbc WHERE note = 'hour 1'")) {
+                check(row.next() && row.getDouble("max") == 0.75 && row.getLong("count") == 1, "the row has what it had and more");
+            }
             DatabaseMetaData about = db.getMetaData();
             try (ResultSet tables = about.getTables(null, "public", "jdbc", new String[] {"TABLE"})) {
                 check(tables.next() && tables.getString("TABLE_NAME").equals("jdbc"), "getTables finds the table");

@@ -23,6 +23,19 @@ async function main() {
   await assert.rejects(client.query('SELECT nothing FROM node'), (error) => error.code.startsWith('42'));
   await assert.rejects(client.query('SELECT $1::BIGINT + 1', ['no number']), (error) => error.code.startsWith('22'));
   assert.strictEqual((await client.query('SELECT count(*) AS n FROM node')).rows[0].n, '20');
+  // Parameters come as texts, of the type that the statement gives them; an array is one.
+  const changed = await client.query('UPDATE node SET kwh = kwh + $1 WHERE id = $2 AND note = ANY($3)', [0.5, 7, ['hour 1', 'hour 2']]);
+  assert.strictEqual(changed.rowCount, 2);
+  const some = await client.query('SELECT sum(kwh), count(*) FROM node WHERE id = ANY($1) AND ts <= $2', [[7, 8], new Date(start + 2 * 3600e3)]);
+  assert.deepStrictEqual(some.rows[0], { sum: 2.5, count: '3' });
+  // As Knex, Sequelize and TypeORM write them.
+  const all = ['id', 'ts', 'kwh', 'note'].map((column) => `"${column}" = excluded."${column}"`).join(', ');
+  const merged = await client.query(`INSERT INTO node ("id", "ts", "kwh") VALUES ($1, $2, $3) ON CONFLICT ("id", "ts") DO UPDATE SET ${all}`, [7, new Date(start), 5]);
+  assert.strictEqual(merged.rowCount, 1);
+  assert.deepStrictEqual((await client.query('SELECT kwh, note FROM node ORDER BY ts LIMIT $1 OFFSET $2', [1, 0])).rows, [{ kwh: 5, note: null }]);
+  assert.deepStrictEqual((await client.query('SELECT * FROM current_schema()')).rows, [{ current_schema: 'public' }]);
+  const index = 'SELECT array_agg(a.attname) AS names FROM pg_index i, pg_attribute a, pg_class t WHERE a.attrelid = t.oid AND t.oid = i.indrelid AND t.relname = $1';
+  assert.strictEqual((await client.query(index, ['node'])).rows[0].names, '{id,ts,kwh,note}');
   await client.end();
   console.log('all is well');
 }

@@ -86,5 +86,13 @@ func main() {
 	if copied != 10_000 || there != 10_000 {
 		check(fmt.Errorf("%d rows were copied, %d are there", copied, there))
 	}
+	// An array is one parameter; what an UPDATE says of its parameters' types is known.
+	changed, err := db.Exec(all, "UPDATE pgx SET kwh = kwh + $1 WHERE id = ANY($2) AND note = ANY($3)", 0.25, []int64{7, 8}, []string{"hour 1", "hour 2"})
+	check(err)
+	var first float64
+	check(db.QueryRow(all, "SELECT sum(kwh) FROM pgx WHERE id = ANY($1) AND ts < $2::timestamp + $3", []int32{7}, start, 3*time.Hour).Scan(&first))
+	if changed.RowsAffected() != 2 || first != 2 {
+		check(fmt.Errorf("%d rows were changed, their sum is %f", changed.RowsAffected(), first))
+	}
 	fmt.Println("all is well")
 }

@@ -1,0 +1,126 @@
+//! What a transaction's writes depend on: rows that an UPDATE or an ON CONFLICT clause has read. Nobody is kept from writing
+//! them; at COMMIT they are read again, under the commit lock, and the transaction fails if they are others
+//! (H. T. Kung, J. T. Robinson: On Optimistic Methods for Concurrency Control, 1981).
+
+use crate::answer::engine_error;
+use crate::dml::{named, primary_key, rows_with_keys_of};
+use crate::session::Session;
+use crate::table::FleetTable;
+use arrow::array::RecordBatch;
+use arrow::row::{RowConverter, Rows, SortField};
+use fleetdb_engine::{Error, Result, ScanRequest, TableSchema, View};
+use futures::StreamExt;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes in a form that can be compared.
+type Encoded = Box<[u8]>;
+
+/// Rows of a table as they were, by key; `None` for those that were not there.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    schema: Arc<TableSchema>,
+    /// What to read to find them.
+    read: ScanRequest,
+    rows: HashMap<Encoded, Option<Encoded>>,
+}
+
+impl Guard {
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_row = |(key, row): (&Encoded, &Option<Encoded>)| {
+            size_of_val(key) + size_of_val(row) + 2 * key.len() + row.as_ref().map_or(0, |row| row.len())
+        };
+        size_of::<Self>() + self.rows.iter().map(of_row).sum::<usize>()
+    }
+}
+
+impl Session {
+    /// Guards the rows that a view has with the keys of these.
+    pub(crate) fn guard(&self, view: &View, schema: &Arc<TableSchema>, rows: &[RecordBatch]) -> Result<Guard> {
+        let rows = named(schema, rows.to_vec())?;
+        let read = rows_with_keys_of(schema, &rows)?;
+        let encoder = Encoder::new(schema)?;
+        let mut keys = HashMap::new();
+        for rows in &rows {
+            keys.extend(encoder.keys(rows)?.iter().map(|key| (Encoded::from(key.as_ref()), None)));
+        }
+        let mut guard = Guard { schema: Arc::clone(schema), read, rows: keys };
+        guard.rows = self.read_again(&guard, &encoder, view)?;
+        Ok(guard)
+    }
+
+    /// Refuses a transaction whose guarded rows are not as they were.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if they are not.
+    pub(crate) fn check_guards(&self, view: &View, guards: &[Guard]) -> Result<()> {
+        for guard in guards {
+            let name = &guard.schema.name;
+            let table = view.table(name)?;
+            let is_same = Arc::ptr_eq(table.schema(), &guard.schema)
+                && self.read_again(guard, &Encoder::new(&guard.schema)?, view)? == guard.rows;
+            if !is_same {
+                return Err(Error::retry(format!(
+                    "another transaction has changed rows of table '{name}' that this one has read and changes, and nothing \
+                     of this one is written: run it again"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The guarded rows as a view has them.
+    fn read_again(&self, guard: &Guard, encoder: &Encoder, view: &View) -> Result<HashMap<Encoded, Option<Encoded>>> {
+        let mut found: HashMap<Encoded, Option<Encoded>> = guard.rows.keys().map(|key| (key.clone(), None)).collect();
+        let table = FleetTable::within(&self.store, view.table(&guard.schema.name)?.clone(), guard.read.clone());
+        let rows = async {
+            let mut stream = self.context.read_table(Arc::new(table))?.execute_stream().await?;
+            while let Some(rows) = stream.next().await {
+                let rows = named(&guard.schema, vec![rows?]).and_then(|rows| {
+                    rows.iter().try_for_each(|rows| {
+                        for (key, row) in encoder.keys(rows)?.iter().zip(encoder.rows(rows)?.iter()) {
+                            if let Some(found) = found.get_mut(key.as_ref()) {
+                                *found = Some(Encoded::from(row.as_ref()));
+                            }
+                        }
+                        Ok(())
+                    })
+                });
+                if let Err(error) = rows {
+                    return Ok(Err(error));
+                }
+            }
+            Ok(Ok(()))
+        };
+        let watch = self.limits.watch();
+        self.runtime.block_on(watch.until_stopped(rows))?.map_err(engine_error)??;
+        Ok(found)
+    }
+}
+
+/// Keys and rows of a table in a form that can be compared.
+struct Encoder {
+    key: Vec<usize>,
+    keys: RowConverter,
+    rows: RowConverter,
+}
+
+impl Encoder {
+    fn new(schema: &TableSchema) -> Result<Self> {
+        let key = primary_key(schema);
+        let field = |place: usize| SortField::new(schema.columns[place].column_type.to_arrow());
+        let keys = RowConverter::new(key.iter().copied().map(field).collect())?;
+        let rows = RowConverter::new((0..schema.columns.len()).map(field).collect())?;
+        Ok(Self { key, keys, rows })
+    }
+
+    fn keys(&self, rows: &RecordBatch) -> Result<Rows> {
+        let columns: Vec<_> = self.key.iter().map(|&place| Arc::clone(rows.column(place))).collect();
+        Ok(self.keys.convert_columns(&columns)?)
+    }
+
+    fn rows(&self, rows: &RecordBatch) -> Result<Rows> {
+        Ok(self.rows.convert_columns(rows.columns())?)
+    }
+}

@@ -1,0 +1,81 @@
+//! `LIKE ... ESCAPE '/'`: DataFusion knows the backslash only.
+
+use datafusion::sql::sqlparser::ast::{Expr, Statement, Value as Literal, visit_expressions_mut};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use fleetdb_engine::{Error, Result};
+use std::ops::ControlFlow;
+
+/// Writes patterns with another escape character with backslashes.
+///
+/// # Errors
+/// ESCAPE has no text of one character, or of none.
+pub(crate) fn escape_with_backslashes(statement: &mut Statement) -> Result<()> {
+    let wrong = || Error::input("ESCAPE takes a text of one character");
+    let rewritten = visit_expressions_mut(statement, |expr| {
+        let (Expr::Like { pattern, escape_char, .. }
+        | Expr::ILike { pattern, escape_char, .. }
+        | Expr::SimilarTo { pattern, escape_char, .. }) = expr
+        else {
+            return ControlFlow::Continue(());
+        };
+        let Some(escape) = escape_char.take() else { return ControlFlow::Continue(()) };
+        let Literal::SingleQuotedString(escape) = escape.value else { return ControlFlow::Break(wrong()) };
+        let mut chars = escape.chars();
+        let escape = match (chars.next(), chars.next()) {
+            (Some('\\'), None) => return ControlFlow::Continue(()),
+            (escape, None) => escape,
+            _ => return ControlFlow::Break(wrong()),
+        };
+        match with_backslashes(pattern, escape) {
+            Some(with_backslashes) => **pattern = with_backslashes,
+            None => return ControlFlow::Break(wrong()),
+        }
+        ControlFlow::Continue(())
+    });
+    match rewritten {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+fn with_backslashes(pattern: &Expr, escape: Option<char>) -> Option<Expr> {
+    if let Expr::Value(literal) = pattern
+        && let Literal::SingleQuotedString(text) = &literal.value
+    {
+        return Some(Expr::value(Literal::SingleQuotedString(text_with_backslashes(text, escape))));
+    }
+    let backslashes = format!(r"replace({pattern}, '\', '\\')");
+    let all = match escape {
+        None => backslashes,
+        // What is escaped twice is itself; a text has no character 1.
+        Some(escape) => {
+            let escape = if escape == '\'' { "''".to_owned() } else { escape.to_string() };
+            format!(
+                r"replace(replace(replace({backslashes}, '{escape}{escape}', chr(1)), '{escape}', '\'), chr(1), '{escape}')"
+            )
+        }
+    };
+    Parser::new(&PostgreSqlDialect {}).try_with_sql(&all).ok()?.parse_expr().ok()
+}
+
+fn text_with_backslashes(pattern: &str, escape: Option<char>) -> String {
+    let mut text = String::with_capacity(pattern.len());
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => text.push_str(r"\\"),
+            c if Some(c) == escape => match chars.next() {
+                Some(escaped) if Some(escaped) == escape => text.push(escaped),
+                Some(escaped) => text.extend(['\\', escaped]),
+                None => text.push_str(r"\\"),
+            },
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "like_tests.rs"]
+mod tests;

@@ -1,0 +1,228 @@
+//! Forms of statements about the catalog that DataFusion does not plan, and what says the same here.
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, JoinConstraint, JoinOperator, Query, SelectItem,
+    SetExpr, Statement, TableFactor, Value as Literal, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use std::ops::ControlFlow;
+
+/// Functions of the size of a table, all of which are the bytes of its segments; the table that has them.
+const SIZES: [&str; 4] = ["pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size"];
+pub(super) const SIZES_TABLE: &str = "fleetdb_sizes";
+
+/// The table of the tables that are named with their schema only.
+pub(super) const HIDDEN_TABLE: &str = "fleetdb_hidden";
+
+/// Columns of `pg_index` that are texts here, of numbers between spaces, and arrays in PostgreSQL.
+const ARRAYS: [&str; 3] = ["indkey", "indclass", "indoption"];
+
+/// Tables that have no rows here: what subqueries of one value look for in them is NULL.
+const EMPTY: [&str; 3] = ["pg_attrdef", "pg_policy", "pg_sequence"];
+
+/// asyncpg asks for types, their elements and what else they are made of by a recursion of this name.
+const RECURSION: &str = "typeinfo_tree";
+
+/// The types that it asks for, behind those of their elements; letters are bytes, as PostgreSQL's type "char" is to it.
+const TYPES: &str = "
+    WITH asked AS (SELECT oid, typelem FROM pg_catalog.pg_type WHERE arrow_cast(oid, 'UInt32') = ANY($1))
+    SELECT t.oid, n.nspname AS ns, t.typname AS name, CAST(t.typtype AS BYTEA) AS kind,
+        CAST(NULL AS INT) AS basetype, t.typelem AS elemtype, CAST(e.typdelim AS BYTEA) AS elemdelim,
+        CAST(NULL AS INT) AS range_subtype, CAST(NULL AS INT) AS attrtypoids, CAST(NULL AS INT) AS attrnames,
+        CAST(NULL AS TEXT) AS basetype_name, e.typname AS elemtype_name, CAST(NULL AS TEXT) AS range_subtype_name
+    FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+    JOIN (SELECT oid, 0 AS depth FROM asked UNION ALL SELECT typelem, 1 FROM asked WHERE typelem <> 0) d ON d.oid = t.oid
+    LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND t.typlen = -1
+    ORDER BY d.depth DESC";
+
+/// Aggregates that clients use in subqueries of their own.
+const AGGREGATES: [&str; 8] = ["array_agg", "bool_and", "bool_or", "count", "first_value", "max", "min", "string_agg"];
+
+/// Rewrites a statement.
+pub(super) fn rewrite(statement: &mut Statement) {
+    if let Statement::Query(query) = statement
+        && query.with.iter().flat_map(|with| &with.cte_tables).any(|table| table.alias.name.value == RECURSION)
+        && let Ok(mut types) = Parser::parse_sql(&PostgreSqlDialect {}, TYPES)
+        && let Some(types) = types.pop()
+    {
+        *statement = types;
+        return;
+    }
+    let _ = statement.visit(&mut Selects);
+    let _ = visit_expressions_mut(statement, |expr| {
+        if let Some(instead) = instead_of(expr) {
+            *expr = instead;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+/// EXISTS among what is selected, which is planned in conditions only, as a count; a join of descriptions on a subquery, which
+/// is not planned, as one that finds none.
+struct Selects;
+
+impl VisitorMut for Selects {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let SetExpr::Select(select) = query.body.as_mut() else { return ControlFlow::Continue(()) };
+        for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
+            if let (JoinOperator::Left(on) | JoinOperator::LeftOuter(on), TableFactor::Table { name, .. }) =
+                (&mut join.join_operator, &join.relation)
+                && let JoinConstraint::On(on) = on
+                && name.to_string().ends_with("pg_description")
+                && has_subquery(on)
+            {
+                *on = Expr::value(Literal::Boolean(false));
+            }
+        }
+        for item in &mut select.projection {
+            visit_expressions_mut(item, |expr| {
+                if let Expr::Exists { subquery, negated } = expr
+                    && let Some(count) = counted(subquery, *negated)
+                {
+                    *expr = count;
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let is_one = |expr: &Expr| match expr {
+        Expr::Subquery(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(expr, is_one).is_break()
+}
+
+fn counted(subquery: &Query, negated: bool) -> Option<Expr> {
+    let mut subquery = subquery.clone();
+    let SetExpr::Select(select) = subquery.body.as_mut() else { return None };
+    select.projection = vec![SelectItem::UnnamedExpr(parsed("count(*)")?)];
+    parsed(&format!("(({subquery}) {} 0)", if negated { "=" } else { ">" }))
+}
+
+fn instead_of(expr: &Expr) -> Option<Expr> {
+    let function = match expr {
+        Expr::Function(function) => function,
+        Expr::Subquery(query) => return first_of(query),
+        _ => return None,
+    };
+    let name = function.name.0.last()?.as_ident()?.value.to_ascii_lowercase();
+    match name.as_str() {
+        "array" => match &function.args {
+            FunctionArguments::Subquery(query) => gathered(query),
+            _ => None,
+        },
+        // An array of PostgreSQL's type `name` is a text to node-postgres, as which Sequelize takes it apart.
+        "array_agg" => {
+            let column = argument(function)?;
+            let is_name = column.to_string().to_ascii_lowercase().ends_with(".attname");
+            is_name.then(|| parsed(&format!("'{{' || string_agg({column}, ',') || '}}'")))?
+        }
+        // These columns are texts here, and NULL.
+        "array_to_string" => {
+            let array = argument(function)?;
+            let name = array.to_string().to_ascii_lowercase();
+            let is_text = ["acl", "config", "options"].iter().any(|end| name.ends_with(end));
+            is_text.then(|| array.clone())
+        }
+        "to_regclass" => {
+            let name = argument(function)?.to_string();
+            let name = name.trim_matches('\'').rsplit('.').next()?.trim_matches('"');
+            parsed(&format!("(SELECT max(oid) FROM pg_catalog.pg_class WHERE relname = '{name}')"))
+        }
+        "to_regtype" => {
+            parsed(&format!("(SELECT max(oid) FROM pg_catalog.pg_type WHERE typname = {})", argument(function)?))
+        }
+        "pg_table_is_visible" => {
+            let hidden = format!("SELECT count(*) FROM pg_catalog.{HIDDEN_TABLE} WHERE hidden_oid = ");
+            parsed(&format!("(({hidden}{}) = 0)", argument(function)?))
+        }
+        "unnest" => parsed(&format!("unnest({})", numbers(argument(function)?)?)),
+        // They count from 0.
+        "generate_subscripts" => {
+            let numbers = numbers(argument(function)?)?;
+            parsed(&format!("unnest(range(0, CAST(array_length({numbers}) AS BIGINT)))"))
+        }
+        "pg_database_size" | "pg_tablespace_size" => {
+            parsed(&format!("(SELECT coalesce(sum(bytes), 0) FROM pg_catalog.{SIZES_TABLE})"))
+        }
+        name if SIZES.contains(&name) => {
+            let table = argument(function)?;
+            let is = match table {
+                Expr::Value(literal) => format!("sized_name = {literal}"),
+                other => format!("sized_oid = {other}"),
+            };
+            parsed(&format!("(SELECT coalesce(max(bytes), 0) FROM pg_catalog.{SIZES_TABLE} WHERE {is})"))
+        }
+        _ => None,
+    }
+}
+
+/// `ARRAY(SELECT x ...)` as `(SELECT array_agg(x) ...)`.
+fn gathered(query: &Query) -> Option<Expr> {
+    let mut query = query.clone();
+    let order = query.order_by.take();
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] = select.projection.as_slice() else {
+        return None;
+    };
+    let order = if order.is_some() { format!(" ORDER BY {expr}") } else { String::new() };
+    let distinct = if select.distinct.take().is_some() { "DISTINCT " } else { "" };
+    let all = parsed(&format!("array_agg({distinct}{expr}{order})"))?;
+    select.projection = vec![SelectItem::UnnamedExpr(all)];
+    Some(Expr::Subquery(Box::new(query)))
+}
+
+/// The array that one of the columns is that are texts here.
+fn numbers(column: &Expr) -> Option<String> {
+    let name = column.to_string().to_ascii_lowercase();
+    let is_one = ARRAYS.iter().any(|array| name.rsplit('.').next() == Some(array));
+    is_one.then(|| format!("CAST(string_to_array({column}, ' ') AS SMALLINT[])"))
+}
+
+/// A subquery for one value as one that DataFusion knows to give one.
+fn first_of(query: &Query) -> Option<Expr> {
+    let mut query = query.clone();
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] = select.projection.as_slice() else {
+        return None;
+    };
+    let is_empty = select.from.iter().any(|from| match &from.relation {
+        TableFactor::Table { name, .. } => EMPTY.iter().any(|table| name.to_string().ends_with(table)),
+        _ => false,
+    });
+    if is_empty || expr.to_string().starts_with("json_build_object(") {
+        return parsed("CAST(NULL AS TEXT)");
+    }
+    let aggregates = visit_expressions(expr, |expr| match expr {
+        Expr::Function(function) if AGGREGATES.contains(&function.name.to_string().to_ascii_lowercase().as_str()) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    if aggregates.is_break() || select.from.is_empty() || query.order_by.is_some() {
+        return None;
+    }
+    select.projection = vec![SelectItem::UnnamedExpr(parsed(&format!("first_value({expr})"))?)];
+    query.limit_clause = None;
+    Some(Expr::Subquery(Box::new(query)))
+}
+
+/// A function's first argument.
+fn argument(function: &Function) -> Option<&Expr> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    match list.args.first()? {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    }
+}
+
+fn parsed(expr: &str) -> Option<Expr> {
+    Parser::new(&PostgreSqlDialect {}).try_with_sql(expr).ok()?.parse_expr().ok()
+}

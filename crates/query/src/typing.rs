@@ -1,0 +1,253 @@
+//! Types that a statement gives its parameters and texts, and DataFusion does not: `$1::bigint[]`, `id = ANY($1)`,
+//! `id = ANY('{1,2}')`, `is_open = 't'`.
+//!
+//! Drivers send an array as one parameter. Its text is PostgreSQL's, `{1,2,NULL,"a, b"}`
+//! (<https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO>).
+
+use crate::values::value_of_text;
+use arrow::array::{ArrayRef, ListArray, StringArray};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::utils::SingleRowListArrayBuilder;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use fleetdb_engine::{ColumnType, Value};
+use std::sync::Arc;
+
+/// The functions that DataFusion plans `ANY` and `ALL` as, whose first argument is the array.
+const OF_ARRAYS: [&str; 5] = ["array_has", "array_min", "array_max", "array_position", "cardinality"];
+
+/// The plan with these types.
+///
+/// # Errors
+/// A text is no array of its type.
+pub(crate) fn typed(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let typed = plan.transform_up_with_subqueries(|node| {
+        let mut has = matches!(node, LogicalPlan::Limit(_));
+        node.apply_expressions(|expr| {
+            has |= has_untyped(expr);
+            Ok(if has { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        if !has {
+            return Ok(Transformed::no(node));
+        }
+        if let LogicalPlan::Limit(_) = node {
+            return node.map_expressions(|count| match counted(&count)? {
+                Some(typed) => Ok(Transformed::yes(typed)),
+                None => Ok(Transformed::no(count)),
+            });
+        }
+        let schema = merge_schema(&node.inputs());
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            Ok(typed_expr(expr, &schema)?.update_data(|expr| name.restore(expr)))
+        })
+    })?;
+    Ok(typed.data)
+}
+
+/// Whether an expression has something that [`typed_expr`] gives a type.
+fn has_untyped(expr: &Expr) -> bool {
+    let is_one = |expr: &Expr| match expr {
+        Expr::Cast(cast) => is_untyped(&cast.expr),
+        Expr::BinaryExpr(compared) => is_text(&compared.left) || is_text(&compared.right),
+        Expr::ScalarFunction(call) => array_of(call).is_some_and(is_untyped),
+        _ => false,
+    };
+    expr.exists(|expr| Ok(is_one(expr))).unwrap_or(false)
+}
+
+/// A parameter or a text, whose type is that of what is around it.
+fn is_untyped(expr: &Expr) -> bool {
+    is_text(expr) || matches!(expr, Expr::Placeholder(Placeholder { field: None, .. }))
+}
+
+fn is_text(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(ScalarValue::Utf8(Some(_)), _))
+}
+
+/// The array of one of [`OF_ARRAYS`].
+fn array_of(call: &ScalarFunction) -> Option<&Expr> {
+    OF_ARRAYS.contains(&call.name()).then(|| call.args.first())?
+}
+
+fn typed_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let arrays = compared_arrays(&expr, schema);
+    expr.transform_up(|expr| match expr {
+        Expr::Cast(mut cast) => {
+            let typed = with_type(&cast.expr, cast.field.data_type())?;
+            let is_typed = typed.is_some();
+            if let Some(typed) = typed {
+                *cast.expr = typed;
+            }
+            Ok(Transformed::new_transformed(Expr::Cast(cast), is_typed))
+        }
+        Expr::ScalarFunction(mut call) => {
+            let of = array_of(&call).and_then(|array| arrays.iter().find(|(compared, _)| compared == array));
+            let typed = of.map(|(array, data_type)| with_type(array, data_type)).transpose()?.flatten();
+            let is_typed = typed.is_some();
+            if let (Some(typed), Some(array)) = (typed, call.args.first_mut()) {
+                *array = typed;
+            }
+            Ok(Transformed::new_transformed(Expr::ScalarFunction(call), is_typed))
+        }
+        Expr::BinaryExpr(mut compared) => {
+            let left = truth(&compared.left, &compared.right, schema)?;
+            let right = truth(&compared.right, &compared.left, schema)?;
+            let is_typed = left.is_some() || right.is_some();
+            if let Some(truth) = left {
+                *compared.left = truth;
+            }
+            if let Some(truth) = right {
+                *compared.right = truth;
+            }
+            Ok(Transformed::new_transformed(Expr::BinaryExpr(compared), is_typed))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+}
+
+/// A text as the truth value that it is compared with; `None` for anything else.
+fn truth(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+    let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return Ok(None) };
+    if !with.get_type(schema).is_ok_and(|data_type| data_type == DataType::Boolean) {
+        return Ok(None);
+    }
+    match value_of_text(text, ColumnType::Boolean) {
+        Ok(Value::Boolean(truth)) => Ok(Some(Expr::Literal(ScalarValue::Boolean(Some(truth)), None))),
+        _ => Err(DataFusionError::Plan(format!("'{text}' does not fit a column of type {}", ColumnType::Boolean))),
+    }
+}
+
+/// The arrays without a type, with the one that they have by what they are compared with.
+fn compared_arrays(expr: &Expr, schema: &DFSchema) -> Vec<(Expr, DataType)> {
+    let mut arrays = Vec::new();
+    let mut note = |array: &Expr, with: &Expr| {
+        if is_untyped(array)
+            && !is_untyped(with)
+            && let Ok(data_type) = with.get_type(schema)
+        {
+            let element = Field::new_list_field(data_type, true);
+            arrays.push((array.clone(), DataType::List(Arc::new(element))));
+        }
+    };
+    let looked = expr.apply(|expr| {
+        match expr {
+            Expr::ScalarFunction(call) if call.name() == "array_has" => {
+                if let [array, with] = call.args.as_slice() {
+                    note(array, with);
+                }
+            }
+            // The least or the greatest of the array.
+            Expr::BinaryExpr(compared) => {
+                for (side, with) in [(&compared.left, &compared.right), (&compared.right, &compared.left)] {
+                    if let Expr::ScalarFunction(call) = side.as_ref()
+                        && let Some(array) = array_of(call)
+                        && matches!(call.name(), "array_min" | "array_max")
+                    {
+                        note(array, with);
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    if looked.is_err() {
+        arrays.clear();
+    }
+    arrays
+}
+
+/// A parameter or a text as a count of rows; `None` for anything else.
+fn counted(expr: &Expr) -> Result<Option<Expr>> {
+    let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return with_type(expr, &DataType::Int64) };
+    match value_of_text(text, ColumnType::Int64) {
+        Ok(Value::Int(count)) => Ok(Some(Expr::Literal(ScalarValue::Int64(Some(count)), None))),
+        _ => Err(DataFusionError::Plan(format!("LIMIT and OFFSET take a count of rows, which '{text}' is not"))),
+    }
+}
+
+/// A parameter, or the text of an array, as one of this type; `None` for anything else.
+fn with_type(expr: &Expr, data_type: &DataType) -> Result<Option<Expr>> {
+    Ok(match (expr, data_type) {
+        (Expr::Placeholder(Placeholder { id, field: None }), _) => {
+            let field = Field::new("", data_type.clone(), true);
+            Some(Expr::Placeholder(Placeholder::new_with_field(id.clone(), Some(Arc::new(field)))))
+        }
+        (Expr::Literal(ScalarValue::Utf8(Some(text)), _), DataType::List(element)) => {
+            Some(Expr::Literal(array_of_text(text, element.data_type())?, None))
+        }
+        _ => None,
+    })
+}
+
+/// An array in PostgreSQL's text form, with elements of this type.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn array_of_text(text: &str, element: &DataType) -> Result<ScalarValue> {
+    let wrong = |why: &str| DataFusionError::Plan(format!("malformed array literal: \"{text}\": {why}"));
+    let elements: ArrayRef = Arc::new(StringArray::from(elements(text).map_err(wrong)?));
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let values = cast_with_options(&elements, element, &options)?;
+    let array: ListArray = SingleRowListArrayBuilder::new(values).build_list_array();
+    Ok(ScalarValue::List(Arc::new(array)))
+}
+
+/// The elements' texts, `None` for NULL; else what is wrong.
+fn elements(text: &str) -> std::result::Result<Vec<Option<String>>, &'static str> {
+    let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    let inner = inner.ok_or("it does not stand in braces")?;
+    let mut elements = Vec::new();
+    if inner.trim().is_empty() {
+        return Ok(elements);
+    }
+    let mut chars = inner.chars().peekable();
+    loop {
+        while chars.next_if(|c| c.is_whitespace()).is_some() {}
+        let mut element = String::new();
+        let is_quoted = chars.next_if_eq(&'"').is_some();
+        loop {
+            match chars.peek() {
+                None if is_quoted => return Err("a quote is not closed"),
+                Some('"') if is_quoted => break,
+                None | Some(',') if !is_quoted => break,
+                Some('{' | '}' | '"') if !is_quoted => return Err("arrays of arrays are not supported"),
+                _ => {}
+            }
+            let escaped = chars.next_if_eq(&'\\').is_some();
+            match chars.next() {
+                Some(c) => element.push(c),
+                None if escaped => return Err("it ends in a backslash"),
+                None => {}
+            }
+        }
+        if is_quoted {
+            chars.next();
+            while chars.next_if(|c| c.is_whitespace()).is_some() {}
+            elements.push(Some(element));
+        } else {
+            let element = element.trim_end();
+            if element.is_empty() {
+                return Err("an element is missing");
+            }
+            elements.push((!element.eq_ignore_ascii_case("null")).then(|| element.to_owned()));
+        }
+        match chars.next() {
+            None => return Ok(elements),
+            Some(',') => {}
+            Some(_) => return Err("elements are separated by commas"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "typing_tests.rs"]
+mod tests;
