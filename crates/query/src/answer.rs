@@ -13,7 +13,7 @@ use futures::StreamExt;
 use std::any::Any;
 use std::sync::Arc;
 
-/// The answer to one statement: rows batch by batch, or word of what was done.
+/// The answer to one statement: rows batch by batch, word of what was done, or both.
 pub struct Answer {
     tag: Option<String>,
     rows: Option<(SendableRecordBatchStream, Arc<QueryRuntime>, Watch)>,
@@ -31,6 +31,11 @@ impl Answer {
         Self { tag: None, rows: Some((stream, runtime, watch)), _held: None }
     }
 
+    /// The same answer, of a statement that has done this.
+    pub(crate) fn tagged(self, tag: String) -> Self {
+        Self { tag: Some(tag), ..self }
+    }
+
     /// The same answer, which keeps something as long as it lives.
     pub(crate) fn holding(self, held: impl Any + Send + Sync) -> Self {
         Self { _held: Some(Box::new(held)), ..self }
@@ -43,7 +48,7 @@ impl Answer {
         }
     }
 
-    /// What the statement did, if it gives no rows: `CREATE TABLE`, `INSERT 0 5`.
+    /// What the statement did: `CREATE TABLE`, `INSERT 0 5`; none of a query.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }

@@ -59,6 +59,9 @@ impl Statement {
     pub fn column_names(&self) -> ColumnNames {
         let items = match self.sql() {
             Some(SqlStatement::Query(query)) => items(&query.body),
+            Some(SqlStatement::Insert(insert)) => insert.returning.as_deref(),
+            Some(SqlStatement::Update(update)) => update.returning.as_deref(),
+            Some(SqlStatement::Delete(delete)) => delete.returning.as_deref(),
             _ => None,
         };
         ColumnNames(items.unwrap_or_default().iter().map(item).collect())

@@ -10,16 +10,20 @@
 use crate::answer::engine_error;
 use crate::ddl::{identifier, object_name};
 use crate::pushdown::{key_value, request};
+use crate::returning::{Done, Returning};
 use crate::session::Session;
 use crate::table::FleetTable;
 use arrow::array::RecordBatch;
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::row::{RowConverter, SortField};
+use datafusion::catalog::TableProvider;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, ConflictTarget, Expr, OnConflict, OnConflictAction, Update,
+    Assignment, AssignmentTarget, ConflictTarget, Delete, Expr, FromTable, Ident, Insert, ObjectName, OnConflict,
+    OnConflictAction, SetExpr, TableFactor, TableObject, TableWithJoins, Update,
 };
 use fleetdb_engine::{
     Batch, Column, Error, MAX_BATCH_ROWS, Result, Role, ScanRequest, TableSchema, TableView, Value, View,
@@ -77,16 +81,16 @@ pub(crate) enum Conflict {
     /// The new row is left out.
     Nothing,
     /// What is written: for each of the table's columns an expression over the new row, called `excluded`, and the old
-    /// one, called as the table; and the condition under which a row that is there is changed.
-    Update { columns: Vec<String>, condition: Option<String> },
+    /// one, called as here; and the condition under which a row that is there is changed.
+    Update { called: String, columns: Vec<String>, condition: Option<String> },
 }
 
 /// The column by which the query of an ON CONFLICT clause knows that there is an old row.
 const THERE: &str = "fleetdb_there";
 
-/// What to do with rows of `schema` whose key is there already; `None` if the new row replaces the old one, as without
-/// the clause.
-pub(crate) fn conflict(schema: &TableSchema, clause: &OnConflict) -> Result<Option<Conflict>> {
+/// What to do with rows of `schema`, which the INSERT calls so, whose key is there already; `None` if the new row replaces
+/// the old one, as without the clause.
+pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) -> Result<Option<Conflict>> {
     let key = primary_key_names(schema);
     match &clause.conflict_target {
         None => {}
@@ -109,12 +113,13 @@ pub(crate) fn conflict(schema: &TableSchema, clause: &OnConflict) -> Result<Opti
         let old = match set.iter().find(|(name, _)| *name == column.name) {
             _ if column.role != Role::Field => return new(&column.name),
             Some((_, value)) => format!("({value})"),
-            None => format!("{}.{}", quote(&schema.name), quote(&column.name)),
+            None => format!("{}.{}", quote(called), quote(&column.name)),
         };
         format!("CASE WHEN {THERE} THEN {old} ELSE {} END", new(&column.name))
     };
     let columns = schema.columns.iter().map(column).collect();
-    Ok(Some(Conflict::Update { columns, condition: update.selection.as_ref().map(ToString::to_string) }))
+    let condition = update.selection.as_ref().map(ToString::to_string);
+    Ok(Some(Conflict::Update { called: called.to_owned(), columns, condition }))
 }
 
 /// The places of the primary key's columns.
@@ -132,11 +137,33 @@ pub(crate) struct Change {
     pub(crate) batch: Batch,
     /// How many rows it is about.
     pub(crate) count: u64,
+    /// These rows, for a RETURNING clause.
+    pub(crate) rows: Vec<RecordBatch>,
     /// Rows with the keys of those that were read: they must be the same when the transaction is committed.
     pub(crate) read: Vec<RecordBatch>,
 }
 
 impl Session {
+    /// `INSERT INTO t VALUES (...)` of fewer values than the table has columns is about the first of them, which DataFusion wants
+    /// to be named.
+    pub(crate) fn name_columns(&self, insert: &mut Insert) -> Result<()> {
+        let (TableObject::TableName(name), Some(SetExpr::Values(values))) =
+            (&insert.table, insert.source.as_deref().map(|query| query.body.as_ref()))
+        else {
+            return Ok(());
+        };
+        let count = values.rows.first().map_or(0, |row| row.len());
+        // Where there is no such table the planner says so.
+        if let Ok(table) = self.view().table(&object_name(name)?)
+            && insert.columns.is_empty()
+            && count < table.schema().columns.len()
+        {
+            let first = table.schema().columns.iter().take(count);
+            insert.columns = first.map(|column| Ident::with_quote('"', &column.name).into()).collect();
+        }
+        Ok(())
+    }
+
     /// The rows of an INSERT in the table's own columns, all at once.
     pub(crate) fn rows_of(&self, plan: LogicalPlan) -> Result<Vec<RecordBatch>> {
         let rows = async {
@@ -158,51 +185,34 @@ impl Session {
         self.runtime.block_on(watch.until_stopped(rows))?.map_err(engine_error)?
     }
 
-    /// Inserts rows; those whose keys are there already as the clause says. Gives how many rows were written.
+    /// Inserts rows; those whose keys are there already as the clause says.
     pub(crate) fn insert_on_conflict(
         &self,
         schema: &Arc<TableSchema>,
         rows: Vec<RecordBatch>,
         conflict: &Conflict,
-    ) -> Result<u64> {
+        returning: Option<&Returning>,
+    ) -> Result<Done> {
         let rows = distinct(schema, rows, matches!(conflict, Conflict::Nothing))?;
-        let Some(first) = rows.first() else { return Ok(0) };
-        let old_rows = rows_with_keys_of(schema, &rows)?;
-        let statement = self.statements.fetch_add(1, Ordering::Relaxed);
-        let (new, old) = (format!("{TEMPORARY}.new_{statement}"), format!("{TEMPORARY}.old_{statement}"));
-        let table = quote(&schema.name);
-        let equal = |name: &&str| format!("({table}.{0} IS NOT DISTINCT FROM {EXCLUDED}.{0})", quote(name));
-        let same = primary_key_names(schema).iter().map(equal).collect::<Vec<_>>().join(" AND ");
-        let query = match conflict {
-            Conflict::Nothing => {
-                format!(
-                    "SELECT * FROM {new} AS {EXCLUDED} WHERE NOT EXISTS (SELECT 1 FROM {old} AS {table} WHERE {same})"
-                )
-            }
-            Conflict::Update { columns, condition } => format!(
-                "SELECT {} FROM {new} AS {EXCLUDED} LEFT JOIN (SELECT *, true AS {THERE} FROM {old}) AS {table} ON {same} \
-                 WHERE {THERE} IS NULL OR ({})",
-                columns.join(", "),
-                condition.as_deref().unwrap_or("true")
-            ),
-        };
-        let new_rows = MemTable::try_new(first.schema(), vec![rows.clone()]).map_err(engine_error)?;
-        self.context.register_table(&new, Arc::new(new_rows)).map_err(engine_error)?;
-        let written = self.write_after(|view| {
-            let table = FleetTable::within(&self.store, view.table(&schema.name)?.clone(), old_rows);
-            self.context.register_table(&old, Arc::new(table)).map_err(engine_error)?;
-            let written = self.rows_of(self.plan(&query)?)?;
-            Ok(Change { read: rows.clone(), ..upsert(schema, written)? })
-        });
-        for table in [&new, &old] {
-            self.context.deregister_table(table).map_err(engine_error)?;
+        if rows.is_empty() {
+            return Ok(Done { count: 0, returned: self.returned(returning, schema, rows)? });
         }
-        written
+        let old_rows = rows_with_keys_of(schema, &rows)?;
+        let new_rows = MemTable::try_new(unchecked(schema), vec![rows.clone()]).map_err(engine_error)?;
+        self.with_temporary("new", Arc::new(new_rows), |new| {
+            self.write_after(returning, |view| {
+                let old_rows = FleetTable::within(&self.store, view.table(&schema.name)?.clone(), old_rows);
+                let written = self.with_temporary("old", Arc::new(old_rows), |old| {
+                    self.rows_of(self.plan(&after_conflict(schema, conflict, new, old))?)
+                })?;
+                Ok(Change { read: rows.clone(), ..upsert(schema, written)? })
+            })
+        })
     }
 
-    /// Runs an UPDATE. Gives how many rows there were.
-    pub(crate) fn update(&self, update: &Update) -> Result<u64> {
-        self.write_after(|_| {
+    /// Runs an UPDATE.
+    pub(crate) fn update(&self, update: &Update, returning: Option<&Returning>) -> Result<Done> {
+        self.write_after(returning, |_| {
             let dml = self.plan_write(&update.to_string())?;
             let schema = self.schema_of(&dml)?;
             check_assignments(&schema, &update.assignments)?;
@@ -220,52 +230,42 @@ impl Session {
         }
     }
 
-    /// Runs a DELETE. Gives how many rows there were.
-    pub(crate) fn delete(&self, sql: &str) -> Result<u64> {
-        self.write_after(|view| self.deletes(view, sql))
+    /// Runs a DELETE.
+    pub(crate) fn delete(&self, delete: Delete, returning: Option<&Returning>) -> Result<Done> {
+        let (sql, rows) = with_rows(delete);
+        self.write_after(returning, |view| self.deletes(view, &sql, rows.as_deref(), returning.is_some()))
     }
 
-    fn deletes(&self, view: &View, sql: &str) -> Result<Change> {
+    /// Deletes all rows of a table.
+    pub(crate) fn truncate(&self, table: &ObjectName) -> Result<Done> {
+        self.write_after(None, |view| self.deletes(view, &format!("DELETE FROM {table}"), None, false))
+    }
+
+    /// What a DELETE does: of the rows of a query, if there is one, which are looked at only if they must be, or `gives_rows`.
+    fn deletes(&self, view: &View, sql: &str, rows: Option<&str>, gives_rows: bool) -> Result<Change> {
         let dml = self.plan_write(sql)?;
-        let (schema, input) = (self.schema_of(&dml)?, dml.input);
+        let schema = self.schema_of(&dml)?;
+        let input = rows.map_or(Ok(dml.input), |rows| self.plan(rows).map(Arc::new))?;
         let plan = self.context.state().optimize(&input).map_err(engine_error)?;
         let table = view.table(&schema.name)?;
-        let (batch, count) = match condition(&plan) {
-            Condition::Nothing => (Batch::new(), 0),
-            Condition::Scan(filters) => match request(&schema, filters) {
-                Some(request) => delete_containers(table, &request)?,
-                None => self.delete_rows(&schema, input.as_ref().clone())?,
-            },
-            Condition::Other => self.delete_rows(&schema, input.as_ref().clone())?,
-        };
-        Ok(Change { table: schema, batch, count, read: Vec::new() })
-    }
-
-    /// Deletes the rows that a plan gives, one by one.
-    fn delete_rows(&self, schema: &TableSchema, plan: LogicalPlan) -> Result<(Batch, u64)> {
-        let rows = named(schema, self.rows_of(plan)?)?;
-        let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
-        if count > MOST_SINGLE_DELETES {
-            return Err(Error::input(format!(
-                "this DELETE is not by key and time only, and would delete {count} rows one by one: the most is \
-                 {MOST_SINGLE_DELETES}. Give conditions on ({}) that name the rows",
-                primary_key_names(schema).join(", ")
-            )));
-        }
-        let mut batch = Batch::new();
-        for rows in &rows {
-            for row in 0..rows.num_rows() {
-                let (key, time) = key_of(schema, rows, row)?;
-                let (from, to) = time.map_or((i64::MIN, i64::MAX), |time| (time, time));
-                batch = batch.delete(&schema.name, Some(&key), from..=to);
+        let by_container = match condition(&plan) {
+            Condition::Nothing => Some((Batch::new(), 0)),
+            Condition::Scan(filters) => {
+                request(&schema, filters).map(|request| delete_containers(table, &request)).transpose()?
             }
-        }
-        Ok((batch, count as u64))
+            Condition::Other => None,
+        };
+        let rows = match &by_container {
+            Some(_) if !gives_rows => Vec::new(),
+            _ => named(&schema, self.rows_of(input.as_ref().clone())?)?,
+        };
+        let (batch, count) = by_container.map_or_else(|| delete_rows(&schema, &rows), Ok)?;
+        Ok(Change { table: schema, batch, count, rows, read: Vec::new() })
     }
 
     /// Writes what `change` makes of the tables as they are now, which they show; no other write comes between. In a
     /// transaction it is gathered.
-    fn write_after(&self, change: impl FnOnce(&View) -> Result<Change>) -> Result<u64> {
+    fn write_after(&self, returning: Option<&Returning>, change: impl FnOnce(&View) -> Result<Change>) -> Result<Done> {
         let writer = self.store.writer()?;
         let mut transaction = self.transaction();
         transaction.check()?;
@@ -278,27 +278,104 @@ impl Session {
                 true => Some(self.guard(&base, &change.table, &change.read)?),
                 false => None,
             };
+            let returned = self.returned(returning, &change.table, change.rows)?;
             transaction.change(change.batch, guard)?;
-            return Ok(change.count);
+            return Ok(Done { count: change.count, returned });
         }
         drop(transaction);
-        let mut count = 0;
+        let mut done = Done { count: 0, returned: None };
         writer.commit_after(|view| {
             self.tables.show(view.clone());
             let change = change(view)?;
-            count = change.count;
+            let returned = self.returned(returning, &change.table, change.rows)?;
+            done = Done { count: change.count, returned };
             Ok(change.batch)
         })?;
-        Ok(count)
+        Ok(done)
     }
+
+    /// Runs something with a table that nobody else sees; it is given the table's name.
+    pub(crate) fn with_temporary<T>(
+        &self,
+        what: &str,
+        table: Arc<dyn TableProvider>,
+        run: impl FnOnce(&str) -> Result<T>,
+    ) -> Result<T> {
+        let name = format!("{TEMPORARY}.{what}_{}", self.statements.fetch_add(1, Ordering::Relaxed));
+        self.context.register_table(&name, table).map_err(engine_error)?;
+        let done = run(&name);
+        self.context.deregister_table(&name).map_err(engine_error)?;
+        done
+    }
+}
+
+/// The query that gives what is written of an INSERT's rows, where there are old ones.
+fn after_conflict(schema: &TableSchema, conflict: &Conflict, new: &str, old: &str) -> String {
+    let called = match conflict {
+        Conflict::Nothing => &schema.name,
+        Conflict::Update { called, .. } => called,
+    };
+    let called = quote(called);
+    let equal = |name: &&str| format!("({called}.{0} IS NOT DISTINCT FROM {EXCLUDED}.{0})", quote(name));
+    let same = primary_key_names(schema).iter().map(equal).collect::<Vec<_>>().join(" AND ");
+    match conflict {
+        Conflict::Nothing => {
+            format!("SELECT * FROM {new} AS {EXCLUDED} WHERE NOT EXISTS (SELECT 1 FROM {old} AS {called} WHERE {same})")
+        }
+        Conflict::Update { columns, condition, .. } => format!(
+            "SELECT {} FROM {new} AS {EXCLUDED} LEFT JOIN (SELECT *, true AS {THERE} FROM {old}) AS {called} ON {same} \
+             WHERE {THERE} IS NULL OR ({})",
+            columns.join(", "),
+            condition.as_deref().unwrap_or("true")
+        ),
+    }
+}
+
+/// A DELETE's text, and a query for its rows if it has another name for its table, which DataFusion does not know there.
+pub(crate) fn with_rows(mut delete: Delete) -> (String, Option<String>) {
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &mut delete.from;
+    let query = match from.as_mut_slice() {
+        [TableWithJoins { relation: table @ TableFactor::Table { alias: Some(_), .. }, .. }] => {
+            let condition =
+                delete.selection.take().map_or_else(|| "true".to_owned(), |condition| condition.to_string());
+            let query = format!("SELECT * FROM {table} WHERE {condition}");
+            if let TableFactor::Table { alias, .. } = table {
+                *alias = None;
+            }
+            Some(query)
+        }
+        _ => None,
+    };
+    (delete.to_string(), query)
+}
+
+/// Deletes rows one by one.
+fn delete_rows(schema: &TableSchema, rows: &[RecordBatch]) -> Result<(Batch, u64)> {
+    let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
+    if count > MOST_SINGLE_DELETES {
+        return Err(Error::input(format!(
+            "this DELETE is not by key and time only, and would delete {count} rows one by one: the most is \
+             {MOST_SINGLE_DELETES}. Give conditions on ({}) that name the rows",
+            primary_key_names(schema).join(", ")
+        )));
+    }
+    let mut batch = Batch::new();
+    for rows in rows {
+        for row in 0..rows.num_rows() {
+            let (key, time) = key_of(schema, rows, row)?;
+            let (from, to) = time.map_or((i64::MIN, i64::MAX), |time| (time, time));
+            batch = batch.delete(&schema.name, Some(&key), from..=to);
+        }
+    }
+    Ok((batch, count as u64))
 }
 
 /// Rows that replace those with their keys.
 fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>) -> Result<Change> {
     let rows = named(schema, rows)?;
-    let batch = rows.into_iter().fold(Batch::new(), |batch, rows| batch.with(&schema.name, rows));
+    let batch = rows.iter().fold(Batch::new(), |batch, rows| batch.with(&schema.name, rows.clone()));
     let count = batch.rows() as u64;
-    Ok(Change { table: Arc::clone(schema), batch, count, read: Vec::new() })
+    Ok(Change { table: Arc::clone(schema), batch, count, rows, read: Vec::new() })
 }
 
 /// Where tables of one statement are.
@@ -317,6 +394,7 @@ fn condition(plan: &LogicalPlan) -> Condition<'_> {
         LogicalPlan::EmptyRelation(_) => Condition::Nothing,
         LogicalPlan::TableScan(scan) if scan.fetch.is_none() => Condition::Scan(&scan.filters),
         LogicalPlan::Projection(projection) => condition(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => condition(&alias.input),
         _ => Condition::Other,
     }
 }
@@ -381,11 +459,16 @@ pub(crate) fn rows_with_keys_of(schema: &TableSchema, rows: &[RecordBatch]) -> R
     Ok(request)
 }
 
-/// The rows under the table's own column names and types; a value that does not fit its type is an error.
-pub(crate) fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
+/// The schema of a table's rows that nobody has checked yet: each value may be NULL.
+pub(crate) fn unchecked(schema: &TableSchema) -> SchemaRef {
     let fields = schema.to_arrow();
     let fields = fields.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
-    let arrow = Arc::new(arrow::datatypes::Schema::new(fields));
+    Arc::new(Schema::new(fields))
+}
+
+/// The rows under the table's own column names and types ([`unchecked`]); a value that does not fit its type is an error.
+pub(crate) fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
+    let arrow = unchecked(schema);
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let typed = |rows: &RecordBatch| {
         let columns = rows.columns().iter().zip(arrow.fields()).map(|(column, field)| {
@@ -419,6 +502,6 @@ fn distinct(schema: &TableSchema, rows: Vec<RecordBatch>, first: bool) -> Result
     Ok(kept)
 }
 
-fn quote(name: &str) -> String {
+pub(crate) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

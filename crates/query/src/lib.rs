@@ -38,6 +38,7 @@ mod pg_catalog;
 mod planner;
 mod prepared;
 mod pushdown;
+mod returning;
 mod runs;
 mod runtime;
 mod scan;
@@ -59,6 +60,7 @@ pub use limits::Canceller;
 #[cfg(feature = "pg-catalog")]
 pub use pg_catalog::setting;
 pub use prepared::Prepared;
+pub use returning::check_described;
 pub use session::Session;
 pub use statement::{Access, Declare, Kind, Statement};
 pub use values::{InsertValues, value_of_text};

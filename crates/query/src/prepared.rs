@@ -6,6 +6,7 @@
 
 use crate::answer::{Answer, engine_error};
 use crate::binding::{Binding, InUse, has_parameters, number};
+use crate::dml::with_rows;
 use crate::limits::Watch;
 use crate::pushdown::scalar;
 use crate::session::Session;
@@ -20,6 +21,8 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use fleetdb_engine::{Error, Result, Value, View};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,9 +85,34 @@ impl Session {
     /// # Errors
     /// It does not fit the tables, or cannot be planned without the values.
     pub fn parameter_types_of(&self, statement: &Statement) -> Result<Vec<Option<DataType>>> {
-        let plan = self.refresh().and_then(|()| self.plan_statement(statement.without_clauses()));
+        let plan = self.without_clauses(statement).and_then(|statement| {
+            self.refresh()?;
+            self.plan_statement(statement)
+        });
         self.tables.release();
         parameter_types(&plan?)
+    }
+
+    /// A statement that writes in a form that DataFusion plans: what it does not know says nothing of most parameters.
+    fn without_clauses(&self, statement: &Statement) -> Result<Statement> {
+        let mut statement = statement.clone();
+        if let ParsedStatement::Statement(sql) = &mut statement.0 {
+            match sql.as_mut() {
+                SqlStatement::Insert(insert) => {
+                    (insert.on, insert.returning, insert.table_alias) = Default::default();
+                    self.name_columns(insert)?;
+                }
+                SqlStatement::Update(update) => update.returning = None,
+                SqlStatement::Delete(delete) => {
+                    delete.returning = None;
+                    if let (_, Some(rows)) = with_rows(delete.clone()) {
+                        return self.parse_one(&rows);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(statement)
     }
 }
 

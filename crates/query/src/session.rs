@@ -17,6 +17,7 @@ use crate::limits::{BudgetPool, Canceller, Limits, Watch, timeout};
 use crate::metadata::AnswerFromContainers;
 use crate::options::TableOptions;
 use crate::planner::FleetPlanner;
+use crate::returning::{Done, Returning, called};
 use crate::runs::AggregateRuns;
 use crate::runtime::QueryRuntime;
 use crate::scan::FilterInScan;
@@ -27,7 +28,7 @@ use crate::transaction::Transaction;
 use crate::typing::typed;
 use crate::values::InsertValues;
 use arrow::array::AsArray;
-use arrow::datatypes::UInt64Type;
+use arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
@@ -355,8 +356,17 @@ impl Session {
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a statement that does not fit the tables, or
     /// what the engine says.
     pub fn execute(&self, statement: Statement) -> Result<Answer> {
+        self.execute_described(statement, None)
+    }
+
+    /// As [`execute`](Self::execute), for a statement with RETURNING of which somebody was told that it gives these columns:
+    /// if it gives others by now, nothing is written.
+    ///
+    /// # Errors
+    /// As there, and if it gives others.
+    pub fn execute_described(&self, statement: Statement, described: Option<&SchemaRef>) -> Result<Answer> {
         self.limits.begin();
-        let done = self.run(statement.0);
+        let done = self.run(statement.0, described);
         self.tables.release();
         if done.is_err() {
             self.transaction().fail();
@@ -364,12 +374,14 @@ impl Session {
         done
     }
 
-    fn run(&self, statement: ParsedStatement) -> Result<Answer> {
-        let sql = match statement {
+    fn run(&self, statement: ParsedStatement, described: Option<&SchemaRef>) -> Result<Answer> {
+        let mut sql = match statement {
             ParsedStatement::Statement(sql) => sql,
             ParsedStatement::CopyTo(copy) => return self.copy_to(&copy),
             other => return self.run_planned(other),
         };
+        let returning = self.take_returning(&mut sql, described)?;
+        let returning = returning.as_ref();
         match *sql {
             SqlStatement::StartTransaction { .. } => self.begin().map(|()| Answer::done("BEGIN")),
             SqlStatement::Commit { .. } => self.commit(),
@@ -420,9 +432,9 @@ impl Session {
                     Some(OnInsert::OnConflict(clause)) => Some(clause),
                     Some(other) => return Err(unsupported(&other.to_string())),
                 };
-                if insert.returning.is_some() {
-                    return Err(unsupported("RETURNING"));
-                }
+                let called = called(&insert)?;
+                insert.table_alias = None;
+                self.name_columns(&mut insert)?;
                 let plan = self.plan_of(ParsedStatement::Statement(Box::new(SqlStatement::Insert(insert))))?;
                 let LogicalPlan::Dml(dml) = &plan else { return Err(Error::bug("an INSERT became something else")) };
                 if dml.op != WriteOp::Insert(InsertOp::Append) {
@@ -430,18 +442,17 @@ impl Session {
                 }
                 self.store.writer()?;
                 let schema = self.schema_of(dml)?;
-                let conflict = clause.map(|clause| dml::conflict(&schema, &clause)).transpose()?.flatten();
-                self.insert(&schema, plan, conflict.as_ref())
+                let conflict = clause.map(|clause| dml::conflict(&schema, &called, &clause)).transpose()?.flatten();
+                let done = self.insert(&schema, plan, conflict.as_ref(), returning)?;
+                Ok(self.done("INSERT 0", done))
             }
-            SqlStatement::Update(update) => self.update(&update).map(|rows| Answer::done(format!("UPDATE {rows}"))),
-            SqlStatement::Delete(delete) => {
-                self.delete(&delete.to_string()).map(|rows| Answer::done(format!("DELETE {rows}")))
-            }
+            SqlStatement::Update(update) => self.update(&update, returning).map(|done| self.done("UPDATE", done)),
+            SqlStatement::Delete(delete) => self.delete(delete, returning).map(|done| self.done("DELETE", done)),
             SqlStatement::Truncate(truncate) => {
                 let [table] = truncate.table_names.as_slice() else {
                     return Err(Error::input("TRUNCATE takes one table at a time"));
                 };
-                self.delete(&format!("DELETE FROM {}", table.name)).map(|_| Answer::done("TRUNCATE TABLE"))
+                self.truncate(&table.name).map(|_| Answer::done("TRUNCATE TABLE"))
             }
             other @ SqlStatement::Query(_) if writes_rows(&other) => self.insert_several(&other),
             other => self.run_planned(ParsedStatement::Statement(Box::new(other))),
@@ -569,23 +580,31 @@ impl Session {
         self.write_streaming(plan.and_then(|plan| plan.build()).map_err(engine_error)?)
     }
 
-    fn insert(&self, schema: &Arc<TableSchema>, plan: LogicalPlan, conflict: Option<&Conflict>) -> Result<Answer> {
-        let rows = if conflict.is_none() && self.transaction().is_none() {
-            self.write_streaming(plan)?
+    fn insert(
+        &self,
+        schema: &Arc<TableSchema>,
+        plan: LogicalPlan,
+        conflict: Option<&Conflict>,
+        returning: Option<&Returning>,
+    ) -> Result<Done> {
+        if conflict.is_none() && returning.is_none() && !self.is_in_transaction() {
+            return Ok(Done { count: self.write_streaming(plan)?, returned: None });
+        }
+        let LogicalPlan::Dml(dml) = plan else { return Err(Error::bug("an INSERT became something else")) };
+        let rows = self.rows_of(dml.input.as_ref().clone())?;
+        if let Some(conflict) = conflict {
+            return self.insert_on_conflict(schema, rows, conflict, returning);
+        }
+        let rows = dml::named(schema, rows)?;
+        let returned = self.returned(returning, schema, rows.clone())?;
+        let batch = rows.into_iter().fold(Batch::new(), |batch, rows| batch.with(&schema.name, rows));
+        let count = batch.rows() as u64;
+        if self.is_in_transaction() {
+            self.gather(batch)?;
         } else {
-            let LogicalPlan::Dml(dml) = plan else { return Err(Error::bug("an INSERT became something else")) };
-            let rows = self.rows_of(dml.input.as_ref().clone())?;
-            match conflict {
-                Some(conflict) => self.insert_on_conflict(schema, rows, conflict)?,
-                None => {
-                    let count = rows.iter().map(|rows| rows.num_rows() as u64).sum();
-                    let batch = rows.into_iter().fold(Batch::new(), |batch, rows| batch.with(&schema.name, rows));
-                    self.transaction().insert(batch)?;
-                    count
-                }
-            }
-        };
-        Ok(inserted(rows))
+            self.store.writer()?.commit(batch)?;
+        }
+        Ok(Done { count, returned })
     }
 
     /// Runs an INSERT whose rows replace what is there, in batches if it must.

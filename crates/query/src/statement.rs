@@ -94,6 +94,7 @@ impl Statement {
     /// assert_eq!(access("SELECT 1"), Access::Read);
     /// assert_eq!(access("EXPLAIN ANALYZE INSERT INTO t VALUES (1)"), Access::Write);
     /// assert_eq!(access("WITH a AS (INSERT INTO t VALUES (1)) SELECT 1"), Access::Write);
+    /// assert_eq!(access("COPY (INSERT INTO t VALUES (1)) TO STDOUT"), Access::Write);
     /// assert_eq!(access("COPY t TO '/etc/passwd.csv'"), Access::Admin);
     /// ```
     pub fn access(&self) -> Access {
@@ -263,17 +264,6 @@ impl Statement {
         Err(Error::input("syntax: a MOVE stands by itself"))
     }
 
-    /// The statement without what DataFusion does not plan: an INSERT's clauses.
-    pub(crate) fn without_clauses(&self) -> Self {
-        let mut statement = self.clone();
-        if let ParsedStatement::Statement(sql) = &mut statement.0
-            && let SqlStatement::Insert(insert) = sql.as_mut()
-        {
-            (insert.on, insert.returning) = (None, None);
-        }
-        statement
-    }
-
     /// The statement, if it is not one of DataFusion's own.
     pub(crate) fn sql(&self) -> Option<&SqlStatement> {
         match &self.0 {
@@ -324,10 +314,10 @@ fn fetch_count(direction: &FetchDirection) -> Result<Option<usize>> {
     limit.parse().map(Some).map_err(wrong)
 }
 
-/// Whether a query has statements in it that write, as `WITH a AS (INSERT ...) INSERT ...`.
+/// Whether a query, or a COPY of one, has statements in it that write, as `WITH a AS (INSERT ...) INSERT ...`.
 pub(crate) fn writes_rows(query: &SqlStatement) -> bool {
     let writes = |sql: &SqlStatement| match sql {
-        SqlStatement::Query(_) => ControlFlow::Continue(()),
+        SqlStatement::Query(_) | SqlStatement::Copy { .. } => ControlFlow::Continue(()),
         _ => ControlFlow::Break(()),
     };
     visit_statements(query, writes).is_break()
@@ -335,7 +325,11 @@ pub(crate) fn writes_rows(query: &SqlStatement) -> bool {
 
 fn access_of(sql: &SqlStatement) -> Access {
     match sql {
-        SqlStatement::Query(_) if writes_rows(sql) => Access::Write,
+        SqlStatement::Query(_) | SqlStatement::Copy { to: true, target: CopyTarget::Stdout, .. }
+            if writes_rows(sql) =>
+        {
+            Access::Write
+        }
         SqlStatement::Query(_)
         | SqlStatement::Declare { .. }
         | SqlStatement::Fetch { .. }

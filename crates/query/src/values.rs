@@ -6,6 +6,7 @@
 
 use crate::ddl::object_name;
 use crate::dml;
+use crate::returning::called;
 use crate::statement::Statement;
 use arrow::compute::kernels::cast_utils::string_to_datetime;
 use chrono::{DateTime, NaiveDate, Utc};
@@ -124,7 +125,7 @@ impl Rows {
         let Some(values) = values_of(insert) else { return Ok(None) };
         let schema = db.table(&object_name(name)?)?;
         if let Some(OnInsert::OnConflict(clause)) = &insert.on
-            && dml::conflict(&schema, clause)?.is_some()
+            && dml::conflict(&schema, &called(insert)?, clause)?.is_some()
         {
             return Ok(None);
         }

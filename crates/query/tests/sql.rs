@@ -138,15 +138,14 @@ fn run(session: &Session, sql: &str) -> String {
                 continue;
             }
         };
-        match answer.tag().map(str::to_owned) {
-            Some(tag) => out += &format!("{tag}\n"),
-            None => {
-                let options = FormatOptions::default().with_null("NULL");
-                let rows = answer.collect().unwrap();
-                out += &arrow::util::pretty::pretty_format_batches_with_options(&rows, &options).unwrap().to_string();
-                out.push('\n');
-            }
+        let tag = answer.tag().map(|tag| format!("{tag}\n")).unwrap_or_default();
+        if answer.schema().is_some() {
+            let options = FormatOptions::default().with_null("NULL");
+            let rows = answer.collect().unwrap();
+            out += &arrow::util::pretty::pretty_format_batches_with_options(&rows, &options).unwrap().to_string();
+            out.push('\n');
         }
+        out += &tag;
     }
     out
 }

@@ -5,6 +5,9 @@ use fleetdb_engine::{Error, ErrorKind};
 use hyper::StatusCode;
 use pgwire::error::{ErrorInfo, PgWireError};
 
+/// How the error of a statement begins whose columns are not as they were prepared.
+const CACHED_PLAN: &str = "cached plan must not change result type";
+
 /// Seconds after which one who was told to come again may do so.
 pub(crate) const RETRY_AFTER_S: u64 = 1;
 
@@ -46,7 +49,12 @@ pub(crate) fn postgres_error(error: &Error) -> PgWireError {
         ErrorKind::Io => "58030",
         _ => "XX000",
     };
-    user_error(code, message)
+    let mut error = ErrorInfo::new("ERROR".to_owned(), code.to_owned(), message);
+    if error.message.starts_with(CACHED_PLAN) {
+        // By this name JDBC's driver knows that it has to prepare the statement again.
+        error.routine = Some("RevalidateCachedQuery".to_owned());
+    }
+    PgWireError::UserError(Box::new(error))
 }
 
 /// The engine has one kind for all wrong input; drivers tell some of it apart by SQLSTATE.
@@ -54,6 +62,7 @@ fn input_code(message: &str) -> &'static str {
     let starts = [
         (DENIED, "42501"),
         ("syntax", "42601"),
+        (CACHED_PLAN, "0A000"),
         ("there is no table", "42P01"),
         ("there is no column", "42703"),
         ("there is no transaction", "25P01"),
@@ -74,6 +83,7 @@ fn input_code(message: &str) -> &'static str {
         ("is NULL", "23502"),
         ("must not be NULL", "23502"),
         ("has null but schema specifies non-nullable", "23502"),
+        ("declared as non-nullable but contains null", "23502"),
     ];
     let start = starts.iter().find(|(text, _)| message.starts_with(text));
     let found = start.or_else(|| contains.iter().find(|(text, _)| message.contains(text)));

@@ -22,12 +22,11 @@ pub enum Format {
 /// Shows the answer to one statement.
 pub fn show(answer: Answer, format: Format, out: &mut dyn Write) -> Result<()> {
     let failed = |e: &dyn std::fmt::Display| Error::input(format!("cannot show the rows: {e}"));
+    // Programs that read CSV or JSON get rows and nothing else.
+    let tag =
+        answer.tag().filter(|_| matches!(format, Format::Table)).map(|tag| format!("{tag}\n")).unwrap_or_default();
     let Some(schema) = answer.schema() else {
-        // Programs that read CSV or JSON get rows and nothing else.
-        if let (Format::Table, Some(tag)) = (format, answer.tag()) {
-            writeln!(out, "{tag}").map_err(|e| io_error("write", &e))?;
-        }
-        return Ok(());
+        return out.write_all(tag.as_bytes()).map_err(|e| io_error("write", &e));
     };
     match format {
         Format::Table => {
@@ -37,7 +36,7 @@ pub fn show(answer: Answer, format: Format, out: &mut dyn Write) -> Result<()> {
             let table = pretty_format_batches_with_schema(schema, &batches).map_err(|e| failed(&e))?;
             writeln!(out, "{table}").map_err(|e| io_error("write", &e))?;
             let word = if rows == 1 { "row" } else { "rows" };
-            writeln!(out, "({rows} {word})").map_err(|e| io_error("write", &e))
+            write!(out, "({rows} {word})\n{tag}").map_err(|e| io_error("write", &e))
         }
         Format::Csv => {
             let mut writer = WriterBuilder::new().with_header(true).build(out);

@@ -83,6 +83,13 @@ fn a_stranger_reads_and_writes_nothing_and_roles_bind() {
     let several = "WITH a AS (INSERT INTO t VALUES (1)) INSERT INTO t VALUES (2)";
     assert_eq!(ask(&server, "ray", "readonly", several), Err("42501".to_owned()));
     assert_eq!(ask(&server, "ray", "readonly", "EXPLAIN ANALYZE INSERT INTO t VALUES (1)"), Err("42501".to_owned()));
+    for inside in ["INSERT INTO t VALUES (3)", several, "DELETE FROM t", "UPDATE t SET id = id"] {
+        let copy = format!("COPY ({inside}) TO STDOUT");
+        assert_eq!(ask(&server, "ray", "readonly", &copy), Err("42501".to_owned()), "{copy}");
+        let cursor = format!("DECLARE c CURSOR WITH HOLD FOR {inside}");
+        assert!(ask(&server, "ray", "readonly", &cursor).is_err(), "{cursor}");
+    }
+    assert!(request(http, "POST", "/api/v1/sql", &ray, b"SELECT * FROM t").unwrap().body.contains("[]"));
     assert_eq!(ask(&server, "ann", "wrong", "SELECT 1"), Err("28P01".to_owned()));
     assert_eq!(ask(&server, "nobody", "secret", "SELECT 1"), Err("28P01".to_owned()));
     // A user who is removed while the server runs is out.

@@ -80,6 +80,7 @@ def drivers(db):
     fails("23502", db.execute, several, {"id": 13, "ts": hour(0), "next": None, "kwh": 2.5})
     equal(rows(13), 0)
     db.execute("DELETE FROM reads WHERE id = 12")
+    returning(db, rows)
     savepoints(db, rows)
     with db.cursor().copy("COPY reads (id, ts, kwh) FROM STDIN") as copy:
         for number in range(1000):
@@ -132,6 +133,34 @@ def drivers(db):
     fails("57014", db.execute, long)
     ended.set()
     canceller.join()
+
+
+def returning(db, rows):
+    insert = "INSERT INTO reads (id, ts, kwh) VALUES (%s, %s, %s) RETURNING id, ts, kwh * 2 AS twice, note"
+    for number, (prepare, binary) in enumerate([(False, False), (False, True), (True, False), (True, True)]):
+        cursor = db.cursor(binary=binary).execute(insert, (14, hour(number), number / 2), prepare=prepare)
+        equal((cursor.fetchall(), cursor.statusmessage), ([(14, hour(number), float(number), None)], "INSERT 0 1"))
+        equal([column.name for column in cursor.description], ["id", "ts", "twice", "note"])
+    cursor = db.execute("UPDATE reads SET kwh = kwh + %s WHERE id = %s RETURNING kwh", (1, 14))
+    equal((sorted(cursor.fetchall()), cursor.statusmessage), ([(1.0,), (1.5,), (2.0,), (2.5,)], "UPDATE 4"))
+    with db.cursor().copy("COPY (DELETE FROM reads WHERE id = 14 AND kwh > 2 RETURNING kwh) TO STDOUT") as copy:
+        equal([float(row[0]) for row in copy.rows()], [2.5])
+    cursor = db.execute("DELETE FROM reads AS r WHERE r.id = %s RETURNING *", (14,), prepare=True)
+    equal((len(cursor.fetchall()), cursor.statusmessage, rows(14)), (3, "DELETE 3", 0))
+    fails("42703", db.execute, "INSERT INTO reads (id, ts) VALUES (14, '2026-01-01') RETURNING nope")
+    fails("23502", db.execute, "INSERT INTO reads (id, ts) VALUES (14, NULL) RETURNING id")
+    # Nothing is written, if nobody could read what is returned; what gives no rows is not run.
+    db.execute("CREATE TABLE changing (id BIGINT PRIMARY KEY)")
+    every = "INSERT INTO changing VALUES (%s) RETURNING *"
+    equal(db.execute(every, (1,), prepare=True).fetchall(), [(1,)])
+    # By somebody else: this driver prepares anew what it prepared before an ALTER of its own.
+    with connect() as other:
+        other.execute("ALTER TABLE changing ADD COLUMN v DOUBLE")
+    fails("0A000", db.execute, every, (2,))
+    fails("0A000", db.execute, "COPY (INSERT INTO changing (id) VALUES (3)) TO STDOUT")
+    fails("42P11", db.execute, "DECLARE c CURSOR WITH HOLD FOR INSERT INTO changing (id) VALUES (4) RETURNING id")
+    equal(db.execute("SELECT id FROM changing").fetchall(), [(1,)])
+    db.execute("DROP TABLE changing")
 
 
 def savepoints(db, rows):

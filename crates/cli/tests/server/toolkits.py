@@ -43,6 +43,11 @@ def toolkit(driver):
         transaction.execute(reads.update().where(reads.c.ts == hour(1)).values(kwh=reads.c.kwh + 1))
         equal(transaction.execute(sa.select(reads.c.kwh).order_by(reads.c.ts).limit(2)).scalars().all(), [9.0, 1.25])
     with db.begin() as transaction:
+        written = transaction.execute(reads.insert().returning(reads.c.id, reads.c.ts), [{"id": 8, "ts": hour(0)}, {"id": 9, "ts": hour(0)}])
+        equal(sorted(tuple(row) for row in written), [(8, hour(0)), (9, hour(0))])
+        changed = transaction.execute(reads.update().where(reads.c.id == 8).values(kwh=2.0).returning(reads))
+        equal([tuple(row) for row in changed], [(8, hour(0), 2.0, None)])
+        equal(transaction.execute(reads.delete().where(reads.c.id > 7).returning(reads.c.kwh)).rowcount, 2)
         equal(transaction.execute(reads.delete().where(reads.c.ts > hour(5))).rowcount, 4)
     with db.connect() as connection:
         first = connection.execute(sa.select(reads).where(reads.c.ts.in_([hour(0), hour(1)])).order_by(reads.c.ts)).all()
@@ -110,6 +115,8 @@ async def asynchronous():
     prepared = await db.prepare("SELECT id, kwh FROM async WHERE id = $1 AND ts >= $2 ORDER BY ts")
     equal([attribute.name for attribute in prepared.get_attributes()], ["id", "kwh"])
     equal([tuple(record) for record in await prepared.fetch(1, hour(28))], [(1, 15.0)])
+    returned = "INSERT INTO async VALUES ($1, $2, $3, $4) RETURNING id, ts, kwh"
+    equal(tuple(await db.fetchrow(returned, 50, hour(1), 0.5, "c")), (50, hour(1), 0.5))
     await db.close()
     # What a pool says to a connection that comes back.
     async with asyncpg.create_pool(host="127.0.0.1", port=port, user="me", database="fleetdb", min_size=1, max_size=1) as pool:

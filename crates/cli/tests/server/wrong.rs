@@ -80,7 +80,8 @@ fn drivers() -> Vec<u8> {
     bytes.extend(message(b'E', b"\0\0\0\0\0"));
     bytes.extend(message(b'S', b""));
     let transaction = b"BEGIN; INSERT INTO rows (id, ts, v) VALUES ('a', '2026-01-01', 1) ON CONFLICT (id, ts) DO UPDATE SET v = rows.v + 1; \
-        SAVEPOINT s; UPDATE rows SET v = v * 2 WHERE id = 'a' AND ts = '2026-01-01'; DELETE FROM rows WHERE id = ANY('{b,\"c d\",NULL}'); ROLLBACK TO s; COMMIT\0";
+        SAVEPOINT s; UPDATE rows SET v = v * 2 WHERE id = 'a' AND ts = '2026-01-01'; DELETE FROM rows WHERE id = ANY('{b,\"c d\",NULL}'); ROLLBACK TO s; \
+        DELETE FROM rows AS r WHERE r.id = 'q' RETURNING *, v + 1; COPY (UPDATE rows SET v = 0 WHERE id = 'q' RETURNING id) TO STDOUT; COMMIT\0";
     bytes.extend(message(b'Q', transaction));
     let names = b"SELECT v, v, count(*), CASE WHEN (v > 1) = 't' THEN 1 END FROM rows WHERE id LIKE 'a/_%' ESCAPE '/' GROUP BY v FETCH FIRST 3 ROWS ONLY\0";
     bytes.extend(message(b'Q', names));
@@ -219,7 +220,7 @@ fn wrong_requests_harm_nothing() {
     assert_eq!(write(&http, "kept,host=a v=1 1").unwrap().status, 204);
     let lines = [b"cpu,host=a,dc=b u=1.5 1\ncpu,host=b u=2 2\n".to_vec()];
     // A look into the catalog costs its session some milliseconds: there are fewer.
-    let statements = [postgres(), postgres(), postgres(), drivers(), drivers(), drivers(), catalog()];
+    let statements = [vec![postgres(); 7], vec![drivers(); 7], vec![catalog()]].concat();
     let protocols: [(&str, &[Vec<u8>]); 4] =
         [("http", &HTTP.map(<[u8]>::to_vec)), ("postgres", &statements), ("line_tcp", &lines), ("line_udp", &lines)];
     send_all(&server, seed, mutations, &protocols);

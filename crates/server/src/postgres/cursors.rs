@@ -8,7 +8,7 @@ use crate::server::Shared;
 use crate::sessions::Running;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use fleetdb_query::{Declare, Session};
+use fleetdb_query::{Declare, Kind, Session};
 use futures::{Stream, TryStreamExt};
 use parking_lot::Mutex;
 use pgwire::api::portal::Format;
@@ -93,6 +93,10 @@ impl Connection {
         }
         let query = session.parse_one(&declare.query).map_err(|e| postgres_error(&e))?;
         self.check(query.access())?;
+        // What is none must not have been run.
+        if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query {
+            return Err(user_error("42P11", "a cursor is declared for a query that only reads"));
+        }
         let names = query.column_names();
         let running = self.start(session, |session| session.execute(query)).await?;
         let Some(schema) = running.schema().map(|schema| names.of(schema)) else {

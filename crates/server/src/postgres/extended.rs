@@ -8,9 +8,9 @@ use super::copy_out;
 use super::values::{self, Parameters};
 use crate::error::{placed, postgres_error, user_error};
 use crate::sessions::Running;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use fleetdb_engine::{ColumnType, Error, Value};
-use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement};
+use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement, check_described};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::api::copy::send_copy_in_response;
@@ -20,7 +20,7 @@ use pgwire::api::results::{DescribeResponse, DescribeStatementResponse, FieldInf
 use pgwire::api::stmt::{QueryParser, StoredStatement};
 use pgwire::api::store::{Entry, PortalStore};
 use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, PgWireConnectionState, Type};
-use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
+use pgwire::error::{PgWireError, PgWireResult};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::{NoData, ParameterDescription, RowDescription};
 use pgwire::messages::extendedquery::{
@@ -52,8 +52,14 @@ enum Plan {
     Query(Query),
     /// Rows of a cursor, with the columns that it had.
     Fetch(Vec<FieldInfo>),
-    /// Planned at each run, with the values as literals.
-    Other,
+    /// Planned at each run, with the values as literals; the columns of RETURNING, as the session and as clients know them.
+    Other(Option<Returns>),
+}
+
+/// What a statement that writes gives back.
+struct Returns {
+    columns: SchemaRef,
+    described: SchemaRef,
 }
 
 /// A prepared query.
@@ -66,21 +72,11 @@ struct Query {
 }
 
 impl Query {
-    /// Refuses rows of other columns than clients know, who read values by them: the table has changed.
+    /// Refuses rows of other columns than clients know: the table has changed.
     fn check(&self, running: &Running<Arc<Session>>) -> PgWireResult<()> {
-        let now = self.prepared.schema();
-        let types = |of: &SchemaRef, with: &SchemaRef| {
-            of.fields().iter().map(|field| field.data_type()).eq(with.fields().iter().map(|field| field.data_type()))
-        };
-        let count = running.schema().map(|schema| schema.fields().len());
-        if count == Some(self.described.fields().len()) && types(&self.described, &now) {
-            return Ok(());
-        }
-        let message = "cached plan must not change result type: a table has changed, prepare the query again";
-        let mut error = ErrorInfo::new("ERROR".to_owned(), "0A000".to_owned(), message.to_owned());
-        // By this name JDBC's driver knows that it has to prepare it again.
-        error.routine = Some("RevalidateCachedQuery".to_owned());
-        Err(PgWireError::UserError(Box::new(error)))
+        let gives_these = running.schema().is_some_and(|schema| schema.fields().len() == self.described.fields().len());
+        let now = if gives_these { self.prepared.schema() } else { Arc::new(Schema::empty()) };
+        check_described(&self.described, &now).map_err(|e| postgres_error(&e))
     }
 }
 
@@ -122,12 +118,14 @@ impl Connection {
                 let columns = self.cursors.fields(name, &Format::UnifiedText).transpose()?;
                 (Plan::Fetch(columns.unwrap_or_default()), Vec::new())
             }
-            _ if statement.parameters() == 0 => (Plan::Other, Vec::new()),
+            _ if statement.parameters() == 0 && !statement.has_returning() => (Plan::Other(None), Vec::new()),
             _ => {
                 self.commit_pending().await?;
                 let of = statement.clone();
-                let types = self.shared.work.run(move || session.parameter_types_of(&of)).await;
-                let types = match types.and_then(|types| types) {
+                let looked =
+                    self.shared.work.run(move || (session.parameter_types_of(&of), session.returned_columns(&of)));
+                let (types, columns) = looked.await.map_err(|e| postgres_error(&e))?;
+                let types = match types {
                     Ok(types) => types,
                     // What can only be planned with its values has parameters of text.
                     Err(error) => match postgres_error(&error) {
@@ -136,7 +134,13 @@ impl Connection {
                     },
                 };
                 let types = (0..statement.parameters()).map(|place| types.get(place).and_then(Option::as_ref));
-                (Plan::Other, types.map(values::type_of_parameter).collect())
+                let types = types.map(values::type_of_parameter).collect();
+                let columns = columns.map_err(|e| postgres_error(&e))?;
+                let returns = columns.map(|columns| {
+                    let described = statement.column_names().of(&columns);
+                    Returns { columns, described }
+                });
+                (Plan::Other(returns), types)
             }
         };
         let count = inferred.len().max(given.len());
@@ -181,14 +185,28 @@ impl Connection {
                 self.respond(running, Some(&query.described), format)
             }
             Plan::Fetch(_) => self.run(&stored.statement, &stored.kind, format).await,
-            Plan::Other if parameters.values.is_empty() => self.run(&stored.statement, &stored.kind, format).await,
-            Plan::Other => {
+            Plan::Other(None) if parameters.values.is_empty() => {
+                self.run(&stored.statement, &stored.kind, format).await
+            }
+            Plan::Other(returns) => {
                 let values = stored.values(parameters, |_| None)?;
                 let statement = stored.statement.with_values(&values).map_err(|e: Error| postgres_error(&e))?;
+                if let Some(returns) = returns {
+                    return self.run_returning(statement, returns, format).await;
+                }
                 let kind = statement.kind().map_err(|e| postgres_error(&e))?;
                 self.run(&statement, &kind, format).await
             }
         }
+    }
+
+    /// Runs a prepared statement with RETURNING.
+    async fn run_returning(&self, statement: Statement, returns: &Returns, format: &Format) -> PgWireResult<Response> {
+        let session = self.session()?;
+        self.commit_pending().await?;
+        let columns = Arc::clone(&returns.columns);
+        let running = self.start(&session, move |session| session.execute_described(statement, Some(&columns))).await?;
+        self.respond(running, Some(&returns.described), format)
     }
 
     /// Starts a prepared query, on this thread alone if it is likely to be short.
@@ -460,6 +478,7 @@ impl Stored {
         match &self.plan {
             Plan::Query(query) => query.described.fields().len(),
             Plan::Fetch(columns) => columns.len(),
+            Plan::Other(Some(returns)) => returns.described.fields().len(),
             _ => usize::from(matches!(self.kind, Kind::Show(_))),
         }
     }
@@ -489,6 +508,7 @@ impl QueryParser for Describer {
         match (&stored.plan, &stored.kind) {
             (Plan::Query(query), _) => values::fields(&query.described, format),
             (Plan::Fetch(columns), _) => Ok(columns.clone()),
+            (Plan::Other(Some(returns)), _) => values::fields(&returns.described, format),
             (_, Kind::Show(name)) => {
                 let row = super::show(name).map_err(|e| postgres_error(&e))?;
                 let row = row.ok_or_else(|| user_error("42704", format!("unrecognized parameter \"{name}\"")))?;

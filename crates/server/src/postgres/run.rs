@@ -88,6 +88,11 @@ impl Connection {
             }
             Kind::CopyToStdout(copy) => {
                 let query = session.parse_one(&copy.query).map_err(|e| postgres_error(&e))?;
+                self.check(query.access())?;
+                // What gives none must not have been run.
+                if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query && !query.has_returning() {
+                    return Err(user_error("0A000", "COPY ... TO STDOUT takes a query that gives rows"));
+                }
                 let is_binary = copy.form.format == CopyFormat::Binary;
                 let format = if is_binary { Format::UnifiedBinary } else { Format::UnifiedText };
                 match self.run_planned(&session, query, &format).await? {
@@ -134,7 +139,15 @@ impl Connection {
     ) -> PgWireResult<Response> {
         match columns {
             None => Ok(Response::Execution(Tag::new(running.tag()))),
-            Some(columns) => Ok(Response::Query(values::response(&self.shared, running, columns, format)?)),
+            Some(columns) => {
+                // pgwire puts the count of rows behind it.
+                let tag = running.tag().rsplit_once(' ').map(|(tag, _)| tag.to_owned());
+                let mut response = values::response(&self.shared, running, columns, format)?;
+                if let Some(tag) = tag {
+                    response.set_command_tag(&tag);
+                }
+                Ok(Response::Query(response))
+            }
         }
     }
 

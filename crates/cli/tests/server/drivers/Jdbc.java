@@ -29,6 +29,32 @@ public class Jdbc {
         }
     }
 
+    /** The keys that were made, which are those that were given: the driver adds RETURNING to the statement. */
+    static void returned(Connection db, LocalDateTime start) throws Exception {
+        String insert = "INSERT INTO jdbc (id, ts, kwh) VALUES (?, ?, ?)";
+        for (boolean named : new boolean[] {false, true}) {
+            try (PreparedStatement row = named ? db.prepareStatement(insert, new String[] {"ts", "kwh"}) : db.prepareStatement(insert, Statement.RETURN_GENERATED_KEYS)) {
+                for (int run = 0; run < 10; run++) {
+                    row.setLong(1, 11);
+                    row.setObject(2, start.plusHours(run));
+                    row.setDouble(3, run * 0.5);
+                    check(row.executeUpdate() == 1, "one row is written");
+                    try (ResultSet keys = row.getGeneratedKeys()) {
+                        check(keys.next() && keys.getDouble("kwh") == run * 0.5, "what was written");
+                        check(start.plusHours(run).equals(keys.getObject("ts", LocalDateTime.class)), "its time");
+                        check(keys.getMetaData().getColumnCount() == (named ? 2 : 5), "its columns");
+                    }
+                }
+            }
+        }
+        try (Statement statement = db.createStatement(); ResultSet gone = statement.executeQuery("DELETE FROM jdbc WHERE id = 11 RETURNING ts")) {
+            int rows = 0;
+            while (gone.next()) rows++;
+            check(rows == 10, "ten rows are deleted");
+        }
+        db.commit();
+    }
+
     public static void main(String[] args) throws Exception {
         String url = "jdbc:postgresql://127.0.0.1:" + args[0] + "/fleetdb?user=me";
         try (Connection db = DriverManager.getConnection(url)) {
@@ -56,6 +82,7 @@ public class Jdbc {
                 check(row.executeUpdate() == 1, "one row is written");
             }
             db.rollback();
+            returned(db, start);
             try (Statement statement = db.createStatement()) {
                 statement.execute("INSERT INTO jdbc (id, ts) VALUES (9, '2026-01-01')");
                 Savepoint before = db.setSavepoint("before");

@@ -36,6 +36,8 @@ async function main() {
   assert.deepStrictEqual((await client.query('SELECT * FROM current_schema()')).rows, [{ current_schema: 'public' }]);
   const index = 'SELECT array_agg(a.attname) AS names FROM pg_index i, pg_attribute a, pg_class t WHERE a.attrelid = t.oid AND t.oid = i.indrelid AND t.relname = $1';
   assert.strictEqual((await client.query(index, ['node'])).rows[0].names, '{id,ts,kwh,note}');
+  const written = await client.query('INSERT INTO node (id, ts, kwh) VALUES ($1, $2, $3) RETURNING id, ts', [9, new Date(start), 1]);
+  assert.deepStrictEqual([written.command, written.rowCount, written.rows[0]], ['INSERT', 1, { id: '9', ts: new Date(start) }]);
   await client.end();
   console.log('all is well');
 }

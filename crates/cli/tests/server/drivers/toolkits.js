@@ -14,6 +14,8 @@ async function postgresJs() {
     return sql`SELECT kwh FROM js WHERE id = 1`;
   });
   assert.strictEqual(changed[0].kwh, 2.5);
+  const note = await sql`INSERT INTO js ${sql({ id: 3, ts: start, kwh: null, note: 'c' })} RETURNING note, ts`;
+  assert.deepStrictEqual([...note], [{ note: 'c', ts: start }]);
   let rows = 0;
   await sql`SELECT * FROM generate_series(1, 100)`.cursor(30, (part) => { rows += part.length; });
   assert.strictEqual(rows, 100);
@@ -32,6 +34,8 @@ async function knex() {
   assert.strictEqual((await db('knexed').columnInfo()).kwh.type, 'double precision');
   await db('knexed').insert([{ id: 1, ts: start, kwh: 1 }, { id: 2, ts: start, kwh: 2 }]);
   await db('knexed').insert({ id: 1, ts: start, kwh: 5 }).onConflict(['id', 'ts']).merge();
+  assert.deepStrictEqual(await db('knexed').insert({ id: 4, ts: start, kwh: 1 }).returning(['id', 'kwh']), [{ id: '4', kwh: 1 }]);
+  assert.deepStrictEqual(await db('knexed').where({ id: 4 }).del('ts'), [{ ts: start }]);
   await db('knexed').where({ id: 1 }).increment('kwh', 2);
   assert.deepStrictEqual(await db('knexed').count('* as n').max('kwh').first(), { n: '2', max: 7 });
   await db.transaction(async (transaction) => {
@@ -48,7 +52,11 @@ async function sequelize() {
   const columns = { id: { type: DataTypes.BIGINT, primaryKey: true }, ts: { type: DataTypes.DATE, primaryKey: true }, kwh: DataTypes.DOUBLE };
   const Read = db.define('Read', columns, { tableName: 'sequelized', timestamps: false });
   await db.sync();
-  await Read.bulkCreate([{ id: 1, ts: start, kwh: 1 }, { id: 2, ts: start, kwh: 2 }], { returning: false });
+  await Read.bulkCreate([{ id: 1, ts: start, kwh: 1 }, { id: 2, ts: start, kwh: 2 }]);
+  const third = await Read.create({ id: 3, ts: start, kwh: 3 });
+  assert.strictEqual((await third.update({ kwh: 4 })).kwh, 4);
+  assert.deepStrictEqual((await Read.update({ kwh: 5 }, { where: { id: 3 }, returning: true }))[1][0].kwh, 5);
+  await third.destroy();
   assert.strictEqual(await Read.sum('kwh', { where: { id: [1, 2] } }), 3);
   assert.deepStrictEqual((await Read.findAll({ order: ['id'], limit: 1, raw: true })), [{ id: '1', ts: start, kwh: 1 }]);
   const described = await db.getQueryInterface().describeTable('sequelized');

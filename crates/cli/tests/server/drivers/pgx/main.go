@@ -94,5 +94,13 @@ func main() {
 	if changed.RowsAffected() != 2 || first != 2 {
 		check(fmt.Errorf("%d rows were changed, their sum is %f", changed.RowsAffected(), first))
 	}
+	// What was written comes back.
+	var written time.Time
+	var kwh float64
+	returning := "INSERT INTO pgx (id, ts, kwh) VALUES ($1, $2, $3) RETURNING ts, kwh"
+	check(db.QueryRow(all, returning, 10, start, 2.5).Scan(&written, &kwh))
+	if !written.Equal(start) || kwh != 2.5 {
+		check(fmt.Errorf("%v and %f were written", written, kwh))
+	}
 	fmt.Println("all is well")
 }

@@ -1,0 +1,210 @@
+//! `RETURNING`: what a statement has written, or deleted, as a query over these rows. They are computed before anything is
+//! written, so that a clause that fails has changed nothing.
+
+use crate::answer::{Answer, engine_error};
+use crate::ddl::{identifier, object_name};
+use crate::dml::{quote, unchecked};
+use crate::session::Session;
+use crate::statement::Statement;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::datasource::MemTable;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::ast::{
+    Expr, FromTable, Insert, ObjectName, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement,
+    TableFactor, TableObject, visit_expressions_mut,
+};
+use fleetdb_engine::{Error, Result, TableSchema};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// What a statement that writes has done.
+pub(crate) struct Done {
+    /// How many rows it was about.
+    pub(crate) count: u64,
+    /// What its RETURNING clause gives.
+    pub(crate) returned: Option<Returned>,
+}
+
+/// Rows of a RETURNING clause.
+pub(crate) struct Returned {
+    schema: SchemaRef,
+    rows: Vec<RecordBatch>,
+}
+
+/// A RETURNING clause.
+pub(crate) struct Returning {
+    /// The table that is written to, and what the statement calls it.
+    table: String,
+    called: String,
+    items: Vec<SelectItem>,
+    /// The columns that somebody was told of.
+    described: Option<SchemaRef>,
+}
+
+impl Returning {
+    /// Takes the clause out of a statement; `None` if it has none.
+    pub(crate) fn take(sql: &mut SqlStatement) -> Result<Option<Self>> {
+        let (returning, table, called) = match sql {
+            SqlStatement::Insert(insert) => {
+                let TableObject::TableName(table) = &insert.table else { return Ok(None) };
+                (insert.returning.take(), object_name(table)?, called(insert)?)
+            }
+            SqlStatement::Update(update) => {
+                let (table, called) = factor(&update.table.relation)?;
+                (update.returning.take(), table, called)
+            }
+            SqlStatement::Delete(delete) => {
+                let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+                let [from] = from.as_slice() else { return Ok(None) };
+                let (table, called) = factor(&from.relation)?;
+                (delete.returning.take(), table, called)
+            }
+            _ => return Ok(None),
+        };
+        let Some(mut items) = returning else { return Ok(None) };
+        without_schema(&mut items);
+        Ok(Some(Self { table, called, items, described: None }))
+    }
+
+    /// The clause as a query of a table.
+    fn of(&self, table: &str) -> String {
+        let items: Vec<_> = self.items.iter().map(ToString::to_string).collect();
+        format!("SELECT {} FROM {table} AS {}", items.join(", "), quote(&self.called))
+    }
+
+    /// Refuses other columns than those that were told.
+    fn check(&self, schema: &SchemaRef) -> Result<()> {
+        match &self.described {
+            Some(described) => check_described(described, schema),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What an INSERT calls its table.
+pub(crate) fn called(insert: &Insert) -> Result<String> {
+    match (&insert.table_alias, &insert.table) {
+        (Some(alias), _) => Ok(identifier(&alias.alias)),
+        (None, TableObject::TableName(name)) => object_name(name),
+        (None, other) => Err(Error::input(format!("{other} is no table"))),
+    }
+}
+
+/// The table of an UPDATE or DELETE, and what that calls it.
+fn factor(relation: &TableFactor) -> Result<(String, String)> {
+    let TableFactor::Table { name, alias, .. } = relation else {
+        return Err(Error::input(format!("{relation} is no table")));
+    };
+    let table = object_name(name)?;
+    let called = alias.as_ref().map_or_else(|| table.clone(), |alias| identifier(&alias.name));
+    Ok((table, called))
+}
+
+/// `public.t.v` as `t.v`: the rows are in no schema.
+fn without_schema(items: &mut Vec<SelectItem>) {
+    for item in items.iter_mut() {
+        if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(ObjectName(parts)), _) = item
+            && parts.len() == 2
+        {
+            parts.remove(0);
+        }
+    }
+    let _ = visit_expressions_mut(items, |expr: &mut Expr| {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && parts.len() == 3
+        {
+            parts.remove(0);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+/// Refuses rows of other columns than somebody was told of, who reads values by them.
+///
+/// # Errors
+/// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if there are others, or of other types.
+pub fn check_described(described: &Schema, now: &Schema) -> Result<()> {
+    fn types(schema: &Schema) -> impl Iterator<Item = &arrow::datatypes::DataType> {
+        schema.fields().iter().map(|field| field.data_type())
+    }
+    if types(described).eq(types(now)) {
+        return Ok(());
+    }
+    Err(Error::input("cached plan must not change result type: a table has changed, prepare the statement again"))
+}
+
+impl Statement {
+    /// Whether it is one that writes, and gives rows.
+    pub fn has_returning(&self) -> bool {
+        match self.sql() {
+            Some(SqlStatement::Insert(insert)) => insert.returning.is_some(),
+            Some(SqlStatement::Update(update)) => update.returning.is_some(),
+            Some(SqlStatement::Delete(delete)) => delete.returning.is_some(),
+            _ => false,
+        }
+    }
+}
+
+impl Session {
+    /// The columns of a statement with RETURNING, which is not run; `None` of one without.
+    ///
+    /// ```
+    /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
+    /// use fleetdb_query::Session;
+    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let session = Session::new(db.into()).unwrap();
+    /// session.sql("CREATE TABLE t (id BIGINT, v DOUBLE, PRIMARY KEY (id))").unwrap();
+    /// let insert = session.parse_one("INSERT INTO t VALUES ($1, 0.5) RETURNING id, v * 2 AS twice").unwrap();
+    /// let columns = session.returned_columns(&insert).unwrap().unwrap();
+    /// assert_eq!(columns.field(1).name(), "twice");
+    /// ```
+    ///
+    /// # Errors
+    /// The clause does not fit the table.
+    pub fn returned_columns(&self, statement: &Statement) -> Result<Option<SchemaRef>> {
+        let mut statement = statement.clone();
+        let ParsedStatement::Statement(sql) = &mut statement.0 else { return Ok(None) };
+        let Some(returning) = Returning::take(sql)? else { return Ok(None) };
+        let plan = self.refresh().and_then(|()| self.plan(&returning.of(&quote(&returning.table))));
+        self.tables.release();
+        Ok(Some(Arc::new(plan?.schema().as_arrow().clone())))
+    }
+
+    /// Takes the RETURNING clause out of a statement, whose columns were told as these.
+    pub(crate) fn take_returning(
+        &self,
+        sql: &mut SqlStatement,
+        described: Option<&SchemaRef>,
+    ) -> Result<Option<Returning>> {
+        let described = described.cloned();
+        Ok(Returning::take(sql)?.map(|returning| Returning { described, ..returning }))
+    }
+
+    /// What the clause gives of these rows, which have the table's own columns.
+    pub(crate) fn returned(
+        &self,
+        returning: Option<&Returning>,
+        schema: &TableSchema,
+        rows: Vec<RecordBatch>,
+    ) -> Result<Option<Returned>> {
+        let Some(returning) = returning else { return Ok(None) };
+        let rows = MemTable::try_new(unchecked(schema), vec![rows]).map_err(engine_error)?;
+        self.with_temporary("returned", Arc::new(rows), |name| {
+            let plan = self.plan(&returning.of(name))?;
+            let schema = Arc::new(plan.schema().as_arrow().clone());
+            returning.check(&schema)?;
+            Ok(Some(Returned { schema, rows: self.rows_of(plan)? }))
+        })
+    }
+
+    /// The answer of a statement that has written; its tag is this and the count.
+    pub(crate) fn done(&self, what: &str, done: Done) -> Answer {
+        let tag = format!("{what} {}", done.count);
+        let Some(Returned { schema, rows }) = done.returned else { return Answer::done(tag) };
+        let rows = futures::stream::iter(rows.into_iter().map(Ok));
+        let stream = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
+        Answer::rows(stream, Arc::clone(&self.runtime), self.limits.watch()).tagged(tag)
+    }
+}
