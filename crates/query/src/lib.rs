@@ -47,6 +47,7 @@ mod statement;
 mod store;
 mod system;
 mod table;
+mod table_parameters;
 mod transaction;
 mod typing;
 mod values;

@@ -2,7 +2,7 @@
 //!
 //! If every parameter stands in a condition that a scan takes over, and nothing in the plan is of the moment when it was
 //! made, the physical plan is kept and a run only binds the values ([`Binding`]). Any other statement is planned at each run
-//! with the values in it. A plan whose tables have changed since is made again.
+//! with the values in it, those of table functions in its text ([`table_parameters`](crate::table_parameters)). A plan whose tables have changed since is made again.
 
 use crate::answer::{Answer, engine_error};
 use crate::binding::{Binding, InUse, has_parameters, number};
@@ -12,6 +12,7 @@ use crate::pushdown::scalar;
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::table::FleetTable;
+use crate::table_parameters::TableParameters;
 use crate::typing::array_of_text;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
@@ -31,6 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Prepared<S = Arc<Session>> {
     session: S,
     statement: Statement,
+    of_tables: TableParameters,
     plan: Mutex<Plan>,
 }
 
@@ -54,6 +56,8 @@ enum Run {
     Kept(Arc<dyn ExecutionPlan>, InUse),
     /// To be planned with the values in it.
     Planned(Vec<ScalarValue>),
+    /// To be planned; the values are in the text.
+    Written(Statement),
 }
 
 impl Session {
@@ -121,9 +125,10 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     ///
     /// # Errors
     /// As there.
-    pub fn new(session: S, statement: Statement) -> Result<Self> {
-        let plan = Mutex::new(Plan::new(&session, &statement)?);
-        Ok(Self { session, statement, plan })
+    pub fn new(session: S, mut statement: Statement) -> Result<Self> {
+        let of_tables = statement.table_parameters();
+        let plan = Mutex::new(Plan::new(&session, &statement, &of_tables)?);
+        Ok(Self { session, statement, of_tables, plan })
     }
 
     /// The types of the parameters `$1`, `$2`, ...; `None` where the statement does not say it.
@@ -157,21 +162,26 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     pub fn start(&self, values: &[Value]) -> Result<Answer> {
         self.session.limits.begin();
         let watch = self.session.limits.watch();
-        match self.bind(values, true)? {
+        let plan = match self.bind(values, true)? {
             Run::Kept(physical, in_use) => {
                 // Scans may begin when the plan does.
                 let _entered = self.session.runtime.enter();
-                self.execute(physical, in_use, watch)
+                return self.execute(physical, in_use, watch);
             }
-            Run::Planned(values) => {
-                self.session.refresh()?;
-                let started = self.session.plan_statement(self.statement.clone()).and_then(|logical| {
-                    self.session.start_watched(logical.with_param_values(values).map_err(engine_error)?, watch)
-                });
-                self.session.tables.release();
-                started
-            }
-        }
+            Run::Planned(values) => self
+                .planned(self.statement.clone())
+                .and_then(|plan| plan.with_param_values(values).map_err(engine_error)),
+            Run::Written(statement) => self.planned(statement),
+        };
+        let started = plan.and_then(|plan| self.session.start_watched(plan, watch));
+        self.session.tables.release();
+        started
+    }
+
+    /// A plan over the tables as they are now.
+    fn planned(&self, statement: Statement) -> Result<LogicalPlan> {
+        self.session.refresh()?;
+        self.session.plan_statement(statement)
     }
 
     /// As [`start`](Self::start) on the caller's own runtime, where the answer's rows are then asked for with
@@ -196,7 +206,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         let mut plan = self.plan();
         let mut view = self.view_of(&plan)?;
         if may_plan && plan.kept.is_some() && view.is_none() {
-            *plan = Plan::new(&self.session, &self.statement)?;
+            *plan = Plan::new(&self.session, &self.statement, &self.of_tables)?;
             view = self.view_of(&plan)?;
         }
         if values.len() != plan.types.len() {
@@ -207,6 +217,10 @@ impl<S: Deref<Target = Session>> Prepared<S> {
             )));
         }
         let typed = values.iter().zip(&plan.types).enumerate();
+        if !self.of_tables.is_empty() {
+            let values = typed.map(|(number, (value, data_type))| written(number, value, data_type.as_ref()));
+            return Ok(Run::Written(self.statement.with_values(&values.collect::<Result<Vec<_>>>()?)?));
+        }
         let values = typed.map(|(number, (value, data_type))| bound(number, value, data_type.as_ref()));
         let values = values.collect::<Result<Vec<_>>>()?;
         // A condition with NULL is one that a scan does not know.
@@ -228,18 +242,23 @@ impl<S: Deref<Target = Session>> Prepared<S> {
 }
 
 impl Plan {
-    fn new(session: &Session, statement: &Statement) -> Result<Self> {
+    fn new(session: &Session, statement: &Statement, of_tables: &TableParameters) -> Result<Self> {
         session.refresh()?;
         let binding = Arc::default();
         session.tables.bind(Some(Arc::clone(&binding)));
-        let plan = Self::bound_to(session, statement, &binding);
+        let plan = Self::bound_to(session, statement, of_tables, &binding);
         session.tables.bind(None);
         session.tables.release();
         plan
     }
 
-    fn bound_to(session: &Session, statement: &Statement, binding: &Arc<Binding>) -> Result<Self> {
-        let logical = session.plan_statement(statement.clone())?;
+    fn bound_to(
+        session: &Session,
+        statement: &Statement,
+        of_tables: &TableParameters,
+        binding: &Arc<Binding>,
+    ) -> Result<Self> {
+        let logical = session.plan_statement(statement.without_table_parameters())?;
         let schema = Arc::new(logical.schema().as_arrow().clone());
         if matches!(
             logical,
@@ -247,7 +266,14 @@ impl Plan {
         ) {
             return Err(Error::input("only queries can be prepared: run other statements as they are"));
         }
-        let types = parameter_types(&logical)?;
+        let mut types = parameter_types(&logical)?;
+        if !of_tables.is_empty() {
+            types.resize(statement.parameters(), None);
+            for (place, data_type) in of_tables {
+                types[*place] = data_type.clone().or(types[*place].take());
+            }
+            return Ok(Self { types, schema, kept: None });
+        }
         let state = session.context.state();
         let optimized = state.optimize(&logical).map_err(engine_error)?;
         let kept = if !has_functions_of_the_moment(&logical) && can_be_kept(&optimized) {
@@ -300,6 +326,17 @@ fn has_functions_of_the_moment(plan: &LogicalPlan) -> bool {
         Ok(TreeNodeRecursion::Continue)
     });
     looked.is_err() || has
+}
+
+/// A value for a parameter as it is written in a statement's text: no literal of a time is a count.
+fn written(number: usize, value: &Value, data_type: Option<&DataType>) -> Result<Value> {
+    match (data_type, value) {
+        (Some(DataType::Timestamp(..)), Value::Int(_)) => {
+            let text = bound(number, value, data_type)?.cast_to(&DataType::Utf8).map_err(engine_error)?;
+            Ok(text.try_as_str().flatten().map_or(Value::Null, |text| Value::Text(text.to_owned())))
+        }
+        _ => Ok(value.clone()),
+    }
 }
 
 /// A value for a parameter as the type that the statement gives it.

@@ -5,8 +5,8 @@ use crate::copy_stream::{CopyIn, CopyOut};
 use crate::ddl::identifier;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    self, CastKind, CloseCursor, CopyTarget, DataType as SqlType, Expr, FetchDirection, Set, Statement as SqlStatement,
-    UnaryOperator, Value as Literal, visit_expressions, visit_expressions_mut, visit_statements,
+    self, CloseCursor, CopyTarget, Expr, FetchDirection, Set, Statement as SqlStatement, UnaryOperator,
+    Value as Literal, visit_expressions, visit_expressions_mut, visit_statements,
 };
 use fleetdb_engine::{Error, Result, Value};
 use std::ops::ControlFlow;
@@ -221,36 +221,6 @@ impl Statement {
             ControlFlow::Continue(()) => Ok(statement),
             ControlFlow::Break(name) => Err(Error::input(format!("parameter {name} has no value"))),
         }
-    }
-
-    /// The statement with these of its parameters as intervals, counted from 0: what stands beside them says another type.
-    ///
-    /// ```
-    /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
-    /// use fleetdb_query::Session;
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    /// let session = Session::new(db.into()).unwrap();
-    /// let mut statement = session.parse_one("SELECT now() - $1").unwrap();
-    /// statement.set_intervals(&[0]);
-    /// assert_eq!(statement.to_string(), "SELECT now() - CAST($1 AS INTERVAL)");
-    /// ```
-    pub fn set_intervals(&mut self, parameters: &[usize]) {
-        let ParsedStatement::Statement(sql) = &mut self.0 else { return };
-        let _ = visit_expressions_mut(sql.as_mut(), |expr: &mut Expr| {
-            if let Expr::Value(literal) = expr
-                && let Literal::Placeholder(name) = &literal.value
-                && number(name).is_some_and(|number| parameters.contains(&number))
-            {
-                *expr = Expr::Cast {
-                    kind: CastKind::Cast,
-                    expr: Box::new(expr.clone()),
-                    data_type: SqlType::Interval { fields: None, precision: None },
-                    array: false,
-                    format: None,
-                };
-            }
-            ControlFlow::<()>::Continue(())
-        });
     }
 
     /// A MOVE that was parsed as the FETCH that it is otherwise.

@@ -333,6 +333,33 @@ fn parameters_may_stand_anywhere() {
 }
 
 #[test]
+fn table_functions_take_parameters() {
+    let (_db, session) = session();
+    let series = session.prepare("SELECT value + $3 FROM generate_series($1::int, $2) WHERE value <> $3").unwrap();
+    for (from, to) in [(1, 4), (5, 2), (3, 3)] {
+        let rows = series.query(&[Value::Int(from), Value::Int(to), Value::Int(3)]).unwrap();
+        let found: Vec<i64> =
+            rows.iter().flat_map(|rows| rows.column(0).as_primitive::<Int64Type>().values()).copied().collect();
+        assert_eq!(found, (from..=to).filter(|value| *value != 3).map(|value| value + 3).collect::<Vec<_>>());
+    }
+    // An integer for a time counts microseconds, where it is cast to one.
+    let next = session.prepare("SELECT usage FROM time_next('cpu', $1, $2::timestamp)").unwrap();
+    let usage = |host: Value, at: Value| {
+        next.query(&[host, at]).unwrap().first().map(|rows| rows.column(0).as_primitive::<Int64Type>().value(0))
+    };
+    assert_eq!(usage("h2".into(), Value::Int(15_000_000)), Some(16));
+    assert_eq!(usage("h2".into(), "1970-01-01T00:00:20".into()), Some(16));
+    assert_eq!(usage("h2".into(), Value::Null), None);
+    assert_eq!(usage("nobody".into(), Value::Int(0)), None);
+    // What it reads is what is there now.
+    session.sql("INSERT INTO cpu VALUES ('nobody', '1970-01-01', 77, NULL)").unwrap();
+    assert_eq!(usage("nobody".into(), Value::Int(0)), Some(77));
+    let error = next.query(&["h2".into(), "noon".into()]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Input);
+    assert!(series.query(&[Value::Int(1)]).unwrap_err().to_string().contains("3 parameters"));
+}
+
+#[test]
 fn the_newest_row_of_a_container_is_not_searched_for() {
     let (db, session) = session();
     let sql = "SELECT * FROM cpu WHERE host = 'h2' ORDER BY ts DESC LIMIT 1";

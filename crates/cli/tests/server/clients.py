@@ -81,6 +81,8 @@ def drivers(db):
     equal(rows(13), 0)
     db.execute("DELETE FROM reads WHERE id = 12")
     returning(db, rows)
+    table_functions(db)
+    texts(db)
     savepoints(db, rows)
     with db.cursor().copy("COPY reads (id, ts, kwh) FROM STDIN") as copy:
         for number in range(1000):
@@ -161,6 +163,26 @@ def returning(db, rows):
     fails("42P11", db.execute, "DECLARE c CURSOR WITH HOLD FOR INSERT INTO changing (id) VALUES (4) RETURNING id")
     equal(db.execute("SELECT id FROM changing").fetchall(), [(1,)])
     db.execute("DROP TABLE changing")
+
+
+def table_functions(db):
+    series = "SELECT value FROM generate_series(%s, %s) ORDER BY value"
+    hours = "SELECT g.value, kwh FROM generate_series(%s, %s, INTERVAL '1 hour') AS g LEFT JOIN reads ON ts = g.value AND id = %s ORDER BY 1"
+    for prepare in [False, True, True]:
+        equal(db.execute(series, (3, 5), prepare=prepare).fetchall(), [(3,), (4,), (5,)])
+        equal(db.execute(hours, (hour(-1), hour(1), 7), prepare=prepare).fetchall(), [(hour(-1), None), (hour(0), 0.0), (hour(1), 0.25)])
+        row = db.execute("SELECT ts, kwh FROM time_next('reads', %s, %s)", (7, hour(3)), prepare=prepare, binary=prepare).fetchone()
+        equal(row, (hour(3), 0.75))
+    equal(db.execute("SELECT ts FROM time_next('reads', %s, %s)", (7, None)).fetchall(), [])
+    fails("22P02", db.execute, "SELECT ts FROM time_next('reads', %s::text, %s)", ("none", hour(3)))
+
+
+def texts(db):
+    """Numbers and times as texts, which PostgreSQL writes in its own way."""
+    written = "SELECT 2.0::float8::float8 AS a, 1e15, 1e-5, 0.1::real, 'Infinity'::float8, TIMESTAMP '2026-01-01 00:00:00.50', TIMESTAMP '2026-01-01'"
+    with db.cursor().copy(f"COPY ({written}) TO STDOUT") as copy:
+        [row] = copy.rows()
+        equal(row, ("2", "1e+15", "1e-05", "0.1", "Infinity", "2026-01-01 00:00:00.5", "2026-01-01 00:00:00"))
 
 
 def savepoints(db, rows):

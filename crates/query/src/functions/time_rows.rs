@@ -116,6 +116,10 @@ impl TimeRows {
             _ => Err(wrong()),
         };
         let container = Container { view, time, request: ScanRequest::all().container(&key) };
+        if rest.iter().any(ScalarValue::is_null) {
+            // As of a function that is strict in PostgreSQL.
+            return Ok(container.nothing());
+        }
         let field = |name: &ScalarValue| {
             let name = name.try_as_str().flatten().ok_or_else(wrong)?;
             let place = schema.column_index(name).map_err(query_error)?;

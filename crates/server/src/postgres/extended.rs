@@ -89,10 +89,9 @@ impl Connection {
         let (Some(mut statement), true) = (statements.pop(), statements.is_empty()) else {
             return Err(user_error("42601", "a prepared statement is one statement"));
         };
-        let is_interval = |place: &usize| given[*place] == Some(Type::INTERVAL);
-        let intervals: Vec<usize> = (0..given.len()).filter(is_interval).collect();
-        if !intervals.is_empty() {
-            statement.set_intervals(&intervals);
+        let types: Vec<_> = given.iter().enumerate().filter_map(values::type_given).collect();
+        if !types.is_empty() {
+            statement.set_types(&types);
         }
         let kind = statement.kind().map_err(|e| postgres_error(&e))?;
         let session = self.session()?;

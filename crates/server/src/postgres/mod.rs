@@ -18,6 +18,7 @@ mod extended;
 mod login;
 mod run;
 mod simple;
+mod texts;
 mod values;
 mod wire;
 

@@ -1,10 +1,11 @@
 //! Parameters and rows on the wire.
 
-use crate::error::user_error;
+use super::texts::with_texts;
+use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
 use crate::sessions::Running;
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, IntervalUnit, Schema, TimeUnit};
 use arrow_pg::datatypes::{arrow_schema_to_pg_fields, into_pg_type};
 use arrow_pg::row_encoder::RowEncoder;
 use chrono::{DateTime, NaiveDate};
@@ -44,6 +45,18 @@ pub(super) fn type_of_parameter(data_type: Option<&DataType>) -> Type {
         return Type::OID_ARRAY;
     }
     data_type.and_then(|data_type| into_pg_type(data_type).ok()).unwrap_or(Type::TEXT)
+}
+
+/// The type that a client gives a parameter, with its number, if what stands beside it may say another
+/// ([`Statement::set_types`](fleetdb_query::Statement::set_types)).
+pub(super) fn type_given((place, given): (usize, &Option<Type>)) -> Option<(usize, DataType)> {
+    let data_type = match *given.as_ref()? {
+        Type::INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
+        Type::TIMESTAMP | Type::TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, None),
+        Type::DATE => DataType::Date32,
+        _ => return None,
+    };
+    Some((place, data_type))
 }
 
 /// A statement's parameters, as they came.
@@ -208,20 +221,36 @@ pub(super) fn response<S: Deref<Target = Session> + Send + 'static>(
     let fields = Arc::new(fields(schema, format)?);
     let state = (running, Arc::clone(shared));
     let batches = futures::stream::try_unfold(state, |(mut running, shared)| async {
-        let next = running.next(&shared.work).await.map_err(|e| crate::error::postgres_error(&e))?;
+        let next = running.next(&shared.work).await.map_err(|e| postgres_error(&e))?;
         Ok(next.map(|rows| (rows, (running, shared))))
     });
     Ok(QueryResponse::new(Arc::clone(&fields), encoded(fields, batches)))
 }
+
+/// Rows whose texts are made at once.
+const TEXT_ROWS: usize = 512;
 
 /// Rows as they are sent: each is made when it is asked for, in the buffer of the one before.
 pub(super) fn encoded(
     fields: Arc<Vec<FieldInfo>>,
     batches: impl Stream<Item = PgWireResult<RecordBatch>>,
 ) -> impl Stream<Item = PgWireResult<DataRow>> {
-    let rows_of = move |batch| {
-        let mut encoder = RowEncoder::new(batch, Arc::clone(&fields));
-        futures::stream::iter(std::iter::from_fn(move || encoder.next_row()))
+    let rows_of = move |batch: RecordBatch| {
+        let (fields, rows) = (Arc::clone(&fields), batch.num_rows());
+        let mut parts = (0..rows).step_by(TEXT_ROWS).map(move |from| batch.slice(from, TEXT_ROWS.min(rows - from)));
+        let mut encoder: Option<RowEncoder> = None;
+        let next_row = move || {
+            loop {
+                if let Some(row) = encoder.as_mut().and_then(RowEncoder::next_row) {
+                    return Some(row);
+                }
+                match with_texts(&parts.next()?, &fields) {
+                    Ok(part) => encoder = Some(RowEncoder::new(part, Arc::clone(&fields))),
+                    Err(error) => return Some(Err(postgres_error(&error.into()))),
+                }
+            }
+        };
+        futures::stream::iter(std::iter::from_fn(next_row))
     };
     batches.map_ok(rows_of).try_flatten()
 }

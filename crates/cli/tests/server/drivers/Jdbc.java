@@ -47,6 +47,15 @@ public class Jdbc {
                 }
             }
         }
+        try (PreparedStatement hours = db.prepareStatement("SELECT count(*) FROM generate_series(?, ?::timestamp, INTERVAL '1 hour')")) {
+            for (int run = 0; run < 10; run++) {
+                hours.setObject(1, start);
+                hours.setObject(2, start.plusHours(run));
+                try (ResultSet count = hours.executeQuery()) {
+                    check(count.next() && count.getLong(1) == run + 1, "hours of a table function");
+                }
+            }
+        }
         try (Statement statement = db.createStatement(); ResultSet gone = statement.executeQuery("DELETE FROM jdbc WHERE id = 11 RETURNING ts")) {
             int rows = 0;
             while (gone.next()) rows++;

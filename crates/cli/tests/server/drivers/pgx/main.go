@@ -102,5 +102,11 @@ func main() {
 	if !written.Equal(start) || kwh != 2.5 {
 		check(fmt.Errorf("%v and %f were written", written, kwh))
 	}
+	// Parameters of a table function.
+	var series int64
+	check(db.QueryRow(all, "SELECT count(*) FROM generate_series($1::timestamp, $2::timestamp, INTERVAL '1 hour')", start, start.Add(9*time.Hour)).Scan(&series))
+	if series != 10 {
+		check(fmt.Errorf("%d hours", series))
+	}
 	fmt.Println("all is well")
 }

@@ -1,0 +1,153 @@
+//! Parameters of table functions: `generate_series($1, $2)`, `time_next('reads', $1, $2)`. DataFusion calls these when it plans,
+//! so that a statement which has such parameters is planned at each run with the values in it. To know its columns it is
+//! planned with NULL in their place; the parameters' types are those that they are cast to.
+
+use crate::binding::number;
+use crate::statement::Statement;
+use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType as SqlType, Expr, TableFactor, TimezoneInfo, Value as Literal, VisitMut, VisitorMut,
+    visit_expressions_mut,
+};
+use std::ops::ControlFlow;
+
+/// Parameters of table functions, counted from 0, with their types as far as these are known.
+pub(crate) type TableParameters = Vec<(usize, Option<DataType>)>;
+
+impl Statement {
+    /// Takes the types of parameters, counted from 0, from whoever sends their values, where what stands beside a parameter does
+    /// not say it: an interval anywhere, times in the arguments of table functions.
+    ///
+    /// ```
+    /// use arrow::datatypes::{DataType, IntervalUnit};
+    /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
+    /// use fleetdb_query::Session;
+    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let session = Session::new(db.into()).unwrap();
+    /// let mut statement = session.parse_one("SELECT now() - $1").unwrap();
+    /// statement.set_types(&[(0, DataType::Interval(IntervalUnit::MonthDayNano))]);
+    /// assert_eq!(statement.to_string(), "SELECT now() - CAST($1 AS INTERVAL)");
+    /// ```
+    pub fn set_types(&mut self, types: &[(usize, DataType)]) {
+        let ParsedStatement::Statement(sql) = &mut self.0 else { return };
+        let cast_to = |expr: &mut Expr, in_table: bool| {
+            let given = types.iter().find(|(place, _)| parameter(expr) == Some(*place));
+            if let Some(sql_type) = given.and_then(|(_, given)| cast_type(given, in_table)) {
+                *expr = cast(expr.clone(), sql_type);
+            }
+        };
+        let _ = visit_expressions_mut(sql.as_mut(), |expr: &mut Expr| {
+            cast_to(expr, false);
+            ControlFlow::<()>::Continue(())
+        });
+        let _ = VisitMut::visit(sql.as_mut(), &mut InTables(|expr: &mut Expr| cast_to(expr, true)));
+    }
+
+    /// The parameters of its table functions; those that are cast to an integer are without the cast from then on, as these
+    /// functions take one type of integers only.
+    pub(crate) fn table_parameters(&mut self) -> TableParameters {
+        let mut found = TableParameters::new();
+        let ParsedStatement::Statement(sql) = &mut self.0 else { return found };
+        let note = |expr: &mut Expr| {
+            let (inner, data_type) = match &*expr {
+                Expr::Cast { expr, data_type, .. } => (expr.as_ref(), known_type(data_type)),
+                other => (other, None),
+            };
+            let Some(place) = parameter(inner) else { return };
+            if data_type == Some(DataType::Int64) {
+                *expr = inner.clone();
+            }
+            match found.iter_mut().find(|(known, _)| *known == place) {
+                Some((_, known)) => *known = known.take().or(data_type),
+                None => found.push((place, data_type)),
+            }
+        };
+        let _ = VisitMut::visit(sql.as_mut(), &mut InTables(note));
+        found
+    }
+
+    /// The statement with NULL for the parameters of its table functions.
+    pub(crate) fn without_table_parameters(&self) -> Self {
+        let mut statement = self.clone();
+        if let ParsedStatement::Statement(sql) = &mut statement.0 {
+            let null = |expr: &mut Expr| {
+                if parameter(expr).is_some() {
+                    *expr = Expr::value(Literal::Null);
+                }
+            };
+            let _ = VisitMut::visit(sql.as_mut(), &mut InTables(null));
+        }
+        statement
+    }
+}
+
+/// Gives each expression in an argument of a table function, an outer one behind those in it.
+struct InTables<F>(F);
+
+impl<F: FnMut(&mut Expr)> VisitorMut for InTables<F> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        let of_expr = &mut Each(&mut self.0);
+        match factor {
+            TableFactor::Table { args: Some(args), .. } => VisitMut::visit(&mut args.args, of_expr),
+            TableFactor::Function { args, .. } => VisitMut::visit(args, of_expr),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+struct Each<'a, F>(&'a mut F);
+
+impl<F: FnMut(&mut Expr)> VisitorMut for Each<'_, F> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        (self.0)(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+/// The number of the parameter that an expression is, counted from 0.
+fn parameter(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(literal) => match &literal.value {
+            Literal::Placeholder(name) => number(name),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn cast(expr: Expr, data_type: SqlType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+/// What a parameter of this type is cast to; nothing if it is taken as it is.
+fn cast_type(given: &DataType, in_table: bool) -> Option<SqlType> {
+    match given {
+        DataType::Interval(_) if !in_table => Some(SqlType::Interval { fields: None, precision: None }),
+        DataType::Timestamp(..) if in_table => Some(SqlType::Timestamp(None, TimezoneInfo::None)),
+        DataType::Date32 if in_table => Some(SqlType::Date),
+        _ => None,
+    }
+}
+
+/// The type of a parameter that is cast to this one.
+fn known_type(cast_to: &SqlType) -> Option<DataType> {
+    Some(match cast_to {
+        SqlType::SmallInt(_) | SqlType::Int(_) | SqlType::Integer(_) | SqlType::BigInt(_) => DataType::Int64,
+        SqlType::Int2(_) | SqlType::Int4(_) | SqlType::Int8(_) => DataType::Int64,
+        SqlType::Timestamp(..) => DataType::Timestamp(TimeUnit::Microsecond, None),
+        SqlType::Date => DataType::Date32,
+        SqlType::Interval { .. } => DataType::Interval(IntervalUnit::MonthDayNano),
+        SqlType::Text | SqlType::Varchar(_) => DataType::Utf8,
+        SqlType::Double(_) | SqlType::DoublePrecision | SqlType::Float8 => DataType::Float64,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+#[path = "table_parameters_tests.rs"]
+mod tests;

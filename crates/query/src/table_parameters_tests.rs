@@ -1,0 +1,34 @@
+use super::*;
+use crate::session::Session;
+use fleetdb_engine::io::{Io, MemoryStorage};
+use fleetdb_engine::{Database, Settings};
+use std::sync::Arc;
+
+fn session() -> Session {
+    Session::new(Arc::new(Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap())).unwrap()
+}
+
+#[test]
+fn parameters_of_table_functions_are_found_with_the_types_they_are_cast_to() {
+    let text = "SELECT $1 FROM generate_series($2::int, CAST($3 AS TIMESTAMP), $4) AS s(n), (SELECT * FROM f(g($5))) AS t WHERE n > $6";
+    let mut statement = session().parse_one(text).unwrap();
+    let time = DataType::Timestamp(TimeUnit::Microsecond, None);
+    let found = [(1, Some(DataType::Int64)), (2, Some(time)), (3, None), (4, None)];
+    assert_eq!(statement.table_parameters(), found);
+    let planned = statement.without_table_parameters().to_string();
+    assert_eq!(
+        planned,
+        "SELECT $1 FROM generate_series(NULL, CAST(NULL AS TIMESTAMP), NULL) AS s (n), (SELECT * FROM f(g(NULL))) AS t WHERE n > $6"
+    );
+    assert!(session().parse_one("SELECT $1 FROM t WHERE a = $2").unwrap().table_parameters().is_empty());
+}
+
+#[test]
+fn types_that_are_given_are_cast_to_where_nothing_else_says_them() {
+    let mut statement = session().parse_one("SELECT $1, ts + $2 FROM f($1, $3::date, $4)").unwrap();
+    let time = || DataType::Timestamp(TimeUnit::Microsecond, None);
+    let interval = DataType::Interval(IntervalUnit::MonthDayNano);
+    statement.set_types(&[(0, time()), (1, interval), (2, time()), (3, DataType::Int64)]);
+    let text = "SELECT $1, ts + CAST($2 AS INTERVAL) FROM f(CAST($1 AS TIMESTAMP), CAST($3 AS TIMESTAMP)::DATE, $4)";
+    assert_eq!(statement.to_string(), text);
+}

@@ -1,0 +1,48 @@
+use super::*;
+use arrow::array::{Float32Array, Float64Array, TimestampNanosecondArray, TimestampSecondArray};
+
+fn texts_of(column: ArrayRef) -> Vec<String> {
+    let texts = texts(&column).unwrap().unwrap();
+    texts.as_string::<i32>().iter().map(|text| text.unwrap_or("NULL").to_owned()).collect()
+}
+
+/// What PostgreSQL 15 writes of them.
+#[test]
+fn numbers_are_written_as_postgres_does() {
+    let numbers = [0.0, -0.0, 2.0, -0.5, 0.0001, 0.00001, 999_999_999_999_999.9, 1e15, -1.5e300, 5e-324, 0.1 + 0.2];
+    let texts = ["0", "-0", "2", "-0.5", "0.0001", "1e-05", "999999999999999.9", "1e+15", "-1.5e+300", "5e-324"];
+    let found = texts_of(Arc::new(Float64Array::from(numbers.to_vec())));
+    assert_eq!(found[..10], texts);
+    assert_eq!(found[10], "0.30000000000000004");
+    let special = Float64Array::from(vec![Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(f64::NAN), None]);
+    assert_eq!(texts_of(Arc::new(special)), ["Infinity", "-Infinity", "NaN", "NULL"]);
+    let single = Float32Array::from(vec![0.1, 123_456.0, 1_000_000.0, 1.234_567_8e6, 0.00001, 3.402_823_5e38]);
+    assert_eq!(texts_of(Arc::new(single)), ["0.1", "123456", "1e+06", "1.2345678e+06", "1e-05", "3.4028235e+38"]);
+}
+
+#[test]
+fn times_are_written_as_postgres_does() {
+    let nanoseconds = vec![Some(0), Some(1_767_225_600_500_000_000), Some(-1_000), Some(1_999), None];
+    let texts = [
+        "1970-01-01 00:00:00",
+        "2026-01-01 00:00:00.5",
+        "1969-12-31 23:59:59.999999",
+        "1970-01-01 00:00:00.000001",
+        "NULL",
+    ];
+    assert_eq!(texts_of(Arc::new(TimestampNanosecondArray::from(nanoseconds.clone()))), texts);
+    let in_zone = TimestampNanosecondArray::from(nanoseconds).with_timezone("Europe/Berlin");
+    assert_eq!(texts_of(Arc::new(in_zone))[1], "2026-01-01 00:00:00.5+00");
+    let far = TimestampSecondArray::from(vec![253_402_300_800, -62_135_596_801, -63_517_824_000]);
+    assert_eq!(texts_of(Arc::new(far)), ["10000-01-01 00:00:00", "0001-12-31 23:59:59 BC", "0044-03-15 00:00:00 BC"]);
+}
+
+/// Digits are the shortest that give the value again, whatever the value.
+#[test]
+fn numbers_are_read_again() {
+    let values: Vec<f64> = (0..2_000_u64).map(|n| f64::from_bits(n.wrapping_mul(0x9E37_79B9_7F4A_7C15))).collect();
+    let texts = texts_of(Arc::new(Float64Array::from(values.clone())));
+    for (value, text) in values.iter().zip(texts) {
+        assert!(value.is_nan() || text.parse() == Ok(*value), "{value:e} {text}");
+    }
+}
