@@ -51,6 +51,12 @@ fn postgres() -> Vec<u8> {
     bytes.extend(message(b'B', &bind[1..]));
     bytes.extend(message(b'E', b"\0\0\0\0\0"));
     bytes.extend(message(b'S', b""));
+    // A query part by part.
+    bytes.extend(message(b'P', b"q\0SELECT id, v FROM rows WHERE id = $1\0\0\0"));
+    bytes.extend(message(b'B', b"r\0q\0\0\0\0\x01\0\0\0\x01a\0\0"));
+    bytes.extend(message(b'E', b"r\0\0\0\0\x01"));
+    bytes.extend(message(b'E', b"r\0\0\0\0\x07"));
+    bytes.extend(message(b'S', b""));
     bytes.extend(message(b'Q', b"COPY rows (id, ts, v) FROM STDIN\0"));
     bytes.extend(message(b'd', b"a\t2026-01-01\t1\n"));
     bytes.extend(message(b'c', b""));
@@ -255,6 +261,29 @@ fn what_was_asked_before_a_goodbye_is_answered() {
         let said = answers(&server, &request);
         assert!(said.contains(answer) && !said.contains("ERROR"), "{said}");
     }
+    assert!(server.terminate());
+}
+
+/// Rows part by part, and as many as a number can say: no room is made for what nobody has.
+#[test]
+fn a_client_may_ask_for_any_number_of_rows() {
+    let data = tempfile::tempdir().unwrap();
+    let mut server = Server::start(data.path(), &[]);
+    let rows = b"r\0SELECT value FROM generate_series(1, 9)\0\0\0";
+    let begin = [startup(), message(b'P', rows), message(b'B', b"\0r\0\0\0\0\0\0\0")].concat();
+    let ask = |count: i32| message(b'E', &[b"\0", &count.to_be_bytes()[..]].concat());
+    for (asked, suspended, last) in [
+        (vec![i32::MAX], 0, "SELECT 9"),
+        (vec![4, 4, i32::MAX], 2, "SELECT 1"),
+        (vec![8, -1], 1, "SELECT 1"),
+        (vec![0, 5], 0, "SELECT 9"),
+    ] {
+        let parts: Vec<u8> = asked.iter().flat_map(|count| ask(*count)).collect();
+        let said = answers(&server, &[begin.clone(), parts, message(b'S', b""), message(b'X', b"")].concat());
+        assert_eq!(said.matches("s\0\0\0\u{4}").count(), suspended, "{asked:?}: {said:?}");
+        assert!(said.contains(last) && !said.contains("ERROR"), "{asked:?}: {said:?}");
+    }
+    assert!(server.process.try_wait().unwrap().is_none());
     assert!(server.terminate());
 }
 

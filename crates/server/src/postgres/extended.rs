@@ -15,7 +15,7 @@ use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::api::copy::send_copy_in_response;
 use pgwire::api::portal::{Format, Portal, PortalExecutionState};
-use pgwire::api::query::{ExtendedQueryHandler, send_query_response};
+use pgwire::api::query::{ExtendedQueryHandler, send_partial_query_response, send_query_response};
 use pgwire::api::results::{DescribeResponse, DescribeStatementResponse, FieldInfo, Response};
 use pgwire::api::stmt::{QueryParser, StoredStatement};
 use pgwire::api::store::{Entry, PortalStore};
@@ -319,18 +319,32 @@ impl ExtendedQueryHandler for Connection {
         self.set_busy(true);
         let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
         let entry = client.portal_store().get_portal(name);
-        let portal = match entry.ok_or_else(|| PgWireError::PortalNotFound(name.to_owned()))? {
-            Entry::Value(portal) if message.max_rows <= 0 => portal,
-            // Rows part by part, which few drivers ask for, are pgwire's own work.
-            _ => return self._on_execute(client, message).await,
-        };
-        if !matches!(*portal.state().lock().await, PortalExecutionState::Initial) {
+        let Entry::Value(portal) = entry.ok_or_else(|| PgWireError::PortalNotFound(name.to_owned()))? else {
             return self._on_execute(client, message).await;
+        };
+        // All without a number. pgwire's own step makes room for as many rows as are asked for before there is one.
+        let most = usize::try_from(message.max_rows).unwrap_or(0);
+        let state = portal.state();
+        let mut state = state.lock().await;
+        let mut rows = match std::mem::replace(&mut *state, PortalExecutionState::Finished) {
+            PortalExecutionState::Suspended(rows) => rows,
+            PortalExecutionState::Initial => {
+                let parameters = Parameters::of_portal(&portal);
+                let format = &portal.result_column_format;
+                match self.execute(&portal.statement.statement, &parameters, format).await? {
+                    Response::Query(rows) if most > 0 => rows,
+                    response => return self.answer(client, response).await,
+                }
+            }
+            PortalExecutionState::Finished => {
+                drop(state);
+                return self._on_execute(client, message).await;
+            }
+        };
+        if send_partial_query_response(client, &mut rows, most).await? {
+            *state = PortalExecutionState::Suspended(rows);
         }
-        *portal.state().lock().await = PortalExecutionState::Finished;
-        let parameters = Parameters::of_portal(&portal);
-        let response = self.execute(&portal.statement.statement, &parameters, &portal.result_column_format).await?;
-        self.answer(client, response).await
+        Ok(())
     }
 
     /// As pgwire's; a cursor is a portal, too.
