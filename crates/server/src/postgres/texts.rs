@@ -10,7 +10,7 @@ use pgwire::api::results::{FieldFormat, FieldInfo};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// From here on (exclusive below) PostgreSQL writes numbers with an exponent: DBL_DIG and FLT_DIG digits in front of the point.
+/// From here on PostgreSQL writes numbers with an exponent: more than DBL_DIG and FLT_DIG digits in front of the point.
 const FLOAT64_MOST: f64 = 1e15;
 const FLOAT32_MOST: f32 = 1e6;
 

@@ -15,7 +15,7 @@ use fleetdb_query::{Session, value_of_text};
 use futures::{Stream, TryStreamExt};
 use pgwire::api::Type;
 use pgwire::api::portal::{Format, Portal};
-use pgwire::api::results::{FieldInfo, QueryResponse};
+use pgwire::api::results::{FieldFormat, FieldInfo, QueryResponse};
 use pgwire::error::PgWireResult;
 use pgwire::messages::data::DataRow;
 use postgres_types::Kind;
@@ -237,14 +237,18 @@ pub(super) fn encoded(
 ) -> impl Stream<Item = PgWireResult<DataRow>> {
     let rows_of = move |batch: RecordBatch| {
         let (fields, rows) = (Arc::clone(&fields), batch.num_rows());
-        let mut parts = (0..rows).step_by(TEXT_ROWS).map(move |from| batch.slice(from, TEXT_ROWS.min(rows - from)));
+        // What is sent in binary is taken as it is.
+        let has_texts = fields.iter().any(|field| field.format() == FieldFormat::Text);
+        let part_rows = if has_texts { TEXT_ROWS } else { rows.max(1) };
+        let mut parts = (0..rows).step_by(part_rows).map(move |from| batch.slice(from, part_rows.min(rows - from)));
         let mut encoder: Option<RowEncoder> = None;
         let next_row = move || {
             loop {
                 if let Some(row) = encoder.as_mut().and_then(RowEncoder::next_row) {
                     return Some(row);
                 }
-                match with_texts(&parts.next()?, &fields) {
+                let part = parts.next()?;
+                match if has_texts { with_texts(&part, &fields) } else { Ok(part) } {
                     Ok(part) => encoder = Some(RowEncoder::new(part, Arc::clone(&fields))),
                     Err(error) => return Some(Err(postgres_error(&error.into()))),
                 }
