@@ -5,6 +5,7 @@
 //! has another for as long as it is planned ([`tell_apart`]).
 
 use crate::ddl::identifier;
+use crate::returning;
 use crate::statement::Statement;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
@@ -59,10 +60,8 @@ impl Statement {
     pub fn column_names(&self) -> ColumnNames {
         let items = match self.sql() {
             Some(SqlStatement::Query(query)) => items(&query.body),
-            Some(SqlStatement::Insert(insert)) => insert.returning.as_deref(),
-            Some(SqlStatement::Update(update)) => update.returning.as_deref(),
-            Some(SqlStatement::Delete(delete)) => delete.returning.as_deref(),
-            _ => None,
+            Some(other) => returning::clause(other),
+            None => None,
         };
         ColumnNames(items.unwrap_or_default().iter().map(item).collect())
     }

@@ -10,20 +10,23 @@
 use crate::answer::engine_error;
 use crate::ddl::{identifier, object_name};
 use crate::pushdown::{key_value, request};
-use crate::returning::{Done, Returning};
-use crate::session::Session;
+use crate::returning::{Done, Returning, called};
+use crate::session::{Session, unsupported};
 use crate::table::FleetTable;
-use arrow::array::RecordBatch;
+use crate::values::InsertValues;
+use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef, UInt64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::catalog::TableProvider;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
-use datafusion::logical_expr::{DmlStatement, LogicalPlan};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
+use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, Delete, Expr, FromTable, Ident, Insert, ObjectName, OnConflict,
-    OnConflictAction, SetExpr, TableFactor, TableObject, TableWithJoins, Update,
+    OnConflictAction, OnInsert, SetExpr, Statement as SqlStatement, TableFactor, TableObject, TableWithJoins, Update,
 };
 use fleetdb_engine::{
     Batch, Column, Error, MAX_BATCH_ROWS, Result, Role, ScanRequest, TableSchema, TableView, Value, View,
@@ -144,6 +147,67 @@ pub(crate) struct Change {
 }
 
 impl Session {
+    /// Runs an INSERT.
+    pub(crate) fn insert(&self, mut insert: Insert, returning: Option<&Returning>) -> Result<Done> {
+        let clause = match insert.on.take() {
+            None => None,
+            Some(OnInsert::OnConflict(clause)) => Some(clause),
+            Some(other) => return Err(unsupported(&other.to_string())),
+        };
+        let called = called(&insert)?;
+        insert.table_alias = None;
+        self.name_columns(&mut insert)?;
+        let plan = self.plan_of(ParsedStatement::Statement(Box::new(SqlStatement::Insert(insert))))?;
+        let LogicalPlan::Dml(dml) = &plan else { return Err(Error::bug("an INSERT became something else")) };
+        if dml.op != WriteOp::Insert(InsertOp::Append) {
+            return Err(unsupported(dml.op.name()));
+        }
+        self.store.writer()?;
+        let schema = self.schema_of(dml)?;
+        let conflict = clause.map(|clause| conflict(&schema, &called, &clause)).transpose()?.flatten();
+        if conflict.is_none() && returning.is_none() && !self.is_in_transaction() {
+            return Ok(Done { count: self.write_streaming(plan)?, returned: None });
+        }
+        let rows = self.rows_of(dml.input.as_ref().clone())?;
+        if let Some(conflict) = conflict {
+            return self.insert_on_conflict(&schema, rows, &conflict, returning);
+        }
+        let Change { batch, count, rows, .. } = upsert(&schema, rows)?;
+        let returned = self.returned(returning, &schema, rows)?;
+        self.write(batch)?;
+        Ok(Done { count, returned })
+    }
+
+    /// `WITH a AS (INSERT ...) INSERT ...`: all of their rows are one batch.
+    pub(crate) fn insert_several(&self, statement: &SqlStatement) -> Result<Done> {
+        let db = self.store.writer()?;
+        let insert = InsertValues::of_sql(statement, db)?.ok_or_else(|| {
+            Error::input(
+                "WITH around statements that write: each is an INSERT of literal VALUES whose rows replace those with \
+                 their keys, without RETURNING, and the last is one, too",
+            )
+        })?;
+        let mut rows = Batch::new();
+        let count = insert.push(&[], &mut rows)?;
+        self.write(rows)?;
+        Ok(Done { count: count as u64, returned: None })
+    }
+
+    /// Runs an INSERT whose rows replace what is there, in batches if it must.
+    pub(crate) fn write_streaming(&self, plan: LogicalPlan) -> Result<u64> {
+        let counts = self.start(plan)?.collect()?;
+        let counts = counts.iter().filter_map(|batch| batch.columns().first()?.as_primitive_opt::<UInt64Type>());
+        Ok(counts.flat_map(|column| column.iter().flatten()).sum())
+    }
+
+    /// Writes rows that depend on none that are there; in a transaction they are gathered.
+    fn write(&self, rows: Batch) -> Result<()> {
+        match self.is_in_transaction() {
+            true => self.gather(rows),
+            false => self.store.writer()?.commit(rows).map(|_| ()),
+        }
+    }
+
     /// `INSERT INTO t VALUES (...)` of fewer values than the table has columns is about the first of them, which DataFusion wants
     /// to be named.
     pub(crate) fn name_columns(&self, insert: &mut Insert) -> Result<()> {
@@ -186,7 +250,7 @@ impl Session {
     }
 
     /// Inserts rows; those whose keys are there already as the clause says.
-    pub(crate) fn insert_on_conflict(
+    fn insert_on_conflict(
         &self,
         schema: &Arc<TableSchema>,
         rows: Vec<RecordBatch>,

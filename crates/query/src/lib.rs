@@ -1,7 +1,7 @@
 //! SQL over FleetDB's engine: the only crate that sees DataFusion.
 //!
-//! 1. [`Session::parse`] splits a text into statements; [`Session::execute`] runs one, [`Session::prepare`] keeps a
-//!    query's plan.
+//! 1. [`Session::parse`] splits a text into statements ([`parse`]); [`Session::execute`] runs one, [`Session::prepare`]
+//!    keeps a query's plan.
 //! 2. Tables are made and changed here ([`ddl`], [`alter`]); what writes depending on rows that are there is read and
 //!    written in one step ([`dml`]); queries are planned by DataFusion.
 //! 3. [`table`] gives DataFusion a table: which filters the scan takes over ([`pushdown`]), the scan itself
@@ -33,6 +33,7 @@ mod like;
 mod limits;
 mod metadata;
 mod options;
+mod parse;
 #[cfg(feature = "pg-catalog")]
 mod pg_catalog;
 mod planner;

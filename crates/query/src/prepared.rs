@@ -9,6 +9,7 @@ use crate::binding::{Binding, InUse, has_parameters, number};
 use crate::dml::with_rows;
 use crate::limits::Watch;
 use crate::pushdown::scalar;
+use crate::returning::clause_mut;
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::table::FleetTable;
@@ -101,14 +102,13 @@ impl Session {
     fn without_clauses(&self, statement: &Statement) -> Result<Statement> {
         let mut statement = statement.clone();
         if let ParsedStatement::Statement(sql) = &mut statement.0 {
+            clause_mut(sql).and_then(Option::take);
             match sql.as_mut() {
                 SqlStatement::Insert(insert) => {
-                    (insert.on, insert.returning, insert.table_alias) = Default::default();
+                    (insert.on, insert.table_alias) = Default::default();
                     self.name_columns(insert)?;
                 }
-                SqlStatement::Update(update) => update.returning = None,
                 SqlStatement::Delete(delete) => {
-                    delete.returning = None;
                     if let (_, Some(rows)) = with_rows(delete.clone()) {
                         return self.parse_one(&rows);
                     }

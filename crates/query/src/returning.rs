@@ -44,28 +44,24 @@ pub(crate) struct Returning {
 }
 
 impl Returning {
-    /// Takes the clause out of a statement; `None` if it has none.
-    pub(crate) fn take(sql: &mut SqlStatement) -> Result<Option<Self>> {
-        let (returning, table, called) = match sql {
+    /// Takes the clause out of a statement, whose columns were told as these; `None` if it has none.
+    pub(crate) fn take(sql: &mut SqlStatement, described: Option<&SchemaRef>) -> Result<Option<Self>> {
+        let Some(mut items) = clause_mut(sql).and_then(Option::take) else { return Ok(None) };
+        without_schema(&mut items);
+        let (table, called) = match sql {
             SqlStatement::Insert(insert) => {
                 let TableObject::TableName(table) = &insert.table else { return Ok(None) };
-                (insert.returning.take(), object_name(table)?, called(insert)?)
+                (object_name(table)?, called(insert)?)
             }
-            SqlStatement::Update(update) => {
-                let (table, called) = factor(&update.table.relation)?;
-                (update.returning.take(), table, called)
-            }
+            SqlStatement::Update(update) => factor(&update.table.relation)?,
             SqlStatement::Delete(delete) => {
                 let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
                 let [from] = from.as_slice() else { return Ok(None) };
-                let (table, called) = factor(&from.relation)?;
-                (delete.returning.take(), table, called)
+                factor(&from.relation)?
             }
             _ => return Ok(None),
         };
-        let Some(mut items) = returning else { return Ok(None) };
-        without_schema(&mut items);
-        Ok(Some(Self { table, called, items, described: None }))
+        Ok(Some(Self { table, called, items, described: described.cloned() }))
     }
 
     /// The clause as a query of a table.
@@ -80,6 +76,26 @@ impl Returning {
             Some(described) => check_described(described, schema),
             None => Ok(()),
         }
+    }
+}
+
+/// The RETURNING clause of a statement.
+pub(crate) fn clause(sql: &SqlStatement) -> Option<&[SelectItem]> {
+    match sql {
+        SqlStatement::Insert(insert) => insert.returning.as_deref(),
+        SqlStatement::Update(update) => update.returning.as_deref(),
+        SqlStatement::Delete(delete) => delete.returning.as_deref(),
+        _ => None,
+    }
+}
+
+/// Where a statement that may have the clause has it.
+pub(crate) fn clause_mut(sql: &mut SqlStatement) -> Option<&mut Option<Vec<SelectItem>>> {
+    match sql {
+        SqlStatement::Insert(insert) => Some(&mut insert.returning),
+        SqlStatement::Update(update) => Some(&mut update.returning),
+        SqlStatement::Delete(delete) => Some(&mut delete.returning),
+        _ => None,
     }
 }
 
@@ -138,12 +154,7 @@ pub fn check_described(described: &Schema, now: &Schema) -> Result<()> {
 impl Statement {
     /// Whether it is one that writes, and gives rows.
     pub fn has_returning(&self) -> bool {
-        match self.sql() {
-            Some(SqlStatement::Insert(insert)) => insert.returning.is_some(),
-            Some(SqlStatement::Update(update)) => update.returning.is_some(),
-            Some(SqlStatement::Delete(delete)) => delete.returning.is_some(),
-            _ => false,
-        }
+        self.sql().and_then(clause).is_some()
     }
 }
 
@@ -166,20 +177,10 @@ impl Session {
     pub fn returned_columns(&self, statement: &Statement) -> Result<Option<SchemaRef>> {
         let mut statement = statement.clone();
         let ParsedStatement::Statement(sql) = &mut statement.0 else { return Ok(None) };
-        let Some(returning) = Returning::take(sql)? else { return Ok(None) };
+        let Some(returning) = Returning::take(sql, None)? else { return Ok(None) };
         let plan = self.refresh().and_then(|()| self.plan(&returning.of(&quote(&returning.table))));
         self.tables.release();
         Ok(Some(Arc::new(plan?.schema().as_arrow().clone())))
-    }
-
-    /// Takes the RETURNING clause out of a statement, whose columns were told as these.
-    pub(crate) fn take_returning(
-        &self,
-        sql: &mut SqlStatement,
-        described: Option<&SchemaRef>,
-    ) -> Result<Option<Returning>> {
-        let described = described.cloned();
-        Ok(Returning::take(sql)?.map(|returning| Returning { described, ..returning }))
     }
 
     /// What the clause gives of these rows, which have the table's own columns.

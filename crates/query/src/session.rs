@@ -2,47 +2,39 @@
 
 use crate::alter::alter_table;
 use crate::answer::{Answer, engine_error, placed_error};
-use crate::asof::{PlanAsofJoins, mark_asof_joins};
+use crate::asof::PlanAsofJoins;
 use crate::catalog::ViewTables;
-use crate::column_names::tell_apart;
 use crate::copy_from::copy_from;
 use crate::ddl::{self, identifier, object_name, table_name};
-use crate::dml::{self, Conflict, TEMPORARY};
+use crate::dml::TEMPORARY;
 use crate::export::{FileFormat, write_file};
 use crate::functions;
 use crate::gapfill::FillGaps;
 use crate::joins::StopInJoins;
-use crate::like::escape_with_backslashes;
 use crate::limits::{BudgetPool, Canceller, Limits, Watch, timeout};
 use crate::metadata::AnswerFromContainers;
 use crate::options::TableOptions;
 use crate::planner::FleetPlanner;
-use crate::returning::{Done, Returning, called};
+use crate::returning::Returning;
 use crate::runs::AggregateRuns;
 use crate::runtime::QueryRuntime;
 use crate::scan::FilterInScan;
-use crate::statement::{self, Statement, writes_rows};
+use crate::statement::{Statement, writes_rows};
 use crate::store::Store;
 use crate::system::SystemTables;
 use crate::transaction::Transaction;
 use crate::typing::typed;
-use crate::values::InsertValues;
-use arrow::array::AsArray;
-use arrow::datatypes::{SchemaRef, UInt64Type};
+use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DmlStatement, LogicalPlan, WriteOp};
+use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DmlStatement, LogicalPlan};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
-use datafusion::sql::sqlparser::ast::{
-    Expr, LimitClause, OnInsert, Query, Set, Statement as SqlStatement, Value as Literal,
-};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as ParsedStatement};
+use datafusion::sql::sqlparser::ast::{Set, Statement as SqlStatement};
 use fleetdb_engine::{Batch, Database, Error, Reader, Result, TableId, TableSchema, View};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -51,6 +43,8 @@ use std::time::Duration;
 
 pub(crate) const CATALOG: &str = "fleetdb";
 const SCHEMA: &str = "public";
+/// The tag of an INSERT in PostgreSQL's form, in front of the count: an object id that is always 0.
+const INSERTED: &str = "INSERT 0";
 
 /// Runs SQL over a database, one statement at a time: threads take a session each.
 ///
@@ -73,7 +67,7 @@ pub struct Session {
     pub(crate) limits: Arc<Limits>,
     transaction: Mutex<Transaction>,
     #[cfg(feature = "pg-catalog")]
-    pg_catalog: crate::pg_catalog::PgCatalog,
+    pub(crate) pg_catalog: crate::pg_catalog::PgCatalog,
     /// What `pg_cursors` shows.
     #[cfg(feature = "pg-catalog")]
     pub(crate) cursors: Arc<Mutex<Vec<crate::statement::Declare>>>,
@@ -271,82 +265,12 @@ impl Session {
         self.transaction().fail();
     }
 
-    /// Splits a text into its statements.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
-    pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
-        // A long INSERT is not worth going through for nothing.
-        let has = |word: &[u8]| text.as_bytes().windows(word.len()).any(|here| here.eq_ignore_ascii_case(word));
-        let has_escape = has(b"escape");
-        #[cfg(feature = "pg-catalog")]
-        if let Some(mut statements) = self.pg_catalog.parse(self, text)? {
-            for statement in statements.iter_mut().filter(|_| has_escape) {
-                if let ParsedStatement::Statement(statement) = statement {
-                    escape_with_backslashes(statement)?;
-                }
-            }
-            return Ok(statements.into_iter().map(Statement).collect());
-        }
-        if let Some(text) = statement::in_other_words(text) {
-            return self.parse(&text);
-        }
-        if let Some(rest) = statement::after_move(text) {
-            return self.parse(&format!("FETCH{rest}"))?.into_iter().map(Statement::moved).collect();
-        }
-        let parsed = DFParserBuilder::new(text)
-            .with_dialect(&PostgreSqlDialect {})
-            .build()
-            .and_then(|mut parser| parser.parse_statements());
-        let mut statements: Vec<_> = match parsed {
-            Ok(statements) => statements.into(),
-            // DataFusion's parser knows COPY ... TO only.
-            Err(error) => match Parser::parse_sql(&PostgreSqlDialect {}, text) {
-                Ok(statements) if statements.iter().any(|statement| matches!(statement, SqlStatement::Copy { .. })) => {
-                    statements.into_iter().map(|statement| ParsedStatement::Statement(Box::new(statement))).collect()
-                }
-                _ => return Err(engine_error(error).context("syntax")),
-            },
-        };
-        let has_asof = has(b"asof");
-        for mut statement in &mut statements {
-            while let ParsedStatement::Explain(explain) = statement {
-                statement = &mut explain.statement;
-            }
-            let ParsedStatement::Statement(statement) = statement else { continue };
-            if has_asof {
-                mark_asof_joins(statement)?;
-            }
-            if has_escape {
-                escape_with_backslashes(statement)?;
-            }
-            if let SqlStatement::Query(query) = statement.as_mut() {
-                tell_apart(&mut query.body);
-                fetch_as_limit(query)?;
-            }
-        }
-        Ok(statements.into_iter().map(Statement).collect())
-    }
-
     /// Runs a text of exactly one statement.
     ///
     /// # Errors
     /// As [`parse`](Self::parse) and [`execute`](Self::execute).
     pub fn sql(&self, text: &str) -> Result<Answer> {
         self.execute(self.parse_one(text)?)
-    }
-
-    /// The one statement of a text.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse), or there is not exactly one.
-    pub fn parse_one(&self, text: &str) -> Result<Statement> {
-        let mut statements = self.parse(text)?;
-        match (statements.pop(), statements.is_empty()) {
-            (Some(statement), true) => Ok(statement),
-            (None, _) => Err(Error::input("there is no statement in the text")),
-            (Some(_), false) => Err(Error::input("there is more than one statement in the text")),
-        }
     }
 
     /// Runs a statement. Rows come when the answer is asked for them; everything else is done, and
@@ -380,7 +304,7 @@ impl Session {
             ParsedStatement::CopyTo(copy) => return self.copy_to(&copy),
             other => return self.run_planned(other),
         };
-        let returning = self.take_returning(&mut sql, described)?;
+        let returning = Returning::take(&mut sql, described)?;
         let returning = returning.as_ref();
         match *sql {
             SqlStatement::StartTransaction { .. } => self.begin().map(|()| Answer::done("BEGIN")),
@@ -426,26 +350,7 @@ impl Session {
                 self.set_timeout(timeout(value.trim_matches('\''))?);
                 Ok(Answer::done("SET"))
             }
-            SqlStatement::Insert(mut insert) => {
-                let clause = match insert.on.take() {
-                    None => None,
-                    Some(OnInsert::OnConflict(clause)) => Some(clause),
-                    Some(other) => return Err(unsupported(&other.to_string())),
-                };
-                let called = called(&insert)?;
-                insert.table_alias = None;
-                self.name_columns(&mut insert)?;
-                let plan = self.plan_of(ParsedStatement::Statement(Box::new(SqlStatement::Insert(insert))))?;
-                let LogicalPlan::Dml(dml) = &plan else { return Err(Error::bug("an INSERT became something else")) };
-                if dml.op != WriteOp::Insert(InsertOp::Append) {
-                    return Err(unsupported(dml.op.name()));
-                }
-                self.store.writer()?;
-                let schema = self.schema_of(dml)?;
-                let conflict = clause.map(|clause| dml::conflict(&schema, &called, &clause)).transpose()?.flatten();
-                let done = self.insert(&schema, plan, conflict.as_ref(), returning)?;
-                Ok(self.done("INSERT 0", done))
-            }
+            SqlStatement::Insert(insert) => self.insert(insert, returning).map(|done| self.done(INSERTED, done)),
             SqlStatement::Update(update) => self.update(&update, returning).map(|done| self.done("UPDATE", done)),
             SqlStatement::Delete(delete) => self.delete(delete, returning).map(|done| self.done("DELETE", done)),
             SqlStatement::Truncate(truncate) => {
@@ -454,28 +359,11 @@ impl Session {
                 };
                 self.truncate(&table.name).map(|_| Answer::done("TRUNCATE TABLE"))
             }
-            other @ SqlStatement::Query(_) if writes_rows(&other) => self.insert_several(&other),
+            other @ SqlStatement::Query(_) if writes_rows(&other) => {
+                self.insert_several(&other).map(|done| self.done(INSERTED, done))
+            }
             other => self.run_planned(ParsedStatement::Statement(Box::new(other))),
         }
-    }
-
-    /// `WITH a AS (INSERT ...) INSERT ...`: all of their rows are one batch.
-    fn insert_several(&self, statement: &SqlStatement) -> Result<Answer> {
-        let db = self.store.writer()?;
-        let insert = InsertValues::of_sql(statement, db)?.ok_or_else(|| {
-            Error::input(
-                "WITH around statements that write: each is an INSERT of literal VALUES whose rows replace those with \
-                 their keys, without RETURNING, and the last is one, too",
-            )
-        })?;
-        let mut rows = Batch::new();
-        let count = insert.push(&[], &mut rows)?;
-        if self.is_in_transaction() {
-            self.gather(rows)?;
-        } else {
-            db.commit(rows)?;
-        }
-        Ok(inserted(count as u64))
     }
 
     /// `COPY table TO 'file'` or `COPY (query) TO 'file'`: the format is the file's ending, or STORED AS.
@@ -516,7 +404,7 @@ impl Session {
     }
 
     /// Starts a plan; its rows come when the answer is asked for them.
-    fn start(&self, plan: LogicalPlan) -> Result<Answer> {
+    pub(crate) fn start(&self, plan: LogicalPlan) -> Result<Answer> {
         self.start_watched(plan, self.limits.watch())
     }
 
@@ -580,40 +468,6 @@ impl Session {
         self.write_streaming(plan.and_then(|plan| plan.build()).map_err(engine_error)?)
     }
 
-    fn insert(
-        &self,
-        schema: &Arc<TableSchema>,
-        plan: LogicalPlan,
-        conflict: Option<&Conflict>,
-        returning: Option<&Returning>,
-    ) -> Result<Done> {
-        if conflict.is_none() && returning.is_none() && !self.is_in_transaction() {
-            return Ok(Done { count: self.write_streaming(plan)?, returned: None });
-        }
-        let LogicalPlan::Dml(dml) = plan else { return Err(Error::bug("an INSERT became something else")) };
-        let rows = self.rows_of(dml.input.as_ref().clone())?;
-        if let Some(conflict) = conflict {
-            return self.insert_on_conflict(schema, rows, conflict, returning);
-        }
-        let rows = dml::named(schema, rows)?;
-        let returned = self.returned(returning, schema, rows.clone())?;
-        let batch = rows.into_iter().fold(Batch::new(), |batch, rows| batch.with(&schema.name, rows));
-        let count = batch.rows() as u64;
-        if self.is_in_transaction() {
-            self.gather(batch)?;
-        } else {
-            self.store.writer()?.commit(batch)?;
-        }
-        Ok(Done { count, returned })
-    }
-
-    /// Runs an INSERT whose rows replace what is there, in batches if it must.
-    fn write_streaming(&self, plan: LogicalPlan) -> Result<u64> {
-        let counts = self.start(plan)?.collect()?;
-        let counts = counts.iter().filter_map(|batch| batch.columns().first()?.as_primitive_opt::<UInt64Type>());
-        Ok(counts.flat_map(|column| column.iter().flatten()).sum())
-    }
-
     /// Plans a text of one statement, which is not the user's own, over the tables as they are shown.
     pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
         let (state, statement) = (self.context.state(), self.parse_one(sql)?);
@@ -629,7 +483,7 @@ impl Session {
     }
 
     /// Plans a statement over the tables as they are now.
-    fn plan_of(&self, statement: ParsedStatement) -> Result<LogicalPlan> {
+    pub(crate) fn plan_of(&self, statement: ParsedStatement) -> Result<LogicalPlan> {
         self.transaction().check()?;
         self.refresh()?;
         self.plan_statement(Statement(statement))
@@ -654,22 +508,6 @@ impl Session {
     }
 }
 
-/// `FETCH FIRST n ROWS ONLY`, which DataFusion does not plan, as LIMIT.
-fn fetch_as_limit(query: &mut Query) -> Result<()> {
-    let Some(fetch) = query.fetch.take() else { return Ok(()) };
-    if fetch.with_ties || fetch.percent {
-        return Err(unsupported("FETCH with PERCENT or WITH TIES"));
-    }
-    let one = || Expr::value(Literal::Number("1".to_owned(), false));
-    let count = Some(fetch.quantity.unwrap_or_else(one));
-    match &mut query.limit_clause {
-        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = count,
-        clause @ None => *clause = Some(LimitClause::LimitOffset { limit: count, offset: None, limit_by: Vec::new() }),
-        Some(_) => return Err(Error::input("LIMIT and FETCH FIRST say the same: give one of them")),
-    }
-    Ok(())
-}
-
 /// DataFusion's rules for physical plans, and ours.
 fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
@@ -686,11 +524,6 @@ fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + S
     rules
 }
 
-/// The form of psql: an object id that is always 0, and the count.
-fn inserted(rows: u64) -> Answer {
-    Answer::done(format!("INSERT 0 {rows}"))
-}
-
-fn unsupported(what: &str) -> Error {
+pub(crate) fn unsupported(what: &str) -> Error {
     Error::input(format!("{what} is not supported: see docs/sql.md for the statements there are"))
 }

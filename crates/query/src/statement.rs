@@ -243,24 +243,6 @@ impl Statement {
     }
 }
 
-/// A statement of PostgreSQL's own in the words of the standard, which sqlparser knows: `ABORT`, `TABLE name`.
-pub(crate) fn in_other_words(text: &str) -> Option<String> {
-    let text = text.trim_start();
-    let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (word, rest) = text.split_at(end);
-    match word.to_ascii_uppercase().as_str() {
-        "ABORT" => Some(format!("ROLLBACK{rest}")),
-        "TABLE" => Some(format!("SELECT * FROM{rest}")),
-        _ => None,
-    }
-}
-
-/// What is behind the word of a MOVE, which sqlparser does not know: a FETCH into nowhere.
-pub(crate) fn after_move(text: &str) -> Option<&str> {
-    let (word, rest) = text.trim_start().split_at_checked("MOVE".len())?;
-    (word.eq_ignore_ascii_case("MOVE") && rest.starts_with(char::is_whitespace)).then_some(rest)
-}
-
 fn declare(cursors: &[ast::Declare]) -> Result<Declare> {
     let [cursor] = cursors else { return Err(Error::input("DECLARE takes one cursor")) };
     let ([name], Some(query)) = (cursor.names.as_slice(), &cursor.for_query) else {

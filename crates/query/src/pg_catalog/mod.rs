@@ -17,6 +17,7 @@ mod settings;
 pub use settings::setting;
 
 use crate::answer::engine_error;
+use crate::parse::first_word;
 use crate::session::{CATALOG, Session};
 use crate::statement::Declare;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
@@ -81,9 +82,14 @@ impl Drop for Registered {
 impl PgCatalog {
     /// The statements of a text about the catalog; `None` if it is not about it.
     pub(crate) fn parse(&self, session: &Session, text: &str) -> Result<Option<Vec<ParsedStatement>>> {
+        let start = &text[first_word(text)..];
+        let begins_with = |word: &&str| start.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+        // What comes behind a statement of these may be about it, too. A long INSERT is not worth going through for nothing.
+        if !["select", "with", "show", "begin", "start transaction", "set"].iter().any(begins_with) {
+            return Ok(None);
+        }
         let lower = text.to_ascii_lowercase();
-        let reads = ["select", "with", "show"].iter().any(|word| lower.trim_start().starts_with(word));
-        if !reads || !WORDS.iter().any(|word| lower.contains(word)) {
+        if !WORDS.iter().any(|word| lower.contains(word)) {
             return Ok(None);
         }
         let registered = self.0.get_or_init(|| set_up(session).map_err(engine_error));

@@ -7,7 +7,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Schema, TimeUnit, TimestampMicrosecondType};
 use chrono::{DateTime, Datelike, Timelike};
 use pgwire::api::results::{FieldFormat, FieldInfo};
-use std::fmt::Write;
+use std::fmt::{Display, LowerExp, Write};
 use std::sync::Arc;
 
 /// From here on PostgreSQL writes numbers with an exponent: more than DBL_DIG and FLT_DIG digits in front of the point.
@@ -62,25 +62,24 @@ fn written<T>(
 }
 
 fn put_float64(value: f64, out: &mut StringBuilder) -> std::fmt::Result {
-    if value.is_finite() && value != 0.0 && !(1e-4..FLOAT64_MOST).contains(&value.abs()) {
-        return put_exponent(&format!("{value:e}"), out);
-    }
-    put_plain(value, out)
+    put_float(value, (1e-4..FLOAT64_MOST).contains(&value.abs()), out)
 }
 
 fn put_float32(value: f32, out: &mut StringBuilder) -> std::fmt::Result {
-    if value.is_finite() && value != 0.0 && !(1e-4..FLOAT32_MOST).contains(&value.abs()) {
-        return put_exponent(&format!("{value:e}"), out);
-    }
-    put_plain(value, out)
+    put_float(value, (1e-4..FLOAT32_MOST).contains(&value.abs()), out)
 }
 
 /// The shortest digits that give the value again, as those of Rust and of PostgreSQL are.
-fn put_plain(value: impl Into<f64> + std::fmt::Display + Copy, out: &mut StringBuilder) -> std::fmt::Result {
+fn put_float<T: Into<f64> + Display + LowerExp + Copy>(
+    value: T,
+    is_plain: bool,
+    out: &mut StringBuilder,
+) -> std::fmt::Result {
     match value.into() {
         f64::INFINITY => out.write_str("Infinity"),
         f64::NEG_INFINITY => out.write_str("-Infinity"),
-        _ => write!(out, "{value}"),
+        number if is_plain || number == 0.0 || number.is_nan() => write!(out, "{value}"),
+        _ => put_exponent(&format!("{value:e}"), out),
     }
 }
 
