@@ -220,7 +220,7 @@ fn tell_items_apart(items: &mut [SelectItem]) {
 }
 
 /// What DataFusion calls an expression; it has the same name for one that is cast.
-fn planned_name(expr: &Expr) -> String {
+pub(crate) fn planned_name(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(column) => identifier(column),
         Expr::CompoundIdentifier(parts) => parts.iter().map(identifier).collect::<Vec<_>>().join("."),

@@ -9,10 +9,14 @@
 //!    whose groups come one after the other.
 //! 4. [`functions`] has what DataFusion has not; [`gapfill`] and [`asof`] are steps of a plan that it has not, which
 //!    [`planner`] lets it plan; [`system`] shows the database as tables.
+//! 5. What PostgreSQL says and DataFusion does not plan is written in other words before it is planned ([`like`],
+//!    [`latest`], [`numeric`], [`substring`], [`unnest`]).
 //!
 //! Everything public is a plain function over plain types, so that a program which uses this crate
 //! does not compile DataFusion's generic code again.
 
+#[cfg(feature = "pg-catalog")]
+mod advisory;
 mod alter;
 mod answer;
 mod asof;
@@ -29,9 +33,11 @@ mod gapfill;
 mod guard;
 mod insert;
 mod joins;
+mod latest;
 mod like;
 mod limits;
 mod metadata;
+mod numeric;
 mod options;
 mod parse;
 #[cfg(feature = "pg-catalog")]
@@ -46,14 +52,18 @@ mod scan;
 mod session;
 mod statement;
 mod store;
+mod substring;
 mod system;
 mod table;
 mod table_parameters;
 mod transaction;
 mod typing;
+mod unnest;
 mod values;
 mod window;
 
+#[cfg(feature = "pg-catalog")]
+pub use advisory::AdvisoryLocks;
 pub use answer::Answer;
 pub use column_names::ColumnNames;
 pub use copy_stream::{CopyForm, CopyFormat, CopyIn, CopyOut};

@@ -3,14 +3,38 @@
 use crate::answer::engine_error;
 use crate::asof::mark_asof_joins;
 use crate::column_names::tell_apart;
+use crate::latest::first_as_aggregate;
 use crate::like::escape_with_backslashes;
+use crate::numeric::limit_digits;
 use crate::session::{Session, unsupported};
 use crate::statement::Statement;
+use crate::substring::patterns_as_matches;
+use crate::unnest::tell_arrays_apart;
 use datafusion::sql::parser::{DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::{Error, Result};
+use std::collections::HashSet;
+
+/// Words without which a statement is not looked through for what they are part of: a long INSERT is not worth it.
+const WORDS: [&str; 7] = ["asof", "decimal", "escape", "limit", "numeric", "substring", "unnest"];
+
+/// Which of [`WORDS`] are in a text, in whatever case.
+fn words_of(text: &str) -> HashSet<&'static str> {
+    let mut found = HashSet::new();
+    for (at, first) in text.bytes().enumerate() {
+        // Most of a long text are digits.
+        if first.is_ascii_alphabetic() {
+            let rest = &text.as_bytes()[at..];
+            let is_here = |word: &&str| {
+                rest.get(..word.len()).is_some_and(|word_here| word_here.eq_ignore_ascii_case(word.as_bytes()))
+            };
+            found.extend(WORDS.into_iter().filter(is_here));
+        }
+    }
+    found
+}
 
 impl Session {
     /// Splits a text into its statements.
@@ -29,19 +53,30 @@ impl Session {
         #[cfg(not(feature = "pg-catalog"))]
         let of_catalog = None;
         let mut statements = of_catalog.map_or_else(|| parsed(text), Ok)?;
-        // A long INSERT is not worth going through for nothing.
-        let has = |word: &[u8]| text.as_bytes().windows(word.len()).any(|here| here.eq_ignore_ascii_case(word));
-        let (has_asof, has_escape) = (has(b"asof"), has(b"escape"));
+        let words = words_of(text);
+        let has = |word| words.contains(&word);
         for mut statement in &mut statements {
             while let ParsedStatement::Explain(explain) = statement {
                 statement = &mut explain.statement;
             }
             let ParsedStatement::Statement(statement) = statement else { continue };
-            if has_asof {
+            if has("asof") {
                 mark_asof_joins(statement)?;
             }
-            if has_escape {
+            if has("escape") {
                 escape_with_backslashes(statement)?;
+            }
+            if has("unnest") {
+                tell_arrays_apart(statement);
+            }
+            if has("substring") {
+                patterns_as_matches(statement);
+            }
+            if has("limit") {
+                first_as_aggregate(statement);
+            }
+            if has("numeric") || has("decimal") {
+                limit_digits(statement);
             }
             if let SqlStatement::Query(query) = statement.as_mut() {
                 tell_apart(&mut query.body);

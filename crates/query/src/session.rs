@@ -68,6 +68,8 @@ pub struct Session {
     transaction: Mutex<Transaction>,
     #[cfg(feature = "pg-catalog")]
     pub(crate) pg_catalog: crate::pg_catalog::PgCatalog,
+    #[cfg(feature = "pg-catalog")]
+    pub(crate) locks: Arc<crate::advisory::HeldLocks>,
     /// What `pg_cursors` shows.
     #[cfg(feature = "pg-catalog")]
     pub(crate) cursors: Arc<Mutex<Vec<crate::statement::Declare>>>,
@@ -82,6 +84,16 @@ impl Session {
     /// The runtime of the query engine does not start.
     pub fn new(db: Arc<Database>) -> Result<Self> {
         Self::on(Store::Writer(db))
+    }
+
+    /// A session on an open database that has its advisory locks in common with others.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    #[cfg(feature = "pg-catalog")]
+    pub fn sharing(db: Arc<Database>, locks: &Arc<crate::AdvisoryLocks>) -> Result<Self> {
+        let locks = Arc::new(crate::advisory::HeldLocks::new(Arc::clone(locks)));
+        Ok(Self { locks, ..Self::new(db)? })
     }
 
     /// A session that only reads, beside a process that writes; each statement sees what is there when it begins.
@@ -132,6 +144,8 @@ impl Session {
             transaction,
             #[cfg(feature = "pg-catalog")]
             pg_catalog: crate::pg_catalog::PgCatalog::default(),
+            #[cfg(feature = "pg-catalog")]
+            locks: Arc::new(crate::advisory::HeldLocks::new(Arc::default())),
             #[cfg(feature = "pg-catalog")]
             cursors: Arc::default(),
             statements: AtomicU64::new(0),
@@ -230,7 +244,22 @@ impl Session {
     /// There is a transaction already, or the database is only read.
     pub fn begin(&self) -> Result<()> {
         self.store.writer()?;
-        self.transaction().begin()
+        self.transaction().begin()?;
+        #[cfg(feature = "pg-catalog")]
+        self.locks.begin_transaction();
+        Ok(())
+    }
+
+    /// Gives back the advisory locks of the session: who has it next has none.
+    #[cfg(feature = "pg-catalog")]
+    pub fn release_locks(&self) {
+        self.locks.release_all();
+    }
+
+    /// The transaction has ended.
+    fn ended(&self) {
+        #[cfg(feature = "pg-catalog")]
+        self.locks.end_transaction();
     }
 
     /// Ends the transaction as COMMIT does, but for the writing: gives what is to be written; `None` if a statement had
@@ -239,7 +268,9 @@ impl Session {
     /// # Errors
     /// There is no transaction.
     pub fn take_transaction(&self) -> Result<Option<Batch>> {
-        Ok(self.transaction().take(|| self.store.view())?.map(|(batch, _)| batch))
+        let taken = self.transaction().take(|| self.store.view());
+        self.ended();
+        Ok(taken?.map(|(batch, _)| batch))
     }
 
     /// Whether the open transaction depends on rows that it has read, which COMMIT compares.
@@ -308,9 +339,15 @@ impl Session {
         let returning = returning.as_ref();
         match *sql {
             SqlStatement::StartTransaction { .. } => self.begin().map(|()| Answer::done("BEGIN")),
-            SqlStatement::Commit { .. } => self.commit(),
+            SqlStatement::Commit { .. } => {
+                let committed = self.commit();
+                self.ended();
+                committed
+            }
             SqlStatement::Rollback { savepoint: None, .. } => {
-                self.transaction().roll_back().map(|()| Answer::done("ROLLBACK"))
+                let done = self.transaction().roll_back().map(|()| Answer::done("ROLLBACK"));
+                self.ended();
+                done
             }
             SqlStatement::Rollback { savepoint: Some(name), .. } => {
                 self.roll_back_to(&identifier(&name)).map(|_| Answer::done("ROLLBACK"))
@@ -343,6 +380,8 @@ impl Session {
             }
             // What plans are made by is known anyway.
             SqlStatement::Analyze(_) => Ok(Answer::done("ANALYZE")),
+            // Tables have none; programs that make tables send them along.
+            SqlStatement::Comment { .. } => Ok(Answer::done("COMMENT")),
             SqlStatement::Set(Set::SingleAssignment { variable, values, .. })
                 if object_name(&variable).is_ok_and(|name| name == "statement_timeout") =>
             {

@@ -165,6 +165,7 @@ impl Statement {
             // Nobody listens, and nothing is to be gathered.
             SqlStatement::UNLISTEN { .. } => Kind::Setting("UNLISTEN"),
             SqlStatement::Analyze(_) => Kind::Setting("ANALYZE"),
+            SqlStatement::Comment { .. } => Kind::Setting("COMMENT"),
             SqlStatement::Copy { target: CopyTarget::Stdin, .. } => Kind::CopyFromStdin(CopyIn::of(sql)?),
             SqlStatement::Copy { target: CopyTarget::Stdout, .. } => Kind::CopyToStdout(CopyOut::of(sql)?),
             SqlStatement::Declare { stmts } => Kind::Declare(declare(stmts)?),

@@ -69,6 +69,7 @@ fn input_code(message: &str) -> &'static str {
         ("there is no savepoint", "3B001"),
         ("there is a transaction", "25001"),
         ("a statement of this transaction failed", "25P02"),
+        ("another session holds the advisory lock", "55P03"),
     ];
     let contains = [
         ("not found", "42P01"),

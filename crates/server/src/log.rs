@@ -2,6 +2,7 @@
 
 use crate::options::Config;
 use fleetdb_engine::{Error, Result};
+use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// The filter that an option `log` names.
@@ -15,6 +16,8 @@ pub(crate) fn filter(text: &str) -> Result<EnvFilter> {
 /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a filter that is none; the process logs already.
 pub fn log_to_stderr(config: &Config) -> Result<()> {
     let log = tracing_subscriber::fmt().with_env_filter(filter(&config.log)?).with_writer(std::io::stderr);
+    // Colours are for people who look on, not for files and journals.
+    let log = log.with_ansi(std::io::stderr().is_terminal());
     let set = if config.log_json { log.json().try_init() } else { log.with_target(false).try_init() };
     set.map_err(|e| Error::bug(format!("the log is set up twice: {e}")))
 }

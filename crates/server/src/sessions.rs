@@ -5,7 +5,7 @@ use crate::work::Work;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Database, Result};
-use fleetdb_query::{Answer, Canceller, Session};
+use fleetdb_query::{AdvisoryLocks, Answer, Canceller, Session};
 use futures::FutureExt;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -27,19 +27,32 @@ const SHORT: Duration = Duration::from_millis(1);
 pub(crate) struct Sessions {
     db: Arc<Database>,
     timeout: Option<Duration>,
+    locks: Arc<AdvisoryLocks>,
     idle: Mutex<Vec<Session>>,
 }
 
 impl Sessions {
     pub(crate) fn new(db: &Arc<Database>, timeout: Option<Duration>) -> Self {
-        Self { db: Arc::clone(db), timeout, idle: Mutex::default() }
+        Self { db: Arc::clone(db), timeout, locks: Arc::default(), idle: Mutex::default() }
+    }
+
+    /// A new session, which whoever asks for it keeps.
+    pub(crate) fn make(&self) -> Result<Session> {
+        let session = Session::sharing(Arc::clone(&self.db), &self.locks)?;
+        session.set_timeout(self.timeout);
+        Ok(session)
     }
 
     /// A session as a new one is.
     pub(crate) fn take(self: &Arc<Self>) -> Result<Pooled> {
         let idle = self.idle.lock().pop();
-        let session = idle.map_or_else(|| Session::new(Arc::clone(&self.db)), Ok)?;
-        session.set_timeout(self.timeout);
+        let session = match idle {
+            Some(session) => {
+                session.set_timeout(self.timeout);
+                session
+            }
+            None => self.make()?,
+        };
         Ok(Pooled { session: Some(session), sessions: Arc::clone(self), is_changed: AtomicBool::new(false) })
     }
 }
@@ -69,6 +82,9 @@ impl Deref for Pooled {
 
 impl Drop for Pooled {
     fn drop(&mut self) {
+        if let Some(session) = &self.session {
+            session.release_locks();
+        }
         let mut idle = self.sessions.idle.lock();
         if idle.len() < MOST_IDLE && !self.is_changed.load(Ordering::Relaxed) {
             idle.extend(self.session.take());

@@ -1,5 +1,5 @@
 //! Programs that nobody here wrote: psql, psycopg, JDBC, node-postgres, pgx, toolkits over some of them, the Python clients of
-//! InfluxDB 1 and 2, Telegraf.
+//! InfluxDB 1 and 2, Telegraf, pgAdmin.
 
 use crate::process::{Server, count};
 use std::process::Command;
@@ -57,7 +57,40 @@ fn drivers_of_other_languages_work_unmodified() {
     assert!(server.terminate());
 }
 
-/// Telegraf's outputs for InfluxDB 1 and 2, as docs/line-protocol.md has them; `.ci/run` builds it.
+/// Runs a program that says when all is well, with the port at which a server of its own speaks the PostgreSQL protocol.
+fn works(program: &mut Command) {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    says_that_all_is_well(program.arg(server.port("postgres")));
+    assert!(server.terminate());
+}
+
+#[test]
+fn django_works_unmodified() {
+    if is_there("python3", &["-c", "import django, psycopg"]) {
+        works(Command::new("python3").args(["-c", include_str!("django_orm.py")]));
+    }
+}
+
+#[test]
+fn active_record_works_unmodified() {
+    if is_there("ruby", &["-e", "require 'active_record'; require 'pg'"]) {
+        works(Command::new("ruby").args(["-e", include_str!("active_record.rb")]));
+    }
+}
+
+/// pgAdmin, which `.ci/run` installs by itself, as it wants other versions of what others have.
+#[test]
+fn pgadmin_works_unmodified() {
+    let drivers = std::env::var("FLEETDB_DRIVERS").unwrap_or_default();
+    let python = format!("{drivers}/pgadmin/bin/python");
+    if is_there(&python, &["-c", "import pgadmin4"]) {
+        let home = tempfile::tempdir().unwrap();
+        works(Command::new(&python).args(["-c", include_str!("pgadmin.py")]).arg(home.path()).env("HOME", home.path()));
+    }
+}
+
+/// Telegraf's outputs for InfluxDB 1 and 2, and for PostgreSQL, as docs/line-protocol.md has them; `.ci/run` builds it.
 #[test]
 fn telegraf_writes_unmodified() {
     if !is_there("telegraf", &["version"]) {
@@ -84,14 +117,20 @@ fn telegraf_writes_unmodified() {
            urls = ['{address}']
            organization = 'any'
            bucket = 'fleet'
-           name_suffix = '_2'",
-        lines.display()
+           name_suffix = '_2'
+         [[outputs.postgresql]]
+           connection = 'host=127.0.0.1 port={port} user=me dbname=fleetdb sslmode=disable'
+           create_templates = [\"\"\"
+             CREATE TABLE {{{{ .table }}}} ({{{{ .columns }}}},
+               PRIMARY KEY ({{{{ range .columns.Tags }}}}{{{{ .Identifier }}}}, {{{{ end }}}}time))\"\"\"]",
+        lines.display(),
+        port = server.port("postgres"),
     );
     std::fs::write(&config, text).unwrap();
     let run = Command::new("telegraf").args(["--once", "--config"]).arg(&config).output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     assert!(server.terminate());
-    for table in ["cpu_1", "cpu_2"] {
+    for table in ["cpu", "cpu_1", "cpu_2"] {
         let all = format!("SELECT count(*) AS n FROM {table} WHERE usage = busy + 0.5 AND host = 'h' || (busy % 7)");
         assert_eq!(count(data.path(), &all), 1000, "{table}");
     }
@@ -193,15 +232,9 @@ fn drivers_and_agents_in_python_work_unmodified() {
 /// What is said to them by programs that people use: SQLAlchemy, pandas, and drivers that look into the catalog by themselves.
 #[test]
 fn toolkits_in_python_work_unmodified() {
-    if !is_there("python3", &["-c", "import asyncpg, pandas, pg8000, psycopg, psycopg2, sqlalchemy"]) {
-        return;
+    if is_there("python3", &["-c", "import asyncpg, pandas, pg8000, psycopg, psycopg2, sqlalchemy"]) {
+        works(Command::new("python3").args(["-c", include_str!("toolkits.py")]));
     }
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path(), &[]);
-    says_that_all_is_well(
-        Command::new("python3").args(["-c", include_str!("toolkits.py")]).arg(server.port("postgres")),
-    );
-    assert!(server.terminate());
 }
 
 #[test]

@@ -87,8 +87,11 @@ fn drivers() -> Vec<u8> {
     bytes.extend(message(b'S', b""));
     let transaction = b"BEGIN; INSERT INTO rows (id, ts, v) VALUES ('a', '2026-01-01', 1) ON CONFLICT (id, ts) DO UPDATE SET v = rows.v + 1; \
         SAVEPOINT s; UPDATE rows SET v = v * 2 WHERE id = 'a' AND ts = '2026-01-01'; DELETE FROM rows WHERE id = ANY('{b,\"c d\",NULL}'); ROLLBACK TO s; \
-        DELETE FROM rows AS r WHERE r.id = 'q' RETURNING *, v + 1; COPY (UPDATE rows SET v = 0 WHERE id = 'q' RETURNING id) TO STDOUT; COMMIT\0";
+        DELETE FROM rows AS r WHERE r.id = 'q' RETURNING *, v + 1; COPY (UPDATE rows SET v = 0 WHERE id = 'q' RETURNING id) TO STDOUT; \
+        /* a */ INSERT INTO rows SELECT * FROM unnest('{a,b}'::text[], '{2026-01-01,2026-01-02}'::timestamp[], '{1,NULL}'::float8[]); COMMIT\0";
     bytes.extend(message(b'Q', transaction));
+    let newest = b"SELECT id, (SELECT v FROM rows r WHERE r.id = o.id ORDER BY ts DESC LIMIT 1), substring(id FROM '[a-z]*') FROM rows o LIMIT 2\0";
+    bytes.extend(message(b'Q', newest));
     let names = b"SELECT v, v, count(*), CASE WHEN (v > 1) = 't' THEN 1 END FROM rows WHERE id LIKE 'a/_%' ESCAPE '/' GROUP BY v FETCH FIRST 3 ROWS ONLY\0";
     bytes.extend(message(b'Q', names));
     bytes.extend(message(b'X', b""));
@@ -98,7 +101,8 @@ fn drivers() -> Vec<u8> {
 /// A look into the catalog.
 fn catalog() -> Vec<u8> {
     let query = b"SELECT version(), c.relname, pg_size_pretty(pg_table_size(c.oid)), ARRAY(SELECT attname FROM pg_attribute a WHERE a.attrelid = c.oid), \
-        EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid) FROM pg_class c WHERE pg_table_is_visible(c.oid) AND c.relkind = ANY('{r,v}')\0";
+        EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid), pg_try_advisory_lock(7), (SELECT conkey[1] FROM pg_constraint WHERE conrelid = c.oid) \
+        FROM pg_class c WHERE pg_table_is_visible(c.oid) AND c.relkind = ANY('{r,v}')\0";
     [startup(), message(b'Q', query), message(b'X', b"")].concat()
 }
 

@@ -39,12 +39,13 @@ const TRUE: [&str; 22] = [
 ];
 
 /// Descriptions and definitions of what there is not.
-const NONE: [&str; 18] = [
+const NONE: [&str; 19] = [
     "col_description",
     "inet_client_addr",
     "inet_server_addr",
     "json_build_object",
     "obj_description",
+    "pg_blocking_pids",
     "pg_describe_object",
     "pg_get_function_arguments",
     "pg_get_function_identity_arguments",
@@ -75,9 +76,8 @@ pub(super) fn register(context: &SessionContext) {
     let other = [
         ("version", text(&version())),
         ("getdatabaseencoding", text("UTF8")),
-        // Sessions hold none.
-        ("pg_advisory_unlock_all", text("")),
         ("pg_is_in_recovery", ScalarValue::Boolean(Some(false))),
+        ("pg_is_wal_replay_paused", ScalarValue::Boolean(Some(false))),
         ("pg_is_other_temp_schema", ScalarValue::Boolean(Some(false))),
         ("pg_my_temp_schema", ScalarValue::Int32(Some(0))),
         ("pg_char_to_encoding", ScalarValue::Int32(Some(6))),

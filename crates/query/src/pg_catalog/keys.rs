@@ -1,20 +1,16 @@
 //! Primary keys in the catalog: for each table with one an index in `pg_class` and `pg_index`, and a constraint.
 
-use super::rewrite::{HIDDEN_TABLE, SIZES_TABLE};
-use super::{constraints, live};
+use super::schema::OWN;
 use crate::catalog::ViewTables;
 use arrow::array::{ArrayRef, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Schema};
-use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::cast::as_int64_array;
-use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use datafusion::prelude::SessionContext;
 use fleetdb_engine::{TableSchema, View};
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -23,12 +19,16 @@ use std::sync::Arc;
 const INDEXES: i32 = 0x4000_0000;
 const CONSTRAINTS: i32 = 0x5000_0000;
 
+/// The numbers that the catalog has for two of its own tables.
+const CLASSES_OID: &str = "(SELECT max(oid) FROM pg_catalog.fleetdb_own_pg_class WHERE relname = 'pg_class')";
+const CONSTRAINTS_OID: &str = "(SELECT max(oid) FROM pg_catalog.fleetdb_own_pg_class WHERE relname = 'pg_constraint')";
+
 /// The table of keys, which only the views look at.
-const KEYS: &str = "fleetdb_keys";
+pub(super) const KEYS: &str = "fleetdb_keys";
 
 /// The tables that have rows of ours, and what these say where they do not repeat the table's own row of `pg_class`.
 /// `k` is the table of keys.
-const VIEWS: [(&str, &[(&str, &str)]); 3] = [
+const VIEWS: [(&str, &[(&str, &str)]); 4] = [
     (
         "pg_class",
         &[
@@ -59,6 +59,17 @@ const VIEWS: [(&str, &[(&str, &str)]); 3] = [
             ("indoption", "k.zeros"),
         ],
     ),
+    // An index that belongs to a constraint.
+    (
+        "pg_depend",
+        &[
+            ("classid", CLASSES_OID),
+            ("objid", "k.index_oid"),
+            ("refclassid", CONSTRAINTS_OID),
+            ("refobjid", "k.constraint_oid"),
+            ("deptype", "'i'"),
+        ],
+    ),
     (
         "pg_constraint",
         &[
@@ -80,46 +91,21 @@ const VIEWS: [(&str, &[(&str, &str)]); 3] = [
 ];
 
 /// Columns that the crate's tables do not have, with the value that all rows have.
-const MISSING: [(&str, &str, &str); 3] = [
-    ("pg_class", "tableoid", "arrow_cast(1259, 'Int32')"),
+const MISSING: [(&str, &str, &str); 4] = [
+    ("pg_class", "tableoid", CLASSES_OID),
     ("pg_class", "relacl", "arrow_cast(NULL, 'Utf8')"),
     ("pg_class", "reloptions", "arrow_cast(NULL, 'Utf8')"),
+    ("pg_constraint", "tableoid", CONSTRAINTS_OID),
 ];
 
-/// Registers the schema `pg_catalog`: `inner` with keys, and with `more` tables; `plan` plans statements of the session,
-/// whose catalog this is.
-pub(super) fn register_schema(
-    catalog: &Arc<dyn CatalogProvider>,
-    inner: Arc<dyn SchemaProvider>,
-    tables: &Arc<ViewTables>,
-    more: Vec<(&'static str, Arc<dyn TableProvider>)>,
-    plan: impl Fn(String) -> Result<DataFrame>,
-) -> Result<()> {
-    let shown = Arc::clone(tables);
-    let keys = live::table(move || keys(&shown.shown()))?;
-    let mut with_keys = WithKeys { inner, tables: HashMap::from([(KEYS, keys)]) };
-    // The views are planned over the tables as they are without.
-    catalog.register_schema(super::PG_CATALOG, Arc::new(with_keys.clone()))?;
-    let mut views = HashMap::new();
-    for (name, values) in VIEWS {
-        let table = plan(format!("SELECT * FROM pg_catalog.{name}"))?;
-        views.insert(name, plan(view(name, table.schema().as_arrow(), values))?.into_view());
-    }
-    views.insert(SIZES_TABLE, plan(sizes())?.into_view());
-    views.insert(HIDDEN_TABLE, plan(hidden())?.into_view());
-    views.extend(more);
-    with_keys.tables = views;
-    catalog.register_schema(super::PG_CATALOG, Arc::new(with_keys.clone()))?;
-    // These look at the views.
-    for (name, query) in constraints::VIEWS {
-        with_keys.tables.insert(name, plan(query.to_owned())?.into_view());
-    }
-    catalog.register_schema(super::PG_CATALOG, Arc::new(with_keys))?;
-    Ok(())
+/// Whether a table of the catalog has rows of ours.
+pub(super) fn has_view(name: &str) -> bool {
+    VIEWS.iter().any(|(view, _)| *view == name)
 }
 
-/// A table of the catalog with rows for keys behind its own.
-fn view(name: &str, schema: &Schema, values: &[(&str, &str)]) -> String {
+/// The query of a table of the catalog with rows for keys behind its own, which have this schema; `None` if it has none.
+pub(super) fn view(name: &str, schema: &Schema) -> Option<String> {
+    let (_, values) = VIEWS.iter().find(|(view, _)| *view == name)?;
     let own = schema.fields().iter().map(|field| match (name, field.name().as_str()) {
         ("pg_class", "relhasindex") => "(c.relkind = 'r' AND k.name IS NOT NULL) AS relhasindex".to_owned(),
         (_, column) => format!("c.{column}"),
@@ -139,14 +125,17 @@ fn view(name: &str, schema: &Schema, values: &[(&str, &str)]) -> String {
     let missing = missing.map(|(_, column, value)| format!(", {value} AS {column}")).collect::<String>();
     let (ours, keys) = (OURS, with_keys());
     let from = match name {
-        "pg_class" => format!("pg_catalog.pg_class c LEFT {ours} LEFT {keys} AND n.oid IS NOT NULL"),
-        _ => format!("pg_catalog.{name} c"),
+        "pg_class" => format!("{CLASSES} LEFT {ours} LEFT {keys} AND n.oid IS NOT NULL"),
+        _ => format!("pg_catalog.{OWN}{name} c"),
     };
-    format!(
+    Some(format!(
         "SELECT {own}{missing} FROM {from} \
-         UNION ALL SELECT {added}{missing} FROM pg_catalog.pg_class c {ours} {keys} WHERE c.relkind = 'r'"
-    )
+         UNION ALL SELECT {added}{missing} FROM {CLASSES} {ours} {keys} WHERE c.relkind = 'r'"
+    ))
 }
+
+/// The tables, without the indexes that the view adds.
+const CLASSES: &str = "pg_catalog.fleetdb_own_pg_class c";
 
 /// The tables that are the database's own, among those of `pg_class c`.
 const OURS: &str = "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'public'";
@@ -156,51 +145,21 @@ fn with_keys() -> String {
 }
 
 /// How many bytes tables have.
-fn sizes() -> String {
+pub(super) fn sizes() -> String {
     let columns = "c.oid AS sized_oid, k.name AS sized_name, k.bytes";
-    format!("SELECT {columns} FROM pg_catalog.pg_class c {OURS} {} WHERE c.relkind = 'r'", with_keys())
+    format!("SELECT {columns} FROM {CLASSES} {OURS} {} WHERE c.relkind = 'r'", with_keys())
 }
 
 /// The tables that are named with their schema only.
-fn hidden() -> String {
-    "SELECT c.oid AS hidden_oid FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-     WHERE n.nspname NOT IN ('public', 'pg_catalog')"
-        .to_owned()
-}
-
-/// The schema `pg_catalog` with some of its tables replaced.
-#[derive(Clone)]
-struct WithKeys {
-    inner: Arc<dyn SchemaProvider>,
-    tables: HashMap<&'static str, Arc<dyn TableProvider>>,
-}
-
-impl fmt::Debug for WithKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("WithKeys").field(&self.inner).finish()
-    }
-}
-
-#[async_trait::async_trait]
-impl SchemaProvider for WithKeys {
-    fn table_names(&self) -> Vec<String> {
-        self.inner.table_names()
-    }
-
-    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        match self.tables.get(name) {
-            Some(table) => Ok(Some(Arc::clone(table))),
-            None => self.inner.table(name).await,
-        }
-    }
-
-    fn table_exist(&self, name: &str) -> bool {
-        self.tables.contains_key(name) || self.inner.table_exist(name)
-    }
+pub(super) fn hidden() -> String {
+    format!(
+        "SELECT c.oid AS hidden_oid FROM {CLASSES} JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE n.nspname NOT IN ('public', 'pg_catalog')"
+    )
 }
 
 /// The keys of the tables that are shown, a row each.
-fn keys(view: &View) -> Result<RecordBatch> {
+pub(super) fn keys(view: &View) -> Result<RecordBatch> {
     let schemas: Vec<_> = view.tables().map(|table| Arc::clone(table.schema())).collect();
     let keys: Vec<_> = schemas.iter().filter_map(|schema| Some((schema, number(schema)?, key(schema)))).collect();
     let bytes = |name: &str| -> Option<i64> {

@@ -1,18 +1,22 @@
 //! The catalog that clients of PostgreSQL look into: psql's `\d`, JDBC's metadata, DBeaver, Grafana.
 //!
 //! Tables, functions and the rewriting of what DataFusion does not plan come from the crate `datafusion-pg-catalog`;
-//! primary keys ([`keys`]), names of types ([`columns`], [`constraints`]), settings ([`settings`]), some functions ([`functions`]) and what says
-//! the same as statements that are not planned ([`parts`] of texts, [`rewrite`] of what is parsed) are ours.
-//! It costs some milliseconds to set up, so a session gets it with its first statement that asks for it.
+//! primary keys ([`keys`]), names of types ([`columns`]), other views ([`views`]), settings ([`settings`]), some functions ([`functions`], [`locks`]) and what
+//! says the same as statements that are not planned ([`parts`] of texts, [`rewrite`] of what is parsed) are ours; [`schema`]
+//! has them together. A session gets it with its first statement that asks for it.
 
+mod arrays;
 mod columns;
-mod constraints;
 mod functions;
 mod keys;
 mod live;
+mod locks;
 mod parts;
 mod rewrite;
+mod schema;
 mod settings;
+mod subqueries;
+mod views;
 
 pub use settings::setting;
 
@@ -29,14 +33,15 @@ use datafusion_pg_catalog::pg_catalog::{PgCatalogSchemaProvider, PgCatalogStatic
 use datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use fleetdb_engine::{Error, Result};
-use futures::FutureExt;
+use schema::CatalogSchema;
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Its schema.
 const PG_CATALOG: &str = "pg_catalog";
 
 /// What only statements about the catalog have in them, in lower case.
-const WORDS: [&str; 21] = [
+const WORDS: [&str; 25] = [
     "pg_",
     "::reg",
     "current_schema",
@@ -57,6 +62,10 @@ const WORDS: [&str; 21] = [
     "information_schema.columns",
     "information_schema.table_constraints",
     "information_schema.key_column_usage",
+    "information_schema.routines",
+    "information_schema.sequences",
+    "information_schema.table_privileges",
+    "information_schema.triggers",
     "_upper(",
 ];
 
@@ -85,23 +94,30 @@ impl PgCatalog {
         let start = &text[first_word(text)..];
         let begins_with = |word: &&str| start.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
         // What comes behind a statement of these may be about it, too. A long INSERT is not worth going through for nothing.
-        if !["select", "with", "show", "begin", "start transaction", "set"].iter().any(begins_with) {
+        if !["select", "with", "(", "show", "begin", "start transaction", "set"].iter().any(begins_with) {
             return Ok(None);
         }
-        let lower = text.to_ascii_lowercase();
-        if !WORDS.iter().any(|word| lower.contains(word)) {
+        if !has_words(text) || !has_words(&parts::without_texts(text)) {
             return Ok(None);
         }
         let registered = self.0.get_or_init(|| set_up(session).map_err(engine_error));
         let registered = registered.as_ref().map_err(Clone::clone)?;
-        let statements =
-            registered.parser.parse(&parts::replaced(text)).map_err(|e| Error::input(format!("syntax: {e}")))?;
+        let statements = registered
+            .parser
+            .parse(&subqueries::shielded(parts::replaced(text)))
+            .map_err(|e| Error::input(format!("syntax: {e}")))?;
         let rewritten = |mut sql| {
             rewrite::rewrite(&mut sql);
             ParsedStatement::Statement(Box::new(sql))
         };
         Ok(Some(statements.into_iter().map(rewritten).collect()))
     }
+}
+
+/// Whether one of [`WORDS`] is in a text.
+fn has_words(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    WORDS.iter().any(|word| lower.contains(word))
 }
 
 fn set_up(session: &Session) -> datafusion::error::Result<Registered> {
@@ -118,19 +134,17 @@ fn set_up(session: &Session) -> datafusion::error::Result<Registered> {
         }
     };
     let all = PgCatalogSchemaProvider::try_new(context.state().catalog_list().clone(), tables, EmptyContextProvider)?;
-    // Nothing waits: the tables are there. The thread may be one that must not block.
-    let waits = || DataFusionError::Internal("planning waits".to_owned());
-    let plan = |sql: String| context.sql(&sql).now_or_never().ok_or_else(waits)?;
-    let declared = Arc::clone(&session.cursors);
-    let more = vec![
-        (columns::NAME, plan(columns::query())?.into_view()),
-        ("pg_cursors", live::table(move || cursors(&declared.lock().unwrap_or_else(PoisonError::into_inner)))?),
-    ];
-    // Views call them.
+    let (declared, shown) = (Arc::clone(&session.cursors), Arc::clone(&session.tables));
+    let cursors = move || cursors(&declared.lock().unwrap_or_else(PoisonError::into_inner));
+    let tables = HashMap::from([
+        ("pg_cursors", live::table(cursors)?),
+        (keys::KEYS, live::table(move || keys::keys(&shown.shown()))?),
+    ]);
     keys::register_functions(context, &session.tables);
     settings::register(context);
     functions::register(context);
-    keys::register_schema(&catalog, Arc::new(all), &session.tables, more, plan)?;
+    locks::register(context, &session.locks);
+    catalog.register_schema(PG_CATALOG, Arc::new(CatalogSchema::new(context, Arc::new(all), tables)))?;
     Ok(registered)
 }
 

@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 /// A word that a part has and other statements seldom do, the part, and what stands in its place.
-const PARTS: [(&str, &str, &str); 20] = [
+const PARTS: [(&str, &str, &str); 34] = [
     // Grafana asks which schemas are searched.
     (
         "current_setting",
@@ -46,8 +46,6 @@ const PARTS: [(&str, &str, &str); 20] = [
         "pg_catalog.array_to_string(c.reloptions || array(select 'toast.' || x from pg_catalog.unnest(tc.reloptions) x), ', ')",
         "c.reloptions",
     ),
-    // PostgreSQL's wiki asks so for the columns of a primary key.
-    ("i.indkey", "ANY(i.indkey)", "ANY(CAST(string_to_array(i.indkey, ' ') AS SMALLINT[]))"),
     // Ruby's pg: the functions of types are names here, not numbers.
     ("typinput", "ON ti.oid = t.typinput", "ON ti.proname = t.typinput"),
     // psql's \dT asks which types are no tables, and \dp for the roles of policies: there are none of either.
@@ -57,12 +55,80 @@ const PARTS: [(&str, &str, &str); 20] = [
     // TypeORM asks functions as if they were tables.
     ("current_schema", "FROM current_schema()", "FROM (SELECT current_schema() AS current_schema) AS s"),
     ("current_database", "FROM current_database()", "FROM (SELECT current_database() AS current_database) AS d"),
-    // The crate knows only its own tables without their schema.
-    ("pg_cursors", "FROM pg_cursors", "FROM pg_catalog.pg_cursors"),
-    ("pg_indexes", "FROM pg_indexes", "FROM pg_catalog.pg_indexes"),
+    // Django asks for the columns of constraints and of indexes.
+    (
+        "with ordinality",
+        "array(SELECT attname FROM unnest(c.conkey) WITH ORDINALITY cols(colid, arridx)
+               JOIN pg_attribute AS ca ON cols.colid = ca.attnum WHERE ca.attrelid = c.conrelid ORDER BY cols.arridx)",
+        "string_to_array(trim(substr(pg_get_constraintdef(c.oid), 13), '()'), ', ')",
+    ),
+    (
+        "with ordinality",
+        "SELECT * FROM pg_index i, unnest(i.indkey, i.indoption) WITH ORDINALITY koi(key, option, arridx)",
+        "SELECT i.*, unnest(i.indkey) AS key, 0 AS option, generate_subscripts(i.indkey, 1) AS arridx FROM pg_index i",
+    ),
+    // ActiveRecord: the functions of types are names here.
+    ("regprocedure", "'array_in(cstring,oid,integer)'::regprocedure", "'array_in'"),
+    // pgAdmin asks what a role is a member of, and which columns are of others: there are none.
+    (
+        "pg_signal_backend",
+        "'pg_signal_backend'=ANY(ARRAY(WITH RECURSIVE cte AS (
+            SELECT pg_roles.oid,pg_roles.rolname FROM pg_catalog.pg_roles WHERE pg_roles.oid = roles.oid
+            UNION ALL
+            SELECT m.roleid,pgr.rolname FROM cte cte_1
+                JOIN pg_catalog.pg_auth_members m ON m.member = cte_1.oid
+                JOIN pg_catalog.pg_roles pgr ON pgr.oid = m.roleid)
+            SELECT rolname  FROM cte))",
+        "false",
+    ),
+    (
+        "pg_depend",
+        "dep.refobjid NOT IN (SELECT d3.refobjid FROM pg_catalog.pg_depend d3 WHERE d3.objid=d2.refobjid)",
+        "NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d3 WHERE d3.objid=d2.refobjid AND d3.refobjid = dep.refobjid)",
+    ),
+    (
+        "a.deftype",
+        "GROUP BY g.rolname, gt.rolname, a.deftype ORDER BY a.deftype",
+        "GROUP BY g.rolname, gt.rolname, a.deftype",
+    ),
+    // A type's name is there once, and there are no foreign keys.
+    ("isdup", "(SELECT count(1) FROM pg_catalog.pg_type t2 WHERE t2.typname=ty.typname) > 1", "false"),
+    (
+        "is_fk",
+        "EXISTS(SELECT 1 FROM pg_catalog.pg_constraint WHERE conrelid=att.attrelid AND contype='f' AND att.attnum=ANY(conkey))",
+        "false",
+    ),
+    // No table inherits from another.
+    (
+        "coll_inherits",
+        r"(SELECT ARRAY(SELECT CASE WHEN (nspname NOT LIKE 'pg\_%') THEN
+                pg_catalog.quote_ident(nspname)||'.'||pg_catalog.quote_ident(c.relname)
+                ELSE pg_catalog.quote_ident(c.relname) END AS inherited_tables
+            FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhparent
+            JOIN pg_catalog.pg_namespace n ON n.oid=c.relnamespace WHERE i.inhrelid = rel.oid ORDER BY inhseqno))",
+        "CAST(make_array() AS TEXT[])",
+    ),
+    // It counts what an index includes beside its key.
+    (
+        "generate_series(1, i.indnatts)",
+        "pg_catalog.unnest(ARRAY(SELECT pg_catalog.generate_series(1, i.indnatts) AS n)) attnum",
+        "pg_catalog.unnest(range(1, CAST(i.indnatts AS BIGINT) + 1)) attnum",
+    ),
+    (
+        "current_schemas",
+        "FROM pg_catalog.unnest(current_schemas(true)) AS schema",
+        "FROM (SELECT 'public' AS schema) AS s",
+    ),
+    ("pg_available_extensions", "pg_available_extensions()", "pg_available_extensions"),
+    // It asks for settings by the function behind the view.
+    ("pg_show_all_settings", "pg_show_all_settings()", "pg_settings"),
     ("table_constraints", "information_schema.table_constraints", "pg_catalog.fleetdb_table_constraints"),
     ("key_column_usage", "information_schema.key_column_usage", "pg_catalog.fleetdb_key_column_usage"),
     ("information_schema.columns", "information_schema.columns", "pg_catalog.fleetdb_columns"),
+    ("information_schema.routines", "information_schema.routines", "pg_catalog.fleetdb_routines"),
+    ("information_schema.sequences", "information_schema.sequences", "pg_catalog.fleetdb_sequences"),
+    ("table_privileges", "information_schema.table_privileges", "pg_catalog.fleetdb_table_privileges"),
+    ("information_schema.triggers", "information_schema.triggers", "pg_catalog.fleetdb_triggers"),
 ];
 
 /// The text with these parts replaced, in whatever case and with whatever spaces they are written; as it is without any.
@@ -92,6 +158,13 @@ fn words(text: &str) -> Option<Vec<String>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize().ok()?;
     let tokens = tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_)));
     Some(tokens.map(|token| token.to_string()).collect())
+}
+
+/// A statement's words in one, without the texts in it, which may say anything; as it is if it is not SQL.
+pub(super) fn without_texts(text: &str) -> String {
+    let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize() else { return text.to_owned() };
+    let is_code = |token: &&Token| !matches!(token, Token::SingleQuotedString(_) | Token::Whitespace(_));
+    tokens.iter().filter(is_code).map(ToString::to_string).collect()
 }
 
 #[cfg(test)]

@@ -6,18 +6,27 @@ fn parts_are_replaced_however_they_are_spaced() {
         array_lower(string_to_array(current_setting('search_path'),','),1), array_upper(string_to_array(current_setting('search_path'),','),1)) as i,
         string_to_array(current_setting('search_path'),',') s)";
     assert_eq!(replaced(text), "SELECT a WHERE s IN ( 'public' )");
-    assert_eq!(replaced("select * From PG_CURSORS  c"), "select * FROM pg_catalog.pg_cursors c");
+    assert_eq!(replaced("select * From PG_show_all_settings ( )  c"), "select * From pg_settings c");
     for same in [
         "SELECT  current_database()",
         "SELECT current_setting('a  b')",
         "SELECT 'open",
-        "SELECT 'taken FROM pg_indexes'",
-        "SELECT  'FROM pg_cursors',1",
+        "SELECT 'taken FROM current_schema()'",
+        "SELECT  'pg_show_all_settings()',1",
     ] {
         assert_eq!(replaced(same), same);
     }
     assert_eq!(
-        replaced("SELECT 'a  FROM pg_cursors' FROM pg_cursors"),
-        "SELECT 'a  FROM pg_cursors' FROM pg_catalog.pg_cursors"
+        replaced("SELECT 'a  pg_show_all_settings()' FROM pg_show_all_settings()"),
+        "SELECT 'a  pg_show_all_settings()' FROM pg_settings"
     );
+}
+
+#[test]
+fn texts_say_nothing_of_a_statement() {
+    assert_eq!(
+        without_texts("SELECT 'pg_1',  a -- pg_2\nFROM t WHERE b::regclass = 1"),
+        "SELECT,aFROMtWHEREb::regclass=1"
+    );
+    assert_eq!(without_texts("SELECT 'open"), "SELECT 'open");
 }

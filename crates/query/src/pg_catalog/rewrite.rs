@@ -1,8 +1,12 @@
 //! Forms of statements about the catalog that DataFusion does not plan, and what says the same here.
 
+use super::{arrays, settings, views};
+use crate::ddl::identifier;
+use crate::latest::is_place;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, JoinConstraint, JoinOperator, Query, SelectItem,
-    SetExpr, Statement, TableFactor, Value as Literal, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator,
+    ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
+    Value as Literal, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut, visit_relations_mut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -15,11 +19,8 @@ pub(super) const SIZES_TABLE: &str = "fleetdb_sizes";
 /// The table of the tables that are named with their schema only.
 pub(super) const HIDDEN_TABLE: &str = "fleetdb_hidden";
 
-/// Columns of `pg_index` that are texts here, of numbers between spaces, and arrays in PostgreSQL.
-const ARRAYS: [&str; 3] = ["indkey", "indclass", "indoption"];
-
-/// Tables that have no rows here: what subqueries of one value look for in them is NULL.
-const EMPTY: [&str; 3] = ["pg_attrdef", "pg_policy", "pg_sequence"];
+/// Tables that have no rows here: what subqueries of one value look for in them is NULL, and nothing is there.
+const EMPTY: [&str; 4] = ["pg_attrdef", "pg_inherits", "pg_policy", "pg_sequence"];
 
 /// asyncpg asks for types, their elements and what else they are made of by a recursion of this name.
 const RECURSION: &str = "typeinfo_tree";
@@ -49,13 +50,26 @@ pub(super) fn rewrite(statement: &mut Statement) {
         *statement = types;
         return;
     }
+    let _ = visit_relations_mut(statement, |name| {
+        with_schema(name);
+        ControlFlow::<()>::Continue(())
+    });
     let _ = statement.visit(&mut Selects);
     let _ = visit_expressions_mut(statement, |expr| {
-        if let Some(instead) = instead_of(expr) {
+        if let Some(instead) = arrays::instead_of(expr).or_else(|| instead_of(expr)) {
             *expr = instead;
         }
         ControlFlow::<()>::Continue(())
     });
+}
+
+/// Our views with their schema: the crate knows only its own tables without.
+fn with_schema(name: &mut ObjectName) {
+    let [ObjectNamePart::Identifier(table)] = name.0.as_slice() else { return };
+    let table = identifier(table);
+    if table == settings::NAME || table == "pg_cursors" || table.starts_with("pg_") && views::query(&table).is_some() {
+        name.0.insert(0, ObjectNamePart::Identifier(Ident::new(super::PG_CATALOG)));
+    }
 }
 
 /// EXISTS among what is selected, which is planned in conditions only, as a count; a join of descriptions on a subquery, which
@@ -77,6 +91,9 @@ impl VisitorMut for Selects {
                 *on = Expr::value(Literal::Boolean(false));
             }
         }
+        if no_privileges(&mut select.projection) {
+            select.selection = Some(Expr::value(Literal::Boolean(false)));
+        }
         for item in &mut select.projection {
             visit_expressions_mut(item, |expr| {
                 if let Expr::Exists { subquery, negated } = expr
@@ -91,6 +108,23 @@ impl VisitorMut for Selects {
     }
 }
 
+/// Privileges one by one, `aclexplode(relacl)`, as one of which there shall be none: whether there are such.
+fn no_privileges(items: &mut [SelectItem]) -> bool {
+    const NONE: &str = "named_struct('grantor', 0, 'grantee', 0, 'privilege_type', '', 'is_grantable', false)";
+    let mut found = false;
+    for item in items {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+            && let Expr::Function(function) = expr
+            && function.name.to_string().to_ascii_lowercase().ends_with("aclexplode")
+            && let Some(none) = parsed(NONE)
+        {
+            *expr = none;
+            found = true;
+        }
+    }
+    found
+}
+
 fn has_subquery(expr: &Expr) -> bool {
     let is_one = |expr: &Expr| match expr {
         Expr::Subquery(_) => ControlFlow::Break(()),
@@ -102,6 +136,9 @@ fn has_subquery(expr: &Expr) -> bool {
 fn counted(subquery: &Query, negated: bool) -> Option<Expr> {
     let mut subquery = subquery.clone();
     let SetExpr::Select(select) = subquery.body.as_mut() else { return None };
+    if is_empty(select) {
+        return Some(Expr::value(Literal::Boolean(negated)));
+    }
     select.projection = vec![SelectItem::UnnamedExpr(parsed("count(*)")?)];
     parsed(&format!("(({subquery}) {} 0)", if negated { "=" } else { ">" }))
 }
@@ -110,6 +147,7 @@ fn instead_of(expr: &Expr) -> Option<Expr> {
     let function = match expr {
         Expr::Function(function) => function,
         Expr::Subquery(query) => return first_of(query),
+        Expr::CompoundFieldAccess { root, access_chain } => return field_of(root, access_chain),
         _ => return None,
     };
     let name = function.name.0.last()?.as_ident()?.value.to_ascii_lowercase();
@@ -128,7 +166,7 @@ fn instead_of(expr: &Expr) -> Option<Expr> {
         "array_to_string" => {
             let array = argument(function)?;
             let name = array.to_string().to_ascii_lowercase();
-            let is_text = ["acl", "config", "options"].iter().any(|end| name.ends_with(end));
+            let is_text = ["acl", "config", "options", "pg_blocking_pids(pid)"].iter().any(|end| name.ends_with(end));
             is_text.then(|| array.clone())
         }
         "to_regclass" => {
@@ -143,11 +181,15 @@ fn instead_of(expr: &Expr) -> Option<Expr> {
             let hidden = format!("SELECT count(*) FROM pg_catalog.{HIDDEN_TABLE} WHERE hidden_oid = ");
             parsed(&format!("(({hidden}{}) = 0)", argument(function)?))
         }
-        "unnest" => parsed(&format!("unnest({})", numbers(argument(function)?)?)),
-        // They count from 0.
-        "generate_subscripts" => {
-            let numbers = numbers(argument(function)?)?;
-            parsed(&format!("unnest(range(0, CAST(array_length({numbers}) AS BIGINT)))"))
+        // Drivers ask for the types of parameters, and send texts without.
+        name if name.contains("_advisory_") && argument(function).is_some() => {
+            let FunctionArguments::List(list) = &function.args else { return None };
+            let numbers: Vec<_> = list.args.iter().map(|number| format!("CAST({number} AS BIGINT)")).collect();
+            parsed(&format!("{name}({})", numbers.join(", ")))
+        }
+        // What they are asked about need not be known.
+        "col_description" | "obj_description" | "shobj_description" if argument(function).is_some() => {
+            parsed(&format!("{name}()"))
         }
         "pg_database_size" | "pg_tablespace_size" => {
             parsed(&format!("(SELECT coalesce(sum(bytes), 0) FROM pg_catalog.{SIZES_TABLE})"))
@@ -172,18 +214,31 @@ fn gathered(query: &Query) -> Option<Expr> {
     let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] = select.projection.as_slice() else {
         return None;
     };
-    let order = if order.is_some() { format!(" ORDER BY {expr}") } else { String::new() };
+    let order = match order.map(|order| order.kind) {
+        None => String::new(),
+        Some(OrderByKind::Expressions(order)) if !order.iter().any(is_place) => {
+            format!(" ORDER BY {}", order.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+        }
+        Some(_) => format!(" ORDER BY {expr}"),
+    };
     let distinct = if select.distinct.take().is_some() { "DISTINCT " } else { "" };
     let all = parsed(&format!("array_agg({distinct}{expr}{order})"))?;
     select.projection = vec![SelectItem::UnnamedExpr(all)];
     Some(Expr::Subquery(Box::new(query)))
 }
 
-/// The array that one of the columns is that are texts here.
-fn numbers(column: &Expr) -> Option<String> {
-    let name = column.to_string().to_ascii_lowercase();
-    let is_one = ARRAYS.iter().any(|array| name.rsplit('.').next() == Some(array));
-    is_one.then(|| format!("CAST(string_to_array({column}, ' ') AS SMALLINT[])"))
+/// A field of a row that is a value: `(acl).grantee`.
+fn field_of(root: &Expr, fields: &[AccessExpr]) -> Option<Expr> {
+    let (Expr::Nested(row), [AccessExpr::Dot(Expr::Identifier(field))]) = (root, fields) else { return None };
+    parsed(&format!("get_field({row}, '{}')", identifier(field)))
+}
+
+/// Whether a query's first table has no rows here.
+fn is_empty(select: &Select) -> bool {
+    select.from.iter().any(|from| match &from.relation {
+        TableFactor::Table { name, .. } => EMPTY.iter().any(|table| name.to_string().ends_with(table)),
+        _ => false,
+    })
 }
 
 /// A subquery for one value as one that DataFusion knows to give one.
@@ -193,29 +248,27 @@ fn first_of(query: &Query) -> Option<Expr> {
     let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] = select.projection.as_slice() else {
         return None;
     };
-    let is_empty = select.from.iter().any(|from| match &from.relation {
-        TableFactor::Table { name, .. } => EMPTY.iter().any(|table| name.to_string().ends_with(table)),
-        _ => false,
-    });
-    if is_empty || expr.to_string().starts_with("json_build_object(") {
-        return parsed("CAST(NULL AS TEXT)");
-    }
     let aggregates = visit_expressions(expr, |expr| match expr {
         Expr::Function(function) if AGGREGATES.contains(&function.name.to_string().to_ascii_lowercase().as_str()) => {
             ControlFlow::Break(())
         }
         _ => ControlFlow::Continue(()),
     });
-    if aggregates.is_break() || select.from.is_empty() || query.order_by.is_some() {
+    let is_aggregate = aggregates.is_break();
+    if expr.to_string().starts_with("json_build_object(") || is_empty(select) && !is_aggregate {
+        return parsed("CAST(NULL AS TEXT)");
+    }
+    if is_aggregate || select.from.is_empty() || query.order_by.is_some() {
         return None;
     }
-    select.projection = vec![SelectItem::UnnamedExpr(parsed(&format!("first_value({expr})"))?)];
+    let value = arrays::numbers(expr).unwrap_or_else(|| expr.to_string());
+    select.projection = vec![SelectItem::UnnamedExpr(parsed(&format!("first_value({value})"))?)];
     query.limit_clause = None;
     Some(Expr::Subquery(Box::new(query)))
 }
 
 /// A function's first argument.
-fn argument(function: &Function) -> Option<&Expr> {
+pub(super) fn argument(function: &Function) -> Option<&Expr> {
     let FunctionArguments::List(list) = &function.args else { return None };
     match list.args.first()? {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
@@ -223,6 +276,6 @@ fn argument(function: &Function) -> Option<&Expr> {
     }
 }
 
-fn parsed(expr: &str) -> Option<Expr> {
+pub(super) fn parsed(expr: &str) -> Option<Expr> {
     Parser::new(&PostgreSqlDialect {}).try_with_sql(expr).ok()?.parse_expr().ok()
 }

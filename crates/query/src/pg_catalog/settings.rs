@@ -12,13 +12,15 @@ use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
 /// Names and values; what clients set is accepted and changes nothing, since times are UTC and texts UTF-8.
-const SETTINGS: [(&str, &str); 34] = [
+const SETTINGS: [(&str, &str); 36] = [
     ("application_name", ""),
     ("block_size", "8192"),
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
     ("client_min_messages", "notice"),
     ("datestyle", "ISO, YMD"),
+    ("default_table_access_method", "heap"),
+    ("default_tablespace", ""),
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
     ("extra_float_digits", "1"),
@@ -48,6 +50,22 @@ const SETTINGS: [(&str, &str); 34] = [
     ("transaction_isolation", "read committed"),
     ("transaction_read_only", "off"),
 ];
+
+/// The view of all of them.
+pub(super) const NAME: &str = "pg_settings";
+
+/// The query of the view.
+pub(super) fn query() -> String {
+    let rows: Vec<_> = SETTINGS.iter().map(|(name, setting)| format!("('{name}', '{setting}')")).collect();
+    let none = ["unit", "extra_desc", "min_val", "max_val", "enumvals", "sourcefile"];
+    let none = none.map(|column| format!(", CAST(NULL AS TEXT) AS {column}")).concat();
+    format!(
+        "SELECT s.name, s.setting, 'FleetDB' AS category, '' AS short_desc, 'user' AS context, 'string' AS vartype, \
+         'default' AS source, s.setting AS boot_val, s.setting AS reset_val, CAST(NULL AS INT) AS sourceline, \
+         false AS pending_restart{none} FROM (VALUES {}) s (name, setting)",
+        rows.join(", ")
+    )
+}
 
 /// The name and the value of a setting of PostgreSQL; `None` if it is not one that clients ask for.
 ///

@@ -109,8 +109,7 @@ impl Connection {
         if let Some(session) = session.as_ref() {
             return Ok(Arc::clone(session));
         }
-        let new = Session::new(Arc::clone(&self.shared.db)).map_err(|e| postgres_error(&e))?;
-        new.set_timeout(self.shared.config.statement_timeout);
+        let new = self.shared.sessions.make().map_err(|e| postgres_error(&e))?;
         Ok(Arc::clone(session.insert(Arc::new(new))))
     }
 

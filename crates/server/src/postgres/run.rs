@@ -66,11 +66,15 @@ impl Connection {
             }
             Kind::Setting(tag) => {
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
+                if *tag == "COMMENT" {
+                    self.warn("comments are not kept".to_owned());
+                }
                 Ok(Response::Execution(Tag::new(tag)))
             }
             Kind::Discard => {
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
                 self.cursors.clear(&session);
+                session.release_locks();
                 Ok(Response::Execution(Tag::new("DISCARD ALL")))
             }
             Kind::Show(name) => match super::show(name).map_err(|e| postgres_error(&e))? {

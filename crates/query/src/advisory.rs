@@ -1,0 +1,155 @@
+//! Advisory locks: numbers that programs agree on, as migrations do, so that one of them works at a time
+//! (<https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS>). Who comes second is told so and may
+//! come again: nobody waits here, as no thread is kept for who does.
+
+use fleetdb_engine::{Error, Result};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Sessions may hold so many locks, all of them together, and so may one that takes one again and again.
+const MOST: usize = 10_000;
+
+/// A lock's number: one, or two of half the size, which are others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    One(i64),
+    Two(i64, i64),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(number) => write!(f, "{number}"),
+            Self::Two(first, second) => write!(f, "({first}, {second})"),
+        }
+    }
+}
+
+/// The advisory locks of a database, for all of its sessions.
+#[derive(Default)]
+pub struct AdvisoryLocks {
+    /// Which session holds a lock, and how many times.
+    holders: Mutex<HashMap<Key, (u64, usize)>>,
+    /// Numbers sessions.
+    sessions: AtomicU64,
+}
+
+/// How long a lock is held that is not given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Scope {
+    Session,
+    Transaction,
+}
+
+/// What a session holds; given back when it is dropped.
+pub(crate) struct HeldLocks {
+    locks: Arc<AdvisoryLocks>,
+    session: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    held: Vec<(Key, Scope)>,
+    is_in_transaction: bool,
+}
+
+impl HeldLocks {
+    /// A session's, which has none.
+    pub(crate) fn new(locks: Arc<AdvisoryLocks>) -> Self {
+        let session = locks.sessions.fetch_add(1, Ordering::Relaxed);
+        Self { locks, session, state: Mutex::default() }
+    }
+
+    /// Takes a lock, which the session may have already; whether nobody else has it. One of a transaction, where there is
+    /// none, is given back at once.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(crate) fn take(&self, key: Key, scope: Scope) -> Result<bool> {
+        let mut state = self.state();
+        let mut holders = self.locks.holders();
+        let is_kept = scope == Scope::Session || state.is_in_transaction;
+        if is_kept && (holders.len() >= MOST || state.held.len() >= MOST) {
+            return Err(Error::input(format!("there are too many advisory locks: the most is {MOST}")));
+        }
+        match holders.entry(key) {
+            Entry::Occupied(mut holder) if holder.get().0 == self.session => holder.get_mut().1 += usize::from(is_kept),
+            Entry::Occupied(_) => return Ok(false),
+            Entry::Vacant(_) if !is_kept => {}
+            Entry::Vacant(place) => {
+                place.insert((self.session, 1));
+            }
+        }
+        if is_kept {
+            state.held.push((key, scope));
+        }
+        Ok(true)
+    }
+
+    /// Gives a lock of the session's back, once; whether it has it.
+    pub(crate) fn release(&self, key: Key) -> bool {
+        let mut state = self.state();
+        let place = state.held.iter().rposition(|held| *held == (key, Scope::Session));
+        let held = place.map(|place| state.held.remove(place));
+        self.give_back(held);
+        held.is_some()
+    }
+
+    /// Gives all of the session's locks back, but those of its transaction.
+    pub(crate) fn release_all(&self) {
+        self.release_those(|scope| scope == Scope::Session);
+    }
+
+    pub(crate) fn begin_transaction(&self) {
+        self.state().is_in_transaction = true;
+    }
+
+    /// The transaction has ended, and its locks with it.
+    pub(crate) fn end_transaction(&self) {
+        self.state().is_in_transaction = false;
+        self.release_those(|scope| scope == Scope::Transaction);
+    }
+
+    fn release_those(&self, is_one: impl Fn(Scope) -> bool) {
+        let mut state = self.state();
+        let (gone, kept) = std::mem::take(&mut state.held).into_iter().partition(|(_, scope)| is_one(*scope));
+        state.held = kept;
+        self.give_back::<Vec<_>>(gone);
+    }
+
+    fn give_back<T: IntoIterator<Item = (Key, Scope)>>(&self, gone: T) {
+        let mut holders = self.locks.holders();
+        for (key, _) in gone {
+            if let Entry::Occupied(mut holder) = holders.entry(key) {
+                holder.get_mut().1 -= 1;
+                if holder.get().1 == 0 {
+                    holder.remove();
+                }
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for HeldLocks {
+    fn drop(&mut self) {
+        self.release_those(|_| true);
+    }
+}
+
+impl AdvisoryLocks {
+    fn holders(&self) -> MutexGuard<'_, HashMap<Key, (u64, usize)>> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[path = "advisory_tests.rs"]
+mod tests;

@@ -1,0 +1,90 @@
+//! Columns of numbers that are texts here and arrays in PostgreSQL, and what is done with them as such.
+
+use super::rewrite::{argument, parsed};
+use datafusion::sql::sqlparser::ast::{AccessExpr, DataType, Expr, Function, Subscript};
+
+/// Of PostgreSQL's type int2vector, which counts from 0: `1 2`.
+const VECTORS: [&str; 4] = ["indkey", "indclass", "indcollation", "indoption"];
+/// `{1,2}`.
+const ARRAYS: [&str; 2] = ["conkey", "confkey"];
+
+/// The array that a column is.
+struct Array {
+    sql: String,
+    /// The number of its first place.
+    first: i32,
+}
+
+impl Array {
+    fn of(column: &str) -> Option<Self> {
+        let lower = column.to_ascii_lowercase();
+        let name = lower.rsplit('.').next()?.trim_matches('"');
+        let is_name = |names: &[&str]| names.contains(&name);
+        if is_name(&VECTORS) {
+            return Some(Self { sql: format!("CAST(string_to_array({column}, ' ') AS SMALLINT[])"), first: 0 });
+        }
+        let numbers = format!("string_to_array(trim({column}, '{{}}'), ',')");
+        is_name(&ARRAYS).then(|| Self { sql: format!("CAST({numbers} AS SMALLINT[])"), first: 1 })
+    }
+}
+
+/// The array that a column is; `None` if it is none of these.
+pub(super) fn numbers(column: &Expr) -> Option<String> {
+    of_column(column).map(|array| array.sql)
+}
+
+fn of_column(column: &Expr) -> Option<Array> {
+    matches!(column, Expr::Identifier(_) | Expr::CompoundIdentifier(_)).then(|| Array::of(&column.to_string()))?
+}
+
+/// What is done with one of the columns, as it is done with an array.
+pub(super) fn instead_of(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let [column @ .., AccessExpr::Subscript(Subscript::Index { index })] = access_chain.as_slice() else {
+                return None;
+            };
+            if !matches!(root.as_ref(), Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
+                return None;
+            }
+            let column: String = column.iter().map(ToString::to_string).collect();
+            let Array { sql, first } = Array::of(&format!("{root}{column}"))?;
+            parsed(&format!("array_element({sql}, {index} + {})", 1 - first))
+        }
+        Expr::AnyOp { left, compare_op, right, .. } => {
+            parsed(&format!("{left} {compare_op} ANY({})", numbers(unnested(right))?))
+        }
+        Expr::Cast { expr, data_type: DataType::Array(_), .. } => parsed(&numbers(unnested(expr))?),
+        Expr::Function(function) => of_function(function),
+        _ => None,
+    }
+}
+
+fn of_function(function: &Function) -> Option<Expr> {
+    let name = function.name.0.last()?.as_ident()?.value.to_ascii_lowercase();
+    match name.as_str() {
+        "unnest" => parsed(&format!("unnest({})", numbers(argument(function)?)?)),
+        "generate_subscripts" => {
+            let Array { sql, first } = of_column(argument(function)?)?;
+            parsed(&format!("unnest(range({first}, CAST(array_length({sql}) AS BIGINT) + {first}))"))
+        }
+        // The crate has `= ANY` as one of these.
+        "array_contains" | "array_has" | "array_position" | "cardinality" => {
+            let column = argument(function)?;
+            let sql = function.to_string().replacen(&column.to_string(), &numbers(column)?, 1);
+            parsed(&sql)
+        }
+        _ => None,
+    }
+}
+
+fn unnested(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => unnested(inner),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+#[path = "arrays_tests.rs"]
+mod tests;

@@ -1,0 +1,92 @@
+//! The schema `pg_catalog`: the crate's tables, ours, and views of both, each planned when it is first asked for, as planning
+//! all of them takes longer than most statements.
+
+use super::rewrite::{HIDDEN_TABLE, SIZES_TABLE};
+use super::{columns, keys, settings, views};
+use datafusion::catalog::{SchemaProvider, TableProvider};
+use datafusion::dataframe::DataFrame;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::prelude::SessionContext;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// In front of the name of one of the crate's tables that there is a view of by its name.
+pub(super) const OWN: &str = "fleetdb_own_";
+
+pub(super) struct CatalogSchema {
+    /// The crate's.
+    inner: Arc<dyn SchemaProvider>,
+    /// Ours.
+    tables: HashMap<&'static str, Arc<dyn TableProvider>>,
+    views: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
+    /// What plans the views; `None` when the session has gone. It does not hold the session, which holds it.
+    state: Box<dyn Fn() -> Option<SessionState> + Send + Sync>,
+}
+
+impl CatalogSchema {
+    pub(super) fn new(
+        context: &SessionContext,
+        inner: Arc<dyn SchemaProvider>,
+        tables: HashMap<&'static str, Arc<dyn TableProvider>>,
+    ) -> Self {
+        let state = context.state_weak_ref();
+        let state = Box::new(move || state.upgrade().map(|state| state.read().clone()));
+        Self { inner, tables, views: Mutex::default(), state }
+    }
+
+    /// The query of a view; `None` if there is no view of this name.
+    async fn query(&self, name: &str) -> Result<Option<String>> {
+        Ok(match name {
+            SIZES_TABLE => Some(keys::sizes()),
+            HIDDEN_TABLE => Some(keys::hidden()),
+            columns::NAME => Some(columns::query()),
+            settings::NAME => Some(settings::query()),
+            _ if keys::has_view(name) => {
+                self.inner.table(name).await?.and_then(|table| keys::view(name, &table.schema()))
+            }
+            _ => views::query(name),
+        })
+    }
+}
+
+impl fmt::Debug for CatalogSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CatalogSchema").field(&self.inner).finish()
+    }
+}
+
+#[async_trait::async_trait]
+impl SchemaProvider for CatalogSchema {
+    fn table_names(&self) -> Vec<String> {
+        self.inner.table_names()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(own) = name.strip_prefix(OWN) {
+            return self.inner.table(own).await;
+        }
+        if let Some(table) = self.tables.get(name) {
+            return Ok(Some(Arc::clone(table)));
+        }
+        let planned = self.views.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if planned.is_some() {
+            return Ok(planned);
+        }
+        let Some(query) = self.query(name).await? else { return self.inner.table(name).await };
+        let gone = || DataFusionError::Internal("the session has gone".to_owned());
+        let state = (self.state)().ok_or_else(gone)?;
+        let plan = state.create_logical_plan(&query).await?;
+        let view = DataFrame::new(state, plan).into_view();
+        self.views.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::clone(&view));
+        Ok(Some(view))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.tables.contains_key(name)
+            || [SIZES_TABLE, HIDDEN_TABLE, columns::NAME].contains(&name)
+            || views::query(name).is_some()
+            || self.inner.table_exist(name.strip_prefix(OWN).unwrap_or(name))
+    }
+}

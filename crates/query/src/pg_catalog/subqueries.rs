@@ -1,0 +1,67 @@
+//! Subqueries among what is selected. The crate makes NULL of those that look at the rows around them, which is enough for most
+//! that clients ask of the catalog; here are those that it must not touch.
+
+use crate::latest::is_aggregate;
+use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use std::ops::ControlFlow;
+
+/// The text with parentheses around subqueries about tables that are not the catalog's, and around those that count: the crate
+/// knows them without only.
+pub(super) fn shielded(text: String) -> String {
+    let Ok(mut statements) = Parser::parse_sql(&PostgreSqlDialect {}, &text) else { return text };
+    let mut shield = Shield { found: false };
+    let _ = statements.visit(&mut shield);
+    if !shield.found {
+        return text;
+    }
+    statements.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+struct Shield {
+    found: bool,
+}
+
+impl VisitorMut for Shield {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let SetExpr::Select(select) = query.body.as_mut() else { return ControlFlow::Continue(()) };
+        for item in &mut select.projection {
+            let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { continue };
+            if let Expr::Subquery(query) = expr
+                && is_to_be_kept(query)
+            {
+                *expr = Expr::Nested(Box::new(expr.clone()));
+                self.found = true;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_to_be_kept(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let tables = select.from.iter().flat_map(|from| {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        [&from.relation].into_iter().chain(joined)
+    });
+    let tables: Vec<_> = tables.collect();
+    !tables.is_empty() && (is_aggregate(&select.projection) || !tables.into_iter().any(is_of_catalog))
+}
+
+fn is_of_catalog(table: &TableFactor) -> bool {
+    match table {
+        TableFactor::Table { name, .. } => {
+            let name = name.to_string().to_ascii_lowercase().replace('"', "");
+            name.starts_with("pg_") || name.starts_with("information_schema.")
+        }
+        // What is asked of the catalog by way of these is left as it was.
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+#[path = "subqueries_tests.rs"]
+mod tests;

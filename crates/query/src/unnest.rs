@@ -1,0 +1,38 @@
+//! `unnest(a, b)` of arrays that are written alike: DataFusion knows an array by its text, whatever type that is given, and
+//! plans no two of one name.
+
+use crate::column_names::planned_name;
+use datafusion::sql::sqlparser::ast::{Statement, TableFactor, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// Gives arrays that are written as one before them another name.
+pub(crate) fn tell_arrays_apart(statement: &mut Statement) {
+    let _ = statement.visit(&mut Unnests);
+}
+
+struct Unnests;
+
+impl VisitorMut for Unnests {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        let TableFactor::UNNEST { array_exprs, .. } = table else { return ControlFlow::Continue(()) };
+        let mut known = HashSet::new();
+        for array in array_exprs {
+            while !known.insert(planned_name(array)) {
+                // Of one value it is that value.
+                let same = format!("coalesce({array})");
+                let parsed =
+                    Parser::new(&PostgreSqlDialect {}).try_with_sql(&same).and_then(|mut text| text.parse_expr());
+                match parsed {
+                    Ok(same) => *array = same,
+                    Err(_) => return ControlFlow::Break(()),
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
