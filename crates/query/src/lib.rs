@@ -37,6 +37,7 @@ mod latest;
 mod like;
 mod limits;
 mod metadata;
+mod no_columns;
 mod numeric;
 mod options;
 mod parse;

@@ -5,6 +5,7 @@ use crate::asof::mark_asof_joins;
 use crate::column_names::tell_apart;
 use crate::latest::first_as_aggregate;
 use crate::like::escape_with_backslashes;
+use crate::no_columns::check_subqueries;
 use crate::numeric::limit_digits;
 use crate::session::{Session, unsupported};
 use crate::statement::Statement;
@@ -18,7 +19,7 @@ use fleetdb_engine::{Error, Result};
 use std::collections::HashSet;
 
 /// Words without which a statement is not looked through for what they are part of: a long INSERT is not worth it.
-const WORDS: [&str; 7] = ["asof", "decimal", "escape", "limit", "numeric", "substring", "unnest"];
+const WORDS: [&str; 8] = ["asof", "decimal", "escape", "limit", "numeric", "select", "substring", "unnest"];
 
 /// Which of [`WORDS`] are in a text, in whatever case.
 fn words_of(text: &str) -> HashSet<&'static str> {
@@ -60,6 +61,9 @@ impl Session {
                 statement = &mut explain.statement;
             }
             let ParsedStatement::Statement(statement) = statement else { continue };
+            if has("select") {
+                check_subqueries(statement)?;
+            }
             if has("asof") {
                 mark_asof_joins(statement)?;
             }
