@@ -116,6 +116,10 @@ impl HeldLocks {
 
     fn release_those(&self, is_one: impl Fn(Scope) -> bool) {
         let mut state = self.state();
+        // Most transactions have none, and need not wait for other sessions.
+        if !state.held.iter().any(|(_, scope)| is_one(*scope)) {
+            return;
+        }
         let (gone, kept) = std::mem::take(&mut state.held).into_iter().partition(|(_, scope)| is_one(*scope));
         state.held = kept;
         self.give_back::<Vec<_>>(gone);

@@ -4,12 +4,11 @@
 //! no rows, even of `count(*)`: the LIMIT, of the one row that there is, is left out.
 
 use crate::ddl::identifier;
+use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
     TableFactor, Value as Literal, visit_expressions, visit_expressions_mut,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
 /// Writes subqueries of this form as those of an aggregate.
@@ -48,7 +47,7 @@ fn rewrite(query: &mut Query) -> Option<()> {
         return None;
     }
     let first = format!("first_value({expr} ORDER BY {order})");
-    *expr = Parser::new(&PostgreSqlDialect {}).try_with_sql(&first).ok()?.parse_expr().ok()?;
+    *expr = expr_of(&first)?;
     (query.order_by, query.limit_clause) = (None, None);
     Some(())
 }
@@ -81,11 +80,7 @@ fn has_call(expr: &Expr) -> bool {
 /// Whether the conditions name a column of a table that is not the subquery's own.
 fn looks_around(select: &Select) -> bool {
     let Some(conditions) = &select.selection else { return false };
-    let tables = select.from.iter().flat_map(|from| {
-        let joined = from.joins.iter().map(|join| &join.relation);
-        [&from.relation].into_iter().chain(joined)
-    });
-    let own: Option<Vec<String>> = tables.map(name).collect();
+    let own: Option<Vec<String>> = tables_of(select).map(name).collect();
     // Where it is not known what a table is called nothing is done.
     let Some(own) = own else { return false };
     let is_of_others = |expr: &Expr| match expr {
@@ -96,6 +91,14 @@ fn looks_around(select: &Select) -> bool {
         _ => ControlFlow::Continue(()),
     };
     visit_expressions(conditions, is_of_others).is_break()
+}
+
+/// The tables that a SELECT is from.
+pub(crate) fn tables_of(select: &Select) -> impl Iterator<Item = &TableFactor> {
+    select.from.iter().flat_map(|from| {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        [&from.relation].into_iter().chain(joined)
+    })
 }
 
 /// What a table is called.

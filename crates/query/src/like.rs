@@ -1,8 +1,7 @@
 //! `LIKE ... ESCAPE '/'`: DataFusion knows the backslash only.
 
+use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{Expr, Statement, Value as Literal, visit_expressions_mut};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::{Error, Result};
 use std::ops::ControlFlow;
 
@@ -56,7 +55,7 @@ fn with_backslashes(pattern: &Expr, escape: Option<char>) -> Option<Expr> {
             )
         }
     };
-    Parser::new(&PostgreSqlDialect {}).try_with_sql(&all).ok()?.parse_expr().ok()
+    expr_of(&all)
 }
 
 fn text_with_backslashes(pattern: &str, escape: Option<char>) -> String {

@@ -121,6 +121,11 @@ fn parsed(text: &str) -> Result<Vec<ParsedStatement>> {
     }
 }
 
+/// An expression that was put together as a text; `None` if it is none.
+pub(crate) fn expr_of(text: &str) -> Option<Expr> {
+    Parser::new(&PostgreSqlDialect {}).try_with_sql(text).ok()?.parse_expr().ok()
+}
+
 /// Where a text's first word begins: behind spaces and comments, which some programs put in front of what they send.
 pub(crate) fn first_word(text: &str) -> usize {
     let mut rest = text.trim_start();

@@ -256,8 +256,9 @@ impl Session {
         self.locks.release_all();
     }
 
-    /// The transaction has ended.
-    fn ended(&self) {
+    /// The transaction has ended, which gives its advisory locks back: one that was [taken](Self::take_transaction) when it is
+    /// written, so that who gets such a lock next sees what it has done.
+    pub fn transaction_ended(&self) {
         #[cfg(feature = "pg-catalog")]
         self.locks.end_transaction();
     }
@@ -268,9 +269,7 @@ impl Session {
     /// # Errors
     /// There is no transaction.
     pub fn take_transaction(&self) -> Result<Option<Batch>> {
-        let taken = self.transaction().take(|| self.store.view());
-        self.ended();
-        Ok(taken?.map(|(batch, _)| batch))
+        Ok(self.transaction().take(|| self.store.view())?.map(|(batch, _)| batch))
     }
 
     /// Whether the open transaction depends on rows that it has read, which COMMIT compares.
@@ -341,12 +340,12 @@ impl Session {
             SqlStatement::StartTransaction { .. } => self.begin().map(|()| Answer::done("BEGIN")),
             SqlStatement::Commit { .. } => {
                 let committed = self.commit();
-                self.ended();
+                self.transaction_ended();
                 committed
             }
             SqlStatement::Rollback { savepoint: None, .. } => {
                 let done = self.transaction().roll_back().map(|()| Answer::done("ROLLBACK"));
-                self.ended();
+                self.transaction_ended();
                 done
             }
             SqlStatement::Rollback { savepoint: Some(name), .. } => {

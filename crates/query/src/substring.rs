@@ -1,9 +1,8 @@
 //! `substring(text FROM 'pattern')`: the part of a text that fits a regular expression, or its first group. DataFusion knows
 //! places only.
 
+use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{Expr, Statement, Value as Literal, visit_expressions_mut};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
 /// Writes them as `regexp_match`.
@@ -12,9 +11,7 @@ pub(crate) fn patterns_as_matches(statement: &mut Statement) {
         if let Expr::Substring { expr: text, substring_from: Some(pattern), substring_for: None, .. } = &*expr
             && let Expr::Value(literal) = pattern.as_ref()
             && let Literal::SingleQuotedString(_) = &literal.value
-            && let Ok(mut parser) =
-                Parser::new(&PostgreSqlDialect {}).try_with_sql(&format!("(regexp_match({text}, {pattern}))[1]"))
-            && let Ok(first) = parser.parse_expr()
+            && let Some(first) = expr_of(&format!("(regexp_match({text}, {pattern}))[1]"))
         {
             *expr = first;
         }

@@ -2,9 +2,8 @@
 //! plans no two of one name.
 
 use crate::column_names::planned_name;
+use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{Statement, TableFactor, VisitMut, VisitorMut};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -24,12 +23,9 @@ impl VisitorMut for Unnests {
         for array in array_exprs {
             while !known.insert(planned_name(array)) {
                 // Of one value it is that value.
-                let same = format!("coalesce({array})");
-                let parsed =
-                    Parser::new(&PostgreSqlDialect {}).try_with_sql(&same).and_then(|mut text| text.parse_expr());
-                match parsed {
-                    Ok(same) => *array = same,
-                    Err(_) => return ControlFlow::Break(()),
+                match expr_of(&format!("coalesce({array})")) {
+                    Some(same) => *array = same,
+                    None => return ControlFlow::Break(()),
                 }
             }
         }

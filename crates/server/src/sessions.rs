@@ -46,13 +46,8 @@ impl Sessions {
     /// A session as a new one is.
     pub(crate) fn take(self: &Arc<Self>) -> Result<Pooled> {
         let idle = self.idle.lock().pop();
-        let session = match idle {
-            Some(session) => {
-                session.set_timeout(self.timeout);
-                session
-            }
-            None => self.make()?,
-        };
+        let session = idle.map_or_else(|| self.make(), Ok)?;
+        session.set_timeout(self.timeout);
         Ok(Pooled { session: Some(session), sessions: Arc::clone(self), is_changed: AtomicBool::new(false) })
     }
 }

@@ -1,6 +1,7 @@
 //! Columns of numbers that are texts here and arrays in PostgreSQL, and what is done with them as such.
 
-use super::rewrite::{argument, parsed};
+use super::rewrite::argument;
+use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{AccessExpr, DataType, Expr, Function, Subscript};
 
 /// Of PostgreSQL's type int2vector, which counts from 0: `1 2`.
@@ -49,12 +50,12 @@ pub(super) fn instead_of(expr: &Expr) -> Option<Expr> {
             }
             let column: String = column.iter().map(ToString::to_string).collect();
             let Array { sql, first } = Array::of(&format!("{root}{column}"))?;
-            parsed(&format!("array_element({sql}, {index} + {})", 1 - first))
+            expr_of(&format!("array_element({sql}, {index} + {})", 1 - first))
         }
         Expr::AnyOp { left, compare_op, right, .. } => {
-            parsed(&format!("{left} {compare_op} ANY({})", numbers(unnested(right))?))
+            expr_of(&format!("{left} {compare_op} ANY({})", numbers(unnested(right))?))
         }
-        Expr::Cast { expr, data_type: DataType::Array(_), .. } => parsed(&numbers(unnested(expr))?),
+        Expr::Cast { expr, data_type: DataType::Array(_), .. } => expr_of(&numbers(unnested(expr))?),
         Expr::Function(function) => of_function(function),
         _ => None,
     }
@@ -63,16 +64,16 @@ pub(super) fn instead_of(expr: &Expr) -> Option<Expr> {
 fn of_function(function: &Function) -> Option<Expr> {
     let name = function.name.0.last()?.as_ident()?.value.to_ascii_lowercase();
     match name.as_str() {
-        "unnest" => parsed(&format!("unnest({})", numbers(argument(function)?)?)),
+        "unnest" => expr_of(&format!("unnest({})", numbers(argument(function)?)?)),
         "generate_subscripts" => {
             let Array { sql, first } = of_column(argument(function)?)?;
-            parsed(&format!("unnest(range({first}, CAST(array_length({sql}) AS BIGINT) + {first}))"))
+            expr_of(&format!("unnest(range({first}, CAST(array_length({sql}) AS BIGINT) + {first}))"))
         }
         // The crate has `= ANY` as one of these.
         "array_contains" | "array_has" | "array_position" | "cardinality" => {
             let column = argument(function)?;
             let sql = function.to_string().replacen(&column.to_string(), &numbers(column)?, 1);
-            parsed(&sql)
+            expr_of(&sql)
         }
         _ => None,
     }

@@ -1,5 +1,5 @@
-use super::super::rewrite::parsed;
 use super::instead_of;
+use crate::parse::expr_of;
 
 #[test]
 fn what_is_done_with_columns_of_numbers_is_done_with_arrays() {
@@ -19,10 +19,10 @@ fn what_is_done_with_columns_of_numbers_is_done_with_arrays() {
         ),
         ("(con.conkey)::oid[]", of_array("con.conkey")),
     ] {
-        let replaced = instead_of(&parsed(expr).unwrap()).map(|expr| expr.to_string());
+        let replaced = instead_of(&expr_of(expr).unwrap()).map(|expr| expr.to_string());
         assert_eq!(replaced, Some(instead), "{expr}");
     }
     for expr in ["a[1]", "1 = ANY(places)", "unnest(x)", "indkey", "monkey[1]"] {
-        assert!(instead_of(&parsed(expr).unwrap()).is_none(), "{expr}");
+        assert!(instead_of(&expr_of(expr).unwrap()).is_none(), "{expr}");
     }
 }

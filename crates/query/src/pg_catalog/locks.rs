@@ -140,3 +140,7 @@ impl fmt::Debug for LockFunction {
         f.write_str(self.name)
     }
 }
+
+#[cfg(test)]
+#[path = "locks_tests.rs"]
+mod tests;

@@ -1,8 +1,9 @@
 //! Forms of statements about the catalog that DataFusion does not plan, and what says the same here.
 
-use super::{arrays, settings, views};
+use super::{arrays, schema};
 use crate::ddl::identifier;
 use crate::latest::is_place;
+use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator,
     ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
@@ -67,7 +68,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
 fn with_schema(name: &mut ObjectName) {
     let [ObjectNamePart::Identifier(table)] = name.0.as_slice() else { return };
     let table = identifier(table);
-    if table == settings::NAME || table == "pg_cursors" || table.starts_with("pg_") && views::query(&table).is_some() {
+    if table == "pg_cursors" || table.starts_with("pg_") && schema::query(&table).is_some() {
         name.0.insert(0, ObjectNamePart::Identifier(Ident::new(super::PG_CATALOG)));
     }
 }
@@ -116,7 +117,7 @@ fn no_privileges(items: &mut [SelectItem]) -> bool {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
             && let Expr::Function(function) = expr
             && function.name.to_string().to_ascii_lowercase().ends_with("aclexplode")
-            && let Some(none) = parsed(NONE)
+            && let Some(none) = expr_of(NONE)
         {
             *expr = none;
             found = true;
@@ -139,8 +140,8 @@ fn counted(subquery: &Query, negated: bool) -> Option<Expr> {
     if is_empty(select) {
         return Some(Expr::value(Literal::Boolean(negated)));
     }
-    select.projection = vec![SelectItem::UnnamedExpr(parsed("count(*)")?)];
-    parsed(&format!("(({subquery}) {} 0)", if negated { "=" } else { ">" }))
+    select.projection = vec![SelectItem::UnnamedExpr(expr_of("count(*)")?)];
+    expr_of(&format!("(({subquery}) {} 0)", if negated { "=" } else { ">" }))
 }
 
 fn instead_of(expr: &Expr) -> Option<Expr> {
@@ -160,7 +161,7 @@ fn instead_of(expr: &Expr) -> Option<Expr> {
         "array_agg" => {
             let column = argument(function)?;
             let is_name = column.to_string().to_ascii_lowercase().ends_with(".attname");
-            is_name.then(|| parsed(&format!("'{{' || string_agg({column}, ',') || '}}'")))?
+            is_name.then(|| expr_of(&format!("'{{' || string_agg({column}, ',') || '}}'")))?
         }
         // These columns are texts here, and NULL.
         "array_to_string" => {
@@ -172,27 +173,27 @@ fn instead_of(expr: &Expr) -> Option<Expr> {
         "to_regclass" => {
             let name = argument(function)?.to_string();
             let name = name.trim_matches('\'').rsplit('.').next()?.trim_matches('"');
-            parsed(&format!("(SELECT max(oid) FROM pg_catalog.pg_class WHERE relname = '{name}')"))
+            expr_of(&format!("(SELECT max(oid) FROM pg_catalog.pg_class WHERE relname = '{name}')"))
         }
         "to_regtype" => {
-            parsed(&format!("(SELECT max(oid) FROM pg_catalog.pg_type WHERE typname = {})", argument(function)?))
+            expr_of(&format!("(SELECT max(oid) FROM pg_catalog.pg_type WHERE typname = {})", argument(function)?))
         }
         "pg_table_is_visible" => {
             let hidden = format!("SELECT count(*) FROM pg_catalog.{HIDDEN_TABLE} WHERE hidden_oid = ");
-            parsed(&format!("(({hidden}{}) = 0)", argument(function)?))
+            expr_of(&format!("(({hidden}{}) = 0)", argument(function)?))
         }
         // Drivers ask for the types of parameters, and send texts without.
         name if name.contains("_advisory_") && argument(function).is_some() => {
             let FunctionArguments::List(list) = &function.args else { return None };
             let numbers: Vec<_> = list.args.iter().map(|number| format!("CAST({number} AS BIGINT)")).collect();
-            parsed(&format!("{name}({})", numbers.join(", ")))
+            expr_of(&format!("{name}({})", numbers.join(", ")))
         }
         // What they are asked about need not be known.
         "col_description" | "obj_description" | "shobj_description" if argument(function).is_some() => {
-            parsed(&format!("{name}()"))
+            expr_of(&format!("{name}()"))
         }
         "pg_database_size" | "pg_tablespace_size" => {
-            parsed(&format!("(SELECT coalesce(sum(bytes), 0) FROM pg_catalog.{SIZES_TABLE})"))
+            expr_of(&format!("(SELECT coalesce(sum(bytes), 0) FROM pg_catalog.{SIZES_TABLE})"))
         }
         name if SIZES.contains(&name) => {
             let table = argument(function)?;
@@ -200,7 +201,7 @@ fn instead_of(expr: &Expr) -> Option<Expr> {
                 Expr::Value(literal) => format!("sized_name = {literal}"),
                 other => format!("sized_oid = {other}"),
             };
-            parsed(&format!("(SELECT coalesce(max(bytes), 0) FROM pg_catalog.{SIZES_TABLE} WHERE {is})"))
+            expr_of(&format!("(SELECT coalesce(max(bytes), 0) FROM pg_catalog.{SIZES_TABLE} WHERE {is})"))
         }
         _ => None,
     }
@@ -222,7 +223,7 @@ fn gathered(query: &Query) -> Option<Expr> {
         Some(_) => format!(" ORDER BY {expr}"),
     };
     let distinct = if select.distinct.take().is_some() { "DISTINCT " } else { "" };
-    let all = parsed(&format!("array_agg({distinct}{expr}{order})"))?;
+    let all = expr_of(&format!("array_agg({distinct}{expr}{order})"))?;
     select.projection = vec![SelectItem::UnnamedExpr(all)];
     Some(Expr::Subquery(Box::new(query)))
 }
@@ -230,7 +231,7 @@ fn gathered(query: &Query) -> Option<Expr> {
 /// A field of a row that is a value: `(acl).grantee`.
 fn field_of(root: &Expr, fields: &[AccessExpr]) -> Option<Expr> {
     let (Expr::Nested(row), [AccessExpr::Dot(Expr::Identifier(field))]) = (root, fields) else { return None };
-    parsed(&format!("get_field({row}, '{}')", identifier(field)))
+    expr_of(&format!("get_field({row}, '{}')", identifier(field)))
 }
 
 /// Whether a query's first table has no rows here.
@@ -256,13 +257,13 @@ fn first_of(query: &Query) -> Option<Expr> {
     });
     let is_aggregate = aggregates.is_break();
     if expr.to_string().starts_with("json_build_object(") || is_empty(select) && !is_aggregate {
-        return parsed("CAST(NULL AS TEXT)");
+        return expr_of("CAST(NULL AS TEXT)");
     }
     if is_aggregate || select.from.is_empty() || query.order_by.is_some() {
         return None;
     }
     let value = arrays::numbers(expr).unwrap_or_else(|| expr.to_string());
-    select.projection = vec![SelectItem::UnnamedExpr(parsed(&format!("first_value({value})"))?)];
+    select.projection = vec![SelectItem::UnnamedExpr(expr_of(&format!("first_value({value})"))?)];
     query.limit_clause = None;
     Some(Expr::Subquery(Box::new(query)))
 }
@@ -274,8 +275,4 @@ pub(super) fn argument(function: &Function) -> Option<&Expr> {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
         _ => None,
     }
-}
-
-pub(super) fn parsed(expr: &str) -> Option<Expr> {
-    Parser::new(&PostgreSqlDialect {}).try_with_sql(expr).ok()?.parse_expr().ok()
 }

@@ -38,16 +38,21 @@ impl CatalogSchema {
 
     /// The query of a view; `None` if there is no view of this name.
     async fn query(&self, name: &str) -> Result<Option<String>> {
-        Ok(match name {
-            SIZES_TABLE => Some(keys::sizes()),
-            HIDDEN_TABLE => Some(keys::hidden()),
-            columns::NAME => Some(columns::query()),
-            settings::NAME => Some(settings::query()),
-            _ if keys::has_view(name) => {
-                self.inner.table(name).await?.and_then(|table| keys::view(name, &table.schema()))
-            }
-            _ => views::query(name),
-        })
+        if keys::has_view(name) {
+            return Ok(self.inner.table(name).await?.and_then(|table| keys::view(name, &table.schema())));
+        }
+        Ok(query(name))
+    }
+}
+
+/// The query of a view that is not over a table of its own name; `None` if there is no such view.
+pub(super) fn query(name: &str) -> Option<String> {
+    match name {
+        SIZES_TABLE => Some(keys::sizes()),
+        HIDDEN_TABLE => Some(keys::hidden()),
+        columns::NAME => Some(columns::query()),
+        settings::NAME => Some(settings::query()),
+        _ => views::query(name),
     }
 }
 
@@ -85,8 +90,7 @@ impl SchemaProvider for CatalogSchema {
 
     fn table_exist(&self, name: &str) -> bool {
         self.tables.contains_key(name)
-            || [SIZES_TABLE, HIDDEN_TABLE, columns::NAME].contains(&name)
-            || views::query(name).is_some()
+            || query(name).is_some()
             || self.inner.table_exist(name.strip_prefix(OWN).unwrap_or(name))
     }
 }

@@ -1,7 +1,7 @@
 //! Subqueries among what is selected. The crate makes NULL of those that look at the rows around them, which is enough for most
 //! that clients ask of the catalog; here are those that it must not touch.
 
-use crate::latest::is_aggregate;
+use crate::latest::{is_aggregate, tables_of};
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -43,12 +43,7 @@ impl VisitorMut for Shield {
 
 fn is_to_be_kept(query: &Query) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else { return false };
-    let tables = select.from.iter().flat_map(|from| {
-        let joined = from.joins.iter().map(|join| &join.relation);
-        [&from.relation].into_iter().chain(joined)
-    });
-    let tables: Vec<_> = tables.collect();
-    !tables.is_empty() && (is_aggregate(&select.projection) || !tables.into_iter().any(is_of_catalog))
+    !select.from.is_empty() && (is_aggregate(&select.projection) || !tables_of(select).any(is_of_catalog))
 }
 
 fn is_of_catalog(table: &TableFactor) -> bool {

@@ -44,13 +44,12 @@ impl Connection {
                     let running = self.start(&session, move |session| session.execute(statement)).await?;
                     return Ok(Response::TransactionEnd(Tag::new(running.tag())));
                 }
-                match session.take_transaction().map_err(|e| postgres_error(&e))? {
-                    Some(batch) => {
-                        self.commit(batch).await?;
-                        Ok(Response::TransactionEnd(Tag::new("COMMIT")))
-                    }
-                    None => Ok(Response::TransactionEnd(Tag::new("ROLLBACK"))),
-                }
+                let done = match session.take_transaction().map_err(|e| postgres_error(&e))? {
+                    Some(batch) => self.commit(batch).await.map(|()| "COMMIT"),
+                    None => Ok("ROLLBACK"),
+                };
+                session.transaction_ended();
+                done.map(|tag| Response::TransactionEnd(Tag::new(tag)))
             }
             Kind::Rollback => {
                 if session.is_in_transaction() {
