@@ -94,20 +94,20 @@ impl Database {
         self.change(&schema, &Edit::DropColumn { table: schema.id, column: schema.columns[place].id })
     }
 
-    /// Lets a column hold a wider type ([`ColumnType::widens_to`]); durable when this returns. Stored values are
-    /// widened when they are read. Writers wait while the rows in memory are flushed.
+    /// Lets a column hold a wider type ([`ColumnType::widens_to`]), or gives times a zone or takes it from them, in the
+    /// key, too; durable when this returns. Stored values are widened when they are read. Writers wait while the rows in memory are flushed.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if table or column do not exist, the column is part of the key,
-    /// or its type does not widen to this one; or the flush failed, and nothing has changed.
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if table or column do not exist, or the column's type
+    /// cannot become this one; or the flush failed, and nothing has changed.
     pub fn widen_column(&self, table: &str, column: &str, column_type: ColumnType) -> Result<Arc<TableSchema>> {
         let mut commit = self.shared.open_commit()?;
         let (schema, place) = self.find_column(table, column)?;
         let now = &schema.columns[place];
-        if now.role != Role::Field || !now.column_type.widens_to(column_type) {
+        if !now.may_become(column_type) {
             return Err(Error::input(format!(
                 "column '{column}' of '{table}' cannot become {column_type}: integers outside the key widen to larger \
-                 ones and to floats, Float32 to Float64"
+                 ones and to floats, Float32 to Float64, times become such with a zone and back"
             )));
         }
         self.shared.flush_within(&mut commit)?;

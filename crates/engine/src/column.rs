@@ -187,10 +187,23 @@ fn raw_array(lane: Lane, column_type: ColumnType) -> ArrayRef {
     let (values, mask) = lane.into_plain();
     let nulls = null_buffer(&mask, values.len());
     /// 64-bit values are taken as they are, without a copy.
-    fn whole<T: ArrowPrimitiveType>(values: Vec<u64>, nulls: Option<NullBuffer>) -> ArrayRef {
+    fn whole<T: ArrowPrimitiveType>(values: Vec<u64>, nulls: Option<NullBuffer>) -> PrimitiveArray<T> {
         let len = values.len();
-        let buffer = ScalarBuffer::<T::Native>::new(Buffer::from_vec(values), 0, len);
-        Arc::new(PrimitiveArray::<T>::new(buffer, nulls))
+        PrimitiveArray::new(ScalarBuffer::new(Buffer::from_vec(values), 0, len), nulls)
+    }
+    fn times(unit: Unit, zone: Option<&str>, values: Vec<u64>, nulls: Option<NullBuffer>) -> ArrayRef {
+        match unit {
+            Unit::Second => Arc::new(whole::<types::TimestampSecondType>(values, nulls).with_timezone_opt(zone)),
+            Unit::Millisecond => {
+                Arc::new(whole::<types::TimestampMillisecondType>(values, nulls).with_timezone_opt(zone))
+            }
+            Unit::Microsecond => {
+                Arc::new(whole::<types::TimestampMicrosecondType>(values, nulls).with_timezone_opt(zone))
+            }
+            Unit::Nanosecond => {
+                Arc::new(whole::<types::TimestampNanosecondType>(values, nulls).with_timezone_opt(zone))
+            }
+        }
     }
     fn narrow<T: ArrowPrimitiveType>(
         values: &[u64],
@@ -210,14 +223,12 @@ fn raw_array(lane: Lane, column_type: ColumnType) -> ArrayRef {
         ColumnType::UInt16 => narrow::<types::UInt16Type>(&values, nulls, |v| v as u16),
         ColumnType::UInt32 => narrow::<types::UInt32Type>(&values, nulls, |v| v as u32),
         ColumnType::Float32 => narrow::<types::Float32Type>(&values, nulls, |v| f32::from_bits(v as u32)),
-        ColumnType::UInt64 => whole::<types::UInt64Type>(values, nulls),
-        ColumnType::Float64 => whole::<types::Float64Type>(values, nulls),
-        ColumnType::Timestamp(Unit::Second) => whole::<types::TimestampSecondType>(values, nulls),
-        ColumnType::Timestamp(Unit::Millisecond) => whole::<types::TimestampMillisecondType>(values, nulls),
-        ColumnType::Timestamp(Unit::Microsecond) => whole::<types::TimestampMicrosecondType>(values, nulls),
-        ColumnType::Timestamp(Unit::Nanosecond) => whole::<types::TimestampNanosecondType>(values, nulls),
+        ColumnType::UInt64 => Arc::new(whole::<types::UInt64Type>(values, nulls)),
+        ColumnType::Float64 => Arc::new(whole::<types::Float64Type>(values, nulls)),
+        ColumnType::Timestamp(unit) => times(unit, None, values, nulls),
+        ColumnType::TimestampUtc(unit) => times(unit, Some(ColumnType::UTC), values, nulls),
         // Text never is in a raw lane; `ColumnBuilder::new` sees to it.
-        ColumnType::Int64 | ColumnType::Utf8 | ColumnType::Binary => whole::<types::Int64Type>(values, nulls),
+        ColumnType::Int64 | ColumnType::Utf8 | ColumnType::Binary => Arc::new(whole::<types::Int64Type>(values, nulls)),
     }
 }
 

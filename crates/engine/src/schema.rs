@@ -37,6 +37,35 @@ impl Unit {
             Self::Nanosecond => 1_000_000_000,
         }
     }
+
+    fn to_arrow(self) -> TimeUnit {
+        match self {
+            Self::Second => TimeUnit::Second,
+            Self::Millisecond => TimeUnit::Millisecond,
+            Self::Microsecond => TimeUnit::Microsecond,
+            Self::Nanosecond => TimeUnit::Nanosecond,
+        }
+    }
+
+    fn from_arrow(unit: &TimeUnit) -> Self {
+        match unit {
+            TimeUnit::Second => Self::Second,
+            TimeUnit::Millisecond => Self::Millisecond,
+            TimeUnit::Microsecond => Self::Microsecond,
+            TimeUnit::Nanosecond => Self::Nanosecond,
+        }
+    }
+}
+
+impl std::fmt::Display for Unit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Second => "s",
+            Self::Millisecond => "ms",
+            Self::Microsecond => "us",
+            Self::Nanosecond => "ns",
+        })
+    }
 }
 
 /// The type of a column.
@@ -70,11 +99,16 @@ pub enum ColumnType {
     Binary,
     /// Days since 1970.
     Date32,
-    /// An instant, as a count of the unit since 1970 (UTC).
+    /// A time, as a count of the unit since 1970 (UTC).
     Timestamp(Unit),
+    /// The same, given out with its zone, which is UTC: clients know which instant it is wherever they are.
+    TimestampUtc(Unit),
 }
 
 impl ColumnType {
+    /// The zone of [`TimestampUtc`](Self::TimestampUtc) in Arrow's types, as Parquet's readers write it.
+    pub const UTC: &str = "+00:00";
+
     /// The Arrow type that holds this column.
     pub fn to_arrow(self) -> DataType {
         match self {
@@ -92,15 +126,8 @@ impl ColumnType {
             Self::Utf8 => DataType::Utf8,
             Self::Binary => DataType::Binary,
             Self::Date32 => DataType::Date32,
-            Self::Timestamp(unit) => DataType::Timestamp(
-                match unit {
-                    Unit::Second => TimeUnit::Second,
-                    Unit::Millisecond => TimeUnit::Millisecond,
-                    Unit::Microsecond => TimeUnit::Microsecond,
-                    Unit::Nanosecond => TimeUnit::Nanosecond,
-                },
-                None,
-            ),
+            Self::Timestamp(unit) => DataType::Timestamp(unit.to_arrow(), None),
+            Self::TimestampUtc(unit) => DataType::Timestamp(unit.to_arrow(), Some(Self::UTC.into())),
         }
     }
 
@@ -126,12 +153,9 @@ impl ColumnType {
                 Self::Binary
             }
             DataType::Date32 => Self::Date32,
-            DataType::Timestamp(unit, _) => Self::Timestamp(match unit {
-                TimeUnit::Second => Unit::Second,
-                TimeUnit::Millisecond => Unit::Millisecond,
-                TimeUnit::Microsecond => Unit::Microsecond,
-                TimeUnit::Nanosecond => Unit::Nanosecond,
-            }),
+            DataType::Timestamp(unit, None) => Self::Timestamp(Unit::from_arrow(unit)),
+            // Values with any zone count from 1970 in UTC.
+            DataType::Timestamp(unit, Some(_)) => Self::TimestampUtc(Unit::from_arrow(unit)),
             DataType::Dictionary(_, values) => Self::from_arrow(values)?,
             other => {
                 return Err(Error::input(format!(
@@ -140,6 +164,14 @@ impl ColumnType {
                 )));
             }
         })
+    }
+
+    /// The unit of times, with or without a zone; `None` for other types.
+    pub fn time_unit(self) -> Option<Unit> {
+        match self {
+            Self::Timestamp(unit) | Self::TimestampUtc(unit) => Some(unit),
+            _ => None,
+        }
     }
 
     /// Whether values are text or bytes.
@@ -180,7 +212,7 @@ impl ColumnType {
             Self::Int8 => signed(8),
             Self::Int16 => signed(16),
             Self::Int32 | Self::Date32 => signed(32),
-            Self::Int64 | Self::Timestamp(_) => signed(64),
+            Self::Int64 | Self::Timestamp(_) | Self::TimestampUtc(_) => signed(64),
             Self::UInt8 => unsigned(8),
             Self::UInt16 => unsigned(16),
             Self::UInt32 => unsigned(32),
@@ -191,6 +223,11 @@ impl ColumnType {
 }
 
 impl ColumnType {
+    /// Whether both are times of one unit, one with a zone: values are the same, in keys, too.
+    pub(crate) fn same_values(self, other: Self) -> bool {
+        self != other && self.time_unit().is_some() && self.time_unit() == other.time_unit()
+    }
+
     /// Whether every value of this type is one of `to`, near enough: integers widen to larger ones and to floats
     /// (from 32 bits on, to `Float64`; a 64-bit integer keeps 53 bits of precision then).
     pub fn widens_to(self, to: Self) -> bool {
@@ -227,10 +264,8 @@ pub(crate) fn widen(raw: u64, from: ColumnType, to: ColumnType) -> u64 {
 impl std::fmt::Display for ColumnType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Timestamp(Unit::Second) => f.write_str("Timestamp(s)"),
-            Self::Timestamp(Unit::Millisecond) => f.write_str("Timestamp(ms)"),
-            Self::Timestamp(Unit::Microsecond) => f.write_str("Timestamp(us)"),
-            Self::Timestamp(Unit::Nanosecond) => f.write_str("Timestamp(ns)"),
+            Self::Timestamp(unit) => write!(f, "Timestamp({unit})"),
+            Self::TimestampUtc(unit) => write!(f, "Timestamp({unit}, UTC)"),
             other => write!(f, "{other:?}"),
         }
     }
@@ -261,6 +296,14 @@ pub struct Column {
     /// Whether it may be NULL. The time never is; a key column may be, and NULL is then a value
     /// of its own that names a container like any other.
     pub nullable: bool,
+}
+
+impl Column {
+    /// Whether its type may become this one, with the values that are stored: fields widen, and times get a zone or lose
+    /// theirs.
+    pub(crate) fn may_become(&self, to: ColumnType) -> bool {
+        self.column_type.same_values(to) || (self.role == Role::Field && self.column_type.widens_to(to))
+    }
 }
 
 /// A table: its columns in the order people see them.
@@ -363,10 +406,7 @@ impl TableSchema {
 
     /// The unit of the time column, if there is one.
     pub fn time_unit(&self) -> Option<Unit> {
-        match self.columns[self.time?].column_type {
-            ColumnType::Timestamp(unit) => Some(unit),
-            _ => None,
-        }
+        self.columns[self.time?].column_type.time_unit()
     }
 }
 
@@ -477,7 +517,7 @@ impl TableDefinition {
             let last = place + 1 == self.primary_key.len();
             let column = &mut columns[index];
             match column.column_type {
-                ColumnType::Timestamp(_) if last => {
+                column_type if last && column_type.time_unit().is_some() => {
                     column.role = Role::Time;
                     column.nullable = false;
                     time = Some(index);

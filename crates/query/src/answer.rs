@@ -97,23 +97,9 @@ impl Iterator for Answer {
 /// DataFusion's error as the engine's: an error that came from the engine is given back as it was.
 pub(crate) fn engine_error(error: DataFusionError) -> Error {
     match error {
-        DataFusionError::External(inner) => match inner.downcast::<Error>() {
-            Ok(error) => *error,
-            Err(other) => Error::input(other.to_string()),
-        },
         DataFusionError::Context(context, inner) => engine_error(*inner).context(context),
         DataFusionError::Diagnostic(_, inner) => engine_error(*inner),
-        DataFusionError::Shared(inner) => match inner.find_root() {
-            DataFusionError::External(root) => match root.downcast_ref::<Error>() {
-                Some(error) => error.clone(),
-                None => Error::input(root.to_string()),
-            },
-            root => Error::input(root.strip_backtrace()),
-        },
         DataFusionError::Internal(message) => Error::bug(format!("the query engine: {message}")),
-        DataFusionError::ResourcesExhausted(message) => {
-            Error::retry(format!("the query needs more memory than it may have: {message}"))
-        }
         DataFusionError::SchemaError(inner, _) => Error::input(inner.to_string()),
         DataFusionError::SQL(inner, _) => match *inner {
             ParserError::ParserError(message) | ParserError::TokenizerError(message) => Error::input(message),
@@ -122,7 +108,33 @@ pub(crate) fn engine_error(error: DataFusionError) -> Error {
         DataFusionError::Plan(message)
         | DataFusionError::Configuration(message)
         | DataFusionError::NotImplemented(message) => Error::input(message),
-        other => Error::input(other.strip_backtrace()),
+        other => own(&other).unwrap_or_else(|| match other.find_root() {
+            DataFusionError::External(root) => Error::input(root.to_string()),
+            DataFusionError::ResourcesExhausted(message) => {
+                Error::retry(format!("the query needs more memory than it may have: {message}"))
+            }
+            root => Error::input(root.strip_backtrace()),
+        }),
+    }
+}
+
+/// The engine's error that is behind another one, however deep, or that of a temporary file: operators share errors, and
+/// Arrow's hold some.
+fn own(error: &DataFusionError) -> Option<Error> {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    let mut of_file = None;
+    while let Some(error) = next {
+        if let Some(own) = error.downcast_ref::<Error>() {
+            return Some(own.clone());
+        }
+        of_file = error.downcast_ref::<std::io::Error>().or(of_file);
+        next = error.source();
+    }
+    match of_file? {
+        limit if limit.to_string().contains("exceeded the allowable limit") => Some(Error::retry(
+            "the query needs more room for temporary files than it may have: ask for less, or raise the setting memory_limit",
+        )),
+        other => Some(Error::io("a temporary file of the query", other)),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::answer::engine_error;
 use crate::asof::mark_asof_joins;
 use crate::column_names::tell_apart;
+use crate::functions::at_time_zone::zones_as_calls;
 use crate::latest::first_as_aggregate;
 use crate::like::escape_with_backslashes;
 use crate::no_columns::check_subqueries;
@@ -19,7 +20,7 @@ use fleetdb_engine::{Error, Result};
 use std::collections::HashSet;
 
 /// Words without which a statement is not looked through for what they are part of: a long INSERT is not worth it.
-const WORDS: [&str; 8] = ["asof", "decimal", "escape", "limit", "numeric", "select", "substring", "unnest"];
+const WORDS: [&str; 9] = ["asof", "decimal", "escape", "limit", "numeric", "select", "substring", "unnest", "zone"];
 
 /// Which of [`WORDS`] are in a text, in whatever case.
 fn words_of(text: &str) -> HashSet<&'static str> {
@@ -75,6 +76,9 @@ impl Session {
             }
             if has("substring") {
                 patterns_as_matches(statement);
+            }
+            if has("zone") {
+                zones_as_calls(statement);
             }
             if has("limit") {
                 first_as_aggregate(statement);

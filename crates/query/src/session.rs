@@ -35,7 +35,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{Set, Statement as SqlStatement};
-use fleetdb_engine::{Batch, Database, Error, Reader, Result, TableId, TableSchema, View};
+use fleetdb_engine::{Batch, ColumnType, Database, Error, Reader, Result, TableId, TableSchema, View};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,6 +43,9 @@ use std::time::Duration;
 
 pub(crate) const CATALOG: &str = "fleetdb";
 const SCHEMA: &str = "public";
+/// How many times as much as in memory a session's queries may have in temporary files: one that goes wrong leaves the disk
+/// to others.
+const TEMPORARY_SHARE: u64 = 16;
 /// The tag of an INSERT in PostgreSQL's form, in front of the count: an object id that is always 0.
 const INSERTED: &str = "INSERT 0";
 
@@ -114,6 +117,8 @@ impl Session {
             .with_target_partitions(1);
         config.options_mut().sql_parser.map_string_types_to_utf8view = false;
         config.options_mut().sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
+        // TIMESTAMPTZ has this zone, and so have now() and the like.
+        config.options_mut().execution.time_zone = Some(ColumnType::UTC.to_owned());
         // Where in the text an error is.
         config.options_mut().sql_parser.collect_spans = true;
         let tables = Arc::new(ViewTables::new(&store));
@@ -121,10 +126,14 @@ impl Session {
         catalog.register_schema(SCHEMA, Arc::clone(&tables) as Arc<_>).map_err(engine_error)?;
         catalog.register_schema("system", Arc::new(SystemTables::new(&store))).map_err(engine_error)?;
         catalog.register_schema(TEMPORARY, Arc::new(MemorySchemaProvider::new())).map_err(engine_error)?;
-        let memory = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(BudgetPool(store.query_memory())));
+        let memory = store.query_memory();
+        let temporary_bytes = TEMPORARY_SHARE * memory.limit_bytes() as u64;
+        let environment = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(BudgetPool(memory)))
+            .with_max_temp_directory_size(temporary_bytes);
         let state = SessionStateBuilder::new()
             .with_config(config)
-            .with_runtime_env(memory.build_arc().map_err(engine_error)?)
+            .with_runtime_env(environment.build_arc().map_err(engine_error)?)
             .with_default_features()
             .with_analyzer_rule(Arc::new(FillGaps))
             .with_analyzer_rule(Arc::new(PlanAsofJoins))

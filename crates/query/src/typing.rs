@@ -1,10 +1,10 @@
 //! Types that a statement gives its parameters and texts, and DataFusion does not: `$1::bigint[]`, `id = ANY($1)`,
-//! `id = ANY('{1,2}')`, `is_open = 't'`.
+//! `id = ANY('{1,2}')`, `is_open = 't'`, `ts >= '2026-01-01 12:00'`.
 //!
 //! Drivers send an array as one parameter. Its text is PostgreSQL's, `{1,2,NULL,"a, b"}`
 //! (<https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO>).
 
-use crate::values::value_of_text;
+use crate::values::{value_of_text, with_seconds};
 use arrow::array::{ArrayRef, ListArray, StringArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field};
@@ -57,6 +57,8 @@ fn has_untyped(expr: &Expr) -> bool {
     let is_one = |expr: &Expr| match expr {
         Expr::Cast(cast) => is_untyped(&cast.expr),
         Expr::BinaryExpr(compared) => is_text(&compared.left) || is_text(&compared.right),
+        Expr::Between(between) => is_text(&between.low) || is_text(&between.high),
+        Expr::InList(list) => list.list.iter().any(is_text),
         Expr::ScalarFunction(call) => array_of(call).is_some_and(is_untyped),
         _ => false,
     };
@@ -98,30 +100,49 @@ fn typed_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Ok(Transformed::new_transformed(Expr::ScalarFunction(call), is_typed))
         }
         Expr::BinaryExpr(mut compared) => {
-            let left = truth(&compared.left, &compared.right, schema)?;
-            let right = truth(&compared.right, &compared.left, schema)?;
+            let left = beside(&compared.left, &compared.right, schema)?;
+            let right = beside(&compared.right, &compared.left, schema)?;
             let is_typed = left.is_some() || right.is_some();
-            if let Some(truth) = left {
-                *compared.left = truth;
+            if let Some(typed) = left {
+                *compared.left = typed;
             }
-            if let Some(truth) = right {
-                *compared.right = truth;
+            if let Some(typed) = right {
+                *compared.right = typed;
             }
             Ok(Transformed::new_transformed(Expr::BinaryExpr(compared), is_typed))
+        }
+        Expr::Between(mut between) => {
+            let mut is_typed = false;
+            for bound in [&mut between.low, &mut between.high] {
+                if let Some(typed) = beside(bound, &between.expr, schema)? {
+                    (**bound, is_typed) = (typed, true);
+                }
+            }
+            Ok(Transformed::new_transformed(Expr::Between(between), is_typed))
+        }
+        Expr::InList(mut list) => {
+            let mut is_typed = false;
+            for item in &mut list.list {
+                if let Some(typed) = beside(item, &list.expr, schema)? {
+                    (*item, is_typed) = (typed, true);
+                }
+            }
+            Ok(Transformed::new_transformed(Expr::InList(list), is_typed))
         }
         other => Ok(Transformed::no(other)),
     })
 }
 
-/// A text as the truth value that it is compared with; `None` for anything else.
-fn truth(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+/// A text as what it is compared with: a truth value, a time as DataFusion reads it; `None` for anything else.
+fn beside(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return Ok(None) };
-    if !with.get_type(schema).is_ok_and(|data_type| data_type == DataType::Boolean) {
-        return Ok(None);
-    }
-    match value_of_text(text, ColumnType::Boolean) {
-        Ok(Value::Boolean(truth)) => Ok(Some(Expr::Literal(ScalarValue::Boolean(Some(truth)), None))),
-        _ => Err(DataFusionError::Plan(format!("'{text}' does not fit a column of type {}", ColumnType::Boolean))),
+    match with.get_type(schema) {
+        Ok(DataType::Boolean) => match value_of_text(text, ColumnType::Boolean) {
+            Ok(Value::Boolean(truth)) => Ok(Some(Expr::Literal(ScalarValue::Boolean(Some(truth)), None))),
+            _ => Err(DataFusionError::Plan(format!("'{text}' does not fit a column of type {}", ColumnType::Boolean))),
+        },
+        Ok(data_type @ DataType::Timestamp(..)) => with_type(expr, &data_type),
+        _ => Ok(None),
     }
 }
 
@@ -174,7 +195,7 @@ fn counted(expr: &Expr) -> Result<Option<Expr>> {
     }
 }
 
-/// A parameter, or the text of an array, as one of this type; `None` for anything else.
+/// A parameter, or the text of an array or a time, as one of this type; `None` for anything else.
 fn with_type(expr: &Expr, data_type: &DataType) -> Result<Option<Expr>> {
     Ok(match (expr, data_type) {
         (Expr::Placeholder(Placeholder { id, field: None }), _) => {
@@ -183,6 +204,9 @@ fn with_type(expr: &Expr, data_type: &DataType) -> Result<Option<Expr>> {
         }
         (Expr::Literal(ScalarValue::Utf8(Some(text)), _), DataType::List(element)) => {
             Some(Expr::Literal(array_of_text(text, element.data_type())?, None))
+        }
+        (Expr::Literal(ScalarValue::Utf8(Some(text)), _), DataType::Timestamp(..)) => {
+            with_seconds(text).map(|text| Expr::Literal(ScalarValue::Utf8(Some(text)), None))
         }
         _ => None,
     })
@@ -194,7 +218,13 @@ fn with_type(expr: &Expr, data_type: &DataType) -> Result<Option<Expr>> {
 /// It is none.
 pub(crate) fn array_of_text(text: &str, element: &DataType) -> Result<ScalarValue> {
     let wrong = |why: &str| DataFusionError::Plan(format!("malformed array literal: \"{text}\": {why}"));
-    let elements: ArrayRef = Arc::new(StringArray::from(elements(text).map_err(wrong)?));
+    let mut elements = elements(text).map_err(wrong)?;
+    if matches!(element, DataType::Timestamp(..)) {
+        for time in elements.iter_mut().flatten() {
+            *time = with_seconds(time).unwrap_or_else(|| std::mem::take(time));
+        }
+    }
+    let elements: ArrayRef = Arc::new(StringArray::from(elements));
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let values = cast_with_options(&elements, element, &options)?;
     let array: ListArray = SingleRowListArrayBuilder::new(values).build_list_array();

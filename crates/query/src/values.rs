@@ -228,10 +228,9 @@ pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
         },
         ColumnType::Float32 | ColumnType::Float64 => trimmed.parse().ok().map(Value::Float),
         ColumnType::UInt64 => trimmed.parse().ok().map(Value::UInt),
-        ColumnType::Timestamp(unit) => {
-            // Seconds may be left out, as people do.
-            let time =
-                string_to_datetime(&Utc, trimmed).or_else(|_| string_to_datetime(&Utc, &format!("{trimmed}:00")));
+        ColumnType::Timestamp(unit) | ColumnType::TimestampUtc(unit) => {
+            let with_seconds = with_seconds(trimmed);
+            let time = string_to_datetime(&Utc, with_seconds.as_deref().unwrap_or(trimmed));
             time.ok().and_then(|time| count(time, unit)).map(Value::Int)
         }
         ColumnType::Date32 => trimmed
@@ -241,6 +240,19 @@ pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
         _ => trimmed.parse().ok().map(Value::Int),
     };
     value.ok_or_else(|| Error::input(format!("'{text}' does not fit a column of type {column_type}")))
+}
+
+/// A time whose seconds are left out, as people do: `2026-01-01 12:00`, `2026-01-01T12:00+02`, with them; `None` for any
+/// other text.
+pub(crate) fn with_seconds(text: &str) -> Option<String> {
+    let (minute, zone) = text.trim().split_at_checked("2026-01-01 12:00".len())?;
+    let is_minute = minute.bytes().zip("0000-00-00 00:00".bytes()).all(|(is, like)| match like {
+        b'0' => is.is_ascii_digit(),
+        b' ' => matches!(is, b' ' | b'T' | b't'),
+        _ => is == like,
+    });
+    let is_whole = zone.is_empty() || zone.trim_start().starts_with(['Z', 'z', '+', '-']);
+    (is_minute && is_whole).then(|| format!("{minute}:00{zone}"))
 }
 
 /// A time as a count of a unit since 1970; `None` if that is no i64.

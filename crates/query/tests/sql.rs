@@ -80,6 +80,14 @@ fn explain_shows_what_the_scan_takes_over_and_that_grouping_by_key_streams() {
     assert!(plan.contains("ordering_mode=Sorted") && !plan.contains("SortExec"), "{plan}");
     let plan = explain(&session, "SELECT time_weight_avg(usage, ts) FROM cpu");
     assert!(plan.contains("SortExec"), "rows of all hosts are not in order of time: {plan}");
+    // Whether one side of a comparison has a zone or both or none.
+    session.sql("CREATE TABLE zoned (host TEXT, ts TIMESTAMPTZ(3), usage BIGINT, PRIMARY KEY (host, ts))").unwrap();
+    for table in ["cpu", "zoned"] {
+        for at in ["'1970-01-01 01:00+01'", "TIMESTAMP '1970-01-01'", "TIMESTAMPTZ '1970-01-01 02:00:00+02'"] {
+            let plan = explain(&session, &format!("SELECT usage FROM {table} WHERE ts >= {at} AND ts < now()"));
+            assert!(plan.contains("time>=0, time<=") && !plan.contains("FilterExec"), "{plan}");
+        }
+    }
 }
 
 /// The `sql` blocks of `docs/sql.md`, each section on an empty database, give the `text` blocks behind them. With

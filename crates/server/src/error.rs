@@ -42,6 +42,7 @@ pub(crate) fn postgres_error(error: &Error) -> PgWireError {
         ErrorKind::Input => input_code(&message),
         ErrorKind::Retry if message.contains("cancelled") || message.contains("statement_timeout") => "57014",
         ErrorKind::Retry if message.starts_with("another transaction has changed rows") => "40001",
+        ErrorKind::Retry if message.contains("temporary file") => "53100",
         ErrorKind::Retry if message.contains("memory") => "53200",
         ErrorKind::Retry => "53000",
         ErrorKind::Closed => "57P03",

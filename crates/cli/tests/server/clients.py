@@ -82,6 +82,7 @@ def drivers(db):
     db.execute("DELETE FROM reads WHERE id = 12")
     returning(db, rows)
     table_functions(db)
+    zones(db)
     texts(db)
     savepoints(db, rows)
     with db.cursor().copy("COPY reads (id, ts, kwh) FROM STDIN") as copy:
@@ -175,6 +176,21 @@ def table_functions(db):
         equal(row, (hour(3), 0.75))
     equal(db.execute("SELECT ts FROM time_next('reads', %s, %s)", (7, None)).fetchall(), [])
     fails("22P02", db.execute, "SELECT ts FROM time_next('reads', %s::text, %s)", ("none", hour(3)))
+
+
+def zones(db):
+    """Times of a column with a zone come back with it, and are the instants that were written."""
+    db.execute("CREATE TABLE zoned (id BIGINT, ts TIMESTAMPTZ, PRIMARY KEY (id, ts))")
+    instants = [hour(number).replace(tzinfo=datetime.timezone(datetime.timedelta(hours=2))) for number in range(20)]
+    for instant in instants:
+        db.execute("INSERT INTO zoned VALUES (1, %s)", (instant,))
+    for binary in [False, True]:
+        found = db.cursor(binary=binary).execute("SELECT ts, now() - ts > INTERVAL '1 hour' FROM zoned WHERE ts >= %s ORDER BY ts", (instants[18],))
+        equal([column.type_code for column in found.description], [1184, 16])
+        equal(found.fetchall(), [(instants[18], True), (instants[19], True)])
+    local = "SELECT ts AT TIME ZONE %s FROM zoned WHERE ts AT TIME ZONE %s < %s ORDER BY ts"
+    equal(db.execute(local, ("Asia/Kolkata", "Europe/Berlin", hour(0))).fetchall(), [(hour(3.5),)])
+    db.execute("DROP TABLE zoned")
 
 
 def texts(db):

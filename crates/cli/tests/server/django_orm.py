@@ -1,4 +1,4 @@
-"""What Django's ORM does over psycopg: tables that are there as unmanaged models."""
+"""What Django's ORM does over psycopg: tables that are there as unmanaged models, with times of the type TIMESTAMP or TIMESTAMPTZ."""
 import contextlib
 import datetime
 import io
@@ -7,8 +7,11 @@ import sys
 import django
 from django.conf import settings
 
-database = {"ENGINE": "django.db.backends.postgresql", "HOST": "127.0.0.1", "PORT": sys.argv[1], "NAME": "fleetdb", "USER": "me"}
-settings.configure(DATABASES={"default": database}, USE_TZ=False, TIME_ZONE="UTC", DEFAULT_AUTO_FIELD="django.db.models.BigAutoField")
+times, port = sys.argv[1:]
+zone = "Europe/Berlin" if times == "TIMESTAMPTZ" else None
+database = {"ENGINE": "django.db.backends.postgresql", "HOST": "127.0.0.1", "PORT": port, "NAME": "fleetdb", "USER": "me"}
+auto = "django.db.models.BigAutoField"
+settings.configure(DATABASES={"default": database}, USE_TZ=zone is not None, TIME_ZONE=zone or "UTC", DEFAULT_AUTO_FIELD=auto)
 django.setup()
 
 from django.core.management import call_command
@@ -42,7 +45,8 @@ class Read(models.Model):
 
 
 def minute(number):
-    return datetime.datetime(2026, 1, 1) + datetime.timedelta(minutes=number)
+    begin = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc if zone else None)
+    return begin + datetime.timedelta(minutes=number)
 
 
 def writes():
@@ -79,7 +83,7 @@ def reads():
     equal(sums, {"a": 122.5, "m": minute(490), "s": 441.0})
     hours = Read.objects.annotate(hour=TruncHour("ts")).values("hour").annotate(a=Avg("v"), n=Count("v")).order_by("hour")
     equal(hours[1], {"hour": minute(60), "a": 42.5, "n": 54})
-    equal(Read.objects.annotate(hour=ExtractHour("ts")).values("hour").annotate(a=Avg("v")).order_by("hour")[0], {"hour": 0, "a": 12.5})
+    equal(Read.objects.annotate(hour=ExtractHour("ts")).values("hour").annotate(a=Avg("v")).order_by("hour")[0], {"hour": 1 if zone else 0, "a": 12.5})
     equal([read.meter.place for read in Read.objects.select_related("meter").order_by("meter_id", "ts")[:2]], ["cellar", "cellar"])
     equal([len(meter.reads.all()) for meter in Meter.objects.prefetch_related("reads").filter(id__in=[9, 10]).order_by("id")], [50, 0])
     rises = Read.objects.filter(meter_id=2).annotate(rise=F("v") - Window(Lag("v"), order_by=F("ts").asc()))
@@ -100,7 +104,7 @@ def reads():
 
 with connection.cursor() as cursor:
     cursor.execute("CREATE TABLE meters (id BIGINT PRIMARY KEY, place TEXT, kw DOUBLE PRECISION, live BOOLEAN)")
-    cursor.execute("CREATE TABLE reads (meter_id BIGINT, ts TIMESTAMP, v DOUBLE PRECISION, PRIMARY KEY (meter_id, ts))")
+    cursor.execute(f"CREATE TABLE reads (meter_id BIGINT, ts {times}, v DOUBLE PRECISION, PRIMARY KEY (meter_id, ts))")
 writes()
 reads()
 with contextlib.redirect_stdout(io.StringIO()) as inspected:

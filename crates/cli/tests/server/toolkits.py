@@ -121,6 +121,16 @@ async def asynchronous():
     equal((await db.fetchrow("SELECT * FROM time_prev('async', $1::bigint, $2::timestamp)", 1, hour(3)))["ts"], hour(1))
     returned = "INSERT INTO async VALUES ($1, $2, $3, $4) RETURNING id, ts, kwh"
     equal(tuple(await db.fetchrow(returned, 50, hour(1), 0.5, "c")), (50, hour(1), 0.5))
+    # Times with a zone come back with it.
+    await db.execute("CREATE TABLE zoned (id BIGINT, ts TIMESTAMPTZ, PRIMARY KEY (id, ts))")
+    berlin = datetime.timezone(datetime.timedelta(hours=2))
+    instants = [hour(number).replace(tzinfo=berlin) for number in range(5)]
+    await db.executemany("INSERT INTO zoned VALUES ($1, $2)", [(1, instant) for instant in instants])
+    await db.copy_records_to_table("zoned", records=[(2, instant) for instant in instants])
+    found = await db.fetch("SELECT ts FROM zoned WHERE ts >= $1 AND ts = ANY($2) ORDER BY ts", instants[3], instants)
+    equal([(record["ts"], record["ts"].utcoffset()) for record in found], [(instant, datetime.timedelta(0)) for instant in instants[3:] for _ in range(2)])
+    local = "SELECT ts AT TIME ZONE 'Europe/Berlin' FROM zoned WHERE id = 1 ORDER BY ts LIMIT 1"
+    equal(await db.fetchval(local), hour(-1))
     await db.close()
     # What a pool says to a connection that comes back.
     async with asyncpg.create_pool(host="127.0.0.1", port=port, user="me", database="fleetdb", min_size=1, max_size=1) as pool:

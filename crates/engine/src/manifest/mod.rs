@@ -235,7 +235,7 @@ impl State {
             Edit::WidenColumn { table, column, column_type } => {
                 let (schema, place) = state.column(*table, *column)?;
                 let column = &mut schema.columns[place];
-                if column.role != Role::Field || !column.column_type.widens_to(*column_type) {
+                if !column.may_become(*column_type) {
                     return Err(broken("E7", format!("column {} does not widen to {column_type}", column.id)));
                 }
                 column.column_type = *column_type;

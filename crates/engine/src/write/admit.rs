@@ -8,7 +8,7 @@ use crate::column::{BytesBuilder, ColumnBuilder};
 use crate::error::{Error, Result};
 use crate::key::{self, KeyPart};
 use crate::lane::NullMask;
-use crate::schema::{Column, ColumnType, Role, TableSchema};
+use crate::schema::{Column, ColumnType, Role, TableSchema, Unit};
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType};
@@ -253,14 +253,14 @@ fn admit_column(column: &Column, batch: &RecordBatch) -> Result<Option<FieldValu
     }))
 }
 
-/// The array in the column's own Arrow type, if that loses nothing.
+/// The array in the column's own Arrow type, times without their zone, if that loses nothing.
 fn converted(column_type: ColumnType, array: &ArrayRef) -> Result<ArrayRef> {
     let from = array.data_type();
     let to = match from {
         DataType::Dictionary(_, values) if ColumnType::from_arrow(values)?.is_bytes() => {
             DataType::Dictionary(Box::new(DataType::UInt32), Box::new(column_type.to_arrow()))
         }
-        _ => column_type.to_arrow(),
+        _ => column_type.time_unit().map_or(column_type, ColumnType::Timestamp).to_arrow(),
     };
     if from == &to {
         return Ok(Arc::clone(array));
@@ -269,7 +269,7 @@ fn converted(column_type: ColumnType, array: &ArrayRef) -> Result<ArrayRef> {
     let fits = came == column_type
         || (came.is_integer() && column_type.is_numeric())
         || (came.is_float() && column_type.is_float())
-        || matches!((came, column_type), (ColumnType::Timestamp(_), ColumnType::Timestamp(_)))
+        || (came.time_unit().is_some() && column_type.time_unit().is_some())
         || from == &DataType::Null;
     if !fits {
         return Err(Error::input(format!("it holds {column_type}, the batch has {from}")));
@@ -326,15 +326,12 @@ fn raw_values(column_type: ColumnType, array: &ArrayRef) -> Vec<u64> {
         ColumnType::Float32 => raw::<types::Float32Type>(array, |v| u64::from(v.to_bits())),
         ColumnType::Float64 => raw::<types::Float64Type>(array, f64::to_bits),
         ColumnType::Date32 => raw::<types::Date32Type>(array, |v| v as u64),
-        ColumnType::Timestamp(unit) => {
-            use crate::schema::Unit;
-            match unit {
-                Unit::Second => raw::<types::TimestampSecondType>(array, |v| v as u64),
-                Unit::Millisecond => raw::<types::TimestampMillisecondType>(array, |v| v as u64),
-                Unit::Microsecond => raw::<types::TimestampMicrosecondType>(array, |v| v as u64),
-                Unit::Nanosecond => raw::<types::TimestampNanosecondType>(array, |v| v as u64),
-            }
-        }
+        ColumnType::Timestamp(unit) | ColumnType::TimestampUtc(unit) => match unit {
+            Unit::Second => raw::<types::TimestampSecondType>(array, |v| v as u64),
+            Unit::Millisecond => raw::<types::TimestampMillisecondType>(array, |v| v as u64),
+            Unit::Microsecond => raw::<types::TimestampMicrosecondType>(array, |v| v as u64),
+            Unit::Nanosecond => raw::<types::TimestampNanosecondType>(array, |v| v as u64),
+        },
         // Text and bytes go through `bytes_column`.
         ColumnType::Utf8 | ColumnType::Binary => Vec::new(),
     }

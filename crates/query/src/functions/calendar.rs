@@ -59,11 +59,24 @@ impl Zone {
     }
 
     /// Local time of an instant.
-    fn local(self, instant_ns: i128) -> Option<i128> {
+    pub(crate) fn local(self, instant_ns: i128) -> Option<i128> {
         match self {
             Self::Utc => Some(instant_ns),
             Self::Named(zone) => Some(instant_ns + offset_ns(zone, instant_ns)?),
         }
+    }
+
+    /// The instant at which clocks show a local time. Of one that they show twice or skip it is the later reading, as in
+    /// PostgreSQL: that by the clocks that are less far ahead.
+    pub(crate) fn instant(self, local_ns: i128) -> Option<i128> {
+        let Self::Named(zone) = self else { return Some(local_ns) };
+        let ahead_ns = match zone.offset_from_local_datetime(&naive(local_ns)?) {
+            LocalResult::Single(offset) | LocalResult::Ambiguous(_, offset) => {
+                i128::from(offset.fix().local_minus_utc()) * NS_PER_SECOND
+            }
+            LocalResult::None => offset_ns(zone, local_ns - NS_PER_DAY)?.min(offset_ns(zone, local_ns + NS_PER_DAY)?),
+        };
+        Some(local_ns - ahead_ns)
     }
 
     /// The instants at which clocks show a local time: one, two, or the moment they were put forward over it.

@@ -3,6 +3,8 @@
 //!
 //! Names and meaning follow TimescaleDB where it has the function; `docs/sql.md` has an example of each.
 
+pub(crate) mod at_time_zone;
+mod bounded;
 pub(crate) mod bucket;
 pub(crate) mod calendar;
 pub(crate) mod first_last;
@@ -29,7 +31,9 @@ pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) -> Re
     for (name, function) in time_rows::functions(tables) {
         context.register_udtf(name, function);
     }
+    bounded::bound(context)?;
     context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
+    context.register_udf(ScalarUDF::new_from_impl(at_time_zone::AtTimeZone::default()));
     context.register_udf(ScalarUDF::new_from_impl(AsofMatch::default()));
     for function in gapfill::functions() {
         context.register_udf(ScalarUDF::new_from_impl(function));

@@ -4,8 +4,9 @@
 /// The view's name in `pg_catalog`.
 pub(super) const NAME: &str = "fleetdb_columns";
 
-/// Arrow's types, as they begin, with PostgreSQL's two names of each; the client gets values of these types.
-const TYPES: [(&str, &str, &str); 16] = [
+/// Arrow's types, as patterns of LIKE for how they begin, with PostgreSQL's two names of each; the client gets values of
+/// these types.
+const TYPES: [(&str, &str, &str); 17] = [
     ("Boolean", "boolean", "bool"),
     ("Int8", "smallint", "int2"),
     ("Int16", "smallint", "int2"),
@@ -18,6 +19,7 @@ const TYPES: [(&str, &str, &str); 16] = [
     ("Decimal", "numeric", "numeric"),
     ("Float32", "real", "float4"),
     ("Float64", "double precision", "float8"),
+    ("Timestamp(%, \"", "timestamp with time zone", "timestamptz"),
     ("Timestamp", "timestamp without time zone", "timestamp"),
     ("Date", "date", "date"),
     ("Binary", "bytea", "bytea"),
@@ -47,7 +49,7 @@ const MISSING: [(&str, &str); 16] = [
 /// The query of the view.
 pub(super) fn query() -> String {
     let names = |name: fn(&(&str, &'static str, &'static str)) -> &'static str| {
-        let cases = TYPES.iter().map(|of| format!("WHEN starts_with(data_type, '{}') THEN '{}'", of.0, name(of)));
+        let cases = TYPES.iter().map(|of| format!("WHEN data_type LIKE '{}%' THEN '{}'", of.0, name(of)));
         format!("CASE {} ELSE data_type END", cases.collect::<Vec<_>>().join(" "))
     };
     let missing = MISSING.map(|(column, value)| format!(", {value} AS {column}")).concat();

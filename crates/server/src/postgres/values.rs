@@ -28,7 +28,7 @@ const EPOCH_DAYS: i64 = 10_957;
 
 /// The column type of a query's parameter, if it is a time: an integer counts its unit.
 pub(super) fn time_type(data_type: &DataType) -> Option<ColumnType> {
-    matches!(data_type, DataType::Timestamp(_, None)).then(|| ColumnType::from_arrow(data_type).ok())?
+    matches!(data_type, DataType::Timestamp(..)).then(|| ColumnType::from_arrow(data_type).ok())?
 }
 
 /// The type of a column, as clients know it.
@@ -127,9 +127,9 @@ fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>) -> Option<Valu
         Type::BYTEA => Value::Binary(bytes.to_vec()),
         Type::TIMESTAMP | Type::TIMESTAMPTZ => {
             let us = i64::from_be_bytes(array(bytes)?).checked_add(EPOCH_US)?;
-            match target {
-                Some(ColumnType::Timestamp(unit)) => Value::Int(in_unit(us, unit)?),
-                _ => Value::Text(DateTime::from_timestamp_micros(us)?.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()),
+            match target.and_then(ColumnType::time_unit) {
+                Some(unit) => Value::Int(in_unit(us, unit)?),
+                None => Value::Text(DateTime::from_timestamp_micros(us)?.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()),
             }
         }
         Type::DATE => {

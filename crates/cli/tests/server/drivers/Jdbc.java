@@ -1,6 +1,7 @@
 // The PostgreSQL JDBC driver against a FleetDB server: java -cp postgresql.jar Jdbc.java PORT
 import java.sql.*;
 import java.time.LocalDateTime;
+import java.time.OffsetDateTime;
 
 public class Jdbc {
     static void check(boolean holds, String what) {
@@ -64,6 +65,35 @@ public class Jdbc {
         db.commit();
     }
 
+    /** Instants, wherever the program is. */
+    static void zones(Connection db) throws Exception {
+        try (Statement statement = db.createStatement()) {
+            statement.execute("CREATE TABLE zoned (id BIGINT, ts TIMESTAMPTZ, PRIMARY KEY (id, ts))");
+        }
+        OffsetDateTime noon = OffsetDateTime.parse("2026-01-01T12:00:00.000001+02:00");
+        for (int run = 0; run < 10; run++) {
+            try (PreparedStatement row = db.prepareStatement("INSERT INTO zoned VALUES (?, ?)")) {
+                row.setLong(1, run);
+                if (run % 2 == 0) row.setObject(2, noon.plusHours(run));
+                else row.setTimestamp(2, Timestamp.from(noon.plusHours(run).toInstant()));
+                check(row.executeUpdate() == 1, "one row is written");
+            }
+        }
+        try (PreparedStatement rows = db.prepareStatement("SELECT ts, now() FROM zoned WHERE id >= ? AND ts < ? AND ts <= now() + INTERVAL '100 years' ORDER BY ts")) {
+            for (int run = 0; run < 10; run++) {
+                rows.setLong(1, run);
+                rows.setObject(2, noon.plusHours(run + 1));
+                try (ResultSet row = rows.executeQuery()) {
+                    check(row.next(), "there is a row");
+                    check(row.getTimestamp(1).toInstant().equals(noon.plusHours(run).toInstant()), "an instant, not " + row.getTimestamp(1));
+                    check(row.getObject(1, OffsetDateTime.class).isEqual(noon.plusHours(run)), "a time with its offset");
+                    check(Math.abs(row.getTimestamp(2).getTime() - System.currentTimeMillis()) < 3600_000, "now is not " + row.getTimestamp(2));
+                    check(row.getMetaData().getColumnTypeName(1).equals("timestamptz") && !row.next(), "one row of this type");
+                }
+            }
+        }
+    }
+
     public static void main(String[] args) throws Exception {
         String url = "jdbc:postgresql://127.0.0.1:" + args[0] + "/fleetdb?user=me";
         try (Connection db = DriverManager.getConnection(url)) {
@@ -102,6 +132,7 @@ public class Jdbc {
             db.commit();
             db.setAutoCommit(true);
             autosaves(url);
+            zones(db);
             String query = "SELECT id, ts, kwh, ok, note FROM jdbc WHERE id = ? AND ts >= ? ORDER BY ts";
             try (PreparedStatement rows = db.prepareStatement(query)) {
                 for (int run = 0; run < 10; run++) {

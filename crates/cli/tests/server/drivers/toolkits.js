@@ -5,7 +5,7 @@ const start = new Date(Date.UTC(2026, 0, 1));
 
 async function postgresJs() {
   const sql = require('postgres')(connection);
-  await sql`CREATE TABLE js (id BIGINT, ts TIMESTAMP, kwh DOUBLE PRECISION, note TEXT, PRIMARY KEY (id, ts))`;
+  await sql`CREATE TABLE js (id BIGINT, ts TIMESTAMPTZ, kwh DOUBLE PRECISION, note TEXT, PRIMARY KEY (id, ts))`;
   await sql`INSERT INTO js ${sql([{ id: 1, ts: start, kwh: 1.5, note: 'a' }, { id: 2, ts: start, kwh: 2.5, note: null }])}`;
   assert.deepStrictEqual([...await sql`SELECT count(*), max(kwh) FROM js WHERE id IN ${sql([1, 2])}`], [{ count: '2', max: 2.5 }]);
   assert.strictEqual((await sql`SELECT * FROM js WHERE id = ANY(${[1, 7]})`).length, 1);
@@ -26,7 +26,7 @@ async function knex() {
   const db = require('knex')({ client: 'pg', connection });
   await db.schema.createTable('knexed', (table) => {
     table.bigInteger('id').notNullable();
-    table.timestamp('ts', { useTz: false }).notNullable();
+    table.timestamp('ts').notNullable();
     table.double('kwh');
     table.primary(['id', 'ts']);
   });
@@ -66,7 +66,7 @@ async function sequelize() {
 
 async function typeorm() {
   const { DataSource, EntitySchema } = require('typeorm');
-  const columns = { id: { type: 'bigint', primary: true }, ts: { type: 'timestamp', primary: true }, kwh: { type: 'double precision', nullable: true } };
+  const columns = { id: { type: 'bigint', primary: true }, ts: { type: 'timestamptz', primary: true }, kwh: { type: 'double precision', nullable: true } };
   const Read = new EntitySchema({ name: 'Read', tableName: 'typed', columns });
   const db = new DataSource({ type: 'postgres', ...connection, username: 'me', entities: [Read] });
   await db.initialize();

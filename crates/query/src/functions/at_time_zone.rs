@@ -1,0 +1,117 @@
+//! `time AT TIME ZONE zone`, `timezone(zone, time)`, as in PostgreSQL: an instant becomes what clocks of the zone show, without a
+//! zone; what clocks show becomes an instant. DataFusion's own operator names another zone in the type of the same instant,
+//! which clients do not see.
+//! (<https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-ZONECONVERT>)
+
+use super::calendar::{NS_PER_SECOND, Zone};
+use super::{misuse, per_second};
+use crate::parse::expr_of;
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, TimeUnit};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use datafusion::sql::sqlparser::ast::{Expr, Statement, visit_expressions_mut};
+use fleetdb_engine::ColumnType;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+const USAGE: &str = "time AT TIME ZONE zone, as in ts AT TIME ZONE 'Europe/Berlin'";
+
+/// Each `AT TIME ZONE` of a statement as a call of the function.
+pub(crate) fn zones_as_calls(statement: &mut Statement) {
+    let _ = visit_expressions_mut(statement, |expr| {
+        if let Expr::AtTimeZone { timestamp, time_zone } = expr
+            && let Some(call) = expr_of(&format!("timezone({time_zone}, {timestamp})"))
+        {
+            *expr = call;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+/// See the module.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AtTimeZone {
+    signature: Signature,
+}
+
+impl Default for AtTimeZone {
+    fn default() -> Self {
+        Self { signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for AtTimeZone {
+    fn name(&self) -> &str {
+        "timezone"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let text =
+            |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null);
+        match types {
+            [zone, time] if text(zone) => Ok(vec![
+                DataType::Utf8,
+                match time {
+                    DataType::Timestamp(..) => time.clone(),
+                    other if text(other) => with_zone(TimeUnit::Nanosecond),
+                    DataType::Date32 | DataType::Date64 => with_zone(TimeUnit::Second),
+                    other => return Err(misuse(format!("{other} is no time: use {USAGE}"))),
+                },
+            ]),
+            _ => Err(misuse(format!("use {USAGE}"))),
+        }
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [_, DataType::Timestamp(unit, None)] => Ok(with_zone(*unit)),
+            [_, DataType::Timestamp(unit, Some(_))] => Ok(DataType::Timestamp(*unit, None)),
+            _ => Err(misuse(format!("use {USAGE}"))),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [zones, times] = args.args.as_slice() else { return Err(misuse(format!("use {USAGE}"))) };
+        let is_constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if is_constant { 1 } else { args.number_rows };
+        let moved = moved(&zones.to_array(rows)?, &times.to_array(rows)?)?;
+        let moved = cast(&moved, args.return_field.data_type())?;
+        Ok(match is_constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&moved, 0)?),
+            false => ColumnarValue::Array(moved),
+        })
+    }
+}
+
+fn with_zone(unit: TimeUnit) -> DataType {
+    DataType::Timestamp(unit, Some(ColumnType::UTC.into()))
+}
+
+/// The times by the clocks of their zones, or the instants at which these show them.
+fn moved(zones: &ArrayRef, times: &ArrayRef) -> Result<ArrayRef> {
+    let unit_ns = per_second(times.data_type()).map(|per_second| NS_PER_SECOND / i128::from(per_second));
+    let unit_ns = unit_ns.ok_or_else(|| misuse(format!("use {USAGE}")))?;
+    let is_instant = matches!(times.data_type(), DataType::Timestamp(_, Some(_)));
+    let (zones, counts) = (zones.as_string::<i32>(), cast(times, &DataType::Int64)?);
+    let mut known: Option<(&str, Zone)> = None;
+    let mut zone_of = |name| match known {
+        Some((of, zone)) if of == name => Ok(zone),
+        _ => Zone::named(name).inspect(|&zone| known = Some((name, zone))).map_err(misuse),
+    };
+    let moved = counts.as_primitive::<Int64Type>().iter().zip(zones).map(|row| {
+        let (Some(count), Some(name)) = row else { return Ok(None) };
+        let (zone, ns) = (zone_of(name)?, i128::from(count) * unit_ns);
+        let moved_ns = if is_instant { zone.local(ns) } else { zone.instant(ns) };
+        // Clocks are ahead of UTC by whole seconds.
+        let count = moved_ns.and_then(|ns| i64::try_from(ns.div_euclid(unit_ns)).ok());
+        count.map(Some).ok_or_else(|| misuse(format!("a time in {name} is outside of what a timestamp can hold")))
+    });
+    Ok(Arc::new(moved.collect::<Result<Int64Array>>()?))
+}
