@@ -1,8 +1,8 @@
 //! Functions that make much of little: a call asks `memory_limit` for what it makes before it is made. Without it a text of
 //! `repeat` may have 2 GiB and an array of `range` 16, by DataFusion's own bounds, and who may only read can end the server.
 //!
-//! The answer is no: what is estimated is mostly the exact size, at most a few times as much. It is given back when the call
-//! is done, as rows that are on their way are not counted elsewhere.
+//! A call asks for what it makes, or for a few times as much where that is not known exactly, and is refused if there is no
+//! room. It gives it back when it is done: rows that are on their way are not counted elsewhere.
 
 use super::per_second;
 use arrow::array::{Array, ArrayRef, AsArray};
