@@ -95,11 +95,12 @@ impl Database {
     }
 
     /// Lets a column hold a wider type ([`ColumnType::widens_to`]), or gives times a zone or takes it from them, in the
-    /// key, too; durable when this returns. Stored values are widened when they are read. Writers wait while the rows in memory are flushed.
+    /// key, too; durable when this returns. Stored values are widened when they are read. Writers wait while the rows in
+    /// memory are flushed.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if table or column do not exist, or the column's type
-    /// cannot become this one; or the flush failed, and nothing has changed.
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if table or column do not exist, or the column's type cannot become
+    /// this one; or the flush failed, and nothing has changed.
     pub fn widen_column(&self, table: &str, column: &str, column_type: ColumnType) -> Result<Arc<TableSchema>> {
         let mut commit = self.shared.open_commit()?;
         let (schema, place) = self.find_column(table, column)?;
