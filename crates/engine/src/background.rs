@@ -21,6 +21,7 @@ use crate::ids::{Generation, SegmentId, Sequence, TableId};
 use crate::io::Io;
 use crate::manifest::file::Manifest;
 use crate::manifest::{Edit, SegmentEntry, Slice, State};
+use crate::memory::Budget;
 use crate::schema::TableSchema;
 use crate::segment::cache::Cache;
 use crate::segment::reader::Segment;
@@ -258,7 +259,7 @@ impl Shared {
         });
         match listed {
             Ok(opened) => {
-                show(&mut self.catalog.write(), manifest.state(), &opened);
+                show(&mut self.catalog.write(), manifest.state(), &opened, &self.budget);
                 let state = manifest.state();
                 let mut tables = state.tables.keys();
                 let mut queue = self.queue.lock();
@@ -454,9 +455,11 @@ struct PlanFacts {
 
 /// Shows readers the segments and deletes that the manifest lists now, and no memtable that they replace. Segments
 /// that the catalog does not have open yet are in `opened`.
-fn show(catalog: &mut Catalog, state: &State, opened: &[Arc<Listed>]) {
+fn show(catalog: &mut Catalog, state: &State, opened: &[Arc<Listed>], budget: &Arc<Budget>) {
     for (id, table) in &mut catalog.tables {
-        table.frozen.retain(|memtable| memtable.generation() > state.flushed);
+        for flushed in table.frozen.extract_if(.., |memtable| memtable.generation() <= state.flushed) {
+            flushed.leave_to_views(budget);
+        }
         let segments = table.segments.iter().chain(opened.iter().filter(|listed| listed.entry.table == *id));
         let listed = segments.filter_map(|listed| Some(listed.again(state.segments.get(&listed.entry.id)?)));
         table.set_segments(listed.collect(), state.deletes_of(*id));

@@ -31,6 +31,12 @@ impl Budget {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
+    /// Counts bytes that are held already, whether there is room or not.
+    pub(crate) fn hold(self: &Arc<Self>, bytes: usize) -> Charge {
+        self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Charge { budget: Arc::clone(self), bytes }
+    }
+
     /// Takes bytes for `what`.
     ///
     /// # Errors

@@ -482,6 +482,20 @@ const BATCH_ROWS: i64 = 50;
 
 /// Not a test by itself: the process that writes while others read.
 #[test]
+fn what_an_old_view_keeps_is_of_the_memory_for_queries() {
+    let (db, _) = with_clock(&MemoryStorage::new(), 0);
+    create(&db, "t");
+    write(&db, "t", (0..10_000).map(|n| (n % 7, n, n)));
+    let (memory, view) = (db.query_memory(), db.view());
+    let held_bytes = db.status().memtable_bytes;
+    assert_eq!((memory.used_bytes(), times(view.table("t").unwrap()).len()), (0, 10_000));
+    db.flush().unwrap();
+    assert_eq!((memory.used_bytes(), db.status().memtable_bytes < held_bytes), (held_bytes, true));
+    drop(view);
+    assert_eq!(memory.used_bytes(), 0);
+}
+
+#[test]
 fn the_writer_beside_readers() {
     let Ok(directory) = std::env::var("FLEETDB_WRITER_DIRECTORY") else { return };
     let settings = Settings { memtable_bytes: 64 << 10, ..Settings::default() };

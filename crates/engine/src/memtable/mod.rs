@@ -20,13 +20,14 @@ use crate::deletes::{Deletes, Marked};
 use crate::ids::{ColumnId, Generation};
 use crate::lane::{Lane, NullMask};
 use crate::manifest::Delete;
+use crate::memory::{Budget, Charge};
 use crate::pool::Pool;
 use crate::schema::TableSchema;
 use crate::wal::record::{self, News, Section, SectionField};
 use crate::write::admit::{Admitted, FieldValues};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Rows in a block.
 pub(crate) const BLOCK_ROWS: usize = 1024;
@@ -88,6 +89,8 @@ pub(crate) struct Memtable {
     generation: Generation,
     time_lane: Option<usize>,
     inner: RwLock<Inner>,
+    /// Its memory, once only views have it.
+    left: OnceLock<Charge>,
 }
 
 /// What the lock of a memtable guards.
@@ -122,7 +125,18 @@ impl Memtable {
             block_bytes: 0,
             deletes: Arc::default(),
         };
-        Self { generation, time_lane: time_column.map(|id| id.0 as usize + COLUMN_LANES), inner: RwLock::new(inner) }
+        Self {
+            generation,
+            time_lane: time_column.map(|id| id.0 as usize + COLUMN_LANES),
+            inner: RwLock::new(inner),
+            left: OnceLock::new(),
+        }
+    }
+
+    /// It is flushed, and only views have it from now on: what it takes is no part of the memtables' share any more, but of the
+    /// budget.
+    pub(crate) fn leave_to_views(&self, budget: &Arc<Budget>) {
+        self.left.set(budget.hold(self.read().bytes())).ok();
     }
 
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Inner> {
