@@ -25,7 +25,7 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
 }
 
 fn startup() -> Vec<u8> {
-    let startup = b"\0\x03\0\0user\0me\0database\0fleetdb\0\0";
+    let startup = b"\0\x03\0\0user\0me\0database\0fleetdb\0options\0-c statement_timeout=15s\0\0";
     [&(startup.len() as u32 + 4).to_be_bytes()[..], startup].concat()
 }
 
@@ -95,6 +95,9 @@ fn drivers() -> Vec<u8> {
     let names = b"SELECT v, v, count(*), CASE WHEN (v > 1) = 't' THEN 1 END, min(ts AT TIME ZONE 'Asia/Kolkata') FROM rows \
         WHERE id LIKE 'a/_%' ESCAPE '/' AND ts < '2026-01-03 00:00+02'::timestamptz GROUP BY v FETCH FIRST 3 ROWS ONLY\0";
     bytes.extend(message(b'Q', names));
+    let modes = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = '9s'; PREPARE p (text) AS \
+        SELECT v FROM rows WHERE id = $1; EXECUTE p('a'); SHOW transaction_isolation; SET TIME ZONE 'UTC'; COMMIT; DISCARD ALL\0";
+    bytes.extend(message(b'Q', modes));
     bytes.extend(message(b'X', b""));
     bytes
 }
@@ -143,6 +146,14 @@ fn send(address: &str, bytes: &[u8]) {
 /// Threads that send a protocol's requests.
 const THREADS: usize = 4;
 
+/// After how many requests of a thread the table is made anew: what changed INSERTs have left in it makes the others slow.
+const RENEWED: usize = 2_000;
+
+fn make_rows(http: &str) {
+    sql(http, "DROP TABLE IF EXISTS rows", "json");
+    sql(http, "CREATE TABLE IF NOT EXISTS rows (id TEXT, ts TIMESTAMP, v DOUBLE, PRIMARY KEY (id, ts))", "json");
+}
+
 /// Counts what is sent to a server, and keeps an eye on what it uses.
 struct Watched<'a> {
     server: &'a Server,
@@ -188,8 +199,12 @@ fn send_all(server: &Server, seed: u64, mutations: usize, protocols: &[(&str, &[
                 scope.spawn(move || {
                     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
                     let address = server.address(listener);
+                    let renews = thread == 0 && *listener == "postgres" && protocols.len() > 1;
                     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-                    for _ in 0..mutations.div_ceil(THREADS) {
+                    for number in 0..mutations.div_ceil(THREADS) {
+                        if renews && number % RENEWED == RENEWED - 1 {
+                            make_rows(server.address("http"));
+                        }
                         let chosen = random.random_range(0..valid.len());
                         let bytes = mutated(&mut random, &valid[chosen]);
                         if *listener == "line_udp" {
@@ -226,7 +241,7 @@ fn wrong_requests_harm_nothing() {
         Server::start(data.path(), &["--memory-limit", "67108864", "--max-tables", "100", "--max-columns", "100"]);
     let http = server.address("http").to_owned();
     assert_eq!(write(&http, "cpu,host=a,dc=b u=1.5,n=3i,t=\"x\" 1234567").unwrap().status, 204);
-    sql(&http, "CREATE TABLE rows (id TEXT, ts TIMESTAMP, v DOUBLE, PRIMARY KEY (id, ts))", "json");
+    make_rows(&http);
     // A changed request may well be a right one; none becomes one about this table.
     assert_eq!(write(&http, "kept,host=a v=1 1").unwrap().status, 204);
     let lines = [b"cpu,host=a,dc=b u=1.5 1\ncpu,host=b u=2 2\n".to_vec()];
