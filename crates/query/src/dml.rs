@@ -323,8 +323,10 @@ impl Session {
             Some(_) if !gives_rows => Vec::new(),
             _ => named(&schema, self.rows_of(input.as_ref().clone())?)?,
         };
+        // Whole containers and stretches of time are deleted whatever their rows are.
+        let read = if by_container.is_some() { Vec::new() } else { rows.clone() };
         let (batch, count) = by_container.map_or_else(|| delete_rows(&schema, &rows), Ok)?;
-        Ok(Change { table: schema, batch, count, rows, read: Vec::new() })
+        Ok(Change { table: schema, batch, count, rows, read })
     }
 
     /// Writes what `change` makes of the tables as they are now, which they show; no other write comes between. In a
@@ -334,7 +336,7 @@ impl Session {
         let mut transaction = self.transaction();
         transaction.check()?;
         if !transaction.is_none() {
-            let base = self.store.view();
+            let base = transaction.base(|| self.store.view());
             let view = transaction.over(base.clone())?;
             self.tables.show(view.clone());
             let change = change(&view)?;

@@ -1,7 +1,7 @@
 //! SQL over FleetDB's engine: the only crate that sees DataFusion.
 //!
 //! 1. [`Session::parse`] splits a text into statements ([`parse`]); [`Session::execute`] runs one, [`Session::prepare`]
-//!    keeps a query's plan.
+//!    keeps a query's plan. What a session has set is in [`settings`], what it keeps by name in [`named`].
 //! 2. Tables are made and changed here ([`ddl`], [`alter`]); what writes depending on rows that are there is read and
 //!    written in one step ([`dml`]); queries are planned by DataFusion.
 //! 3. [`table`] gives DataFusion a table: which filters the scan takes over ([`pushdown`]), the scan itself
@@ -37,6 +37,7 @@ mod latest;
 mod like;
 mod limits;
 mod metadata;
+mod named;
 mod no_columns;
 mod numeric;
 mod options;
@@ -51,6 +52,7 @@ mod runs;
 mod runtime;
 mod scan;
 mod session;
+mod settings;
 mod statement;
 mod store;
 mod substring;
@@ -75,5 +77,6 @@ pub use pg_catalog::setting;
 pub use prepared::Prepared;
 pub use returning::check_described;
 pub use session::Session;
+pub use settings::SessionSettings;
 pub use statement::{Access, Declare, Kind, Statement};
 pub use values::{InsertValues, value_of_text};

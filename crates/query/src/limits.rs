@@ -73,7 +73,6 @@ impl Canceller {
 /// What statements of a session are stopped by.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
-    timeout: Mutex<Option<Duration>>,
     watch: Mutex<Watch>,
     /// Whether what is cancelled already is the statement that begins next.
     announced: AtomicBool,
@@ -91,10 +90,6 @@ impl Limits {
         self.watch().canceller
     }
 
-    pub(crate) fn set_timeout(&self, timeout: Option<Duration>) {
-        *self.timeout.lock().unwrap_or_else(PoisonError::into_inner) = timeout;
-    }
-
     /// A statement will begin: what is cancelled from now on is this one.
     pub(crate) fn announce(&self) -> Canceller {
         let canceller = self.canceller();
@@ -103,9 +98,8 @@ impl Limits {
         canceller
     }
 
-    /// A statement begins: what was cancelled before is another, unless this was announced.
-    pub(crate) fn begin(&self) {
-        let timeout = *self.timeout.lock().unwrap_or_else(PoisonError::into_inner);
+    /// A statement begins, which may take this long: what was cancelled before is another, unless this was announced.
+    pub(crate) fn begin(&self, timeout: Option<Duration>) {
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.announced.swap(false, Ordering::Relaxed) {
             watch.canceller.0.store(false, Ordering::Relaxed);
@@ -161,4 +155,12 @@ pub(crate) fn timeout(text: &str) -> fleetdb_engine::Result<Option<Duration>> {
     };
     let ms = number.checked_mul(unit_ms).ok_or_else(wrong)?;
     Ok((ms > 0).then(|| Duration::from_millis(ms)))
+}
+
+/// The same in the largest unit of which it is a whole number.
+pub(crate) fn timeout_text(timeout: Option<Duration>) -> String {
+    let ms = timeout.map_or(0, |timeout| timeout.as_millis());
+    let units = [(3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];
+    let unit = units.iter().find(|(unit_ms, _)| ms > 0 && ms.is_multiple_of(*unit_ms));
+    unit.map_or_else(|| ms.to_string(), |(unit_ms, unit)| format!("{}{unit}", ms / unit_ms))
 }

@@ -162,7 +162,8 @@ fn block_comment(text: &str) -> usize {
     text.len()
 }
 
-/// A statement of PostgreSQL's own in the words of the standard, which sqlparser knows: `ABORT`, `TABLE name`.
+/// A statement of PostgreSQL's own in the words of the standard, which sqlparser knows: `ABORT`, `TABLE name`; and modes of a
+/// transaction without `DEFERRABLE`, for nothing that only reads waits here.
 fn in_other_words(text: &str) -> Option<String> {
     let (before, text) = text.split_at(first_word(text));
     let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -170,8 +171,20 @@ fn in_other_words(text: &str) -> Option<String> {
     match word.to_ascii_uppercase().as_str() {
         "ABORT" => Some(format!("{before}ROLLBACK{rest}")),
         "TABLE" => Some(format!("{before}SELECT * FROM{rest}")),
+        "BEGIN" | "START" | "SET" => {
+            let rest = without_end(rest.trim_end_matches(|c: char| c == ';' || c.is_whitespace()), "DEFERRABLE")?;
+            let rest = without_end(rest, "NOT").unwrap_or(rest);
+            Some(format!("{before}{word}{}", rest.trim_end().trim_end_matches(',')))
+        }
         _ => None,
     }
+}
+
+/// A text without the word that it ends with; `None` if it ends with another.
+fn without_end<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    let text = text.trim_end();
+    let (rest, end) = text.split_at_checked(text.len().checked_sub(word.len())?)?;
+    (end.eq_ignore_ascii_case(word) && rest.ends_with([' ', ','])).then_some(rest)
 }
 
 /// A MOVE, which sqlparser does not know, as the FETCH into nowhere that it is.

@@ -160,7 +160,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     /// # Errors
     /// As there.
     pub fn start(&self, values: &[Value]) -> Result<Answer> {
-        self.session.limits.begin();
+        self.session.begin_statement();
         let watch = self.session.limits.watch();
         let plan = match self.bind(values, true)? {
             Run::Kept(physical, in_use) => {
@@ -191,7 +191,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     /// As there.
     pub fn start_kept(&self, values: &[Value]) -> Result<Option<Answer>> {
         let Run::Kept(physical, in_use) = self.bind(values, false)? else { return Ok(None) };
-        self.session.limits.begin();
+        self.session.begin_statement();
         self.execute(physical, in_use, self.session.limits.watch()).map(Some)
     }
 

@@ -5,21 +5,25 @@ use crate::answer::{Answer, engine_error, placed_error};
 use crate::asof::PlanAsofJoins;
 use crate::catalog::ViewTables;
 use crate::copy_from::copy_from;
-use crate::ddl::{self, identifier, object_name, table_name};
+use crate::ddl::{self, identifier, table_name};
 use crate::dml::TEMPORARY;
 use crate::export::{FileFormat, write_file};
 use crate::functions;
 use crate::gapfill::FillGaps;
 use crate::joins::StopInJoins;
-use crate::limits::{BudgetPool, Canceller, Limits, Watch, timeout};
+use crate::limits::{BudgetPool, Canceller, Limits, Watch};
 use crate::metadata::AnswerFromContainers;
+use crate::named::NamedStatements;
 use crate::options::TableOptions;
 use crate::planner::FleetPlanner;
 use crate::returning::Returning;
 use crate::runs::AggregateRuns;
 use crate::runtime::QueryRuntime;
 use crate::scan::FilterInScan;
-use crate::statement::{Statement, writes_rows};
+use crate::settings::{SessionSettings, sets_datafusion};
+#[cfg(feature = "pg-catalog")]
+use crate::statement::shown_name;
+use crate::statement::{Statement, writes_rows, written};
 use crate::store::Store;
 use crate::system::SystemTables;
 use crate::transaction::Transaction;
@@ -34,7 +38,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as ParsedStatement};
-use datafusion::sql::sqlparser::ast::{Set, Statement as SqlStatement};
+use datafusion::sql::sqlparser::ast::{DiscardObject, Statement as SqlStatement};
 use fleetdb_engine::{Batch, ColumnType, Database, Error, Reader, Result, TableId, TableSchema, View};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -68,7 +72,8 @@ pub struct Session {
     pub(crate) tables: Arc<ViewTables>,
     pub(crate) runtime: Arc<QueryRuntime>,
     pub(crate) limits: Arc<Limits>,
-    transaction: Mutex<Transaction>,
+    pub(crate) transaction: Arc<Mutex<Transaction>>,
+    pub(crate) named: Mutex<NamedStatements>,
     #[cfg(feature = "pg-catalog")]
     pub(crate) pg_catalog: crate::pg_catalog::PgCatalog,
     #[cfg(feature = "pg-catalog")]
@@ -143,7 +148,7 @@ impl Session {
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
         functions::register(&context, &tables).map_err(engine_error)?;
-        let transaction = Mutex::new(Transaction::none(&store.query_memory()));
+        let transaction = Arc::new(Mutex::new(Transaction::none(&store.query_memory())));
         Ok(Self {
             store,
             context,
@@ -151,6 +156,7 @@ impl Session {
             runtime: Arc::new(runtime),
             limits,
             transaction,
+            named: Mutex::default(),
             #[cfg(feature = "pg-catalog")]
             pg_catalog: crate::pg_catalog::PgCatalog::default(),
             #[cfg(feature = "pg-catalog")]
@@ -172,7 +178,10 @@ impl Session {
         let mut transaction = self.transaction();
         match only {
             Some(tables) if transaction.is_none() => Ok(self.store.view_of(tables)),
-            _ => transaction.over(self.store.view()),
+            _ => {
+                let base = transaction.base(|| self.store.view());
+                transaction.over(base)
+            }
         }
     }
 
@@ -182,9 +191,16 @@ impl Session {
         Ok(())
     }
 
-    /// How long a statement may take, from now on; `None` for as long as it wants. `SET statement_timeout` does the same.
+    /// How long a statement may take, from now on; `None` for as long as it wants. `SET statement_timeout` does the same, RESET
+    /// goes back to this.
     pub fn set_timeout(&self, timeout: Option<Duration>) {
-        self.limits.set_timeout(timeout);
+        self.start_with(SessionSettings::with_timeout(timeout));
+    }
+
+    /// A statement begins.
+    pub(crate) fn begin_statement(&self) {
+        let timeout = self.transaction().settings.now().timeout();
+        self.limits.begin(timeout);
     }
 
     /// What cancels the statement that the session is running, from another thread.
@@ -201,7 +217,7 @@ impl Session {
     /// An answer's rows are asked for again, perhaps after other statements: what was cancelled before is no longer meant,
     /// and the time that a statement may take begins anew.
     pub fn go_on(&self, answer: &mut Answer) {
-        self.limits.begin();
+        self.begin_statement();
         answer.watch_by(self.limits.watch());
     }
 
@@ -263,6 +279,19 @@ impl Session {
     #[cfg(feature = "pg-catalog")]
     pub fn release_locks(&self) {
         self.locks.release_all();
+    }
+
+    /// `DISCARD ALL`: the session is as it was first, for whoever has it next.
+    ///
+    /// # Errors
+    /// A statement of the open transaction has failed.
+    pub fn discard_all(&self) -> Result<()> {
+        self.check_transaction()?;
+        self.transaction().change_setting("all", None, false)?;
+        self.names().clear();
+        #[cfg(feature = "pg-catalog")]
+        self.locks.release_all();
+        Ok(())
     }
 
     /// The transaction has ended, which gives its advisory locks back: one that was [taken](Self::take_transaction) when it is
@@ -328,8 +357,8 @@ impl Session {
     /// # Errors
     /// As there, and if it gives others.
     pub fn execute_described(&self, statement: Statement, described: Option<&SchemaRef>) -> Result<Answer> {
-        self.limits.begin();
-        let done = self.run(statement.0, described);
+        self.begin_statement();
+        let done = self.named(statement).and_then(|statement| self.run(statement.0, described));
         self.tables.release();
         if done.is_err() {
             self.transaction().fail();
@@ -338,7 +367,16 @@ impl Session {
     }
 
     fn run(&self, statement: ParsedStatement, described: Option<&SchemaRef>) -> Result<Answer> {
+        if self.is_read_only()
+            && let Some(what) = written(&statement)
+        {
+            self.check_may_write(what)?;
+        }
         let mut sql = match statement {
+            set @ (ParsedStatement::Statement(_) | ParsedStatement::Reset(_)) if is_setting(&set) => {
+                let tag = if sets(&set) { "SET" } else { "RESET" };
+                return self.set(&Statement(set)).map(|_| Answer::done(tag));
+            }
             ParsedStatement::Statement(sql) => sql,
             ParsedStatement::CopyTo(copy) => return self.copy_to(&copy),
             other => return self.run_planned(other),
@@ -346,7 +384,13 @@ impl Session {
         let returning = Returning::take(&mut sql, described)?;
         let returning = returning.as_ref();
         match *sql {
-            SqlStatement::StartTransaction { .. } => self.begin().map(|()| Answer::done("BEGIN")),
+            begin @ SqlStatement::StartTransaction { .. } => {
+                let begin = Statement(ParsedStatement::Statement(Box::new(begin)));
+                self.begin_as(&begin).map(|_| Answer::done("BEGIN"))
+            }
+            SqlStatement::Commit { chain: true, .. } | SqlStatement::Rollback { chain: true, .. } => {
+                Err(unsupported("AND CHAIN"))
+            }
             SqlStatement::Commit { .. } => {
                 let committed = self.commit();
                 self.transaction_ended();
@@ -368,7 +412,9 @@ impl Session {
             }
             SqlStatement::AlterTable(alter) => {
                 self.check_transaction()?;
-                self.runtime.block_on(alter_table(self.store.writer()?, &self.context, &alter))
+                let altered = self.runtime.block_on(alter_table(self.store.writer()?, &self.context, &alter));
+                self.transaction().leave_moment();
+                altered
             }
             SqlStatement::CreateTable(mut create) => {
                 let options = TableOptions::take(&mut create.table_options)?;
@@ -390,12 +436,21 @@ impl Session {
             SqlStatement::Analyze(_) => Ok(Answer::done("ANALYZE")),
             // Tables have none; programs that make tables send them along.
             SqlStatement::Comment { .. } => Ok(Answer::done("COMMENT")),
-            SqlStatement::Set(Set::SingleAssignment { variable, values, .. })
-                if object_name(&variable).is_ok_and(|name| name == "statement_timeout") =>
-            {
-                let value = values.iter().map(ToString::to_string).collect::<String>();
-                self.set_timeout(timeout(value.trim_matches('\''))?);
-                Ok(Answer::done("SET"))
+            SqlStatement::Prepare { name, data_types, statement } => {
+                self.check_transaction()?;
+                self.keep_named(&name, data_types, &statement).map(|()| Answer::done("PREPARE"))
+            }
+            SqlStatement::Deallocate { name, .. } => {
+                self.check_transaction()?;
+                self.forget_named(&name);
+                Ok(Answer::done("DEALLOCATE"))
+            }
+            SqlStatement::Discard { object_type: DiscardObject::ALL } => {
+                self.discard_all().map(|()| Answer::done("DISCARD ALL"))
+            }
+            #[cfg(feature = "pg-catalog")]
+            SqlStatement::ShowVariable { variable } if self.setting(&shown_name(&variable)).is_some() => {
+                self.show(&shown_name(&variable))
             }
             SqlStatement::Insert(insert) => self.insert(insert, returning).map(|done| self.done(INSERTED, done)),
             SqlStatement::Update(update) => self.update(&update, returning).map(|done| self.done("UPDATE", done)),
@@ -431,7 +486,11 @@ impl Session {
         };
         self.transaction().check()?;
         self.refresh()?;
-        let rows = write_file(self.start(self.plan(&query)?)?, path, format, |_| ())?;
+        let plan = self.plan(&query)?;
+        if matches!(plan, LogicalPlan::Dml(_)) {
+            return Err(unsupported("COPY of a statement that writes to a file"));
+        }
+        let rows = write_file(self.start(plan)?, path, format, |_| ())?;
         Ok(Answer::done(format!("COPY {rows}")))
     }
 
@@ -441,7 +500,9 @@ impl Session {
         match &plan {
             LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => {
                 self.transaction().check_not_written(table_name(&drop.name)?)?;
-                return ddl::drop_table(self.store.writer()?, drop);
+                let dropped = ddl::drop_table(self.store.writer()?, drop);
+                self.transaction().leave_moment();
+                return dropped;
             }
             LogicalPlan::Ddl(other) => return Err(unsupported(other.name())),
             LogicalPlan::Dml(dml) => return Err(unsupported(dml.op.name())),
@@ -487,6 +548,7 @@ impl Session {
         };
         let filled = key.is_some();
         let created = ddl::create_table(self.store.writer()?, &create, key, options)?;
+        self.transaction().leave_moment();
         if !created || !filled {
             return Ok(Answer::done("CREATE TABLE"));
         }
@@ -553,6 +615,20 @@ impl Session {
     pub(crate) fn transaction(&self) -> MutexGuard<'_, Transaction> {
         self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a statement is for [`Session::set`].
+fn is_setting(statement: &ParsedStatement) -> bool {
+    let is_one = match statement {
+        ParsedStatement::Reset(_) => true,
+        ParsedStatement::Statement(sql) => matches!(sql.as_ref(), SqlStatement::Set(_) | SqlStatement::Reset(_)),
+        _ => false,
+    };
+    is_one && !sets_datafusion(statement)
+}
+
+fn sets(statement: &ParsedStatement) -> bool {
+    matches!(statement, ParsedStatement::Statement(sql) if matches!(sql.as_ref(), SqlStatement::Set(_)))
 }
 
 /// DataFusion's rules for physical plans, and ours.

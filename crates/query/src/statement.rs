@@ -3,9 +3,11 @@
 use crate::binding::number;
 use crate::copy_stream::{CopyIn, CopyOut};
 use crate::ddl::identifier;
+use crate::session::unsupported;
+use crate::settings::{sets_datafusion, setting_name};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    self, CloseCursor, CopyTarget, Expr, FetchDirection, Set, Statement as SqlStatement, UnaryOperator,
+    self, CloseCursor, CopyTarget, DiscardObject, Expr, FetchDirection, Set, Statement as SqlStatement, UnaryOperator,
     Value as Literal, visit_expressions, visit_expressions_mut, visit_statements,
 };
 use fleetdb_engine::{Error, Result, Value};
@@ -41,10 +43,12 @@ pub enum Kind {
     Rollback,
     /// It goes back to a savepoint of the transaction; its name.
     RollbackTo(String),
-    /// A setting of PostgreSQL that changes nothing here; the tag of the answer.
+    /// It sets, or sets back, what holds for the session ([`Session::set`](crate::Session::set)); the tag of the answer.
     Setting(&'static str),
     /// It sets everything back, cursors too.
     Discard,
+    /// It is answered and changes nothing; the tag of the answer.
+    Nothing(&'static str),
     /// It asks for a setting; its name.
     Show(String),
     /// Rows follow from the client.
@@ -104,6 +108,7 @@ impl Statement {
         }
         match statement {
             ParsedStatement::Statement(sql) => access_of(sql),
+            ParsedStatement::Reset(_) if !sets_datafusion(statement) => Access::Read,
             _ => Access::Admin,
         }
     }
@@ -133,7 +138,7 @@ impl Statement {
     pub fn kind(&self) -> Result<Kind> {
         let sql = match &self.0 {
             ParsedStatement::Statement(sql) => sql,
-            ParsedStatement::Reset(_) => return Ok(Kind::Setting("RESET")),
+            reset @ ParsedStatement::Reset(_) if !sets_datafusion(reset) => return Ok(Kind::Setting("RESET")),
             ParsedStatement::Explain(_) => return Ok(Kind::Query),
             _ => return Ok(Kind::Other),
         };
@@ -145,9 +150,9 @@ impl Statement {
             | SqlStatement::ShowFunctions { .. }
             | SqlStatement::Explain { .. }
             | SqlStatement::ExplainTable { .. } => Kind::Query,
-            SqlStatement::ShowVariable { variable } => {
-                let words: Vec<&str> = variable.iter().map(|word| word.value.as_str()).collect();
-                Kind::Show(words.join(" ").to_ascii_lowercase())
+            SqlStatement::ShowVariable { variable } => Kind::Show(shown_name(variable)),
+            SqlStatement::Commit { chain: true, .. } | SqlStatement::Rollback { chain: true, .. } => {
+                return Err(unsupported("AND CHAIN"));
             }
             SqlStatement::StartTransaction { .. } => Kind::Begin,
             SqlStatement::Commit { .. } => Kind::Commit,
@@ -157,15 +162,14 @@ impl Statement {
             SqlStatement::CreateTable(create) if create.query.is_none() => Kind::Definition("CREATE TABLE"),
             SqlStatement::AlterTable(_) => Kind::Definition("ALTER TABLE"),
             SqlStatement::Drop { .. } => Kind::Definition("DROP TABLE"),
-            SqlStatement::Set(Set::SingleAssignment { variable, .. }) if is_ours(&variable.to_string()) => Kind::Other,
-            SqlStatement::Set(_) => Kind::Setting("SET"),
+            SqlStatement::Set(_) if !sets_datafusion(&self.0) => Kind::Setting("SET"),
             SqlStatement::Reset(_) => Kind::Setting("RESET"),
-            SqlStatement::Discard { .. } => Kind::Discard,
-            SqlStatement::Deallocate { .. } => Kind::Setting("DEALLOCATE"),
+            SqlStatement::Discard { object_type: DiscardObject::ALL } => Kind::Discard,
+            SqlStatement::Discard { .. } => Kind::Nothing("DISCARD"),
             // Nobody listens, and nothing is to be gathered.
-            SqlStatement::UNLISTEN { .. } => Kind::Setting("UNLISTEN"),
-            SqlStatement::Analyze(_) => Kind::Setting("ANALYZE"),
-            SqlStatement::Comment { .. } => Kind::Setting("COMMENT"),
+            SqlStatement::UNLISTEN { .. } => Kind::Nothing("UNLISTEN"),
+            SqlStatement::Analyze(_) => Kind::Nothing("ANALYZE"),
+            SqlStatement::Comment { .. } => Kind::Nothing("COMMENT"),
             SqlStatement::Copy { target: CopyTarget::Stdin, .. } => Kind::CopyFromStdin(CopyIn::of(sql)?),
             SqlStatement::Copy { target: CopyTarget::Stdout, .. } => Kind::CopyToStdout(CopyOut::of(sql)?),
             SqlStatement::Declare { stmts } => Kind::Declare(declare(stmts)?),
@@ -202,6 +206,11 @@ impl Statement {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if a parameter has no value.
     pub fn with_values(&self, values: &[Value]) -> Result<Self> {
+        self.with_parameters(|number| values.get(number).map(literal_of))
+    }
+
+    /// The statement with these expressions in place of its parameters, which are counted from 0.
+    pub(crate) fn with_parameters(&self, value_of: impl Fn(usize) -> Option<Expr>) -> Result<Self> {
         let mut statement = self.clone();
         let mut inner = &mut statement.0;
         while let ParsedStatement::Explain(explain) = inner {
@@ -212,9 +221,8 @@ impl Statement {
             if let Expr::Value(literal) = expr
                 && let Literal::Placeholder(name) = &literal.value
             {
-                let value = number(name).and_then(|number| values.get(number));
-                let Some(value) = value else { return ControlFlow::Break(name.clone()) };
-                *expr = literal_of(value);
+                let Some(value) = number(name).and_then(&value_of) else { return ControlFlow::Break(name.clone()) };
+                *expr = value;
             }
             ControlFlow::Continue(())
         });
@@ -300,19 +308,17 @@ fn access_of(sql: &SqlStatement) -> Access {
         SqlStatement::Explain { statement, .. } => access_of(statement),
         SqlStatement::Copy { to: false, target: CopyTarget::Stdin, .. } => Access::Write,
         SqlStatement::Copy { to: true, target: CopyTarget::Stdout, .. } => Access::Read,
-        SqlStatement::Reset(_)
+        // These include the memory of queries.
+        SqlStatement::Set(Set::SingleAssignment { variable, .. }) if is_of_datafusion(&variable.to_string()) => {
+            Access::Admin
+        }
+        SqlStatement::Set(_)
+        | SqlStatement::Reset(_)
         | SqlStatement::Discard { .. }
+        | SqlStatement::Prepare { .. }
         | SqlStatement::Deallocate { .. }
         | SqlStatement::UNLISTEN { .. }
         | SqlStatement::Analyze(_) => Access::Read,
-        // These include the memory of queries.
-        SqlStatement::Set(Set::SingleAssignment { variable, .. }) => {
-            if is_of_datafusion(&variable.to_string()) {
-                Access::Admin
-            } else {
-                Access::Read
-            }
-        }
         SqlStatement::Insert(_) | SqlStatement::Update(_) | SqlStatement::Delete(_) | SqlStatement::Truncate(_) => {
             Access::Write
         }
@@ -320,13 +326,39 @@ fn access_of(sql: &SqlStatement) -> Access {
     }
 }
 
-fn is_of_datafusion(setting: &str) -> bool {
-    setting.to_ascii_lowercase().starts_with("datafusion")
+/// What a statement writes, in the words of its answer; `None` if it leaves rows and tables as they are.
+pub(crate) fn written(statement: &ParsedStatement) -> Option<&'static str> {
+    match statement {
+        ParsedStatement::Statement(sql) => written_by(sql),
+        ParsedStatement::Explain(explain) if explain.options.analyze => written(&explain.statement),
+        _ => None,
+    }
 }
 
-/// Whether a setting changes something here.
-fn is_ours(setting: &str) -> bool {
-    setting.eq_ignore_ascii_case("statement_timeout") || is_of_datafusion(setting)
+fn written_by(sql: &SqlStatement) -> Option<&'static str> {
+    match sql {
+        SqlStatement::Query(_) if writes_rows(sql) => Some("INSERT"),
+        SqlStatement::Insert(_) => Some("INSERT"),
+        SqlStatement::Update(_) => Some("UPDATE"),
+        SqlStatement::Delete(_) => Some("DELETE"),
+        SqlStatement::Truncate(_) => Some("TRUNCATE TABLE"),
+        SqlStatement::Copy { to: false, .. } => Some("COPY FROM"),
+        SqlStatement::CreateTable(_) => Some("CREATE TABLE"),
+        SqlStatement::AlterTable(_) => Some("ALTER TABLE"),
+        SqlStatement::Drop { .. } => Some("DROP TABLE"),
+        SqlStatement::Explain { analyze: true, statement, .. } => written_by(statement),
+        _ => None,
+    }
+}
+
+/// What a SHOW asks for.
+pub(crate) fn shown_name(variable: &[ast::Ident]) -> String {
+    let words: Vec<&str> = variable.iter().map(|word| word.value.as_str()).collect();
+    setting_name(&words.join(" "))
+}
+
+pub(crate) fn is_of_datafusion(setting: &str) -> bool {
+    setting.to_ascii_lowercase().starts_with("datafusion")
 }
 
 fn literal_of(value: &Value) -> Expr {

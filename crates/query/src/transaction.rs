@@ -5,6 +5,7 @@
 //! PostgreSQL, after an error only ROLLBACK helps, be it to a savepoint.
 
 use crate::guard::Guard;
+use crate::settings::{Modes, Scopes};
 use fleetdb_engine::{Batch, Error, Growing, MAX_BATCH_BYTES, Overlay, QueryMemory, Result, View};
 
 /// What a session has begun.
@@ -20,6 +21,12 @@ pub(crate) struct Transaction {
     savepoints: u64,
     /// What queries see of the parts, from the first query on.
     seen: Option<Seen>,
+    /// What all queries see below that, from the first one on, if they see one moment.
+    moment: Option<View>,
+    /// Of the open transaction.
+    modes: Modes,
+    /// The session's, here as transactions set some for themselves and undo others.
+    pub(crate) settings: Scopes,
 }
 
 struct Seen {
@@ -64,6 +71,8 @@ impl Batches {
 struct Part {
     /// The savepoint that it begins with, and its number; none for BEGIN.
     savepoint: Option<(String, u64)>,
+    /// As they were before it.
+    settings: Scopes,
     batches: Batches,
     guards: Vec<Guard>,
 }
@@ -78,8 +87,17 @@ impl Part {
 impl Transaction {
     /// None yet; what is gathered takes of this memory.
     pub(crate) fn none(memory: &QueryMemory) -> Self {
-        let memory = memory.growing();
-        Self { parts: Vec::new(), has_failed: false, bytes: 0, memory, savepoints: 0, seen: None }
+        Self {
+            parts: Vec::new(),
+            has_failed: false,
+            bytes: 0,
+            memory: memory.growing(),
+            savepoints: 0,
+            seen: None,
+            moment: None,
+            modes: Modes::default(),
+            settings: Scopes::default(),
+        }
     }
 
     pub(crate) fn is_none(&self) -> bool {
@@ -96,7 +114,35 @@ impl Transaction {
         if !self.is_none() {
             return Err(Error::input("there is a transaction already: COMMIT or ROLLBACK it first"));
         }
+        self.modes = self.settings.now().modes();
         self.add_part(None)
+    }
+
+    /// The modes of the open transaction; outside of one those of single statements.
+    pub(crate) fn modes(&self) -> Modes {
+        if self.is_none() { self.settings.now().modes() } else { self.modes }
+    }
+
+    /// Gives the open transaction modes; `false` if there is none.
+    pub(crate) fn set_modes(&mut self, modes: Modes) -> bool {
+        self.modes = modes;
+        !self.is_none()
+    }
+
+    /// Refuses to write where that is not to be.
+    pub(crate) fn check_may_write(&self, what: &str) -> Result<()> {
+        if self.modes().is_read_only {
+            return Err(Error::input(format!(
+                "cannot execute {what} in a read-only transaction: begin one with BEGIN READ WRITE, or SET \
+                 default_transaction_read_only = off"
+            )));
+        }
+        Ok(())
+    }
+
+    /// A table was made, changed or dropped, which queries are to see.
+    pub(crate) fn leave_moment(&mut self) {
+        self.moment = None;
     }
 
     /// Ends it for a `COMMIT`; gives what is to be written and what that depends on, `None` if a statement had failed.
@@ -104,7 +150,7 @@ impl Transaction {
     pub(crate) fn take(&mut self, view: impl FnOnce() -> View) -> Result<Option<(Batch, Vec<Guard>)>> {
         let has_failed = self.has_failed;
         let (mut batches, mut guards) = (Batches::default(), Vec::new());
-        for part in self.end()? {
+        for part in self.end(!has_failed)? {
             part.batches.0.into_iter().for_each(|batch| batches.push(batch));
             guards.extend(part.guards);
         }
@@ -121,14 +167,19 @@ impl Transaction {
 
     /// `ROLLBACK`.
     pub(crate) fn roll_back(&mut self) -> Result<()> {
-        self.end().map(drop)
+        self.end(false).map(drop)
     }
 
-    fn end(&mut self) -> Result<Vec<Part>> {
+    fn end(&mut self, is_committed: bool) -> Result<Vec<Part>> {
         self.check_open()?;
-        (self.has_failed, self.bytes, self.seen) = (false, 0, None);
+        (self.has_failed, self.bytes, self.seen, self.moment) = (false, 0, None, None);
         self.memory.clear();
-        Ok(std::mem::take(&mut self.parts))
+        let parts = std::mem::take(&mut self.parts);
+        if let (false, Some(first)) = (is_committed, parts.first()) {
+            self.settings = first.settings.clone();
+        }
+        self.settings.end_local();
+        Ok(parts)
     }
 
     /// `SAVEPOINT`.
@@ -158,12 +209,21 @@ impl Transaction {
     /// `ROLLBACK TO SAVEPOINT`: what has been gathered since is not kept, the savepoint is; gives its number.
     pub(crate) fn roll_back_to(&mut self, name: &str) -> Result<u64> {
         let place = self.find(name)?;
-        let savepoint = self.parts.drain(place..).next().and_then(|part| part.savepoint);
+        let Some(Part { savepoint, settings, .. }) = self.parts.drain(place..).next() else { return Ok(0) };
         let number = savepoint.as_ref().map_or(0, |(_, number)| *number);
-        self.parts.push(Part { savepoint, ..Part::default() });
+        self.settings = settings.clone();
+        self.parts.push(Part { savepoint, settings, ..Part::default() });
         (self.has_failed, self.seen) = (false, None);
         self.count_bytes();
         Ok(number)
+    }
+
+    /// All tables as they are now, or as they were when the transaction saw them first, without what it has gathered.
+    pub(crate) fn base(&mut self, now: impl FnOnce() -> View) -> View {
+        match self.modes().is_repeatable && !self.is_none() {
+            true => self.moment.get_or_insert_with(now).clone(),
+            false => now(),
+        }
     }
 
     /// A view of all tables with what is gathered on top of it.
@@ -234,6 +294,7 @@ impl Transaction {
 
     fn gather(&mut self, batch: Batch) -> Result<()> {
         self.check_open()?;
+        self.check_may_write("INSERT")?;
         let Some(last) = self.parts.last_mut() else { return Ok(()) };
         if let Some(seen) = &mut self.seen {
             seen.since.push(batch.clone());
@@ -245,7 +306,7 @@ impl Transaction {
     }
 
     fn add_part(&mut self, savepoint: Option<(String, u64)>) -> Result<()> {
-        let part = Part { savepoint, ..Part::default() };
+        let part = Part { savepoint, settings: self.settings.clone(), ..Part::default() };
         self.bytes += part.bytes();
         self.parts.push(part);
         self.check_size()

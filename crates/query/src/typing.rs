@@ -15,7 +15,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
 use fleetdb_engine::{ColumnType, Value};
 use std::sync::Arc;
 
@@ -84,53 +84,49 @@ fn typed_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     expr.transform_up(|expr| match expr {
         Expr::Cast(mut cast) => {
             let typed = with_type(&cast.expr, cast.field.data_type())?;
-            let is_typed = typed.is_some();
-            if let Some(typed) = typed {
-                *cast.expr = typed;
-            }
+            let is_typed = put(&mut cast.expr, typed);
             Ok(Transformed::new_transformed(Expr::Cast(cast), is_typed))
         }
         Expr::ScalarFunction(mut call) => {
             let of = array_of(&call).and_then(|array| arrays.iter().find(|(compared, _)| compared == array));
             let typed = of.map(|(array, data_type)| with_type(array, data_type)).transpose()?.flatten();
-            let is_typed = typed.is_some();
-            if let (Some(typed), Some(array)) = (typed, call.args.first_mut()) {
-                *array = typed;
-            }
+            let is_typed = call.args.first_mut().is_some_and(|array| put(array, typed));
             Ok(Transformed::new_transformed(Expr::ScalarFunction(call), is_typed))
         }
-        Expr::BinaryExpr(mut compared) => {
+        // What is put together with a text stays a text.
+        Expr::BinaryExpr(mut compared) if compared.op != Operator::StringConcat => {
             let left = beside(&compared.left, &compared.right, schema)?;
             let right = beside(&compared.right, &compared.left, schema)?;
-            let is_typed = left.is_some() || right.is_some();
-            if let Some(typed) = left {
-                *compared.left = typed;
-            }
-            if let Some(typed) = right {
-                *compared.right = typed;
-            }
+            let is_typed = put(&mut compared.left, left) | put(&mut compared.right, right);
             Ok(Transformed::new_transformed(Expr::BinaryExpr(compared), is_typed))
         }
         Expr::Between(mut between) => {
             let mut is_typed = false;
             for bound in [&mut between.low, &mut between.high] {
-                if let Some(typed) = beside(bound, &between.expr, schema)? {
-                    (**bound, is_typed) = (typed, true);
-                }
+                let typed = beside(bound, &between.expr, schema)?;
+                is_typed |= put(bound, typed);
             }
             Ok(Transformed::new_transformed(Expr::Between(between), is_typed))
         }
         Expr::InList(mut list) => {
             let mut is_typed = false;
             for item in &mut list.list {
-                if let Some(typed) = beside(item, &list.expr, schema)? {
-                    (*item, is_typed) = (typed, true);
-                }
+                let typed = beside(item, &list.expr, schema)?;
+                is_typed |= put(item, typed);
             }
             Ok(Transformed::new_transformed(Expr::InList(list), is_typed))
         }
         other => Ok(Transformed::no(other)),
     })
+}
+
+/// Puts what has a type in the place of what has none; whether there is such.
+fn put(place: &mut Expr, typed: Option<Expr>) -> bool {
+    let is_typed = typed.is_some();
+    if let Some(typed) = typed {
+        *place = typed;
+    }
+    is_typed
 }
 
 /// A text as what it is compared with: a truth value, a time as DataFusion reads it; `None` for anything else.

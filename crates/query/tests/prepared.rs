@@ -117,6 +117,7 @@ fn a_transaction_fails_if_rows_that_it_has_read_are_others_at_its_commit() {
         format!("{} ON CONFLICT (id, ts) DO UPDATE SET n = stock.n + excluded.n", insert(1, 5)),
         format!("{new} DO NOTHING"),
         format!("{new} (id, ts) DO UPDATE SET n = stock.n"),
+        "DELETE FROM stock WHERE n = 1".to_owned(),
     ];
     for read in &reads {
         for changes in [insert(1, 7), insert(3, 7), "DELETE FROM stock WHERE id = 1".to_owned()] {
@@ -146,6 +147,60 @@ fn a_transaction_fails_if_rows_that_it_has_read_are_others_at_its_commit() {
         session.sql("COMMIT").unwrap();
         session.sql(&insert(2, 2)).unwrap();
     }
+}
+
+#[test]
+fn a_repeatable_transaction_sees_one_moment_and_itself() {
+    let (db, session) = session();
+    let other = Session::new(Arc::clone(&db)).unwrap();
+    session.sql("CREATE TABLE stock (id BIGINT PRIMARY KEY, n BIGINT)").unwrap();
+    session.sql("INSERT INTO stock VALUES (1, 1), (2, 2)").unwrap();
+    let all = session.prepare("SELECT sum(n) FROM stock WHERE id < $1").unwrap();
+    let sums = || {
+        let planned = text(&session.sql("SELECT sum(n) FROM stock").unwrap().collect().unwrap());
+        let kept = text(&all.query(&[Value::Int(100)]).unwrap());
+        let sum = |rows: &str| rows.split_whitespace().filter_map(|word| word.parse::<i64>().ok()).next_back().unwrap();
+        assert_eq!(sum(&planned), sum(&kept));
+        sum(&kept)
+    };
+    for (begin, sees_one_moment) in [
+        ("BEGIN", false),
+        ("BEGIN ISOLATION LEVEL REPEATABLE READ", true),
+        ("BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE", true),
+        ("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ; BEGIN", true),
+        ("SET default_transaction_isolation = 'read committed'; BEGIN", false),
+    ] {
+        session.parse(begin).unwrap().into_iter().for_each(|one| drop(session.execute(one).unwrap()));
+        other.sql("UPDATE stock SET n = 1 WHERE id = 1").unwrap();
+        assert_eq!(sums(), 3, "{begin}: it begins with its first query");
+        other.sql("UPDATE stock SET n = 10 WHERE id = 1").unwrap();
+        // The moment is seen whatever becomes of its files.
+        db.flush().unwrap();
+        assert_eq!(sums(), if sees_one_moment { 3 } else { 12 }, "{begin}");
+        if !begin.contains("READ ONLY") {
+            session.sql("INSERT INTO stock VALUES (3, 5)").unwrap();
+            assert_eq!(sums(), if sees_one_moment { 8 } else { 17 }, "{begin}: it sees what it writes");
+        }
+        session.sql("ROLLBACK").unwrap();
+        assert_eq!(sums(), 12);
+        other.sql("UPDATE stock SET n = 1 WHERE id = 1").unwrap();
+    }
+    // What it changes must be as it was at its moment.
+    session.sql("BEGIN ISOLATION LEVEL REPEATABLE READ").unwrap();
+    assert_eq!(sums(), 3);
+    other.sql("UPDATE stock SET n = 10 WHERE id = 1").unwrap();
+    session.sql("UPDATE stock SET n = n + 1 WHERE id = 1").unwrap();
+    assert_eq!(sums(), 4);
+    let error = session.sql("COMMIT").map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
+    assert_eq!(sums(), 12);
+    // A table that it makes itself is there for it.
+    session.sql("BEGIN ISOLATION LEVEL REPEATABLE READ").unwrap();
+    assert_eq!(sums(), 12);
+    session.sql("CREATE TABLE made (id BIGINT PRIMARY KEY)").unwrap();
+    session.sql("INSERT INTO made VALUES (1)").unwrap();
+    assert_eq!(session.sql("SELECT * FROM made").unwrap().collect().unwrap().len(), 1);
+    session.sql("COMMIT").unwrap();
 }
 
 /// A transaction sees and writes what its statements do one by one. FLEETDB_SEED repeats a run.

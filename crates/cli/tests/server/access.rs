@@ -89,6 +89,17 @@ fn a_stranger_reads_and_writes_nothing_and_roles_bind() {
         let cursor = format!("DECLARE c CURSOR WITH HOLD FOR {inside}");
         assert!(ask(&server, "ray", "readonly", &cursor).is_err(), "{cursor}");
     }
+    for by_name in ["EXECUTE p", "EXPLAIN ANALYZE EXECUTE p"] {
+        let sql = format!("PREPARE p AS {several}; {by_name}");
+        assert_eq!(ask(&server, "ray", "readonly", &sql), Err("42501".to_owned()), "{sql}");
+    }
+    for of_all in ["SET datafusion.runtime.memory_limit = '1G'", "RESET datafusion.runtime.memory_limit"] {
+        assert_eq!(ask(&server, "ray", "readonly", of_all), Err("42501".to_owned()), "{of_all}");
+    }
+    let of_session = "SET TIME ZONE 'UTC'; SET NAMES 'utf8'; SET statement_timeout = 0; RESET ALL; BEGIN; SET TRANSACTION READ ONLY; \
+                      COMMIT; SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; DISCARD ALL; PREPARE p AS SELECT 1; EXECUTE p; \
+                      DEALLOCATE p";
+    assert_eq!(ask(&server, "ray", "readonly", of_session), Ok(()));
     assert!(request(http, "POST", "/api/v1/sql", &ray, b"SELECT * FROM t").unwrap().body.contains("[]"));
     assert_eq!(ask(&server, "ann", "wrong", "SELECT 1"), Err("28P01".to_owned()));
     assert_eq!(ask(&server, "nobody", "secret", "SELECT 1"), Err("28P01".to_owned()));

@@ -48,7 +48,7 @@ def drivers(db):
         equal(db.execute(total, (7, hour(0), hour(hours))).fetchone(), (0.125 * hours * (hours - 1), hours))
 
     def rows(key):
-        return db.execute("SELECT count(*) FROM reads WHERE id = %s", (key,)).fetchone()[0]
+        return rows_seen(db, key)
 
     with db.transaction():
         db.execute("INSERT INTO reads (id, ts, kwh) VALUES (8, '2026-01-01', 1)")
@@ -85,6 +85,9 @@ def drivers(db):
     zones(db)
     texts(db)
     savepoints(db, rows)
+    modes()
+    settings()
+    named(db)
     with db.cursor().copy("COPY reads (id, ts, kwh) FROM STDIN") as copy:
         for number in range(1000):
             copy.write_row((10, hour(number), number / 2))
@@ -369,8 +372,111 @@ def agents(db):
     equal(db.execute("SELECT count(*) FROM v2").fetchone(), (2,))
 
 
-def connect(autocommit=True):
-    return psycopg.connect(f"host=127.0.0.1 port={postgres} user=me dbname=fleetdb", autocommit=autocommit)
+def modes():
+    """What a transaction sees, and that it writes nothing where it is to read."""
+    insert = "INSERT INTO reads (id, ts, kwh) VALUES (30, %s, 1)"
+    with connect() as db, connect() as other:
+
+        def written(how):
+            with db.transaction():
+                db.execute("SELECT 1")
+                how()
+
+        def copied():
+            with db.cursor().copy("COPY reads (id, ts, kwh) FROM STDIN") as copy:
+                copy.write_row((30, hour(0), 1))
+
+        db.read_only = True
+        for prepare in [False, True, True]:
+            fails("25006", written, lambda: db.execute(insert, (hour(0),), prepare=prepare))
+        fails("25006", written, copied)
+        fails("25006", written, lambda: db.execute("UPDATE reads SET kwh = 1"))
+        fails("25006", written, lambda: db.execute("DROP TABLE reads"))
+        db.read_only = None
+        equal(rows_seen(other, 30), 0)
+        db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        for number in range(8):
+            with db.transaction():
+                counts = []
+                for insertion in [None, (other, 2 * number), (db, 2 * number + 1)]:
+                    if insertion:
+                        insertion[0].execute(insert, (hour(insertion[1]),))
+                    counts.append(db.execute("SELECT count(*) FROM reads WHERE id = %s", (30,)).fetchone()[0])
+                equal(counts, [2 * number, 2 * number, 2 * number + 1])
+            equal(rows_seen(other, 30), 2 * number + 2)
+        # The driver says it in the words that sqlparser does not know.
+        db.isolation_level, db.read_only, db.deferrable = psycopg.IsolationLevel.SERIALIZABLE, True, True
+        notices = []
+        db.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+        with db.transaction():
+            equal(db.execute("SHOW transaction_isolation").fetchone(), ("repeatable read",))
+        assert notices[0].startswith("SERIALIZABLE is REPEATABLE READ here"), notices
+        notices.clear()
+        for statement in ["SET TIME ZONE 'America/New_York'", "SET LOCAL statement_timeout = 1", "COMMIT"]:
+            db.execute(statement)
+        equal(["zone" in notices[0], "transaction" in notices[1], notices[2]], [True, True, "there is no transaction"])
+    with connect() as db:
+        db.execute("DELETE FROM reads WHERE id = 30")
+
+
+def settings():
+    """What is set with the connection holds, and RESET goes back to it."""
+    long = "SELECT count(*) FROM generate_series(1, 1000000000000)"
+    with connect(options="-c statement_timeout=200 -c default_transaction_read_only=on", application_name="agent") as db:
+        fails("57014", db.execute, long)
+        fails("25006", db.execute, "INSERT INTO reads (id, ts, kwh) VALUES (31, '2026-01-01', 1)")
+        fails("25006", db.execute, "INSERT INTO reads (id, ts, kwh) VALUES (31, %s, 1)", (hour(0),))
+        db.execute("SET statement_timeout = '1h'")
+        equal(db.execute("SELECT application_name FROM pg_stat_activity").fetchone(), ("agent",))
+        for back in ["RESET ALL", "DISCARD ALL", "SET statement_timeout TO DEFAULT", "SELECT set_config('statement_timeout', NULL, false)"]:
+            db.execute("SET statement_timeout = '1h'")
+            equal(db.execute("SHOW statement_timeout").fetchone(), ("1h",))
+            db.execute(back)
+            equal(db.execute("SELECT current_setting('statement_timeout')").fetchone(), ("200ms",))
+        with db.transaction():
+            db.execute("SET LOCAL statement_timeout = '2h'")
+            equal(db.execute("SHOW statement_timeout", prepare=True).fetchone(), ("2h",))
+        equal(db.execute("SHOW statement_timeout", prepare=True).fetchone(), ("200ms",))
+        server_version = db.info.parameter_status("server_version")
+        assert "FleetDB" in server_version, server_version
+    try:
+        connect(options="-c statement_timeout=soon")
+    except psycopg.OperationalError as error:
+        assert "statement_timeout = 'soon'" in str(error), error
+    else:
+        raise AssertionError("a wrong setting is refused")
+
+
+def named(db):
+    """Statements by name, in text and prepared once more by the driver."""
+    db.execute("PREPARE put (bigint, timestamp, float8) AS INSERT INTO reads (id, ts, kwh) VALUES ($1, $2, $3)")
+    db.execute("PREPARE get AS SELECT ts, kwh FROM reads WHERE id = $1")
+    for prepare in [False, True, True]:
+        equal(db.execute("EXECUTE put(32, '2026-01-01 00:00', 1 + 0.5)", prepare=prepare).statusmessage, "INSERT 0 1")
+        equal(db.execute("EXECUTE get(32)", prepare=prepare).fetchall(), [(hour(0), 1.5)])
+    fails("42P05", db.execute, "PREPARE get AS SELECT 1")
+    fails("42601", db.execute, "EXECUTE get(1, 2)")
+    db.execute("DEALLOCATE get")
+    # The driver has prepared it, and yet.
+    fails("26000", db.execute, "EXECUTE get(32)")
+    db.execute("PREPARE get AS SELECT $1 + 1")
+    fails("0A000", db.execute, "EXECUTE get(32)")
+    equal(db.execute("EXECUTE get(31)").fetchone(), (32,))
+    # With a ROLLBACK the driver lets go of what is prepared.
+    with db.transaction() as transaction:
+        db.execute("EXECUTE put(32, '2026-01-02', 2)")
+        equal(rows_seen(db, 32), 2)
+        raise psycopg.Rollback(transaction)
+    equal(rows_seen(db, 32), 1)
+    db.execute("DELETE FROM reads WHERE id = 32")
+
+
+def rows_seen(db, key):
+    return db.execute("SELECT count(*) FROM reads WHERE id = %s", (key,)).fetchone()[0]
+
+
+def connect(autocommit=True, **more):
+    return psycopg.connect(f"host=127.0.0.1 port={postgres} user=me dbname=fleetdb", autocommit=autocommit, **more)
 
 
 with connect() as connection:

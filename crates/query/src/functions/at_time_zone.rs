@@ -4,7 +4,7 @@
 //! (<https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-ZONECONVERT>)
 
 use super::calendar::{NS_PER_SECOND, Zone};
-use super::{misuse, per_second};
+use super::{are_constant, is_text, misuse, per_second};
 use crate::parse::expr_of;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
@@ -53,14 +53,12 @@ impl ScalarUDFImpl for AtTimeZone {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let text =
-            |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null);
         match types {
-            [zone, time] if text(zone) => Ok(vec![
+            [zone, time] if is_text(zone) => Ok(vec![
                 DataType::Utf8,
                 match time {
                     DataType::Timestamp(..) => time.clone(),
-                    other if text(other) => with_zone(TimeUnit::Nanosecond),
+                    other if is_text(other) => with_zone(TimeUnit::Nanosecond),
                     DataType::Date32 | DataType::Date64 => with_zone(TimeUnit::Second),
                     other => return Err(misuse(format!("{other} is no time: use {USAGE}"))),
                 },
@@ -79,7 +77,7 @@ impl ScalarUDFImpl for AtTimeZone {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [zones, times] = args.args.as_slice() else { return Err(misuse(format!("use {USAGE}"))) };
-        let is_constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let is_constant = are_constant(&args.args);
         let rows = if is_constant { 1 } else { args.number_rows };
         let moved = moved(&zones.to_array(rows)?, &times.to_array(rows)?)?;
         let moved = cast(&moved, args.return_field.data_type())?;

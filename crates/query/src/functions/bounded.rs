@@ -4,7 +4,7 @@
 //! A call asks for what it makes, or for a few times as much where that is not known exactly, and is refused if there is no
 //! room. It gives it back when it is done: rows that are on their way are not counted elsewhere.
 
-use super::per_second;
+use super::{are_constant, per_second};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
@@ -158,9 +158,8 @@ impl ScalarUDFImpl for Bounded {
 
 /// What a call makes of all rows.
 fn bytes(row_bytes: RowBytes, args: &[ColumnarValue], rows: usize) -> Result<f64> {
-    let is_constant = args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
     let sizes = args.iter().map(sizes).collect::<Result<Vec<_>>>()?;
-    let rows = if is_constant { 1 } else { rows };
+    let rows = if are_constant(args) { 1 } else { rows };
     let of_row = |row: usize| {
         // A constant has one value for all rows.
         let size = |of: &Vec<Size>| of.get(row).or(of.first()).copied().unwrap_or_default();

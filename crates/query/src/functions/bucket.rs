@@ -4,7 +4,7 @@
 //! order of time: the bucket of the row before is tried first.
 
 use super::calendar::{Buckets, NS_PER_SECOND, Width, Zone};
-use super::{misuse, per_second};
+use super::{is_text, misuse, per_second};
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, IntervalUnit, TimeUnit};
@@ -81,20 +81,19 @@ impl ScalarUDFImpl for TimeBucket {
 
 /// The types that arguments for a bucket are changed to: width and time, then zone and origin.
 pub(crate) fn bucket_types(types: &[DataType], usage: &str) -> Result<Vec<DataType>> {
-    let text = |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null);
     let [width, time, rest @ ..] = types else { return Err(misuse(format!("use {usage}"))) };
-    if !matches!(width, DataType::Interval(_) | DataType::Duration(_)) && !text(width) || rest.len() > 2 {
+    if !matches!(width, DataType::Interval(_) | DataType::Duration(_)) && !is_text(width) || rest.len() > 2 {
         return Err(misuse(format!("{width} is no width of a bucket: use {usage}")));
     }
     let time = match time {
         DataType::Timestamp(..) => time.clone(),
         DataType::Date32 | DataType::Date64 => DataType::Timestamp(TimeUnit::Second, None),
-        other if text(other) => DataType::Timestamp(TimeUnit::Nanosecond, None),
+        other if is_text(other) => DataType::Timestamp(TimeUnit::Nanosecond, None),
         other => return Err(misuse(format!("{other} is no time: use {usage}"))),
     };
     let mut coerced = vec![DataType::Interval(IntervalUnit::MonthDayNano), time];
     if let Some(zone) = rest.first() {
-        if !text(zone) {
+        if !is_text(zone) {
             return Err(misuse(format!("{zone} is no time zone: use {usage}")));
         }
         coerced.push(DataType::Utf8);

@@ -16,9 +16,10 @@ mod time_rows;
 use crate::asof::AsofMatch;
 use crate::catalog::ViewTables;
 use crate::gapfill;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::error::DataFusionError;
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::logical_expr::{AggregateUDF, ColumnarValue, ScalarUDF};
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
@@ -52,9 +53,18 @@ pub(crate) fn misuse(message: String) -> DataFusionError {
     DataFusionError::Plan(message)
 }
 
+/// Whether all arguments of a call are the same for all rows.
+fn are_constant(args: &[ColumnarValue]) -> bool {
+    args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
+}
+
+/// Whether an argument of this type can be given as a text.
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null)
+}
+
 /// How many of a timestamp type's unit are a second; `None` for other types.
-pub(crate) fn per_second(data_type: &arrow::datatypes::DataType) -> Option<i64> {
-    use arrow::datatypes::{DataType, TimeUnit};
+pub(crate) fn per_second(data_type: &DataType) -> Option<i64> {
     match data_type {
         DataType::Timestamp(TimeUnit::Second, _) => Some(1),
         DataType::Timestamp(TimeUnit::Millisecond, _) => Some(1_000),

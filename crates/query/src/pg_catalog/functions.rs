@@ -1,7 +1,6 @@
 //! Functions of PostgreSQL that clients call beside the catalog and the crate does not have.
 
-use crate::functions::misuse;
-use arrow::array::{ArrayRef, StringArray};
+use arrow::array::StringArray;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::common::cast::as_int64_array;
@@ -92,8 +91,6 @@ pub(super) fn register(context: &SessionContext) {
     };
     let types = (vec![DataType::Int64], DataType::Utf8);
     context.register_udf(create_udf("pg_size_pretty", types.0, types.1, Volatility::Immutable, Arc::new(pretty)));
-    let types = (vec![DataType::Utf8, DataType::Utf8, DataType::Boolean], DataType::Utf8);
-    context.register_udf(create_udf("set_config", types.0, types.1, Volatility::Volatile, Arc::new(set_config)));
 }
 
 /// A size as people read it, as PostgreSQL has it: up to ten thousand of a unit.
@@ -104,19 +101,6 @@ fn pretty(bytes: i64) -> String {
         (size, unit) = (size / 1_024.0, unit + 1);
     }
     format!("{size:.0} {}", UNITS[unit])
-}
-
-/// `set_config(name, value, is_local)`: as SET of PostgreSQL's own settings it is answered and changes nothing.
-fn set_config(arguments: &[ColumnarValue]) -> Result<ColumnarValue> {
-    let columns = ColumnarValue::values_to_arrays(arguments)?;
-    let [names, values, _] = columns.as_slice() else {
-        return Err(misuse("set_config takes a name, a value and whether it is for the transaction".to_owned()));
-    };
-    let names = datafusion::common::cast::as_string_array(names)?;
-    if names.iter().flatten().any(|name| name.eq_ignore_ascii_case("statement_timeout")) {
-        return Err(misuse("set_config does not set statement_timeout: SET it".to_owned()));
-    }
-    Ok(ColumnarValue::Array(Arc::clone(values) as ArrayRef))
 }
 
 /// A function that gives the same for whatever it is asked.

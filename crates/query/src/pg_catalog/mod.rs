@@ -135,13 +135,15 @@ fn set_up(session: &Session) -> datafusion::error::Result<Registered> {
     };
     let all = PgCatalogSchemaProvider::try_new(context.state().catalog_list().clone(), tables, EmptyContextProvider)?;
     let (declared, shown) = (Arc::clone(&session.cursors), Arc::clone(&session.tables));
+    let transaction = Arc::clone(&session.transaction);
     let cursors = move || cursors(&declared.lock().unwrap_or_else(PoisonError::into_inner));
     let tables = HashMap::from([
         ("pg_cursors", live::table(cursors)?),
         (keys::KEYS, live::table(move || keys::keys(&shown.shown()))?),
+        (settings::ROWS, live::table(move || settings::rows(&transaction))?),
     ]);
     keys::register_functions(context, &session.tables);
-    settings::register(context);
+    settings::register(context, &session.transaction);
     functions::register(context);
     locks::register(context, &session.locks);
     catalog.register_schema(PG_CATALOG, Arc::new(CatalogSchema::new(context, Arc::new(all), tables)))?;

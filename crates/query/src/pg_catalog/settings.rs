@@ -1,18 +1,21 @@
-//! Settings of PostgreSQL that clients ask for, by SHOW and by `current_setting`.
+//! Settings of PostgreSQL that clients ask for, by SHOW, `current_setting` and `pg_settings`; and `set_config`.
 
+use crate::answer::query_error;
 use crate::functions::misuse;
-use arrow::array::{ArrayRef, StringArray};
+use crate::settings::setting_name;
+use crate::transaction::Transaction;
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_boolean_array, as_string_array};
 use datafusion::error::Result;
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
-};
+use datafusion::logical_expr::expr_fn::SimpleScalarUDF;
+use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Signature, TypeSignature, Volatility};
 use datafusion::prelude::SessionContext;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Names and values; what clients set is accepted and changes nothing, since times are UTC and texts UTF-8.
-const SETTINGS: [(&str, &str); 36] = [
+/// Names and values. Those that a session can change have other values then ([`Transaction::setting`]); SET of the others is
+/// answered and changes nothing.
+const SETTINGS: [(&str, &str); 37] = [
     ("application_name", ""),
     ("block_size", "8192"),
     ("bytea_output", "hex"),
@@ -45,89 +48,98 @@ const SETTINGS: [(&str, &str); 36] = [
     ("server_version_num", "160006"),
     ("session_replication_role", "origin"),
     ("standard_conforming_strings", "on"),
+    ("statement_timeout", "0"),
     ("synchronous_commit", "on"),
     ("timezone", "UTC"),
     ("transaction_isolation", "read committed"),
     ("transaction_read_only", "off"),
 ];
 
-/// The view of all of them.
+/// The view of all of them, and the table that it is made of.
 pub(super) const NAME: &str = "pg_settings";
+pub(super) const ROWS: &str = "fleetdb_settings";
+
+/// A session's, where transactions have theirs.
+pub(super) type Shared = Arc<Mutex<Transaction>>;
 
 /// The query of the view.
 pub(super) fn query() -> String {
-    let rows: Vec<_> = SETTINGS.iter().map(|(name, setting)| format!("('{name}', '{setting}')")).collect();
     let none = ["unit", "extra_desc", "min_val", "max_val", "enumvals", "sourcefile"];
     let none = none.map(|column| format!(", CAST(NULL AS TEXT) AS {column}")).concat();
     format!(
         "SELECT s.name, s.setting, 'FleetDB' AS category, '' AS short_desc, 'user' AS context, 'string' AS vartype, \
          'default' AS source, s.setting AS boot_val, s.setting AS reset_val, CAST(NULL AS INT) AS sourceline, \
-         false AS pending_restart{none} FROM (VALUES {}) s (name, setting)",
-        rows.join(", ")
+         false AS pending_restart{none} FROM pg_catalog.{ROWS} s"
     )
 }
 
-/// The name and the value of a setting of PostgreSQL; `None` if it is not one that clients ask for.
+/// The names and the values that they have now.
+pub(super) fn rows(session: &Shared) -> Result<RecordBatch> {
+    let transaction = lock(session);
+    let value = |(name, always): &(&str, &str)| transaction.setting(name).unwrap_or_else(|| (*always).to_owned());
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values(SETTINGS.iter().map(|(name, _)| name)));
+    let values: ArrayRef = Arc::new(StringArray::from_iter_values(SETTINGS.iter().map(value)));
+    Ok(RecordBatch::try_from_iter([("name", names), ("setting", values)])?)
+}
+
+/// The name of a setting of PostgreSQL, and the value that it has where no session has changed it; `None` if it is not one that
+/// clients ask for.
 ///
 /// ```
 /// assert_eq!(fleetdb_query::setting("TIME ZONE"), Some(("timezone", "UTC")));
 /// assert_eq!(fleetdb_query::setting("work_mem"), None);
 /// ```
 pub fn setting(name: &str) -> Option<(&'static str, &'static str)> {
-    let name = match name.to_ascii_lowercase().as_str() {
-        "transaction isolation level" => "transaction_isolation".to_owned(),
-        "time zone" => "timezone".to_owned(),
-        other => other.to_owned(),
-    };
+    let name = setting_name(name);
     SETTINGS.iter().find(|(known, _)| *known == name).copied()
 }
 
-/// `current_setting(name)`, and `current_setting(name, missing_ok)`.
-pub(super) fn register(context: &SessionContext) {
-    context.register_udf(ScalarUDF::new_from_impl(CurrentSetting {
-        signature: Signature::one_of(
-            vec![
-                TypeSignature::Exact(vec![DataType::Utf8]),
-                TypeSignature::Exact(vec![DataType::Utf8, DataType::Boolean]),
-            ],
-            Volatility::Stable,
-        ),
-    }));
+/// `current_setting(name)`, `current_setting(name, missing_ok)`, and `set_config(name, value, is_local)`.
+pub(super) fn register(context: &SessionContext, session: &Shared) {
+    let one = TypeSignature::Exact(vec![DataType::Utf8]);
+    let two = TypeSignature::Exact(vec![DataType::Utf8, DataType::Boolean]);
+    let (shared, signature) = (Arc::clone(session), Signature::one_of(vec![one, two], Volatility::Stable));
+    let current = Arc::new(move |arguments: &[ColumnarValue]| current(&lock(&shared), arguments));
+    let current = SimpleScalarUDF::new_with_signature("current_setting", signature, DataType::Utf8, current);
+    context.register_udf(ScalarUDF::new_from_impl(current));
+    let (shared, types) = (Arc::clone(session), vec![DataType::Utf8, DataType::Utf8, DataType::Boolean]);
+    let set = Arc::new(move |arguments: &[ColumnarValue]| set(&mut lock(&shared), arguments));
+    let set = SimpleScalarUDF::new("set_config", types, DataType::Utf8, Volatility::Volatile, set);
+    context.register_udf(ScalarUDF::new_from_impl(set));
 }
 
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct CurrentSetting {
-    signature: Signature,
+fn lock(session: &Shared) -> MutexGuard<'_, Transaction> {
+    session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl ScalarUDFImpl for CurrentSetting {
-    fn name(&self) -> &str {
-        "current_setting"
-    }
+fn current(transaction: &Transaction, arguments: &[ColumnarValue]) -> Result<ColumnarValue> {
+    let arguments = ColumnarValue::values_to_arrays(arguments)?;
+    let may_miss = match arguments.get(1) {
+        Some(may_miss) => as_boolean_array(may_miss)?.iter().all(|may_miss| may_miss == Some(true)),
+        None => false,
+    };
+    let values = as_string_array(&arguments[0])?.iter().map(|name| match name {
+        None => Ok(None),
+        Some(name) => match setting(name) {
+            Some((name, always)) => Ok(Some(transaction.setting(name).unwrap_or_else(|| always.to_owned()))),
+            None if may_miss => Ok(None),
+            None => Err(misuse(format!("unrecognized parameter \"{name}\""))),
+        },
+    });
+    let values: ArrayRef = Arc::new(values.collect::<Result<StringArray>>()?);
+    Ok(ColumnarValue::Array(values))
+}
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+/// As SET, or SET LOCAL.
+fn set(transaction: &mut Transaction, arguments: &[ColumnarValue]) -> Result<ColumnarValue> {
+    let columns = ColumnarValue::values_to_arrays(arguments)?;
+    let [names, values, are_local] = columns.as_slice() else {
+        return Err(misuse("set_config takes a name, a value and whether it is for the transaction".to_owned()));
+    };
+    let rows = as_string_array(names)?.iter().zip(as_string_array(values)?).zip(as_boolean_array(are_local)?);
+    for ((name, value), is_local) in rows {
+        let Some(name) = name else { return Err(misuse("set_config: give a setting's name".to_owned())) };
+        transaction.change_setting(&setting_name(name), value, is_local == Some(true)).map_err(query_error)?;
     }
-
-    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arguments = ColumnarValue::values_to_arrays(&args.args)?;
-        let may_miss = match arguments.get(1) {
-            Some(may_miss) => as_boolean_array(may_miss)?.iter().all(|may_miss| may_miss == Some(true)),
-            None => false,
-        };
-        let values = as_string_array(&arguments[0])?.iter().map(|name| match name {
-            None => Ok(None),
-            Some(name) => match setting(name) {
-                Some((_, value)) => Ok(Some(value)),
-                None if may_miss => Ok(None),
-                None => Err(misuse(format!("unrecognized parameter \"{name}\""))),
-            },
-        });
-        let values: ArrayRef = Arc::new(values.collect::<Result<StringArray>>()?);
-        Ok(ColumnarValue::Array(values))
-    }
+    Ok(ColumnarValue::Array(Arc::clone(values)))
 }

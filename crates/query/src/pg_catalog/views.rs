@@ -47,7 +47,8 @@ const VIEWS: [(&str, &str); 8] = [
         "pg_stat_activity",
         // The session that asks: the others are known to the server only.
         "SELECT d.oid AS datid, d.datname, pg_backend_pid() AS pid, CAST(NULL AS INT) AS leader_pid, \
-         CAST(NULL AS INT) AS usesysid, \"session_user\"() AS usename, '' AS application_name, \
+         CAST(NULL AS INT) AS usesysid, \"session_user\"() AS usename, \
+         current_setting('application_name') AS application_name, \
          CAST(NULL AS TEXT) AS client_addr, CAST(NULL AS TEXT) AS client_hostname, CAST(NULL AS INT) AS client_port, \
          CAST(NULL AS TIMESTAMPTZ) AS backend_start, CAST(NULL AS TIMESTAMPTZ) AS xact_start, now() AS query_start, \
          now() AS state_change, CAST(NULL AS TEXT) AS wait_event_type, CAST(NULL AS TEXT) AS wait_event, \

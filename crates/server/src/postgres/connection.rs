@@ -7,7 +7,7 @@ use crate::access::Identity;
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
 use fleetdb_engine::{Batch, Error, Growing, MAX_BATCH_BYTES, Result, Value};
-use fleetdb_query::{Canceller, InsertValues, Session};
+use fleetdb_query::{Canceller, InsertValues, Session, SessionSettings};
 use parking_lot::Mutex;
 use pgwire::error::{ErrorInfo, PgWireResult};
 use pgwire::messages::response::NoticeResponse;
@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     cancels: Arc<Cancels>,
     number: OnceLock<i32>,
     identity: OnceLock<Identity>,
+    /// What the client has set when it connected.
+    settings: OnceLock<SessionSettings>,
     /// Made with the first statement: an idle connection costs no session.
     session: Mutex<Option<Arc<Session>>>,
     /// INSERTs since the last Sync, outside a transaction.
@@ -70,6 +72,7 @@ impl Connection {
             cancels: Arc::clone(cancels),
             number: OnceLock::new(),
             identity: OnceLock::new(),
+            settings: OnceLock::new(),
             session: Mutex::default(),
             pending: Mutex::new(Pending { batch: Batch::new(), memory: shared.db.query_memory().growing() }),
             copying: Mutex::default(),
@@ -82,6 +85,11 @@ impl Connection {
 
     pub(super) fn cancels(&self) -> &Arc<Cancels> {
         &self.cancels
+    }
+
+    /// The client begins with these settings.
+    pub(super) fn set_first(&self, settings: SessionSettings) {
+        self.settings.set(settings).ok();
     }
 
     /// The client has proven who it is.
@@ -110,6 +118,9 @@ impl Connection {
             return Ok(Arc::clone(session));
         }
         let new = self.shared.sessions.make().map_err(|e| postgres_error(&e))?;
+        if let Some(settings) = self.settings.get() {
+            new.start_with(settings.clone());
+        }
         Ok(Arc::clone(session.insert(Arc::new(new))))
     }
 
@@ -144,9 +155,9 @@ impl Connection {
         }
     }
 
-    /// Has the next answer warn of something.
-    pub(super) fn warn(&self, warning: String) {
-        *self.warning.lock() = Some(warning);
+    /// Has the next answer warn of something, if there is something to warn of.
+    pub(super) fn warn(&self, warning: Option<impl Into<String>>) {
+        *self.warning.lock() = warning.map(Into::into);
     }
 
     /// What the answer has to warn of.
@@ -167,7 +178,11 @@ impl Connection {
 
     /// Gathers the rows of an INSERT of plain values for the transaction, or for the next Sync; gives how many they are.
     pub(super) fn gather(&self, insert: &InsertValues, values: &[Value]) -> Result<usize> {
-        let session = self.session.lock().clone().filter(|session| session.is_in_transaction());
+        let session = self.session.lock().clone();
+        if let Some(session) = &session {
+            session.check_may_write("INSERT")?;
+        }
+        let session = session.filter(|session| session.is_in_transaction());
         let Some(session) = session else { return self.pending.lock().gather(insert, values) };
         let mut rows = Batch::new();
         let count = insert.push(values, &mut rows)?;

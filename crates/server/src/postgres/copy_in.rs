@@ -44,6 +44,7 @@ pub(super) struct CopyingIn {
 impl Connection {
     /// Gets ready for rows; gives the number of columns.
     pub(super) fn begin_copy(&self, copy: &CopyIn) -> PgWireResult<usize> {
+        self.session()?.check_may_write("COPY FROM").map_err(|e| postgres_error(&e))?;
         let copying =
             CopyingIn::new(copy.clone(), self.shared.db.table(&copy.table)).map_err(|e| postgres_error(&e))?;
         let columns = copying.places.len();

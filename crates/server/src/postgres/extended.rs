@@ -8,7 +8,7 @@ use super::copy_out;
 use super::values::{self, Parameters};
 use crate::error::{placed, postgres_error, user_error};
 use crate::sessions::Running;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use fleetdb_engine::{ColumnType, Error, Value};
 use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement, check_described};
 use futures::{Sink, SinkExt};
@@ -39,6 +39,8 @@ const UNKNOWN: [&str; 2] = ["42P01", "42703"];
 /// A prepared statement.
 pub(crate) struct Stored {
     statement: Statement,
+    /// The EXECUTE that it was.
+    execute: Option<Statement>,
     kind: Kind,
     takes: Access,
     /// The parameters' types: as the client gave them, else as the statement says.
@@ -89,12 +91,14 @@ impl Connection {
         let (Some(mut statement), true) = (statements.pop(), statements.is_empty()) else {
             return Err(user_error("42601", "a prepared statement is one statement"));
         };
+        let session = self.session()?;
+        let execute = statement.is_execute().then(|| statement.clone());
+        statement = session.named(statement).map_err(|e| postgres_error(&e))?;
         let types: Vec<_> = given.iter().enumerate().filter_map(values::type_given).collect();
         if !types.is_empty() {
             statement.set_types(&types);
         }
         let kind = statement.kind().map_err(|e| postgres_error(&e))?;
-        let session = self.session()?;
         let insert = InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))?;
         let (plan, inferred) = match (&kind, insert) {
             (_, Some(insert)) => {
@@ -148,7 +152,7 @@ impl Connection {
             let given = given.get(place).and_then(Option::as_ref).filter(unspecified);
             given.or(inferred.get(place)).cloned().unwrap_or(Type::TEXT)
         });
-        Ok(Arc::new(Stored { takes: statement.access(), statement, kind, types: types.collect(), plan }))
+        Ok(Arc::new(Stored { takes: statement.access(), statement, execute, kind, types: types.collect(), plan }))
     }
 
     /// Runs a prepared statement with these parameters, of which there are as many as it takes.
@@ -159,6 +163,12 @@ impl Connection {
         format: &Format,
     ) -> PgWireResult<Response> {
         self.check(stored.takes)?;
+        if let Some(execute) = &stored.execute {
+            let now = self.session()?.named(execute.clone()).map_err(|e| postgres_error(&e))?;
+            if now.to_string() != stored.statement.to_string() {
+                return Err(user_error("0A000", format!("{execute} is of another statement by now: prepare it again")));
+            }
+        }
         match &stored.plan {
             Plan::Insert(insert) => {
                 let mut known = Arc::clone(&insert.lock());
@@ -523,9 +533,9 @@ impl QueryParser for Describer {
             (Plan::Fetch(columns), _) => Ok(columns.clone()),
             (Plan::Other(Some(returns)), _) => values::fields(&returns.described, format),
             (_, Kind::Show(name)) => {
-                let row = super::show(name).map_err(|e| postgres_error(&e))?;
-                let row = row.ok_or_else(|| user_error("42704", format!("unrecognized parameter \"{name}\"")))?;
-                values::fields(&row.schema(), format)
+                let (name, _) = fleetdb_query::setting(name)
+                    .ok_or_else(|| user_error("42704", format!("unrecognized parameter \"{name}\"")))?;
+                values::fields(&Schema::new(vec![Field::new(name, DataType::Utf8, false)]), format)
             }
             _ => Ok(Vec::new()),
         }

@@ -1,16 +1,20 @@
 //! Who a client is: SCRAM-SHA-256 (RFC 5802, RFC 7677), or nobody asks.
 
-use super::Cancels;
 use super::connection::Connection;
+use super::startup;
 use crate::access::Access;
 use crate::error::{postgres_error, user_error};
+use fleetdb_engine::Error;
+use fleetdb_query::SessionSettings;
 use futures::Sink;
-use pgwire::api::auth::noop::NoopStartupHandler;
 use pgwire::api::auth::sasl::SASLAuthStartupHandler;
 use pgwire::api::auth::sasl::scram::ScramAuth;
-use pgwire::api::auth::{AuthSource, DefaultServerParameterProvider, LoginInfo, Password, StartupHandler};
+use pgwire::api::auth::{
+    AuthSource, DefaultServerParameterProvider, LoginInfo, Password, StartupHandler, finish_authentication,
+    protocol_negotiation, save_startup_parameters_to_metadata,
+};
 use pgwire::api::{ClientInfo, METADATA_USER, PgWireConnectionState, PidSecretKeyGenerator};
-use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -49,11 +53,15 @@ impl StartupHandler for Login {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
+        if let PgWireFrontendMessage::Startup(startup) = &message {
+            let first = SessionSettings::with_timeout(self.connection.shared.config.statement_timeout);
+            self.connection.set_first(startup::settings(first, &startup.parameters).map_err(fatal)?);
+        }
         let access = &self.connection.shared.access;
         if access.asks().map_err(|e| postgres_error(&e))? {
             self.scram.on_startup(client, message).await?;
         } else {
-            Open(Arc::clone(self.connection.cancels())).on_startup(client, message).await?;
+            self.let_anybody_in(client, message).await?;
         }
         if matches!(client.state(), PgWireConnectionState::ReadyForQuery) {
             let user = client.metadata().get(METADATA_USER).map_or("", String::as_str);
@@ -65,12 +73,26 @@ impl StartupHandler for Login {
     }
 }
 
-struct Open(Arc<Cancels>);
-
-impl NoopStartupHandler for Open {
-    fn pid_secret_key_generator(&self) -> &dyn PidSecretKeyGenerator {
-        self.0.as_ref()
+impl Login {
+    async fn let_anybody_in<C>(&self, client: &mut C, message: PgWireFrontendMessage) -> PgWireResult<()>
+    where
+        C: ClientInfo + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        let PgWireFrontendMessage::Startup(startup) = message else { return Ok(()) };
+        protocol_negotiation(client, &startup).await?;
+        save_startup_parameters_to_metadata(client, &startup);
+        let (pid, secret) = self.connection.cancels().generate(client);
+        client.set_pid_and_secret_key(pid, secret);
+        finish_authentication(client, &parameters()).await
     }
+}
+
+/// An error after which there is no connection.
+fn fatal(error: Error) -> PgWireError {
+    let info = ErrorInfo::new("FATAL".to_owned(), "22023".to_owned(), error.to_string());
+    PgWireError::UserError(Box::new(info))
 }
 
 /// What SCRAM compares with.

@@ -18,12 +18,12 @@ mod extended;
 mod login;
 mod run;
 mod simple;
+mod startup;
 mod texts;
 mod values;
 mod wire;
 
 use crate::server::Shared;
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use bytes::BytesMut;
 use connection::Connection;
 use futures::{FutureExt, SinkExt, StreamExt};
@@ -212,13 +212,6 @@ async fn refuse(mut stream: TcpStream) {
         stream.write_all(&bytes).await.ok();
     }
     stream.shutdown().await.ok();
-}
-
-/// The row of a SHOW of one of PostgreSQL's own settings; `None` if it is none of them.
-fn show(name: &str) -> fleetdb_engine::Result<Option<RecordBatch>> {
-    let Some((name, value)) = fleetdb_query::setting(name) else { return Ok(None) };
-    let column: ArrayRef = Arc::new(StringArray::from(vec![value]));
-    Ok(Some(RecordBatch::try_from_iter([(name, column)])?))
 }
 
 struct Cancelling(Arc<Connection>);

@@ -9,10 +9,12 @@ use fleetdb_engine::{Error, Result};
 use fleetdb_query::{Access, Answer, CopyFormat, InsertValues, Kind, Session, Statement};
 use futures::StreamExt;
 use pgwire::api::portal::Format;
-use pgwire::api::results::{CopyResponse, QueryResponse, Response, Tag};
+use pgwire::api::results::{CopyResponse, Response, Tag};
 use pgwire::error::PgWireResult;
 use std::sync::Arc;
 use std::time::Instant;
+
+const NO_TRANSACTION: &str = "there is no transaction";
 
 impl Connection {
     /// Refuses a statement that the client may not run.
@@ -29,13 +31,16 @@ impl Connection {
             Kind::Begin => {
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
                 // As PostgreSQL, which only warns if there is a transaction.
-                if !session.is_in_transaction() {
-                    session.begin().map_err(|e| postgres_error(&e))?;
-                }
+                let warning = match session.is_in_transaction() {
+                    true => Some("there is a transaction already"),
+                    false => session.begin_as(statement).map_err(|e| postgres_error(&e))?,
+                };
+                self.warn(warning);
                 Ok(Response::TransactionStart(Tag::new("BEGIN")))
             }
             Kind::Commit => {
                 if !session.is_in_transaction() {
+                    self.warn(Some(NO_TRANSACTION));
                     return Ok(Response::TransactionEnd(Tag::new("COMMIT")));
                 }
                 self.cursors.end_transaction(&session);
@@ -55,6 +60,8 @@ impl Connection {
                 if session.is_in_transaction() {
                     session.execute(statement.clone()).map_err(|e| postgres_error(&e))?;
                     self.cursors.end_transaction(&session);
+                } else {
+                    self.warn(Some(NO_TRANSACTION));
                 }
                 Ok(Response::TransactionEnd(Tag::new("ROLLBACK")))
             }
@@ -64,26 +71,19 @@ impl Connection {
                 Ok(Response::TransactionStart(Tag::new("ROLLBACK")))
             }
             Kind::Setting(tag) => {
+                self.warn(session.set(statement).map_err(|e| postgres_error(&e))?);
+                Ok(Response::Execution(Tag::new(tag)))
+            }
+            Kind::Nothing(tag) => {
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
-                if *tag == "COMMENT" {
-                    self.warn("comments are not kept".to_owned());
-                }
+                self.warn((*tag == "COMMENT").then_some("comments are not kept"));
                 Ok(Response::Execution(Tag::new(tag)))
             }
             Kind::Discard => {
-                session.check_transaction().map_err(|e| postgres_error(&e))?;
+                session.discard_all().map_err(|e| postgres_error(&e))?;
                 self.cursors.clear(&session);
-                session.release_locks();
                 Ok(Response::Execution(Tag::new("DISCARD ALL")))
             }
-            Kind::Show(name) => match super::show(name).map_err(|e| postgres_error(&e))? {
-                Some(row) => {
-                    let fields = Arc::new(values::fields(&row.schema(), format)?);
-                    let rows = values::encoded(Arc::clone(&fields), futures::stream::iter([Ok(row)]));
-                    Ok(Response::Query(QueryResponse::new(fields, rows)))
-                }
-                None => self.run_planned(&session, statement.clone(), format).await,
-            },
             Kind::CopyFromStdin(copy) => {
                 let columns = self.begin_copy(copy)?;
                 let format = i8::from(copy.form.format == CopyFormat::Binary);
@@ -113,11 +113,13 @@ impl Connection {
             Kind::Definition(what) => {
                 let done = self.run_planned(&session, statement.clone(), format).await?;
                 if session.is_in_transaction() {
-                    self.warn(format!("{what} has taken effect: a ROLLBACK does not undo it"));
+                    self.warn(Some(format!("{what} has taken effect: a ROLLBACK does not undo it")));
                 }
                 Ok(done)
             }
-            Kind::Query | Kind::Insert | Kind::Other => self.run_planned(&session, statement.clone(), format).await,
+            Kind::Query | Kind::Insert | Kind::Show(_) | Kind::Other => {
+                self.run_planned(&session, statement.clone(), format).await
+            }
         }
     }
 

@@ -64,6 +64,7 @@ impl SimpleQueryHandler for Connection {
 
 impl Connection {
     async fn run_simple(&self, statement: Statement) -> PgWireResult<Response> {
+        let statement = self.session()?.named(statement).map_err(|e| postgres_error(&e))?;
         self.check(statement.access())?;
         let kind = statement.kind().map_err(|e| postgres_error(&e))?;
         match InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))? {

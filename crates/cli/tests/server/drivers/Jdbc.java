@@ -65,6 +65,36 @@ public class Jdbc {
         db.commit();
     }
 
+    /** A transaction that sees one moment and writes nothing. */
+    static void modes(String url, LocalDateTime start) throws Exception {
+        try (Connection db = DriverManager.getConnection(url); Connection other = DriverManager.getConnection(url); Statement writes = other.createStatement()) {
+            db.setTransactionIsolation(Connection.TRANSACTION_REPEATABLE_READ);
+            check(db.getTransactionIsolation() == Connection.TRANSACTION_REPEATABLE_READ, "the level is as it was set");
+            db.setAutoCommit(false);
+            db.setReadOnly(true);
+            try (PreparedStatement counts = db.prepareStatement("SELECT count(*) FROM jdbc WHERE id >= ?")) {
+                counts.setLong(1, 0);
+                long first = -1;
+                for (int run = 0; run < 10; run++) {
+                    try (ResultSet count = counts.executeQuery()) {
+                        check(count.next() && (run == 0 || count.getLong(1) == first), "the moment is the first one");
+                        first = count.getLong(1);
+                    }
+                    writes.execute("INSERT INTO jdbc (id, ts) VALUES (" + (40 + run) + ", '2026-01-01')");
+                }
+            }
+            try (PreparedStatement row = db.prepareStatement("INSERT INTO jdbc (id, ts) VALUES (8, ?)")) {
+                row.setObject(1, start);
+                row.executeUpdate();
+                check(false, "a transaction that only reads does not write");
+            } catch (SQLException error) {
+                check(error.getSQLState().equals("25006"), error.toString());
+            }
+            db.rollback();
+            check(writes.executeUpdate("DELETE FROM jdbc WHERE id >= 40") == 10, "ten rows are deleted");
+        }
+    }
+
     /** Instants, wherever the program is. */
     static void zones(Connection db) throws Exception {
         try (Statement statement = db.createStatement()) {
@@ -133,6 +163,7 @@ public class Jdbc {
             db.setAutoCommit(true);
             autosaves(url);
             zones(db);
+            modes(url, start);
             String query = "SELECT id, ts, kwh, ok, note FROM jdbc WHERE id = ? AND ts >= ? ORDER BY ts";
             try (PreparedStatement rows = db.prepareStatement(query)) {
                 for (int run = 0; run < 10; run++) {

@@ -39,6 +39,11 @@ async function main() {
   const written = await client.query('INSERT INTO node (id, ts, kwh) VALUES ($1, $2, $3) RETURNING id, ts', [9, new Date(start), 1]);
   assert.deepStrictEqual([written.command, written.rowCount, written.rows[0]], ['INSERT', 1, { id: '9', ts: new Date(start) }]);
   await client.end();
+  // The driver sends it with the connection.
+  const hasty = new Client({ host: '127.0.0.1', port: Number(process.argv[2]), user: 'me', database: 'fleetdb', statement_timeout: 200 });
+  await hasty.connect();
+  await assert.rejects(hasty.query('SELECT count(*) FROM generate_series(1, 1000000000000)'), (error) => error.code === '57014');
+  await hasty.end();
   console.log('all is well');
 }
 

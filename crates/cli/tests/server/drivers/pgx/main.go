@@ -46,6 +46,14 @@ func main() {
 	if nines != 0 {
 		check(fmt.Errorf("%d rows were rolled back to a savepoint", nines))
 	}
+	reading, err := db.BeginTx(all, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	check(err)
+	_, err = reading.Exec(all, "INSERT INTO pgx VALUES (9, $1, 1, NULL)", start)
+	var readOnly *pgconn.PgError
+	if !errors.As(err, &readOnly) || readOnly.Code != "25006" {
+		check(fmt.Errorf("a transaction that only reads writes: %v", err))
+	}
+	check(reading.Rollback(all))
 	// Statements of a batch are sent together.
 	batch := &pgx.Batch{}
 	for hour := range 20 {

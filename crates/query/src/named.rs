@@ -1,0 +1,153 @@
+//! `PREPARE name AS statement`, `EXECUTE name (values)`, `DEALLOCATE name`: statements that a session keeps by name. EXECUTE is
+//! the statement itself with the values in place of `$1`, `$2`, ..., and is planned anew.
+//! (<https://www.postgresql.org/docs/current/sql-prepare.html>)
+
+use crate::ddl::{identifier, object_name};
+use crate::session::{Session, unsupported};
+use crate::statement::Statement;
+use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, Ident, Statement as SqlStatement, Value as Literal, visit_expressions,
+};
+use fleetdb_engine::{Error, Result};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::{MutexGuard, PoisonError};
+
+/// How many a session keeps.
+const MOST: usize = 1_000;
+/// The longest, and in all, in bytes of text: what is parsed is some tens of times as large.
+const MOST_BYTES: usize = 1 << 20;
+
+/// A session's.
+pub(crate) type NamedStatements = HashMap<String, Named>;
+
+pub(crate) struct Named {
+    statement: Statement,
+    /// The types of the first parameters.
+    types: Vec<DataType>,
+    bytes: usize,
+}
+
+impl Named {
+    /// The statement with these values.
+    fn with(&self, name: &str, values: &[Expr]) -> Result<Statement> {
+        let takes = self.statement.parameters().max(self.types.len());
+        if values.len() != takes {
+            return Err(Error::input(format!(
+                "EXECUTE {name} gives {} values, the prepared statement takes {takes}",
+                values.len()
+            )));
+        }
+        if let Some(other) = values.iter().find(|value| !is_constant(value)) {
+            return Err(Error::input(format!("EXECUTE {name}: {other} is no value")));
+        }
+        let typed = values.iter().enumerate().map(|(place, value)| match self.types.get(place) {
+            Some(data_type) => Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(value.clone()),
+                data_type: data_type.clone(),
+                array: false,
+                format: None,
+            },
+            None if matches!(value, Expr::Value(_) | Expr::UnaryOp { .. }) => value.clone(),
+            None => Expr::Nested(Box::new(value.clone())),
+        });
+        let typed: Vec<_> = typed.collect();
+        self.statement.with_parameters(|place| typed.get(place).cloned())
+    }
+}
+
+impl Statement {
+    /// Whether it is an EXECUTE, or explains one: what it runs may be another statement the next time.
+    pub fn is_execute(&self) -> bool {
+        let mut inner = &self.0;
+        while let ParsedStatement::Explain(explain) = inner {
+            inner = &explain.statement;
+        }
+        matches!(inner, ParsedStatement::Statement(sql) if matches!(sql.as_ref(), SqlStatement::Execute { .. }))
+    }
+}
+
+impl Session {
+    /// What an EXECUTE runs, be it within an EXPLAIN; any other statement as it is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if there is no statement of this name, or it takes other values.
+    pub fn named(&self, mut statement: Statement) -> Result<Statement> {
+        let mut inner = &mut statement.0;
+        while let ParsedStatement::Explain(explain) = inner {
+            inner = &mut explain.statement;
+        }
+        let ParsedStatement::Statement(sql) = &inner else { return Ok(statement) };
+        let SqlStatement::Execute { name: Some(name), parameters, immediate: false, into, using, .. } = sql.as_ref()
+        else {
+            return Ok(statement);
+        };
+        if !into.is_empty() || !using.is_empty() {
+            return Err(unsupported("EXECUTE with INTO or USING"));
+        }
+        let name = object_name(name)?;
+        let named = self.names();
+        let named = named.get(&name).ok_or_else(|| no_statement(&name))?;
+        let found = named.with(&name, parameters)?;
+        *inner = found.0;
+        Ok(statement)
+    }
+
+    /// `PREPARE`.
+    pub(crate) fn keep_named(&self, name: &Ident, types: Vec<DataType>, statement: &SqlStatement) -> Result<()> {
+        use SqlStatement::{Delete, Insert, Query, Update};
+        if !matches!(statement, Query(_) | Insert(_) | Update(_) | Delete(_)) {
+            return Err(unsupported("PREPARE of anything but SELECT, INSERT, UPDATE and DELETE"));
+        }
+        let (name, text) = (identifier(name), statement.to_string());
+        // As a statement by itself, so that it is put in other words as that.
+        let named = Named { statement: self.parse_one(&text)?, types, bytes: text.len() };
+        let mut names = self.names();
+        if names.contains_key(&name) {
+            return Err(Error::input(format!("prepared statement '{name}' exists already: DEALLOCATE it")));
+        }
+        let bytes = names.values().map(|named| named.bytes).sum::<usize>() + named.bytes;
+        if names.len() >= MOST || bytes > MOST_BYTES {
+            return Err(Error::input(format!(
+                "{} prepared statements of {bytes} bytes: the most is {MOST} of {MOST_BYTES}, DEALLOCATE some",
+                names.len() + 1
+            )));
+        }
+        names.insert(name, named);
+        Ok(())
+    }
+
+    /// `DEALLOCATE`, which is also sent for statements of the protocol, that the session does not know.
+    pub(crate) fn forget_named(&self, name: &Ident) {
+        let mut names = self.names();
+        match name.quote_style {
+            None if name.value.eq_ignore_ascii_case("all") => names.clear(),
+            _ => drop(names.remove(&identifier(name))),
+        }
+    }
+
+    pub(crate) fn names(&self) -> MutexGuard<'_, NamedStatements> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether an expression says by itself what it is: a column would become one of the statement's.
+fn is_constant(value: &Expr) -> bool {
+    let of_others = |expr: &Expr| match expr {
+        Expr::Value(value) if !matches!(value.value, Literal::Placeholder(_)) => ControlFlow::Continue(()),
+        Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(value, of_others).is_continue()
+}
+
+fn no_statement(name: &str) -> Error {
+    Error::input(format!("there is no prepared statement '{name}' in this session: PREPARE it"))
+}
+
+#[cfg(test)]
+#[path = "named_tests.rs"]
+mod tests;

@@ -1,0 +1,417 @@
+//! What a session has set: `SET`, `RESET`, and the modes of its transactions.
+//!
+//! [`SessionSettings`] are the settings of PostgreSQL that change something here. SET of its others is answered and changes
+//! nothing; where somebody could rely on it, the answer warns. As there, SET LOCAL holds until the transaction ends, and a
+//! ROLLBACK, be it to a savepoint, undoes what was set since.
+
+#[cfg(feature = "pg-catalog")]
+use crate::answer::Answer;
+use crate::limits::{timeout, timeout_text};
+use crate::session::{Session, unsupported};
+use crate::statement::{Statement, is_of_datafusion};
+use crate::transaction::Transaction;
+use crate::values::value_of_text;
+#[cfg(feature = "pg-catalog")]
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+#[cfg(feature = "pg-catalog")]
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::sql::parser::{ResetStatement, Statement as ParsedStatement};
+use datafusion::sql::sqlparser::ast::{
+    ContextModifier, Expr, Reset, Set, SetSessionAuthorizationParamKind, Statement as SqlStatement,
+    TransactionAccessMode, TransactionIsolationLevel, TransactionMode, Value as Literal,
+};
+use fleetdb_engine::{ColumnType, Error, Result, Value};
+use std::sync::Arc;
+use std::time::Duration;
+
+const ZONE: &str = "times without a zone are UTC: setting a time zone changes nothing";
+const ENCODING: &str = "texts are UTF-8: setting client_encoding changes nothing";
+const NO_TRANSACTION: &str = "this is for a transaction, and there is none: it changes nothing";
+const SERIALIZABLE: &str =
+    "SERIALIZABLE is REPEATABLE READ here: COMMIT compares rows that statements change, not those that they only read";
+
+/// Names of UTC.
+const UTC: [&str; 9] = ["utc", "etc/utc", "gmt", "etc/gmt", "uct", "zulu", "z", "0", "+00:00"];
+
+/// What a transaction sees and may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Modes {
+    /// Its statements see what the first of them saw (REPEATABLE READ), and not each what is committed when it begins.
+    pub(crate) is_repeatable: bool,
+    pub(crate) is_read_only: bool,
+}
+
+impl Modes {
+    /// These, with those that a statement gives; and what is to be warned of.
+    fn with(mut self, given: &[TransactionMode]) -> (Self, Warning) {
+        let mut warning = None;
+        for mode in given {
+            match mode {
+                TransactionMode::AccessMode(access) => {
+                    self.is_read_only = *access == TransactionAccessMode::ReadOnly;
+                }
+                TransactionMode::IsolationLevel(level) => {
+                    use TransactionIsolationLevel as Level;
+                    self.is_repeatable = !matches!(level, Level::ReadUncommitted | Level::ReadCommitted);
+                    warning = (*level == Level::Serializable).then_some(SERIALIZABLE);
+                }
+            }
+        }
+        (self, warning)
+    }
+
+    /// Sets one of PostgreSQL's two settings of them, by the end of its name.
+    fn set(&mut self, what: &str, value: &str) -> Result<Warning> {
+        match what {
+            "transaction_read_only" => self.is_read_only = truth(what, value)?,
+            _ => {
+                self.is_repeatable = match value.to_ascii_lowercase().as_str() {
+                    "read uncommitted" | "read committed" => false,
+                    "repeatable read" => true,
+                    "serializable" => {
+                        self.is_repeatable = true;
+                        return Ok(Some(SERIALIZABLE));
+                    }
+                    _ => {
+                        return Err(Error::input(format!(
+                            "{what} = '{value}' does not fit: give 'read committed' or 'repeatable read'"
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn get(self, what: &str) -> &'static str {
+        match (what, self.is_read_only, self.is_repeatable) {
+            ("transaction_read_only", true, _) => "on",
+            ("transaction_read_only", false, _) => "off",
+            (_, _, true) => "repeatable read",
+            (_, _, false) => "read committed",
+        }
+    }
+}
+
+/// What the answer to a statement warns of.
+pub(crate) type Warning = Option<&'static str>;
+
+/// The settings of a session that change something; see [`Session::start_with`].
+///
+/// ```
+/// use fleetdb_query::SessionSettings;
+/// let mut settings = SessionSettings::default();
+/// assert!(settings.set("statement_timeout", "5s").unwrap());
+/// assert!(!settings.set("datestyle", "ISO").unwrap(), "it changes nothing here");
+/// assert!(settings.set("default_transaction_read_only", "perhaps").is_err());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionSettings {
+    application_name: String,
+    timeout: Option<Duration>,
+    /// Of transactions that do not say otherwise, and of statements outside of one.
+    modes: Modes,
+}
+
+impl SessionSettings {
+    /// Nothing set but how long a statement may take; `None` for as long as it wants.
+    pub fn with_timeout(timeout: Option<Duration>) -> Self {
+        Self { timeout, ..Self::default() }
+    }
+
+    /// Sets one as PostgreSQL's SET does; `false` if there is none of this name that changes something.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the value does not fit.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<bool> {
+        match name {
+            "application_name" => value.clone_into(&mut self.application_name),
+            "statement_timeout" => self.timeout = timeout(value)?,
+            "default_transaction_read_only" | "default_transaction_isolation" => {
+                self.modes.set(name.trim_start_matches("default_"), value)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Whether an INSERT is refused that is in no transaction.
+    pub fn is_read_only(&self) -> bool {
+        self.modes.is_read_only
+    }
+
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    pub(crate) fn modes(&self) -> Modes {
+        self.modes
+    }
+
+    /// Takes one of them, or all, from others.
+    fn take(&mut self, name: &str, to: &Self) {
+        match name {
+            "all" => self.clone_from(to),
+            "application_name" => self.application_name.clone_from(&to.application_name),
+            "statement_timeout" => self.timeout = to.timeout,
+            "default_transaction_read_only" => self.modes.is_read_only = to.modes.is_read_only,
+            "default_transaction_isolation" => self.modes.is_repeatable = to.modes.is_repeatable,
+            _ => {}
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<String> {
+        Some(match name {
+            "application_name" => self.application_name.clone(),
+            "statement_timeout" => timeout_text(self.timeout),
+            "default_transaction_read_only" | "default_transaction_isolation" => {
+                self.modes.get(name.trim_start_matches("default_")).to_owned()
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// A session's settings over time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scopes {
+    /// What RESET goes back to.
+    first: Arc<SessionSettings>,
+    session: Arc<SessionSettings>,
+    /// With those of SET LOCAL, until the transaction ends.
+    local: Option<Arc<SessionSettings>>,
+}
+
+impl Scopes {
+    pub(crate) fn starting_with(settings: SessionSettings) -> Self {
+        let first = Arc::new(settings);
+        Self { session: Arc::clone(&first), first, local: None }
+    }
+
+    pub(crate) fn now(&self) -> &SessionSettings {
+        self.local.as_ref().unwrap_or(&self.session)
+    }
+
+    /// The transaction has ended.
+    pub(crate) fn end_local(&mut self) {
+        self.local = None;
+    }
+
+    /// Sets one, or without a value resets it.
+    fn change(&mut self, name: &str, value: Option<&str>, is_local: bool) -> Result<()> {
+        let mut changed = self.now().clone();
+        match value {
+            Some(value) => changed.set(name, value).map(drop)?,
+            None => changed.take(name, &self.first),
+        }
+        if !is_local {
+            let mut session = SessionSettings::clone(&self.session);
+            session.take(name, &changed);
+            self.session = Arc::new(session);
+        }
+        if is_local || self.local.is_some() {
+            self.local = Some(Arc::new(changed));
+        }
+        Ok(())
+    }
+}
+
+impl Transaction {
+    /// A setting that is not always the same; `None` for others.
+    pub(crate) fn setting(&self, name: &str) -> Option<String> {
+        match name {
+            "transaction_read_only" | "transaction_isolation" => Some(self.modes().get(name).to_owned()),
+            _ => self.settings.now().get(name),
+        }
+    }
+
+    /// Sets one of PostgreSQL's settings, or without a value resets it; gives what to warn of.
+    pub(crate) fn change_setting(&mut self, name: &str, value: Option<&str>, is_local: bool) -> Result<Warning> {
+        if is_local && self.is_none() {
+            return Ok(Some(NO_TRANSACTION));
+        }
+        match (name, value) {
+            ("transaction_read_only" | "transaction_isolation", Some(value)) => {
+                let mut modes = self.modes();
+                let warning = modes.set(name, value)?;
+                Ok(if self.set_modes(modes) { warning } else { Some(NO_TRANSACTION) })
+            }
+            ("timezone", Some(zone)) if !is_utc(zone) => Ok(Some(ZONE)),
+            ("client_encoding", Some(encoding)) if !is_utf8(encoding) => Ok(Some(ENCODING)),
+            _ => self.settings.change(name, value, is_local).map(|()| None),
+        }
+    }
+}
+
+impl Session {
+    /// A client's settings, to which RESET goes back.
+    pub fn start_with(&self, settings: SessionSettings) {
+        self.transaction().settings = Scopes::starting_with(settings);
+    }
+
+    /// The value of one of PostgreSQL's settings and its name as SHOW gives it; `None` if it is not one that clients ask for.
+    ///
+    /// ```
+    /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
+    /// use fleetdb_query::Session;
+    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let session = Session::new(db.into()).unwrap();
+    /// session.sql("SET statement_timeout = 5000").unwrap();
+    /// assert_eq!(session.setting("statement_timeout"), Some(("statement_timeout", "5s".to_owned())));
+    /// assert_eq!(session.setting("TIME ZONE"), Some(("timezone", "UTC".to_owned())));
+    /// assert_eq!(session.setting("work_mem"), None);
+    /// ```
+    #[cfg(feature = "pg-catalog")]
+    pub fn setting(&self, name: &str) -> Option<(&'static str, String)> {
+        let (name, always) = crate::pg_catalog::setting(name)?;
+        Some((name, self.transaction().setting(name).unwrap_or_else(|| always.to_owned())))
+    }
+
+    /// Runs a SET or a RESET that is not of DataFusion's settings; gives what the answer warns of.
+    ///
+    /// # Errors
+    /// A value does not fit, what is set cannot be, or a statement of the transaction has failed.
+    pub fn set(&self, statement: &Statement) -> Result<Option<&'static str>> {
+        let mut transaction = self.transaction();
+        transaction.check()?;
+        let sql = match &statement.0 {
+            ParsedStatement::Reset(ResetStatement::Variable(name)) => {
+                return transaction.change_setting(&setting_name(&name.to_string()), None, false);
+            }
+            ParsedStatement::Statement(sql) => sql.as_ref(),
+            _ => return Ok(None),
+        };
+        let set = match sql {
+            SqlStatement::Reset(reset) => {
+                let name = match &reset.reset {
+                    Reset::ALL => "all".to_owned(),
+                    Reset::ConfigurationParameter(name) => setting_name(&name.to_string()),
+                };
+                return transaction.change_setting(&name, None, false);
+            }
+            SqlStatement::Set(set) => set,
+            _ => return Ok(None),
+        };
+        match set {
+            Set::SingleAssignment { scope, variable, values, .. } => {
+                let value = values.iter().map(text_of).collect::<Vec<_>>().join(", ");
+                let value = (!value.eq_ignore_ascii_case("default")).then_some(value.as_str());
+                let is_local = *scope == Some(ContextModifier::Local);
+                transaction.change_setting(&setting_name(&variable.to_string()), value, is_local)
+            }
+            Set::SetTimeZone { local, value } => {
+                let zone = text_of(value);
+                let is_default = ["default", "local"].iter().any(|word| zone.eq_ignore_ascii_case(word));
+                transaction.change_setting("timezone", (!is_default).then_some(zone.as_str()), *local)
+            }
+            Set::SetNames { charset_name, .. } => {
+                transaction.change_setting("client_encoding", Some(&charset_name.value), false)
+            }
+            Set::SetTransaction { modes: given, session, .. } if !given.is_empty() => {
+                if *session {
+                    let (modes, warning) = transaction.settings.now().modes().with(given);
+                    for what in ["transaction_read_only", "transaction_isolation"] {
+                        transaction.change_setting(&format!("default_{what}"), Some(modes.get(what)), false)?;
+                    }
+                    return Ok(warning);
+                }
+                let (modes, warning) = transaction.modes().with(given);
+                Ok(if transaction.set_modes(modes) { warning } else { Some(NO_TRANSACTION) })
+            }
+            Set::SetRole { role_name: None, .. } => Ok(None),
+            Set::SetSessionAuthorization(to) if to.kind == SetSessionAuthorizationParamKind::Default => Ok(None),
+            other => Err(unsupported(&other.to_string())),
+        }
+    }
+
+    /// A BEGIN with its modes; gives what the answer warns of.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn begin_as(&self, statement: &Statement) -> Result<Option<&'static str>> {
+        let given = match statement.sql() {
+            Some(SqlStatement::StartTransaction { modes, .. }) => modes.as_slice(),
+            _ => &[],
+        };
+        self.begin()?;
+        let mut transaction = self.transaction();
+        let (modes, warning) = transaction.modes().with(given);
+        transaction.set_modes(modes);
+        Ok(warning)
+    }
+
+    /// `SHOW` of a [setting](Self::setting).
+    #[cfg(feature = "pg-catalog")]
+    pub(crate) fn show(&self, name: &str) -> Result<Answer> {
+        self.check_transaction()?;
+        let (name, value) = self.setting(name).ok_or_else(|| unsupported(name))?;
+        let column: ArrayRef = Arc::new(StringArray::from(vec![value]));
+        let row = RecordBatch::try_from_iter([(name, column)])?;
+        let stream = RecordBatchStreamAdapter::new(row.schema(), futures::stream::iter([Ok(row)]));
+        Ok(Answer::rows(Box::pin(stream), Arc::clone(&self.runtime), self.limits.watch()))
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.transaction().modes().is_read_only
+    }
+
+    /// Refuses to write where a transaction, or the session, is read-only.
+    ///
+    /// # Errors
+    /// It is.
+    pub fn check_may_write(&self, what: &str) -> Result<()> {
+        self.transaction().check_may_write(what)
+    }
+}
+
+/// A setting's name as PostgreSQL keeps it.
+pub(crate) fn setting_name(written: &str) -> String {
+    match written.replace('"', "").to_ascii_lowercase().as_str() {
+        "transaction isolation level" => "transaction_isolation".to_owned(),
+        "time zone" | "time.zone" => "timezone".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// Whether a SET or a RESET is of one of DataFusion's settings, which plans are made by.
+pub(crate) fn sets_datafusion(statement: &ParsedStatement) -> bool {
+    match statement {
+        ParsedStatement::Reset(ResetStatement::Variable(name)) => is_of_datafusion(&name.to_string()),
+        ParsedStatement::Statement(sql) => match sql.as_ref() {
+            SqlStatement::Set(Set::SingleAssignment { variable, .. }) => is_of_datafusion(&variable.to_string()),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// What a setting is set to, without quotes.
+fn text_of(value: &Expr) -> String {
+    match value {
+        Expr::Value(value) => match &value.value {
+            Literal::SingleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        },
+        Expr::Identifier(name) => name.value.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn truth(name: &str, value: &str) -> Result<bool> {
+    match value_of_text(value, ColumnType::Boolean) {
+        Ok(Value::Boolean(truth)) => Ok(truth),
+        _ => Err(Error::input(format!("{name} = '{value}' does not fit: give on or off"))),
+    }
+}
+
+fn is_utc(zone: &str) -> bool {
+    UTC.iter().any(|name| zone.eq_ignore_ascii_case(name))
+}
+
+fn is_utf8(encoding: &str) -> bool {
+    ["utf8", "utf-8", "unicode"].iter().any(|name| encoding.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;

@@ -1,0 +1,177 @@
+use super::*;
+use fleetdb_engine::io::{Io, MemoryStorage};
+use fleetdb_engine::{Database, Settings};
+
+fn session() -> Session {
+    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let session = Session::new(db.into()).unwrap();
+    session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT)").unwrap();
+    session
+}
+
+fn run(session: &Session, text: &str) {
+    for statement in session.parse(text).unwrap() {
+        session.execute(statement).unwrap();
+    }
+}
+
+fn value(session: &Session, name: &str) -> String {
+    session.transaction().setting(name).unwrap()
+}
+
+/// What the answer to a SET or a BEGIN warns of.
+fn warning(session: &Session, text: &str) -> Warning {
+    let statement = session.parse_one(text).unwrap();
+    if text.starts_with("BEGIN") { session.begin_as(&statement) } else { session.set(&statement) }.unwrap()
+}
+
+#[test]
+fn what_is_set_ends_with_reset_with_its_transaction_or_with_rollback() {
+    let session = session();
+    session.start_with(SessionSettings::with_timeout(Some(Duration::from_secs(60))));
+    let timeout = || value(&session, "statement_timeout");
+    assert_eq!(timeout(), "1min");
+    for (statements, then) in [
+        ("SET statement_timeout = 1500", "1500ms"),
+        ("RESET statement_timeout", "1min"),
+        ("SET SESSION statement_timeout TO '2h'", "2h"),
+        ("SET statement_timeout TO DEFAULT", "1min"),
+        ("SET statement_timeout = 0; RESET ALL", "1min"),
+        ("SET statement_timeout = 0; DISCARD ALL", "1min"),
+        ("SET LOCAL statement_timeout = '1s'", "1min"),
+        ("BEGIN; SET LOCAL statement_timeout = '1s'", "1s"),
+        ("COMMIT", "1min"),
+        ("BEGIN; SET statement_timeout = '2s'; SET LOCAL statement_timeout = '3s'", "3s"),
+        ("COMMIT", "2s"),
+        ("BEGIN; SET LOCAL statement_timeout = '3s'; SET statement_timeout = '4s'", "4s"),
+        ("ROLLBACK", "2s"),
+        ("BEGIN; SET statement_timeout = '5s'; SAVEPOINT a; SET statement_timeout = '6s'; ROLLBACK TO a", "5s"),
+        ("RELEASE a; COMMIT; RESET ALL", "1min"),
+    ] {
+        run(&session, statements);
+        assert_eq!(timeout(), then, "{statements}");
+    }
+    run(&session, "BEGIN; SET application_name = 'a ''b'''");
+    assert!(session.sql("SELECT nothing").is_err());
+    let error = session.sql("SET application_name = c").map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("ROLLBACK"), "{error}");
+    assert_eq!(value(&session, "application_name"), "a 'b'");
+    run(&session, "COMMIT");
+    assert_eq!(value(&session, "application_name"), "", "what failed was rolled back");
+}
+
+#[test]
+fn wrong_values_are_named_and_change_nothing() {
+    let session = session();
+    for (statement, part) in [
+        ("SET statement_timeout = 'soon'", "statement_timeout = 'soon'"),
+        ("SET statement_timeout = -1", "statement_timeout = '-1'"),
+        ("SET default_transaction_read_only = 'perhaps'", "give on or off"),
+        ("SET default_transaction_isolation = 'chaos'", "'read committed' or 'repeatable read'"),
+        ("SET ROLE bob", "not supported"),
+        ("SET SESSION AUTHORIZATION bob", "not supported"),
+        ("COMMIT AND CHAIN", "not supported"),
+    ] {
+        let error = session.sql(statement).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(part), "{statement}: {error}");
+    }
+    for nothing in ["SET ROLE NONE", "SET SESSION AUTHORIZATION DEFAULT", "SET datestyle TO ISO, MDY", "RESET geqo"] {
+        session.sql(nothing).unwrap();
+    }
+    assert_eq!(*session.transaction().settings.now(), SessionSettings::default());
+}
+
+#[test]
+fn nothing_is_written_where_only_reading_is_asked_for() {
+    let session = session();
+    let writes = [
+        "INSERT INTO t VALUES (1, 1)",
+        "INSERT INTO t SELECT 1, 1",
+        "INSERT INTO t VALUES (1, 1) ON CONFLICT DO NOTHING",
+        "WITH a AS (INSERT INTO t VALUES (1, 1)) INSERT INTO t VALUES (2, 2)",
+        "UPDATE t SET v = 1",
+        "DELETE FROM t",
+        "TRUNCATE t",
+        "CREATE TABLE u (id BIGINT PRIMARY KEY)",
+        "CREATE TABLE u (PRIMARY KEY (id)) AS SELECT * FROM t",
+        "ALTER TABLE t ADD COLUMN w BIGINT",
+        "DROP TABLE t",
+        "EXPLAIN ANALYZE INSERT INTO t VALUES (1, 1)",
+        "EXECUTE writes",
+        "COPY t FROM 'nowhere.csv'",
+    ];
+    run(&session, "PREPARE writes AS DELETE FROM t");
+    for (begin, end) in [
+        ("BEGIN READ ONLY", "ROLLBACK"),
+        ("START TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", "ROLLBACK"),
+        ("BEGIN; SET TRANSACTION READ ONLY", "ROLLBACK"),
+        ("BEGIN; SET LOCAL transaction_read_only = on", "ROLLBACK"),
+        ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; BEGIN", "ROLLBACK; RESET ALL"),
+        ("SET default_transaction_read_only TO true", "SET default_transaction_read_only TO false"),
+    ] {
+        for write in &writes {
+            run(&session, begin);
+            assert_eq!(value(&session, "transaction_read_only"), "on");
+            run(&session, "SELECT * FROM t; EXPLAIN DELETE FROM t");
+            let error = session.sql(write).map(|_| ()).unwrap_err().to_string();
+            assert!(error.starts_with("cannot execute"), "{begin}; {write}: {error}");
+            run(&session, end);
+            assert_eq!(value(&session, "transaction_read_only"), "off", "{end}");
+        }
+    }
+    run(&session, "SET default_transaction_read_only = on; BEGIN READ WRITE; INSERT INTO t VALUES (1, 1); COMMIT");
+    assert!(session.sql("INSERT INTO t VALUES (2, 2)").is_err());
+    assert_eq!(session.view().table("t").unwrap().count().unwrap(), 1);
+}
+
+#[test]
+fn what_cannot_be_had_is_warned_of() {
+    let session = session();
+    for (statement, wanted) in [
+        ("SET TIME ZONE 'America/New_York'", Some(ZONE)),
+        ("SET timezone = 'Europe/Berlin'", Some(ZONE)),
+        ("SET TIME ZONE 'utc'", None),
+        ("SET TIME ZONE LOCAL", None),
+        ("RESET timezone", None),
+        ("SET NAMES 'latin1'", Some(ENCODING)),
+        ("SET client_encoding TO 'UTF8'", None),
+        ("SET LOCAL statement_timeout = 1", Some(NO_TRANSACTION)),
+        ("SET TRANSACTION READ ONLY", Some(NO_TRANSACTION)),
+        ("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED", None),
+        ("BEGIN ISOLATION LEVEL SERIALIZABLE", Some(SERIALIZABLE)),
+        ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", None),
+        ("SET LOCAL transaction_isolation = 'serializable'", Some(SERIALIZABLE)),
+    ] {
+        assert_eq!(warning(&session, statement), wanted, "{statement}");
+    }
+    assert_eq!(value(&session, "transaction_isolation"), "repeatable read");
+}
+
+#[cfg(feature = "pg-catalog")]
+#[test]
+fn all_ways_to_ask_give_what_is_set() {
+    let session = session();
+    run(&session, "SET statement_timeout = '90s'; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+    let asked = |sql: &str| {
+        let rows = session.sql(sql).unwrap().collect().unwrap();
+        let texts = arrow::compute::cast(rows[0].column(0), &arrow::datatypes::DataType::Utf8).unwrap();
+        datafusion::common::cast::as_string_array(&texts).unwrap().value(0).to_owned()
+    };
+    for (name, wanted) in [
+        ("statement_timeout", "90s"),
+        ("transaction_isolation", "repeatable read"),
+        ("transaction_read_only", "on"),
+        ("default_transaction_read_only", "off"),
+        ("timezone", "UTC"),
+    ] {
+        assert_eq!(asked(&format!("SHOW {name}")), wanted);
+        assert_eq!(asked(&format!("SELECT current_setting('{name}')")), wanted);
+        assert_eq!(asked(&format!("SELECT setting FROM pg_settings WHERE name = '{name}'")), wanted);
+    }
+    assert_eq!(asked("SHOW TRANSACTION ISOLATION LEVEL"), "repeatable read");
+    assert_eq!(asked("SELECT set_config('statement_timeout', '1s', true)"), "1s");
+    assert_eq!(asked("SHOW statement_timeout"), "1s");
+    run(&session, "COMMIT");
+    assert_eq!(asked("SHOW statement_timeout"), "90s");
+    assert!(session.sql("SELECT set_config('statement_timeout', 'x', false)").and_then(Answer::collect).is_err());
+}
