@@ -59,7 +59,7 @@ fn has_untyped(expr: &Expr) -> bool {
         Expr::BinaryExpr(compared) => is_text(&compared.left) || is_text(&compared.right),
         Expr::Between(between) => is_text(&between.low) || is_text(&between.high),
         Expr::InList(list) => list.list.iter().any(is_text),
-        Expr::ScalarFunction(call) => array_of(call).is_some_and(is_untyped),
+        Expr::ScalarFunction(call) => array_of(call).is_some_and(is_untyped) || places(call).is_some(),
         _ => false,
     };
     expr.exists(|expr| Ok(is_one(expr))).unwrap_or(false)
@@ -79,6 +79,15 @@ fn array_of(call: &ScalarFunction) -> Option<&Expr> {
     OF_ARRAYS.contains(&call.name()).then(|| call.args.first())?
 }
 
+/// The decimal places of a `round` that are a number. The type of what it gives depends on them, and DataFusion, which casts
+/// them to 32 bits, does not know it before they are (55.2): a CASE has one type in its plan and its rows another.
+fn places(call: &ScalarFunction) -> Option<i32> {
+    match (call.name(), call.args.as_slice()) {
+        ("round", [_, Expr::Literal(ScalarValue::Int64(Some(places)), _)]) => i32::try_from(*places).ok(),
+        _ => None,
+    }
+}
+
 fn typed_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let arrays = compared_arrays(&expr, schema);
     expr.transform_up(|expr| match expr {
@@ -90,7 +99,11 @@ fn typed_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::ScalarFunction(mut call) => {
             let of = array_of(&call).and_then(|array| arrays.iter().find(|(compared, _)| compared == array));
             let typed = of.map(|(array, data_type)| with_type(array, data_type)).transpose()?.flatten();
-            let is_typed = call.args.first_mut().is_some_and(|array| put(array, typed));
+            let mut is_typed = call.args.first_mut().is_some_and(|array| put(array, typed));
+            if let Some(places) = places(&call) {
+                call.args[1] = Expr::Literal(ScalarValue::Int32(Some(places)), None);
+                is_typed = true;
+            }
             Ok(Transformed::new_transformed(Expr::ScalarFunction(call), is_typed))
         }
         // What is put together with a text stays a text.

@@ -28,7 +28,7 @@ const DAY_NS: f64 = 86_400e9;
 type RowBytes = fn(&Sizes) -> f64;
 
 /// The functions, and what they make of a row.
-const FUNCTIONS: [(&str, RowBytes); 12] = [
+const FUNCTIONS: [(&str, RowBytes); 13] = [
     ("repeat", |of| of.at(0).bytes * of.at(1).number),
     // A character has up to four bytes.
     ("lpad", |of| of.at(1).number * 4.0),
@@ -41,6 +41,8 @@ const FUNCTIONS: [(&str, RowBytes); 12] = [
     ("array_repeat", |of| of.at(0).bytes * of.at(1).number),
     ("array_resize", |of| of.at(0).bytes + of.at(1).number * of.at(2).bytes.max(8.0)),
     ("array_to_string", |of| of.at(0).bytes + of.at(0).elements * (of.at(1).bytes + of.at(2).bytes + 24.0)),
+    // A letter becomes seven digits at the most.
+    ("to_char", |of| of.at(1).bytes * 7.0),
     ("range", span_bytes),
     ("generate_series", span_bytes),
 ];

@@ -12,6 +12,7 @@ mod interval;
 mod one_group;
 mod series;
 mod time_rows;
+mod to_char;
 
 use crate::asof::AsofMatch;
 use crate::catalog::ViewTables;
@@ -32,6 +33,7 @@ pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) -> Re
     for (name, function) in time_rows::functions(tables) {
         context.register_udtf(name, function);
     }
+    context.register_udf(ScalarUDF::new_from_impl(to_char::ToChar::default()));
     bounded::bound(context)?;
     context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
     context.register_udf(ScalarUDF::new_from_impl(at_time_zone::AtTimeZone::default()));
@@ -54,7 +56,7 @@ pub(crate) fn misuse(message: String) -> DataFusionError {
 }
 
 /// Whether all arguments of a call are the same for all rows.
-fn are_constant(args: &[ColumnarValue]) -> bool {
+pub(crate) fn are_constant(args: &[ColumnarValue]) -> bool {
     args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
 }
 

@@ -1,0 +1,341 @@
+//! `to_char(time, template)` with PostgreSQL's templates, `YYYY-MM-DD HH24:MI:SS`. DataFusion's function of this name takes
+//! those of strftime, `%Y-%m-%d`, and gives back what has no `%` as it is; it is asked where there is one.
+//! (<https://www.postgresql.org/docs/current/functions-formatting.html#FUNCTIONS-FORMATTING-DATETIME-TABLE>)
+
+use super::{are_constant, misuse};
+use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
+use chrono::{DateTime, Datelike, NaiveDateTime, Timelike};
+use datafusion::common::ScalarValue;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::functions::datetime;
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// See the module.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ToChar {
+    /// DataFusion's.
+    of_strftime: Arc<ScalarUDF>,
+    aliases: Vec<String>,
+}
+
+impl Default for ToChar {
+    fn default() -> Self {
+        let of_strftime = datetime::to_char();
+        let aliases = of_strftime.aliases().to_vec();
+        Self { of_strftime, aliases }
+    }
+}
+
+impl ScalarUDFImpl for ToChar {
+    fn name(&self) -> &str {
+        "to_char"
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        self.of_strftime.signature()
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [times, templates] = args.args.as_slice() else { return Err(misuse("use to_char(time, template)".into())) };
+        let is_constant = are_constant(&args.args);
+        let templates = templates.to_array(if is_constant { 1 } else { args.number_rows })?;
+        let is_of_strftime = templates.as_string::<i32>().iter().flatten().any(|template| template.contains('%'));
+        if is_of_strftime || !matches!(times.data_type(), DataType::Timestamp(..) | DataType::Date32 | DataType::Date64)
+        {
+            return self.of_strftime.invoke_with_args(args);
+        }
+        let texts = texts(&times.to_array(templates.len())?, &templates)?;
+        Ok(match is_constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?),
+            false => ColumnarValue::Array(texts),
+        })
+    }
+}
+
+/// Each time by the template beside it.
+fn texts(times: &ArrayRef, templates: &ArrayRef) -> Result<ArrayRef> {
+    let is_zoned = matches!(times.data_type(), DataType::Timestamp(_, Some(_)));
+    let times = cast(times, &DataType::Timestamp(TimeUnit::Nanosecond, None))?;
+    let (times, templates) = (times.as_primitive::<TimestampNanosecondType>(), templates.as_string::<i32>());
+    let mut texts = StringBuilder::new();
+    let mut known: Option<(&str, Vec<Part>)> = None;
+    for (time, template) in times.iter().zip(templates) {
+        // As in PostgreSQL nothing, too, is none.
+        let (Some(time), Some(template)) = (time, template.filter(|template| !template.is_empty())) else {
+            texts.append_null();
+            continue;
+        };
+        if known.as_ref().is_none_or(|(of, _)| *of != template) {
+            known = Some((template, parts(template)?));
+        }
+        let time = DateTime::from_timestamp_nanos(time).naive_utc();
+        for part in known.iter().flat_map(|(_, parts)| parts) {
+            // A builder of texts takes everything.
+            part.write(time, is_zoned, &mut texts).ok();
+        }
+        texts.append_value("");
+    }
+    Ok(Arc::new(texts.finish()))
+}
+
+/// The letters of a field.
+#[derive(Clone, Copy, Debug)]
+enum Case {
+    Upper,
+    Capital,
+    Lower,
+}
+
+impl Case {
+    fn of(field: &str) -> Self {
+        let mut letters = field.chars().filter(char::is_ascii_alphabetic).map(|c| c.is_ascii_uppercase());
+        match (letters.next(), letters.next()) {
+            (Some(true), Some(false)) => Self::Capital,
+            (Some(true), _) => Self::Upper,
+            _ => Self::Lower,
+        }
+    }
+
+    fn write(self, text: &str, out: &mut impl Write) -> std::fmt::Result {
+        match self {
+            Self::Upper => out.write_str(&text.to_ascii_uppercase()),
+            Self::Capital => out.write_str(text),
+            Self::Lower => out.write_str(&text.to_ascii_lowercase()),
+        }
+    }
+}
+
+/// A number of a time.
+type NumberOf = fn(NaiveDateTime) -> i64;
+
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    /// With so many digits at least, 0 for as many as it has.
+    Number(NumberOf, usize),
+    /// Its last so many digits.
+    Digits(NumberOf, usize),
+    /// With blanks behind it up to so many letters.
+    Name(fn(NaiveDateTime) -> &'static str, Case, usize),
+    /// Of times that have a zone, which is UTC.
+    Zone(Case),
+}
+
+impl Part {
+    fn write(&self, time: NaiveDateTime, is_zoned: bool, out: &mut impl Write) -> std::fmt::Result {
+        match self {
+            Self::Text(text) => out.write_str(text),
+            Self::Number(of, digits) => write!(out, "{:0digits$}", of(time), digits = *digits),
+            Self::Digits(of, digits) => {
+                let last = 10i64.pow(*digits as u32);
+                write!(out, "{:0digits$}", of(time).rem_euclid(last), digits = *digits)
+            }
+            Self::Name(of, case, letters) => {
+                let name = of(time);
+                case.write(name, out)?;
+                write!(out, "{:blanks$}", "", blanks = letters.saturating_sub(name.len()))
+            }
+            Self::Zone(case) => case.write(if is_zoned { "UTC" } else { "" }, out),
+        }
+    }
+}
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+/// The longest name of a month or a day.
+const LONGEST_NAME: usize = 9;
+
+fn month(time: NaiveDateTime) -> &'static str {
+    MONTHS[time.month0() as usize]
+}
+
+fn day(time: NaiveDateTime) -> &'static str {
+    DAYS[time.weekday().num_days_from_monday() as usize]
+}
+
+fn half(time: NaiveDateTime) -> &'static str {
+    if time.hour() < 12 { "AM" } else { "PM" }
+}
+
+fn half_with_dots(time: NaiveDateTime) -> &'static str {
+    if time.hour() < 12 { "A.M." } else { "P.M." }
+}
+
+/// What is a field, in capital letters, what it becomes, and how many digits it has. Of two that begin alike the longer is
+/// first.
+const FIELDS: [(&str, NumberOf, usize); 29] = [
+    ("SSSSS", |time| i64::from(time.num_seconds_from_midnight()), 0),
+    ("SSSS", |time| i64::from(time.num_seconds_from_midnight()), 0),
+    ("IYYY", |time| i64::from(time.iso_week().year()), 4),
+    ("IDDD", |time| i64::from(time.iso_week().week0() * 7 + time.weekday().number_from_monday()), 3),
+    ("YYYY", |time| i64::from(time.year()), 4),
+    ("HH24", |time| i64::from(time.hour()), 2),
+    ("HH12", |time| i64::from(time.hour12().1), 2),
+    ("DDD", |time| i64::from(time.ordinal()), 3),
+    ("FF1", |time| i64::from(time.nanosecond() / 100_000_000), 1),
+    ("FF2", |time| i64::from(time.nanosecond() / 10_000_000), 2),
+    ("FF3", |time| i64::from(time.nanosecond() / 1_000_000), 3),
+    ("FF4", |time| i64::from(time.nanosecond() / 100_000), 4),
+    ("FF5", |time| i64::from(time.nanosecond() / 10_000), 5),
+    ("FF6", |time| i64::from(time.nanosecond() / 1_000), 6),
+    ("CC", |time| i64::from((time.year() - 1).div_euclid(100) + 1), 2),
+    ("DD", |time| i64::from(time.day()), 2),
+    ("HH", |time| i64::from(time.hour12().1), 2),
+    ("ID", |time| i64::from(time.weekday().number_from_monday()), 1),
+    ("IW", |time| i64::from(time.iso_week().week()), 2),
+    ("MI", |time| i64::from(time.minute()), 2),
+    ("MM", |time| i64::from(time.month()), 2),
+    ("MS", |time| i64::from(time.nanosecond() / 1_000_000), 3),
+    ("SS", |time| i64::from(time.second()), 2),
+    ("US", |time| i64::from(time.nanosecond() / 1_000), 6),
+    ("WW", |time| i64::from(time.ordinal0() / 7 + 1), 2),
+    ("D", |time| i64::from(time.weekday().number_from_sunday()), 1),
+    ("J", |time| i64::from(time.num_days_from_ce()) + 1_721_425, 0),
+    ("Q", |time| i64::from(time.month0() / 3 + 1), 1),
+    ("W", |time| i64::from(time.day0() / 7 + 1), 1),
+];
+
+/// Fields of PostgreSQL's that are not here, and would otherwise be taken for letters or for others.
+const UNKNOWN: [&str; 8] = ["Y,YYY", "RM", "TM", "FX", "BC", "AD", "B.C.", "A.D."];
+
+/// A template's parts: fields, and what is between them. What is in double quotes is no field.
+fn parts(template: &str) -> Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    let mut rest = template;
+    while let Some(first) = rest.chars().next() {
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let (text, behind) = quoted.split_once('"').unwrap_or((quoted, ""));
+            add_text(&mut parts, text);
+            rest = behind;
+            continue;
+        }
+        if let Some(other) = UNKNOWN.iter().find(|of| strip(rest, of).is_some()) {
+            return Err(wrong(template, other));
+        }
+        // Without blanks and zeros.
+        let (is_filled, field) = match strip(rest, "FM") {
+            Some(field) => (false, field),
+            None => (true, rest),
+        };
+        match part(field, is_filled) {
+            Some((part, length)) => {
+                rest = &field[length..];
+                if matches!(part, Part::Number(..) | Part::Digits(..)) && strip(rest, "TH").is_some() {
+                    return Err(wrong(template, "TH"));
+                }
+                parts.push(part);
+            }
+            None if !is_filled => rest = field,
+            None => {
+                let text = &rest[..first.len_utf8()];
+                add_text(&mut parts, text);
+                rest = &rest[text.len()..];
+            }
+        }
+    }
+    Ok(parts)
+}
+
+fn wrong(template: &str, field: &str) -> DataFusionError {
+    misuse(format!(
+        "to_char: {field} in '{template}' is not supported; letters that are no field stand in double quotes"
+    ))
+}
+
+fn add_text(parts: &mut Vec<Part>, text: &str) {
+    match parts.last_mut() {
+        Some(Part::Text(before)) => before.push_str(text),
+        _ => parts.push(Part::Text(text.to_owned())),
+    }
+}
+
+/// What is behind a word, however it is written.
+fn strip<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    let start = text.get(..word.len())?;
+    start.eq_ignore_ascii_case(word).then(|| &text[word.len()..])
+}
+
+/// The field that a text begins with, and how long its name is.
+fn part(text: &str, is_filled: bool) -> Option<(Part, usize)> {
+    let begins = |word: &str| strip(text, word).is_some();
+    let case = |length: usize| Case::of(&text[..length]);
+    let letters = if is_filled { LONGEST_NAME } else { 0 };
+    let name =
+        |of: fn(NaiveDateTime) -> &'static str, length, letters| Some((Part::Name(of, case(length), letters), length));
+    let digits = |digits| if is_filled { digits } else { 0 };
+    if begins("MONTH") {
+        return name(month, 5, letters);
+    }
+    if begins("MON") {
+        return name(|time| &month(time)[..3], 3, 0);
+    }
+    if begins("DAY") {
+        return name(day, 3, letters);
+    }
+    if begins("DY") {
+        return name(|time| &day(time)[..3], 2, 0);
+    }
+    if begins("A.M.") || begins("P.M.") {
+        return name(half_with_dots, 4, 0);
+    }
+    if begins("AM") || begins("PM") {
+        return name(half, 2, 0);
+    }
+    if begins("TZH") || begins("TZM") || begins("OF") {
+        let (text, length) = if begins("OF") {
+            ("+00", 2)
+        } else if begins("TZH") {
+            ("+00", 3)
+        } else {
+            ("00", 3)
+        };
+        return Some((Part::Text(text.to_owned()), length));
+    }
+    if begins("TZ") {
+        return Some((Part::Zone(case(2)), 2));
+    }
+    if let Some((word, of, width)) = FIELDS.iter().find(|(word, ..)| begins(word)) {
+        return Some((Part::Number(*of, digits(*width)), word.len()));
+    }
+    // The last digits of a year, or of one of ISO's weeks.
+    let digits = |text: &str| text.chars().take(3).take_while(|c| c.eq_ignore_ascii_case(&'Y')).count();
+    match strip(text, "I") {
+        Some(rest) => {
+            let count = digits(rest) + 1;
+            Some((Part::Digits(|time| i64::from(time.iso_week().year()), count), count))
+        }
+        None => {
+            let count = digits(text);
+            (count > 0).then_some((Part::Digits(|time| i64::from(time.year()), count), count))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "to_char_tests.rs"]
+mod tests;
