@@ -91,6 +91,16 @@ impl QueryMemory {
         self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Takes bytes that are given back when what this gives is dropped.
+    ///
+    /// # Errors
+    /// As [`Growing::reach`].
+    pub fn hold(&self, what: &str, bytes: usize) -> Result<Growing> {
+        let mut held = self.growing();
+        held.grow(what, bytes)?;
+        Ok(held)
+    }
+
     /// Nothing, for something that grows.
     pub fn growing(&self) -> Growing {
         Growing { memory: self.clone(), bytes: 0 }
@@ -132,6 +142,10 @@ impl Growing {
         if bytes < self.bytes + Self::STEP_BYTES {
             return Ok(());
         }
+        self.grow(what, bytes)
+    }
+
+    fn grow(&mut self, what: &str, bytes: usize) -> Result<()> {
         let missing = bytes - self.bytes;
         if !self.memory.try_take(missing) {
             return Err(Error::retry(format!(

@@ -22,6 +22,8 @@ mod answer;
 mod asof;
 mod binding;
 mod catalog;
+#[cfg(feature = "pg-catalog")]
+mod clients;
 mod column_names;
 mod copy_from;
 mod copy_stream;
@@ -68,6 +70,8 @@ mod window;
 #[cfg(feature = "pg-catalog")]
 pub use advisory::AdvisoryLocks;
 pub use answer::Answer;
+#[cfg(feature = "pg-catalog")]
+pub use clients::{Asker, Client, Clients, Doing};
 pub use column_names::ColumnNames;
 pub use copy_stream::{CopyForm, CopyFormat, CopyIn, CopyOut};
 pub use export::{FileFormat, write_file};

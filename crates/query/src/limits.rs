@@ -136,13 +136,10 @@ impl Watch {
     }
 }
 
-/// A timeout as PostgreSQL writes it: milliseconds, or a number with a unit; 0 is none.
-pub(crate) fn timeout(text: &str) -> fleetdb_engine::Result<Option<Duration>> {
-    let wrong = || {
-        Error::input(format!(
-            "statement_timeout = '{text}': give milliseconds, or a time as in '5s' or '2min'; 0 is none"
-        ))
-    };
+/// The timeout of this name as PostgreSQL writes it: milliseconds, or a number with a unit; 0 is none.
+pub(crate) fn timeout(name: &str, text: &str) -> fleetdb_engine::Result<Option<Duration>> {
+    let wrong =
+        || Error::input(format!("{name} = '{text}': give milliseconds, or a time as in '5s' or '2min'; 0 is none"));
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().map_err(|_| wrong())?;

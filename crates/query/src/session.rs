@@ -43,7 +43,7 @@ use fleetdb_engine::{Batch, ColumnType, Database, Error, Reader, Result, TableId
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 pub(crate) const CATALOG: &str = "fleetdb";
 const SCHEMA: &str = "public";
@@ -78,6 +78,11 @@ pub struct Session {
     pub(crate) pg_catalog: crate::pg_catalog::PgCatalog,
     #[cfg(feature = "pg-catalog")]
     pub(crate) locks: Arc<crate::advisory::HeldLocks>,
+    /// The clients of the server that the session is of, and which of them it works for.
+    #[cfg(feature = "pg-catalog")]
+    pub(crate) clients: Arc<dyn crate::Clients>,
+    #[cfg(feature = "pg-catalog")]
+    pub(crate) asker: Arc<Mutex<crate::Asker>>,
     /// What `pg_cursors` shows.
     #[cfg(feature = "pg-catalog")]
     pub(crate) cursors: Arc<Mutex<Vec<crate::statement::Declare>>>,
@@ -94,14 +99,24 @@ impl Session {
         Self::on(Store::Writer(db))
     }
 
-    /// A session on an open database that has its advisory locks in common with others.
+    /// A session on an open database that has its advisory locks in common with others, and knows the server's clients.
     ///
     /// # Errors
     /// As [`new`](Self::new).
     #[cfg(feature = "pg-catalog")]
-    pub fn sharing(db: Arc<Database>, locks: &Arc<crate::AdvisoryLocks>) -> Result<Self> {
+    pub fn sharing(
+        db: Arc<Database>,
+        locks: &Arc<crate::AdvisoryLocks>,
+        clients: Arc<dyn crate::Clients>,
+    ) -> Result<Self> {
         let locks = Arc::new(crate::advisory::HeldLocks::new(Arc::clone(locks)));
-        Ok(Self { locks, ..Self::new(db)? })
+        Ok(Self { locks, clients, ..Self::new(db)? })
+    }
+
+    /// From now on the session works for this client.
+    #[cfg(feature = "pg-catalog")]
+    pub fn work_for(&self, asker: crate::Asker) {
+        *self.asker.lock().unwrap_or_else(PoisonError::into_inner) = asker;
     }
 
     /// A session that only reads, beside a process that writes; each statement sees what is there when it begins.
@@ -161,6 +176,10 @@ impl Session {
             pg_catalog: crate::pg_catalog::PgCatalog::default(),
             #[cfg(feature = "pg-catalog")]
             locks: Arc::new(crate::advisory::HeldLocks::new(Arc::default())),
+            #[cfg(feature = "pg-catalog")]
+            clients: Arc::new(crate::clients::Alone(SystemTime::now())),
+            #[cfg(feature = "pg-catalog")]
+            asker: Arc::default(),
             #[cfg(feature = "pg-catalog")]
             cursors: Arc::default(),
             statements: AtomicU64::new(0),
@@ -230,6 +249,11 @@ impl Session {
     /// Whether a transaction is open, be it that a statement of it has failed.
     pub fn is_in_transaction(&self) -> bool {
         !self.transaction().is_none()
+    }
+
+    /// When the open transaction began; `None` if there is none.
+    pub fn transaction_began(&self) -> Option<SystemTime> {
+        self.transaction().began()
     }
 
     /// Whether a statement may be run: not after one of the transaction that failed.

@@ -26,6 +26,8 @@ use std::time::Duration;
 
 const ZONE: &str = "times without a zone are UTC: setting a time zone changes nothing";
 const ENCODING: &str = "texts are UTF-8: setting client_encoding changes nothing";
+/// Bytes of a name, as in PostgreSQL.
+const NAME_BYTES: usize = 63;
 const NO_TRANSACTION: &str = "this is for a transaction, and there is none: it changes nothing";
 const SERIALIZABLE: &str =
     "SERIALIZABLE is REPEATABLE READ here: COMMIT compares rows that statements change, not those that they only read";
@@ -109,6 +111,8 @@ pub(crate) type Warning = Option<&'static str>;
 pub struct SessionSettings {
     application_name: String,
     timeout: Option<Duration>,
+    idle_timeout: Option<Duration>,
+    idle_in_transaction_timeout: Option<Duration>,
     /// Of transactions that do not say otherwise, and of statements outside of one.
     modes: Modes,
 }
@@ -125,8 +129,12 @@ impl SessionSettings {
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the value does not fit.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         match name {
-            "application_name" => value.clone_into(&mut self.application_name),
-            "statement_timeout" => self.timeout = timeout(value)?,
+            "application_name" => {
+                value[..value.floor_char_boundary(NAME_BYTES)].clone_into(&mut self.application_name);
+            }
+            "statement_timeout" => self.timeout = timeout(name, value)?,
+            "idle_session_timeout" => self.idle_timeout = timeout(name, value)?,
+            "idle_in_transaction_session_timeout" => self.idle_in_transaction_timeout = timeout(name, value)?,
             "default_transaction_read_only" | "default_transaction_isolation" => {
                 self.modes.set(name.trim_start_matches("default_"), value)?;
             }
@@ -138,6 +146,16 @@ impl SessionSettings {
     /// Whether an INSERT is refused that is in no transaction.
     pub fn is_read_only(&self) -> bool {
         self.modes.is_read_only
+    }
+
+    /// What the client's program calls itself.
+    pub fn application_name(&self) -> &str {
+        &self.application_name
+    }
+
+    /// How long a client may do nothing, with a transaction open or without; `None` for as long as it wants.
+    pub fn idle_limit(&self, is_in_transaction: bool) -> Option<Duration> {
+        if is_in_transaction { self.idle_in_transaction_timeout } else { self.idle_timeout }
     }
 
     pub(crate) fn timeout(&self) -> Option<Duration> {
@@ -154,6 +172,8 @@ impl SessionSettings {
             "all" => self.clone_from(to),
             "application_name" => self.application_name.clone_from(&to.application_name),
             "statement_timeout" => self.timeout = to.timeout,
+            "idle_session_timeout" => self.idle_timeout = to.idle_timeout,
+            "idle_in_transaction_session_timeout" => self.idle_in_transaction_timeout = to.idle_in_transaction_timeout,
             "default_transaction_read_only" => self.modes.is_read_only = to.modes.is_read_only,
             "default_transaction_isolation" => self.modes.is_repeatable = to.modes.is_repeatable,
             _ => {}
@@ -164,6 +184,8 @@ impl SessionSettings {
         Some(match name {
             "application_name" => self.application_name.clone(),
             "statement_timeout" => timeout_text(self.timeout),
+            "idle_session_timeout" => timeout_text(self.idle_timeout),
+            "idle_in_transaction_session_timeout" => timeout_text(self.idle_in_transaction_timeout),
             "default_transaction_read_only" | "default_transaction_isolation" => {
                 self.modes.get(name.trim_start_matches("default_")).to_owned()
             }
@@ -247,6 +269,17 @@ impl Session {
     /// A client's settings, to which RESET goes back.
     pub fn start_with(&self, settings: SessionSettings) {
         self.transaction().settings = Scopes::starting_with(settings);
+    }
+
+    /// Its settings now.
+    pub fn settings(&self) -> SessionSettings {
+        self.transaction().settings.now().clone()
+    }
+
+    /// How long its client may do nothing now; `None` for as long as it wants.
+    pub fn idle_limit(&self) -> Option<Duration> {
+        let transaction = self.transaction();
+        transaction.settings.now().idle_limit(!transaction.is_none())
     }
 
     /// The value of one of PostgreSQL's settings and its name as SHOW gives it; `None` if it is not one that clients ask for.

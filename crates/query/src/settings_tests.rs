@@ -175,3 +175,25 @@ fn all_ways_to_ask_give_what_is_set() {
     assert_eq!(asked("SHOW statement_timeout"), "90s");
     assert!(session.sql("SELECT set_config('statement_timeout', 'x', false)").and_then(Answer::collect).is_err());
 }
+
+#[test]
+fn a_client_that_does_nothing_may_do_so_for_as_long_as_is_set() {
+    let session = session();
+    assert_eq!(session.idle_limit(), None);
+    run(&session, "SET idle_session_timeout = '2min'; SET idle_in_transaction_session_timeout = '5s'");
+    assert_eq!(session.idle_limit(), Some(Duration::from_secs(120)));
+    run(&session, "BEGIN");
+    assert_eq!(session.idle_limit(), Some(Duration::from_secs(5)));
+    run(&session, "ROLLBACK; RESET idle_session_timeout");
+    assert_eq!(session.idle_limit(), None);
+    assert_eq!(value(&session, "idle_in_transaction_session_timeout"), "5s");
+    let error = session.sql("SET idle_session_timeout = 'long'").map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("idle_session_timeout = 'long': give milliseconds"), "{error}");
+}
+
+#[test]
+fn a_program_s_name_is_no_longer_than_in_postgres() {
+    let session = session();
+    run(&session, &format!("SET application_name = '{}ö'", "x".repeat(62)));
+    assert_eq!(session.settings().application_name(), "x".repeat(62), "the last letter has two bytes");
+}

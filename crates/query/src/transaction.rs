@@ -7,11 +7,14 @@
 use crate::guard::Guard;
 use crate::settings::{Modes, Scopes};
 use fleetdb_engine::{Batch, Error, Growing, MAX_BATCH_BYTES, Overlay, QueryMemory, Result, View};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What a session has begun.
 pub(crate) struct Transaction {
     /// What is gathered: a part since BEGIN, and one since each savepoint. None outside of a transaction.
     parts: Vec<Part>,
+    /// When the open or the last one began.
+    began: SystemTime,
     /// A statement failed.
     has_failed: bool,
     /// Of the parts.
@@ -89,6 +92,7 @@ impl Transaction {
     pub(crate) fn none(memory: &QueryMemory) -> Self {
         Self {
             parts: Vec::new(),
+            began: UNIX_EPOCH,
             has_failed: false,
             bytes: 0,
             memory: memory.growing(),
@@ -104,6 +108,11 @@ impl Transaction {
         self.parts.is_empty()
     }
 
+    /// When the open transaction began; `None` if there is none.
+    pub(crate) fn began(&self) -> Option<SystemTime> {
+        (!self.is_none()).then_some(self.began)
+    }
+
     /// How many savepoints this session has had.
     pub(crate) fn savepoints(&self) -> u64 {
         self.savepoints
@@ -115,6 +124,7 @@ impl Transaction {
             return Err(Error::input("there is a transaction already: COMMIT or ROLLBACK it first"));
         }
         self.modes = self.settings.now().modes();
+        self.began = SystemTime::now();
         self.add_part(None)
     }
 

@@ -5,11 +5,12 @@
 //!    protocol over TCP and UDP). Connections are tokio tasks.
 //! 3. What computes or may wait for a disk runs on a bounded number of threads ([`work`]); a write waits for its fsync
 //!    without a thread.
-//! 4. [`access`] knows users and tokens, [`metrics`] what happened.
+//! 4. [`access`] knows users and tokens, [`clients`] who is connected and what they do, [`metrics`] what happened.
 //!
 //! Nothing here is acknowledged before the engine has acknowledged it.
 
 pub mod access;
+mod clients;
 mod error;
 mod http;
 mod line_sockets;

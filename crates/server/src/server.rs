@@ -4,6 +4,7 @@
 //! `stop_timeout` is cut off. Then the database is closed, which makes everything acknowledged durable.
 
 use crate::access::Access;
+use crate::clients::Clients;
 use crate::metrics::{Metrics, Protocol};
 use crate::options::Config;
 use crate::sessions::Sessions;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) work: Work,
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) clients: Arc<Clients>,
     pub(crate) stopping: watch::Receiver<bool>,
     connections: Arc<Semaphore>,
 }
@@ -195,8 +197,10 @@ impl Server {
             .map_err(|e| Error::io("start the server's threads", &e))?;
         let (stop, stopping) = watch::channel(false);
         let metrics = Metrics::new(&db);
+        let clients = Arc::<Clients>::default();
         let shared = Arc::new(Shared {
-            sessions: Arc::new(Sessions::new(&db, config.statement_timeout)),
+            sessions: Arc::new(Sessions::new(&db, &clients, config.statement_timeout)),
+            clients,
             db,
             access,
             work: Work::new(config.max_running, config.max_waiting, metrics.running.clone(), metrics.waiting.clone()),

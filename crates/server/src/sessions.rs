@@ -1,11 +1,12 @@
 //! Sessions: those for requests that keep nothing, taken for a statement and given back; and statements whose rows are
 //! on their way.
 
+use crate::clients::{Clients, Connected, Listed};
 use crate::work::Work;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Database, Result};
-use fleetdb_query::{AdvisoryLocks, Answer, Canceller, Session};
+use fleetdb_query::{AdvisoryLocks, Answer, Asker, Canceller, Session};
 use futures::FutureExt;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -28,27 +29,41 @@ pub(crate) struct Sessions {
     db: Arc<Database>,
     timeout: Option<Duration>,
     locks: Arc<AdvisoryLocks>,
+    clients: Arc<Clients>,
     idle: Mutex<Vec<Session>>,
 }
 
 impl Sessions {
-    pub(crate) fn new(db: &Arc<Database>, timeout: Option<Duration>) -> Self {
-        Self { db: Arc::clone(db), timeout, locks: Arc::default(), idle: Mutex::default() }
+    pub(crate) fn new(db: &Arc<Database>, clients: &Arc<Clients>, timeout: Option<Duration>) -> Self {
+        let clients = Arc::clone(clients);
+        Self { db: Arc::clone(db), timeout, locks: Arc::default(), clients, idle: Mutex::default() }
     }
 
     /// A new session, which whoever asks for it keeps.
-    pub(crate) fn make(&self) -> Result<Session> {
-        let session = Session::sharing(Arc::clone(&self.db), &self.locks)?;
+    pub(crate) fn make(&self, asker: Asker) -> Result<Session> {
+        let session = Session::sharing(Arc::clone(&self.db), &self.locks, Arc::clone(&self.clients) as Arc<_>)?;
         session.set_timeout(self.timeout);
+        session.work_for(asker);
         Ok(session)
     }
 
     /// A session as a new one is.
-    pub(crate) fn take(self: &Arc<Self>) -> Result<Pooled> {
+    pub(crate) fn take(self: &Arc<Self>, asker: Asker) -> Result<Pooled> {
         let idle = self.idle.lock().pop();
-        let session = idle.map_or_else(|| self.make(), Ok)?;
-        session.set_timeout(self.timeout);
-        Ok(Pooled { session: Some(session), sessions: Arc::clone(self), is_changed: AtomicBool::new(false) })
+        let session = match idle {
+            Some(session) => {
+                session.set_timeout(self.timeout);
+                session.work_for(asker);
+                session
+            }
+            None => self.make(asker)?,
+        };
+        Ok(Pooled {
+            session: Some(session),
+            sessions: Arc::clone(self),
+            is_changed: AtomicBool::new(false),
+            client: None,
+        })
     }
 }
 
@@ -58,9 +73,18 @@ pub(crate) struct Pooled {
     session: Option<Session>,
     sessions: Arc<Sessions>,
     is_changed: AtomicBool,
+    /// Whoever has it.
+    client: Option<(Listed, Arc<dyn Connected>)>,
 }
 
 impl Pooled {
+    /// Makes known who has the session, by a number, until it is given back: what cancels it must not reach the next one.
+    pub(crate) fn list<C: Connected + 'static>(&mut self, number: i32, client: C) {
+        let client = Arc::new(client);
+        let connected = Arc::downgrade(&client);
+        self.client = Some((self.sessions.clients.list(number, None, connected), client));
+    }
+
     /// A statement changes the session: nobody gets it after this request.
     pub(crate) fn changes(&self) {
         self.is_changed.store(true, Ordering::Relaxed);
@@ -77,6 +101,7 @@ impl Deref for Pooled {
 
 impl Drop for Pooled {
     fn drop(&mut self) {
+        self.client = None;
         if let Some(session) = &self.session {
             session.release_locks();
         }

@@ -101,6 +101,7 @@ fn a_stranger_reads_and_writes_nothing_and_roles_bind() {
                       DEALLOCATE p";
     assert_eq!(ask(&server, "ray", "readonly", of_session), Ok(()));
     assert!(request(http, "POST", "/api/v1/sql", &ray, b"SELECT * FROM t").unwrap().body.contains("[]"));
+    others_are_left_alone(&server, &ann, &ray);
     assert_eq!(ask(&server, "ann", "wrong", "SELECT 1"), Err("28P01".to_owned()));
     assert_eq!(ask(&server, "nobody", "secret", "SELECT 1"), Err("28P01".to_owned()));
     // A user who is removed while the server runs is out.
@@ -110,6 +111,31 @@ fn a_stranger_reads_and_writes_nothing_and_roles_bind() {
     let kept = std::fs::read_to_string(data.path().join("access.json")).unwrap();
     let secret = token.split_once('.').unwrap().1;
     assert!(!kept.contains("secret") && !kept.contains(secret) && kept.contains("$argon2id$"));
+}
+
+/// Who may only read sees that others are there, not what they ask, and ends nothing of theirs.
+fn others_are_left_alone(server: &Server, ann: &str, ray: &str) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let config = format!("host=127.0.0.1 port={} user=ann password=secret", server.port("postgres"));
+    let (ann_s, connection) = runtime.block_on(tokio_postgres::connect(&config, NoTls)).unwrap();
+    runtime.spawn(connection);
+    runtime.block_on(ann_s.simple_query("SELECT 'a secret of ann'")).unwrap();
+    let over_http = |who: &str, sql: &str| {
+        let answer = request(server.address("http"), "POST", "/api/v1/sql", who, sql.as_bytes()).unwrap();
+        (answer.status, answer.body)
+    };
+    let seen = "SELECT usename, query FROM pg_stat_activity WHERE usename = 'ann' AND pid <> pg_backend_pid()";
+    let (_, body) = over_http(ray, seen);
+    assert!(body.contains("<insufficient privilege>") && !body.contains("secret"), "{body}");
+    assert!(over_http(ann, seen).1.contains("'a secret of ann'"));
+    for end in ["pg_cancel_backend", "pg_terminate_backend"] {
+        let sql = format!("SELECT {end}(pid) FROM pg_stat_activity WHERE usename = 'ann'");
+        let (status, body) = over_http(ray, &sql);
+        assert!(status == 403 && body.contains("permission denied"), "{status}: {body}");
+        assert_eq!(ask(server, "ray", "readonly", &sql), Err("42501".to_owned()));
+    }
+    runtime.block_on(ann_s.simple_query("SELECT 1")).unwrap();
+    assert!(over_http(ray, "SELECT current_user AS me").1.contains("\"ray\""));
 }
 
 #[test]

@@ -4,6 +4,9 @@ import socket
 import sys
 import threading
 import time
+import urllib.error
+import urllib.parse
+import urllib.request
 
 import psycopg
 from influxdb import InfluxDBClient
@@ -87,6 +90,7 @@ def drivers(db):
     savepoints(db, rows)
     modes()
     settings()
+    activity(db)
     named(db)
     with db.cursor().copy("COPY reads (id, ts, kwh) FROM STDIN") as copy:
         for number in range(1000):
@@ -427,7 +431,8 @@ def settings():
         fails("25006", db.execute, "INSERT INTO reads (id, ts, kwh) VALUES (31, '2026-01-01', 1)")
         fails("25006", db.execute, "INSERT INTO reads (id, ts, kwh) VALUES (31, %s, 1)", (hour(0),))
         db.execute("SET statement_timeout = '1h'")
-        equal(db.execute("SELECT application_name FROM pg_stat_activity").fetchone(), ("agent",))
+        own = "SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        equal(db.execute(own).fetchone(), ("agent",))
         for back in ["RESET ALL", "DISCARD ALL", "SET statement_timeout TO DEFAULT", "SELECT set_config('statement_timeout', NULL, false)"]:
             db.execute("SET statement_timeout = '1h'")
             equal(db.execute("SHOW statement_timeout").fetchone(), ("1h",))
@@ -445,6 +450,71 @@ def settings():
         assert "statement_timeout = 'soon'" in str(error), error
     else:
         raise AssertionError("a wrong setting is refused")
+
+
+def activity(db):
+    """Who is connected, what they do, and what ends it."""
+    long = "SELECT count(*) FROM generate_series(1, 1000000000000)"
+    with connect(application_name="meter") as other:
+        pid = other.info.backend_pid
+        equal(other.execute("SELECT pg_backend_pid(), current_user").fetchone(), (pid, "me"))
+        state = f"SELECT application_name, usename, client_addr, state, query FROM pg_stat_activity WHERE pid = {pid}"
+
+        def until(doing, query):
+            until_equal(db, state, ("meter", "me", "127.0.0.1", doing, query))
+
+        until("idle", "SELECT pg_backend_pid(), current_user")
+        other.execute("BEGIN")
+        until("idle in transaction", "BEGIN")
+        since = "SELECT xact_start >= backend_start AND xact_start <= now() FROM pg_stat_activity WHERE pid = %s"
+        equal(db.execute(since, (pid,)).fetchone(), (True,))
+        fails("42P01", other.execute, "SELECT * FROM nope")
+        until("idle in transaction (aborted)", "SELECT * FROM nope")
+        other.execute("ROLLBACK")
+        asking = threading.Thread(target=fails, args=("57014", other.execute, long))
+        asking.start()
+        until("active", long)
+        equal(db.execute("SELECT pg_cancel_backend(%s)", (pid,)).fetchone(), (True,))
+        asking.join()
+        until("idle", long)
+        equal(db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'meter'").fetchall(), [(True,)])
+        fails("57P01", other.execute, "SELECT 1")
+    gone = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'meter'"
+    until_equal(db, gone, (0,))
+    equal(db.execute("SELECT pg_cancel_backend(%s), pg_terminate_backend(-7)", (pid,)).fetchone(), (False, False))
+    # One that is busy ends, too.
+    with connect(application_name="meter") as other:
+        asking = threading.Thread(target=fails, args=("57014", other.execute, long))
+        asking.start()
+        until_equal(db, "SELECT query FROM pg_stat_activity WHERE application_name = 'meter'", (long,))
+        db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'meter'")
+        asking.join()
+        fails("57P01", other.execute, "SELECT 1")
+    # Who does nothing for too long.
+    for statements, code in [(["SET idle_session_timeout = 1"], "57P05"), (["SET idle_in_transaction_session_timeout = 1", "BEGIN"], "25P03")]:
+        with connect(application_name="meter") as other:
+            for statement in statements:
+                other.execute(statement)
+            until_equal(db, gone, (0,))
+            fails(code, other.execute, "SELECT 1")
+    # Statements over HTTP are seen and cancelled, too.
+    url = f"http://127.0.0.1:{http}/api/v1/sql?q={urllib.parse.quote(long)}"
+    answers = []
+
+    def ask():
+        try:
+            answers.append(urllib.request.urlopen(urllib.request.Request(url, headers={"User-Agent": "script/1"})))
+        except urllib.error.HTTPError as error:
+            answers.append((error.code, "cancelled" in error.read().decode()))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    of_http = "FROM pg_stat_activity WHERE application_name = 'script/1'"
+    until_equal(db, f"SELECT usename, state, query {of_http}", ("anybody", "active", long))
+    equal(db.execute(f"SELECT pg_cancel_backend(pid) {of_http}").fetchone(), (True,))
+    asking.join()
+    equal(answers, [(503, True)])
+    until_equal(db, f"SELECT count(*) {of_http}", (0,))
 
 
 def named(db):

@@ -295,7 +295,7 @@ fn psql_describes_queries_and_copies() {
     assert!(psql(&["\\d reads"]).contains("ts|timestamp without time zone"), "{}", psql(&["\\d reads"]));
     let described = psql(&["\\t off", "\\d reads"]);
     assert!(described.contains("\"reads_pkey\" PRIMARY KEY, btree (id, ts)"), "{described}");
-    assert!(psql(&["\\di"]).contains("public|reads_pkey|index|postgres|reads"), "{}", psql(&["\\di"]));
+    assert!(psql(&["\\di"]).contains("public|reads_pkey|index|me|reads"), "{}", psql(&["\\di"]));
     assert!(psql(&["\\l"]).contains("fleetdb|"));
     // What else psql describes; `\\dt+` has sizes.
     for command in [
@@ -342,7 +342,7 @@ fn psql_describes_queries_and_copies() {
         assert!(!said.contains("ERROR"), "{command}: {said}");
     }
     let sized = psql(&["VACUUM FULL", "SELECT pg_size_pretty(pg_total_relation_size('reads'))", "\\dt+"]);
-    assert!(sized.contains(" bytes\n") && sized.contains("public|reads|table|postgres|permanent||"), "{sized}");
+    assert!(sized.contains(" bytes\n") && sized.contains("public|reads|table|me|permanent||"), "{sized}");
     assert!(!sized.contains("\n0 bytes\n") && !sized.contains("settings"), "{sized}");
     let named = psql(&[
         "\\t off",

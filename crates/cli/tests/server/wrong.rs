@@ -308,6 +308,26 @@ fn a_client_may_ask_for_any_number_of_rows() {
     assert!(server.terminate());
 }
 
+/// What is prepared and kept takes of the memory for queries, and gives it back.
+#[test]
+fn a_client_that_prepares_without_end_is_refused_at_some_point() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &["--memory-limit", "67108864"]);
+    let text = format!("SELECT {}", ["'a text of some length'"; 400].join(", "));
+    let prepare = |number: usize| message(b'P', format!("s{number}\0{text}\0\0\0").as_bytes());
+    let prepared = |count: usize| {
+        let statements: Vec<u8> =
+            (0..count).flat_map(|number| [prepare(number), message(b'S', b"")].concat()).collect();
+        let said = answers(&server, &[startup(), statements, message(b'X', b"")].concat());
+        // ParseComplete and ReadyForQuery.
+        (said.matches("1\0\0\0\u{4}Z\0\0\0").count(), said.matches("C53200").count())
+    };
+    let (kept, refused) = prepared(60);
+    assert!(kept > 5 && refused > 5 && kept + refused == 60, "{kept} kept, {refused} refused");
+    assert_eq!(prepared(5), (5, 0), "what was kept is given back with its connection");
+    assert!(server.terminate());
+}
+
 fn answers(server: &Server, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(server.address("postgres")).unwrap();
     stream.write_all(request).unwrap();

@@ -1,10 +1,12 @@
 //! The catalog that clients of PostgreSQL look into: psql's `\d`, JDBC's metadata, DBeaver, Grafana.
 //!
 //! Tables, functions and the rewriting of what DataFusion does not plan come from the crate `datafusion-pg-catalog`;
-//! primary keys ([`keys`]), names of types ([`columns`]), other views ([`views`]), settings ([`settings`]), some functions ([`functions`], [`locks`]) and what
+//! primary keys ([`keys`]), names of types ([`columns`]), other views ([`views`]), settings ([`settings`]), who is connected
+//! ([`activity`]), some functions ([`functions`], [`locks`]) and what
 //! says the same as statements that are not planned ([`parts`] of texts, [`rewrite`] of what is parsed) are ours; [`schema`]
 //! has them together. A session gets it with its first statement that asks for it.
 
+mod activity;
 mod arrays;
 mod columns;
 mod functions;
@@ -41,7 +43,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 const PG_CATALOG: &str = "pg_catalog";
 
 /// What only statements about the catalog have in them, in lower case.
-const WORDS: [&str; 25] = [
+const WORDS: [&str; 26] = [
     "pg_",
     "::reg",
     "current_schema",
@@ -49,6 +51,7 @@ const WORDS: [&str; 25] = [
     "current_catalog",
     "current_setting",
     "session_user",
+    "current_user",
     "quote_ident",
     "parse_ident",
     "set_config",
@@ -135,13 +138,16 @@ fn set_up(session: &Session) -> datafusion::error::Result<Registered> {
     };
     let all = PgCatalogSchemaProvider::try_new(context.state().catalog_list().clone(), tables, EmptyContextProvider)?;
     let (declared, shown) = (Arc::clone(&session.cursors), Arc::clone(&session.tables));
-    let transaction = Arc::clone(&session.transaction);
+    let (transaction, clients, asker) =
+        (Arc::clone(&session.transaction), Arc::clone(&session.clients), Arc::clone(&session.asker));
     let cursors = move || cursors(&declared.lock().unwrap_or_else(PoisonError::into_inner));
     let tables = HashMap::from([
         ("pg_cursors", live::table(cursors)?),
         (keys::KEYS, live::table(move || keys::keys(&shown.shown()))?),
         (settings::ROWS, live::table(move || settings::rows(&transaction))?),
+        (activity::ROWS, live::table(move || activity::rows(clients.as_ref(), &asker))?),
     ]);
+    activity::register(context, &session.clients, &session.asker);
     keys::register_functions(context, &session.tables);
     settings::register(context, &session.transaction);
     functions::register(context);

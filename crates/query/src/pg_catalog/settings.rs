@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Names and values. Those that a session can change have other values then ([`Transaction::setting`]); SET of the others is
 /// answered and changes nothing.
-const SETTINGS: [(&str, &str); 37] = [
+const SETTINGS: [(&str, &str); 38] = [
     ("application_name", ""),
     ("block_size", "8192"),
     ("bytea_output", "hex"),
@@ -28,6 +28,7 @@ const SETTINGS: [(&str, &str); 37] = [
     ("default_transaction_read_only", "off"),
     ("extra_float_digits", "1"),
     ("idle_in_transaction_session_timeout", "0"),
+    ("idle_session_timeout", "0"),
     ("in_hot_standby", "off"),
     ("integer_datetimes", "on"),
     ("intervalstyle", "postgres"),

@@ -2,6 +2,8 @@
 //! what a server is doing; and what there is none of, which tools ask for all the same. DataFusion's own
 //! `information_schema` cannot be added to; statements are pointed here by [`super::parts`].
 
+use super::activity;
+
 /// Views and their queries.
 const VIEWS: [(&str, &str); 8] = [
     (
@@ -43,19 +45,7 @@ const VIEWS: [(&str, &str); 8] = [
          CAST(-1 AS INT) AS rolconnlimit, '********' AS rolpassword, CAST(NULL AS TIMESTAMPTZ) AS rolvaliduntil, \
          false AS rolbypassrls, CAST(NULL AS TEXT) AS rolconfig",
     ),
-    (
-        "pg_stat_activity",
-        // The session that asks: the others are known to the server only.
-        "SELECT d.oid AS datid, d.datname, pg_backend_pid() AS pid, CAST(NULL AS INT) AS leader_pid, \
-         CAST(NULL AS INT) AS usesysid, \"session_user\"() AS usename, \
-         current_setting('application_name') AS application_name, \
-         CAST(NULL AS TEXT) AS client_addr, CAST(NULL AS TEXT) AS client_hostname, CAST(NULL AS INT) AS client_port, \
-         CAST(NULL AS TIMESTAMPTZ) AS backend_start, CAST(NULL AS TIMESTAMPTZ) AS xact_start, now() AS query_start, \
-         now() AS state_change, CAST(NULL AS TEXT) AS wait_event_type, CAST(NULL AS TEXT) AS wait_event, \
-         'active' AS state, CAST(NULL AS BIGINT) AS backend_xid, CAST(NULL AS BIGINT) AS backend_xmin, \
-         CAST(NULL AS BIGINT) AS query_id, CAST(NULL AS TEXT) AS query, 'client backend' AS backend_type \
-         FROM pg_catalog.pg_database d WHERE d.datname = current_database()",
-    ),
+    ("pg_stat_activity", activity::QUERY),
     ("pg_stat_all_tables", "SELECT * FROM pg_catalog.pg_stat_user_tables"),
     (
         "pg_user",

@@ -5,6 +5,7 @@
 //! takes, its body is read up to `max_body_bytes`.
 
 mod body;
+mod client;
 mod identity;
 mod operations;
 mod sql;
@@ -19,6 +20,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use hyper::body::Incoming;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -133,10 +136,15 @@ async fn speak(
     watcher: hyper_util::server::graceful::Watcher,
     _connection: Connection,
 ) {
+    let Ok(peer) = stream.peer_addr().map(client::Peer) else { return };
     let mut http = hyper::server::conn::http1::Builder::new();
     // A client that closes its side has gone, as for nginx and Go's net/http: what it asked for ends.
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
-    let service = TowerToHyperService::new(router);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.call(request)
+    });
     let ended = match tls {
         None => watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await,
         Some(tls) => match tokio::time::timeout(HEAD_LIMIT, tls.accept(stream)).await {

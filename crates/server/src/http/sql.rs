@@ -3,9 +3,10 @@
 //! Rows are encoded batch by batch as the client takes them. If a statement fails after the first rows are gone, the
 //! connection breaks off before the answer's end, so that nobody takes a part for the whole.
 
+use super::client::{Peer, Sender, Statement};
 use super::identity::{self, Login};
 use super::{Failure, body};
-use crate::access::{Identity, Role};
+use crate::access::Role;
 use crate::server::Shared;
 use crate::sessions::{Pooled, Running};
 use arrow::array::RecordBatch;
@@ -14,7 +15,7 @@ use arrow::ipc::writer::StreamWriter;
 use arrow::json::WriterBuilder as JsonBuilder;
 use arrow::json::writer::LineDelimited;
 use axum::body::Body;
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Error, Result};
@@ -36,18 +37,21 @@ pub(super) async fn from_query(
     State(shared): State<Arc<Shared>>,
     Query(asked): Query<Asked>,
     Query(login): Query<Login>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
 ) -> std::result::Result<Response, Failure> {
     let identity = identity::require(&shared, &headers, &login, Role::Read).await?;
     let sql = asked.q.ok_or_else(|| Failure::new(StatusCode::BAD_REQUEST, "give the statement as q=..."))?;
     // A link or an image in a foreign page can make a browser send this.
-    run(shared, identity, sql, Format::of(asked.format.as_deref(), &headers)?, true).await
+    let format = Format::of(asked.format.as_deref(), &headers)?;
+    run(shared, Sender::new(identity, &headers, peer), sql, format, true).await
 }
 
 pub(super) async fn from_body(
     State(shared): State<Arc<Shared>>,
     Query(asked): Query<Asked>,
     Query(login): Query<Login>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Body,
 ) -> std::result::Result<Response, Failure> {
@@ -60,17 +64,23 @@ pub(super) async fn from_body(
                 .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "the statement is not UTF-8"))?
         }
     };
-    run(shared, identity, sql, Format::of(asked.format.as_deref(), &headers)?, false).await
+    let format = Format::of(asked.format.as_deref(), &headers)?;
+    run(shared, Sender::new(identity, &headers, peer), sql, format, false).await
 }
 
 async fn run(
     shared: Arc<Shared>,
-    identity: Identity,
+    sender: Sender,
     sql: String,
     format: Format,
     only_reads: bool,
 ) -> std::result::Result<Response, Failure> {
     let begun = Instant::now();
+    let (number, identity) = (shared.clients.number(), sender.identity.clone());
+    let session = shared.sessions.take(identity.asker(number)).map(|mut session| {
+        session.list(number, Statement::new(sender, &sql, session.canceller()));
+        session
+    });
     let begin = move |session: &Pooled| {
         let statement = session.parse_one(&sql)?;
         if only_reads && statement.access() != Access::Read {
@@ -87,7 +97,7 @@ async fn run(
         }
         session.execute(statement)
     };
-    let running = match shared.sessions.take() {
+    let running = match session {
         Ok(session) => Running::start(&shared.work, session, begin).await,
         Err(error) => Err(error),
     };

@@ -2,28 +2,35 @@
 
 use super::copy_in::CopyingIn;
 use super::cursors::Cursors;
-use super::{CancelKey, Cancels};
 use crate::access::Identity;
+use crate::clients::{Connected, Listed};
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
 use fleetdb_engine::{Batch, Error, Growing, MAX_BATCH_BYTES, Result, Value};
-use fleetdb_query::{Canceller, InsertValues, Session, SessionSettings};
+use fleetdb_query::{Canceller, Client, Doing, InsertValues, Session, SessionSettings};
 use parking_lot::Mutex;
 use pgwire::error::{ErrorInfo, PgWireResult};
 use pgwire::messages::response::NoticeResponse;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::sync::Notify;
 
 /// How often a server that stops looks whether a statement has ended.
 const BUSY_LOOK: Duration = Duration::from_millis(5);
 
+/// How long a statement may take to end whose connection is ended, and a client to read why.
+pub(super) const END_LIMIT: Duration = Duration::from_secs(5);
+
 /// See the module. Messages of a client are handled one after the other: the locks are never waited for long.
 pub(crate) struct Connection {
     pub(super) shared: Arc<Shared>,
-    cancels: Arc<Cancels>,
-    number: OnceLock<i32>,
+    address: SocketAddr,
+    came: SystemTime,
     identity: OnceLock<Identity>,
+    /// Its number, and where it is known by it.
+    listed: OnceLock<(i32, Listed)>,
     /// What the client has set when it connected.
     settings: OnceLock<SessionSettings>,
     /// Made with the first statement: an idle connection costs no session.
@@ -38,6 +45,42 @@ pub(crate) struct Connection {
     warning: Mutex<Option<String>>,
     /// Whether a statement is on its way.
     is_busy: AtomicBool,
+    newest: Mutex<Newest>,
+    /// Why it is to end.
+    end: OnceLock<End>,
+    told_to_end: Notify,
+}
+
+/// The newest statement.
+#[derive(Clone)]
+struct Newest {
+    text: Arc<str>,
+    began: Option<SystemTime>,
+    /// When it began, or when it had been answered.
+    changed: SystemTime,
+}
+
+/// Why a connection ends that the client has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    /// The server stops, or somebody has ended it.
+    Command,
+    /// The client did nothing for too long.
+    Idle,
+    /// The same, with a transaction open.
+    IdleInTransaction,
+}
+
+impl End {
+    /// What the client is told, as PostgreSQL says it.
+    pub(super) fn error(self) -> ErrorInfo {
+        let (code, why) = match self {
+            Self::Command => ("57P01", "administrator command"),
+            Self::Idle => ("57P05", "idle-session timeout"),
+            Self::IdleInTransaction => ("25P03", "idle-in-transaction timeout"),
+        };
+        ErrorInfo::new("FATAL".to_owned(), code.to_owned(), format!("terminating connection due to {why}"))
+    }
 }
 
 struct Pending {
@@ -66,12 +109,14 @@ impl Pending {
 }
 
 impl Connection {
-    pub(super) fn new(shared: &Arc<Shared>, cancels: &Arc<Cancels>) -> Self {
+    pub(super) fn new(shared: &Arc<Shared>, address: SocketAddr) -> Self {
+        let came = SystemTime::now();
         Self {
             shared: Arc::clone(shared),
-            cancels: Arc::clone(cancels),
-            number: OnceLock::new(),
+            address,
+            came,
             identity: OnceLock::new(),
+            listed: OnceLock::new(),
             settings: OnceLock::new(),
             session: Mutex::default(),
             pending: Mutex::new(Pending { batch: Batch::new(), memory: shared.db.query_memory().growing() }),
@@ -80,11 +125,10 @@ impl Connection {
             copied_out: Arc::default(),
             warning: Mutex::default(),
             is_busy: AtomicBool::new(false),
+            newest: Mutex::new(Newest { text: "".into(), began: None, changed: came }),
+            end: OnceLock::new(),
+            told_to_end: Notify::new(),
         }
-    }
-
-    pub(super) fn cancels(&self) -> &Arc<Cancels> {
-        &self.cancels
     }
 
     /// The client begins with these settings.
@@ -93,17 +137,10 @@ impl Connection {
     }
 
     /// The client has proven who it is.
-    pub(super) fn let_in(self: &Arc<Self>, identity: Identity, key: CancelKey) {
+    pub(super) fn let_in(self: &Arc<Self>, identity: Identity, number: i32, secret: Vec<u8>) {
         self.identity.set(identity).ok();
-        self.number.set(key.0).ok();
-        self.cancels.note(key, self);
-    }
-
-    pub(super) fn close(&self) {
-        if let Some(number) = self.number.get() {
-            self.cancels.forget(*number);
-        }
-        self.cancel();
+        let connected = Arc::<Self>::downgrade(self);
+        self.listed.set((number, self.shared.clients.list(number, Some(secret), connected))).ok();
     }
 
     /// Who it is.
@@ -117,7 +154,8 @@ impl Connection {
         if let Some(session) = session.as_ref() {
             return Ok(Arc::clone(session));
         }
-        let new = self.shared.sessions.make().map_err(|e| postgres_error(&e))?;
+        let number = self.listed.get().map_or(0, |(number, _)| *number);
+        let new = self.shared.sessions.make(self.identity()?.asker(number)).map_err(|e| postgres_error(&e))?;
         if let Some(settings) = self.settings.get() {
             new.start_with(settings.clone());
         }
@@ -134,25 +172,59 @@ impl Connection {
         self.session.lock().as_ref().map(|session| session.canceller())
     }
 
-    /// Cancels the statement that runs.
-    pub(super) fn cancel(&self) {
-        if let Some(canceller) = self.canceller() {
-            canceller.cancel();
+    /// A message is worked on.
+    pub(super) fn set_busy(&self) {
+        self.is_busy.store(true, Ordering::Release);
+    }
+
+    /// Everything that was asked has been answered.
+    pub(super) fn set_idle(&self) {
+        if self.is_busy.swap(false, Ordering::AcqRel) {
+            self.newest.lock().changed = SystemTime::now();
         }
     }
 
-    /// A statement begins, or everything that was asked has been answered.
-    pub(super) fn set_busy(&self, is_busy: bool) {
-        self.is_busy.store(is_busy, Ordering::Release);
+    /// A statement begins, of which this is shown.
+    pub(super) fn begins(&self, text: &Arc<str>) {
+        let now = SystemTime::now();
+        *self.newest.lock() = Newest { text: Arc::clone(text), began: Some(now), changed: now };
     }
 
-    /// Waits until the server stops and no statement is on its way.
-    pub(super) async fn may_be_closed(&self) {
-        self.shared.stopped().await;
+    /// Has the connection end, for this reason if there was none before.
+    pub(super) fn end_for(&self, end: End) {
+        self.end.set(end).ok();
+        self.told_to_end.notify_one();
+    }
+
+    /// Whether somebody, or the time, has ended it.
+    pub(super) fn is_to_end(&self) -> bool {
+        self.end.get().is_some()
+    }
+
+    /// Waits until the connection is to end and no statement is on its way; says why.
+    pub(super) async fn ended(&self) -> End {
+        let mut cut_off = None;
+        tokio::select! {
+            () = self.shared.stopped() => {}
+            () = self.told_to_end.notified() => cut_off = Some(Instant::now() + END_LIMIT),
+        }
         // Looked at now and then, so that a statement need not tell anybody when it ends.
-        while self.is_busy.load(Ordering::Acquire) {
+        while self.is_busy.load(Ordering::Acquire) && cut_off.is_none_or(|at| Instant::now() < at) {
             tokio::time::sleep(BUSY_LOOK).await;
         }
+        self.end.get().copied().unwrap_or(End::Command)
+    }
+
+    /// How long the client may do nothing, and what happens then.
+    pub(super) fn idle_limit(&self) -> Option<(Duration, End)> {
+        if self.copying.lock().is_some() {
+            return None;
+        }
+        let Some(session) = self.session.lock().clone() else {
+            return Some((self.settings.get()?.idle_limit(false)?, End::Idle));
+        };
+        let end = if session.is_in_transaction() { End::IdleInTransaction } else { End::Idle };
+        Some((session.idle_limit()?, end))
     }
 
     /// Has the next answer warn of something, if there is something to warn of.
@@ -205,5 +277,46 @@ impl Connection {
             return Ok(());
         }
         self.shared.commit(batch).await.map(|_| ()).map_err(|e| postgres_error(&e))
+    }
+}
+
+impl Connected for Connection {
+    fn client(&self, number: i32) -> Client {
+        let session = self.session.lock().clone();
+        let settings = session.as_ref().map(|session| session.settings()).or_else(|| self.settings.get().cloned());
+        let doing = match &session {
+            _ if self.is_busy.load(Ordering::Acquire) || self.copying.lock().is_some() => Doing::Active,
+            Some(session) if session.check_transaction().is_err() => Doing::IdleInFailedTransaction,
+            Some(session) if session.is_in_transaction() => Doing::IdleInTransaction,
+            _ => Doing::Idle,
+        };
+        let Newest { text, began, changed } = self.newest.lock().clone();
+        Client {
+            number,
+            user: self.user(),
+            application_name: settings.unwrap_or_default().application_name().to_owned(),
+            address: Some(self.address),
+            came: self.came,
+            transaction_began: session.and_then(|session| session.transaction_began()),
+            statement_began: began,
+            changed,
+            doing,
+            statement: text.to_string(),
+        }
+    }
+
+    fn user(&self) -> String {
+        self.identity.get().map(|identity| identity.name.clone()).unwrap_or_default()
+    }
+
+    fn cancel(&self) {
+        if let Some(canceller) = self.canceller() {
+            canceller.cancel();
+        }
+    }
+
+    fn end(&self) {
+        self.end_for(End::Command);
+        self.cancel();
     }
 }

@@ -309,7 +309,7 @@ impl CopyHandler for Connection {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        self.set_busy(true);
+        self.set_busy();
         let enough = match self.copying.lock().as_mut() {
             Some(copying) => {
                 copying.bytes.extend_from_slice(&data.data);

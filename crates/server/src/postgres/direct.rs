@@ -56,7 +56,7 @@ pub(super) async fn take(socket: &mut Socket, connection: &Connection) -> PgWire
     }
     let fields = run.is_described.then(|| connection.columns(&stored.statement, &run.result_format));
     let Ok(fields) = fields.transpose() else { return Ok(false) };
-    connection.set_busy(true);
+    connection.set_busy();
     socket.portal_store().rm_portal(DEFAULT_NAME);
     let response = connection.execute(&stored.statement, &run.parameters, &run.result_format).await;
     let bytes = run.bytes;

@@ -6,10 +6,11 @@
 use super::connection::Connection;
 use super::copy_out;
 use super::values::{self, Parameters};
+use crate::clients::shown;
 use crate::error::{placed, postgres_error, user_error};
 use crate::sessions::Running;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use fleetdb_engine::{ColumnType, Error, Value};
+use fleetdb_engine::{ColumnType, Error, Growing, Value};
 use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement, check_described};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
@@ -39,6 +40,10 @@ const UNKNOWN: [&str; 2] = ["42P01", "42703"];
 /// A prepared statement.
 pub(crate) struct Stored {
     statement: Statement,
+    /// What is shown of its text.
+    text: Arc<str>,
+    /// Of memory for queries.
+    _held: Growing,
     /// The EXECUTE that it was.
     execute: Option<Statement>,
     kind: Kind,
@@ -56,6 +61,12 @@ enum Plan {
     Fetch(Vec<FieldInfo>),
     /// Planned at each run, with the values as literals; the columns of RETURNING, as the session and as clients know them.
     Other(Option<Returns>),
+}
+
+/// Roughly what a prepared statement takes of memory, most of it for what it was parsed and planned to.
+fn held_bytes(text: &str, is_query: bool) -> usize {
+    let (each, of_each_byte) = if is_query { (32 << 10, 256) } else { (16 << 10, 128) };
+    each + text.len().saturating_mul(of_each_byte)
 }
 
 /// What a statement that writes gives back.
@@ -87,6 +98,8 @@ pub(crate) type Shared = Arc<Stored>;
 
 impl Connection {
     async fn prepare(&self, text: &str, given: &[Option<Type>]) -> PgWireResult<Shared> {
+        let shown = shown(text);
+        self.begins(&shown);
         let mut statements = self.parse(text).await?;
         let (Some(mut statement), true) = (statements.pop(), statements.is_empty()) else {
             return Err(user_error("42601", "a prepared statement is one statement"));
@@ -100,6 +113,9 @@ impl Connection {
         }
         let kind = statement.kind().map_err(|e| postgres_error(&e))?;
         let insert = InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))?;
+        let bytes = held_bytes(text, matches!(kind, Kind::Query));
+        let held = self.shared.db.query_memory().hold("this prepared statement", bytes);
+        let held = held.map_err(|e| postgres_error(&e))?;
         let (plan, inferred) = match (&kind, insert) {
             (_, Some(insert)) => {
                 let types = insert.parameter_types().iter().map(|of| values::type_of_column(*of)).collect::<Vec<_>>();
@@ -152,7 +168,8 @@ impl Connection {
             let given = given.get(place).and_then(Option::as_ref).filter(unspecified);
             given.or(inferred.get(place)).cloned().unwrap_or(Type::TEXT)
         });
-        Ok(Arc::new(Stored { takes: statement.access(), statement, execute, kind, types: types.collect(), plan }))
+        let (types, takes) = (types.collect(), statement.access());
+        Ok(Arc::new(Stored { statement, text: shown, _held: held, execute, kind, takes, types, plan }))
     }
 
     /// Runs a prepared statement with these parameters, of which there are as many as it takes.
@@ -162,6 +179,7 @@ impl Connection {
         parameters: &Parameters<'_>,
         format: &Format,
     ) -> PgWireResult<Response> {
+        self.begins(&stored.text);
         self.check(stored.takes)?;
         if let Some(execute) = &stored.execute {
             let now = self.session()?.named(execute.clone()).map_err(|e| postgres_error(&e))?;
@@ -285,7 +303,7 @@ impl ExtendedQueryHandler for Connection {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        self.set_busy(true);
+        self.set_busy();
         let name = message.name.clone().unwrap_or_else(|| DEFAULT_NAME.to_owned());
         if message.query.chars().all(|c| c == ';' || c.is_whitespace()) {
             client.portal_store().put_empty_statement(&name);
@@ -305,7 +323,7 @@ impl ExtendedQueryHandler for Connection {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        self.set_busy(true);
+        self.set_busy();
         let name = message.statement_name.as_deref().unwrap_or(DEFAULT_NAME);
         let store = client.portal_store();
         let entry = store.get_statement(name).ok_or_else(|| PgWireError::StatementNotFound(name.to_owned()))?;
@@ -326,7 +344,7 @@ impl ExtendedQueryHandler for Connection {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        self.set_busy(true);
+        self.set_busy();
         let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
         let entry = client.portal_store().get_portal(name);
         let Entry::Value(portal) = entry.ok_or_else(|| PgWireError::PortalNotFound(name.to_owned()))? else {

@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use super::startup;
-use crate::access::Access;
+use crate::access::{Access, Identity};
 use crate::error::{postgres_error, user_error};
 use fleetdb_engine::Error;
 use fleetdb_query::SessionSettings;
@@ -29,7 +29,7 @@ impl Login {
     pub(super) fn new(connection: &Arc<Connection>) -> Self {
         let mut scram = ScramAuth::new(Arc::new(Passwords(Arc::clone(&connection.shared.access))));
         scram.set_iterations(crate::access::SCRAM_ITERATIONS);
-        let numbers = Arc::clone(connection.cancels());
+        let numbers = Arc::clone(&connection.shared.clients);
         let scram = SASLAuthStartupHandler::new(Arc::new(parameters()))
             .with_scram(scram)
             .with_pid_secret_key_generator(numbers);
@@ -67,7 +67,9 @@ impl StartupHandler for Login {
             let user = client.metadata().get(METADATA_USER).map_or("", String::as_str);
             let identity = access.identity(user).map_err(|e| user_error("28000", e.to_string()))?;
             let (pid, secret) = client.pid_and_secret_key();
-            self.connection.let_in(identity, (pid, secret.to_bytes().to_vec()));
+            // Where nobody is asked, whoever it says it is.
+            let identity = Identity { name: user.to_owned(), ..identity };
+            self.connection.let_in(identity, pid, secret.to_bytes().to_vec());
         }
         Ok(())
     }
@@ -83,7 +85,7 @@ impl Login {
         let PgWireFrontendMessage::Startup(startup) = message else { return Ok(()) };
         protocol_negotiation(client, &startup).await?;
         save_startup_parameters_to_metadata(client, &startup);
-        let (pid, secret) = self.connection.cancels().generate(client);
+        let (pid, secret) = self.connection.shared.clients.generate(client);
         client.set_pid_and_secret_key(pid, secret);
         finish_authentication(client, &parameters()).await
     }

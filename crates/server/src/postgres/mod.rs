@@ -23,29 +23,25 @@ mod texts;
 mod values;
 mod wire;
 
+use crate::clients::Connected;
 use crate::server::Shared;
 use bytes::BytesMut;
-use connection::Connection;
+use connection::{Connection, END_LIMIT};
 use futures::{FutureExt, SinkExt, StreamExt};
-use parking_lot::Mutex;
 use pgwire::api::cancel::CancelHandler;
-use pgwire::api::{
-    ClientInfo, DefaultClient, PgWireConnectionState, PidSecretKeyGenerator, RandomPidSecretKeyGenerator,
-};
+use pgwire::api::{ClientInfo, DefaultClient, PgWireConnectionState};
 use pgwire::error::ErrorInfo;
 use pgwire::messages::cancel::CancelRequest;
 use pgwire::messages::response::ErrorResponse;
-use pgwire::messages::startup::SecretKey;
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
 use pgwire::tokio::server::{PgWireMessageServerCodec, process_error, process_message};
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
-use subtle::ConstantTimeEq;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::Framed;
 use wire::Checked;
@@ -56,45 +52,8 @@ const SENT_BYTES: usize = 32 << 10;
 /// How long a client may take until it has logged in.
 const LOGIN_LIMIT: Duration = Duration::from_secs(60);
 
-/// What a client must know to cancel a statement: the connection's number, and its secret.
-type CancelKey = (i32, Vec<u8>);
-
-/// Connections by number, with their secrets.
-type Known = HashMap<i32, (Vec<u8>, Weak<Connection>)>;
-
-/// Finds the connection that a client means.
-#[derive(Default)]
-pub(crate) struct Cancels {
-    numbers: RandomPidSecretKeyGenerator,
-    connections: Mutex<Known>,
-}
-
-impl Cancels {
-    fn note(&self, (number, secret): CancelKey, connection: &Arc<Connection>) {
-        self.connections.lock().insert(number, (secret, Arc::downgrade(connection)));
-    }
-
-    fn forget(&self, number: i32) {
-        self.connections.lock().remove(&number);
-    }
-
-    /// The connection; the time it takes says nothing about the secret.
-    fn find(&self, (number, secret): &CancelKey) -> Option<Arc<Connection>> {
-        let connections = self.connections.lock();
-        let (known, connection) = connections.get(number)?;
-        bool::from(known.as_slice().ct_eq(secret)).then(|| connection.upgrade())?
-    }
-}
-
-impl PidSecretKeyGenerator for Cancels {
-    fn generate(&self, client: &dyn ClientInfo) -> (i32, SecretKey) {
-        self.numbers.generate(client)
-    }
-}
-
 /// Takes connections until the server stops, then lets running statements end.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Option<TlsAcceptor>) {
-    let cancels = Arc::new(Cancels::default());
     let mut connections = JoinSet::new();
     while let Some(stream) = shared.accept(&listener).await {
         // Those that have ended.
@@ -103,9 +62,11 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Optio
             tokio::spawn(refuse(stream));
             continue;
         };
-        let (connection, tls) = (Arc::new(Connection::new(&shared, &cancels)), tls.clone());
+        let (shared, tls) = (Arc::clone(&shared), tls.clone());
         connections.spawn(async move {
-            speak(stream, tls, connection).await;
+            if let Err(error) = speak(stream, tls, &shared).await {
+                tracing::debug!("a connection broke off: {error}");
+            }
             drop(admitted);
         });
     }
@@ -113,49 +74,76 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Optio
     while connections.join_next().await.is_some() {}
 }
 
-async fn speak(stream: TcpStream, tls: Option<TlsAcceptor>, connection: Arc<Connection>) {
-    let ended = tokio::select! {
-        ended = converse(stream, tls, &connection) => ended,
-        () = connection.may_be_closed() => Ok(()),
+/// Speaks with a client until it has gone, or the connection is ended here, of which it is told.
+async fn speak(stream: TcpStream, tls: Option<TlsAcceptor>, shared: &Arc<Shared>) -> std::io::Result<()> {
+    let address = stream.peer_addr()?;
+    let connection = Arc::new(Connection::new(shared, address));
+    let login_ends = Instant::now() + LOGIN_LIMIT;
+    let mut socket = tokio::select! {
+        socket = timeout_at(login_ends, open(stream, tls, address, &connection)) => socket.map_err(too_late)??,
+        _ = connection.ended() => return Ok(()),
     };
-    if let Err(error) = ended {
-        tracing::debug!("a connection broke off: {error}");
+    let ended = tokio::select! {
+        gone = converse(&mut socket, &connection, login_ends) => gone.map(|()| None),
+        end = connection.ended() => Ok(Some(end)),
+    };
+    // What still runs for it.
+    connection.cancel();
+    if let Some(end) = ended? {
+        timeout(END_LIMIT, give_up(&mut socket, end.error())).await.map_err(too_late)??;
     }
-    connection.close();
+    Ok(())
 }
 
 fn too_late(_: tokio::time::error::Elapsed) -> std::io::Error {
     std::io::ErrorKind::TimedOut.into()
 }
 
-/// Takes messages until the client has gone.
-async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, connection: &Arc<Connection>) -> std::io::Result<()> {
-    let address = stream.peer_addr()?;
-    let login_ends = Instant::now() + LOGIN_LIMIT;
-    let (stream, is_secure, read) = timeout_at(login_ends, wire::negotiate(stream, tls)).await.map_err(too_late)??;
+/// Agrees on TLS.
+async fn open(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    address: SocketAddr,
+    connection: &Arc<Connection>,
+) -> std::io::Result<direct::Socket> {
+    let (stream, is_secure, read) = wire::negotiate(stream, tls).await?;
     let codec = PgWireMessageServerCodec::new(DefaultClient::new(address, is_secure));
     let mut socket = Framed::new(Checked::new(stream, read, Arc::clone(connection)), codec);
     socket.set_backpressure_boundary(SENT_BYTES);
     socket.set_state(PgWireConnectionState::AwaitingStartup);
+    Ok(socket)
+}
+
+/// Takes messages until the client has gone.
+async fn converse(
+    socket: &mut direct::Socket,
+    connection: &Arc<Connection>,
+    login_ends: Instant,
+) -> std::io::Result<()> {
     let login = Arc::new(login::Login::new(connection));
     let cancelling = Arc::new(Cancelling(Arc::clone(connection)));
     loop {
+        if connection.is_to_end() {
+            // Nothing more is begun.
+            connection.set_idle();
+            std::future::pending::<()>().await;
+        }
         match socket.get_mut().has_message() {
             Ok(true) => {}
             Ok(false) => {
-                if read_more(&mut socket, connection, login_ends).await? == 0 {
+                if read_more(socket, connection, login_ends).await? == 0 {
                     return socket.flush().await;
                 }
                 continue;
             }
-            Err(error) => return give_up(&mut socket, &error).await,
+            Err(error) => return give_up(socket, wrong_message(&error)).await,
         }
-        match direct::take(&mut socket, connection).await {
+        match direct::take(socket, connection).await {
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => {
                 connection.failed();
-                process_error(&mut socket, error, true).await?;
+                process_error(socket, error, true).await?;
                 continue;
             }
         }
@@ -163,7 +151,7 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, connection: &Arc<
             // Who says goodbye behind a statement may still read its answer.
             None | Some(Ok(PgWireFrontendMessage::Terminate(_))) => return socket.flush().await,
             Some(Ok(message)) => message,
-            Some(Err(error)) => return give_up(&mut socket, &error).await,
+            Some(Err(error)) => return give_up(socket, wrong_message(&error)).await,
         };
         let waits_for_sync = match socket.state() {
             PgWireConnectionState::CopyInProgress(is_extended) => is_extended,
@@ -171,10 +159,10 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, connection: &Arc<
         };
         let (simple, extended, copy) = (Arc::clone(connection), Arc::clone(connection), Arc::clone(connection));
         let (login, cancelling) = (Arc::clone(&login), Arc::clone(&cancelling));
-        let done = process_message(message, &mut socket, login, simple, extended, copy, cancelling).await;
+        let done = process_message(message, socket, login, simple, extended, copy, cancelling).await;
         if let Err(error) = done {
             connection.failed();
-            process_error(&mut socket, error, waits_for_sync).await?;
+            process_error(socket, error, waits_for_sync).await?;
         }
     }
 }
@@ -190,17 +178,29 @@ async fn read_more(
     }
     // Nothing more has come: answers are sent together, and the connection may be closed.
     socket.flush().await?;
-    connection.set_busy(false);
-    match connection.identity() {
-        Ok(_) => socket.get_mut().fill().await,
-        Err(_) => timeout_at(login_ends, socket.get_mut().fill()).await.map_err(too_late)?,
+    connection.set_idle();
+    let more = socket.get_mut().fill();
+    if connection.identity().is_err() {
+        return timeout_at(login_ends, more).await.map_err(too_late)?;
+    }
+    let Some((limit, end)) = connection.idle_limit() else { return more.await };
+    match timeout(limit, more).await {
+        Ok(come) => come,
+        Err(_) => {
+            connection.end_for(end);
+            std::future::pending().await
+        }
     }
 }
 
-/// Says that a message is not understood, after which no other can be.
-async fn give_up(socket: &mut direct::Socket, error: &(dyn std::error::Error + Send + Sync)) -> std::io::Result<()> {
-    let fatal = ErrorInfo::new("FATAL".to_owned(), "08P01".to_owned(), error.to_string());
-    socket.send(PgWireBackendMessage::ErrorResponse(fatal.into())).await
+/// That a message is not understood, after which no other can be.
+fn wrong_message(error: &dyn std::error::Error) -> ErrorInfo {
+    ErrorInfo::new("FATAL".to_owned(), "08P01".to_owned(), error.to_string())
+}
+
+/// Says why nothing more is answered.
+async fn give_up(socket: &mut direct::Socket, why: ErrorInfo) -> std::io::Result<()> {
+    socket.send(PgWireBackendMessage::ErrorResponse(why.into())).await
 }
 
 /// Says that there are too many connections, without reading.
@@ -219,9 +219,6 @@ struct Cancelling(Arc<Connection>);
 #[async_trait::async_trait]
 impl CancelHandler for Cancelling {
     async fn on_cancel_request(&self, request: CancelRequest) {
-        let key = (request.pid, request.secret_key.to_bytes().to_vec());
-        if let Some(connection) = self.0.cancels().find(&key) {
-            connection.cancel();
-        }
+        self.0.shared.clients.cancel_by(request.pid, &request.secret_key.to_bytes());
     }
 }

@@ -2,6 +2,7 @@
 
 use super::connection::Connection;
 use super::copy_out;
+use crate::clients::shown;
 use crate::error::{placed, postgres_error, user_error};
 use fleetdb_query::{InsertValues, Statement};
 use futures::{Sink, SinkExt};
@@ -28,7 +29,8 @@ impl SimpleQueryHandler for Connection {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        self.set_busy(true);
+        self.set_busy();
+        self.begins(&shown(&query.query));
         let placed = |error| placed(error, &query.query);
         let statements = self.parse(&query.query).await.map_err(placed)?;
         if statements.is_empty() {

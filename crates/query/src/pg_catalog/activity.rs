@@ -1,0 +1,136 @@
+//! Who is connected and what they do: the view `pg_stat_activity`, and the functions that end what somebody does. As in
+//! PostgreSQL, who is no admin sees only the own statements, and ends only them.
+
+use crate::clients::{Asker, Client, Clients};
+use crate::functions::{are_constant, misuse};
+use arrow::array::{ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray, TimestampNanosecondArray};
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::common::cast::as_int64_array;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr_fn::SimpleScalarUDF;
+use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Signature, TypeSignature, Volatility, create_udf};
+use datafusion::prelude::SessionContext;
+use fleetdb_engine::ColumnType;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The table that the view is made of.
+pub(super) const ROWS: &str = "fleetdb_clients";
+
+/// The view's columns: those of [`rows`], and what there is none of.
+pub(super) const QUERY: &str = "SELECT d.oid AS datid, d.datname, c.pid, CAST(NULL AS INT) AS leader_pid, \
+     CAST(NULL AS INT) AS usesysid, c.usename, c.application_name, c.client_addr, \
+     CAST(NULL AS TEXT) AS client_hostname, c.client_port, c.backend_start, c.xact_start, c.query_start, \
+     c.state_change, CAST(NULL AS TEXT) AS wait_event_type, CAST(NULL AS TEXT) AS wait_event, c.state, \
+     CAST(NULL AS BIGINT) AS backend_xid, CAST(NULL AS BIGINT) AS backend_xmin, CAST(NULL AS BIGINT) AS query_id, \
+     c.query, 'client backend' AS backend_type \
+     FROM pg_catalog.fleetdb_clients c CROSS JOIN pg_catalog.pg_database d WHERE d.datname = current_database()";
+
+/// What of others' statements is shown.
+const HIDDEN: &str = "<insufficient privilege>";
+
+/// A session's: whom it works for.
+pub(super) type Shared = Arc<Mutex<Asker>>;
+
+fn asker(shared: &Shared) -> Asker {
+    shared.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// All clients, as whom the session works for may see them.
+pub(super) fn rows(clients: &dyn Clients, shared: &Shared) -> Result<RecordBatch> {
+    let (asker, clients) = (asker(shared), clients.all());
+    // Of the others only who they are.
+    let is_shown = |client: &&Client| asker.is_admin || client.user == asker.user;
+    let shown: Vec<_> = clients.iter().map(|client| Some(client).filter(is_shown)).collect();
+    let times = |time: fn(&Client) -> Option<SystemTime>| -> ArrayRef {
+        let times = shown.iter().map(|client| nanoseconds(time((*client)?)?));
+        Arc::new(times.collect::<TimestampNanosecondArray>().with_timezone(ColumnType::UTC))
+    };
+    let address = |client: &Option<&Client>| (*client)?.address;
+    let columns: [(&str, ArrayRef); 11] = [
+        ("pid", Arc::new(Int32Array::from_iter_values(clients.iter().map(|client| client.number)))),
+        ("usename", texts(clients.iter().map(|client| Some(client.user.as_str())))),
+        ("application_name", texts(clients.iter().map(|client| Some(client.application_name.as_str())))),
+        ("client_addr", texts(shown.iter().map(|client| Some(address(client)?.ip().to_string())))),
+        (
+            "client_port",
+            Arc::new(Int32Array::from_iter(shown.iter().map(|client| Some(address(client)?.port().into())))),
+        ),
+        ("backend_start", times(|client| Some(client.came))),
+        ("xact_start", times(|client| client.transaction_began)),
+        ("query_start", times(|client| client.statement_began)),
+        ("state_change", times(|client| Some(client.changed))),
+        ("state", texts(shown.iter().map(|client| Some((*client)?.doing.text())))),
+        ("query", texts(shown.iter().map(|client| Some(client.map_or(HIDDEN, |client| &client.statement))))),
+    ];
+    Ok(RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))?)
+}
+
+fn texts<T: AsRef<str>>(texts: impl Iterator<Item = Option<T>>) -> ArrayRef {
+    Arc::new(texts.collect::<StringArray>())
+}
+
+/// Since 1970.
+fn nanoseconds(time: SystemTime) -> Option<i64> {
+    i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
+}
+
+/// Makes the functions known to a session: who asks, and those that end what somebody does.
+pub(super) fn register(context: &SessionContext, clients: &Arc<dyn Clients>, shared: &Shared) {
+    let of_asker = |name: &str, takes: Vec<DataType>, gives: DataType, value: fn(Asker) -> ScalarValue| {
+        let shared = Arc::clone(shared);
+        let function = move |_: &[ColumnarValue]| Ok(ColumnarValue::Scalar(value(asker(&shared))));
+        context.register_udf(create_udf(name, takes, gives, Volatility::Stable, Arc::new(function)));
+    };
+    let user = |asker: Asker| ScalarValue::from(asker.user);
+    of_asker("pg_backend_pid", vec![], DataType::Int32, |asker| ScalarValue::from(asker.number));
+    of_asker("session_user", vec![], DataType::Utf8, user);
+    // The one that everybody is to the catalog.
+    of_asker("pg_get_userbyid", vec![DataType::Int32], DataType::Utf8, user);
+    let (one, two) = (vec![DataType::Int64], vec![DataType::Int64; 2]);
+    let functions: [(&str, End); 2] = [
+        ("pg_cancel_backend", |clients, number| clients.cancel(number)),
+        ("pg_terminate_backend", |clients, number| clients.end(number)),
+    ];
+    for (name, end) in functions {
+        // The second argument of pg_terminate_backend is how long to wait for the end, which is not done here.
+        let takes = [TypeSignature::Exact(one.clone()), TypeSignature::Exact(two.clone())];
+        let signature = Signature::one_of(takes.into(), Volatility::Volatile);
+        let (clients, shared) = (Arc::clone(clients), Arc::clone(shared));
+        let function = move |arguments: &[ColumnarValue]| {
+            let numbers = ColumnarValue::values_to_arrays(arguments)?;
+            let asker = asker(&shared);
+            let ended = as_int64_array(&numbers[0])?.iter().map(|number| match number {
+                None => Ok(None),
+                Some(number) => reached(clients.as_ref(), &asker, name, number, end).map(Some),
+            });
+            let ended: ArrayRef = Arc::new(ended.collect::<Result<BooleanArray>>()?);
+            Ok(match are_constant(arguments) {
+                true => ColumnarValue::Scalar(ScalarValue::try_from_array(&ended, 0)?),
+                false => ColumnarValue::Array(ended),
+            })
+        };
+        let function = SimpleScalarUDF::new_with_signature(name, signature, DataType::Boolean, Arc::new(function));
+        context.register_udf(ScalarUDF::new_from_impl(function));
+    }
+}
+
+/// Ends what a client does.
+type End = fn(&dyn Clients, i32);
+
+/// Ends what a client does, if the asker may; whether there is one of this number.
+fn reached(clients: &dyn Clients, asker: &Asker, name: &str, number: i64, end: End) -> Result<bool> {
+    let Ok(number) = i32::try_from(number) else { return Ok(false) };
+    let Some(user) = clients.user(number) else { return Ok(false) };
+    if !asker.is_admin && user != asker.user {
+        let of = format!("{name} of '{user}' takes the role admin, or its user");
+        return Err(misuse(format!("permission denied: {of}, and '{}' is neither", asker.user)));
+    }
+    end(clients, number);
+    Ok(true)
+}
+
+#[cfg(test)]
+#[path = "activity_tests.rs"]
+mod tests;

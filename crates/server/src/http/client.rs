@@ -1,0 +1,76 @@
+//! A statement over HTTP as others see it who ask what the server does: its client has no session of its own.
+
+use crate::access::Identity;
+use crate::clients::{Connected, shown};
+use axum::http::{HeaderMap, header};
+use fleetdb_query::{Canceller, Client, Doing};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Where a request comes from.
+#[derive(Clone, Copy)]
+pub(super) struct Peer(pub(super) SocketAddr);
+
+/// Bytes of a program's name, as PostgreSQL's `application_name`.
+const PROGRAM_BYTES: usize = 63;
+
+/// Who sends a statement.
+pub(super) struct Sender {
+    pub(super) identity: Identity,
+    /// What its program calls itself.
+    program: String,
+    address: SocketAddr,
+}
+
+impl Sender {
+    pub(super) fn new(identity: Identity, headers: &HeaderMap, Peer(address): Peer) -> Self {
+        let program = headers.get(header::USER_AGENT).and_then(|program| program.to_str().ok()).unwrap_or_default();
+        let program = program[..program.floor_char_boundary(PROGRAM_BYTES)].to_owned();
+        Self { identity, program, address }
+    }
+}
+
+/// A statement that runs.
+pub(super) struct Statement {
+    sender: Sender,
+    text: Arc<str>,
+    began: SystemTime,
+    canceller: Canceller,
+}
+
+impl Statement {
+    /// One that begins, of such a sender, with what cancels it.
+    pub(super) fn new(sender: Sender, text: &str, canceller: Canceller) -> Self {
+        Self { sender, text: shown(text), began: SystemTime::now(), canceller }
+    }
+}
+
+impl Connected for Statement {
+    fn client(&self, number: i32) -> Client {
+        Client {
+            number,
+            user: self.user(),
+            application_name: self.sender.program.clone(),
+            address: Some(self.sender.address),
+            came: self.began,
+            transaction_began: None,
+            statement_began: Some(self.began),
+            changed: self.began,
+            doing: Doing::Active,
+            statement: self.text.to_string(),
+        }
+    }
+
+    fn user(&self) -> String {
+        self.sender.identity.name.clone()
+    }
+
+    fn cancel(&self) {
+        self.canceller.cancel();
+    }
+
+    fn end(&self) {
+        self.cancel();
+    }
+}
