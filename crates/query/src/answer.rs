@@ -94,6 +94,9 @@ impl Iterator for Answer {
     }
 }
 
+/// How DataFusion says that it has found no way to do without a subquery.
+const NO_SUBQUERY: &str = "Physical plan does not support logical expression";
+
 /// DataFusion's error as the engine's: an error that came from the engine is given back as it was.
 pub(crate) fn engine_error(error: DataFusionError) -> Error {
     match error {
@@ -105,6 +108,10 @@ pub(crate) fn engine_error(error: DataFusionError) -> Error {
             ParserError::ParserError(message) | ParserError::TokenizerError(message) => Error::input(message),
             ParserError::RecursionLimitExceeded => Error::input("the statement is nested too deeply"),
         },
+        DataFusionError::NotImplemented(message) if message.starts_with(NO_SUBQUERY) => Error::input(
+            "a subquery in this place, or of this form, is not supported: one that looks at the rows around it compares them \
+             by =; IN stands in WHERE",
+        ),
         DataFusionError::Plan(message)
         | DataFusionError::Configuration(message)
         | DataFusionError::NotImplemented(message) => Error::input(message),

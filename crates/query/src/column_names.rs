@@ -9,9 +9,11 @@ use crate::returning;
 use crate::statement::Statement;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, DataType as SqlType, Expr, Ident, Query, SelectItem, SetExpr, Statement as SqlStatement,
+    AccessExpr, DataType as SqlType, Expr, Ident, OrderByKind, Query, SelectItem, SetExpr, Statement as SqlStatement,
+    Value as Literal, visit_expressions_mut,
 };
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The name of what has none of its own.
@@ -63,7 +65,7 @@ impl Statement {
             Some(other) => returning::clause(other),
             None => None,
         };
-        ColumnNames(items.unwrap_or_default().iter().map(item).collect())
+        ColumnNames(items.unwrap_or_default().iter().map(item_name).collect())
     }
 }
 
@@ -103,7 +105,7 @@ fn items(body: &SetExpr) -> Option<&[SelectItem]> {
     }
 }
 
-fn item(item: &SelectItem) -> Item {
+fn item_name(item: &SelectItem) -> Item {
     match item {
         SelectItem::UnnamedExpr(expr) => Item::Name(name_of(expr)),
         SelectItem::ExprWithAlias { expr, alias } => {
@@ -114,7 +116,8 @@ fn item(item: &SelectItem) -> Item {
     }
 }
 
-fn name_of(expr: &Expr) -> String {
+/// What PostgreSQL calls an expression that is selected without a name.
+pub(crate) fn name_of(expr: &Expr) -> String {
     name(expr).map_or_else(|| NO_NAME.to_owned(), |name| name.text)
 }
 
@@ -165,6 +168,7 @@ fn name(expr: &Expr) -> Option<Name> {
         Expr::Floor { .. } => "floor",
         Expr::Overlay { .. } => "overlay",
         Expr::Position { .. } => "position",
+        Expr::Substring { shorthand: true, .. } => "substr",
         Expr::Substring { .. } => "substring",
         Expr::Trim { .. } => "btrim",
         Expr::Tuple(_) => "row",
@@ -189,8 +193,71 @@ fn type_name(data_type: &SqlType) -> String {
     known.map_or(plain, |(_, name)| name).to_owned()
 }
 
+/// Gives what is selected without a name the one that PostgreSQL has for it, where the rows are ordered by that:
+/// `SELECT ts::date, max(v) FROM t GROUP BY 1 ORDER BY ts, max`.
+pub(crate) fn name_ordered(query: &mut Query) {
+    let (SetExpr::Select(select), Some(order)) = (query.body.as_mut(), &query.order_by) else { return };
+    let (items, OrderByKind::Expressions(order)) = (&mut select.projection, &order.kind) else { return };
+    if items.iter().any(|item| matches!(item_name(item), Item::Wildcard)) {
+        return;
+    }
+    for by in order {
+        // A column that is ordered by is there under its name, too, in front of what is selected.
+        let (name, is_apart) = match &by.expr {
+            Expr::Identifier(name) => (identifier(name), false),
+            Expr::CompoundIdentifier(parts) => (parts.last().map(identifier).unwrap_or_default(), true),
+            _ => continue,
+        };
+        let has_name = |item: &SelectItem| match item {
+            SelectItem::ExprWithAlias { alias, .. } => identifier(alias) == name,
+            SelectItem::UnnamedExpr(expr) => is_column(expr) && name_of(expr) == name,
+            _ => false,
+        };
+        if items.iter().any(has_name) {
+            continue;
+        }
+        let mut called = items.iter_mut().enumerate().filter_map(|(place, item)| match item {
+            SelectItem::UnnamedExpr(expr) if name_of(expr) == name && (!is_apart || is_cast_column(expr)) => {
+                Some((place, item))
+            }
+            _ => None,
+        });
+        if let (Some((place, item)), None) = (called.next(), called.next()) {
+            *item = match is_apart {
+                true => apart(item_expr(item), place),
+                false => SelectItem::ExprWithAlias { expr: item_expr(item), alias: Ident::with_quote('"', name) },
+            };
+        }
+    }
+}
+
+fn item_expr(item: &SelectItem) -> Expr {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr.clone(),
+        _ => Expr::value(Literal::Null),
+    }
+}
+
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+/// Whether it is a column, or one that is cast, which DataFusion calls the same.
+fn is_cast_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => is_cast_column(inner),
+        other => is_column(other),
+    }
+}
+
 /// What stands between an expression and a number in the name of one that is there again.
 const APART: char = ':';
+
+/// An expression under a name that is its own.
+fn apart(expr: Expr, place: usize) -> SelectItem {
+    let alias = Ident::with_quote('"', format!("{expr}{APART}{}", place + 1));
+    SelectItem::ExprWithAlias { expr, alias }
+}
 
 /// Gives expressions that a SELECT has twice, or beside `*`, names to tell them apart by.
 pub(crate) fn tell_apart(body: &mut SetExpr) {
@@ -211,21 +278,28 @@ fn tell_items_apart(items: &mut [SelectItem]) {
     let mut known = HashSet::new();
     for (place, item) in items.iter_mut().enumerate() {
         let SelectItem::UnnamedExpr(expr) = item else { continue };
-        let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-        if !known.insert(planned_name(expr)) || has_wildcard && is_column {
-            let alias = Ident::with_quote('"', format!("{expr}{APART}{}", place + 1));
-            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        if !known.insert(planned_name(expr)) || has_wildcard && is_cast_column(expr) {
+            *item = apart(expr.clone(), place);
         }
     }
 }
 
-/// What DataFusion calls an expression; it has the same name for one that is cast.
+/// What DataFusion calls an expression; it has the same name for one that is cast, or that has casts in it.
 pub(crate) fn planned_name(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(column) => identifier(column),
         Expr::CompoundIdentifier(parts) => parts.iter().map(identifier).collect::<Vec<_>>().join("."),
         Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => planned_name(inner),
-        other => other.to_string(),
+        other => {
+            let mut bare = other.clone();
+            let _ = visit_expressions_mut(&mut bare, |expr| {
+                while let Expr::Nested(inner) | Expr::Cast { expr: inner, .. } = expr {
+                    *expr = std::mem::replace(inner.as_mut(), Expr::value(Literal::Null));
+                }
+                ControlFlow::<()>::Continue(())
+            });
+            bare.to_string()
+        }
     }
 }
 

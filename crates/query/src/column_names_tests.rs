@@ -1,4 +1,4 @@
-use super::{Item, item, items, tell_apart};
+use super::{Item, item_name, items, tell_apart};
 use datafusion::sql::sqlparser::ast::{SetExpr, Statement};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -11,7 +11,7 @@ fn body(sql: &str) -> SetExpr {
 }
 
 fn names(body: &SetExpr) -> Vec<String> {
-    let name = |of: &_| match item(of) {
+    let name = |of: &_| match item_name(of) {
         Item::Name(name) => name,
         Item::Wildcard => "*".to_owned(),
     };

@@ -9,8 +9,7 @@
 //!    whose groups come one after the other.
 //! 4. [`functions`] has what DataFusion has not; [`gapfill`] and [`asof`] are steps of a plan that it has not, which
 //!    [`planner`] lets it plan; [`system`] shows the database as tables.
-//! 5. What PostgreSQL says and DataFusion does not plan is written in other words before it is planned ([`like`],
-//!    [`latest`], [`numeric`], [`substring`], [`unnest`]).
+//! 5. What PostgreSQL says and DataFusion does not plan, or takes for something else, is written in other words ([`dialect`]).
 //!
 //! Everything public is a plain function over plain types, so that a program which uses this crate
 //! does not compile DataFusion's generic code again.
@@ -28,6 +27,7 @@ mod column_names;
 mod copy_from;
 mod copy_stream;
 mod ddl;
+mod dialect;
 mod dml;
 mod export;
 mod functions;
@@ -35,13 +35,9 @@ mod gapfill;
 mod guard;
 mod insert;
 mod joins;
-mod latest;
-mod like;
 mod limits;
 mod metadata;
 mod named;
-mod no_columns;
-mod numeric;
 mod options;
 mod parse;
 #[cfg(feature = "pg-catalog")]
@@ -57,13 +53,11 @@ mod session;
 mod settings;
 mod statement;
 mod store;
-mod substring;
 mod system;
 mod table;
 mod table_parameters;
+mod texts;
 mod transaction;
-mod typing;
-mod unnest;
 mod values;
 mod window;
 
@@ -83,4 +77,5 @@ pub use returning::check_described;
 pub use session::Session;
 pub use settings::SessionSettings;
 pub use statement::{Access, Declare, Kind, Statement};
+pub use texts::{days_apart, text_form};
 pub use values::{InsertValues, value_of_text};

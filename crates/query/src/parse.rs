@@ -2,41 +2,15 @@
 
 use crate::answer::engine_error;
 use crate::asof::mark_asof_joins;
-use crate::column_names::tell_apart;
-use crate::functions::at_time_zone::zones_as_calls;
-use crate::latest::first_as_aggregate;
-use crate::like::escape_with_backslashes;
-use crate::no_columns::check_subqueries;
-use crate::numeric::limit_digits;
+use crate::column_names::{name_ordered, tell_apart};
+use crate::dialect::in_planned_words;
 use crate::session::{Session, unsupported};
 use crate::statement::Statement;
-use crate::substring::patterns_as_matches;
-use crate::unnest::tell_arrays_apart;
 use datafusion::sql::parser::{DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::{Error, Result};
-use std::collections::HashSet;
-
-/// Words without which a statement is not looked through for what they are part of: a long INSERT is not worth it.
-const WORDS: [&str; 9] = ["asof", "decimal", "escape", "limit", "numeric", "select", "substring", "unnest", "zone"];
-
-/// Which of [`WORDS`] are in a text, in whatever case.
-fn words_of(text: &str) -> HashSet<&'static str> {
-    let mut found = HashSet::new();
-    for (at, first) in text.bytes().enumerate() {
-        // Most of a long text are digits.
-        if first.is_ascii_alphabetic() {
-            let rest = &text.as_bytes()[at..];
-            let is_here = |word: &&str| {
-                rest.get(..word.len()).is_some_and(|word_here| word_here.eq_ignore_ascii_case(word.as_bytes()))
-            };
-            found.extend(WORDS.into_iter().filter(is_here));
-        }
-    }
-    found
-}
 
 impl Session {
     /// Splits a text into its statements.
@@ -55,38 +29,13 @@ impl Session {
         #[cfg(not(feature = "pg-catalog"))]
         let of_catalog = None;
         let mut statements = of_catalog.map_or_else(|| parsed(text), Ok)?;
-        let words = words_of(text);
-        let has = |word| words.contains(&word);
-        for mut statement in &mut statements {
-            while let ParsedStatement::Explain(explain) = statement {
-                statement = &mut explain.statement;
-            }
-            let ParsedStatement::Statement(statement) = statement else { continue };
-            if has("select") {
-                check_subqueries(statement)?;
-            }
-            if has("asof") {
-                mark_asof_joins(statement)?;
-            }
-            if has("escape") {
-                escape_with_backslashes(statement)?;
-            }
-            if has("unnest") {
-                tell_arrays_apart(statement);
-            }
-            if has("substring") {
-                patterns_as_matches(statement);
-            }
-            if has("zone") {
-                zones_as_calls(statement);
-            }
-            if has("limit") {
-                first_as_aggregate(statement);
-            }
-            if has("numeric") || has("decimal") {
-                limit_digits(statement);
-            }
-            if let SqlStatement::Query(query) = statement.as_mut() {
+        if has_asof(text) {
+            statements.iter_mut().filter_map(sql_of).try_for_each(mark_asof_joins)?;
+        }
+        in_planned_words(text, statements.iter_mut().filter_map(sql_of))?;
+        for statement in statements.iter_mut().filter_map(sql_of) {
+            if let SqlStatement::Query(query) = statement {
+                name_ordered(query);
                 tell_apart(&mut query.body);
                 fetch_as_limit(query)?;
             }
@@ -106,6 +55,20 @@ impl Session {
             (Some(_), false) => Err(Error::input("there is more than one statement in the text")),
         }
     }
+}
+
+/// The statement, or the one that is explained.
+fn sql_of(statement: &mut ParsedStatement) -> Option<&mut SqlStatement> {
+    match statement {
+        ParsedStatement::Explain(explain) => sql_of(&mut explain.statement),
+        ParsedStatement::Statement(statement) => Some(statement),
+        _ => None,
+    }
+}
+
+/// Whether a text has the word, in whatever case.
+fn has_asof(text: &str) -> bool {
+    text.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"asof"))
 }
 
 /// A text's statements as they are in it.

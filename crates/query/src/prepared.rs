@@ -6,6 +6,7 @@
 
 use crate::answer::{Answer, engine_error};
 use crate::binding::{Binding, InUse, has_parameters, number};
+use crate::dialect::typing::array_of_text;
 use crate::dml::with_rows;
 use crate::limits::Watch;
 use crate::pushdown::scalar;
@@ -14,7 +15,6 @@ use crate::session::Session;
 use crate::statement::Statement;
 use crate::table::FleetTable;
 use crate::table_parameters::TableParameters;
-use crate::typing::array_of_text;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;

@@ -265,9 +265,33 @@ fn count(time: DateTime<Utc>, unit: Unit) -> Option<i64> {
     }
 }
 
-/// Bytes as PostgreSQL writes them: `\x` and hexadecimal digits.
+/// Bytes as PostgreSQL writes them: `\x` and hexadecimal digits; or as UTF-8, in which `\\` is a backslash and `\001`, three
+/// digits to the base of 8, any byte.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
-    let digits = text.strip_prefix("\\x")?;
-    let pair = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
-    digits.as_bytes().chunks(2).map(|two| pair(two).filter(|_| two.len() == 2)).collect()
+    let Some(digits) = text.strip_prefix("\\x") else { return unescaped(text.as_bytes()) };
+    digits.as_bytes().chunks(2).map(|pair| byte_of(pair, 2, 16)).collect()
+}
+
+fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, behind)) = rest.split_first() {
+        let (byte, behind) = match (first, behind) {
+            (b'\\', [b'\\', behind @ ..]) => (b'\\', behind),
+            (b'\\', escaped) => {
+                let (digits, behind) = escaped.split_at_checked(3)?;
+                (byte_of(digits, 3, 8)?, behind)
+            }
+            (byte, behind) => (byte, behind),
+        };
+        bytes.push(byte);
+        rest = behind;
+    }
+    Some(bytes)
+}
+
+/// So many digits to this base as a byte.
+fn byte_of(digits: &[u8], count: usize, base: u32) -> Option<u8> {
+    let digits = str::from_utf8(digits).ok().filter(|digits| digits.len() == count && !digits.starts_with('+'))?;
+    u8::from_str_radix(digits, base).ok()
 }

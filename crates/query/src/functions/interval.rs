@@ -1,9 +1,11 @@
 //! `INTERVAL '1 hour' * 3`, `0.5 * INTERVAL '1 day'` and `INTERVAL '1 hour' / 4`, which DataFusion does not know, and what type
-//! parameters have there.
+//! parameters and texts have there, and beside times: `ts + '1 hour'`, `ts - '2026-01-01'`.
 //!
 //! As in PostgreSQL (`interval_mul` in its `timestamp.c`) what is no whole number of months goes on in days, a month having
 //! 30, and of days in time, a day having 24 hours; time is rounded to microseconds.
 
+use crate::dialect::intervals::interval_literal;
+use crate::values::with_seconds;
 use arrow::array::{AsArray, PrimitiveArray};
 use arrow::compute::try_binary;
 use arrow::datatypes::{DataType, Field, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
@@ -13,7 +15,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
@@ -31,7 +33,9 @@ impl ExprPlanner for ScaleIntervals {
         // Types are looked up for these operators only: a long chain of ANDs would be gone through at each of them.
         match expr.op {
             BinaryOperator::Multiply | BinaryOperator::Divide => {}
-            BinaryOperator::Plus => return Ok(PlannerResult::Original(after(expr, schema))),
+            BinaryOperator::Plus | BinaryOperator::Minus => {
+                return Ok(PlannerResult::Original(beside_time(expr, schema)?));
+            }
             _ => return Ok(PlannerResult::Original(expr)),
         }
         let of = |expr: &Expr| expr.get_type(schema).unwrap_or(DataType::Null);
@@ -65,16 +69,36 @@ fn with_type(expr: Expr, data_type: DataType) -> Expr {
     }
 }
 
-/// `ts + $1`: as in PostgreSQL what is added to a time is an interval.
-fn after(mut expr: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
-    let interval = DataType::Interval(IntervalUnit::MonthDayNano);
-    let is_time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(..)));
-    if is_untyped_parameter(&expr.right) && is_time(&expr.left) {
-        expr.right = with_type(expr.right, interval);
-    } else if is_untyped_parameter(&expr.left) && is_time(&expr.right) {
-        expr.left = with_type(expr.left, interval);
+/// `ts + $1`, `ts - '2026-01-01'`: as in PostgreSQL what is added to a time is an interval, what is subtracted from one, if it
+/// is a text, a time.
+fn beside_time(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr> {
+    let is_plus = expr.op == BinaryOperator::Plus;
+    let of = |time: &Expr| time.get_type(schema).unwrap_or(DataType::Null);
+    if let Some(right) = typed_beside(&expr.right, || of(&expr.left), is_plus)? {
+        expr.right = right;
+    } else if let Some(left) = typed_beside(&expr.left, || of(&expr.right), is_plus)? {
+        expr.left = left;
     }
-    expr
+    Ok(expr)
+}
+
+/// What has no type, as what it is beside a time; `None` for anything else.
+fn typed_beside(expr: &Expr, time: impl Fn() -> DataType, is_plus: bool) -> Result<Option<Expr>> {
+    let text = match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Some(text),
+        expr if is_plus && is_untyped_parameter(expr) => None,
+        _ => return Ok(None),
+    };
+    let time = time();
+    let is_timestamp = matches!(time, DataType::Timestamp(..));
+    Ok(match text {
+        None => is_timestamp.then(|| with_type(expr.clone(), DataType::Interval(IntervalUnit::MonthDayNano))),
+        Some(text) if is_plus => is_timestamp.then(|| interval_literal(text)).transpose()?,
+        Some(text) if is_timestamp || matches!(time, DataType::Date32 | DataType::Date64) => {
+            Some(cast(lit(with_seconds(text).unwrap_or_else(|| text.clone())), time))
+        }
+        Some(_) => None,
+    })
 }
 
 /// An interval times a number, or divided by it.

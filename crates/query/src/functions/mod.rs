@@ -7,6 +7,8 @@ pub(crate) mod at_time_zone;
 mod bounded;
 pub(crate) mod bucket;
 pub(crate) mod calendar;
+pub(crate) mod conversions;
+pub(crate) mod date_part;
 pub(crate) mod first_last;
 mod interval;
 mod one_group;
@@ -24,6 +26,10 @@ use datafusion::logical_expr::{AggregateUDF, ColumnarValue, ScalarUDF};
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
+/// PostgreSQL's names of functions that have others in DataFusion.
+const SCALAR_NAMES: [(&str, &str); 2] = [("gen_random_uuid", "uuid"), ("sign", "signum")];
+const AGGREGATE_NAMES: [(&str, &str); 2] = [("every", "bool_and"), ("variance", "var_samp")];
+
 /// Makes the functions known to a session.
 ///
 /// # Errors
@@ -38,6 +44,12 @@ pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) -> Re
     context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
     context.register_udf(ScalarUDF::new_from_impl(at_time_zone::AtTimeZone::default()));
     context.register_udf(ScalarUDF::new_from_impl(AsofMatch::default()));
+    for (name, of) in SCALAR_NAMES {
+        context.register_udf(context.udf(of)?.as_ref().clone().with_aliases([name]));
+    }
+    for (name, of) in AGGREGATE_NAMES {
+        context.register_udaf(context.udaf(of)?.as_ref().clone().with_aliases([name]));
+    }
     for function in gapfill::functions() {
         context.register_udf(ScalarUDF::new_from_impl(function));
     }

@@ -227,7 +227,7 @@ const UNKNOWN: [&str; 8] = ["Y,YYY", "RM", "TM", "FX", "BC", "AD", "B.C.", "A.D.
 fn parts(template: &str) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     let mut rest = template;
-    while let Some(first) = rest.chars().next() {
+    while !rest.is_empty() {
         if let Some(quoted) = rest.strip_prefix('"') {
             let (text, behind) = quoted.split_once('"').unwrap_or((quoted, ""));
             add_text(&mut parts, text);
@@ -250,11 +250,13 @@ fn parts(template: &str) -> Result<Vec<Part>> {
                 }
                 parts.push(part);
             }
-            None if !is_filled => rest = field,
+            None if field.starts_with('"') => rest = field,
+            // What is behind FM and no field is a letter, be it another FM.
             None => {
-                let text = &rest[..first.len_utf8()];
+                let end = field.chars().next().map_or(0, char::len_utf8);
+                let (text, behind) = field.split_at(end);
                 add_text(&mut parts, text);
-                rest = &rest[text.len()..];
+                rest = behind;
             }
         }
     }
@@ -274,10 +276,17 @@ fn add_text(parts: &mut Vec<Part>, text: &str) {
     }
 }
 
-/// What is behind a word, however it is written.
+/// What is behind a word, which is written in capital letters, or in small ones.
 fn strip<'a>(text: &'a str, word: &str) -> Option<&'a str> {
-    let start = text.get(..word.len())?;
-    start.eq_ignore_ascii_case(word).then(|| &text[word.len()..])
+    let (start, behind) = text.split_at_checked(word.len())?;
+    let is_small = || start.bytes().eq(word.bytes().map(|letter| letter.to_ascii_lowercase()));
+    (start == word || is_small()).then_some(behind)
+}
+
+/// Whether a text begins with a word that may be written with one capital letter, too.
+fn begins_as_name(text: &str, word: &str) -> bool {
+    let is_capital = || text.starts_with(&word[..1]) && strip(&text[1..], &word[1..]).is_some();
+    strip(text, word).is_some() || is_capital()
 }
 
 /// The field that a text begins with, and how long its name is.
@@ -288,16 +297,16 @@ fn part(text: &str, is_filled: bool) -> Option<(Part, usize)> {
     let name =
         |of: fn(NaiveDateTime) -> &'static str, length, letters| Some((Part::Name(of, case(length), letters), length));
     let digits = |digits| if is_filled { digits } else { 0 };
-    if begins("MONTH") {
+    if begins_as_name(text, "MONTH") {
         return name(month, 5, letters);
     }
-    if begins("MON") {
+    if begins_as_name(text, "MON") {
         return name(|time| &month(time)[..3], 3, 0);
     }
-    if begins("DAY") {
+    if begins_as_name(text, "DAY") {
         return name(day, 3, letters);
     }
-    if begins("DY") {
+    if begins_as_name(text, "DY") {
         return name(|time| &day(time)[..3], 2, 0);
     }
     if begins("A.M.") || begins("P.M.") {
@@ -308,7 +317,7 @@ fn part(text: &str, is_filled: bool) -> Option<(Part, usize)> {
     }
     if begins("TZH") || begins("TZM") || begins("OF") {
         let (text, length) = if begins("OF") {
-            ("+00", 2)
+            (if is_filled { "+00" } else { "+0" }, 2)
         } else if begins("TZH") {
             ("+00", 3)
         } else {
@@ -322,15 +331,20 @@ fn part(text: &str, is_filled: bool) -> Option<(Part, usize)> {
     if let Some((word, of, width)) = FIELDS.iter().find(|(word, ..)| begins(word)) {
         return Some((Part::Number(*of, digits(*width)), word.len()));
     }
-    // The last digits of a year, or of one of ISO's weeks.
-    let digits = |text: &str| text.chars().take(3).take_while(|c| c.eq_ignore_ascii_case(&'Y')).count();
-    match strip(text, "I") {
-        Some(rest) => {
-            let count = digits(rest) + 1;
+    // The last digits of a year, or of one of ISO's weeks; all letters of one size.
+    let digits = |text: &str, letter: char| text.chars().take(3).take_while(|c| *c == letter).count();
+    let of_week = match text.chars().next()? {
+        'I' => Some('Y'),
+        'i' => Some('y'),
+        _ => None,
+    };
+    match of_week {
+        Some(letter) => {
+            let count = digits(&text[1..], letter) + 1;
             Some((Part::Digits(|time| i64::from(time.iso_week().year()), count), count))
         }
         None => {
-            let count = digits(text);
+            let count = digits(text, 'Y').max(digits(text, 'y'));
             (count > 0).then_some((Part::Digits(|time| i64::from(time.year()), count), count))
         }
     }

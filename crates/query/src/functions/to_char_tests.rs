@@ -28,7 +28,8 @@ fn times_are_written_as_postgres_writes_them() {
         ("YYYY\"T\"HH24\"h\"", "2026T15h"),
         ("größe: YYYY", "größe: 2026"),
         ("\"open YYYY", "open YYYY"),
-        ("TZ tz OF TZH:TZM", "UTC utc +00 +00:00"),
+        ("TZ tz OF TZH:TZM FMOF", "UTC utc +00 +00:00 +0"),
+        ("Idy TZmon Dday FMFM-", "6sat UTCmar 7saturday  FM-"),
     ] {
         assert_eq!(text(time, template, true), expected, "{template}");
     }

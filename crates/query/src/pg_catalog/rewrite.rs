@@ -2,7 +2,7 @@
 
 use super::{arrays, schema};
 use crate::ddl::identifier;
-use crate::latest::is_place;
+use crate::dialect::latest::is_place;
 use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator,

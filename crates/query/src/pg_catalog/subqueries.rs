@@ -1,7 +1,7 @@
 //! Subqueries among what is selected. The crate makes NULL of those that look at the rows around them, which is enough for most
 //! that clients ask of the catalog; here are those that it must not touch.
 
-use crate::latest::{is_aggregate, tables_of};
+use crate::dialect::latest::{is_aggregate, tables_of};
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;

@@ -1,6 +1,6 @@
 //! Parameters and rows on the wire.
 
-use super::texts::with_texts;
+use super::texts::{are_for_wire, for_wire};
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
 use crate::sessions::Running;
@@ -15,7 +15,7 @@ use fleetdb_query::{Session, value_of_text};
 use futures::{Stream, TryStreamExt};
 use pgwire::api::Type;
 use pgwire::api::portal::{Format, Portal};
-use pgwire::api::results::{FieldFormat, FieldInfo, QueryResponse};
+use pgwire::api::results::{FieldInfo, QueryResponse};
 use pgwire::error::PgWireResult;
 use pgwire::messages::data::DataRow;
 use postgres_types::Kind;
@@ -237,9 +237,8 @@ pub(super) fn encoded(
 ) -> impl Stream<Item = PgWireResult<DataRow>> {
     let rows_of = move |batch: RecordBatch| {
         let (fields, rows) = (Arc::clone(&fields), batch.num_rows());
-        // What is sent in binary is taken as it is.
-        let has_texts = fields.iter().any(|field| field.format() == FieldFormat::Text);
-        let part_rows = if has_texts { TEXT_ROWS } else { rows.max(1) };
+        let is_for_wire = are_for_wire(&batch, &fields);
+        let part_rows = if is_for_wire { rows.max(1) } else { TEXT_ROWS };
         let mut parts = (0..rows).step_by(part_rows).map(move |from| batch.slice(from, part_rows.min(rows - from)));
         let mut encoder: Option<RowEncoder> = None;
         let next_row = move || {
@@ -248,7 +247,7 @@ pub(super) fn encoded(
                     return Some(row);
                 }
                 let part = parts.next()?;
-                match if has_texts { with_texts(&part, &fields) } else { Ok(part) } {
+                match if is_for_wire { Ok(part) } else { for_wire(&part, &fields) } {
                     Ok(part) => encoder = Some(RowEncoder::new(part, Arc::clone(&fields))),
                     Err(error) => return Some(Err(postgres_error(&error.into()))),
                 }

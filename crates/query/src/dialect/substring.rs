@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Statement, Value as Literal, visit_e
 use std::ops::ControlFlow;
 
 /// Writes them as `regexp_match`.
-pub(crate) fn patterns_as_matches(statement: &mut Statement) {
+pub(super) fn patterns_as_matches(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
         if let Expr::Substring { expr: text, substring_from: Some(pattern), substring_for: None, .. } = &*expr
             && let Expr::Value(literal) = pattern.as_ref()

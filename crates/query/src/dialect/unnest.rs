@@ -1,5 +1,5 @@
 //! `unnest(a, b)` of arrays that are written alike: DataFusion knows an array by its text, whatever type that is given, and
-//! plans no two of one name.
+//! plans no two of one name. And `unnest(a) AS x`, whose column is called `x`.
 
 use crate::column_names::planned_name;
 use crate::parse::expr_of;
@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::ast::{Statement, TableFactor, VisitMut, VisitorM
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// Gives arrays that are written as one before them another name.
-pub(crate) fn tell_arrays_apart(statement: &mut Statement) {
+/// Gives arrays that are written as one before them another name, and the column of a single one its name.
+pub(super) fn tell_arrays_apart(statement: &mut Statement) {
     let _ = statement.visit(&mut Unnests);
 }
 
@@ -18,7 +18,12 @@ impl VisitorMut for Unnests {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
-        let TableFactor::UNNEST { array_exprs, .. } = table else { return ControlFlow::Continue(()) };
+        let TableFactor::UNNEST { array_exprs, alias, .. } = table else { return ControlFlow::Continue(()) };
+        if let (Some(alias), [_]) = (alias, array_exprs.as_slice())
+            && alias.columns.is_empty()
+        {
+            alias.columns.push(super::column_of(&alias.name));
+        }
         let mut known = HashSet::new();
         for array in array_exprs {
             while !known.insert(planned_name(array)) {

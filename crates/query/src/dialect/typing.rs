@@ -1,9 +1,10 @@
 //! Types that a statement gives its parameters and texts, and DataFusion does not: `$1::bigint[]`, `id = ANY($1)`,
-//! `id = ANY('{1,2}')`, `is_open = 't'`, `ts >= '2026-01-01 12:00'`.
+//! `id = ANY('{1,2}')`, `is_open = 't'`, `ts >= '2026-01-01 12:00'`; and, where types are known, what [`operators`] mean.
 //!
 //! Drivers send an array as one parameter. Its text is PostgreSQL's, `{1,2,NULL,"a, b"}`
 //! (<https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO>).
 
+use super::operators::{bytes, may_mean_another, meant, row_numbers};
 use crate::values::{value_of_text, with_seconds};
 use arrow::array::{ArrayRef, ListArray, StringArray};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -27,14 +28,20 @@ const OF_ARRAYS: [&str; 5] = ["array_has", "array_min", "array_max", "array_posi
 /// # Errors
 /// A text is no array of its type.
 pub(crate) fn typed(plan: LogicalPlan) -> Result<LogicalPlan> {
+    // What has changed below may give columns other types.
+    let mut has_changed = false;
     let typed = plan.transform_up_with_subqueries(|node| {
-        let mut has = matches!(node, LogicalPlan::Limit(_));
+        let (mut is_untyped, mut is_meant) = (matches!(node, LogicalPlan::Limit(_)), false);
+        let row_numbers = row_numbers(&node);
         node.apply_expressions(|expr| {
-            has |= has_untyped(expr);
-            Ok(if has { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            is_untyped |= has_untyped(expr);
+            is_meant |= expr.exists(|expr| Ok(may_mean_another(expr)))?;
+            Ok(if is_untyped && is_meant { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;
-        if !has {
-            return Ok(Transformed::no(node));
+        is_meant |= !row_numbers.is_empty();
+        let node = if has_changed { node.recompute_schema()? } else { node };
+        if !is_untyped && !is_meant {
+            return Ok(Transformed::new_transformed(node, has_changed));
         }
         if let LogicalPlan::Limit(_) = node {
             return node.map_expressions(|count| match counted(&count)? {
@@ -44,10 +51,21 @@ pub(crate) fn typed(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
-        node.map_expressions(|expr| {
+        let typed = node.map_expressions(|expr| {
             let name = names.save(&expr);
-            Ok(typed_expr(expr, &schema)?.update_data(|expr| name.restore(expr)))
-        })
+            let typed = if is_untyped { typed_expr(expr, &schema)? } else { Transformed::no(expr) };
+            let typed = typed.transform_data(|expr| {
+                expr.transform_up(|expr| {
+                    Ok(match meant(&expr, &schema, &row_numbers)? {
+                        Some(meant) => Transformed::yes(meant),
+                        None => Transformed::no(expr),
+                    })
+                })
+            })?;
+            Ok(typed.update_data(|expr| name.restore(expr)))
+        })?;
+        has_changed |= typed.transformed;
+        typed.map_data(|node| if has_changed { node.recompute_schema() } else { Ok(node) })
     })?;
     Ok(typed.data)
 }
@@ -142,7 +160,7 @@ fn put(place: &mut Expr, typed: Option<Expr>) -> bool {
     is_typed
 }
 
-/// A text as what it is compared with: a truth value, a time as DataFusion reads it; `None` for anything else.
+/// A text as what it is compared with: a truth value, bytes, a time as DataFusion reads it; `None` for anything else.
 fn beside(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return Ok(None) };
     match with.get_type(schema) {
@@ -150,6 +168,7 @@ fn beside(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
             Ok(Value::Boolean(truth)) => Ok(Some(Expr::Literal(ScalarValue::Boolean(Some(truth)), None))),
             _ => Err(DataFusionError::Plan(format!("'{text}' does not fit a column of type {}", ColumnType::Boolean))),
         },
+        Ok(DataType::Binary) => Ok(Some(Expr::Literal(ScalarValue::Binary(Some(bytes(text)?)), None))),
         Ok(data_type @ DataType::Timestamp(..)) => with_type(expr, &data_type),
         _ => Ok(None),
     }

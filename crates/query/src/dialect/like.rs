@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 ///
 /// # Errors
 /// ESCAPE has no text of one character, or of none.
-pub(crate) fn escape_with_backslashes(statement: &mut Statement) -> Result<()> {
+pub(super) fn escape_with_backslashes(statement: &mut Statement) -> Result<()> {
     let wrong = || Error::input("ESCAPE takes a text of one character");
     let rewritten = visit_expressions_mut(statement, |expr| {
         let (Expr::Like { pattern, escape_char, .. }

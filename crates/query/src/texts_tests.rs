@@ -1,8 +1,11 @@
 use super::*;
-use arrow::array::{Float32Array, Float64Array, TimestampNanosecondArray, TimestampSecondArray};
+use arrow::array::{
+    DurationMillisecondArray, Float32Array, Float64Array, IntervalMonthDayNanoArray, Time64NanosecondArray,
+    TimestampNanosecondArray, TimestampSecondArray,
+};
 
 fn texts_of(column: ArrayRef) -> Vec<String> {
-    let texts = texts(&column).unwrap().unwrap();
+    let texts = text_form(&column).unwrap().unwrap();
     texts.as_string::<i32>().iter().map(|text| text.unwrap_or("NULL").to_owned()).collect()
 }
 
@@ -45,4 +48,31 @@ fn numbers_are_read_again() {
     for (value, text) in values.iter().zip(texts) {
         assert!(value.is_nan() || text.parse() == Ok(*value), "{value:e} {text}");
     }
+}
+
+/// What PostgreSQL 15 writes of them.
+#[test]
+fn spans_are_written_as_postgres_does() {
+    let intervals = [
+        (0, 0, 0),
+        (14, 3, 14_706_789_000_000),
+        (-1, 2, -3_600_000_000_000),
+        (1, -1, 1_000),
+        (-25, 0, 0),
+        (0, 0, 129_600_000_000_000),
+    ];
+    let texts = [
+        "00:00:00",
+        "1 year 2 mons 3 days 04:05:06.789",
+        "-1 mons +2 days -01:00:00",
+        "1 mon -1 days +00:00:00.000001",
+        "-2 years -1 mons",
+        "36:00:00",
+    ];
+    let intervals = intervals.map(|(months, days, ns)| IntervalMonthDayNano::new(months, days, ns));
+    assert_eq!(texts_of(Arc::new(IntervalMonthDayNanoArray::from(intervals.to_vec()))), texts);
+    let clocks = Time64NanosecondArray::from(vec![0, 23_415_250_000_999]);
+    assert_eq!(texts_of(Arc::new(clocks)), ["00:00:00", "06:30:15.25"]);
+    let spans = DurationMillisecondArray::from(vec![0, 129_600_500, -90_000_000]);
+    assert_eq!(texts_of(Arc::new(spans)), ["00:00:00", "1 day 12:00:00.5", "-1 days -01:00:00"]);
 }

@@ -3,10 +3,11 @@
 //! `first_value(v ORDER BY ts DESC)`. Of one that has an aggregate and a LIMIT all the same it makes NULL where there are
 //! no rows, even of `count(*)`: the LIMIT, of the one row that there is, is left out.
 
+use crate::column_names::name_of;
 use crate::ddl::identifier;
 use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
+    Expr, GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
     TableFactor, Value as Literal, visit_expressions, visit_expressions_mut,
 };
 use std::ops::ControlFlow;
@@ -39,15 +40,17 @@ fn rewrite(query: &mut Query) -> Option<()> {
         return None;
     }
     let order = order.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] = select.projection.as_mut_slice()
-    else {
-        return None;
+    let [item] = select.projection.as_mut_slice() else { return None };
+    let (expr, alias) = match &*item {
+        SelectItem::UnnamedExpr(expr) => (expr, Ident::with_quote('"', name_of(expr))),
+        SelectItem::ExprWithAlias { expr, alias } => (expr, alias.clone()),
+        _ => return None,
     };
     if has_call(expr) {
         return None;
     }
     let first = format!("first_value({expr} ORDER BY {order})");
-    *expr = expr_of(&first)?;
+    *item = SelectItem::ExprWithAlias { expr: expr_of(&first)?, alias };
     (query.order_by, query.limit_clause) = (None, None);
     Some(())
 }
@@ -69,7 +72,7 @@ pub(crate) fn is_place(order: &OrderByExpr) -> bool {
 }
 
 /// A function may be an aggregate, or one over a window.
-fn has_call(expr: &Expr) -> bool {
+pub(super) fn has_call(expr: &Expr) -> bool {
     let is_one = |expr: &Expr| match expr {
         Expr::Function(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
@@ -78,19 +81,24 @@ fn has_call(expr: &Expr) -> bool {
 }
 
 /// Whether the conditions name a column of a table that is not the subquery's own.
-fn looks_around(select: &Select) -> bool {
+pub(super) fn looks_around(select: &Select) -> bool {
     let Some(conditions) = &select.selection else { return false };
     let own: Option<Vec<String>> = tables_of(select).map(name).collect();
     // Where it is not known what a table is called nothing is done.
     let Some(own) = own else { return false };
-    let is_of_others = |expr: &Expr| match expr {
+    names_others(conditions, &own)
+}
+
+/// Whether an expression names a column of a table that is not among these.
+pub(super) fn names_others(expr: &Expr, tables: &[String]) -> bool {
+    let of_others = |expr: &Expr| match expr {
         Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-            [.., table, _] if !own.contains(&identifier(table)) => ControlFlow::Break(()),
+            [.., table, _] if !tables.contains(&identifier(table)) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         },
         _ => ControlFlow::Continue(()),
     };
-    visit_expressions(conditions, is_of_others).is_break()
+    visit_expressions(expr, of_others).is_break()
 }
 
 /// The tables that a SELECT is from.
@@ -102,7 +110,7 @@ pub(crate) fn tables_of(select: &Select) -> impl Iterator<Item = &TableFactor> {
 }
 
 /// What a table is called.
-fn name(table: &TableFactor) -> Option<String> {
+pub(super) fn name(table: &TableFactor) -> Option<String> {
     match table {
         TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
             Some(identifier(&alias.name))

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 const MOST_DIGITS: u64 = 38;
 
 /// Casts to types of more digits as casts to the longest one; a value that does not fit is an error.
-pub(crate) fn limit_digits(statement: &mut Statement) {
+pub(super) fn limit_digits(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
         if let Expr::Cast { data_type: DataType::Numeric(digits) | DataType::Decimal(digits), .. } = expr
             && let ExactNumberInfo::Precision(precision) | ExactNumberInfo::PrecisionAndScale(precision, _) = digits

@@ -1,0 +1,263 @@
+//! Operators, casts and functions that mean in PostgreSQL something else than in DataFusion, by the types of what they are of:
+//!
+//! - intervals and spans of time are compared by their length: 25 hours are more than a day (DataFusion compares months, then
+//!   days, then the rest);
+//! - a date and an interval give a time: `current_date - INTERVAL '1 hour'` (in DataFusion a date, without the hour);
+//! - whole numbers of 32 bits and fewer give those of 64, and unsigned ones a difference with a sign, as PostgreSQL has an error
+//!   and DataFusion what is left of the bits;
+//! - a number cast to a whole one is rounded (in DataFusion cut off), a half of a float to the even one, by `round(v)`, too;
+//! - numbers and times have PostgreSQL's texts ([`crate::texts`]), bytes those of `bytea`;
+//! - parts of times have fractions ([`date_part`](crate::functions::date_part));
+//! - numbers of rows, `row_number()` and `rank()`, have a sign, as clients have no other.
+
+use super::intervals::interval_literal;
+use crate::functions::conversions::{INTERVAL_LENGTH, ROUND_TO_EVEN, TEXT_OF};
+use crate::functions::{date_part, misuse};
+use crate::values::value_of_text;
+use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result;
+use datafusion::functions::expr_fn::round;
+use datafusion::logical_expr::expr::{Between, Cast, Placeholder, ScalarFunction};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit};
+use fleetdb_engine::{ColumnType, Value};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+const SPAN: DataType = DataType::Duration(TimeUnit::Nanosecond);
+/// A date with a time of the day.
+const TIME: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
+/// Holds each difference of two unsigned numbers of 64 bits.
+const DIFFERENCE: DataType = DataType::Decimal128(20, 0);
+
+/// Whether an expression may be one that [`meant`] changes, going by its form.
+pub(super) fn may_mean_another(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast(_) | Expr::Between(_) => true,
+        Expr::BinaryExpr(binary) => !matches!(binary.op, Operator::And | Operator::Or),
+        Expr::ScalarFunction(call) => matches!(call.name(), "concat" | "concat_ws" | "date_part" | "encode" | "round"),
+        _ => false,
+    }
+}
+
+/// The columns of a node's input that number rows, which are unsigned for DataFusion.
+pub(super) fn row_numbers(node: &LogicalPlan) -> HashSet<String> {
+    let mut names = HashSet::new();
+    let mut input = match node {
+        LogicalPlan::Projection(projection) => projection.input.as_ref(),
+        _ => return names,
+    };
+    while let LogicalPlan::Window(window) = input {
+        names.extend(window.window_expr.iter().map(|expr| expr.schema_name().to_string()));
+        input = window.input.as_ref();
+    }
+    names
+}
+
+/// An expression, whose parts are as they are meant already, as it is meant; `None` if it is so.
+///
+/// # Errors
+/// A text is not of the type that it is beside.
+pub(super) fn meant(expr: &Expr, schema: &DFSchema, row_numbers: &HashSet<String>) -> Result<Option<Expr>> {
+    match expr {
+        Expr::Cast(cast) => cast_meant(cast, schema),
+        Expr::Between(between) => between_meant(between, schema),
+        Expr::BinaryExpr(binary) => match binary.op {
+            Operator::Plus | Operator::Minus | Operator::Multiply => Ok(arithmetic_meant(binary, schema)),
+            Operator::StringConcat => {
+                let texts = [&binary.left, &binary.right].map(|side| text_of(side, schema));
+                Ok(texts.iter().any(Option::is_some).then(|| {
+                    let [left, right] = texts;
+                    replaced(binary, left, right)
+                }))
+            }
+            Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+            | Operator::IsDistinctFrom
+            | Operator::IsNotDistinctFrom => comparison_meant(binary, schema),
+            _ => Ok(None),
+        },
+        Expr::ScalarFunction(call) => Ok(call_meant(call, schema)),
+        Expr::Column(column) if column.relation.is_none() && row_numbers.contains(&column.name) => {
+            let is_unsigned = matches!(expr.get_type(schema), Ok(DataType::UInt64));
+            Ok(is_unsigned.then(|| cast(expr.clone(), DataType::Int64)))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn call(function: &Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args))
+}
+
+/// The operation with other sides, where there are such.
+fn replaced(binary: &BinaryExpr, left: Option<Expr>, right: Option<Expr>) -> Expr {
+    let side = |other: Option<Expr>, side: &Expr| Box::new(other.unwrap_or_else(|| side.clone()));
+    Expr::BinaryExpr(BinaryExpr::new(side(left, &binary.left), binary.op, side(right, &binary.right)))
+}
+
+fn text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Some(text),
+        _ => None,
+    }
+}
+
+fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
+    let (of, to) = (cast_of.expr.as_ref(), cast_of.field.data_type());
+    if let (Some(text), DataType::Binary) = (text(of), to) {
+        return Ok(Some(Expr::Literal(ScalarValue::Binary(Some(bytes(text)?)), None)));
+    }
+    let rounded =
+        |number: Expr| Ok(Some(Expr::Cast(Cast { expr: Box::new(number), field: Arc::clone(&cast_of.field) })));
+    match of.get_type(schema) {
+        Ok(DataType::Float32 | DataType::Float64) if to.is_integer() => match of {
+            // What is written with a point is a numeric in PostgreSQL, of which a half is rounded away from 0.
+            Expr::Literal(ScalarValue::Float64(Some(number)), _) => rounded(lit(number.round())),
+            other => rounded(call(&ROUND_TO_EVEN, vec![other.clone()])),
+        },
+        Ok(DataType::Decimal128(..) | DataType::Decimal256(..)) if to.is_integer() => {
+            rounded(round(vec![of.clone(), lit(0_i32)]))
+        }
+        Ok(_) if matches!(to, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => {
+            text_of(of, schema).map_or(Ok(None), rounded)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A text as the bytes that `bytea` reads.
+pub(super) fn bytes(text: &str) -> Result<Vec<u8>> {
+    match value_of_text(text, ColumnType::Binary) {
+        Ok(Value::Binary(bytes)) => Ok(bytes),
+        _ => Err(misuse(format!("invalid input syntax for type bytea: '{text}'"))),
+    }
+}
+
+/// The text of a number or a time; `None` for what has the same one in DataFusion.
+fn text_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let data_type = expr.get_type(schema).ok()?;
+    let has_another = matches!(
+        data_type,
+        DataType::Float32
+            | DataType::Float64
+            | DataType::Timestamp(..)
+            | DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Duration(_)
+            | DataType::Interval(IntervalUnit::MonthDayNano)
+    );
+    has_another.then(|| call(&TEXT_OF, vec![expr.clone()]))
+}
+
+fn call_meant(of: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
+    match (of.name(), of.args.as_slice()) {
+        ("date_part", [field, value]) => {
+            let is_ours = date_part::is_for(text(field)?, &value.get_type(schema).ok()?);
+            let is_new = !Arc::ptr_eq(&of.func, &date_part::DATE_PART);
+            (is_ours && is_new).then(|| call(&date_part::DATE_PART, of.args.clone()))
+        }
+        ("concat" | "concat_ws", args) => {
+            let texts: Vec<Option<Expr>> = args.iter().map(|arg| text_of(arg, schema)).collect();
+            texts.iter().any(Option::is_some).then(|| {
+                let args = texts.into_iter().zip(args).map(|(text, arg)| text.unwrap_or_else(|| arg.clone()));
+                call(&of.func, args.collect())
+            })
+        }
+        // Of a literal, which is a numeric in PostgreSQL, a half is rounded away from 0.
+        ("round", [number]) if !matches!(number, Expr::Literal(..)) => {
+            let is_float = matches!(number.get_type(schema), Ok(DataType::Float32 | DataType::Float64));
+            is_float.then(|| call(&ROUND_TO_EVEN, vec![number.clone()]))
+        }
+        ("encode", [bytes, form]) if text(form)?.eq_ignore_ascii_case("base64") => {
+            Some(call(&of.func, vec![bytes.clone(), lit("base64pad")]))
+        }
+        _ => None,
+    }
+}
+
+fn is_span(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Interval(_) | DataType::Duration(_))
+}
+
+fn comparison_meant(binary: &BinaryExpr, schema: &DFSchema) -> Result<Option<Expr>> {
+    let (Ok(left), Ok(right)) = (binary.left.get_type(schema), binary.right.get_type(schema)) else { return Ok(None) };
+    if !is_span(&left) && !is_span(&right) {
+        return Ok(None);
+    }
+    let (with_left, with_right) = (length(&binary.left, &left)?, length(&binary.right, &right)?);
+    Ok((with_left.is_some() || with_right.is_some()).then(|| replaced(binary, with_left, with_right)))
+}
+
+fn between_meant(between: &Between, schema: &DFSchema) -> Result<Option<Expr>> {
+    let parts = [&between.expr, &between.low, &between.high];
+    let mut lengths = Vec::with_capacity(parts.len());
+    for part in parts {
+        match part.get_type(schema) {
+            Ok(data_type) => lengths.push((part.as_ref(), data_type)),
+            Err(_) => return Ok(None),
+        }
+    }
+    if !lengths.iter().any(|(_, data_type)| is_span(data_type)) {
+        return Ok(None);
+    }
+    let mut changed = false;
+    let mut parts = Vec::with_capacity(lengths.len());
+    for (part, data_type) in lengths {
+        let length = length(part, &data_type)?;
+        changed |= length.is_some();
+        parts.push(Box::new(length.unwrap_or_else(|| part.clone())));
+    }
+    let Ok([expr, low, high]) = <[_; 3]>::try_from(parts) else { return Ok(None) };
+    Ok(changed.then(|| Expr::Between(Between::new(expr, between.negated, low, high))))
+}
+
+/// What is compared with a span of time as a span in nanoseconds; `None` if it is one, or something else.
+fn length(expr: &Expr, data_type: &DataType) -> Result<Option<Expr>> {
+    let of_interval = |interval: Expr| Some(call(&INTERVAL_LENGTH, vec![interval]));
+    Ok(match (expr, data_type) {
+        (Expr::Placeholder(Placeholder { id, field: None }), _) => {
+            let field = Arc::new(Field::new("", INTERVAL, true));
+            of_interval(Expr::Placeholder(Placeholder::new_with_field(id.clone(), Some(field))))
+        }
+        (expr, _) if text(expr).is_some() => text(expr).map(interval_literal).transpose()?.and_then(of_interval),
+        (_, DataType::Interval(IntervalUnit::MonthDayNano)) => of_interval(expr.clone()),
+        (_, DataType::Interval(_)) => of_interval(cast(expr.clone(), INTERVAL)),
+        (_, DataType::Duration(TimeUnit::Nanosecond)) => None,
+        (_, DataType::Duration(_)) => Some(cast(expr.clone(), SPAN)),
+        _ => None,
+    })
+}
+
+fn arithmetic_meant(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let (left, right) = (binary.left.get_type(schema).ok()?, binary.right.get_type(schema).ok()?);
+    let is_date = |data_type: &DataType| matches!(data_type, DataType::Date32 | DataType::Date64);
+    let is_interval = |data_type: &DataType| matches!(data_type, DataType::Interval(_));
+    let (mut with_left, mut with_right) = (None, None);
+    match binary.op {
+        Operator::Plus | Operator::Minus if is_date(&left) && is_interval(&right) => {
+            with_left = Some(cast(binary.left.as_ref().clone(), TIME));
+        }
+        Operator::Plus if is_interval(&left) && is_date(&right) => {
+            with_right = Some(cast(binary.right.as_ref().clone(), TIME));
+        }
+        Operator::Minus if left == DataType::UInt64 && right == DataType::UInt64 => {
+            with_left = Some(cast(binary.left.as_ref().clone(), DIFFERENCE));
+        }
+        _ if is_short(&left) && is_short(&right) => {
+            with_left = Some(cast(binary.left.as_ref().clone(), DataType::Int64));
+        }
+        _ => return None,
+    }
+    Some(replaced(binary, with_left, with_right))
+}
+
+/// A whole number of less than 64 bits.
+fn is_short(data_type: &DataType) -> bool {
+    data_type.is_integer() && !matches!(data_type, DataType::Int64 | DataType::UInt64)
+}

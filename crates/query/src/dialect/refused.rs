@@ -1,0 +1,87 @@
+//! What DataFusion would end with, or take for something else: refused, as an answer that is wrong is worse than none.
+//!
+//! - `SELECT FROM t`, a query without columns, as a subquery: DataFusion takes its first column for granted, so that it would
+//!   be a panic (55.2, `SchemaDisplay` of a scalar subquery; found by changed requests).
+//! - `TABLESAMPLE`, which it passes over.
+//! - `INTERSECT ALL` and `EXCEPT ALL`, which it plans as joins that do not count how often a row is there.
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Query, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, Visit, Visitor,
+};
+use fleetdb_engine::{Error, Result};
+use std::ops::ControlFlow;
+
+const NO_COLUMNS: &str = "a subquery without columns is not supported, but in EXISTS (...)";
+const SAMPLE: &str = "TABLESAMPLE is not supported: WHERE random() < 0.1 takes a tenth of the rows";
+const ALL: &str = "INTERSECT ALL and EXCEPT ALL are not supported: number rows that are there more than once, with \
+                   row_number() OVER (PARTITION BY ...), and use INTERSECT or EXCEPT";
+
+/// Refuses what the module names.
+///
+/// # Errors
+/// There is some of it.
+pub(crate) fn refuse(statement: &Statement) -> Result<()> {
+    match statement.visit(&mut Look { depth: 0, is_of_exists: false }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(why) => Err(Error::input(why)),
+    }
+}
+
+struct Look {
+    /// Queries around the one that is looked at.
+    depth: usize,
+    /// Whether the next query is that of an EXISTS.
+    is_of_exists: bool,
+}
+
+impl Visitor for Look {
+    type Break = &'static str;
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Self::Break> {
+        self.is_of_exists = matches!(expr, Expr::Exists { .. });
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<Self::Break> {
+        match table {
+            TableFactor::Table { sample: Some(_), .. } | TableFactor::Derived { sample: Some(_), .. } => {
+                ControlFlow::Break(SAMPLE)
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Self::Break> {
+        let may_be = std::mem::take(&mut self.is_of_exists) || self.depth == 0;
+        if !may_be && selects_nothing(&query.body) {
+            return ControlFlow::Break(NO_COLUMNS);
+        }
+        if counts_rows(&query.body) {
+            return ControlFlow::Break(ALL);
+        }
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<Self::Break> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+}
+
+fn selects_nothing(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Select(select) => select.projection.is_empty(),
+        SetExpr::Query(query) => selects_nothing(&query.body),
+        SetExpr::SetOperation { left, .. } => selects_nothing(left),
+        _ => false,
+    }
+}
+
+/// Whether it is, or is made of, an INTERSECT ALL or an EXCEPT ALL; queries in it are looked at by themselves.
+fn counts_rows(body: &SetExpr) -> bool {
+    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return false };
+    let is_one = matches!(op, SetOperator::Intersect | SetOperator::Except | SetOperator::Minus)
+        && matches!(set_quantifier, SetQuantifier::All | SetQuantifier::AllByName);
+    is_one || counts_rows(left) || counts_rows(right)
+}

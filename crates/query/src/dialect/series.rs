@@ -1,0 +1,116 @@
+//! `generate_series` as in PostgreSQL: rows where it is selected (DataFusion gives an array); ends and step as texts,
+//! `generate_series('2026-01-01'::timestamp, '2026-01-02', '1 hour')`; and `FROM generate_series(1, 3) AS g`, whose column is
+//! called `g`.
+
+use crate::ddl::identifier;
+use crate::parse::expr_of;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query, SelectItem, Statement,
+    TableFactor, Value as Literal, VisitMut, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+const NAME: &str = "generate_series";
+
+/// Writes them so.
+pub(super) fn as_rows(statement: &mut Statement) {
+    let _ = statement.visit(&mut Series);
+}
+
+struct Series;
+
+impl VisitorMut for Series {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        super::selects(&mut query.body, &mut |select| select.projection.iter_mut().for_each(selected));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, alias, args: Some(args), .. } = table
+            && is_series(name)
+        {
+            type_texts(&mut args.args);
+            if let Some(alias) = alias
+                && alias.columns.is_empty()
+            {
+                alias.columns.push(super::column_of(&alias.name));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr
+            && is_series(name)
+        {
+            type_texts(&mut list.args);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether it is PostgreSQL's name: with a schema, as in what is asked of the catalog, it is left alone.
+fn is_series(name: &ObjectName) -> bool {
+    matches!(name.0.as_slice(), [part] if part.as_ident().is_some_and(|name| identifier(name) == NAME))
+}
+
+fn selected(item: &mut SelectItem) {
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = &*item else { return };
+    if !matches!(expr, Expr::Function(call) if is_series(&call.name)) {
+        return;
+    }
+    let Some(rows) = expr_of(&format!("unnest({expr})")) else { return };
+    let alias = match &*item {
+        SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
+        _ => Ident::new(NAME),
+    };
+    *item = SelectItem::ExprWithAlias { expr: rows, alias };
+}
+
+/// Texts beside a step of time as times, and as a span of time.
+fn type_texts(args: &mut [FunctionArg]) {
+    let [start, stop, step] = args else { return };
+    let is_of_time = text_of(step).is_some() || matches!(expr_in(step), Some(Expr::Interval(_) | Expr::Cast { .. }));
+    if !is_of_time {
+        return;
+    }
+    for end in [start, stop] {
+        put(end, |text| format!("CAST({text} AS TIMESTAMP)"));
+    }
+    put(step, |text| format!("INTERVAL {text}"));
+}
+
+fn put(arg: &mut FunctionArg, typed: impl Fn(&Expr) -> String) {
+    if text_of(arg).is_some()
+        && let Some(expr) = expr_in_mut(arg)
+        && let Some(typed) = expr_of(&typed(expr))
+    {
+        *expr = typed;
+    }
+}
+
+fn text_of(arg: &FunctionArg) -> Option<&str> {
+    match expr_in(arg)? {
+        Expr::Value(literal) => match &literal.value {
+            Literal::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn expr_in(arg: &FunctionArg) -> Option<&Expr> {
+    match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    }
+}
+
+fn expr_in_mut(arg: &mut FunctionArg) -> Option<&mut Expr> {
+    match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    }
+}

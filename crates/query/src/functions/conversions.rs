@@ -1,0 +1,73 @@
+//! What casts and comparisons of PostgreSQL's mean where DataFusion's mean something else; see
+//! [`operators`](crate::dialect::operators), which puts these in their place.
+
+use super::misuse;
+use crate::texts::text_form;
+use arrow::array::{ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DataType, DurationNanosecondType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    TimeUnit,
+};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::{ScalarUDF, Signature, SimpleScalarUDF, Volatility};
+use std::sync::{Arc, LazyLock};
+
+/// How long a month is where intervals are compared.
+const MONTH_DAYS: i64 = 30;
+const NS_PER_DAY: i64 = 86_400_000_000_000;
+
+/// A number, a time or a span of time as the text that PostgreSQL gives it.
+pub(crate) static TEXT_OF: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| function("text_of", Signature::any(1, Volatility::Immutable), DataType::Utf8, text_of));
+
+/// The next whole number, of two the even one: what `v::int` is of a float.
+pub(crate) static ROUND_TO_EVEN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let signature = Signature::exact(vec![DataType::Float64], Volatility::Immutable);
+    function("round_to_even", signature, DataType::Float64, round_to_even)
+});
+
+/// How long an interval is for comparisons, a month having 30 days and a day 24 hours (`interval_cmp_value` in PostgreSQL's
+/// `timestamp.c`).
+pub(crate) static INTERVAL_LENGTH: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let interval = DataType::Interval(IntervalUnit::MonthDayNano);
+    let signature = Signature::exact(vec![interval], Volatility::Immutable);
+    function("interval_length", signature, DataType::Duration(TimeUnit::Nanosecond), interval_length)
+});
+
+fn function(
+    name: &str,
+    signature: Signature,
+    return_type: DataType,
+    of: fn(&[ArrayRef]) -> Result<ArrayRef>,
+) -> Arc<ScalarUDF> {
+    let of = Arc::new(make_scalar_function(of, Vec::new()));
+    Arc::new(SimpleScalarUDF::new_with_signature(name, signature, return_type, of).into())
+}
+
+fn one(args: &[ArrayRef]) -> Result<&ArrayRef> {
+    args.first().ok_or_else(|| misuse("an argument is missing".to_owned()))
+}
+
+fn text_of(args: &[ArrayRef]) -> Result<ArrayRef> {
+    let values = one(args)?;
+    match text_form(values)? {
+        Some(texts) => Ok(texts),
+        None => Ok(cast(values, &DataType::Utf8)?),
+    }
+}
+
+fn round_to_even(args: &[ArrayRef]) -> Result<ArrayRef> {
+    Ok(Arc::new(one(args)?.as_primitive::<Float64Type>().unary::<_, Float64Type>(f64::round_ties_even)))
+}
+
+fn interval_length(args: &[ArrayRef]) -> Result<ArrayRef> {
+    let intervals = one(args)?.as_primitive::<IntervalMonthDayNanoType>();
+    let length = |interval: IntervalMonthDayNano| {
+        let days = i64::from(interval.months) * MONTH_DAYS + i64::from(interval.days);
+        let ns = days.checked_mul(NS_PER_DAY).and_then(|ns| ns.checked_add(interval.nanoseconds));
+        ns.ok_or_else(|| misuse("an interval of more than 292 years cannot be compared".to_owned()))
+    };
+    Ok(Arc::new(intervals.try_unary::<_, DurationNanosecondType, DataFusionError>(length)?))
+}
