@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod access;
+mod answers;
 mod clients;
 mod crash;
 mod http;
