@@ -89,10 +89,13 @@ async fn speak(stream: TcpStream, tls: Option<TlsAcceptor>, shared: &Arc<Shared>
     };
     // What still runs for it.
     connection.cancel();
-    if let Some(end) = ended? {
-        timeout(END_LIMIT, give_up(&mut socket, end.error())).await.map_err(too_late)??;
-    }
-    Ok(())
+    let outcome = match ended {
+        Ok(Some(end)) => timeout(END_LIMIT, give_up(&mut socket, end.error())).await.map_err(too_late).flatten(),
+        gone => gone.map(drop),
+    };
+    // What the client has prepared gives its memory back before the client sees that the connection has ended.
+    drop(socket.into_parts().codec);
+    outcome
 }
 
 fn too_late(_: tokio::time::error::Elapsed) -> std::io::Error {
