@@ -9,8 +9,9 @@ use crate::returning;
 use crate::statement::Statement;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, DataType as SqlType, Expr, Ident, OrderByKind, Query, SelectItem, SetExpr, Statement as SqlStatement,
-    Value as Literal, visit_expressions_mut,
+    AccessExpr, CreateTable, DataType as SqlType, Expr, Function, Ident, OrderByKind, Query, SelectItem, SetExpr,
+    Statement as SqlStatement, TableFactor, Value as Literal, VisitMut, VisitorMut, visit_expressions,
+    visit_expressions_mut,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -60,36 +61,36 @@ impl Statement {
     /// assert_eq!((schema.field(0).name().as_str(), schema.field(1).name().as_str()), ("max", "?column?"));
     /// ```
     pub fn column_names(&self) -> ColumnNames {
-        let items = match self.sql() {
-            Some(SqlStatement::Query(query)) => items(&query.body),
-            Some(other) => returning::clause(other),
-            None => None,
-        };
-        ColumnNames(items.unwrap_or_default().iter().map(item_name).collect())
+        self.sql().map(names_of).unwrap_or_default()
     }
+}
+
+/// The names of a statement's columns.
+pub(crate) fn names_of(statement: &SqlStatement) -> ColumnNames {
+    let items = match statement {
+        SqlStatement::Query(query) => items(&query.body),
+        other => returning::clause(other),
+    };
+    ColumnNames(items.unwrap_or_default().iter().map(item_name).collect())
 }
 
 impl ColumnNames {
     /// A query's columns, as DataFusion calls them, by these names.
     pub fn of(&self, schema: &SchemaRef) -> SchemaRef {
         let count = schema.fields().len();
-        let is_wildcard = |item: &Item| matches!(item, Item::Wildcard);
-        let wildcards = self.0.iter().filter(|item| is_wildcard(item)).count();
-        let named = self.0.len() - wildcards;
+        let named = |items: &mut dyn Iterator<Item = &Item>| -> Vec<String> {
+            items.map_while(|item| if let Item::Name(name) = item { Some(name.clone()) } else { None }).collect()
+        };
         // Of two wildcards nobody knows where one ends and the other begins.
-        if named == 0 || wildcards > 1 || wildcards == 0 && named != count || named > count {
+        let (in_front, behind) = (named(&mut self.0.iter()), named(&mut self.0.iter().rev()));
+        let is_all = in_front.len() == self.0.len();
+        if self.0.is_empty() || is_all && self.0.len() != count || !is_all && in_front.len() + behind.len() > count {
             return Arc::clone(schema);
         }
-        let mut names = Vec::with_capacity(count);
-        for item in &self.0 {
-            match item {
-                Item::Name(name) => names.push(Some(name)),
-                Item::Wildcard => names.resize(names.len() + count - named, None),
-            }
-        }
-        let fields = schema.fields().iter().zip(names).map(|(field, name)| match name {
-            Some(name) if name != field.name() => Arc::new(field.as_ref().clone().with_name(name)),
-            _ => Arc::clone(field),
+        let fields = schema.fields().iter().enumerate().map(|(place, field)| {
+            let name = in_front.get(place).or_else(|| behind.get(count - 1 - place)).map(String::as_str);
+            let name = name.unwrap_or_else(|| as_written(field.name()));
+            if name == field.name() { Arc::clone(field) } else { Arc::new(field.as_ref().clone().with_name(name)) }
         });
         Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
     }
@@ -105,13 +106,20 @@ fn items(body: &SetExpr) -> Option<&[SelectItem]> {
     }
 }
 
+/// As [`items`], to be changed.
+fn items_mut(body: &mut SetExpr) -> &mut [SelectItem] {
+    match body {
+        SetExpr::Select(select) => &mut select.projection,
+        SetExpr::Query(query) => items_mut(&mut query.body),
+        SetExpr::SetOperation { left, .. } => items_mut(left),
+        _ => &mut [],
+    }
+}
+
 fn item_name(item: &SelectItem) -> Item {
     match item {
         SelectItem::UnnamedExpr(expr) => Item::Name(name_of(expr)),
-        SelectItem::ExprWithAlias { expr, alias } => {
-            let is_ours = alias.value.strip_prefix(&expr.to_string()).is_some_and(|rest| rest.starts_with(APART));
-            Item::Name(if is_ours { name_of(expr) } else { identifier(alias) })
-        }
+        SelectItem::ExprWithAlias { alias, .. } => Item::Name(as_written(&identifier(alias)).to_owned()),
         _ => Item::Wildcard,
     }
 }
@@ -188,9 +196,79 @@ fn subquery_name(query: &Query) -> Option<Name> {
 
 fn type_name(data_type: &SqlType) -> String {
     let name = data_type.to_string().to_ascii_lowercase();
-    let plain = name.split('(').next().unwrap_or(&name).trim();
+    let plain = name.split(['(', '[']).next().unwrap_or(&name).trim();
     let known = TYPES.iter().find(|(of_sql, _)| *of_sql == plain);
     known.map_or(plain, |(_, name)| name).to_owned()
+}
+
+/// Gives what a query selects without a name the one that it had before it was written in other words.
+pub(crate) fn keep_names(query: &mut Query, names: &ColumnNames) {
+    for (item, name) in items_mut(&mut query.body).iter_mut().zip(&names.0) {
+        if let (SelectItem::UnnamedExpr(expr), Item::Name(name)) = (&*item, name)
+            && name_of(expr) != *name
+        {
+            *item = named(expr.clone(), name);
+        }
+    }
+}
+
+/// Gives what queries in FROM, WITH and CREATE TABLE AS select without a name the one that PostgreSQL has for it, by which
+/// others ask for it: `SELECT max(count) FROM (SELECT count(*) FROM reads GROUP BY meter) AS counts`.
+pub(crate) fn name_derived(statement: &mut SqlStatement) {
+    let _ = statement.visit(&mut Derived);
+}
+
+struct Derived;
+
+impl VisitorMut for Derived {
+    type Break = ();
+
+    fn pre_visit_statement(&mut self, statement: &mut SqlStatement) -> ControlFlow<()> {
+        if let SqlStatement::CreateTable(CreateTable { query: Some(query), .. }) = statement {
+            name_selected(query);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
+        tables.filter(|table| table.alias.columns.is_empty()).for_each(|table| name_selected(&mut table.query));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, alias, .. } = table
+            && alias.as_ref().is_none_or(|alias| alias.columns.is_empty())
+        {
+            name_selected(subquery);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn name_selected(query: &mut Query) {
+    let items = items_mut(&mut query.body);
+    let names: Vec<Option<String>> = items
+        .iter()
+        .map(|item| match item_name(item) {
+            Item::Name(name) => Some(name),
+            Item::Wildcard => None,
+        })
+        .collect();
+    for (item, name) in items.iter_mut().zip(&names) {
+        if let (SelectItem::UnnamedExpr(expr), Some(text)) = (&*item, name)
+            && !is_column(expr)
+            && text != NO_NAME
+            // Nobody could tell two of them apart.
+            && names.iter().filter(|other| *other == name).count() == 1
+        {
+            *item = named(expr.clone(), text);
+        }
+    }
+}
+
+fn named(expr: Expr, name: &str) -> SelectItem {
+    SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) }
 }
 
 /// Gives what is selected without a name the one that PostgreSQL has for it, where the rows are ordered by that:
@@ -202,6 +280,14 @@ pub(crate) fn name_ordered(query: &mut Query) {
         return;
     }
     for by in order {
+        if let Some(place) = place_of(&by.expr)
+            && let Some(item @ SelectItem::UnnamedExpr(_)) = items.get_mut(place)
+            && has_window(item)
+        {
+            // DataFusion orders by no window over aggregates that has no name.
+            *item = apart(item_expr(item), &name_of(&item_expr(item)), place);
+            continue;
+        }
         // A column that is ordered by is there under its name, too, in front of what is selected.
         let (name, is_apart) = match &by.expr {
             Expr::Identifier(name) => (identifier(name), false),
@@ -224,11 +310,30 @@ pub(crate) fn name_ordered(query: &mut Query) {
         });
         if let (Some((place, item)), None) = (called.next(), called.next()) {
             *item = match is_apart {
-                true => apart(item_expr(item), place),
-                false => SelectItem::ExprWithAlias { expr: item_expr(item), alias: Ident::with_quote('"', name) },
+                true => apart(item_expr(item), &name, place),
+                false => named(item_expr(item), &name),
             };
         }
     }
+}
+
+/// Which of what is selected it is: `ORDER BY 2`.
+fn place_of(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(literal) => match &literal.value {
+            Literal::Number(number, _) => number.to_string().parse::<usize>().ok()?.checked_sub(1),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn has_window(item: &SelectItem) -> bool {
+    visit_expressions(item, |expr| match expr {
+        Expr::Function(Function { over: Some(_), .. }) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 fn item_expr(item: &SelectItem) -> Expr {
@@ -250,16 +355,20 @@ fn is_cast_column(expr: &Expr) -> bool {
     }
 }
 
-/// What stands between an expression and a number in the name of one that is there again.
-const APART: char = ':';
+/// What stands between a name and the place of its column, where the name alone is another's: no name has it in it.
+const APART: char = '\u{1f}';
 
-/// An expression under a name that is its own.
-fn apart(expr: Expr, place: usize) -> SelectItem {
-    let alias = Ident::with_quote('"', format!("{expr}{APART}{}", place + 1));
-    SelectItem::ExprWithAlias { expr, alias }
+/// A name without that.
+fn as_written(name: &str) -> &str {
+    name.split_once(APART).map_or(name, |(name, _)| name)
 }
 
-/// Gives expressions that a SELECT has twice, or beside `*`, names to tell them apart by.
+/// An expression under a name that is its own for as long as it is planned.
+fn apart(expr: Expr, name: &str, place: usize) -> SelectItem {
+    named(expr, &format!("{name}{APART}{}", place + 1))
+}
+
+/// Gives columns that a SELECT has twice, or beside `*`, names to tell them apart by.
 pub(crate) fn tell_apart(body: &mut SetExpr) {
     match body {
         SetExpr::Select(select) if select.projection.len() > 1 => tell_items_apart(&mut select.projection),
@@ -277,9 +386,13 @@ fn tell_items_apart(items: &mut [SelectItem]) {
         items.iter().any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
     let mut known = HashSet::new();
     for (place, item) in items.iter_mut().enumerate() {
-        let SelectItem::UnnamedExpr(expr) = item else { continue };
-        if !known.insert(planned_name(expr)) || has_wildcard && is_cast_column(expr) {
-            *item = apart(expr.clone(), place);
+        let (expr, planned, name, is_named) = match &*item {
+            SelectItem::UnnamedExpr(expr) => (expr, planned_name(expr), name_of(expr), false),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, identifier(alias), identifier(alias), true),
+            _ => continue,
+        };
+        if !known.insert(planned) || has_wildcard && !is_named && is_cast_column(expr) {
+            *item = apart(expr.clone(), &name, place);
         }
     }
 }

@@ -280,7 +280,11 @@ impl Session {
             let dml = self.plan_write(&update.to_string())?;
             let schema = self.schema_of(&dml)?;
             check_assignments(&schema, &update.assignments)?;
-            let rows = self.rows_of(dml.input.as_ref().clone())?;
+            let mut rows = self.rows_of(dml.input.as_ref().clone())?;
+            // Beside rows of FROM a row may be there more than once: as in PostgreSQL any of these changes it.
+            if !update.table.joins.is_empty() {
+                rows = distinct(&schema, rows, true)?;
+            }
             // Those that are changed are those that were read.
             Ok(Change { read: rows.clone(), ..upsert(&schema, rows)? })
         })
@@ -397,22 +401,27 @@ fn after_conflict(schema: &TableSchema, conflict: &Conflict, new: &str, old: &st
     }
 }
 
-/// A DELETE's text, and a query for its rows if it has another name for its table, which DataFusion does not know there.
+/// A DELETE's text, and a query for its rows if it has what DataFusion does not know there: another name for its table, or
+/// USING, which is written as an EXISTS.
 pub(crate) fn with_rows(mut delete: Delete) -> (String, Option<String>) {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &mut delete.from;
-    let query = match from.as_mut_slice() {
-        [TableWithJoins { relation: table @ TableFactor::Table { alias: Some(_), .. }, .. }] => {
-            let condition =
-                delete.selection.take().map_or_else(|| "true".to_owned(), |condition| condition.to_string());
-            let query = format!("SELECT * FROM {table} WHERE {condition}");
-            if let TableFactor::Table { alias, .. } = table {
-                *alias = None;
-            }
-            Some(query)
-        }
-        _ => None,
+    let [TableWithJoins { relation: table @ TableFactor::Table { .. }, .. }] = from.as_mut_slice() else {
+        return (delete.to_string(), None);
     };
-    (delete.to_string(), query)
+    let called = table.to_string();
+    let TableFactor::Table { alias, .. } = table else { return (delete.to_string(), None) };
+    if alias.take().is_none() && delete.using.is_none() {
+        return (delete.to_string(), None);
+    }
+    let condition = delete.selection.take().map_or_else(|| "true".to_owned(), |condition| condition.to_string());
+    let query = match delete.using.take() {
+        Some(others) => {
+            let others = others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            format!("SELECT * FROM {called} WHERE EXISTS (SELECT 1 FROM {others} WHERE {condition})")
+        }
+        None => format!("SELECT * FROM {called} WHERE {condition}"),
+    };
+    (delete.to_string(), Some(query))
 }
 
 /// Deletes rows one by one.

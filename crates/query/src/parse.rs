@@ -2,8 +2,8 @@
 
 use crate::answer::engine_error;
 use crate::asof::mark_asof_joins;
-use crate::column_names::{name_ordered, tell_apart};
-use crate::dialect::in_planned_words;
+use crate::column_names::{ColumnNames, keep_names, name_ordered, names_of, tell_apart};
+use crate::dialect::{has_word, in_planned_words, with_columns_of_joins};
 use crate::session::{Session, unsupported};
 use crate::statement::Statement;
 use datafusion::sql::parser::{DFParserBuilder, Statement as ParsedStatement};
@@ -29,12 +29,15 @@ impl Session {
         #[cfg(not(feature = "pg-catalog"))]
         let of_catalog = None;
         let mut statements = of_catalog.map_or_else(|| parsed(text), Ok)?;
-        if has_asof(text) {
+        if has_word(text, "asof") {
             statements.iter_mut().filter_map(sql_of).try_for_each(mark_asof_joins)?;
         }
+        with_columns_of_joins(text, statements.iter_mut().filter_map(sql_of))?;
+        let names: Vec<ColumnNames> = statements.iter_mut().filter_map(sql_of).map(|sql| names_of(sql)).collect();
         in_planned_words(text, statements.iter_mut().filter_map(sql_of))?;
-        for statement in statements.iter_mut().filter_map(sql_of) {
+        for (statement, names) in statements.iter_mut().filter_map(sql_of).zip(&names) {
             if let SqlStatement::Query(query) = statement {
+                keep_names(query, names);
                 name_ordered(query);
                 tell_apart(&mut query.body);
                 fetch_as_limit(query)?;
@@ -64,11 +67,6 @@ fn sql_of(statement: &mut ParsedStatement) -> Option<&mut SqlStatement> {
         ParsedStatement::Statement(statement) => Some(statement),
         _ => None,
     }
-}
-
-/// Whether a text has the word, in whatever case.
-fn has_asof(text: &str) -> bool {
-    text.as_bytes().windows(4).any(|word| word.eq_ignore_ascii_case(b"asof"))
 }
 
 /// A text's statements as they are in it.

@@ -390,7 +390,7 @@ fn parameters_may_stand_anywhere() {
 #[test]
 fn table_functions_take_parameters() {
     let (_db, session) = session();
-    let series = session.prepare("SELECT value + $3 FROM generate_series($1::int, $2) WHERE value <> $3").unwrap();
+    let series = session.prepare("SELECT n + $3 FROM generate_series($1::int, $2) AS n WHERE n <> $3").unwrap();
     for (from, to) in [(1, 4), (5, 2), (3, 3)] {
         let rows = series.query(&[Value::Int(from), Value::Int(to), Value::Int(3)]).unwrap();
         let found: Vec<i64> =

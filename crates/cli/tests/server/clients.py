@@ -174,8 +174,8 @@ def returning(db, rows):
 
 
 def table_functions(db):
-    series = "SELECT value FROM generate_series(%s, %s) ORDER BY value"
-    hours = "SELECT g.value, kwh FROM generate_series(%s, %s, INTERVAL '1 hour') AS g LEFT JOIN reads ON ts = g.value AND id = %s ORDER BY 1"
+    series = "SELECT generate_series FROM generate_series(%s, %s) ORDER BY 1"
+    hours = "SELECT g, kwh FROM generate_series(%s, %s, INTERVAL '1 hour') AS g LEFT JOIN reads ON ts = g AND id = %s ORDER BY 1"
     for prepare in [False, True, True]:
         equal(db.execute(series, (3, 5), prepare=prepare).fetchall(), [(3,), (4,), (5,)])
         equal(db.execute(hours, (hour(-1), hour(1), 7), prepare=prepare).fetchall(), [(hour(-1), None), (hour(0), 0.0), (hour(1), 0.25)])

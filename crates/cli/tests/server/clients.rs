@@ -217,7 +217,7 @@ fn what_a_query_has_no_room_for_is_refused_with_its_code() {
 fn queries_that_were_short_and_are_long_keep_nobody_out() {
     with_server(&[], async |server| {
         let other = connect(server).await;
-        let rows = "INSERT INTO few SELECT 1, to_timestamp_seconds(value) FROM generate_series(1, 1000)";
+        let rows = "INSERT INTO few SELECT 1, to_timestamp_seconds(s) FROM generate_series(1, 1000) AS s";
         let table = "CREATE TABLE few (id BIGINT, ts TIMESTAMP(0), PRIMARY KEY (id, ts))";
         other.batch_execute(&format!("{table}; {rows}")).await.unwrap();
         let (mut long, mut cancels) = (Vec::new(), Vec::new());

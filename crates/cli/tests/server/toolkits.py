@@ -115,9 +115,9 @@ async def asynchronous():
     prepared = await db.prepare("SELECT id, kwh FROM async WHERE id = $1 AND ts >= $2 ORDER BY ts")
     equal([attribute.name for attribute in prepared.get_attributes()], ["id", "kwh"])
     equal([tuple(record) for record in await prepared.fetch(1, hour(28))], [(1, 15.0)])
-    hours = "SELECT value FROM generate_series($1::timestamp, $2::timestamp, $3::interval)"
+    hours = "SELECT generate_series FROM generate_series($1::timestamp, $2::timestamp, $3::interval)"
     equal(len(await db.fetch(hours, hour(0), hour(5), datetime.timedelta(hours=1))), 6)
-    equal(await db.fetchval("SELECT count(*) FROM generate_series($1::int, $2::int) AS g WHERE value > $3", 1, 10, 4), 6)
+    equal(await db.fetchval("SELECT count(*) FROM generate_series($1::int, $2::int) AS g WHERE g > $3", 1, 10, 4), 6)
     equal((await db.fetchrow("SELECT * FROM time_prev('async', $1::bigint, $2::timestamp)", 1, hour(3)))["ts"], hour(1))
     returned = "INSERT INTO async VALUES ($1, $2, $3, $4) RETURNING id, ts, kwh"
     equal(tuple(await db.fetchrow(returned, 50, hour(1), 0.5, "c")), (50, hour(1), 0.5))

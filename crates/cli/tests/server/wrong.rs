@@ -290,7 +290,7 @@ fn what_was_asked_before_a_goodbye_is_answered() {
 fn a_client_may_ask_for_any_number_of_rows() {
     let data = tempfile::tempdir().unwrap();
     let mut server = Server::start(data.path(), &[]);
-    let rows = b"r\0SELECT value FROM generate_series(1, 9)\0\0\0";
+    let rows = b"r\0SELECT * FROM generate_series(1, 9)\0\0\0";
     let begin = [startup(), message(b'P', rows), message(b'B', b"\0r\0\0\0\0\0\0\0")].concat();
     let ask = |count: i32| message(b'E', &[b"\0", &count.to_be_bytes()[..]].concat());
     for (asked, suspended, last) in [

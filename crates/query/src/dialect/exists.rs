@@ -1,10 +1,11 @@
-//! `SELECT EXISTS (SELECT 1 FROM reads WHERE id = 7)`, as ORMs ask whether there is a row: DataFusion plans EXISTS as a
-//! condition only. Among what is selected it is written as a count that is more than 0.
+//! Subqueries as conditions among what is selected: `SELECT EXISTS (SELECT 1 FROM reads WHERE id = 7)`, as ORMs ask whether
+//! there is a row, and `SELECT id IN (SELECT id FROM reads)`. DataFusion plans them as conditions of WHERE only; here they are
+//! written as counts that are more than 0.
 
 use super::latest::{has_call, looks_around};
 use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, Statement, VisitMut, VisitorMut,
+    Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -25,18 +26,8 @@ impl VisitorMut for InQueries {
 }
 
 fn selected(item: &mut SelectItem) {
-    match item {
-        SelectItem::UnnamedExpr(expr) => {
-            let is_all = matches!(expr, Expr::Exists { negated: false, .. });
-            let _ = expr.visit(&mut InExpr { depth: 0 });
-            if is_all {
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new("exists") };
-            }
-        }
-        SelectItem::ExprWithAlias { expr, .. } => {
-            let _ = expr.visit(&mut InExpr { depth: 0 });
-        }
-        _ => {}
+    if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+        let _ = expr.visit(&mut InExpr { depth: 0 });
     }
 }
 
@@ -59,16 +50,38 @@ impl VisitorMut for InExpr {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.depth == 0
-            && let Expr::Exists { subquery, negated } = expr
-        {
-            let compared = if *negated { "= 0" } else { "> 0" };
-            if let Some(count) = expr_of(&format!("(({}) {compared})", counted(subquery))) {
-                *expr = count;
+        if self.depth > 0 {
+            return ControlFlow::Continue(());
+        }
+        let words = match expr {
+            Expr::Exists { subquery, negated: false } => format!("(({}) > 0)", counted(subquery)),
+            Expr::Exists { subquery, negated: true } => format!("(({}) = 0)", counted(subquery)),
+            Expr::InSubquery { expr, subquery, negated } if !matches!(**expr, Expr::Tuple(_)) => {
+                let is_in = is_in(expr, subquery);
+                if *negated { format!("(NOT {is_in})") } else { is_in }
             }
+            _ => return ControlFlow::Continue(()),
+        };
+        if let Some(counts) = expr_of(&words) {
+            *expr = counts;
         }
         ControlFlow::Continue(())
     }
+}
+
+/// True, false, or NULL: where no row is equal but one is NULL nobody knows.
+fn is_in(expr: &Expr, query: &Query) -> String {
+    let is_there =
+        |condition: String| format!("(SELECT count(*) FROM ({query}) AS \"in\" (\"in:0\") WHERE {condition}) > 0");
+    let (any, equal, unknown) = (
+        is_there("true".to_owned()),
+        is_there(format!("\"in\".\"in:0\" = {expr}")),
+        is_there("\"in\".\"in:0\" IS NULL".to_owned()),
+    );
+    format!(
+        "(CASE WHEN {equal} THEN true WHEN {unknown} OR {expr} IS NULL AND {any} THEN CAST(NULL AS BOOLEAN) \
+         ELSE false END)"
+    )
 }
 
 /// The query that counts the rows of another one; of one that looks at nothing around it the first is enough.

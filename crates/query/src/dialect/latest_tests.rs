@@ -12,7 +12,7 @@ fn rewritten(sql: &str) -> String {
 fn the_first_row_of_a_subquery_about_the_rows_around_it_is_an_aggregate() {
     assert_eq!(
         rewritten("SELECT (SELECT v FROM reads r WHERE r.id = m.id ORDER BY ts DESC, v LIMIT 1) FROM m"),
-        "SELECT (SELECT first_value(v ORDER BY ts DESC, v) FROM reads r WHERE r.id = m.id) FROM m"
+        "SELECT (SELECT first_value(v ORDER BY ts DESC, v) AS \"v\" FROM reads r WHERE r.id = m.id) FROM m"
     );
     assert_eq!(
         rewritten(

@@ -1,7 +1,7 @@
-//! `LIKE ... ESCAPE '/'`: DataFusion knows the backslash only.
+//! `LIKE ... ESCAPE '/'`: DataFusion knows the backslash only. And `SIMILAR TO`, which it takes for a regular expression.
 
 use crate::parse::expr_of;
-use datafusion::sql::sqlparser::ast::{Expr, Statement, Value as Literal, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, Value as Literal, visit_expressions_mut};
 use fleetdb_engine::{Error, Result};
 use std::ops::ControlFlow;
 
@@ -36,6 +36,56 @@ pub(super) fn escape_with_backslashes(statement: &mut Statement) -> Result<()> {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
+}
+
+/// Writes `SIMILAR TO`'s patterns as the regular expressions that they mean: all of the text is one, `%` is any text, `_` any
+/// character. Escapes have their backslashes already.
+///
+/// # Errors
+/// A pattern is not written in the statement.
+pub(super) fn similar_as_regex(statement: &mut Statement) -> Result<()> {
+    let wrong =
+        || Error::input("SIMILAR TO takes a pattern that is written in the statement: use ~ with a regular expression");
+    let rewritten = visit_expressions_mut(statement, |expr| {
+        let Expr::SimilarTo { negated, expr: text, pattern, .. } = expr else { return ControlFlow::Continue(()) };
+        let Expr::Value(literal) = pattern.as_ref() else { return ControlFlow::Break(wrong()) };
+        let Literal::SingleQuotedString(pattern) = &literal.value else { return ControlFlow::Break(wrong()) };
+        *expr = Expr::BinaryOp {
+            left: text.clone(),
+            op: if *negated { BinaryOperator::PGRegexNotMatch } else { BinaryOperator::PGRegexMatch },
+            right: Box::new(Expr::value(Literal::SingleQuotedString(regex_of(pattern)))),
+        };
+        ControlFlow::Continue(())
+    });
+    match rewritten {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+fn regex_of(pattern: &str) -> String {
+    let mut regex = "^(?s:".to_owned();
+    let mut is_in_brackets = false;
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => regex.extend(['\\', chars.next().unwrap_or('\\')]),
+            ']' if is_in_brackets => {
+                is_in_brackets = false;
+                regex.push(c);
+            }
+            c if is_in_brackets => regex.push(c),
+            '[' => {
+                is_in_brackets = true;
+                regex.push(c);
+            }
+            '%' => regex.push_str(".*"),
+            '_' => regex.push('.'),
+            '.' | '^' | '$' => regex.extend(['\\', c]),
+            c => regex.push(c),
+        }
+    }
+    regex + ")$"
 }
 
 fn with_backslashes(pattern: &Expr, escape: Option<char>) -> Option<Expr> {

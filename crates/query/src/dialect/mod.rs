@@ -4,6 +4,7 @@
 //! planned ([`in_planned_words`]; a module for each form). What has another meaning, depending on types, is changed in the
 //! plan: [`typing`] gives texts and parameters types, [`operators`] operators and casts what they mean.
 
+mod calls;
 mod exists;
 pub(crate) mod intervals;
 mod lateral;
@@ -18,15 +19,34 @@ mod substring;
 mod tuples;
 pub(crate) mod typing;
 mod unnest;
+mod using;
+mod writes;
 
+use crate::column_names::name_derived;
 use crate::functions::at_time_zone::zones_as_calls;
-use datafusion::sql::sqlparser::ast::{Ident, Select, SetExpr, Statement, TableAliasColumnDef};
+use datafusion::sql::sqlparser::ast::{Ident, Select, SetExpr, Statement, TableAlias, TableAliasColumnDef};
 use fleetdb_engine::Result;
 use std::collections::HashSet;
 
+/// The words that [`calls`] knows.
+const CALLS: [&str; 11] = [
+    "age",
+    "collate",
+    "date_trunc",
+    "div",
+    "localtime",
+    "localtimestamp",
+    "make_interval",
+    "mod",
+    "percentile_disc",
+    "to_date",
+    "to_timestamp",
+];
+
 /// Words without which a statement is not looked through for what they are part of: a long INSERT is not worth it.
-const WORDS: [&str; 13] = [
+const WORDS: [&str; 16] = [
     "decimal",
+    "default",
     "escape",
     "exists",
     "generate_series",
@@ -36,40 +56,76 @@ const WORDS: [&str; 13] = [
     "limit",
     "numeric",
     "select",
+    "similar",
     "substring",
     "unnest",
+    "update",
     "zone",
 ];
 
-/// Which of [`WORDS`] are in a text, in whatever case.
+/// Which of [`WORDS`] and [`CALLS`] words of a text begin with, in whatever case.
 fn words_of(text: &str) -> HashSet<&'static str> {
+    let text = text.as_bytes();
     let mut found = HashSet::new();
-    for (at, first) in text.bytes().enumerate() {
-        // Most of a long text are digits.
-        if first.is_ascii_alphabetic() {
-            let rest = &text.as_bytes()[at..];
+    let mut is_within = false;
+    for (at, byte) in text.iter().enumerate() {
+        let is_first = !is_within && byte.is_ascii_alphabetic();
+        is_within = byte.is_ascii_alphanumeric() || *byte == b'_';
+        if is_first {
             let is_here = |word: &&str| {
-                rest.get(..word.len()).is_some_and(|word_here| word_here.eq_ignore_ascii_case(word.as_bytes()))
+                text.get(at..at + word.len()).is_some_and(|here| here.eq_ignore_ascii_case(word.as_bytes()))
             };
-            found.extend(WORDS.into_iter().filter(is_here));
+            found.extend(WORDS.into_iter().chain(CALLS).filter(is_here));
         }
     }
     found
 }
 
+/// Whether something in parentheses may be compared.
+fn compares_rows(text: &str) -> bool {
+    text.split(')').skip(1).any(|behind| behind.trim_start().starts_with(['<', '>', '=', '!']))
+}
+
+/// Whether a text has the word, in whatever case.
+pub(crate) fn has_word(text: &str, word: &str) -> bool {
+    text.as_bytes().windows(word.len()).any(|here| here.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Statements of a text with the columns of their joins by the tables' names.
+///
+/// # Errors
+/// A statement has a join whose columns nobody knows without knowing its tables.
+pub(crate) fn with_columns_of_joins<'a>(
+    text: &str,
+    mut statements: impl Iterator<Item = &'a mut Statement>,
+) -> Result<()> {
+    match has_word(text, "join") {
+        true => statements.try_for_each(using::columns_by_table),
+        false => Ok(()),
+    }
+}
+
 /// Statements of a text in words that DataFusion plans.
 ///
 /// # Errors
-/// A statement has what is [`refused`], or an ESCAPE that is none.
+/// A statement has what is [`refused`], an ESCAPE that is none, SIMILAR TO what is known only when it runs, or compares rows of
+/// very many columns.
 pub(crate) fn in_planned_words<'a>(text: &str, statements: impl Iterator<Item = &'a mut Statement>) -> Result<()> {
     let words = words_of(text);
     let has = |word| words.contains(&word);
     for statement in statements {
         if has("select") {
             refused::refuse(statement)?;
+            name_derived(statement);
+        }
+        if has("update") || has("default") {
+            writes::in_planned_form(statement);
         }
         if has("escape") {
             like::escape_with_backslashes(statement)?;
+        }
+        if has("similar") {
+            like::similar_as_regex(statement)?;
         }
         if has("interval") {
             intervals::in_known_units(statement);
@@ -83,7 +139,10 @@ pub(crate) fn in_planned_words<'a>(text: &str, statements: impl Iterator<Item = 
         if has("substring") {
             substring::patterns_as_matches(statement);
         }
-        if has("zone") {
+        if CALLS.iter().any(|word| has(word)) || text.contains(['|', '@', '~']) {
+            calls::in_known_calls(statement);
+        }
+        if has("zone") || has("date_trunc") {
             zones_as_calls(statement);
         }
         if has("lateral") {
@@ -95,11 +154,14 @@ pub(crate) fn in_planned_words<'a>(text: &str, statements: impl Iterator<Item = 
         if has("in") && has("select") {
             tuples::in_as_exists(statement);
         }
-        if has("exists") {
+        if has("exists") || has("in") && has("select") {
             exists::as_counts(statement);
         }
         if has("numeric") || has("decimal") {
             numeric::limit_digits(statement);
+        }
+        if compares_rows(text) {
+            tuples::by_columns(statement)?;
         }
         if text.contains('^') {
             powers::of_negatives(statement);
@@ -121,7 +183,11 @@ fn selects(body: &mut SetExpr, each: &mut impl FnMut(&mut Select)) {
     }
 }
 
-/// The one column of a function in FROM, which is called as the function is there: `generate_series(1, 3) AS n`.
-fn column_of(name: &Ident) -> TableAliasColumnDef {
-    TableAliasColumnDef { name: name.clone(), data_type: None }
+/// Calls the one column of a function in FROM as the function is called there: `generate_series(1, 3) AS n`, or by its own name.
+fn name_column(alias: &mut Option<TableAlias>, function: &str) {
+    let own = || TableAlias { explicit: true, name: Ident::new(function), columns: Vec::new(), at: None };
+    let alias = alias.get_or_insert_with(own);
+    if alias.columns.is_empty() {
+        alias.columns.push(TableAliasColumnDef { name: alias.name.clone(), data_type: None });
+    }
 }

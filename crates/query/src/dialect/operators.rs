@@ -19,7 +19,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions::expr_fn::round;
 use datafusion::logical_expr::expr::{Between, Cast, Placeholder, ScalarFunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit, when};
 use fleetdb_engine::{ColumnType, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -155,6 +155,12 @@ fn text_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     has_another.then(|| call(&TEXT_OF, vec![expr.clone()]))
 }
 
+/// `t` or `f`: what functions make of a truth value, though a cast makes `true` of it.
+fn letter_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let is_boolean = matches!(expr.get_type(schema), Ok(DataType::Boolean));
+    is_boolean.then(|| when(expr.clone(), lit("t")).when(expr.clone().is_false(), lit("f")).end().ok())?
+}
+
 fn call_meant(of: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
     match (of.name(), of.args.as_slice()) {
         ("date_part", [field, value]) => {
@@ -163,7 +169,8 @@ fn call_meant(of: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
             (is_ours && is_new).then(|| call(&date_part::DATE_PART, of.args.clone()))
         }
         ("concat" | "concat_ws", args) => {
-            let texts: Vec<Option<Expr>> = args.iter().map(|arg| text_of(arg, schema)).collect();
+            let text = |arg| text_of(arg, schema).or_else(|| letter_of(arg, schema));
+            let texts: Vec<Option<Expr>> = args.iter().map(text).collect();
             texts.iter().any(Option::is_some).then(|| {
                 let args = texts.into_iter().zip(args).map(|(text, arg)| text.unwrap_or_else(|| arg.clone()));
                 call(&of.func, args.collect())

@@ -3,16 +3,18 @@
 //! - `SELECT FROM t`, a query without columns, as a subquery: DataFusion takes its first column for granted, so that it would
 //!   be a panic (55.2, `SchemaDisplay` of a scalar subquery; found by changed requests).
 //! - `TABLESAMPLE`, which it passes over.
+//! - `SELECT s ISNULL`, of which sqlparser makes a name.
 //! - `INTERSECT ALL` and `EXCEPT ALL`, which it plans as joins that do not count how often a row is there.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Query, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, Visit, Visitor,
+    Expr, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, Visit, Visitor,
 };
 use fleetdb_engine::{Error, Result};
 use std::ops::ControlFlow;
 
 const NO_COLUMNS: &str = "a subquery without columns is not supported, but in EXISTS (...)";
 const SAMPLE: &str = "TABLESAMPLE is not supported: WHERE random() < 0.1 takes a tenth of the rows";
+const IS_NULL: &str = "write IS NULL for ISNULL, or \"isnull\" where it is a name";
 const ALL: &str = "INTERSECT ALL and EXCEPT ALL are not supported: number rows that are there more than once, with \
                    row_number() OVER (PARTITION BY ...), and use INTERSECT or EXCEPT";
 
@@ -59,6 +61,9 @@ impl Visitor for Look {
         if counts_rows(&query.body) {
             return ControlFlow::Break(ALL);
         }
+        if names_isnull(&query.body) {
+            return ControlFlow::Break(IS_NULL);
+        }
         self.depth += 1;
         ControlFlow::Continue(())
     }
@@ -74,6 +79,20 @@ fn selects_nothing(body: &SetExpr) -> bool {
         SetExpr::Select(select) => select.projection.is_empty(),
         SetExpr::Query(query) => selects_nothing(&query.body),
         SetExpr::SetOperation { left, .. } => selects_nothing(left),
+        _ => false,
+    }
+}
+
+fn names_isnull(body: &SetExpr) -> bool {
+    let is_name = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { alias, .. } => {
+            alias.quote_style.is_none() && alias.value.eq_ignore_ascii_case("isnull")
+        }
+        _ => false,
+    };
+    match body {
+        SetExpr::Select(select) => select.projection.iter().any(is_name),
+        SetExpr::SetOperation { left, right, .. } => names_isnull(left) || names_isnull(right),
         _ => false,
     }
 }

@@ -1,12 +1,13 @@
 //! `generate_series` as in PostgreSQL: rows where it is selected (DataFusion gives an array); ends and step as texts,
 //! `generate_series('2026-01-01'::timestamp, '2026-01-02', '1 hour')`; and `FROM generate_series(1, 3) AS g`, whose column is
-//! called `g`.
+//! called `g`, or as the function.
 
 use crate::ddl::identifier;
 use crate::parse::expr_of;
+use crate::values::with_seconds;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query, SelectItem, Statement,
-    TableFactor, Value as Literal, VisitMut, VisitorMut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Query, SelectItem, Statement,
+    TableFactor, TypedString, Value as Literal, VisitMut, VisitorMut, visit_expressions_mut,
 };
 use std::ops::ControlFlow;
 
@@ -32,11 +33,7 @@ impl VisitorMut for Series {
             && is_series(name)
         {
             type_texts(&mut args.args);
-            if let Some(alias) = alias
-                && alias.columns.is_empty()
-            {
-                alias.columns.push(super::column_of(&alias.name));
-            }
+            super::name_column(alias, NAME);
         }
         ControlFlow::Continue(())
     }
@@ -57,16 +54,12 @@ fn is_series(name: &ObjectName) -> bool {
 }
 
 fn selected(item: &mut SelectItem) {
-    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = &*item else { return };
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return };
     if !matches!(expr, Expr::Function(call) if is_series(&call.name)) {
         return;
     }
     let Some(rows) = expr_of(&format!("unnest({expr})")) else { return };
-    let alias = match &*item {
-        SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
-        _ => Ident::new(NAME),
-    };
-    *item = SelectItem::ExprWithAlias { expr: rows, alias };
+    *expr = rows;
 }
 
 /// Texts beside a step of time as times, and as a span of time.
@@ -78,8 +71,24 @@ fn type_texts(args: &mut [FunctionArg]) {
     }
     for end in [start, stop] {
         put(end, |text| format!("CAST({text} AS TIMESTAMP)"));
+        if let Some(end) = expr_in_mut(end) {
+            write_seconds(end);
+        }
     }
     put(step, |text| format!("INTERVAL {text}"));
+}
+
+/// Texts of times with their seconds, without which DataFusion does not read them.
+fn write_seconds(end: &mut Expr) {
+    let _ = visit_expressions_mut(end, |expr| {
+        if let Expr::Value(literal) | Expr::TypedString(TypedString { value: literal, .. }) = expr
+            && let Literal::SingleQuotedString(text) = &mut literal.value
+            && let Some(whole) = with_seconds(text)
+        {
+            *text = whole;
+        }
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 fn put(arg: &mut FunctionArg, typed: impl Fn(&Expr) -> String) {

@@ -1,12 +1,94 @@
+//! Rows that are compared, column by column.
+//!
+//! `WHERE (id, ts) > (7, '2026-01-01')`, as programs ask for the next page of rows: DataFusion compares structs, in which NULLs
+//! have a place, and texts no other type than their own. It is written as comparisons of the columns.
+//!
 //! `WHERE (id, ts) IN (SELECT id, max(ts) FROM reads GROUP BY id)`: DataFusion compares one column with a subquery only. It is
 //! written as an EXISTS, which says the same where what is not true does not count: as a condition of WHERE, or one of several
 //! that AND holds together, and without NOT.
 
+use crate::ddl::identifier;
 use crate::parse::expr_of;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, Statement, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Statement, VisitMut,
+    VisitorMut, visit_expressions_mut,
+};
+use fleetdb_engine::{Error, Result};
 use std::ops::ControlFlow;
 
-/// Writes them so.
+/// The most columns of rows that are compared: each is a level deeper in the expression.
+const MAX_COLUMNS: usize = 8;
+
+/// Writes comparisons of rows as those of their columns.
+///
+/// # Errors
+/// Rows of more than [`MAX_COLUMNS`] columns.
+pub(super) fn by_columns(statement: &mut Statement) -> Result<()> {
+    let done = visit_expressions_mut(statement, |expr| {
+        let Expr::BinaryOp { left, op, right } = expr else { return ControlFlow::Continue(()) };
+        let (Some(left), Some(right)) = (parts(left), parts(right)) else { return ControlFlow::Continue(()) };
+        if left.len() != right.len() {
+            return ControlFlow::Continue(());
+        }
+        if left.len() > MAX_COLUMNS {
+            return ControlFlow::Break(left.len());
+        }
+        if let Some(columns) = compared(&left, op, &right).and_then(|compared| expr_of(&compared)) {
+            *expr = columns;
+        }
+        ControlFlow::Continue(())
+    });
+    match done {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(count) => Err(Error::input(format!(
+            "rows of {count} columns are compared, the most is {MAX_COLUMNS}: compare columns by themselves, with AND and OR"
+        ))),
+    }
+}
+
+/// The columns of `(a, b)` or `ROW(a, b)`.
+pub(super) fn parts(row: &Expr) -> Option<Vec<&Expr>> {
+    match row {
+        Expr::Tuple(parts) => Some(parts.iter().collect()),
+        Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) => {
+            let is_row =
+                matches!(name.0.as_slice(), [part] if part.as_ident().is_some_and(|name| identifier(name) == "row"));
+            let part = |arg| match arg {
+                &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref part)) => Some(part),
+                _ => None,
+            };
+            is_row.then(|| list.args.iter().map(part).collect())?
+        }
+        _ => None,
+    }
+}
+
+fn compared(left: &[&Expr], op: &BinaryOperator, right: &[&Expr]) -> Option<String> {
+    let each = |op: &str, and: &str| {
+        let all: Vec<String> = left.iter().zip(right).map(|(left, right)| format!("({left}) {op} ({right})")).collect();
+        format!("({})", all.join(and))
+    };
+    let is_strict = match op {
+        BinaryOperator::Eq => return Some(each("=", " AND ")),
+        BinaryOperator::NotEq => return Some(each("<>", " OR ")),
+        BinaryOperator::Lt | BinaryOperator::Gt => true,
+        BinaryOperator::LtEq | BinaryOperator::GtEq => false,
+        _ => return None,
+    };
+    let strict = match op {
+        BinaryOperator::Lt | BinaryOperator::LtEq => "<",
+        _ => ">",
+    };
+    let mut columns = left.iter().zip(right).rev();
+    let (last_left, last_right) = columns.next()?;
+    let last = format!("({last_left}) {strict}{} ({last_right})", if is_strict { "" } else { "=" });
+    // The first column's range by itself is what a scan is bounded by.
+    Some(columns.fold(last, |rest, (left, right)| {
+        format!("(({left}) {strict}= ({right}) AND (({left}) {strict} ({right}) OR {rest}))")
+    }))
+}
+
+/// Writes IN of a subquery's rows as EXISTS.
 pub(super) fn in_as_exists(statement: &mut Statement) {
     let _ = statement.visit(&mut Tuples);
 }
@@ -46,3 +128,7 @@ fn rewrite(condition: &mut Expr) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+#[path = "tuples_tests.rs"]
+mod tests;

@@ -1,5 +1,5 @@
 //! `unnest(a, b)` of arrays that are written alike: DataFusion knows an array by its text, whatever type that is given, and
-//! plans no two of one name. And `unnest(a) AS x`, whose column is called `x`.
+//! plans no two of one name. And `unnest(a) AS x`, whose column is called `x`, or `unnest`.
 
 use crate::column_names::planned_name;
 use crate::parse::expr_of;
@@ -19,10 +19,8 @@ impl VisitorMut for Unnests {
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         let TableFactor::UNNEST { array_exprs, alias, .. } = table else { return ControlFlow::Continue(()) };
-        if let (Some(alias), [_]) = (alias, array_exprs.as_slice())
-            && alias.columns.is_empty()
-        {
-            alias.columns.push(super::column_of(&alias.name));
+        if array_exprs.len() == 1 {
+            super::name_column(alias, "unnest");
         }
         let mut known = HashSet::new();
         for array in array_exprs {

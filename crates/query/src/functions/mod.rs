@@ -13,8 +13,10 @@ pub(crate) mod first_last;
 mod interval;
 mod one_group;
 mod series;
+mod spans;
 mod time_rows;
 mod to_char;
+mod width_bucket;
 
 use crate::asof::AsofMatch;
 use crate::catalog::ViewTables;
@@ -27,7 +29,14 @@ use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
 /// PostgreSQL's names of functions that have others in DataFusion.
-const SCALAR_NAMES: [(&str, &str); 2] = [("gen_random_uuid", "uuid"), ("sign", "signum")];
+const SCALAR_NAMES: [(&str, &str); 6] = [
+    ("ceiling", "ceil"),
+    ("clock_timestamp", "now"),
+    ("gen_random_uuid", "uuid"),
+    ("sign", "signum"),
+    ("statement_timestamp", "now"),
+    ("transaction_timestamp", "now"),
+];
 const AGGREGATE_NAMES: [(&str, &str); 2] = [("every", "bool_and"), ("variance", "var_samp")];
 
 /// Makes the functions known to a session.
@@ -44,6 +53,8 @@ pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) -> Re
     context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
     context.register_udf(ScalarUDF::new_from_impl(at_time_zone::AtTimeZone::default()));
     context.register_udf(ScalarUDF::new_from_impl(AsofMatch::default()));
+    context.register_udf(width_bucket::function());
+    spans::functions().for_each(|function| context.register_udf(function));
     for (name, of) in SCALAR_NAMES {
         context.register_udf(context.udf(of)?.as_ref().clone().with_aliases([name]));
     }

@@ -38,11 +38,10 @@ const TRUE: [&str; 22] = [
 ];
 
 /// Descriptions and definitions of what there is not.
-const NONE: [&str; 19] = [
+const NONE: [&str; 18] = [
     "col_description",
     "inet_client_addr",
     "inet_server_addr",
-    "json_build_object",
     "obj_description",
     "pg_blocking_pids",
     "pg_describe_object",

@@ -24,8 +24,7 @@ pub(super) async fn fleetdb(server: &Served, devices: i64) -> Outcome<()> {
         let last = (first + 400).min(devices);
         let fill = format!(
             "INSERT INTO meter_reads SELECT d, to_timestamp({} + h * 3600), (d + h) % 100 * 0.25, 1, 2, 3, 4, 5, 6 \
-             FROM (SELECT value AS d FROM generate_series({first}, {})) AS devices, \
-             (SELECT value AS h FROM generate_series(0, {})) AS hours",
+             FROM generate_series({first}, {}) AS devices(d), generate_series(0, {}) AS hours(h)",
             START.as_secs(),
             last - 1,
             HOURS - 1

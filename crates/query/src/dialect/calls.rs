@@ -1,0 +1,161 @@
+//! Functions and operators that DataFusion does not have, in words that it has: `mod(n, 60)`, `make_interval(days => 7)`,
+//! `percentile_disc(0.9) WITHIN GROUP (ORDER BY v)`, `date_trunc('day', ts, 'Europe/Berlin')`, `|/ 16`, `s COLLATE "C"`, and
+//! templates of `to_timestamp` and `to_date`.
+
+use crate::ddl::identifier;
+use crate::parse::expr_of;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Statement, UnaryOperator,
+    visit_expressions_mut,
+};
+use std::ops::ControlFlow;
+
+/// The arguments of `make_interval`, in their order, with their units.
+const PARTS_OF_INTERVAL: [(&str, &str); 7] = [
+    ("years", "1 year"),
+    ("months", "1 month"),
+    ("weeks", "7 days"),
+    ("days", "1 day"),
+    ("hours", "1 hour"),
+    ("mins", "1 minute"),
+    ("secs", "1 second"),
+];
+
+/// Patterns of PostgreSQL's templates, those that begin like others in front of them, with chrono's.
+const READ_PATTERNS: [(&str, &str); 16] = [
+    ("YYYY", "%Y"),
+    ("YY", "%y"),
+    ("MONTH", "%B"),
+    ("MON", "%b"),
+    ("MM", "%m"),
+    ("MI", "%M"),
+    ("MS", "%3f"),
+    ("DDD", "%j"),
+    ("DD", "%d"),
+    ("HH24", "%H"),
+    ("HH12", "%I"),
+    ("HH", "%I"),
+    ("SS", "%S"),
+    ("US", "%6f"),
+    ("AM", "%p"),
+    ("PM", "%p"),
+];
+
+/// Collations by which texts are compared as they are here, byte by byte.
+const BY_BYTES: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
+
+/// Writes them so.
+pub(super) fn in_known_calls(statement: &mut Statement) {
+    let _ = visit_expressions_mut(statement, |expr| {
+        let words = match expr {
+            Expr::Function(call) => of_call(call),
+            Expr::UnaryOp { op, expr } => of_operator(*op, expr),
+            Expr::Collate { expr, collation } => is_by_bytes(collation).then(|| format!("({expr})")),
+            _ => None,
+        };
+        if let Some(known) = words.and_then(|words| expr_of(&words)) {
+            *expr = known;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+fn of_operator(op: UnaryOperator, of: &Expr) -> Option<String> {
+    Some(match op {
+        UnaryOperator::PGAbs => format!("abs({of})"),
+        UnaryOperator::PGSquareRoot => format!("sqrt({of})"),
+        UnaryOperator::PGCubeRoot => format!("cbrt({of})"),
+        // As numbers are two's complements.
+        UnaryOperator::BitwiseNot => format!("(-1 - ({of}))"),
+        _ => return None,
+    })
+}
+
+fn is_by_bytes(collation: &ObjectName) -> bool {
+    let name = collation.0.last().and_then(|part| part.as_ident());
+    name.is_some_and(|name| BY_BYTES.iter().any(|known| known.eq_ignore_ascii_case(&name.value)))
+}
+
+fn of_call(call: &Function) -> Option<String> {
+    let [name] = call.name.0.as_slice() else { return None };
+    let name = identifier(name.as_ident()?);
+    let args: &[FunctionArg] = match &call.args {
+        FunctionArguments::None => &[],
+        FunctionArguments::List(list) => &list.args,
+        FunctionArguments::Subquery(_) => return None,
+    };
+    match (name.as_str(), args) {
+        ("mod", [number, by]) => Some(format!("(({number}) % ({by}))")),
+        ("div", [number, by]) => Some(format!("trunc(({number}) / ({by}))")),
+        ("age", [time]) => Some(format!("age(CAST(current_date AS TIMESTAMP), {time})")),
+        ("date_trunc", [unit, time, zone]) => {
+            let local = format!("CAST({time} AS TIMESTAMPTZ) AT TIME ZONE {zone}");
+            Some(format!("(date_trunc({unit}, {local}) AT TIME ZONE {zone})"))
+        }
+        ("to_date" | "to_timestamp", [text, template]) => {
+            Some(format!("{name}({text}, '{}')", format_of(&template.to_string())?))
+        }
+        ("localtimestamp", []) => Some("CAST(now() AS TIMESTAMP)".to_owned()),
+        ("localtime", []) => Some("CAST(CAST(now() AS TIMESTAMP) AS TIME)".to_owned()),
+        ("make_interval", args) => interval(args),
+        ("percentile_disc", [fraction]) => percentile(call, fraction),
+        _ => None,
+    }
+}
+
+/// `make_interval(hours => h, mins => 30)`.
+fn interval(args: &[FunctionArg]) -> Option<String> {
+    let mut sum = "INTERVAL '0 seconds'".to_owned();
+    for (place, arg) in args.iter().enumerate() {
+        let (unit, count) = match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(count)) => (PARTS_OF_INTERVAL.get(place)?.1, count),
+            FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(count), .. } => {
+                let name = identifier(name);
+                (PARTS_OF_INTERVAL.iter().find(|(part, _)| *part == name)?.1, count)
+            }
+            _ => return None,
+        };
+        sum.push_str(&format!(" + ({count}) * INTERVAL '{unit}'"));
+    }
+    Some(format!("({sum})"))
+}
+
+/// The first value that at least this fraction of all is not behind.
+fn percentile(call: &Function, fraction: &FunctionArg) -> Option<String> {
+    let [order] = call.within_group.as_slice() else { return None };
+    let value = &order.expr;
+    let also = call.filter.as_ref().map(|filter| format!(" AND ({filter})")).unwrap_or_default();
+    let filter = format!("FILTER (WHERE ({value}) IS NOT NULL{also})");
+    let place = format!("ceil(({fraction}) * count({value}) {filter})");
+    Some(format!("array_element(array_agg({value} ORDER BY {order}) {filter}, CAST(greatest({place}, 1) AS BIGINT))"))
+}
+
+/// PostgreSQL's template for reading times, a text in quotes, as chrono's format; `None` if it is one of chrono's already, or
+/// has something that chrono does not have.
+fn format_of(template: &str) -> Option<String> {
+    let mut rest = template.strip_prefix('\'')?.strip_suffix('\'')?;
+    let mut format = String::new();
+    while let Some(first) = rest.chars().next() {
+        let known = READ_PATTERNS
+            .iter()
+            .find(|(pattern, _)| rest.get(..pattern.len()).is_some_and(|here| here.eq_ignore_ascii_case(pattern)));
+        if let Some((pattern, of_chrono)) = known {
+            format.push_str(of_chrono);
+            rest = &rest[pattern.len()..];
+        } else if let Some(quoted) = rest.strip_prefix('"') {
+            let (text, behind) = quoted.split_once('"')?;
+            format.push_str(&text.replace('%', "%%"));
+            rest = behind;
+        } else if first == '%' || first.is_alphanumeric() {
+            return None;
+        } else {
+            format.push(first);
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    Some(format)
+}
+
+#[cfg(test)]
+#[path = "calls_tests.rs"]
+mod tests;

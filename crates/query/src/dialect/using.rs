@@ -1,0 +1,272 @@
+//! Columns that `USING` joins by, asked for without a table: `SELECT id, count(*) FROM meters LEFT JOIN reads USING (id) WHERE id < 9
+//! GROUP BY id`. In PostgreSQL such a column is of neither table, has the value that is there on either side, and stands in
+//! front of the others in `*`. DataFusion takes the left table's, also where that has no row, keeps the right one's place in
+//! `*`, and finds the name in WHERE ambiguous. Here it is named by its table, or both of them in a FULL JOIN.
+
+use crate::ddl::identifier;
+use crate::parse::expr_of;
+use datafusion::sql::sqlparser::ast::{
+    Distinct, ExceptSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins,
+    VisitMut, VisitorMut, WildcardAdditionalOptions,
+};
+use fleetdb_engine::{Error, Result};
+use std::ops::ControlFlow;
+
+const NATURAL: &str = "NATURAL RIGHT JOIN and NATURAL FULL JOIN are not supported: name the columns, with USING (...)";
+const UNKNOWN: &str = "FULL JOIN ... USING behind tables of which it is not plain which one has the column is not supported: \
+                       use ON, and coalesce(a.id, b.id)";
+
+/// Names them so.
+///
+/// # Errors
+/// There is a join whose columns nobody knows without knowing its tables.
+pub(super) fn columns_by_table(statement: &mut Statement) -> Result<()> {
+    match statement.visit(&mut Queries) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(why) => Err(Error::input(why)),
+    }
+}
+
+struct Queries;
+
+impl VisitorMut for Queries {
+    type Break = &'static str;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<&'static str> {
+        let mut why = None;
+        let mut joined = Vec::new();
+        super::selects(&mut query.body, &mut |select| match in_select(select) {
+            Ok(columns) => joined = columns,
+            Err(wrong) => why = Some(wrong),
+        });
+        if let (SetExpr::Select(select), Some(order_by)) = (query.body.as_ref(), &mut query.order_by)
+            && let OrderByKind::Expressions(orders) = &mut order_by.kind
+        {
+            for order in orders {
+                // A name by itself is that of what is selected, if there is one.
+                if !is_selected(&select.projection, &order.expr) {
+                    name_in(&mut order.expr, &joined);
+                }
+            }
+        }
+        why.map_or(ControlFlow::Continue(()), ControlFlow::Break)
+    }
+}
+
+/// A column that tables are joined by.
+struct Joined {
+    name: String,
+    column: Ident,
+    /// What it is without a table; `None` if it is not plain which one's it is.
+    value: Option<Expr>,
+}
+
+fn in_select(select: &mut Select) -> std::result::Result<Vec<Joined>, &'static str> {
+    let mut joined = Vec::new();
+    let mut all = Some(Vec::new());
+    for TableWithJoins { relation, joins } in &mut select.from {
+        let mut tables = Tables { joined: Vec::new(), each: vec![Table::of(relation)], is_plain: true };
+        for join in joins {
+            tables.join(join)?;
+        }
+        all = all.zip(tables.all()).map(|(mut before, all)| {
+            before.extend(all);
+            before
+        });
+        joined.extend(tables.joined);
+    }
+    if joined.is_empty() {
+        return Ok(joined);
+    }
+    for clause in [&mut select.selection, &mut select.having].into_iter().flatten() {
+        name_in(clause, &joined);
+    }
+    if let GroupByExpr::Expressions(groups, _) = &mut select.group_by {
+        groups.iter_mut().for_each(|group| name_in(group, &joined));
+    }
+    if let Some(Distinct::On(columns)) = &mut select.distinct {
+        columns.iter_mut().for_each(|column| name_in(column, &joined));
+    }
+    let items = std::mem::take(&mut select.projection);
+    select.projection = items.into_iter().flat_map(|item| in_item(item, &joined, all.as_deref())).collect();
+    Ok(joined)
+}
+
+/// Tables that are joined with each other.
+struct Tables {
+    joined: Vec<Joined>,
+    each: Vec<Table>,
+    /// Whether it is known which of them have which of the columns that they are joined by.
+    is_plain: bool,
+}
+
+struct Table {
+    name: Option<ObjectName>,
+    /// Its columns that are merged with others'.
+    merged: Vec<Ident>,
+}
+
+impl Table {
+    fn of(table: &TableFactor) -> Self {
+        Self { name: name_of(table), merged: Vec::new() }
+    }
+
+    fn column(&self, column: &Ident) -> Option<Expr> {
+        expr_of(&format!("{}.{column}", self.name.as_ref()?))
+    }
+}
+
+impl Tables {
+    fn join(&mut self, join: &mut Join) -> std::result::Result<(), &'static str> {
+        use JoinOperator::{FullOuter, Inner, Join, Left, LeftOuter, Right, RightOuter};
+        let (is_right, is_full) =
+            (matches!(join.join_operator, Right(_) | RightOuter(_)), matches!(join.join_operator, FullOuter(_)));
+        let is_inner = matches!(join.join_operator, Join(_) | Inner(_));
+        let mut right = Table::of(&join.relation);
+        let constraint = match &mut join.join_operator {
+            Join(by) | Inner(by) | Left(by) | LeftOuter(by) | Right(by) | RightOuter(by) | FullOuter(by) => Some(by),
+            _ => None,
+        };
+        match constraint {
+            Some(JoinConstraint::Using(columns)) => {
+                let known = self.joined.len();
+                for column in columns.iter().filter_map(|column| column.0.last()?.as_ident()) {
+                    let name = identifier(column);
+                    let before = self.joined[..known].iter().position(|joined| joined.name == name);
+                    let on_left = match (before, self.each.as_mut_slice()) {
+                        (Some(before), _) => self.joined[before].value.clone(),
+                        (None, [only]) => {
+                            only.merged.push(column.clone());
+                            only.column(column)
+                        }
+                        // Of two tables nobody knows which one has a column.
+                        (None, _) => None,
+                    };
+                    self.is_plain &= on_left.is_some();
+                    let value = match (on_left, right.column(column)) {
+                        (Some(left), Some(right)) if is_full => expr_of(&format!("coalesce({left}, {right})")),
+                        _ if is_full => return Err(UNKNOWN),
+                        (_, right) if is_right => right,
+                        (Some(left), _) => Some(left),
+                        (None, right) => right.filter(|_| is_inner),
+                    };
+                    right.merged.push(column.clone());
+                    match before {
+                        Some(before) => self.joined[before].value = value,
+                        None => self.joined.push(Joined { name, column: column.clone(), value }),
+                    }
+                }
+            }
+            Some(JoinConstraint::On(condition)) => name_in(condition, &self.joined),
+            Some(JoinConstraint::Natural) if is_right || is_full => return Err(NATURAL),
+            Some(JoinConstraint::Natural) => self.is_plain = false,
+            Some(JoinConstraint::None) | None => {}
+        }
+        self.each.push(right);
+        Ok(())
+    }
+
+    /// What `*` is: the columns that they are joined by, and the tables' others. `None` if it is not known.
+    fn all(&self) -> Option<Vec<SelectItem>> {
+        let merged = self.joined.iter().map(|joined| {
+            Some(SelectItem::ExprWithAlias { expr: joined.value.clone()?, alias: joined.column.clone() })
+        });
+        let rest = self.each.iter().map(|table| {
+            let mut options = WildcardAdditionalOptions::default();
+            if let [first, others @ ..] = table.merged.as_slice() {
+                let (first_element, additional_elements) = (first.clone(), others.to_vec());
+                options.opt_except = Some(ExceptSelectItem { first_element, additional_elements });
+            }
+            let name = SelectItemQualifiedWildcardKind::ObjectName(table.name.clone()?);
+            Some(SelectItem::QualifiedWildcard(name, options))
+        });
+        if self.is_plain { merged.chain(rest).collect() } else { None }
+    }
+}
+
+/// By which name a table's columns may be asked for.
+fn name_of(table: &TableFactor) -> Option<ObjectName> {
+    let name = match table {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::UNNEST { alias: Some(alias), .. } => &alias.name,
+        TableFactor::Table { name, alias: None, args: None, .. } => name.0.last()?.as_ident()?,
+        _ => return None,
+    };
+    Some(name.clone().into())
+}
+
+/// One of the selected columns, or what `*` is.
+fn in_item(item: SelectItem, joined: &[Joined], all: Option<&[SelectItem]>) -> Vec<SelectItem> {
+    match item {
+        SelectItem::UnnamedExpr(mut expr) => {
+            let alias = joined_by(&expr, joined).map(|joined| joined.column.clone());
+            name_in(&mut expr, joined);
+            match alias {
+                Some(alias) if matches!(expr, Expr::Function(_)) => vec![SelectItem::ExprWithAlias { expr, alias }],
+                _ => vec![SelectItem::UnnamedExpr(expr)],
+            }
+        }
+        SelectItem::ExprWithAlias { mut expr, alias } => {
+            name_in(&mut expr, joined);
+            vec![SelectItem::ExprWithAlias { expr, alias }]
+        }
+        other => match all {
+            Some(all) if other == SelectItem::Wildcard(WildcardAdditionalOptions::default()) => all.to_vec(),
+            _ => vec![other],
+        },
+    }
+}
+
+fn joined_by<'a>(expr: &Expr, joined: &'a [Joined]) -> Option<&'a Joined> {
+    let Expr::Identifier(name) = expr else { return None };
+    let name = identifier(name);
+    joined.iter().find(|joined| joined.name == name)
+}
+
+/// Whether it is another column's name among what is selected.
+fn is_selected(items: &[SelectItem], expr: &Expr) -> bool {
+    let Expr::Identifier(name) = expr else { return false };
+    items
+        .iter()
+        .any(|item| matches!(item, SelectItem::ExprWithAlias { alias, .. } if identifier(alias) == identifier(name)))
+}
+
+fn name_in(expr: &mut Expr, joined: &[Joined]) {
+    let _ = expr.visit(&mut InExpr { joined, depth: 0 });
+}
+
+struct InExpr<'a> {
+    joined: &'a [Joined],
+    /// Subqueries around what is looked at, whose names are their own.
+    depth: usize,
+}
+
+impl VisitorMut for InExpr<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.depth == 0
+            && let Some(joined) = joined_by(expr, self.joined)
+            && let Some(value) = &joined.value
+        {
+            *expr = value.clone();
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+#[path = "using_tests.rs"]
+mod tests;
