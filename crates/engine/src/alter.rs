@@ -5,7 +5,7 @@
 //! column) first brings all rows into segments, while writers wait.
 
 use crate::db::Database;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::ids::ColumnId;
 use crate::manifest::Edit;
 use crate::schema::{
@@ -24,15 +24,19 @@ impl Database {
         let schema = Arc::clone(&self.shared.catalog.read().get(table)?.schema);
         check_name("column", &column.name)?;
         let refused = match role {
-            _ if schema.find(&column.name).is_some() => Some("the table has a column of this name"),
-            _ if schema.columns.len() >= MAX_COLUMNS => Some("the table has as many columns as it may"),
-            _ if !column.nullable => Some("it must be nullable, since there may be rows"),
-            Role::Time => Some("a time column cannot be added"),
-            Role::Key if column.column_type.is_float() => Some("a float cannot be part of a key"),
+            _ if schema.find(&column.name).is_some() => {
+                Some((Code::DuplicateColumn, "the table has a column of this name"))
+            }
+            _ if schema.columns.len() >= MAX_COLUMNS => {
+                Some((Code::LimitExceeded, "the table has as many columns as it may"))
+            }
+            _ if !column.nullable => Some((Code::NotNull, "it must be nullable, since there may be rows")),
+            Role::Time => Some((Code::Invalid, "a time column cannot be added")),
+            Role::Key if column.column_type.is_float() => Some((Code::Invalid, "a float cannot be part of a key")),
             _ => None,
         };
-        if let Some(reason) = refused {
-            return Err(Error::input(format!("column '{}' cannot be added to '{table}': {reason}", column.name)));
+        if let Some((code, reason)) = refused {
+            return Err(Error::coded(code, format!("column '{}' cannot be added to '{table}': {reason}", column.name)));
         }
         let column = Column {
             id: ColumnId(schema.next_column),
@@ -54,7 +58,10 @@ impl Database {
         let catalog = self.shared.catalog.read();
         let schema = Arc::clone(&catalog.get(table)?.schema);
         if catalog.find(name).is_some() {
-            return Err(Error::input(format!("table '{table}' cannot be called '{name}': there is one of this name")));
+            return Err(Error::coded(
+                Code::DuplicateTable,
+                format!("table '{table}' cannot be called '{name}': there is one of this name"),
+            ));
         }
         drop(catalog);
         self.change(&schema, &Edit::RenameTable { table: schema.id, name: name.to_owned() })
@@ -69,7 +76,7 @@ impl Database {
         check_name("column", name)?;
         let (schema, place) = self.find_column(table, column)?;
         if schema.find(name).is_some() {
-            return Err(Error::input(format!("table '{table}' has a column '{name}' already")));
+            return Err(Error::coded(Code::DuplicateColumn, format!("table '{table}' has a column '{name}' already")));
         }
         self.change(
             &schema,

@@ -1,7 +1,7 @@
 //! The tables of an open database: what readers see, and where writers write.
 
 use crate::deletes::{DeleteSet, Deletes};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::ids::{Generation, Sequence, TableId};
 use crate::manifest::Delete;
 use crate::memory::Budget;
@@ -139,7 +139,7 @@ impl Catalog {
             let names = self.tables.values().map(|t| t.schema.name.as_str());
             let named = names.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
             let more = if self.tables.len() > MOST_NAMED { ", ..." } else { "" };
-            Error::input(format!("there is no table '{name}': there are [{named}{more}]"))
+            Error::coded(Code::UndefinedTable, format!("there is no table '{name}': there are [{named}{more}]"))
         })
     }
 }

@@ -7,7 +7,7 @@
 //! 3. The log calls the batch's completion ([`completion`]) when it is as durable as asked.
 
 use crate::db::{Acknowledged, Shared};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::ids::{Generation, Sequence, TableId};
 use crate::manifest::Delete;
 use crate::memtable::MAX_ROWS;
@@ -116,7 +116,10 @@ impl Shared {
     fn admit<'b>(&self, batch: &'b Batch) -> Result<Vec<Admitted<'b>>> {
         let bytes = batch.bytes();
         if bytes > MAX_BATCH_BYTES {
-            return Err(Error::input(format!("a batch of {bytes} bytes: the most is {MAX_BATCH_BYTES}, split it")));
+            return Err(Error::coded(
+                Code::LimitExceeded,
+                format!("a batch of {bytes} bytes: the most is {MAX_BATCH_BYTES}, split it"),
+            ));
         }
         let catalog = self.catalog.read();
         let schemas = batch.parts.iter().map(|part| Ok(Arc::clone(&catalog.get(part.table())?.schema)));

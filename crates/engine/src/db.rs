@@ -14,7 +14,7 @@ use crate::background::{Counters, Queue};
 use crate::catalog::{Catalog, Table};
 use crate::commit::{Commit, Taken, Waits, completion};
 use crate::compaction::plan;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::ids::{Sequence, TableId};
 use crate::io::{Io, Joiner};
 use crate::manifest::Edit;
@@ -160,15 +160,18 @@ impl Database {
         let commit = self.shared.open_commit()?;
         let mut manifest = self.shared.manifest.lock();
         if self.shared.catalog.read().find(&definition.name).is_some() {
-            return Err(Error::input(format!("table '{}' exists already", definition.name)));
+            return Err(Error::coded(Code::DuplicateTable, format!("table '{}' exists already", definition.name)));
         }
         let (tables, most) = (manifest.state().tables.len(), self.shared.settings.max_tables);
         if tables >= most {
-            return Err(Error::input(format!(
-                "table '{}': there are {tables} tables already, the most is {most} (setting max_tables); devices \
+            return Err(Error::coded(
+                Code::LimitExceeded,
+                format!(
+                    "table '{}': there are {tables} tables already, the most is {most} (setting max_tables); devices \
                  belong in one table, told apart by its key",
-                definition.name
-            )));
+                    definition.name
+                ),
+            ));
         }
         let schema = definition.build(TableId(manifest.state().next_table))?;
         self.shared.change_schema(&mut manifest, &Edit::CreateTable { schema: schema.clone() })?;

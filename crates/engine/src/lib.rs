@@ -40,7 +40,7 @@ mod write;
 
 pub use commit::{Alone, Taken};
 pub use db::{Acknowledged, Database, Status};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Code, Error, ErrorKind, Place, Result};
 pub use handle::ContainerHandle;
 pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
 pub use line_protocol::{LineError, LineParser, TIME_COLUMN};

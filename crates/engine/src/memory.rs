@@ -4,7 +4,7 @@
 //! have fixed shares of it ([`Settings::validate`](crate::Settings::validate) checks that they fit); what is left is this budget.
 //! Whoever needs memory in proportion to data takes a [`Charge`] first and is refused when the budget is spent.
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,11 +47,14 @@ impl Budget {
         });
         match taken {
             Ok(_) => Ok(Charge { budget: Arc::clone(self), bytes }),
-            Err(used) => Err(Error::retry(format!(
-                "{what} needs {bytes} bytes of memory, and {used} of {} are in use by scans and compaction: try again \
+            Err(used) => Err(Error::coded(
+                Code::OutOfMemory,
+                format!(
+                    "{what} needs {bytes} bytes of memory, and {used} of {} are in use by scans and compaction: try again \
                  later, ask for less, or raise the setting memory_limit",
-                self.limit_bytes
-            ))),
+                    self.limit_bytes
+                ),
+            )),
         }
     }
 }
@@ -148,12 +151,15 @@ impl Growing {
     fn grow(&mut self, what: &str, bytes: usize) -> Result<()> {
         let missing = bytes - self.bytes;
         if !self.memory.try_take(missing) {
-            return Err(Error::retry(format!(
-                "{what} needs {missing} bytes of memory more, and {} of {} are in use by queries, scans, compaction and \
+            return Err(Error::coded(
+                Code::OutOfMemory,
+                format!(
+                    "{what} needs {missing} bytes of memory more, and {} of {} are in use by queries, scans, compaction and \
                  others' writes: make it smaller, try again later, or raise the setting memory_limit",
-                self.memory.used_bytes(),
-                self.memory.limit_bytes()
-            )));
+                    self.memory.used_bytes(),
+                    self.memory.limit_bytes()
+                ),
+            ));
         }
         self.bytes = bytes;
         Ok(())

@@ -13,7 +13,7 @@ use crate::background::{Counters, Frozen, Queue, open_segment};
 use crate::catalog::{Catalog, Table};
 use crate::commit::Commit;
 use crate::db::Shared;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::ids::{Generation, Sequence, TableId};
 use crate::io::Io;
 use crate::manifest::file::Manifest;
@@ -181,11 +181,14 @@ fn check_memory(catalog: &Catalog, settings: &Settings) -> Result<()> {
     let memtables = catalog.tables.values().flat_map(|table| table.frozen.iter().chain([&table.active]));
     let bytes: usize = memtables.map(|memtable| memtable.read().bytes()).sum();
     if bytes > settings.memory_limit {
-        return Err(Error::input(format!(
-            "the log holds more rows than memory_limit ({} bytes) can: it was written with larger memtables; open the \
+        return Err(Error::coded(
+            Code::LimitExceeded,
+            format!(
+                "the log holds more rows than memory_limit ({} bytes) can: it was written with larger memtables; open the \
              database once with the limit it was written with and close it",
-            settings.memory_limit
-        )));
+                settings.memory_limit
+            ),
+        ));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! The key before the time names a container. Every value is kept in the engine as a raw 64-bit
 //! number ([`crate::lane`]); [`ColumnType`] says how that number is read.
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::ids::{ColumnId, TableId};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
@@ -357,7 +357,10 @@ impl TableSchema {
     pub fn column_index(&self, name: &str) -> Result<usize> {
         self.find(name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
-            Error::input(format!("column '{name}' is not in table '{}': it has {}", self.name, names.join(", ")))
+            Error::coded(
+                Code::UndefinedColumn,
+                format!("column '{name}' is not in table '{}': it has {}", self.name, names.join(", ")),
+            )
         })
     }
 
@@ -482,10 +485,10 @@ impl TableDefinition {
         check_name("table", &self.name)?;
         let table = &self.name;
         if self.columns.len() > MAX_COLUMNS {
-            return Err(Error::input(format!(
-                "table '{table}' has {} columns: the most is {MAX_COLUMNS}",
-                self.columns.len()
-            )));
+            return Err(Error::coded(
+                Code::LimitExceeded,
+                format!("table '{table}' has {} columns: the most is {MAX_COLUMNS}", self.columns.len()),
+            ));
         }
         if self.primary_key.is_empty() {
             return Err(Error::input(format!(
@@ -496,7 +499,10 @@ impl TableDefinition {
         for (number, column) in (0u32..).zip(&self.columns) {
             check_name("column", &column.name)?;
             if columns.iter().any(|c| c.name == column.name) {
-                return Err(Error::input(format!("table '{table}' has two columns '{}'", column.name)));
+                return Err(Error::coded(
+                    Code::DuplicateColumn,
+                    format!("table '{table}' has two columns '{}'", column.name),
+                ));
             }
             columns.push(Column {
                 id: ColumnId(number),
@@ -509,7 +515,10 @@ impl TableDefinition {
         let (mut key, mut time) = (Vec::new(), None);
         for (place, name) in self.primary_key.iter().enumerate() {
             let index = columns.iter().position(|c| &c.name == name).ok_or_else(|| {
-                Error::input(format!("primary key column '{name}' is not a column of table '{table}'"))
+                Error::coded(
+                    Code::UndefinedColumn,
+                    format!("primary key column '{name}' is not a column of table '{table}'"),
+                )
             })?;
             if key.contains(&index) {
                 return Err(Error::input(format!("column '{name}' stands twice in the primary key of '{table}'")));

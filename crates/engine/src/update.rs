@@ -6,7 +6,7 @@
 use crate::column::ColumnBuilder;
 use crate::commit::completion;
 use crate::db::{Acknowledged, Database};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::scan::{Projection, ScanRequest, View};
 use crate::schema::Role;
 use crate::write::admit::MAX_BATCH_ROWS;
@@ -98,9 +98,12 @@ fn changed(view: &View, table: &str, rows: &ScanRequest, values: &[(&str, Value)
         let fields = batch.schema().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
         changed = changed.with(table, RecordBatch::try_new(arrow::datatypes::Schema::new(fields).into(), columns)?);
         if changed.rows() > MAX_BATCH_ROWS {
-            return Err(Error::input(format!(
-                "an update of more than {MAX_BATCH_ROWS} rows: narrow the key or the time and update part by part"
-            )));
+            return Err(Error::coded(
+                Code::LimitExceeded,
+                format!(
+                    "an update of more than {MAX_BATCH_ROWS} rows: narrow the key or the time and update part by part"
+                ),
+            ));
         }
     }
     Ok(changed)

@@ -117,3 +117,51 @@ fn links_in_documents_lead_somewhere() {
         }
     }
 }
+
+/// The one file that may: libraries give some errors as a text only.
+const READS_MESSAGES: &str = "crates/query/src/errors.rs";
+
+#[test]
+fn nobody_asks_a_message_what_it_contains() {
+    let mut found = Vec::new();
+    for part in ["crates", "bench"] {
+        files(&root().join(part), ".rs", &mut found);
+    }
+    let asks = ["contains", "starts_with", "ends_with", "find", "split_once", "rsplit_once", "strip_prefix"];
+    let texts = ["error.to_string()", "e.to_string()", "message", "error.message()", "info.message"];
+    let asked: Vec<String> =
+        texts.iter().flat_map(|text| asks.iter().map(move |ask| format!("{text}.{ask}("))).collect();
+    let is_ours = |file: &&PathBuf| {
+        let name = file.to_str().unwrap();
+        name.contains("/src/") && !name.ends_with("_tests.rs") && !file.ends_with(READS_MESSAGES)
+    };
+    let mut wrong = Vec::new();
+    for file in found.iter().filter(is_ours) {
+        for line in std::fs::read_to_string(file).unwrap().lines().filter(|line| !line.trim_start().starts_with("//")) {
+            if asked.iter().any(|asked| line.contains(asked.as_str())) {
+                wrong.push(format!("{}: {}", file.display(), line.trim()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "match on the error's code: {wrong:#?}");
+}
+
+#[test]
+fn every_member_of_the_workspace_keeps_its_assertions() {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let mut found = Vec::new();
+    for part in ["crates", "bench"] {
+        files(&root().join(part), "Cargo.toml", &mut found);
+    }
+    assert!(found.len() >= 8);
+    for file in found {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let name = text.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).unwrap();
+        let section = manifest.split(&format!("[profile.dev.package.{name}]")).nth(1);
+        let section = section.unwrap_or_else(|| panic!("Cargo.toml has no [profile.dev.package.{name}]"));
+        let section = section.split("\n[").next().unwrap();
+        for line in ["debug-assertions = true", "overflow-checks = true"] {
+            assert!(section.contains(line), "[profile.dev.package.{name}] lacks {line}");
+        }
+    }
+}

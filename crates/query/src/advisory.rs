@@ -2,7 +2,7 @@
 //! (<https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS>). Who comes second is told so and may
 //! come again: nobody waits here, as no thread is kept for who does.
 
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Code, Error, Result};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
@@ -74,7 +74,10 @@ impl HeldLocks {
         let mut holders = self.locks.holders();
         let is_kept = scope == Scope::Session || state.is_in_transaction;
         if is_kept && (holders.len() >= MOST || state.held.len() >= MOST) {
-            return Err(Error::input(format!("there are too many advisory locks: the most is {MOST}")));
+            return Err(Error::coded(
+                Code::LimitExceeded,
+                format!("there are too many advisory locks: the most is {MOST}"),
+            ));
         }
         match holders.entry(key) {
             Entry::Occupied(mut holder) if holder.get().0 == self.session => holder.get_mut().1 += usize::from(is_kept),

@@ -1,13 +1,14 @@
 //! `ALTER TABLE`: columns come, go, are renamed and widened; tables are renamed; retention is set.
 
-use crate::answer::{Answer, engine_error};
+use crate::answer::Answer;
 use crate::ddl::{constant_type, identifier, object_name};
+use crate::errors::engine_error;
 use crate::options::TableOptions;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnOption, RenameTableNameKind,
 };
-use fleetdb_engine::{ColumnDefinition, ColumnType, Database, Error, Result, Role};
+use fleetdb_engine::{Code, ColumnDefinition, ColumnType, Database, Error, Result, Role};
 
 /// Runs an ALTER TABLE of one change.
 pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: &AlterTable) -> Result<Answer> {
@@ -70,10 +71,13 @@ pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: 
             }
         }
         other => {
-            return Err(Error::input(format!(
-                "ALTER TABLE ... {other} is not supported: there are ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO, \
+            return Err(Error::coded(
+                Code::NotSupported,
+                format!(
+                    "ALTER TABLE ... {other} is not supported: there are ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO, \
                  ALTER COLUMN ... TYPE and SET (retention = ...)"
-            )));
+                ),
+            ));
         }
     }
     done()

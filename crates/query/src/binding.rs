@@ -5,7 +5,7 @@
 //! 2. Each run has the binding to itself, with its values and view ([`Binding::give`]); a scan that begins puts the values
 //!    into its conditions ([`Binding::put_in`]).
 
-use crate::answer::query_error;
+use crate::errors::query_error;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::{DataFusionError, Result};

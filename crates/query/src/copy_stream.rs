@@ -4,7 +4,7 @@ use crate::ddl::{identifier, object_name};
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, Statement as SqlStatement,
 };
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Code, Error, Result};
 
 /// The form of rows on the way, as PostgreSQL defines it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,9 +85,10 @@ impl CopyForm {
     fn of(options: &[CopyOption], legacy_options: &[CopyLegacyOption]) -> Result<Self> {
         let (mut format, mut header, mut delimiter, mut null) = (CopyFormat::Text, false, None, None);
         let unknown = |option: &dyn std::fmt::Display| {
-            Error::input(format!(
-                "COPY with {option} is not supported: FORMAT text, csv or binary, HEADER, DELIMITER, NULL"
-            ))
+            Error::coded(
+                Code::NotSupported,
+                format!("COPY with {option} is not supported: FORMAT text, csv or binary, HEADER, DELIMITER, NULL"),
+            )
         };
         for option in options {
             match option {

@@ -7,7 +7,7 @@ use datafusion::common::{Constraint, TableReference};
 use datafusion::logical_expr::{CreateMemoryTable, DropTable};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr as SqlExpr, Ident, ObjectName, TableConstraint};
-use fleetdb_engine::{ColumnDefinition, ColumnType, Database, Error, Result, TableDefinition};
+use fleetdb_engine::{Code, ColumnDefinition, ColumnType, Database, Error, Result, TableDefinition};
 
 /// `CREATE TABLE name (columns, PRIMARY KEY (...)) [WITH (...)]`, or with `AS` a table for the query's rows and the key
 /// that was taken out of the statement. Gives whether there was none of this name.
@@ -19,7 +19,8 @@ pub(crate) fn create_table(
 ) -> Result<bool> {
     let name = table_name(&create.name)?;
     if create.or_replace || create.temporary {
-        return Err(Error::input(
+        return Err(Error::coded(
+            Code::NotSupported,
             "CREATE OR REPLACE TABLE and temporary tables are not supported: drop the table first",
         ));
     }
@@ -46,12 +47,15 @@ pub(crate) fn create_table(
                 definition.primary_key = places.iter().map(|&place| schema.field(place).name().clone()).collect();
             }
             Constraint::Unique(_) => {
-                return Err(Error::input("UNIQUE is not supported: the primary key is the one constraint"));
+                return Err(Error::coded(
+                    Code::NotSupported,
+                    "UNIQUE is not supported: the primary key is the one constraint",
+                ));
             }
         }
     }
     if !create.column_defaults.is_empty() {
-        return Err(Error::input("DEFAULT is not supported: a column that is not given is NULL"));
+        return Err(Error::coded(Code::NotSupported, "DEFAULT is not supported: a column that is not given is NULL"));
     }
     db.create_table(&definition)?;
     Ok(true)
@@ -88,7 +92,10 @@ pub(crate) fn take_primary_key(constraints: &mut Vec<TableConstraint>) -> Result
     let mut key = Vec::new();
     for constraint in constraints.drain(..) {
         let TableConstraint::PrimaryKey(constraint) = constraint else {
-            return Err(Error::input(format!("{constraint} is not supported: the primary key is the one constraint")));
+            return Err(Error::coded(
+                Code::NotSupported,
+                format!("{constraint} is not supported: the primary key is the one constraint"),
+            ));
         };
         for column in &constraint.columns {
             let SqlExpr::Identifier(name) = &column.column.expr else {

@@ -7,8 +7,8 @@
 //! 2. A DELETE whose conditions the scan takes over is a delete by container and time, whatever the number of rows; any
 //!    other one deletes row by row, and only so many.
 
-use crate::answer::engine_error;
 use crate::ddl::{identifier, object_name};
+use crate::errors::engine_error;
 use crate::pushdown::{key_value, request};
 use crate::returning::{Done, Returning, called};
 use crate::session::{Session, unsupported};
@@ -29,7 +29,7 @@ use datafusion::sql::sqlparser::ast::{
     OnConflictAction, OnInsert, SetExpr, Statement as SqlStatement, TableFactor, TableObject, TableWithJoins, Update,
 };
 use fleetdb_engine::{
-    Batch, Column, Error, MAX_BATCH_ROWS, Result, Role, ScanRequest, TableSchema, TableView, Value, View,
+    Batch, Code, Column, Error, MAX_BATCH_ROWS, Result, Role, ScanRequest, TableSchema, TableView, Value, View,
 };
 use futures::StreamExt;
 use std::collections::HashSet;
@@ -48,7 +48,10 @@ fn check_assignments<'a>(schema: &TableSchema, assignments: &'a [Assignment]) ->
     let mut columns = Vec::new();
     for assignment in assignments {
         let AssignmentTarget::ColumnName(name) = &assignment.target else {
-            return Err(Error::input("SET (a, b) = ... is not supported: set each column by itself"));
+            return Err(Error::coded(
+                Code::NotSupported,
+                "SET (a, b) = ... is not supported: set each column by itself",
+            ));
         };
         let column = match name.0.last().and_then(|part| part.as_ident()) {
             Some(name) => identifier(name),
@@ -238,9 +241,10 @@ impl Session {
                 rows += batch.num_rows();
                 gathered.push(batch);
                 if rows > MAX_BATCH_ROWS {
-                    return Ok(Err(Error::input(format!(
-                        "the statement writes more than {MAX_BATCH_ROWS} rows at once: write part by part"
-                    ))));
+                    return Ok(Err(Error::coded(
+                        Code::LimitExceeded,
+                        format!("the statement writes more than {MAX_BATCH_ROWS} rows at once: write part by part"),
+                    )));
                 }
             }
             Ok(Ok(gathered))
@@ -428,11 +432,14 @@ pub(crate) fn with_rows(mut delete: Delete) -> (String, Option<String>) {
 fn delete_rows(schema: &TableSchema, rows: &[RecordBatch]) -> Result<(Batch, u64)> {
     let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
     if count > MOST_SINGLE_DELETES {
-        return Err(Error::input(format!(
-            "this DELETE is not by key and time only, and would delete {count} rows one by one: the most is \
+        return Err(Error::coded(
+            Code::LimitExceeded,
+            format!(
+                "this DELETE is not by key and time only, and would delete {count} rows one by one: the most is \
              {MOST_SINGLE_DELETES}. Give conditions on ({}) that name the rows",
-            primary_key_names(schema).join(", ")
-        )));
+                primary_key_names(schema).join(", ")
+            ),
+        ));
     }
     let mut batch = Batch::new();
     for rows in rows {
@@ -484,9 +491,10 @@ fn delete_containers(table: &TableView, request: &ScanRequest) -> Result<(Batch,
         containers += 1;
         if !request.key_predicates.is_empty() {
             if containers > MOST_CONTAINERS {
-                return Err(Error::input(format!(
-                    "this DELETE is about more than {MOST_CONTAINERS} containers: delete part by part"
-                )));
+                return Err(Error::coded(
+                    Code::LimitExceeded,
+                    format!("this DELETE is about more than {MOST_CONTAINERS} containers: delete part by part"),
+                ));
             }
             batch = batch.delete(name, Some(&container.key), times.clone());
         }
@@ -510,7 +518,7 @@ fn key_of(schema: &TableSchema, rows: &RecordBatch, row: usize) -> Result<(Vec<V
     let key = schema.key.iter().map(|&place| value(place)).collect::<Result<_>>()?;
     match schema.time.map(value).transpose()? {
         Some(Value::Int(time)) => Ok((key, Some(time))),
-        Some(_) => Err(Error::input(format!("table '{}': the time of a row is NULL", schema.name))),
+        Some(_) => Err(Error::coded(Code::NotNull, format!("table '{}': the time of a row is NULL", schema.name))),
         None => Ok((key, None)),
     }
 }
@@ -568,7 +576,8 @@ fn distinct(schema: &TableSchema, rows: Vec<RecordBatch>, first: bool) -> Result
         let keys = converter.convert_columns(&columns)?;
         let new: Vec<bool> = keys.iter().map(|key| known.insert(key.as_ref().to_vec())).collect();
         if !first && new.contains(&false) {
-            return Err(Error::input(
+            return Err(Error::coded(
+                Code::Cardinality,
                 "ON CONFLICT DO UPDATE cannot change a row twice: two rows of the INSERT have one key",
             ));
         }

@@ -2,13 +2,13 @@
 //! them; at COMMIT they are read again, under the commit lock, and the transaction fails if they are others
 //! (H. T. Kung, J. T. Robinson: On Optimistic Methods for Concurrency Control, 1981).
 
-use crate::answer::engine_error;
 use crate::dml::{named, primary_key, rows_with_keys_of};
+use crate::errors::engine_error;
 use crate::session::Session;
 use crate::table::FleetTable;
 use arrow::array::RecordBatch;
 use arrow::row::{RowConverter, Rows, SortField};
-use fleetdb_engine::{Error, Result, ScanRequest, TableSchema, View};
+use fleetdb_engine::{Code, Error, Result, ScanRequest, TableSchema, View};
 use futures::StreamExt;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -61,10 +61,13 @@ impl Session {
             let is_same = Arc::ptr_eq(table.schema(), &guard.schema)
                 && self.read_again(guard, &Encoder::new(&guard.schema)?, view)? == guard.rows;
             if !is_same {
-                return Err(Error::retry(format!(
-                    "another transaction has changed rows of table '{name}' that this one has read and changes, and nothing \
+                return Err(Error::coded(
+                    Code::Conflict,
+                    format!(
+                        "another transaction has changed rows of table '{name}' that this one has read and changes, and nothing \
                      of this one is written: run it again"
-                )));
+                    ),
+                ));
             }
         }
         Ok(())

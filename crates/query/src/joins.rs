@@ -5,7 +5,7 @@
 //! The rule [`StopInJoins`] has a join give way after some batches of its rows, and its condition look at the limits: it
 //! is asked for a batch of pairs at a time.
 
-use crate::answer::query_error;
+use crate::errors::query_error;
 use crate::limits::Limits;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, FieldRef, Schema};

@@ -29,6 +29,7 @@ mod copy_stream;
 mod ddl;
 mod dialect;
 mod dml;
+mod errors;
 mod export;
 mod functions;
 mod gapfill;

@@ -6,7 +6,7 @@
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
-use fleetdb_engine::{Error, QueryMemory};
+use fleetdb_engine::{Code, Error, QueryMemory};
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,13 +116,16 @@ impl Watch {
     /// Why the statement has to end, if so.
     pub(crate) fn stopped(&self) -> Option<Error> {
         if self.canceller.0.load(Ordering::Relaxed) {
-            return Some(Error::retry("the statement was cancelled"));
+            return Some(Error::coded(Code::Cancelled, "the statement was cancelled"));
         }
         let (_, timeout) = self.deadline.filter(|(deadline, _)| Instant::now() >= *deadline)?;
-        Some(Error::retry(format!(
-            "the statement took longer than statement_timeout ({} ms): ask for less, or SET statement_timeout",
-            timeout.as_millis()
-        )))
+        Some(Error::coded(
+            Code::Cancelled,
+            format!(
+                "the statement took longer than statement_timeout ({} ms): ask for less, or SET statement_timeout",
+                timeout.as_millis()
+            ),
+        ))
     }
 
     /// The future, until it is stopped. Operators give way after some batches; then it is looked at again.
@@ -138,8 +141,12 @@ impl Watch {
 
 /// The timeout of this name as PostgreSQL writes it: milliseconds, or a number with a unit; 0 is none.
 pub(crate) fn timeout(name: &str, text: &str) -> fleetdb_engine::Result<Option<Duration>> {
-    let wrong =
-        || Error::input(format!("{name} = '{text}': give milliseconds, or a time as in '5s' or '2min'; 0 is none"));
+    let wrong = || {
+        Error::coded(
+            Code::InvalidParameter,
+            format!("{name} = '{text}': give milliseconds, or a time as in '5s' or '2min'; 0 is none"),
+        )
+    };
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().map_err(|_| wrong())?;

@@ -6,7 +6,7 @@
 //! index and adds up the rows that a time bound cuts off; deletes, overlaps and retention it looks at as a scan does, so
 //! the answer is as exact.
 
-use crate::answer::query_error;
+use crate::errors::query_error;
 use crate::planner::leaf_plan;
 use crate::pushdown::scalar;
 use crate::scan::FleetScan;
@@ -25,7 +25,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use fleetdb_engine::{Amount, ContainerRows, Containers, LastRows, Role, Total};
+use fleetdb_engine::{Amount, Code, ContainerRows, Containers, Error, LastRows, Role, Total};
 use std::fmt;
 use std::sync::Arc;
 
@@ -322,7 +322,8 @@ fn value(output: Output, row: Option<&ContainerRows>, data_type: &DataType) -> R
 }
 
 fn total(amount: &Amount, data_type: &DataType) -> Result<ScalarValue> {
-    let too_large = || DataFusionError::Execution("a sum does not fit its type: add up parts of it".to_owned());
+    let too_large =
+        || query_error(Error::coded(Code::OutOfRange, "a sum is out of range of its type: add up parts of it"));
     Ok(match amount.sum {
         Total::Float(sum) => ScalarValue::Float64(Some(sum)),
         Total::Integer(sum) if data_type.is_floating() => ScalarValue::Float64(Some(sum as f64)),

@@ -9,7 +9,7 @@ use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Ident, Statement as SqlStatement, Value as Literal, visit_expressions,
 };
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Code, Error, Result};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{MutexGuard, PoisonError};
@@ -34,13 +34,13 @@ impl Named {
     fn with(&self, name: &str, values: &[Expr]) -> Result<Statement> {
         let takes = self.statement.parameters().max(self.types.len());
         if values.len() != takes {
-            return Err(Error::input(format!(
-                "EXECUTE {name} gives {} values, the prepared statement takes {takes}",
-                values.len()
-            )));
+            return Err(Error::coded(
+                Code::Syntax,
+                format!("EXECUTE {name} gives {} values, the prepared statement takes {takes}", values.len()),
+            ));
         }
         if let Some(other) = values.iter().find(|value| !is_constant(value)) {
-            return Err(Error::input(format!("EXECUTE {name}: {other} is no value")));
+            return Err(Error::coded(Code::Syntax, format!("EXECUTE {name}: {other} is no value")));
         }
         let typed = values.iter().enumerate().map(|(place, value)| match self.types.get(place) {
             Some(data_type) => Expr::Cast {
@@ -106,14 +106,20 @@ impl Session {
         let named = Named { statement: self.parse_one(&text)?, types, bytes: text.len() };
         let mut names = self.names();
         if names.contains_key(&name) {
-            return Err(Error::input(format!("prepared statement '{name}' exists already: DEALLOCATE it")));
+            return Err(Error::coded(
+                Code::DuplicateStatement,
+                format!("prepared statement '{name}' exists already: DEALLOCATE it"),
+            ));
         }
         let bytes = names.values().map(|named| named.bytes).sum::<usize>() + named.bytes;
         if names.len() >= MOST || bytes > MOST_BYTES {
-            return Err(Error::input(format!(
-                "{} prepared statements of {bytes} bytes: the most is {MOST} of {MOST_BYTES}, DEALLOCATE some",
-                names.len() + 1
-            )));
+            return Err(Error::coded(
+                Code::LimitExceeded,
+                format!(
+                    "{} prepared statements of {bytes} bytes: the most is {MOST} of {MOST_BYTES}, DEALLOCATE some",
+                    names.len() + 1
+                ),
+            ));
         }
         names.insert(name, named);
         Ok(())
@@ -145,7 +151,10 @@ fn is_constant(value: &Expr) -> bool {
 }
 
 fn no_statement(name: &str) -> Error {
-    Error::input(format!("there is no prepared statement '{name}' in this session: PREPARE it"))
+    Error::coded(
+        Code::UndefinedStatement,
+        format!("there is no prepared statement '{name}' in this session: PREPARE it"),
+    )
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! From a text to statements that DataFusion plans: what it does not know is written in words that it does.
 
-use crate::answer::engine_error;
 use crate::asof::mark_asof_joins;
 use crate::column_names::{ColumnNames, keep_names, name_ordered, names_of, tell_apart};
 use crate::dialect::{has_word, in_planned_words, with_columns_of_joins};
+use crate::errors::engine_error;
 use crate::session::{Session, unsupported};
 use crate::statement::Statement;
 use datafusion::sql::parser::{DFParserBuilder, Statement as ParsedStatement};
@@ -82,7 +82,7 @@ fn parsed(text: &str) -> Result<Vec<ParsedStatement>> {
         Ok(statements) if statements.iter().any(|statement| matches!(statement, SqlStatement::Copy { .. })) => {
             Ok(statements.into_iter().map(|statement| ParsedStatement::Statement(Box::new(statement))).collect())
         }
-        _ => Err(engine_error(error).context("syntax")),
+        _ => Err(engine_error(error)),
     }
 }
 

@@ -4,10 +4,11 @@
 //! made, the physical plan is kept and a run only binds the values ([`Binding`]). Any other statement is planned at each run
 //! with the values in it, those of table functions in its text ([`table_parameters`](crate::table_parameters)). A plan whose tables have changed since is made again.
 
-use crate::answer::{Answer, engine_error};
+use crate::answer::Answer;
 use crate::binding::{Binding, InUse, has_parameters, number};
 use crate::dialect::typing::array_of_text;
 use crate::dml::with_rows;
+use crate::errors::engine_error;
 use crate::limits::Watch;
 use crate::pushdown::scalar;
 use crate::returning::clause_mut;
@@ -25,7 +26,7 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use fleetdb_engine::{Error, Result, Value, View};
+use fleetdb_engine::{Code, Error, Result, Value, View};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -264,7 +265,10 @@ impl Plan {
             logical,
             LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_)
         ) {
-            return Err(Error::input("only queries can be prepared: run other statements as they are"));
+            return Err(Error::coded(
+                Code::NotSupported,
+                "only queries can be prepared: run other statements as they are",
+            ));
         }
         let mut types = parameter_types(&logical)?;
         if !of_tables.is_empty() {

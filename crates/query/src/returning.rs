@@ -1,9 +1,10 @@
 //! `RETURNING`: what a statement has written, or deleted, as a query over these rows. They are computed before anything is
 //! written, so that a clause that fails has changed nothing.
 
-use crate::answer::{Answer, engine_error};
+use crate::answer::Answer;
 use crate::ddl::{identifier, object_name};
 use crate::dml::{quote, unchecked};
+use crate::errors::engine_error;
 use crate::session::Session;
 use crate::statement::Statement;
 use arrow::array::RecordBatch;
@@ -15,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, FromTable, Insert, ObjectName, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement,
     TableFactor, TableObject, visit_expressions_mut,
 };
-use fleetdb_engine::{Error, Result, TableSchema};
+use fleetdb_engine::{Code, Error, Result, TableSchema};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -148,7 +149,10 @@ pub fn check_described(described: &Schema, now: &Schema) -> Result<()> {
     if types(described).eq(types(now)) {
         return Ok(());
     }
-    Err(Error::input("cached plan must not change result type: a table has changed, prepare the statement again"))
+    Err(Error::coded(
+        Code::PlanChanged,
+        "cached plan must not change result type: a table has changed, prepare the statement again",
+    ))
 }
 
 impl Statement {

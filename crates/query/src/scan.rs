@@ -1,7 +1,7 @@
 //! The scan as a physical plan: one partition, in (key, time) order.
 
-use crate::answer::{engine_error, query_error};
 use crate::binding::{Binding, stand_in};
+use crate::errors::{engine_error, query_error};
 use crate::planner::{leaf_plan, one_partition};
 use crate::pushdown::take_over;
 use arrow::array::{AsArray, RecordBatch};
@@ -20,7 +20,9 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SortOrderPushdownResult};
-use fleetdb_engine::{KeyCondition, KeyPredicate, Projection, RowCondition, ScanRequest, TableSchema, TableView};
+use fleetdb_engine::{
+    Code, Error, KeyCondition, KeyPredicate, Projection, RowCondition, ScanRequest, TableSchema, TableView,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -157,7 +159,12 @@ impl FleetScan {
         let mut request = self.request.clone();
         for condition in self.open() {
             let condition = binding.put_in(condition)?;
-            let outside = || DataFusionError::Plan(format!("a parameter's value is out of range in {condition}"));
+            let outside = || {
+                query_error(Error::coded(
+                    Code::OutOfRange,
+                    format!("a parameter's value is out of range in {condition}"),
+                ))
+            };
             let taken = take_over(view.schema(), &condition).ok_or_else(outside)?;
             taken.into_iter().for_each(|taken| taken.narrow(&mut request));
         }

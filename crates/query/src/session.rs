@@ -1,13 +1,14 @@
 //! A session: parses statements and runs them one after the other.
 
 use crate::alter::alter_table;
-use crate::answer::{Answer, engine_error, placed_error};
+use crate::answer::Answer;
 use crate::asof::PlanAsofJoins;
 use crate::catalog::ViewTables;
 use crate::copy_from::copy_from;
 use crate::ddl::{self, identifier, table_name};
 use crate::dialect::typing::typed;
 use crate::dml::TEMPORARY;
+use crate::errors::{engine_error, placed_error};
 use crate::export::{FileFormat, write_file};
 use crate::functions;
 use crate::gapfill::FillGaps;
@@ -39,7 +40,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{DiscardObject, Statement as SqlStatement};
-use fleetdb_engine::{Batch, ColumnType, Database, Error, Reader, Result, TableId, TableSchema, View};
+use fleetdb_engine::{Batch, Code, ColumnType, Database, Error, Reader, Result, TableId, TableSchema, View};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -481,7 +482,7 @@ impl Session {
             SqlStatement::Delete(delete) => self.delete(delete, returning).map(|done| self.done("DELETE", done)),
             SqlStatement::Truncate(truncate) => {
                 let [table] = truncate.table_names.as_slice() else {
-                    return Err(Error::input("TRUNCATE takes one table at a time"));
+                    return Err(Error::coded(Code::NotSupported, "TRUNCATE takes one table at a time"));
                 };
                 self.truncate(&table.name).map(|_| Answer::done("TRUNCATE TABLE"))
             }
@@ -633,7 +634,7 @@ impl Session {
         if transaction.is_none() {
             return Ok(());
         }
-        Err(Error::input(format!("{what} is not supported in a transaction: COMMIT first")))
+        Err(Error::coded(Code::NotSupported, format!("{what} is not supported in a transaction: COMMIT first")))
     }
 
     pub(crate) fn transaction(&self) -> MutexGuard<'_, Transaction> {
@@ -672,5 +673,5 @@ fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + S
 }
 
 pub(crate) fn unsupported(what: &str) -> Error {
-    Error::input(format!("{what} is not supported: see docs/sql.md for the statements there are"))
+    Error::coded(Code::NotSupported, format!("{what} is not supported: see docs/sql.md for the statements there are"))
 }

@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{
     ContextModifier, Expr, Reset, Set, SetSessionAuthorizationParamKind, Statement as SqlStatement,
     TransactionAccessMode, TransactionIsolationLevel, TransactionMode, Value as Literal,
 };
-use fleetdb_engine::{ColumnType, Error, Result, Value};
+use fleetdb_engine::{Code, ColumnType, Error, Result, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,9 +75,10 @@ impl Modes {
                         return Ok(Some(SERIALIZABLE));
                     }
                     _ => {
-                        return Err(Error::input(format!(
-                            "{what} = '{value}' does not fit: give 'read committed' or 'repeatable read'"
-                        )));
+                        return Err(Error::coded(
+                            Code::InvalidParameter,
+                            format!("{what} = '{value}' does not fit: give 'read committed' or 'repeatable read'"),
+                        ));
                     }
                 }
             }
@@ -433,7 +434,7 @@ fn text_of(value: &Expr) -> String {
 fn truth(name: &str, value: &str) -> Result<bool> {
     match value_of_text(value, ColumnType::Boolean) {
         Ok(Value::Boolean(truth)) => Ok(truth),
-        _ => Err(Error::input(format!("{name} = '{value}' does not fit: give on or off"))),
+        _ => Err(Error::coded(Code::InvalidParameter, format!("{name} = '{value}' does not fit: give on or off"))),
     }
 }
 

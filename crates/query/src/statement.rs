@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     self, CloseCursor, CopyTarget, DiscardObject, Expr, FetchDirection, Set, Statement as SqlStatement, UnaryOperator,
     Value as Literal, visit_expressions, visit_expressions_mut, visit_statements,
 };
-use fleetdb_engine::{Error, Result, Value};
+use fleetdb_engine::{Code, Error, Result, Value};
 use std::ops::ControlFlow;
 
 /// One parsed statement.
@@ -240,7 +240,7 @@ impl Statement {
             *into = Some(vec![ast::Ident::new("nowhere")].into());
             return Ok(self);
         }
-        Err(Error::input("syntax: a MOVE stands by itself"))
+        Err(Error::coded(Code::Syntax, "syntax: a MOVE stands by itself"))
     }
 
     /// The statement, if it is not one of DataFusion's own.
@@ -258,7 +258,10 @@ fn declare(cursors: &[ast::Declare]) -> Result<Declare> {
         return Err(Error::input("DECLARE takes a cursor: DECLARE name CURSOR FOR query"));
     };
     if cursor.scroll == Some(true) || cursor.binary == Some(true) {
-        return Err(Error::input("DECLARE with SCROLL or BINARY is not supported: cursors go forward"));
+        return Err(Error::coded(
+            Code::NotSupported,
+            "DECLARE with SCROLL or BINARY is not supported: cursors go forward",
+        ));
     }
     Ok(Declare { name: identifier(name), query: query.to_string(), holds: cursor.hold == Some(true) })
 }
@@ -269,9 +272,15 @@ fn fetch_count(direction: &FetchDirection) -> Result<Option<usize>> {
         FetchDirection::Next | FetchDirection::Forward { limit: None } => return Ok(Some(1)),
         FetchDirection::All | FetchDirection::ForwardAll => return Ok(None),
         FetchDirection::Count { limit } | FetchDirection::Forward { limit: Some(limit) } => limit.to_string(),
-        other => return Err(Error::input(format!("FETCH {other} is not supported: cursors go forward"))),
+        other => {
+            return Err(Error::coded(
+                Code::NotSupported,
+                format!("FETCH {other} is not supported: cursors go forward"),
+            ));
+        }
     };
-    let wrong = |_| Error::input(format!("FETCH {limit} is not supported: give a count of rows, or ALL"));
+    let wrong =
+        |_| Error::coded(Code::NotSupported, format!("FETCH {limit} is not supported: give a count of rows, or ALL"));
     limit.parse().map(Some).map_err(wrong)
 }
 

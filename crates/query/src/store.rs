@@ -1,6 +1,6 @@
 //! What a session works on: a database it may write, or one that another process writes.
 
-use fleetdb_engine::{Database, Error, QueryMemory, Reader, Result, TableId, View};
+use fleetdb_engine::{Code, Database, Error, QueryMemory, Reader, Result, TableId, View};
 use std::sync::Arc;
 
 /// An open database.
@@ -47,7 +47,10 @@ impl Store {
     pub(crate) fn writer(&self) -> Result<&Arc<Database>> {
         match self {
             Self::Writer(db) => Ok(db),
-            Self::Reader(_) => Err(Error::input("the database was opened to read it: open it without --read-only")),
+            Self::Reader(_) => Err(Error::coded(
+                Code::ReadOnlyTransaction,
+                "the database was opened to read it: open it without --read-only",
+            )),
         }
     }
 }

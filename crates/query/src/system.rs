@@ -2,7 +2,7 @@
 //!
 //! They are made when a statement names them; `docs/sql.md` lists their columns.
 
-use crate::answer::query_error;
+use crate::errors::query_error;
 use crate::store::Store;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt64Array};
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};

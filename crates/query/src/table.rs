@@ -1,7 +1,7 @@
 //! A table as DataFusion sees it.
 
-use crate::answer::query_error;
 use crate::binding::{Binding, has_parameters, stand_in};
+use crate::errors::query_error;
 use crate::insert::FleetSink;
 use crate::pushdown::take_over;
 use crate::scan::FleetScan;
@@ -9,11 +9,11 @@ use crate::store::Store;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::sink::DataSinkExec;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use fleetdb_engine::{Projection, ScanRequest, TableView};
+use fleetdb_engine::{Code, Error, Projection, ScanRequest, TableView};
 use std::fmt;
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ impl TableProvider for FleetTable {
         op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if op == InsertOp::Overwrite {
-            return Err(DataFusionError::Plan("INSERT OVERWRITE is not supported".to_owned()));
+            return Err(query_error(Error::coded(Code::NotSupported, "INSERT OVERWRITE is not supported")));
         }
         let sink = FleetSink::new(self.store.writer().map_err(query_error)?, &self.view.schema().name, &self.schema);
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))

@@ -6,7 +6,7 @@
 
 use crate::guard::Guard;
 use crate::settings::{Modes, Scopes};
-use fleetdb_engine::{Batch, Error, Growing, MAX_BATCH_BYTES, Overlay, QueryMemory, Result, View};
+use fleetdb_engine::{Batch, Code, Error, Growing, MAX_BATCH_BYTES, Overlay, QueryMemory, Result, View};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What a session has begun.
@@ -121,7 +121,10 @@ impl Transaction {
     /// `BEGIN`.
     pub(crate) fn begin(&mut self) -> Result<()> {
         if !self.is_none() {
-            return Err(Error::input("there is a transaction already: COMMIT or ROLLBACK it first"));
+            return Err(Error::coded(
+                Code::InTransaction,
+                "there is a transaction already: COMMIT or ROLLBACK it first",
+            ));
         }
         self.modes = self.settings.now().modes();
         self.began = SystemTime::now();
@@ -142,10 +145,13 @@ impl Transaction {
     /// Refuses to write where that is not to be.
     pub(crate) fn check_may_write(&self, what: &str) -> Result<()> {
         if self.modes().is_read_only {
-            return Err(Error::input(format!(
-                "cannot execute {what} in a read-only transaction: begin one with BEGIN READ WRITE, or SET \
+            return Err(Error::coded(
+                Code::ReadOnlyTransaction,
+                format!(
+                    "cannot execute {what} in a read-only transaction: begin one with BEGIN READ WRITE, or SET \
                  default_transaction_read_only = off"
-            )));
+                ),
+            ));
         }
         Ok(())
     }
@@ -259,7 +265,10 @@ impl Transaction {
     /// Refuses statements after one that failed.
     pub(crate) fn check(&self) -> Result<()> {
         if self.has_failed {
-            return Err(Error::input("a statement of this transaction failed: ROLLBACK it, or to a savepoint"));
+            return Err(Error::coded(
+                Code::FailedTransaction,
+                "a statement of this transaction failed: ROLLBACK it, or to a savepoint",
+            ));
         }
         Ok(())
     }
@@ -282,9 +291,10 @@ impl Transaction {
     pub(crate) fn check_not_written(&self, table: &str) -> Result<()> {
         self.check()?;
         if self.has_rows(table) {
-            return Err(Error::input(format!(
-                "DROP TABLE {table} after an INSERT into it in one transaction is not supported: COMMIT first"
-            )));
+            return Err(Error::coded(
+                Code::NotSupported,
+                format!("DROP TABLE {table} after an INSERT into it in one transaction is not supported: COMMIT first"),
+            ));
         }
         Ok(())
     }
@@ -326,9 +336,10 @@ impl Transaction {
     fn check_size(&mut self) -> Result<()> {
         if self.bytes > MAX_BATCH_BYTES {
             let bytes = self.bytes;
-            return Err(Error::input(format!(
-                "a transaction of {bytes} bytes: the most is {MAX_BATCH_BYTES}, COMMIT more often"
-            )));
+            return Err(Error::coded(
+                Code::LimitExceeded,
+                format!("a transaction of {bytes} bytes: the most is {MAX_BATCH_BYTES}, COMMIT more often"),
+            ));
         }
         self.memory.reach("this transaction", self.bytes)
     }
@@ -339,7 +350,7 @@ impl Transaction {
 
     fn check_open(&self) -> Result<()> {
         if self.is_none() {
-            return Err(Error::input("there is no transaction: begin one with BEGIN"));
+            return Err(Error::coded(Code::NoTransaction, "there is no transaction: begin one with BEGIN"));
         }
         Ok(())
     }
@@ -349,6 +360,8 @@ impl Transaction {
         self.check_open()?;
         let is_it = |part: &Part| part.savepoint.as_ref().is_some_and(|(of_part, _)| of_part == name);
         let found = self.parts.iter().rposition(is_it);
-        found.ok_or_else(|| Error::input(format!("there is no savepoint '{name}' in this transaction")))
+        found.ok_or_else(|| {
+            Error::coded(Code::UndefinedSavepoint, format!("there is no savepoint '{name}' in this transaction"))
+        })
     }
 }

@@ -13,7 +13,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use datafusion::sql::sqlparser::ast::{
     Expr, Insert, OnInsert, Query, SetExpr, Statement as SqlStatement, TableObject, UnaryOperator, Value as Literal,
 };
-use fleetdb_engine::{Batch, ColumnType, Database, Error, Result, TableSchema, Unit, Value};
+use fleetdb_engine::{Batch, Code, ColumnType, Database, Error, Result, TableSchema, Unit, Value};
 use std::sync::Arc;
 
 /// A row's value for one column.
@@ -239,7 +239,11 @@ pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
             .map(|date| Value::Int(date.signed_duration_since(DateTime::UNIX_EPOCH.date_naive()).num_days())),
         _ => trimmed.parse().ok().map(Value::Int),
     };
-    value.ok_or_else(|| Error::input(format!("'{text}' does not fit a column of type {column_type}")))
+    value.ok_or_else(|| {
+        let is_time = column_type.time_unit().is_some() || column_type == ColumnType::Date32;
+        let code = if is_time { Code::InvalidTime } else { Code::InvalidText };
+        Error::coded(code, format!("'{text}' does not fit a column of type {column_type}"))
+    })
 }
 
 /// A time whose seconds are left out, as people do: `2026-01-01 12:00`, `2026-01-01T12:00+02`, with them; `None` for any

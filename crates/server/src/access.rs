@@ -13,7 +13,7 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Code, Error, Result};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
@@ -259,9 +259,6 @@ impl Identity {
     }
 }
 
-/// What the message of [`check`] begins with.
-pub(crate) const DENIED: &str = "permission denied";
-
 /// Refuses a statement that its sender may not run.
 ///
 /// # Errors
@@ -275,10 +272,13 @@ pub(crate) fn check(identity: &Identity, takes: fleetdb_query::Access) -> Result
     if identity.role >= role {
         return Ok(());
     }
-    Err(Error::input(format!(
-        "{DENIED}: the statement takes the role {role}, and '{}' has {}",
-        identity.name, identity.role
-    )))
+    Err(Error::coded(
+        Code::Denied,
+        format!(
+            "permission denied: the statement takes the role {role}, and '{}' has {}",
+            identity.name, identity.role
+        ),
+    ))
 }
 
 /// How somebody says who he is.

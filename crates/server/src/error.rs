@@ -1,12 +1,8 @@
 //! The engine's errors in the words of each protocol.
 
-use crate::access::DENIED;
-use fleetdb_engine::{Error, ErrorKind};
+use fleetdb_engine::{Code, Error, ErrorKind, Place};
 use hyper::StatusCode;
 use pgwire::error::{ErrorInfo, PgWireError};
-
-/// How the error of a statement begins whose columns are not as they were prepared.
-const CACHED_PLAN: &str = "cached plan must not change result type";
 
 /// Seconds after which one who was told to come again may do so.
 pub(crate) const RETRY_AFTER_S: u64 = 1;
@@ -14,7 +10,7 @@ pub(crate) const RETRY_AFTER_S: u64 = 1;
 /// The status of an HTTP answer.
 pub(crate) fn status_of(error: &Error) -> StatusCode {
     match error.kind() {
-        ErrorKind::Input if error.to_string().starts_with(DENIED) => StatusCode::FORBIDDEN,
+        ErrorKind::Input if error.code() == Code::Denied => StatusCode::FORBIDDEN,
         ErrorKind::Input => StatusCode::BAD_REQUEST,
         ErrorKind::Retry | ErrorKind::Closed => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
@@ -35,100 +31,87 @@ pub(crate) fn influx_code(status: StatusCode) -> &'static str {
     }
 }
 
-/// The error of the PostgreSQL protocol, with an SQLSTATE.
+/// The error of the PostgreSQL protocol. Its position is the engine's [`Place`] until [`placed`] knows the text.
 pub(crate) fn postgres_error(error: &Error) -> PgWireError {
-    let message = error.to_string();
-    let code = match error.kind() {
-        ErrorKind::Input => input_code(&message),
-        ErrorKind::Retry if message.contains("cancelled") || message.contains("statement_timeout") => "57014",
-        ErrorKind::Retry if message.starts_with("another transaction has changed rows") => "40001",
-        ErrorKind::Retry if message.contains("temporary file") => "53100",
-        ErrorKind::Retry if message.contains("memory") => "53200",
-        ErrorKind::Retry => "53000",
-        ErrorKind::Closed => "57P03",
-        ErrorKind::Damaged => "XX001",
-        ErrorKind::Io => "58030",
-        _ => "XX000",
-    };
-    let mut error = ErrorInfo::new("ERROR".to_owned(), code.to_owned(), message);
-    if error.message.starts_with(CACHED_PLAN) {
+    let mut info = ErrorInfo::new("ERROR".to_owned(), sqlstate(error.code()).to_owned(), error.to_string());
+    if error.code() == Code::PlanChanged {
         // By this name JDBC's driver knows that it has to prepare the statement again.
-        error.routine = Some("RevalidateCachedQuery".to_owned());
+        info.routine = Some("RevalidateCachedQuery".to_owned());
     }
-    PgWireError::UserError(Box::new(error))
+    info.position = error.place().map(|place| match place {
+        Place::At { line, column } => format!("{line}:{column}"),
+        Place::End => "end".to_owned(),
+    });
+    PgWireError::UserError(Box::new(info))
 }
 
-/// The engine has one kind for all wrong input; drivers tell some of it apart by SQLSTATE.
-fn input_code(message: &str) -> &'static str {
-    let starts = [
-        (DENIED, "42501"),
-        ("syntax", "42601"),
-        (CACHED_PLAN, "0A000"),
-        ("there is no table", "42P01"),
-        ("there is no column", "42703"),
-        ("there is no transaction", "25P01"),
-        ("there is no prepared statement", "26000"),
-        ("prepared statement", "42P05"),
-        ("EXECUTE", "42601"),
-        ("cannot execute", "25006"),
-        ("there is no savepoint", "3B001"),
-        ("there is a transaction", "25001"),
-        ("a statement of this transaction failed", "25P02"),
-        ("another session holds the advisory lock", "55P03"),
-    ];
-    let contains = [
-        ("not found", "42P01"),
-        ("No field named", "42703"),
-        ("exists already", "42P07"),
-        ("is not supported", "0A000"),
-        ("Unsupported", "0A000"),
-        ("the most is ", "54000"),
-        ("Invalid function", "42883"),
-        ("failed to match any signature", "42883"),
-        ("No function matches", "42883"),
-        ("Cannot coerce arithmetic expression", "42883"),
-        ("Divide by zero", "22012"),
-        ("must be in GROUP BY", "42803"),
-        ("Aggregate function", "42803"),
-        ("Ambiguous reference", "42702"),
-        ("duplicate qualified field name", "42712"),
-        ("duplicate unqualified field name", "42701"),
-        ("Scalar subquery returned more than one row", "21000"),
-        ("cannot change a row twice", "21000"),
-        ("' does not fit", "22P02"),
-        ("\") does not fit", "22P02"),
-        ("does not fit", "22003"),
-        ("Can't cast value", "22003"),
-        ("verflow", "22003"),
-        ("out of range", "22003"),
-        ("Cast error", "22P02"),
-        ("is NULL", "23502"),
-        ("must not be NULL", "23502"),
-        ("has null but schema specifies non-nullable", "23502"),
-        ("declared as non-nullable but contains null", "23502"),
-    ];
-    let start = starts.iter().find(|(text, _)| message.starts_with(text));
-    let found = start.or_else(|| contains.iter().find(|(text, _)| message.contains(text)));
-    found.map_or("42000", |(_, code)| code)
+/// PostgreSQL's name of a code (its manual, appendix A).
+pub(crate) fn sqlstate(code: Code) -> &'static str {
+    match code {
+        Code::Syntax => "42601",
+        Code::UndefinedTable => "42P01",
+        Code::UndefinedColumn => "42703",
+        Code::UndefinedFunction => "42883",
+        Code::UndefinedObject => "42704",
+        Code::InvalidParameter => "22023",
+        Code::DuplicateTable => "42P07",
+        Code::DuplicateColumn => "42701",
+        Code::DuplicateAlias => "42712",
+        Code::AmbiguousColumn => "42702",
+        Code::Grouping => "42803",
+        Code::NotSupported | Code::PlanChanged => "0A000",
+        Code::InvalidText => "22P02",
+        Code::InvalidCopy => "22P04",
+        Code::InvalidTime => "22007",
+        Code::OutOfRange => "22003",
+        Code::DivisionByZero => "22012",
+        Code::NotNull => "23502",
+        Code::Cardinality => "21000",
+        Code::LimitExceeded => "54000",
+        Code::TooDeep => "54001",
+        Code::Denied => "42501",
+        Code::NoTransaction => "25P01",
+        Code::InTransaction => "25001",
+        Code::FailedTransaction => "25P02",
+        Code::ReadOnlyTransaction => "25006",
+        Code::UndefinedSavepoint => "3B001",
+        Code::UndefinedStatement => "26000",
+        Code::DuplicateStatement => "42P05",
+        Code::LockNotAvailable => "55P03",
+        Code::Busy => "53000",
+        Code::Conflict => "40001",
+        Code::Cancelled => "57014",
+        Code::OutOfMemory => "53200",
+        Code::DiskFull => "53100",
+        Code::Closed => "57P03",
+        Code::Damaged => "XX001",
+        Code::Io => "58030",
+        Code::Bug => "XX000",
+        // Invalid, and codes that are newer than this table.
+        _ => "42000",
+    }
 }
 
-/// The error with the place that its message ends with in the field that drivers look at.
+/// The error with its position in the statement's text, as drivers show it.
 pub(crate) fn placed(mut error: PgWireError, text: &str) -> PgWireError {
     if let PgWireError::UserError(info) = &mut error {
-        info.position = position(&info.message, text).map(|position| position.to_string());
+        info.position = info.position.take().and_then(|place| position(&place, text)).map(|at| at.to_string());
     }
     error
 }
 
-/// A place as sqlparser says it (" at Line: 1, Column: 8", nothing for the end), as PostgreSQL does: a count of the text's
-/// characters, from 1.
-fn position(message: &str, text: &str) -> Option<usize> {
-    if message.ends_with("found: EOF") {
-        return Some(text.chars().count() + 1);
+/// The error without a place that [`placed`] has not seen.
+pub(crate) fn without_place(mut error: PgWireError) -> PgWireError {
+    if let PgWireError::UserError(info) = &mut error {
+        info.position = info.position.take().filter(|position| position.parse::<usize>().is_ok());
     }
-    let (line, column) = message.rsplit_once(" at Line: ")?.1.split_once(", Column: ")?;
-    let digits = column.find(|c: char| !c.is_ascii_digit()).unwrap_or(column.len());
-    let (line, column): (usize, usize) = (line.parse().ok()?, column[..digits].parse().ok()?);
+    error
+}
+
+/// A place as [`postgres_error`] writes it as PostgreSQL counts: the text's characters, from 1.
+fn position(place: &str, text: &str) -> Option<usize> {
+    let Some((line, column)) = place.split_once(':') else { return Some(text.chars().count() + 1) };
+    let (line, column): (usize, usize) = (line.parse().ok()?, column.parse().ok()?);
     let lines_before = text.split_inclusive('\n').take(line.checked_sub(1)?);
     let position = column.checked_add(lines_before.map(|line| line.chars().count()).sum())?;
     (1..=text.chars().count()).contains(&position).then_some(position)

@@ -17,7 +17,7 @@ pub(crate) mod source;
 mod then;
 
 use crate::deletes::DeleteSet;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::ids::Sequence;
 use crate::key::{self, KeyPart};
 use crate::manifest::SegmentEntry;
@@ -27,7 +27,7 @@ use crate::memtable::sorted::Sorted;
 use crate::schema::{Column, TableSchema};
 use crate::segment::{Listed, PAGE_ROWS};
 use crate::wal::record::Removal;
-use crate::write::batch::{DeleteRequest, Value};
+use crate::write::batch::{DeleteRequest, Value, misfit_code};
 use merge::{KeyTest, Merge, Wanted};
 use source::{Memo, Source};
 use std::collections::BTreeMap;
@@ -49,11 +49,14 @@ impl View {
     pub fn table(&self, name: &str) -> Result<&TableView> {
         self.tables.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.tables.keys().map(String::as_str).collect();
-            Error::input(if names.is_empty() {
-                format!("there is no table '{name}': the database has no tables")
-            } else {
-                format!("there is no table '{name}': there are {}", names.join(", "))
-            })
+            Error::coded(
+                Code::UndefinedTable,
+                if names.is_empty() {
+                    format!("there is no table '{name}': the database has no tables")
+                } else {
+                    format!("there is no table '{name}': there are {}", names.join(", "))
+                },
+            )
         })
     }
 
@@ -443,6 +446,9 @@ pub(crate) fn removal(schema: &TableSchema, request: &DeleteRequest) -> Result<R
 /// A value as part of a key.
 fn key_part<'a>(column: &Column, value: &'a Value) -> Result<KeyPart<'a>> {
     let Column { name, column_type, .. } = column;
-    let misfit = || Error::input(format!("{value:?} does not fit key column '{name}' of type {column_type}"));
+    let misfit = || {
+        let message = format!("{value:?} does not fit key column '{name}' of type {column_type}");
+        Error::coded(misfit_code(value, *column_type), message)
+    };
     value.part(*column_type).ok_or_else(misfit)
 }

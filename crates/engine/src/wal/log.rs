@@ -18,7 +18,7 @@
 //! is unknown (fsync may drop the dirty pages it failed on). Without threads the committer runs the steps.
 
 use super::frame;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Code, Error, ErrorKind, Result};
 use crate::ids::{Generation, Sequence};
 use crate::io::{Io, WriteFile};
 use crate::settings::Durability;
@@ -584,9 +584,12 @@ fn poisoned(error: &Error) -> Error {
 }
 
 fn stalled(error: &Error) -> Error {
-    Error::retry(format!(
-        "the disk is full ({error}): nothing is written until there is room; make room and try again, repeating a batch is harmless"
-    ))
+    Error::coded(
+        Code::DiskFull,
+        format!(
+            "the disk is full ({error}): nothing is written until there is room; make room and try again, repeating a batch is harmless"
+        ),
+    )
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::batch::{Part, Rows};
 use crate::column::{BytesBuilder, ColumnBuilder};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::key::{self, KeyPart};
 use crate::lane::NullMask;
 use crate::schema::{Column, ColumnType, Role, TableSchema, Unit};
@@ -164,7 +164,10 @@ pub(crate) fn admit<'a>(schema: &Arc<TableSchema>, part: &'a Part) -> Result<Adm
     let refused = |e: Error| e.context(format_args!("table '{}'", schema.name));
     let rows = part.rows();
     if rows > MAX_BATCH_ROWS {
-        return Err(refused(Error::input(format!("a batch of {rows} rows: the most is {MAX_BATCH_ROWS}, split it"))));
+        return Err(refused(Error::coded(
+            Code::LimitExceeded,
+            format!("a batch of {rows} rows: the most is {MAX_BATCH_ROWS}, split it"),
+        )));
     }
     match part {
         Part::Arrow(_, batch) => admit_batch(schema, batch).map_err(refused),
@@ -206,7 +209,7 @@ fn of_column(error: &Error, column: &Column) -> Error {
 }
 
 fn null_at(row: Option<usize>) -> Error {
-    Error::input(format!("it must not be NULL, and row {} is", row.unwrap_or(0)))
+    Error::coded(Code::NotNull, format!("it must not be NULL, and row {} is", row.unwrap_or(0)))
 }
 
 /// Rows from a table's columns, `None` for those that are NULL throughout.
@@ -219,7 +222,10 @@ fn admit_columns<'a>(
         if let Some(FieldValues::Bytes(bytes)) = values
             && bytes.longest() > MAX_VALUE_BYTES
         {
-            let error = Error::input(format!("a value of {} bytes: the most is {MAX_VALUE_BYTES}", bytes.longest()));
+            let error = Error::coded(
+                Code::LimitExceeded,
+                format!("a value of {} bytes: the most is {MAX_VALUE_BYTES}", bytes.longest()),
+            );
             return Err(of_column(&error, column));
         }
     }
@@ -237,7 +243,7 @@ fn admit_columns<'a>(
 fn admit_column(column: &Column, batch: &RecordBatch) -> Result<Option<FieldValues<'static>>> {
     let Some(array) = batch.column_by_name(&column.name) else {
         if !column.nullable && batch.num_rows() > 0 {
-            return Err(Error::input("it must not be NULL, and the batch does not have it"));
+            return Err(Error::coded(Code::NotNull, "it must not be NULL, and the batch does not have it"));
         }
         return Ok(None);
     };
@@ -276,7 +282,7 @@ fn converted(column_type: ColumnType, array: &ArrayRef) -> Result<ArrayRef> {
     }
     let options = CastOptions { safe: false, format_options: FormatOptions::default() };
     cast_with_options(array, &to, &options)
-        .map_err(|e| Error::input(format!("a value of the batch does not fit {column_type}: {e}")))
+        .map_err(|e| Error::coded(Code::OutOfRange, format!("a value of the batch does not fit {column_type}: {e}")))
 }
 
 fn null_mask(array: &dyn Array) -> NullMask {
@@ -356,10 +362,10 @@ fn encode_keys(schema: &TableSchema, columns: &[Option<FieldValues<'_>>], rows: 
         }
         keys.bytes.truncate(used);
         if used - start > MAX_KEY_BYTES {
-            return Err(Error::input(format!(
-                "row {row}: its key has {} bytes, the most is {MAX_KEY_BYTES}",
-                used - start
-            )));
+            return Err(Error::coded(
+                Code::LimitExceeded,
+                format!("row {row}: its key has {} bytes, the most is {MAX_KEY_BYTES}", used - start),
+            ));
         }
         keys.ends.push(used);
     }

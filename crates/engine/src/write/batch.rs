@@ -1,7 +1,7 @@
 //! What a caller hands over: a [`Batch`] of record batches, and of [`Rows`] that were gathered one by one.
 
 use crate::column::ColumnBuilder;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::key::KeyPart;
 use crate::schema::{Column, ColumnType, TableSchema};
 use crate::write::admit::MAX_BATCH_ROWS;
@@ -179,10 +179,10 @@ impl Batch {
         let row = row.into_iter();
         let is_missing = |(column, value): &(&Column, &Value)| !column.nullable && **value == Value::Null;
         if let Some((column, _)) = schema.columns.iter().zip(row.clone()).find(is_missing) {
-            return Err(Error::input(format!(
-                "column '{}' of table '{}' is NULL, which it must not be",
-                column.name, schema.name
-            )));
+            return Err(Error::coded(
+                Code::NotNull,
+                format!("column '{}' of table '{}' is NULL, which it must not be", column.name, schema.name),
+            ));
         }
         if self.near(schema, 1).is_none() {
             self.push_part(Part::Rows(Rows::new(schema)));
@@ -442,9 +442,21 @@ impl Rows {
     }
 }
 
+/// Why a value does not fit: a text says none of the column's values, any other value is out of its range.
+pub(crate) fn misfit_code(value: &Value, column_type: ColumnType) -> Code {
+    match value {
+        Value::Text(_) if column_type.time_unit().is_some() || column_type == ColumnType::Date32 => Code::InvalidTime,
+        Value::Text(_) => Code::InvalidText,
+        _ => Code::OutOfRange,
+    }
+}
+
 /// A value does not fit a column.
 pub(crate) fn misfit(row: usize, value: &Value, column_type: ColumnType) -> Error {
-    Error::input(format!("row {row}: {value:?} does not fit a column of type {column_type}"))
+    Error::coded(
+        misfit_code(value, column_type),
+        format!("row {row}: {value:?} does not fit a column of type {column_type}"),
+    )
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! (<https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT>). Arrow, and with it DataFusion,
 //! reads numbers with units only.
 
-use crate::functions::misuse;
+use crate::errors::query_error;
 use arrow::compute::kernels::cast_utils::parse_interval_month_day_nano;
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::common::ScalarValue;
@@ -11,6 +11,7 @@ use datafusion::logical_expr::{Expr as PlanExpr, lit};
 use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, Interval, Statement, Value as Literal, visit_expressions_mut,
 };
+use fleetdb_engine::{Code, Error};
 use std::ops::ControlFlow;
 
 const NS_PER_US: i64 = 1_000;
@@ -47,7 +48,10 @@ fn rewrite(value: &mut Expr) {
 /// It is none.
 pub(crate) fn interval_literal(text: &str) -> Result<PlanExpr> {
     let interval = interval_of_text(text);
-    let interval = interval.ok_or_else(|| misuse(format!("invalid input syntax for type interval: '{text}'")))?;
+    let interval = interval.ok_or_else(|| {
+        let message = format!("invalid input syntax for type interval: '{text}'");
+        query_error(Error::coded(Code::InvalidTime, message))
+    })?;
     Ok(lit(ScalarValue::IntervalMonthDayNano(Some(interval))))
 }
 

@@ -11,8 +11,9 @@
 //! - numbers of rows, `row_number()` and `rank()`, have a sign, as clients have no other.
 
 use super::intervals::interval_literal;
+use crate::errors::query_error;
 use crate::functions::conversions::{INTERVAL_LENGTH, ROUND_TO_EVEN, TEXT_OF};
-use crate::functions::{date_part, misuse};
+use crate::functions::date_part;
 use crate::values::value_of_text;
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -20,7 +21,7 @@ use datafusion::error::Result;
 use datafusion::functions::expr_fn::round;
 use datafusion::logical_expr::expr::{Between, Cast, Placeholder, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit, when};
-use fleetdb_engine::{ColumnType, Value};
+use fleetdb_engine::{Code, ColumnType, Error, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -135,7 +136,10 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
 pub(super) fn bytes(text: &str) -> Result<Vec<u8>> {
     match value_of_text(text, ColumnType::Binary) {
         Ok(Value::Binary(bytes)) => Ok(bytes),
-        _ => Err(misuse(format!("invalid input syntax for type bytea: '{text}'"))),
+        _ => {
+            let message = format!("invalid input syntax for type bytea: '{text}'");
+            Err(query_error(Error::coded(Code::InvalidText, message)))
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 use datafusion::sql::sqlparser::ast::{
     Expr, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, Visit, Visitor,
 };
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
 
 const NO_COLUMNS: &str = "a subquery without columns is not supported, but in EXISTS (...)";
@@ -25,7 +25,7 @@ const ALL: &str = "INTERSECT ALL and EXCEPT ALL are not supported: number rows t
 pub(crate) fn refuse(statement: &Statement) -> Result<()> {
     match statement.visit(&mut Look { depth: 0, is_of_exists: false }) {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(why) => Err(Error::input(why)),
+        ControlFlow::Break(why) => Err(Error::coded(Code::NotSupported, why)),
     }
 }
 

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Statement, VisitMut,
     VisitorMut, visit_expressions_mut,
 };
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
 
 /// The most columns of rows that are compared: each is a level deeper in the expression.
@@ -40,9 +40,12 @@ pub(super) fn by_columns(statement: &mut Statement) -> Result<()> {
     });
     match done {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(count) => Err(Error::input(format!(
-            "rows of {count} columns are compared, the most is {MAX_COLUMNS}: compare columns by themselves, with AND and OR"
-        ))),
+        ControlFlow::Break(count) => Err(Error::coded(
+            Code::LimitExceeded,
+            format!(
+                "rows of {count} columns are compared, the most is {MAX_COLUMNS}: compare columns by themselves, with AND and OR"
+            ),
+        )),
     }
 }
 

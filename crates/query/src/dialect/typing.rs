@@ -5,6 +5,7 @@
 //! (<https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO>).
 
 use super::operators::{bytes, may_mean_another, meant, row_numbers};
+use crate::errors::query_error;
 use crate::values::{value_of_text, with_seconds};
 use arrow::array::{ArrayRef, ListArray, StringArray};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -17,7 +18,7 @@ use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
-use fleetdb_engine::{ColumnType, Value};
+use fleetdb_engine::{Code, ColumnType, Error, Value};
 use std::sync::Arc;
 
 /// The functions that DataFusion plans `ANY` and `ALL` as, whose first argument is the array.
@@ -166,7 +167,10 @@ fn beside(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     match with.get_type(schema) {
         Ok(DataType::Boolean) => match value_of_text(text, ColumnType::Boolean) {
             Ok(Value::Boolean(truth)) => Ok(Some(Expr::Literal(ScalarValue::Boolean(Some(truth)), None))),
-            _ => Err(DataFusionError::Plan(format!("'{text}' does not fit a column of type {}", ColumnType::Boolean))),
+            _ => {
+                let message = format!("'{text}' does not fit a column of type {}", ColumnType::Boolean);
+                Err(query_error(Error::coded(Code::InvalidText, message)))
+            }
         },
         Ok(DataType::Binary) => Ok(Some(Expr::Literal(ScalarValue::Binary(Some(bytes(text)?)), None))),
         Ok(data_type @ DataType::Timestamp(..)) => with_type(expr, &data_type),
@@ -245,7 +249,8 @@ fn with_type(expr: &Expr, data_type: &DataType) -> Result<Option<Expr>> {
 /// # Errors
 /// It is none.
 pub(crate) fn array_of_text(text: &str, element: &DataType) -> Result<ScalarValue> {
-    let wrong = |why: &str| DataFusionError::Plan(format!("malformed array literal: \"{text}\": {why}"));
+    let wrong =
+        |why: &str| query_error(Error::coded(Code::InvalidText, format!("malformed array literal: \"{text}\": {why}")));
     let mut elements = elements(text).map_err(wrong)?;
     if matches!(element, DataType::Timestamp(..)) {
         for time in elements.iter_mut().flatten() {

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins,
     VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
 
 const NATURAL: &str = "NATURAL RIGHT JOIN and NATURAL FULL JOIN are not supported: name the columns, with USING (...)";
@@ -24,7 +24,7 @@ const UNKNOWN: &str = "FULL JOIN ... USING behind tables of which it is not plai
 pub(super) fn columns_by_table(statement: &mut Statement) -> Result<()> {
     match statement.visit(&mut Queries) {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(why) => Err(Error::input(why)),
+        ControlFlow::Break(why) => Err(Error::coded(Code::AmbiguousColumn, why)),
     }
 }
 

@@ -5,8 +5,8 @@
 //! meaning is that of GridDB's TQL reference; its TIME_AVG is `time_avg(value, time)`, another name of `time_weight_avg`.
 
 use super::{misuse, per_second};
-use crate::answer::query_error;
 use crate::catalog::ViewTables;
+use crate::errors::query_error;
 use crate::pushdown::key_value;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::kernels::cmp::eq;

@@ -2,7 +2,8 @@
 //! PostgreSQL, who is no admin sees only the own statements, and ends only them.
 
 use crate::clients::{Asker, Client, Clients};
-use crate::functions::{are_constant, misuse};
+use crate::errors::query_error;
+use crate::functions::are_constant;
 use arrow::array::{ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray, TimestampNanosecondArray};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -11,7 +12,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr_fn::SimpleScalarUDF;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Signature, TypeSignature, Volatility, create_udf};
 use datafusion::prelude::SessionContext;
-use fleetdb_engine::ColumnType;
+use fleetdb_engine::{Code, ColumnType, Error};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -125,7 +126,8 @@ fn reached(clients: &dyn Clients, asker: &Asker, name: &str, number: i64, end: E
     let Some(user) = clients.user(number) else { return Ok(false) };
     if !asker.is_admin && user != asker.user {
         let of = format!("{name} of '{user}' takes the role admin, or its user");
-        return Err(misuse(format!("permission denied: {of}, and '{}' is neither", asker.user)));
+        let message = format!("permission denied: {of}, and '{}' is neither", asker.user);
+        return Err(query_error(Error::coded(Code::Denied, message)));
     }
     end(clients, number);
     Ok(true)

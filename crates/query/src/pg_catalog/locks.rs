@@ -1,7 +1,7 @@
 //! The functions of advisory locks.
 
 use crate::advisory::{HeldLocks, Key, Scope};
-use crate::functions::misuse;
+use crate::errors::query_error;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::common::cast::as_int64_array;
@@ -10,6 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use fleetdb_engine::{Code, Error};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -65,14 +66,15 @@ struct LockFunction {
 impl LockFunction {
     fn call(&self, key: Key) -> Result<ScalarValue> {
         let is_done = match self.what {
-            What::Take(scope) | What::Try(scope) => self.held.take(key, scope).map_err(|e| misuse(e.to_string()))?,
+            What::Take(scope) | What::Try(scope) => self.held.take(key, scope).map_err(query_error)?,
             What::Release => self.held.release(key),
             What::ReleaseAll => true,
         };
         match self.what {
-            What::Take(_) if !is_done => {
-                Err(misuse(format!("another session holds the advisory lock {key}: try again when it has ended")))
-            }
+            What::Take(_) if !is_done => Err(query_error(Error::coded(
+                Code::LockNotAvailable,
+                format!("another session holds the advisory lock {key}: try again when it has ended"),
+            ))),
             What::Take(_) | What::ReleaseAll => Ok(ScalarValue::from("")),
             What::Try(_) | What::Release => Ok(ScalarValue::from(is_done)),
         }

@@ -22,7 +22,7 @@ mod views;
 
 pub use settings::setting;
 
-use crate::answer::engine_error;
+use crate::errors::{engine_error, syntax_error};
 use crate::parse::first_word;
 use crate::session::{CATALOG, Session};
 use crate::statement::Declare;
@@ -34,7 +34,7 @@ use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::pg_catalog::{PgCatalogSchemaProvider, PgCatalogStaticTables};
 use datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::Result;
 use schema::CatalogSchema;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -105,10 +105,7 @@ impl PgCatalog {
         }
         let registered = self.0.get_or_init(|| set_up(session).map_err(engine_error));
         let registered = registered.as_ref().map_err(Clone::clone)?;
-        let statements = registered
-            .parser
-            .parse(&subqueries::shielded(parts::replaced(text)))
-            .map_err(|e| Error::input(format!("syntax: {e}")))?;
+        let statements = registered.parser.parse(&subqueries::shielded(parts::replaced(text))).map_err(syntax_error)?;
         let rewritten = |mut sql| {
             rewrite::rewrite(&mut sql);
             ParsedStatement::Statement(Box::new(sql))

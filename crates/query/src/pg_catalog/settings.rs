@@ -1,6 +1,6 @@
 //! Settings of PostgreSQL that clients ask for, by SHOW, `current_setting` and `pg_settings`; and `set_config`.
 
-use crate::answer::query_error;
+use crate::errors::query_error;
 use crate::functions::misuse;
 use crate::settings::setting_name;
 use crate::transaction::Transaction;
@@ -11,6 +11,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr_fn::SimpleScalarUDF;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Signature, TypeSignature, Volatility};
 use datafusion::prelude::SessionContext;
+use fleetdb_engine::{Code, Error};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Names and values. Those that a session can change have other values then ([`Transaction::setting`]); SET of the others is
@@ -124,7 +125,7 @@ fn current(transaction: &Transaction, arguments: &[ColumnarValue]) -> Result<Col
         Some(name) => match setting(name) {
             Some((name, always)) => Ok(Some(transaction.setting(name).unwrap_or_else(|| always.to_owned()))),
             None if may_miss => Ok(None),
-            None => Err(misuse(format!("unrecognized parameter \"{name}\""))),
+            None => Err(query_error(Error::coded(Code::UndefinedObject, format!("unrecognized parameter \"{name}\"")))),
         },
     });
     let values: ArrayRef = Arc::new(values.collect::<Result<StringArray>>()?);

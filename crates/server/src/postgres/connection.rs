@@ -6,7 +6,7 @@ use crate::access::Identity;
 use crate::clients::{Connected, Listed};
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
-use fleetdb_engine::{Batch, Error, Growing, MAX_BATCH_BYTES, Result, Value};
+use fleetdb_engine::{Batch, Code, Error, Growing, MAX_BATCH_BYTES, Result, Value};
 use fleetdb_query::{Canceller, Client, Doing, InsertValues, Session, SessionSettings};
 use parking_lot::Mutex;
 use pgwire::error::{ErrorInfo, PgWireResult};
@@ -93,9 +93,10 @@ impl Pending {
         let count = insert.push(values, &mut self.batch)?;
         let bytes = self.batch.bytes();
         if bytes > MAX_BATCH_BYTES {
-            return Err(Error::input(format!(
-                "{bytes} bytes without a Sync, which are one batch: the most is {MAX_BATCH_BYTES}"
-            )));
+            return Err(Error::coded(
+                Code::LimitExceeded,
+                format!("{bytes} bytes without a Sync, which are one batch: the most is {MAX_BATCH_BYTES}"),
+            ));
         }
         self.memory.reach("what is sent without a Sync", bytes)?;
         Ok(count)

@@ -5,7 +5,7 @@ use super::connection::Connection;
 use super::values;
 use super::wire::Rest;
 use crate::error::{postgres_error, user_error};
-use fleetdb_engine::{Batch, ColumnType, Error, Result, Rows, TableSchema, Value};
+use fleetdb_engine::{Batch, Code, ColumnType, Error, Result, Rows, TableSchema, Value};
 use fleetdb_query::{CopyFormat, CopyIn, value_of_text};
 use futures::{Sink, SinkExt};
 use pgwire::api::ClientInfo;
@@ -233,7 +233,7 @@ impl CopyingIn {
                 None => Value::Null,
                 Some(text) if column.column_type == ColumnType::Utf8 => Value::Text(text),
                 Some(text) => value_of_text(&text, column.column_type)
-                    .map_err(|e| self.wrong(&format!("column '{}': {e}", column.name)))?,
+                    .map_err(|e| e.context(format_args!("column '{}'", column.name)).context(self.line()))?,
             };
         }
         self.rows += 1;
@@ -241,7 +241,12 @@ impl CopyingIn {
     }
 
     fn wrong(&self, reason: &dyn std::fmt::Display) -> Error {
-        Error::input(format!("COPY {}, line {}: {reason}", self.schema.name, self.lines))
+        Error::coded(Code::InvalidCopy, format!("{}: {reason}", self.line()))
+    }
+
+    /// Where the COPY is.
+    fn line(&self) -> String {
+        format!("COPY {}, line {}", self.schema.name, self.lines)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::clients::shown;
 use crate::error::{placed, postgres_error, user_error};
 use crate::sessions::Running;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use fleetdb_engine::{ColumnType, Error, Growing, Value};
+use fleetdb_engine::{Code, ColumnType, Error, Growing, Value};
 use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement, check_described};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
@@ -33,9 +33,6 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-
-/// The codes for tables and columns that there are not.
-const UNKNOWN: [&str; 2] = ["42P01", "42703"];
 
 /// A prepared statement.
 pub(crate) struct Stored {
@@ -147,10 +144,10 @@ impl Connection {
                 let types = match types {
                     Ok(types) => types,
                     // What can only be planned with its values has parameters of text.
-                    Err(error) => match postgres_error(&error) {
-                        PgWireError::UserError(error) if !UNKNOWN.contains(&error.code.as_str()) => Vec::new(),
-                        error => return Err(error),
-                    },
+                    Err(error) if matches!(error.code(), Code::UndefinedTable | Code::UndefinedColumn) => {
+                        return Err(postgres_error(&error));
+                    }
+                    Err(_) => Vec::new(),
                 };
                 let types = (0..statement.parameters()).map(|place| types.get(place).and_then(Option::as_ref));
                 let types = types.map(values::type_of_parameter).collect();

@@ -24,6 +24,7 @@ mod values;
 mod wire;
 
 use crate::clients::Connected;
+use crate::error::without_place;
 use crate::server::Shared;
 use bytes::BytesMut;
 use connection::{Connection, END_LIMIT};
@@ -146,7 +147,7 @@ async fn converse(
             Ok(false) => {}
             Err(error) => {
                 connection.failed();
-                process_error(socket, error, true).await?;
+                process_error(socket, without_place(error), true).await?;
                 continue;
             }
         }
@@ -165,7 +166,7 @@ async fn converse(
         let done = process_message(message, socket, login, simple, extended, copy, cancelling).await;
         if let Err(error) = done {
             connection.failed();
-            process_error(socket, error, waits_for_sync).await?;
+            process_error(socket, without_place(error), waits_for_sync).await?;
         }
     }
 }

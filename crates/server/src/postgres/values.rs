@@ -1,7 +1,7 @@
 //! Parameters and rows on the wire.
 
 use super::texts::{are_for_wire, for_wire};
-use crate::error::{postgres_error, user_error};
+use crate::error::{postgres_error, sqlstate, user_error};
 use crate::server::Shared;
 use crate::sessions::Running;
 use arrow::array::RecordBatch;
@@ -101,7 +101,7 @@ fn parameter(
         _ => None,
     });
     match by_type {
-        Some(column_type) => value_of_text(text, column_type).map_err(|e| ("22P02", e.to_string())),
+        Some(column_type) => value_of_text(text, column_type).map_err(|e| (sqlstate(e.code()), e.to_string())),
         None => Ok(Value::Text(text.to_owned())),
     }
 }
