@@ -149,6 +149,16 @@ fn a_bad_line_stops_the_load_or_is_skipped_and_is_named() {
     let summary = succeeds(&["load", file, "--data", data, "--on-error", "skip"]);
     assert!(summary.contains("loaded 2 rows (2 new, 0 replaced), refused 1"), "{summary}");
     assert_eq!(query(data, "SELECT v FROM m").len(), 2);
+    // Of lines whose texts have line breaks the first number counts.
+    std::fs::write(file, "n v=\"a\nb\" 1\nn,n=\"x v=\"c\" 2\nn w=\"d\n\n\",v=1 3\n n v=\"e\" 4\nn v=x 5").unwrap();
+    let output = fleetdb(&["load", file, "--data", data, "--on-error", "skip", "--precision", "h"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("lines.lp, line 4, column") && said.contains("lines.lp, line 8, column"), "{said}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("loaded 3 rows (3 new, 0 replaced), refused 2"));
+    assert_eq!(
+        query(data, "SELECT v FROM n WHERE v = 'a' || chr(10) || 'b' AND time = '1970-01-01 01:00:00'").len(),
+        1
+    );
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub use db::{Acknowledged, Database, Status};
 pub use error::{Code, Error, ErrorKind, Place, Result};
 pub use handle::ContainerHandle;
 pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
-pub use line_protocol::{LineError, LineParser, TIME_COLUMN};
+pub use line_protocol::{BodyLine, LineEnds, LineError, LineParser, Precision, TIME_COLUMN, body_lines};
 pub use manifest::{Delete, Edit, SegmentEntry, Slice, State};
 pub use memory::{Growing, QueryMemory};
 pub use reader::Reader;

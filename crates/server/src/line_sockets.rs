@@ -5,7 +5,7 @@
 
 use crate::lines;
 use crate::server::Shared;
-use fleetdb_engine::Unit;
+use fleetdb_engine::{LineEnds, Precision};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -37,6 +37,8 @@ pub(crate) async fn tcp(shared: Arc<Shared>, listener: TcpListener) {
 
 async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream) {
     let mut lines = Vec::with_capacity(64 << 10);
+    // Where the lines end, how far that is known, and the last end.
+    let (mut line_ends, mut seen, mut ends) = (LineEnds::default(), 0, 0);
     // Whether the client has said that nothing more comes; a connection that broke off may have cut a line in two.
     let mut is_complete = false;
     let mut goes_on = true;
@@ -48,13 +50,18 @@ async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream) {
         (goes_on, is_complete) = (read.is_some_and(|bytes| bytes > 0), read == Some(0));
         // What is there already is written together.
         while goes_on && lines.len() < GATHERED_BYTES && stream.try_read_buf(&mut lines).is_ok_and(|bytes| bytes > 0) {}
-        let ends = lines.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        while let Some(end) = line_ends.find(&lines[seen..]) {
+            seen += end;
+            ends = seen;
+        }
+        seen = lines.len();
         if lines.len() - ends > LINE_BYTES {
             tracing::warn!("line_tcp: a line is longer than {LINE_BYTES} bytes: the connection is closed");
             shared.metrics.lines("line_tcp", 0, 1);
             goes_on = false;
         }
         let rest = lines.split_off(ends);
+        (seen, ends) = (rest.len(), 0);
         write(shared, "line_tcp", std::mem::replace(&mut lines, rest)).await;
     }
     if is_complete {
@@ -73,25 +80,36 @@ pub(crate) async fn udp(shared: Arc<Shared>, socket: UdpSocket) {
             received = socket.recv(&mut datagram) => received,
         };
         let Ok(bytes) = received else { continue };
-        add_datagram(&mut lines, &datagram[..bytes]);
+        add_datagram(&shared, &mut lines, &datagram[..bytes]);
         while lines.len() < GATHERED_BYTES {
             let Ok(bytes) = socket.try_recv(&mut datagram) else { break };
-            add_datagram(&mut lines, &datagram[..bytes]);
+            add_datagram(&shared, &mut lines, &datagram[..bytes]);
         }
         write(&shared, "line_udp", std::mem::take(&mut lines)).await;
     }
 }
 
-fn add_datagram(lines: &mut Vec<u8>, datagram: &[u8]) {
-    lines.extend_from_slice(datagram);
-    lines.push(b'\n');
+/// Adds a datagram's lines. A text that the datagram does not close would go on in the next one: its line is dropped.
+fn add_datagram(shared: &Arc<Shared>, lines: &mut Vec<u8>, datagram: &[u8]) {
+    let (mut line_ends, mut whole) = (LineEnds::default(), 0);
+    while let Some(end) = line_ends.find(&datagram[whole..]) {
+        whole += end;
+    }
+    if line_ends.is_in_text() {
+        lines.extend_from_slice(&datagram[..whole]);
+        tracing::warn!("line_udp: 1 lines dropped, the first: a datagram ends within a text");
+        shared.metrics.lines("line_udp", 0, 1);
+    } else {
+        lines.extend_from_slice(datagram);
+        lines.push(b'\n');
+    }
 }
 
 async fn write(shared: &Arc<Shared>, protocol: &'static str, body: Vec<u8>) {
     if body.is_empty() {
         return;
     }
-    match lines::write(shared, body, Unit::Nanosecond).await {
+    match lines::write(shared, body, Precision::Nanosecond).await {
         Ok(written) => {
             shared.metrics.lines(protocol, written.kept, written.dropped);
             for wrong in written.wrong.iter().take(1) {

@@ -2,7 +2,7 @@
 //! as one batch.
 
 use crate::server::Shared;
-use fleetdb_engine::{Acknowledged, Batch, Database, Error, LineParser, Result, Unit};
+use fleetdb_engine::{Acknowledged, Batch, BodyLine, Database, Error, LineParser, Precision, Result, body_lines};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -23,7 +23,7 @@ pub(crate) struct Written {
 
 /// A line that was left out.
 pub(crate) struct WrongLine {
-    /// Counted from 1.
+    /// The body's line with which it begins, counted from 1.
     pub(crate) number: usize,
     /// The column and what is wrong.
     pub(crate) reason: String,
@@ -32,20 +32,17 @@ pub(crate) struct WrongLine {
 }
 
 /// The lines as a batch, and what is to be said of them.
-fn parse(db: &Database, body: &[u8], precision: Unit) -> Result<(Batch, Written)> {
+fn parse(db: &Database, body: &[u8], precision: Precision) -> Result<(Batch, Written)> {
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     let mut parser = LineParser::new(db, precision, now_ns);
     let (mut dropped, mut wrong) = (0, Vec::new());
-    for (number, line) in body.split(|&byte| byte == b'\n').enumerate() {
-        let reason = match str::from_utf8(line) {
-            Ok(text) => parser.parse(text).err().map(|error| error.to_string()),
-            Err(error) => Some(format!("column {}: this is not UTF-8", error.valid_up_to() + 1)),
-        };
-        if let Some(reason) = reason {
+    for BodyLine { number, bytes } in body_lines(body) {
+        if let Err(error) = parser.parse_bytes(bytes) {
             dropped += 1;
             if wrong.len() < MOST_NAMED {
+                let line = bytes.trim_ascii_end();
                 let text = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-                wrong.push(WrongLine { number: number + 1, reason, text });
+                wrong.push(WrongLine { number, reason: error.to_string(), text });
             }
         }
     }
@@ -60,7 +57,7 @@ fn parse(db: &Database, body: &[u8], precision: Unit) -> Result<(Batch, Written)
 pub(crate) async fn write(
     shared: &Arc<Shared>,
     body: impl AsRef<[u8]> + Send + 'static,
-    precision: Unit,
+    precision: Precision,
 ) -> Result<Written> {
     let worker = Arc::clone(shared);
     let begun = shared.work.run(move || {

@@ -8,7 +8,7 @@ use fleetdb_engine::check::check;
 use fleetdb_engine::io::{Io, MemoryStorage, Storage};
 use fleetdb_engine::{
     Batch, ColumnType, Database, Durability, LineParser, Reader, Rows, ScanRequest, Settings, TableDefinition, Unit,
-    Value,
+    Value, body_lines,
 };
 use std::sync::Arc;
 
@@ -98,8 +98,8 @@ pub fn line_protocol(text: &[u8]) {
     let storage = MemoryStorage::new();
     let Ok(db) = Database::open(Io::memory(storage), Settings::default()) else { return };
     let mut parser = LineParser::new(&db, Unit::Nanosecond, 0);
-    for line in text.split(|&byte| byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok()) {
-        parser.parse(line).ok();
+    for line in body_lines(text) {
+        parser.parse_bytes(line.bytes).ok();
     }
     parser.commit(Durability::Sync).ok();
 }

@@ -3,30 +3,38 @@
 use super::input::Input;
 use super::{Args, BATCH_ROWS, Tally};
 use crate::io_error;
-use fleetdb_engine::{Database, Error, LineParser, Result};
+use fleetdb_engine::{Database, Error, LineEnds, LineParser, MAX_VALUE_BYTES, Precision, Result};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The longest line: what a quote takes that is not closed ends there.
+const LINE_BYTES: usize = 2 * MAX_VALUE_BYTES;
+
 pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> Result<()> {
-    let precision = args.precision.into();
+    let precision: Precision = args.precision.into();
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     let mut parser = LineParser::new(db, precision, now_ns);
     let mut line = Vec::new();
-    let mut number = 0u64;
+    // The line's number, and that of the line of text that is read.
+    let (mut number, mut text_number) = (1u64, 0u64);
+    let mut ends = LineEnds::default();
     loop {
-        line.clear();
+        let before = line.len();
         let read = input.reader.read_until(b'\n', &mut line);
-        if read.map_err(|e| io_error(format_args!("read {}", input.name), &e))? == 0 {
+        let read = read.map_err(|e| io_error(format_args!("read {}", input.name), &e))?;
+        text_number += 1;
+        if read > 0 && ends.find(&line[before..]).is_none() && line.len() < LINE_BYTES {
+            continue;
+        }
+        if line.is_empty() {
             break;
         }
-        number += 1;
-        let parsed = match str::from_utf8(&line) {
-            Ok(text) => parser.parse(text).map_err(|e| e.to_string()),
-            Err(e) => Err(format!("column {}: this is not UTF-8", e.valid_up_to() + 1)),
-        };
-        if let Err(reason) = parsed {
+        if let Err(reason) = parser.parse_bytes(&line) {
             let error = Error::input(format!("{}, line {number}, {reason}", input.name));
             tally.refuse(args.on_error, error)?;
         }
+        line.clear();
+        ends = LineEnds::default();
+        number = text_number + 1;
         if parser.rows() >= BATCH_ROWS {
             let full = std::mem::replace(&mut parser, LineParser::new(db, precision, now_ns));
             commit(full, args, tally)?;

@@ -10,7 +10,7 @@ mod parquet;
 
 use crate::progress::thousands;
 use crate::{DEFAULT_DATA, close, open};
-use fleetdb_engine::{Database, Durability, Error, Result, Unit};
+use fleetdb_engine::{Database, Durability, Error, Result};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -60,15 +60,21 @@ enum Precision {
     Ms,
     /// Seconds
     S,
+    /// Minutes
+    M,
+    /// Hours
+    H,
 }
 
-impl From<Precision> for Unit {
+impl From<Precision> for fleetdb_engine::Precision {
     fn from(precision: Precision) -> Self {
         match precision {
             Precision::Ns => Self::Nanosecond,
             Precision::Us => Self::Microsecond,
             Precision::Ms => Self::Millisecond,
             Precision::S => Self::Second,
+            Precision::M => Self::Minute,
+            Precision::H => Self::Hour,
         }
     }
 }

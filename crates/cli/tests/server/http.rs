@@ -80,6 +80,32 @@ fn lines_are_written_and_wrong_ones_are_named() {
     assert_eq!(seconds.status, 204);
     assert_eq!(sql(http, "SELECT time FROM cpu WHERE host = 'c'", "ndjson"), "{\"time\":\"1970-01-01T00:01:00\"}\n");
     assert_eq!(request(http, "POST", "/write?precision=d", "", b"m v=1").unwrap().status, 400);
+    for (precision, body) in [("m", b"unit,u=m v=1 60"), ("h", b"unit,u=h v=1 01")] {
+        let written = request(http, "POST", &format!("/write?precision={precision}"), "", body).unwrap();
+        assert_eq!(written.status, 204, "{}", written.body);
+    }
+    assert_eq!(
+        sql(http, "SELECT time FROM unit ORDER BY u", "ndjson"),
+        "{\"time\":\"1970-01-01T01:00:00\"}\n{\"time\":\"1970-01-01T01:00:00\"}\n"
+    );
+    // Each bad line is refused alone, by the number with which it begins; a text may have line breaks.
+    sql(
+        http,
+        "CREATE TABLE strict (d TEXT, time TIMESTAMP, v DOUBLE NOT NULL, w DOUBLE, PRIMARY KEY (d, time))",
+        "json",
+    );
+    let mixed = "notes,d=a text=\"one\ntwo\",text_b=\"\n\" 1\n \tstrict,d=a v=1 1\nstrict,d=a w=1 2\nno\u{1}name v=1 1\n\
+                 notes,d=a bad\u{7}=1 2\nnotes,d=a text=\"thr\nee\",n=x 3\nstrict,d=a v=2 2\nnotes,d=a d=7 2";
+    let mixed = write(http, mixed).unwrap();
+    let said: serde_json::Value = serde_json::from_str(&mixed.body).unwrap();
+    assert_eq!((said["kept"].as_u64(), said["dropped"].as_u64()), (Some(4), Some(4)), "{}", mixed.body);
+    let numbers: Vec<_> = said["data"].as_array().unwrap().iter().map(|line| line["line_number"].as_u64()).collect();
+    assert_eq!(numbers, [Some(5), Some(6), Some(7), Some(8)]);
+    assert_eq!(
+        sql(http, "SELECT text, d_1 FROM notes ORDER BY time", "json"),
+        "[{\"text\":\"one\\ntwo\",\"d_1\":null},\n{\"text\":null,\"d_1\":7.0}]\n"
+    );
+    assert_eq!(sql(http, "SELECT count(*) AS n FROM strict", "json"), "[{\"n\":2}]\n");
     // Without a time it is the server's.
     assert_eq!(write(http, "cpu,host=now usage=1").unwrap().status, 204);
     assert_eq!(

@@ -134,8 +134,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(super) fn parse_line(text: &str) -> std::result::Result<Line<'_>, LineError> {
-    let mut reader = Reader { text, at: 0 };
+/// Parses a line that begins at `start`, without what ends it.
+pub(super) fn parse_line(text: &str, start: usize) -> std::result::Result<Line<'_>, LineError> {
+    let mut reader = Reader { text, at: start };
     let measurement = reader.name(false);
     if measurement.is_empty() {
         return Err(reader.error("the line has no measurement"));
@@ -188,8 +189,13 @@ pub(super) fn parse_line(text: &str) -> std::result::Result<Line<'_>, LineError>
     Ok(Line { measurement, parts, time })
 }
 
+/// Whether a byte may stand in front of a line, its fields and its time; what comes before these ends with a blank.
+pub(super) fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | 0)
+}
+
 fn skip_blanks(reader: &mut Reader<'_>) {
-    while reader.peek() == Some(b' ') {
+    while reader.peek().is_some_and(is_blank) {
         reader.at += 1;
     }
 }

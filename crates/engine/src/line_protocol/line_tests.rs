@@ -1,12 +1,13 @@
 use super::*;
 
 fn fails(line: &str) -> LineError {
-    parse_line(line).expect_err(line)
+    parse_line(line, 0).expect_err(line)
 }
 
 #[test]
 fn a_line_is_taken_apart() {
-    let line = parse_line(r#"we\,ather,lo\ c=us\=mid,b=c t=82,n=-3i,u=4u,ok=t,s="a \"b\" \\ c,=" 1465839830"#).unwrap();
+    let line =
+        parse_line(r#"we\,ather,lo\ c=us\=mid,b=c t=82,n=-3i,u=4u,ok=t,s="a \"b\" \\ c,=" 1465839830"#, 0).unwrap();
     assert_eq!(line.measurement, "we,ather");
     assert_eq!(line.parts[0].name, "lo c");
     let values: Vec<_> = line.parts.iter().map(|part| part.value.clone()).collect();
@@ -23,7 +24,10 @@ fn a_line_is_taken_apart() {
         ]
     );
     assert_eq!(line.time, Some(1_465_839_830));
-    assert_eq!(parse_line("m v=1").unwrap().time, None);
+    assert_eq!(parse_line("m v=1", 0).unwrap().time, None);
+    let line = parse_line(" \tm  \tv=\"a\nb\" \t 7", 2).unwrap();
+    assert_eq!((&*line.measurement, line.time), ("m", Some(7)));
+    assert_eq!(line.parts[0].value, FieldValue::Text("a\nb".into()));
 }
 
 #[test]

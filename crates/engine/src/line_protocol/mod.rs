@@ -5,26 +5,33 @@
 //! escapes comma, blank and equals sign in names and tag values; text fields stand in double quotes, where
 //! backslash escapes a quote and itself. (InfluxDB v1 line protocol reference.)
 //!
+//! 0. [`LineEnds`] finds lines in bytes.
 //! 1. A [`LineParser`] takes lines and gathers columns per table. A line that is wrong is refused with
-//!    its column, and leaves nothing behind.
+//!    its column, and leaves nothing behind. What admission would refuse of one line is refused here.
 //! 2. [`LineParser::commit`] creates tables and columns that are missing, then writes everything as
 //!    one batch.
 
+mod ends;
 mod line;
+mod precision;
 
+pub use ends::{BodyLine, LineEnds, body_lines};
 pub use line::LineError;
+pub use precision::Precision;
 
 use crate::db::{Acknowledged, Database};
 use crate::error::{Error, Result};
-use crate::schema::{ColumnDefinition, ColumnType, Role, TableDefinition, TableSchema, Unit};
+use crate::key::{self, KeyPart};
+use crate::schema::{ColumnDefinition, ColumnType, Role, TableDefinition, TableSchema, Unit, check_name};
 use crate::settings::Durability;
+use crate::write::admit::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::write::batch::Batch;
 use arrow::array::{
     ArrayBuilder, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringBuilder,
     TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
 };
 use arrow::datatypes::{Field as ArrowField, Schema};
-use line::{FieldValue, Line, Part, parse_line};
+use line::{FieldValue, Line, Part, is_blank, parse_line};
 use std::sync::Arc;
 
 /// The name of the time column in tables made from line protocol.
@@ -36,11 +43,13 @@ enum Values {
     UInt(Vec<Option<u64>>),
     Boolean(Vec<Option<bool>>),
     Text(StringBuilder),
+    /// Of a type that no line has values of; so many rows without a value.
+    Other(usize),
 }
 
 impl Values {
-    fn new(column_type: ColumnType, rows: usize) -> Option<Self> {
-        Some(match column_type {
+    fn new(column_type: ColumnType, rows: usize) -> Self {
+        match column_type {
             ColumnType::Float64 => Self::Float(vec![None; rows]),
             ColumnType::Int64 => Self::Int(vec![None; rows]),
             ColumnType::UInt64 => Self::UInt(vec![None; rows]),
@@ -50,8 +59,8 @@ impl Values {
                 texts.append_nulls(rows);
                 Self::Text(texts)
             }
-            _ => return None,
-        })
+            _ => Self::Other(rows),
+        }
     }
 
     fn len(&self) -> usize {
@@ -61,6 +70,7 @@ impl Values {
             Self::UInt(v) => v.len(),
             Self::Boolean(v) => v.len(),
             Self::Text(v) => v.len(),
+            Self::Other(rows) => *rows,
         }
     }
 
@@ -71,6 +81,7 @@ impl Values {
             Self::UInt(v) => v.push(None),
             Self::Boolean(v) => v.push(None),
             Self::Text(v) => v.append_null(),
+            Self::Other(rows) => *rows += 1,
         }
     }
 
@@ -99,14 +110,16 @@ impl Values {
         }
     }
 
-    fn into_array(self) -> ArrayRef {
-        match self {
+    /// The values; `None` if no line has any.
+    fn into_array(self) -> Option<ArrayRef> {
+        Some(match self {
             Self::Float(v) => Arc::new(Float64Array::from(v)),
             Self::Int(v) => Arc::new(Int64Array::from(v)),
             Self::UInt(v) => Arc::new(UInt64Array::from(v)),
             Self::Boolean(v) => Arc::new(BooleanArray::from(v)),
             Self::Text(mut v) => Arc::new(v.finish()),
-        }
+            Self::Other(_) => return None,
+        })
     }
 }
 
@@ -116,6 +129,8 @@ struct GatheredColumn {
     column_type: ColumnType,
     /// Whether the table has the column already.
     exists: bool,
+    /// Whether every line must have it.
+    is_required: bool,
     values: Values,
 }
 
@@ -141,7 +156,7 @@ struct GatheredTable {
 /// ```
 pub struct LineParser<'a> {
     db: &'a Database,
-    precision: Unit,
+    precision: Precision,
     now_ns: i64,
     tables: Vec<GatheredTable>,
     rows: usize,
@@ -149,13 +164,23 @@ pub struct LineParser<'a> {
 
 impl<'a> LineParser<'a> {
     /// A parser without lines. Timestamps are in `precision`; lines without one get `now_ns`.
-    pub fn new(db: &'a Database, precision: Unit, now_ns: i64) -> Self {
-        Self { db, precision, now_ns, tables: Vec::new(), rows: 0 }
+    pub fn new(db: &'a Database, precision: impl Into<Precision>, now_ns: i64) -> Self {
+        Self { db, precision: precision.into(), now_ns, tables: Vec::new(), rows: 0 }
     }
 
     /// How many rows are gathered.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// Adds a line as [`LineEnds`] finds it. A blank line or a comment (`#`) adds nothing.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse); or the line is not UTF-8.
+    pub fn parse_bytes(&mut self, line: &[u8]) -> std::result::Result<(), LineError> {
+        let text = str::from_utf8(line)
+            .map_err(|e| LineError { column: e.valid_up_to() + 1, reason: "this is not UTF-8".to_owned() })?;
+        self.parse(text)
     }
 
     /// Adds a line. A blank line or a comment (`#`) adds nothing.
@@ -164,47 +189,47 @@ impl<'a> LineParser<'a> {
     /// The line is wrong or does not fit its table; then it adds nothing.
     pub fn parse(&mut self, text: &str) -> std::result::Result<(), LineError> {
         let trimmed = text.trim_end_matches(['\r', '\n', ' ', '\t']);
-        if trimmed.is_empty() || trimmed.starts_with('#') {
+        let Some(start) = trimmed.bytes().position(|byte| !is_blank(byte)) else { return Ok(()) };
+        if trimmed.as_bytes()[start] == b'#' {
             return Ok(());
         }
-        let line = parse_line(trimmed)?;
+        let line = parse_line(trimmed, start)?;
         let place = match self.tables.iter().position(|table| table.name == line.measurement) {
             Some(place) => place,
             None => {
                 let schema = self.db.table(&line.measurement).ok();
+                let at_start = |reason: String| LineError { column: start + 1, reason };
                 if schema.is_none() {
-                    self.check_new_table(&line.measurement)?;
+                    check_name("table", &line.measurement).map_err(|e| at_start(e.to_string()))?;
+                    self.check_new_table(&line.measurement).map_err(at_start)?;
                 }
-                self.tables.push(gathered(&line.measurement, schema.as_deref())?);
+                self.tables.push(gathered(&line.measurement, schema.as_deref()).map_err(at_start)?);
                 self.tables.len() - 1
             }
         };
-        let time_ns = i128::from(line.time.unwrap_or(self.now_ns));
-        let per_second = if line.time.is_some() { self.precision.per_second() } else { 1_000_000_000 };
         let table = &mut self.tables[place];
-        let scaled = time_ns * i128::from(table.unit.per_second());
-        let time = i64::try_from(scaled.div_euclid(i128::from(per_second))).map_err(|_| LineError {
+        let (time, precision) = line.time.map_or((self.now_ns, Precision::Nanosecond), |time| (time, self.precision));
+        let time = precision.convert(time, table.unit).ok_or_else(|| LineError {
             column: trimmed.len(),
             reason: "the timestamp is outside the range of the table's time column".to_owned(),
         })?;
-        add(table, line, self.db.settings().max_columns)?;
+        add(table, line, start + 1, self.db.settings().max_columns)?;
         table.times.push(time);
         self.rows += 1;
         Ok(())
     }
 
     /// Refuses a line whose table would be one too many.
-    fn check_new_table(&self, name: &str) -> std::result::Result<(), LineError> {
+    fn check_new_table(&self, name: &str) -> std::result::Result<(), String> {
         let new = self.tables.iter().filter(|table| !table.exists).count();
         let most = self.db.settings().max_tables;
         if self.db.table_count() + new < most {
             return Ok(());
         }
-        let reason = format!(
+        Err(format!(
             "there is no table '{name}', and no room for another: the most is {most} (setting max_tables); devices are \
              told apart by tags, not by measurements"
-        );
-        Err(LineError { column: 1, reason })
+        ))
     }
 
     /// Creates tables and columns that are missing, and gives all gathered rows as one batch.
@@ -230,8 +255,7 @@ impl<'a> LineParser<'a> {
     }
 }
 
-fn gathered(measurement: &str, schema: Option<&TableSchema>) -> std::result::Result<GatheredTable, LineError> {
-    let wrong = |reason: String| LineError { column: 1, reason };
+fn gathered(measurement: &str, schema: Option<&TableSchema>) -> std::result::Result<GatheredTable, String> {
     let Some(schema) = schema else {
         return Ok(GatheredTable {
             name: measurement.to_owned(),
@@ -243,87 +267,129 @@ fn gathered(measurement: &str, schema: Option<&TableSchema>) -> std::result::Res
         });
     };
     let (Some(time), Some(unit)) = (schema.time, schema.time_unit()) else {
-        return Err(wrong(format!("table '{measurement}' is a collection: line protocol needs a time column")));
+        return Err(format!("table '{measurement}' is a collection: line protocol needs a time column"));
     };
-    let mut columns = Vec::new();
-    for column in schema.columns.iter().filter(|column| column.role != Role::Time) {
-        let Some(values) = Values::new(column.column_type, 0) else { continue };
-        columns.push(GatheredColumn {
-            name: column.name.clone(),
-            role: column.role,
-            column_type: column.column_type,
-            exists: true,
-            values,
-        });
-    }
+    let columns = schema.columns.iter().filter(|column| column.role != Role::Time);
+    let columns = columns.map(|column| GatheredColumn {
+        name: column.name.clone(),
+        role: column.role,
+        column_type: column.column_type,
+        exists: true,
+        is_required: !column.nullable,
+        values: Values::new(column.column_type, 0),
+    });
     let time_name = schema.columns[time].name.clone();
-    Ok(GatheredTable { name: measurement.to_owned(), exists: true, time_name, unit, columns, times: Vec::new() })
+    let (name, times) = (measurement.to_owned(), Vec::new());
+    Ok(GatheredTable { name, exists: true, time_name, unit, columns: columns.collect(), times })
 }
 
-/// Adds a line's values to its table's columns: first every check, then every change.
-fn add(table: &mut GatheredTable, line: Line<'_>, max_columns: usize) -> std::result::Result<(), LineError> {
+/// Where a tag or field goes.
+enum Place {
+    /// A column that is there.
+    Column(usize),
+    /// A new column of this name.
+    New(String),
+}
+
+/// The column of a tag or field, if it is not called as the line calls it or is not there. Where a tag and a field have
+/// one name, the one that came second has its column under `name_1`, as InfluxQL calls it; `name_2` if that is taken.
+fn place_of(table: &GatheredTable, places: &[Place], parts: &[Part<'_>], part: &Part<'_>) -> Place {
+    let mut name = part.name.clone().into_owned();
+    let mut number = 0;
+    loop {
+        match table.columns.iter().position(|column| column.name == name) {
+            Some(place) if table.columns[place].role == part.role => return Place::Column(place),
+            Some(_) => {}
+            None => {
+                let is_it = |place: &Place| matches!(place, Place::New(new) if *new == name);
+                let new = places.iter().zip(parts).find(|(place, _)| is_it(place));
+                if name != table.time_name && new.is_none_or(|(_, new)| new.role == part.role) {
+                    return Place::New(name);
+                }
+            }
+        }
+        number += 1;
+        name = format!("{}_{number}", part.name);
+    }
+}
+
+/// Adds a line's values, which begins at `start`, to its table's columns: first every check, then every change.
+fn add(
+    table: &mut GatheredTable,
+    line: Line<'_>,
+    start: usize,
+    max_columns: usize,
+) -> std::result::Result<(), LineError> {
     let rows = table.times.len();
-    let mut places: Vec<Option<usize>> = Vec::with_capacity(line.parts.len());
+    let mut places: Vec<Place> = Vec::with_capacity(line.parts.len());
     // Lines name their columns in one order, mostly the table's: then each name is found at once and stands there once.
     let (mut guess, mut highest, mut new) = (0, None, 0);
-    for (number, Part { name, value, at, role }) in line.parts.iter().enumerate() {
+    let mut tag_bytes = 0;
+    for part in &line.parts {
+        let Part { name, value, at, role } = part;
         let wrong = |reason: String| LineError { column: *at, reason };
-        let found = match table.columns.get(guess) {
-            Some(column) if column.name == *name => Some(guess),
-            _ => table.columns.iter().position(|column| column.name == *name),
+        let kind = if *role == Role::Key { "tag" } else { "field" };
+        if let FieldValue::Text(text) = value {
+            if text.len() > MAX_VALUE_BYTES {
+                let bytes = text.len();
+                return Err(wrong(format!("{kind} '{name}' has {bytes} bytes: the most is {MAX_VALUE_BYTES}")));
+            }
+            tag_bytes += if *role == Role::Key { text.len() } else { 0 };
+        }
+        let place = match table.columns.get(guess) {
+            Some(column) if column.role == *role && column.name == *name => Place::Column(guess),
+            _ if *name == table.time_name => return Err(wrong(format!("'{name}' is the name of the time column"))),
+            _ => place_of(table, &places, &line.parts, part),
         };
-        let is_repeated = match found {
-            None if *name == table.time_name => return Err(wrong(format!("'{name}' is the name of the time column"))),
-            None => line.parts[..number].iter().any(|other| other.name == *name),
-            Some(_) => found <= highest && places.contains(&found),
+        let is_repeated = match &place {
+            Place::New(name) => places.iter().any(|other| matches!(other, Place::New(other) if other == name)),
+            Place::Column(place) => {
+                Some(*place) <= highest
+                    && places.iter().any(|other| matches!(other, Place::Column(other) if other == place))
+            }
         };
         if is_repeated {
-            return Err(wrong(format!("'{name}' stands twice in the line")));
+            return Err(wrong(format!("{kind} '{name}' stands twice in the line")));
         }
-        highest = highest.max(found);
-        if let Some(place) = found {
-            let column = &table.columns[place];
-            if column.role != *role {
-                let (is, was) = if *role == Role::Key { ("tag", "field") } else { ("field", "tag") };
-                return Err(wrong(format!("'{name}' is a {is} here and a {was} in table '{}'", table.name)));
+        match &place {
+            Place::Column(place) => {
+                let column = &table.columns[*place];
+                if !column.values.takes(value) {
+                    return Err(wrong(format!(
+                        "{kind} '{name}' is {} here and the column holds {}",
+                        value.column_type(),
+                        column.column_type
+                    )));
+                }
+                highest = highest.max(Some(*place));
+                guess = place + 1;
             }
-            if !column.values.takes(value) {
-                return Err(wrong(format!(
-                    "field '{name}' is {} here and the column holds {}",
-                    value.column_type(),
-                    column.column_type
-                )));
-            }
-            guess = place + 1;
-        } else {
-            new += 1;
-            // With the time's.
-            let columns = table.columns.len() + new + 1;
-            if columns > max_columns {
-                return Err(wrong(format!(
-                    "there is no column '{name}', and no room for another: table '{}' has {}, the most is {max_columns} \
-                     (setting max_columns); what varies without end is a value, not a name",
-                    table.name,
-                    columns - 1
-                )));
+            Place::New(name) => {
+                check_name("column", name).map_err(|e| wrong(e.to_string()))?;
+                new += 1;
+                // With the time's.
+                let columns = table.columns.len() + new + 1;
+                if columns > max_columns {
+                    return Err(wrong(format!(
+                        "there is no column '{name}', and no room for another: table '{}' has {}, the most is \
+                         {max_columns} (setting max_columns); what varies without end is a value, not a name",
+                        table.name,
+                        columns - 1
+                    )));
+                }
             }
         }
-        places.push(found);
+        places.push(place);
     }
-    for (found, Part { name, value, role, .. }) in places.into_iter().zip(line.parts) {
-        let place = match found {
-            Some(place) => place,
-            None => {
+    check_row(table, &places, &line, tag_bytes).map_err(|reason| LineError { column: start, reason })?;
+    for (place, Part { value, role, .. }) in places.into_iter().zip(line.parts) {
+        let place = match place {
+            Place::Column(place) => place,
+            Place::New(name) => {
                 let column_type = value.column_type();
-                // A value's own type always has values.
-                let Some(values) = Values::new(column_type, rows) else { continue };
-                table.columns.push(GatheredColumn {
-                    name: name.into_owned(),
-                    role,
-                    column_type,
-                    exists: false,
-                    values,
-                });
+                let values = Values::new(column_type, rows);
+                let (exists, is_required) = (false, false);
+                table.columns.push(GatheredColumn { name, role, column_type, exists, is_required, values });
                 table.columns.len() - 1
             }
         };
@@ -331,6 +397,38 @@ fn add(table: &mut GatheredTable, line: Line<'_>, max_columns: usize) -> std::re
     }
     for column in table.columns.iter_mut().filter(|column| column.values.len() == rows) {
         column.values.push_null();
+    }
+    Ok(())
+}
+
+/// Refuses a line as a whole: one that lacks a value which its table demands, or has a key that is too long.
+fn check_row(
+    table: &GatheredTable,
+    places: &[Place],
+    line: &Line<'_>,
+    tag_bytes: usize,
+) -> std::result::Result<(), String> {
+    for (number, column) in table.columns.iter().enumerate().filter(|(_, column)| column.is_required) {
+        if !places.iter().any(|place| matches!(place, Place::Column(place) if *place == number)) {
+            return Err(format!(
+                "column '{}' of table '{}' must not be NULL: the line has no value of it",
+                column.name, table.name
+            ));
+        }
+    }
+    // What a value takes in a key beside its bytes, and a zero byte twice, is less than so much.
+    if 2 * tag_bytes + 4 * (table.columns.len() + places.len()) > MAX_KEY_BYTES {
+        let mut key = Vec::new();
+        let columns = table.columns.iter().filter(|column| column.role == Role::Key);
+        columns.for_each(|column| key::push(&mut key, column.column_type, KeyPart::Null));
+        for part in line.parts.iter().filter(|part| part.role == Role::Key) {
+            if let FieldValue::Text(text) = &part.value {
+                key::push(&mut key, ColumnType::Utf8, KeyPart::Bytes(text.as_bytes()));
+            }
+        }
+        if key.len() > MAX_KEY_BYTES {
+            return Err(format!("the tags have {} bytes, the most is {MAX_KEY_BYTES}", key.len()));
+        }
     }
     Ok(())
 }
@@ -381,7 +479,7 @@ fn into_batch(table: GatheredTable) -> Result<RecordBatch> {
     let mut fields = vec![ArrowField::new(&table.time_name, times.data_type().clone(), false)];
     let mut arrays = vec![times];
     for column in table.columns {
-        let array = column.values.into_array();
+        let Some(array) = column.values.into_array() else { continue };
         fields.push(ArrowField::new(&column.name, array.data_type().clone(), true));
         arrays.push(array);
     }

@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use fleetdb_engine::Unit;
+use fleetdb_engine::Precision;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -58,14 +58,19 @@ async fn write(
     Ok(answer(&written))
 }
 
-/// The units of both versions; InfluxDB 1 also takes minutes and hours, which no agent writes.
-fn precision(name: Option<&str>) -> Result<Unit, Failure> {
+/// The units of both versions; only InfluxDB 1 has minutes and hours.
+fn precision(name: Option<&str>) -> Result<Precision, Failure> {
     match name {
-        None | Some("" | "ns" | "n") => Ok(Unit::Nanosecond),
-        Some("us" | "u" | "µ") => Ok(Unit::Microsecond),
-        Some("ms") => Ok(Unit::Millisecond),
-        Some("s") => Ok(Unit::Second),
-        Some(other) => Err(Failure::new(StatusCode::BAD_REQUEST, format!("precision '{other}': use ns, us, ms or s"))),
+        None | Some("" | "ns" | "n") => Ok(Precision::Nanosecond),
+        Some("us" | "u" | "µ") => Ok(Precision::Microsecond),
+        Some("ms") => Ok(Precision::Millisecond),
+        Some("s") => Ok(Precision::Second),
+        Some("m") => Ok(Precision::Minute),
+        Some("h") => Ok(Precision::Hour),
+        Some(other) => {
+            let reason = format!("precision '{other}': use ns, us, ms, s, m or h");
+            Err(Failure::new(StatusCode::BAD_REQUEST, reason))
+        }
     }
 }
 

@@ -1,0 +1,115 @@
+//! Where lines of line protocol end: at a line break outside of quoted texts.
+//!
+//! Everything that takes lines apart asks [`LineEnds`], so that all of them find the same lines. The rule is that of
+//! InfluxDB 1 (`scanLine`): behind the first blank a quote opens a text if more equals signs than commas came before it,
+//! and a backslash takes the next byte with it. Only a comment is different: it ends with its line, whatever quotes it
+//! has, where InfluxDB loses the lines behind it.
+
+/// Finds the ends of lines in bytes, which may come piece by piece.
+///
+/// ```
+/// use fleetdb_engine::LineEnds;
+/// let mut ends = LineEnds::default();
+/// assert_eq!(ends.find(b"m v=\"two\nlines\" 1\nm v=2"), Some(18));
+/// assert_eq!(ends.find(b"m v=2"), None);
+/// assert_eq!(ends.find(b" 2\n"), Some(3));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LineEnds {
+    place: Place,
+    is_escaped: bool,
+    /// Equals signs and commas behind the first blank, outside of texts.
+    equals: usize,
+    commas: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// No byte of the line has come.
+    #[default]
+    Start,
+    /// Only blanks have come.
+    Blanks,
+    Comment,
+    /// No blank has come: the measurement and its tags.
+    Tags,
+    Fields,
+    Text,
+}
+
+impl LineEnds {
+    /// The place behind the byte that ends the line; `None` if `bytes` do not end it: then the next piece goes on with it.
+    pub fn find(&mut self, bytes: &[u8]) -> Option<usize> {
+        if self.place == Place::Start {
+            // Most lines have neither quotes nor backslashes: they end at their first line break.
+            let special = bytes.iter().position(|byte| matches!(byte, b'\n' | b'"' | b'\\'));
+            if let Some(at) = special.filter(|&at| bytes[at] == b'\n') {
+                return Some(at + 1);
+            }
+        }
+        let at = bytes.iter().position(|&byte| self.ends_with(byte))?;
+        *self = Self::default();
+        Some(at + 1)
+    }
+
+    /// Whether the bytes since the last line's end break off within a text.
+    pub fn is_in_text(&self) -> bool {
+        self.place == Place::Text
+    }
+
+    /// Takes a byte, and says whether the line ends with it.
+    fn ends_with(&mut self, byte: u8) -> bool {
+        if std::mem::take(&mut self.is_escaped) {
+            return false;
+        }
+        self.place = match (self.place, byte) {
+            (Place::Text, b'\n') => Place::Text,
+            (_, b'\n') => return true,
+            (Place::Start | Place::Blanks, b'#') => Place::Comment,
+            (Place::Start | Place::Blanks, b' ' | b'\t' | 0) => Place::Blanks,
+            (Place::Start, _) => Place::Tags,
+            (Place::Blanks, _) | (Place::Tags, b' ') => Place::Fields,
+            (Place::Fields, b'"') if self.equals > self.commas => Place::Text,
+            (Place::Text, b'"') => Place::Fields,
+            (place, _) => place,
+        };
+        self.is_escaped = byte == b'\\' && self.place != Place::Comment;
+        if self.place == Place::Fields {
+            self.equals += usize::from(byte == b'=');
+            self.commas += usize::from(byte == b',');
+        }
+        false
+    }
+}
+
+/// A line of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyLine<'a> {
+    /// The number of its first line of text, counted from 1.
+    pub number: usize,
+    /// The line, with the line break behind it.
+    pub bytes: &'a [u8],
+}
+
+/// The lines of a body; the last one may lack its line break.
+pub fn body_lines(body: &[u8]) -> impl Iterator<Item = BodyLine<'_>> {
+    let (mut rest, mut number) = (body, 1);
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (bytes, after) = rest.split_at(LineEnds::default().find(rest).unwrap_or(rest.len()));
+        rest = after;
+        let line = BodyLine { number, bytes };
+        number += 1;
+        if bytes.len() > 1 {
+            // A line break before the last byte is part of a text.
+            number += bytes[..bytes.len() - 1].iter().filter(|&&byte| byte == b'\n').count();
+        }
+        Some(line)
+    })
+}
+
+#[cfg(test)]
+#[path = "ends_tests.rs"]
+mod tests;

@@ -1,0 +1,50 @@
+//! The unit of a line's timestamp.
+
+use crate::schema::Unit;
+
+/// What the timestamps of lines count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// Nanoseconds.
+    Nanosecond,
+    /// Microseconds.
+    Microsecond,
+    /// Milliseconds.
+    Millisecond,
+    /// Seconds.
+    Second,
+    /// Minutes.
+    Minute,
+    /// Hours.
+    Hour,
+}
+
+impl Precision {
+    fn nanoseconds(self) -> i64 {
+        match self {
+            Self::Nanosecond => 1,
+            Self::Microsecond => 1_000,
+            Self::Millisecond => 1_000_000,
+            Self::Second => 1_000_000_000,
+            Self::Minute => 60_000_000_000,
+            Self::Hour => 3_600_000_000_000,
+        }
+    }
+
+    /// A timestamp in a column's unit, rounded down; `None` if it is outside the column's range.
+    pub(super) fn convert(self, time: i64, unit: Unit) -> Option<i64> {
+        let nanoseconds = i128::from(time) * i128::from(self.nanoseconds());
+        i64::try_from(nanoseconds.div_euclid(1_000_000_000 / i128::from(unit.per_second()))).ok()
+    }
+}
+
+impl From<Unit> for Precision {
+    fn from(unit: Unit) -> Self {
+        match unit {
+            Unit::Nanosecond => Self::Nanosecond,
+            Unit::Microsecond => Self::Microsecond,
+            Unit::Millisecond => Self::Millisecond,
+            Unit::Second => Self::Second,
+        }
+    }
+}
