@@ -54,7 +54,6 @@ async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream) {
             seen += end;
             ends = seen;
         }
-        seen = lines.len();
         if lines.len() - ends > LINE_BYTES {
             tracing::warn!("line_tcp: a line is longer than {LINE_BYTES} bytes: the connection is closed");
             shared.metrics.lines("line_tcp", 0, 1);

@@ -116,6 +116,41 @@ fn lines_are_written_and_wrong_ones_are_named() {
 }
 
 #[test]
+fn a_text_with_line_breaks_comes_whole_over_sockets() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let http = server.address("http");
+    assert_eq!(write(http, "m,d=x t=\"\" 1").unwrap().status, 204);
+    let mut tcp = TcpStream::connect(server.address("line_tcp")).unwrap();
+    // The pieces are cut within a text, the first behind its line break.
+    for piece in ["m,d=a t=\"one\n", "two\" 1\nm,d=b t=\"", "\n\" 1\n"] {
+        tcp.write_all(piece.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop(tcp);
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    // A text that is not closed ends with its datagram.
+    for datagram in ["m,d=c t=\"three\nfour\" 1\nm,d=lost t=\"", "m,d=d t=\"five\" 1"] {
+        udp.send_to(datagram.as_bytes(), server.address("line_udp")).unwrap();
+    }
+    let expected = r#"[{"d":"a","t":"one\ntwo"},
+{"d":"b","t":"\n"},
+{"d":"c","t":"three\nfour"},
+{"d":"d","t":"five"}]
+"#;
+    let begun = Instant::now();
+    loop {
+        let rows = sql(http, "SELECT d, t FROM m WHERE d <> 'x' ORDER BY d", "json");
+        if rows == expected {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{rows}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(server.terminate());
+}
+
+#[test]
 fn sql_is_answered_in_every_form_and_errors_say_what_is_wrong() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &["--max-body-bytes", "1000"]);
