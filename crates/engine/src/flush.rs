@@ -271,7 +271,8 @@ impl SortedRows for PartitionRows<'_> {
             }
             Role::Field => {
                 let mut lane = Lane::default();
-                self.sorted.view.read_raw(column.id, &self.rows[start..start + len], &mut lane);
+                let rows = self.sorted.rows_with(column.id, &self.rows[start..start + len]);
+                self.sorted.view.read_raw(column.id, &rows, &mut lane);
                 if column.column_type.is_bytes() {
                     let pool = self.inner.texts.get(column.id.0 as usize).and_then(Option::as_ref);
                     ColumnValues::Text(lane, Texts::Borrowed(pool.unwrap_or(&self.no_texts)))

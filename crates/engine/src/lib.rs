@@ -54,9 +54,9 @@ pub use scan::overlay::Overlay;
 pub use scan::rows::{RowCondition, RowTest, Scan};
 pub use scan::{KeyCondition, KeyPredicate, Projection, ScanRequest, TableView, View};
 pub use schema::{
-    Column, ColumnDefinition, ColumnType, MAX_COLUMNS, MAX_NAME_BYTES, Role, TableDefinition, TableSchema, Unit,
+    Column, ColumnDefinition, ColumnType, MAX_COLUMNS, MAX_NAME_BYTES, Merge, Role, TableDefinition, TableSchema, Unit,
 };
 pub use segment::{Facts, StoredColumn};
 pub use settings::{Durability, Settings};
 pub use write::admit::{MAX_BATCH_ROWS, MAX_KEY_BYTES, MAX_VALUE_BYTES};
-pub use write::batch::{Batch, MAX_BATCH_BYTES, Rows, Value};
+pub use write::batch::{Batch, MAX_BATCH_BYTES, MAX_RENEWED_ROWS, Rows, Value};

@@ -306,6 +306,31 @@ impl Column {
     }
 }
 
+/// What becomes of rows with one primary key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Merge {
+    /// The newest row counts, whole.
+    #[default]
+    Rows,
+    /// Of each field the newest value that is not NULL counts; of time-series tables only.
+    Fields,
+}
+
+impl Merge {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl std::fmt::Display for Merge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Rows => "rows",
+            Self::Fields => "fields",
+        })
+    }
+}
+
 /// A table: its columns in the order people see them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableSchema {
@@ -324,6 +349,9 @@ pub struct TableSchema {
     /// Rows whose time is longer ago than this are dropped; `None` keeps all.
     #[serde(default)]
     pub retention_seconds: Option<i64>,
+    /// What becomes of rows with one primary key.
+    #[serde(default, skip_serializing_if = "Merge::is_default")]
+    pub merge: Merge,
     /// The next column's number.
     pub next_column: u32,
     /// The schema of the table's batches, made when it is first asked for.
@@ -367,6 +395,11 @@ impl TableSchema {
     /// The place of the column called `name`, if there is one.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
+    }
+
+    /// Whether of each field the newest value that is not NULL counts.
+    pub fn merges_fields(&self) -> bool {
+        self.merge == Merge::Fields
     }
 
     /// The schema of this table's batches.
@@ -447,6 +480,8 @@ pub struct TableDefinition {
     pub partition_seconds: Option<i64>,
     /// Rows older than so many seconds are dropped; `None` keeps all.
     pub retention_seconds: Option<i64>,
+    /// What becomes of rows with one primary key.
+    pub merge: Merge,
 }
 
 impl TableDefinition {
@@ -552,10 +587,16 @@ impl TableDefinition {
             time,
             partition_width,
             retention_seconds,
+            merge: self.merge,
             next_column,
             arrow: ArrowSchema::default(),
         };
         check_retention(&schema, self.retention_seconds)?;
+        if schema.merges_fields() && schema.time.is_none() {
+            return Err(Error::input(format!(
+                "table '{table}' is a collection: fields merge in tables whose primary key ends in a time; leave merge out"
+            )));
+        }
         if let (Some(unit), Some(seconds)) = (schema.time_unit(), self.partition_seconds) {
             if seconds < 1 {
                 return Err(Error::input(format!(

@@ -96,7 +96,9 @@ fn changed(view: &View, table: &str, rows: &ScanRequest, values: &[(&str, Value)
         }
         // Nullability is checked at admission, with a better message than Arrow's.
         let fields = batch.schema().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
-        changed = changed.with(table, RecordBatch::try_new(arrow::datatypes::Schema::new(fields).into(), columns)?);
+        let rows = RecordBatch::try_new(arrow::datatypes::Schema::new(fields).into(), columns)?;
+        let set: Vec<usize> = places.iter().map(|(place, _)| *place).collect();
+        changed = changed.with_whole(schema, rows, &set)?;
         if changed.rows() > MAX_BATCH_ROWS {
             return Err(Error::coded(
                 Code::LimitExceeded,

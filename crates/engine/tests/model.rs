@@ -8,8 +8,8 @@
 use arrow::array::RecordBatch;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{
-    Batch, ColumnDefinition, ColumnType, Database, Durability, Overlay, Projection, Role, RowCondition, Rows, Scan,
-    ScanRequest, Settings, TableDefinition, TableView, Unit, Value, View,
+    Batch, ColumnDefinition, ColumnType, Database, Durability, Merge, Overlay, Projection, Role, RowCondition, Rows,
+    Scan, ScanRequest, Settings, TableDefinition, TableView, Unit, Value, View,
 };
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -26,6 +26,8 @@ struct Case {
     series: BTreeMap<Key, Row>,
     items: BTreeMap<i64, Option<String>>,
     has_extra: bool,
+    /// Whether a new row leaves the fields of the old one that it does not have.
+    merges_fields: bool,
     /// What a transaction has gathered, which the model has already.
     open: Option<(Overlay, Batch)>,
 }
@@ -56,11 +58,14 @@ impl Case {
             .field("s", ColumnType::Utf8);
         let series =
             TableDefinition { partition_seconds: Some(if random.random_bool(0.5) { 100 } else { 1_000 }), ..series };
+        let merges_fields = random.random_bool(0.5);
+        let merge = if merges_fields { Merge::Fields } else { Merge::Rows };
+        let series = TableDefinition { merge, ..series };
         db.create_table(&series).unwrap();
         let items = TableDefinition::new("items").key("id", ColumnType::Int32).field("name", ColumnType::Utf8);
         db.create_table(&items).unwrap();
         let (series, items) = (BTreeMap::new(), BTreeMap::new());
-        Self { random, storage, db: Some(db), series, items, has_extra: false, open: None }
+        Self { random, storage, db: Some(db), series, items, has_extra: false, merges_fields, open: None }
     }
 
     fn db(&self) -> &Database {
@@ -107,14 +112,15 @@ impl Case {
         // As a tag: the same text, or none, in all rows.
         let tag =
             self.random.random_bool(0.4).then(|| [None, Some("same"), Some("other")][self.random.random_range(0..3)]);
+        let has = if self.merges_fields && self.random.random_bool(0.7) { 0.4 } else { 0.9 };
         for step in 0..self.random.random_range(1..most) {
             let device = self.random.random_range(0..=devices);
             let device = (device > 0).then(|| format!("dev\0{device}"));
             let late = if self.random.random_bool(0.1) { self.random.random_range(-500..500) } else { 0 };
             let wild = if self.random.random_bool(0.001) { 3_000_000_000 } else { 0 };
             let time = start + step + late + wild;
-            let i = self.random.random_bool(0.9).then(|| self.random.random_range(-50..50));
-            let f = self.random.random_bool(0.9).then(|| self.random.random_range(-1.0..1.0));
+            let i = self.random.random_bool(has).then(|| self.random.random_range(-50..50));
+            let f = self.random.random_bool(has).then(|| self.random.random_range(-1.0..1.0));
             let s = match tag {
                 Some(tag) => tag.map(str::to_owned),
                 None if self.random.random_bool(0.2) => None,
@@ -133,7 +139,9 @@ impl Case {
                 row.push(extra.map_or(Value::Null, Value::Int));
             }
             series.push(&row).unwrap();
-            self.series.insert((device, time), (i, f, s, extra));
+            let row = self.series.entry((device, time)).or_default();
+            let old = if self.merges_fields { std::mem::take(row) } else { Row::default() };
+            *row = (i.or(old.0), f.or(old.1), s.or(old.2), extra.or(old.3));
             if self.random.random_bool(0.3) {
                 let id = self.random.random_range(0..1500);
                 let name = self.random.random_bool(0.9).then(|| format!("n{}", self.random.random::<u8>()));
@@ -179,6 +187,32 @@ impl Case {
             }
         }
         self.take(batch);
+    }
+
+    /// Sets columns, to NULL or not, of the rows of a container within a span of time.
+    fn update(&mut self) {
+        self.commit();
+        let device = self.random.random_range(0..8);
+        let device = (device > 0).then(|| format!("dev\0{device}"));
+        let from = self.random.random_range(-3_500..3_500);
+        let to = from + self.random.random_range(0..100);
+        let i = self.random.random_bool(0.5).then(|| self.random.random_range(-50..50));
+        let sets_text = self.random.random_bool(0.3);
+        let mut values = vec![("i", i.map_or(Value::Null, Value::Int))];
+        if sets_text {
+            values.push(("s", Value::Null));
+        }
+        let request = ScanRequest::all().container(&[text(&device)]).from_time(from).to_time(to);
+        let (count, _) = self.db().update("series", &request, &values).unwrap();
+        let mut changed = 0;
+        for (_, row) in self.series.iter_mut().filter(|((d, t), _)| *d == device && (from..=to).contains(t)) {
+            row.0 = i;
+            if sets_text {
+                row.2 = None;
+            }
+            changed += 1;
+        }
+        assert_eq!(count, changed);
     }
 
     /// Adds, drops or widens a column.
@@ -344,7 +378,7 @@ impl Case {
 
     fn run(&mut self) {
         for _ in 0..self.random.random_range(3..25) {
-            match self.random.random_range(0..28) {
+            match self.random.random_range(0..30) {
                 0..10 => self.write(),
                 10..12 => self.db().flush().unwrap(),
                 12 => self.reopen(false),
@@ -355,6 +389,7 @@ impl Case {
                 20..23 => self.delete(),
                 23 => self.check_last(),
                 24 => self.db().compact().unwrap(),
+                25..27 => self.update(),
                 _ if self.open.is_none() => self.begin(),
                 _ => self.commit(),
             }

@@ -52,9 +52,21 @@ pub struct Model {
     /// The state after the first so many batches.
     series: Series,
     items: Items,
+    /// Whether a row of the series without the column that comes and goes leaves the older row's value.
+    merges_fields: bool,
 }
 
 impl Model {
+    /// A model of an empty database; the series merges fields or does not.
+    pub fn new(merges_fields: bool) -> Self {
+        Self { merges_fields, ..Self::default() }
+    }
+
+    /// Whether the series merges fields.
+    pub fn merges_fields(&self) -> bool {
+        self.merges_fields
+    }
+
     /// The last batch's sequence.
     pub fn sequence(&self) -> u64 {
         self.batches.len() as u64
@@ -62,7 +74,7 @@ impl Model {
 
     /// Adds the next batch.
     pub fn push(&mut self, changes: Vec<Change>, fate: Fate) {
-        apply(&changes, &mut self.series, &mut self.items);
+        apply(&changes, self.merges_fields, &mut self.series, &mut self.items);
         self.batches.push((changes, fate));
     }
 
@@ -89,7 +101,7 @@ impl Model {
             self.batches.truncate(usize::try_from(sequence).unwrap_or(usize::MAX));
             (self.series, self.items) = (Series::new(), Items::new());
             for (changes, _) in &self.batches {
-                apply(changes, &mut self.series, &mut self.items);
+                apply(changes, self.merges_fields, &mut self.series, &mut self.items);
             }
         }
         // What survived one crash is durable.
@@ -102,7 +114,7 @@ impl Model {
     }
 }
 
-fn apply(changes: &[Change], series: &mut Series, items: &mut Items) {
+fn apply(changes: &[Change], merges_fields: bool, series: &mut Series, items: &mut Items) {
     // A batch's deletes come before its rows.
     for change in changes {
         match change {
@@ -117,7 +129,10 @@ fn apply(changes: &[Change], series: &mut Series, items: &mut Items) {
     for change in changes {
         match change {
             Change::Row(device, time, row) => {
-                series.insert((*device, *time), row.clone());
+                let old = series.insert((*device, *time), row.clone()).filter(|_| merges_fields);
+                if let (Some(old), Some(new)) = (old, series.get_mut(&(*device, *time))) {
+                    new.extra = new.extra.or(old.extra);
+                }
             }
             Change::Item(id, value) => {
                 items.insert(*id, *value);

@@ -6,7 +6,7 @@ use crate::operations::{Forgotten, read};
 use fleetdb_engine::check::check;
 use fleetdb_engine::io::{Clock, Io, MemoryStorage, Random, StepClock, Storage};
 use fleetdb_engine::{
-    Batch, ColumnType, Database, Durability, ErrorKind, Result, Rows, Settings, TableDefinition, Unit, Value,
+    Batch, ColumnType, Database, Durability, ErrorKind, Merge, Result, Rows, Settings, TableDefinition, Unit, Value,
 };
 use rand::{Rng, RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -141,7 +141,7 @@ impl Run {
             disk: Disk::new(),
             clock: Arc::default(),
             db: None,
-            model: Model::default(),
+            model: Model::new(seed % 2 == 1),
             forgotten: Forgotten::default(),
             backup: MemoryStorage::new(),
             stepped_ns: 0,
@@ -181,7 +181,8 @@ impl Run {
         if tables.is_empty() {
             let series = TableDefinition::new("series").key("device", ColumnType::Int64).time("ts", Unit::Second);
             let series = series.field("value", ColumnType::Int64).field("text", ColumnType::Utf8);
-            db.create_table(&TableDefinition { partition_seconds: Some(500), ..series })?;
+            let merge = if self.model.merges_fields() { Merge::Fields } else { Merge::Rows };
+            db.create_table(&TableDefinition { partition_seconds: Some(500), merge, ..series })?;
         }
         if tables.len() < 2 {
             let items = TableDefinition::new("items").key("id", ColumnType::Int64).field("value", ColumnType::Int64);

@@ -19,7 +19,7 @@ use crate::key::{self, KeyValue};
 use crate::lane::{Lane, NullMask};
 use crate::manifest::SegmentEntry;
 use crate::pool::Pool;
-use crate::scan::merge::{Merge, Pick, Wanted, pick};
+use crate::scan::merge::{Merge, Pick, Wanted, pick, picks_with};
 use crate::scan::rows::take_picks;
 use crate::scan::source::{Codes, Memo, Source};
 use crate::scan::{INDEX_BLOCK_BYTES, PAGE_BYTES};
@@ -167,7 +167,7 @@ impl<'a> MergedRows<'a> {
     fn new(job: &'a Job<'a>, sources: Arc<Vec<Source>>) -> Self {
         let kept = job.expired.map_or(i64::MIN, |expired| expired.saturating_add(1));
         let (from, to) = (Some(job.span.0.max(kept)), Some(job.span.1));
-        let wanted = Wanted { from, to, ..Wanted::default() };
+        let wanted = Wanted { from, to, merges_fields: job.schema.merges_fields(), ..Wanted::default() };
         Self {
             job,
             merge: Merge::new(&sources, wanted.clone()),
@@ -201,7 +201,8 @@ impl<'a> MergedRows<'a> {
             };
             let taken = take_picks(&mut picks, self.most_rows - self.rows);
             let rows: usize = taken.iter().map(|pick| pick.rows).sum();
-            if let (Some(first), Some(last)) = (taken.first(), taken.last()) {
+            let last = taken.iter().rfind(|pick| pick.rows > 0);
+            if let (Some(first), Some(last)) = (taken.first(), last) {
                 let times = (self.time(first, 0)?, self.time(last, last.rows as u64 - 1)?);
                 self.keys.push(key::decode(&key, &types)?);
                 self.entries.push(Entry { key: key.clone(), rows, times });
@@ -243,9 +244,10 @@ impl SortedRows for MergedRows<'_> {
             return Ok(self.key_column(self.job.schema.key_place(place), column.column_type.is_bytes()));
         }
         let mut memos: Vec<Memo> = self.sources.iter().map(|_| Memo::default()).collect();
+        let picks = picks_with(&self.sources, &self.picks, column.id, &mut memos)?;
         if column.column_type.is_bytes() {
             let mut codes = Codes::new(self.sources.len());
-            for pick in &self.picks {
+            for pick in picks.iter() {
                 let source = &self.sources[pick.source];
                 source.read_codes(
                     column.id,
@@ -258,7 +260,7 @@ impl SortedRows for MergedRows<'_> {
             return Ok(ColumnValues::Text(Lane::plain(codes.values, codes.nulls), Texts::Owned(codes.pool)));
         }
         let mut out = ColumnBuilder::Raw(Lane::with_capacity(self.rows));
-        for pick in &self.picks {
+        for pick in picks.iter() {
             let source = &self.sources[pick.source];
             source.read((column.id, column.column_type), pick.start, pick.rows, &mut memos[pick.source], &mut out)?;
         }

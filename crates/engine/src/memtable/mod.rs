@@ -88,6 +88,7 @@ struct Container {
 pub(crate) struct Memtable {
     generation: Generation,
     time_lane: Option<usize>,
+    merges_fields: bool,
     inner: RwLock<Inner>,
     /// Its memory, once only views have it.
     left: OnceLock<Charge>,
@@ -128,6 +129,7 @@ impl Memtable {
         Self {
             generation,
             time_lane: time_column.map(|id| id.0 as usize + COLUMN_LANES),
+            merges_fields: schema.merges_fields(),
             inner: RwLock::new(inner),
             left: OnceLock::new(),
         }

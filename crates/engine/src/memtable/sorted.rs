@@ -1,8 +1,11 @@
 //! A memtable's view in (key, time) order, each primary key once: what scans and the flush read.
 
-use super::{CONTAINER_LANE, GONE, MemtableView, NONE, PREVIOUS_LANE};
+use super::{CONTAINER_LANE, GONE, MemtableView, NONE, PREVIOUS_LANE, lane_of};
 use crate::deletes::DeleteSet;
+use crate::ids::ColumnId;
 use crate::key::Keys;
+use hashbrown::HashMap;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,7 +16,8 @@ struct SortedContainer {
     rows: u32,
 }
 
-/// A view's rows in (key, time) order; of rows with one primary key only the newest.
+/// A view's rows in (key, time) order; of rows with one primary key only the newest, in whose place those before it may
+/// give values of fields ([`Sorted::rows_with`]).
 pub(crate) struct Sorted {
     pub(crate) view: MemtableView,
     /// Row numbers of the view in order.
@@ -23,6 +27,8 @@ pub(crate) struct Sorted {
     /// The containers' keys.
     pub(crate) keys: Keys,
     containers: Vec<SortedContainer>,
+    /// If the table merges fields: of rows in the order the older ones with the same primary key, from new to old.
+    older: HashMap<u32, Box<[u32]>>,
     /// What is left out; `None` if there is nothing.
     deletes: Option<DeleteSet>,
 }
@@ -103,7 +109,36 @@ impl Sorted {
 
     fn empty(view: MemtableView, deletes: &DeleteSet) -> Self {
         let deletes = deletes.concern(view.memtable.generation).then(|| deletes.clone());
-        Self { view, order: Vec::new(), times: Vec::new(), keys: Keys::default(), containers: Vec::new(), deletes }
+        Self {
+            view,
+            order: Vec::new(),
+            times: Vec::new(),
+            keys: Keys::default(),
+            containers: Vec::new(),
+            older: HashMap::new(),
+            deletes,
+        }
+    }
+
+    /// The rows that have a column's values of these rows of the order: mostly themselves; where the table merges fields and
+    /// one is NULL there, the newest older row that is not.
+    pub(crate) fn rows_with<'a>(&self, column: ColumnId, rows: &'a [u32]) -> Cow<'a, [u32]> {
+        if self.older.is_empty() {
+            return Cow::Borrowed(rows);
+        }
+        let lane = lane_of(column);
+        let has_value = |row: &&u32| self.view.get(lane, **row).is_some();
+        let row_with = |row: &u32| match self.older.get(row) {
+            Some(older) => *std::iter::once(row).chain(older).find(has_value).unwrap_or(row),
+            None => *row,
+        };
+        Cow::Owned(rows.iter().map(row_with).collect())
+    }
+
+    /// Whether a row of the order has a value of a column.
+    pub(crate) fn has_value(&self, column: ColumnId, place: usize) -> bool {
+        let row = self.rows_with(column, &self.order[place..=place])[0];
+        self.view.get(lane_of(column), row).is_some()
     }
 
     /// Adds a container whose rows are given in order of arrival; their times stand at the end already.
@@ -115,10 +150,12 @@ impl Sorted {
             let mut rows: Vec<(i64, u32)> = self.times.drain(start..).zip(self.order.drain(start..)).collect();
             // Stable: rows of one time stay in order of arrival, and the last one counts.
             rows.sort_by_key(|&(time, _)| time);
-            for (i, &(time, row)) in rows.iter().enumerate() {
-                if rows.get(i + 1).is_none_or(|&(next, _)| next != time) {
-                    self.times.push(time);
-                    self.order.push(row);
+            for of_time in rows.chunk_by(|a, b| a.0 == b.0) {
+                let Some((&(time, row), older)) = of_time.split_last() else { continue };
+                self.times.push(time);
+                self.order.push(row);
+                if !older.is_empty() && self.view.memtable.merges_fields {
+                    self.older.insert(row, older.iter().rev().map(|&(_, row)| row).collect());
                 }
             }
         }

@@ -8,7 +8,7 @@ use super::source::{Memo, Run, Source};
 use super::{ScanRequest, Sources, TableView};
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
-use crate::key::{self, KeyValue};
+use crate::key;
 use crate::schema::{ColumnType, Role};
 use crate::segment::index::{Amounts, Sum};
 use crate::write::batch::Value;
@@ -142,16 +142,16 @@ impl Containers {
             let Self { sources, memos, wanted, columns, types, .. } = self;
             let sources: &[Source] = &sources.list;
             let parts = merge::parts(sources, &runs, wanted, memos)?;
-            let picks = merge::picks_of(sources, &parts, memos)?;
+            let picks = merge::picks_of(sources, &parts, wanted.merges_fields, memos)?;
             let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) else { continue };
             let values = key::decode(&run.key, types)?;
-            let key = values.iter().zip(types.iter()).map(|(value, column_type)| public(value, *column_type));
+            let key = values.iter().zip(types.iter()).map(|(value, column_type)| Value::of_key(value, *column_type));
             let first = parts.iter().map(|part| part.times.0).min().unwrap_or_default();
             let last = parts.iter().map(|part| part.times.1).max().unwrap_or_default();
             let mut amounts = Vec::with_capacity(columns.len());
             for &column in columns.iter() {
                 let mut total = Amounts::none(column.1);
-                for pick in &picks {
+                for pick in merge::picks_with(sources, &picks, column.0, memos)?.iter() {
                     let whole = |(source, run): &&(usize, Run)| {
                         (*source, run.start, run.rows) == (pick.source, pick.start, pick.rows)
                     };
@@ -182,15 +182,6 @@ impl Iterator for Containers {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.next_container().transpose()
-    }
-}
-
-/// A key column's value as callers know it.
-pub(super) fn public(value: &KeyValue, column_type: ColumnType) -> Value {
-    match value {
-        KeyValue::Null => Value::Null,
-        KeyValue::Bytes(bytes) => Value::of_bytes(bytes, column_type),
-        KeyValue::Raw(raw) => Value::of_raw(*raw, column_type),
     }
 }
 

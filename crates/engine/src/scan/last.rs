@@ -4,13 +4,13 @@
 //! deletes or slices cut a container's end off, or an index block says nothing of fields because its containers are
 //! short, is one row read from its pages.
 
-use super::containers::public;
 use super::merge::{self, Merge, Wanted};
 use super::rows::BATCH_TEXT_BYTES;
 use super::source::{Memo, Run};
 use super::{ScanRequest, Sources, TableView};
 use crate::column::ColumnBuilder;
 use crate::error::Result;
+use crate::ids::ColumnId;
 use crate::key;
 use crate::schema::{ColumnType, Role, TableSchema};
 use crate::segment::index::LastValue;
@@ -65,11 +65,24 @@ impl TableView {
 
 /// A container's newest row.
 struct Newest {
+    time: i64,
+    version: Version,
+    /// Older rows with its primary key, from new to old, if their fields count where it has none.
+    older: Vec<Version>,
+}
+
+/// A row as one source has it.
+struct Version {
     source: usize,
     run: Run,
     /// The row's number in the source.
     row: u64,
-    time: i64,
+}
+
+/// Where a field's value is.
+enum Found<'a> {
+    Known(LastValue<&'a [u8]>),
+    Stored(&'a Version),
 }
 
 impl LastRows {
@@ -77,19 +90,19 @@ impl LastRows {
     pub(super) fn next_row(&mut self) -> Result<Option<Vec<Value>>> {
         let Some(newest) = self.next_newest()? else { return Ok(None) };
         let schema = Arc::clone(&self.schema);
-        let keys = key::decode(&newest.run.key, &self.wanted.key_types)?;
+        let keys = key::decode(&newest.version.run.key, &self.wanted.key_types)?;
         let mut row = Vec::with_capacity(schema.columns.len());
         for (place, column) in schema.columns.iter().enumerate() {
             row.push(match column.role {
-                Role::Key => public(&keys[schema.key_place(place)], column.column_type),
+                Role::Key => Value::of_key(&keys[schema.key_place(place)], column.column_type),
                 Role::Time => Value::Int(newest.time),
-                Role::Field => match self.known(&newest, place) {
-                    Some(LastValue::Null) => Value::Null,
-                    Some(LastValue::Raw(raw)) => Value::of_raw(raw, column.column_type),
-                    Some(LastValue::Bytes(bytes)) => Value::of_bytes(bytes, column.column_type),
-                    None => {
+                Role::Field => match self.find(&newest, place)? {
+                    Found::Known(LastValue::Null) => Value::Null,
+                    Found::Known(LastValue::Raw(raw)) => Value::of_raw(raw, column.column_type),
+                    Found::Known(LastValue::Bytes(bytes)) => Value::of_bytes(bytes, column.column_type),
+                    Found::Stored(version) => {
                         let mut out = ColumnBuilder::new(column.column_type);
-                        self.read(&newest, place, &mut out)?;
+                        self.read(version, place, &mut out)?;
                         first(&out, column.column_type)
                     }
                 },
@@ -105,16 +118,16 @@ impl LastRows {
         let mut rows = 0;
         while rows < self.batch_rows && columns.iter().all(|column| column.bytes() < BATCH_TEXT_BYTES) {
             let Some(newest) = self.next_newest()? else { break };
-            let keys = key::decode(&newest.run.key, &self.wanted.key_types)?;
+            let keys = key::decode(&newest.version.run.key, &self.wanted.key_types)?;
             for (place, out) in columns.iter_mut().enumerate() {
                 match schema.columns[place].role {
                     Role::Key => out.push(keys[schema.key_place(place)].part()),
                     Role::Time => out.push_raw(Some(newest.time as u64), 1),
-                    Role::Field => match (self.known(&newest, place), out) {
-                        (None, out) => self.read(&newest, place, out)?,
-                        (Some(LastValue::Bytes(bytes)), ColumnBuilder::Bytes(out)) => out.push(Some(bytes)),
-                        (Some(LastValue::Raw(raw)), out) => out.push_raw(Some(raw), 1),
-                        (Some(_), out) => out.push_raw(None, 1),
+                    Role::Field => match (self.find(&newest, place)?, out) {
+                        (Found::Stored(version), out) => self.read(version, place, out)?,
+                        (Found::Known(LastValue::Bytes(bytes)), ColumnBuilder::Bytes(out)) => out.push(Some(bytes)),
+                        (Found::Known(LastValue::Raw(raw)), out) => out.push_raw(Some(raw), 1),
+                        (Found::Known(_), out) => out.push_raw(None, 1),
                     },
                 }
             }
@@ -135,27 +148,61 @@ impl LastRows {
             let parts = merge::parts(&self.sources.list, &runs, &self.wanted, &mut self.memos)?;
             // Of equal times the newest source counts; it comes last.
             let Some(newest) = parts.iter().max_by_key(|part| (part.times.1, part.pick.source)) else { continue };
-            let (source, row) = (newest.pick.source, newest.pick.start + newest.pick.rows as u64 - 1);
-            let Some(place) = runs.iter().position(|(of, _)| *of == source) else { continue };
-            return Ok(Some(Newest { source, run: runs.swap_remove(place).1, row, time: newest.times.1 }));
+            let Some(version) = version(&mut runs, newest) else { continue };
+            let mut older = Vec::new();
+            if self.wanted.merges_fields {
+                let others = parts.iter().filter(|part| part.pick.source != version.source);
+                let same: Vec<_> = others.filter(|part| part.times.1 == newest.times.1).collect();
+                older.extend(same.into_iter().filter_map(|part| self::version(&mut runs, part)));
+                older.sort_unstable_by_key(|version| std::cmp::Reverse(version.source));
+            }
+            return Ok(Some(Newest { time: newest.times.1, version, older }));
         }
         Ok(None)
     }
 
-    /// A field of the newest row, if that is known without reading the row.
-    fn known<'a>(&self, newest: &'a Newest, place: usize) -> Option<LastValue<&'a [u8]>> {
-        let Newest { source, run, row, .. } = newest;
+    /// Where a field of the newest row is.
+    fn find<'a>(&mut self, newest: &'a Newest, place: usize) -> Result<Found<'a>> {
+        let column = self.schema.columns[place].id;
+        let mut versions = std::iter::once(&newest.version).chain(&newest.older).peekable();
+        while let Some(version) = versions.next() {
+            let is_last = versions.peek().is_none();
+            match self.known(version, place) {
+                Some(LastValue::Null) if !is_last => {}
+                Some(known) => return Ok(Found::Known(known)),
+                None if is_last || self.has_value(version, column)? => return Ok(Found::Stored(version)),
+                None => {}
+            }
+        }
+        Ok(Found::Known(LastValue::Null))
+    }
+
+    fn has_value(&mut self, version: &Version, column: ColumnId) -> Result<bool> {
+        let memo = &mut self.memos[version.source];
+        self.sources.list[version.source].has_value(column, version.row, memo)
+    }
+
+    /// A field of a row, if that is known without reading the row.
+    fn known<'a>(&self, version: &'a Version, place: usize) -> Option<LastValue<&'a [u8]>> {
+        let Version { source, run, row } = version;
         let column = &self.schema.columns[place];
         let ends_run = *row + 1 == run.start + run.rows as u64;
         self.sources.list[*source].known_last(run, (column.id, column.column_type)).filter(|_| ends_run)
     }
 
-    /// Reads a field of the newest row.
-    fn read(&mut self, newest: &Newest, place: usize, out: &mut ColumnBuilder) -> Result<()> {
+    /// Reads a field of a row.
+    fn read(&mut self, version: &Version, place: usize, out: &mut ColumnBuilder) -> Result<()> {
         let column = &self.schema.columns[place];
-        let memo = &mut self.memos[newest.source];
-        self.sources.list[newest.source].read((column.id, column.column_type), newest.row, 1, memo, out)
+        let memo = &mut self.memos[version.source];
+        self.sources.list[version.source].read((column.id, column.column_type), version.row, 1, memo, out)
     }
+}
+
+/// The last row of a part, whose run is taken out of `runs`.
+fn version(runs: &mut Vec<(usize, Run)>, part: &merge::Part) -> Option<Version> {
+    let (source, row) = (part.pick.source, part.pick.start + part.pick.rows as u64 - 1);
+    let place = runs.iter().position(|(of, _)| *of == source)?;
+    Some(Version { source, run: runs.swap_remove(place).1, row })
 }
 
 fn first(column: &ColumnBuilder, column_type: ColumnType) -> Value {

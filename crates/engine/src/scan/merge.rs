@@ -1,17 +1,23 @@
 //! The merge: rows of several sources in (key, time) order, of each primary key the newest.
 //!
+//! Where a table merges fields, the older rows with a primary key come behind the newest as picks of no rows, and
+//! [`picks_with`] says of a column which of them has the value. All that reads picked rows asks it.
+//!
 //! Sources are ordered from old to new. A container whose runs do not overlap in time is taken run
 //! after run without looking at a row; only where they overlap are times compared.
 
 use super::source::{Cursor, Memo, Run, Source};
 use crate::deletes::Span;
 use crate::error::Result;
+use crate::ids::ColumnId;
 use crate::key;
 use crate::schema::ColumnType;
+use std::borrow::Cow;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Rows of one container from one source, in order.
+/// Rows of one container from one source, in order. With no rows it is an older row of the primary key of the pick before
+/// it, at `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick {
     pub(crate) source: usize,
@@ -62,6 +68,8 @@ pub(crate) struct Wanted {
     pub(crate) from: Option<i64>,
     /// Up to and with this time.
     pub(crate) to: Option<i64>,
+    /// Whether older rows of a primary key are wanted, for their fields.
+    pub(crate) merges_fields: bool,
 }
 
 impl Wanted {
@@ -162,11 +170,16 @@ pub(crate) fn pick(
     wanted: &Wanted,
     memos: &mut [Memo],
 ) -> Result<Vec<Pick>> {
-    picks_of(sources, &parts(sources, runs, wanted, memos)?, memos)
+    picks_of(sources, &parts(sources, runs, wanted, memos)?, wanted.merges_fields, memos)
 }
 
-/// The rows of parts in order of time, each time once.
-pub(crate) fn picks_of(sources: &[Source], parts: &[Part], memos: &mut [Memo]) -> Result<Vec<Pick>> {
+/// The rows of parts in order of time, each time once; with older rows behind the newest if fields are merged.
+pub(crate) fn picks_of(
+    sources: &[Source],
+    parts: &[Part],
+    merges_fields: bool,
+    memos: &mut [Memo],
+) -> Result<Vec<Pick>> {
     let mut picks = Vec::new();
     let mut rest = parts;
     while let Some(first) = rest.first() {
@@ -179,7 +192,7 @@ pub(crate) fn picks_of(sources: &[Source], parts: &[Part], memos: &mut [Memo]) -
         let (together, after) = rest.split_at(len);
         match together {
             [alone] => picks.push(alone.pick),
-            _ => merge_rows(sources, together, memos, &mut picks)?,
+            _ => merge_rows(sources, together, merges_fields, memos, &mut picks)?,
         }
         rest = after;
     }
@@ -232,7 +245,13 @@ fn clip(sources: &[Source], source: usize, run: &Run, span: Span, memo: &mut Mem
 }
 
 /// Merges parts that overlap: by time; of equal times the row of the newest source.
-fn merge_rows(sources: &[Source], parts: &[Part], memos: &mut [Memo], picks: &mut Vec<Pick>) -> Result<()> {
+fn merge_rows(
+    sources: &[Source],
+    parts: &[Part],
+    merges_fields: bool,
+    memos: &mut [Memo],
+    picks: &mut Vec<Pick>,
+) -> Result<()> {
     let mut times = Vec::with_capacity(parts.len());
     for part in parts {
         let Pick { source, start, rows } = part.pick;
@@ -244,8 +263,12 @@ fn merge_rows(sources: &[Source], parts: &[Part], memos: &mut [Memo], picks: &mu
         // Of equal times the part of the newest source comes first.
         let best = heads.min_by_key(|&(time, i)| (time, std::cmp::Reverse(parts[i].pick.source)));
         let Some((time, winner)) = best else { return Ok(()) };
+        let mut older = Vec::new();
         for i in 0..parts.len() {
             if i != winner && times[i].get(at[i]) == Some(&time) {
+                if merges_fields {
+                    older.push(Pick { start: parts[i].pick.start + at[i] as u64, rows: 0, ..parts[i].pick });
+                }
                 at[i] += 1;
             }
         }
@@ -253,13 +276,47 @@ fn merge_rows(sources: &[Source], parts: &[Part], memos: &mut [Memo], picks: &mu
         let next_other = (0..parts.len()).filter(|&i| i != winner).filter_map(|i| times[i].get(at[i]).copied()).min();
         let rest = &times[winner][at[winner]..];
         let rows = match next_other {
+            _ if !older.is_empty() => 1,
             Some(bound) => rest.partition_point(|&time| time < bound).max(1),
             None => rest.len(),
         };
         let Pick { source, start, .. } = parts[winner].pick;
         picks.push(Pick { source, start: start + at[winner] as u64, rows });
+        older.sort_unstable_by_key(|pick: &Pick| std::cmp::Reverse(pick.source));
+        picks.append(&mut older);
         at[winner] += rows;
     }
+}
+
+/// The picks that have a column's values of the rows of these: of a row with older ones behind it the newest that has one.
+pub(crate) fn picks_with<'a>(
+    sources: &[Source],
+    picks: &'a [Pick],
+    column: ColumnId,
+    memos: &mut [Memo],
+) -> Result<Cow<'a, [Pick]>> {
+    if picks.iter().all(|pick| pick.rows > 0) {
+        return Ok(Cow::Borrowed(picks));
+    }
+    let mut with = Vec::with_capacity(picks.len());
+    for versions in picks.chunk_by(|_, next| next.rows == 0) {
+        let mut found = versions[0];
+        if versions.len() > 1 {
+            for version in versions {
+                if sources[version.source].has_value(column, version.start, &mut memos[version.source])? {
+                    found = Pick { rows: 1, ..*version };
+                    break;
+                }
+            }
+        }
+        match with.last_mut() {
+            Some(Pick { source, start, rows }) if (*source, *start + *rows as u64) == (found.source, found.start) => {
+                *rows += found.rows;
+            }
+            _ => with.push(found),
+        }
+    }
+    Ok(Cow::Owned(with))
 }
 
 #[cfg(test)]

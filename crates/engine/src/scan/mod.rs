@@ -300,6 +300,7 @@ impl TableView {
             keys,
             from: self.wanted_from(request.from).from,
             to: request.to,
+            merges_fields: self.schema.merges_fields(),
             ..Wanted::default()
         };
         for predicate in &request.key_predicates {
@@ -343,7 +344,7 @@ impl TableView {
     /// Everything from a time on, but for what retention hides.
     pub(crate) fn wanted_from(&self, from: Option<i64>) -> Wanted {
         let kept = self.expired.map(|expired| expired.saturating_add(1));
-        Wanted { from: from.max(kept), ..Wanted::default() }
+        Wanted { from: from.max(kept), merges_fields: self.schema.merges_fields(), ..Wanted::default() }
     }
 
     fn key_test(&self, predicate: &KeyPredicate) -> Result<KeyTest> {

@@ -189,7 +189,7 @@ impl Scan {
                 before += taken.rows;
                 continue;
             }
-            for pick in &taken.picks {
+            for pick in merge::picks_with(&self.sources.list, &taken.picks, column.id, &mut self.memos)?.iter() {
                 let (source, memo) = (&self.sources.list[pick.source], &mut self.memos[pick.source]);
                 let column = (column.id, column.column_type);
                 match &mut selected {
@@ -216,7 +216,7 @@ impl Scan {
         if column.role == Role::Key {
             return Ok(true);
         }
-        for pick in taken.iter().flat_map(|taken| &taken.picks) {
+        for pick in taken.iter().flat_map(|taken| &taken.picks).filter(|pick| pick.rows > 1) {
             let (source, memo) = (&self.sources.list[pick.source], &mut self.memos[pick.source]);
             if !source.is_constant(column.id, pick.start, pick.rows, memo)? {
                 return Ok(false);
@@ -247,18 +247,24 @@ impl Scan {
 
     /// The picks that a condition wants, which looks only at columns that have one value in each pick.
     fn selected_picks(&mut self, taken: Vec<Taken>, condition: &mut RowCondition) -> Result<RecordBatch> {
-        let first = |pick: &Pick| Pick { rows: 1, ..*pick };
+        let first = |pick: &Pick| Pick { rows: pick.rows.min(1), ..*pick };
         let firsts = taken.iter().map(|taken| Taken {
             key: Arc::clone(&taken.key),
             picks: taken.picks.iter().map(first).collect(),
-            rows: taken.picks.len(),
+            rows: taken.picks.iter().filter(|pick| pick.rows > 0).count(),
         });
         let firsts: Vec<Taken> = firsts.collect();
         let picks = firsts.iter().map(|firsts| firsts.rows).sum();
         let (_, wanted) = self.test(&firsts, picks, condition)?;
         let mut wanted = wanted.values().iter();
         let kept = taken.into_iter().map(|mut taken| {
-            taken.picks.retain(|_| wanted.next() == Some(true));
+            let mut is_wanted = false;
+            taken.picks.retain(|pick| {
+                if pick.rows > 0 {
+                    is_wanted = wanted.next() == Some(true);
+                }
+                is_wanted
+            });
             taken.rows = taken.picks.iter().map(|pick| pick.rows).sum();
             taken
         });
@@ -354,6 +360,10 @@ fn take_last_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
     while first > 0 && rows + picks[first - 1].rows <= most {
         first -= 1;
         rows += picks[first].rows;
+    }
+    // Older rows stay behind the row that they belong to.
+    while picks.get(first).is_some_and(|pick| pick.rows == 0) {
+        first += 1;
     }
     let mut taken = picks.split_off(first);
     if rows < most

@@ -242,7 +242,8 @@ impl Source {
     ) -> Result<()> {
         match self {
             Self::Memtable(sorted) => {
-                sorted.view.read(column.0, &sorted.order[start as usize..start as usize + rows], out);
+                let rows = &sorted.order[start as usize..start as usize + rows];
+                sorted.view.read(column.0, &sorted.rows_with(column.0, rows), out);
                 Ok(())
             }
             Self::Segment { listed, .. } => {
@@ -268,7 +269,7 @@ impl Source {
         match self {
             Self::Memtable(sorted) => {
                 let rows: Vec<_> = rows.iter().map(|&row| sorted.order[row as usize]).collect();
-                sorted.view.read(column.0, &rows, out);
+                sorted.view.read(column.0, &sorted.rows_with(column.0, &rows), out);
                 Ok(())
             }
             Self::Segment { listed, keep, .. } => {
@@ -307,6 +308,20 @@ impl Source {
         Ok(true)
     }
 
+    /// Whether a row has a value of a field or time column.
+    pub(crate) fn has_value(&self, column: ColumnId, row: u64, memo: &mut Memo) -> Result<bool> {
+        match self {
+            Self::Memtable(sorted) => Ok(sorted.has_value(column, row as usize)),
+            Self::Segment { .. } => {
+                let mut has_value = false;
+                self.pages(column, row, 1, memo, |page, at, _| {
+                    has_value = page.is_some_and(|page| page.value(at) != KeyPart::Null);
+                })?;
+                Ok(has_value)
+            }
+        }
+    }
+
     /// Appends one row's value of a field or time column `times` times.
     pub(crate) fn repeat(
         &self,
@@ -318,7 +333,8 @@ impl Source {
     ) -> Result<()> {
         match self {
             Self::Memtable(sorted) => {
-                sorted.view.read(column.0, &vec![sorted.order[row as usize]; times], out);
+                let row = sorted.rows_with(column.0, &sorted.order[row as usize..=row as usize])[0];
+                sorted.view.read(column.0, &vec![row; times], out);
                 Ok(())
             }
             Self::Segment { listed, .. } => {
@@ -357,7 +373,7 @@ impl Source {
             Self::Memtable(sorted) => {
                 let mut lane = Lane::default();
                 let rows = &sorted.order[start as usize..start as usize + rows];
-                sorted.view.read_raw(column.0, rows, &mut lane);
+                sorted.view.read_raw(column.0, &sorted.rows_with(column.0, rows), &mut lane);
                 add_lane(&lane, 0, lane.len(), column.1, amounts);
                 Ok(())
             }

@@ -2,10 +2,10 @@
 
 use crate::column::ColumnBuilder;
 use crate::error::{Code, Error, Result};
-use crate::key::KeyPart;
+use crate::key::{KeyPart, self, KeyValue};
 use crate::schema::{Column, ColumnType, TableSchema};
-use crate::write::admit::MAX_BATCH_ROWS;
-use arrow::array::RecordBatch;
+use crate::write::admit::{MAX_BATCH_ROWS, admit};
+use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::Schema;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 /// The most bytes of a batch in memory; as a frame of the log it is smaller than the largest there is.
 pub const MAX_BATCH_BYTES: usize = 256 << 20;
+
+/// The most rows that a batch deletes and writes anew, see [`Batch::with_whole`]: each takes a delete in the manifest.
+pub const MAX_RENEWED_ROWS: usize = 1_000;
 
 /// Rows that are copied to others of their table rather than kept by themselves.
 const FEW_ROWS: usize = 1024;
@@ -24,7 +27,8 @@ const NEAR_PARTS: usize = 16;
 ///
 /// The columns of a record batch are matched to the table's by name; a missing column is NULL. A
 /// row whose primary key exists already replaces the older row; of two rows with one key in the
-/// same batch the later one wins.
+/// same batch the later one wins. In a table that [merges fields](crate::Merge::Fields) an older row's field stays where
+/// the newer row has NULL.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub(crate) parts: Vec<Part>,
@@ -96,6 +100,37 @@ impl Batch {
     pub fn with(mut self, table: &str, rows: RecordBatch) -> Self {
         self.push_part(Part::Arrow(table.to_owned(), rows));
         self
+    }
+
+    /// Adds rows that replace those with their primary keys as a whole, in tables that merge fields as well: there a row that is
+    /// NULL in one of `columns` is deleted and written anew. The rows and `columns` are by place in the table.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if more than [`MAX_RENEWED_ROWS`] would be deleted, or the rows do not fit
+    /// the table.
+    pub fn with_whole(mut self, schema: &Arc<TableSchema>, rows: RecordBatch, columns: &[usize]) -> Result<Self> {
+        let is_renewed = |row: usize| columns.iter().any(|&place| rows.column(place).is_null(row));
+        let renewed = (0..rows.num_rows()).filter(|&row| schema.merges_fields() && is_renewed(row));
+        let renewed: Vec<usize> = renewed.collect();
+        if renewed.len() + self.deletes.len() > MAX_RENEWED_ROWS {
+            return Err(Error::input(format!(
+                "table '{}' merges fields: one statement sets fields of at most {MAX_RENEWED_ROWS} rows to NULL; narrow the \
+                 key or the time and change part by part",
+                schema.name
+            )));
+        }
+        let part = Part::Arrow(schema.name.clone(), rows);
+        if !renewed.is_empty() {
+            let (admitted, types) = (admit(schema, &part)?, schema.key_types());
+            for row in renewed {
+                let key = key::decode(admitted.keys.get(row), &types)?;
+                let key: Vec<Value> = key.iter().zip(&types).map(|(value, of)| Value::of_key(value, *of)).collect();
+                let time = admitted.times[row] as i64;
+                self = self.delete(&schema.name, Some(&key), time..=time);
+            }
+        }
+        self.push_part(part);
+        Ok(self)
     }
 
     /// Adds rows that were gathered one by one.
@@ -299,6 +334,15 @@ impl Value {
             ColumnType::Float32 => Self::Float(f64::from(f32::from_bits(raw as u32))),
             ColumnType::Float64 => Self::Float(f64::from_bits(raw)),
             _ => Self::Int(raw as i64),
+        }
+    }
+
+    /// A key column's value.
+    pub(crate) fn of_key(value: &KeyValue, column_type: ColumnType) -> Self {
+        match value {
+            KeyValue::Null => Self::Null,
+            KeyValue::Bytes(bytes) => Self::of_bytes(bytes, column_type),
+            KeyValue::Raw(raw) => Self::of_raw(*raw, column_type),
         }
     }
 
