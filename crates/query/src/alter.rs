@@ -66,6 +66,9 @@ pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: 
             if options.partition_seconds.is_some() {
                 return Err(Error::input("the partition's width is chosen when a table is created"));
             }
+            if options.merge.is_some() {
+                return Err(Error::input("how rows merge is chosen when a table is created"));
+            }
             if let Some(seconds) = options.retention_seconds {
                 db.set_retention(&table, seconds)?;
             }

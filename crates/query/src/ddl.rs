@@ -30,6 +30,7 @@ pub(crate) fn create_table(
     let mut definition = TableDefinition::new(name);
     definition.retention_seconds = options.retention_seconds.flatten();
     definition.partition_seconds = options.partition_seconds;
+    definition.merge = options.merge.unwrap_or_default();
     definition.primary_key = key.unwrap_or_default();
     let schema = create.input.schema();
     for field in schema.fields() {

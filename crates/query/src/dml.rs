@@ -4,6 +4,7 @@
 //!    ([`Database::commit_after`](fleetdb_engine::Database::commit_after)): the session's tables show what the commit lock
 //!    guards, DataFusion computes the rows, and no other write comes between. In a transaction they are gathered, and what was
 //!    read is compared at COMMIT ([`guard`](crate::guard)).
+//!    Where a table merges fields, a row that gets a NULL is deleted and written anew in one batch.
 //! 2. A DELETE whose conditions the scan takes over is a delete by container and time, whatever the number of rows; any
 //!    other one deletes row by row, and only so many.
 
@@ -88,7 +89,13 @@ pub(crate) enum Conflict {
     Nothing,
     /// What is written: for each of the table's columns an expression over the new row, called `excluded`, and the old
     /// one, called as here; and the condition under which a row that is there is changed.
-    Update { called: String, columns: Vec<String>, condition: Option<String> },
+    Update {
+        called: String,
+        columns: Vec<String>,
+        condition: Option<String>,
+        /// The places of the columns that are set.
+        set: Vec<usize>,
+    },
 }
 
 /// The column by which the query of an ON CONFLICT clause knows that there is an old row.
@@ -112,7 +119,8 @@ pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) 
     let new = |name: &str| format!("{EXCLUDED}.{}", quote(name));
     let mut fields = schema.columns.iter().filter(|column| column.role == Role::Field);
     let all_new = fields.all(|column| set.iter().any(|(name, value)| *name == column.name && is_new(name, value)));
-    if all_new && update.selection.is_none() {
+    // Where fields merge, a new NULL does not replace an old value by itself.
+    if all_new && update.selection.is_none() && !schema.merges_fields() {
         return Ok(None);
     }
     let column = |column: &Column| {
@@ -125,7 +133,8 @@ pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) 
     };
     let columns = schema.columns.iter().map(column).collect();
     let condition = update.selection.as_ref().map(ToString::to_string);
-    Ok(Some(Conflict::Update { called: called.to_owned(), columns, condition }))
+    let set = set.iter().map(|(name, _)| schema.column_index(name)).collect::<Result<_>>()?;
+    Ok(Some(Conflict::Update { called: called.to_owned(), columns, condition, set }))
 }
 
 /// The places of the primary key's columns.
@@ -175,7 +184,7 @@ impl Session {
         if let Some(conflict) = conflict {
             return self.insert_on_conflict(&schema, rows, &conflict, returning);
         }
-        let Change { batch, count, rows, .. } = upsert(&schema, rows)?;
+        let Change { batch, count, rows, .. } = upsert(&schema, rows, &[])?;
         let returned = self.returned(returning, &schema, rows)?;
         self.write(batch)?;
         Ok(Done { count, returned })
@@ -273,7 +282,11 @@ impl Session {
                 let written = self.with_temporary("old", Arc::new(old_rows), |old| {
                     self.rows_of(self.plan(&after_conflict(schema, conflict, new, old))?)
                 })?;
-                Ok(Change { read: rows.clone(), ..upsert(schema, written)? })
+                let set = match conflict {
+                    Conflict::Nothing => &[][..],
+                    Conflict::Update { set, .. } => set,
+                };
+                Ok(Change { read: rows.clone(), ..upsert(schema, written, set)? })
             })
         })
     }
@@ -283,14 +296,15 @@ impl Session {
         self.write_after(returning, |_| {
             let dml = self.plan_write(&update.to_string())?;
             let schema = self.schema_of(&dml)?;
-            check_assignments(&schema, &update.assignments)?;
+            let set = check_assignments(&schema, &update.assignments)?;
+            let set = set.iter().map(|(name, _)| schema.column_index(name)).collect::<Result<Vec<_>>>()?;
             let mut rows = self.rows_of(dml.input.as_ref().clone())?;
             // Beside rows of FROM a row may be there more than once: as in PostgreSQL any of these changes it.
             if !update.table.joins.is_empty() {
                 rows = distinct(&schema, rows, true)?;
             }
             // Those that are changed are those that were read.
-            Ok(Change { read: rows.clone(), ..upsert(&schema, rows)? })
+            Ok(Change { read: rows.clone(), ..upsert(&schema, rows, &set)? })
         })
     }
 
@@ -452,10 +466,10 @@ fn delete_rows(schema: &TableSchema, rows: &[RecordBatch]) -> Result<(Batch, u64
     Ok((batch, count as u64))
 }
 
-/// Rows that replace those with their keys.
-fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>) -> Result<Change> {
+/// Rows that replace those with their keys; NULLs in the columns that are set do, too.
+fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>, set: &[usize]) -> Result<Change> {
     let rows = named(schema, rows)?;
-    let batch = rows.iter().fold(Batch::new(), |batch, rows| batch.with(&schema.name, rows.clone()));
+    let batch = rows.iter().try_fold(Batch::new(), |batch, rows| batch.with_whole(schema, rows.clone(), set))?;
     let count = batch.rows() as u64;
     Ok(Change { table: Arc::clone(schema), batch, count, rows, read: Vec::new() })
 }

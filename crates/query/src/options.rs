@@ -1,14 +1,16 @@
-//! Options of a table in `WITH (...)` and `ALTER TABLE ... SET (...)`: how long rows are kept, how wide partitions are.
+//! Options of a table in `WITH (...)` and `ALTER TABLE ... SET (...)`: how long rows are kept, how wide partitions are,
+//! what becomes of rows with one primary key.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::sql::sqlparser::ast::{CreateTableOptions, Expr, SqlOption, Value as SqlValue};
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Error, Merge, Result};
 
 /// What options say; the outer `None` says nothing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableOptions {
     pub(crate) retention_seconds: Option<Option<i64>>,
     pub(crate) partition_seconds: Option<i64>,
+    pub(crate) merge: Option<Merge>,
 }
 
 impl TableOptions {
@@ -31,14 +33,26 @@ impl TableOptions {
             match key.value.to_ascii_lowercase().as_str() {
                 "retention" => read.retention_seconds = Some(retention(value)?),
                 "partition" => read.partition_seconds = Some(seconds("partition", value)?),
+                "merge" => read.merge = Some(merge(value)?),
                 other => {
                     return Err(Error::input(format!(
-                        "there is no table option '{other}': there are retention and partition, as in retention = '90 days'"
+                        "there is no table option '{other}': there are retention, partition and merge, as in retention = '90 days'"
                     )));
                 }
             }
         }
         Ok(read)
+    }
+}
+
+fn merge(value: &Expr) -> Result<Merge> {
+    match text(value).map(|text| text.to_ascii_lowercase()).as_deref() {
+        Some("rows") => Ok(Merge::Rows),
+        Some("fields") => Ok(Merge::Fields),
+        _ => Err(Error::input(format!(
+            "merge = {value}: give 'rows' (the newest row with a primary key counts) or 'fields' (of each field the newest \
+             value that is not NULL)"
+        ))),
     }
 }
 

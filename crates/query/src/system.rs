@@ -80,6 +80,7 @@ fn tables(view: &View) -> fleetdb_engine::Result<RecordBatch> {
         ("key_columns", text(schemas.iter().map(|schema| names(schema, &schema.key)))),
         ("time_column", Arc::new(times.collect::<StringArray>())),
         ("retention_seconds", Arc::new(schemas.iter().map(|schema| schema.retention_seconds).collect::<Int64Array>())),
+        ("merge", text(schemas.iter().map(|schema| schema.merge.to_string()))),
         ("rows", count(rows)),
         ("segments", count(view.tables().map(|table| table.segments() as u64))),
         ("bytes", count(view.tables().map(|table| table.segment_entries().map(|entry| entry.bytes).sum()))),

@@ -151,6 +151,23 @@ fn a_text_with_line_breaks_comes_whole_over_sockets() {
 }
 
 #[test]
+fn fields_of_one_series_and_time_merge() {
+    let data = tempfile::tempdir().unwrap();
+    let rows = |http: &str| sql(http, "SELECT id, a, b, c FROM m ORDER BY id", "csv");
+    let server = Server::start(data.path(), &[]);
+    let http = server.address("http");
+    assert_eq!(write(http, "m,id=1 a=1 7\nm,id=1 b=2 7\nm,id=2 c=t,a=1 7").unwrap().status, 204);
+    assert_eq!(write(http, "m,id=2 b=3 7").unwrap().status, 204);
+    assert_eq!(rows(http), "id,a,b,c\n1,1.0,2.0,\n2,1.0,3.0,true\n");
+    assert!(server.terminate());
+    let server = Server::start(data.path(), &[]);
+    let http = server.address("http");
+    assert_eq!(write(http, "m,id=1 c=f,b=4 7").unwrap().status, 204);
+    assert_eq!(rows(http), "id,a,b,c\n1,1.0,4.0,false\n2,1.0,3.0,true\n");
+    assert!(server.terminate());
+}
+
+#[test]
 fn sql_is_answered_in_every_form_and_errors_say_what_is_wrong() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &["--max-body-bytes", "1000"]);

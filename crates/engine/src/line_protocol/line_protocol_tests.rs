@@ -2,6 +2,7 @@ use super::*;
 use crate::io::{Io, MemoryStorage};
 use crate::schema::MAX_COLUMNS;
 use crate::settings::Settings;
+use crate::write::batch::Value;
 
 #[test]
 fn a_type_conflict_names_the_field_and_adds_nothing() {
@@ -192,4 +193,61 @@ fn timestamps_count_what_the_precision_says() {
         assert_eq!(found.unwrap().times, (-2 * time, 2 * time));
         db.drop_table("m").unwrap();
     }
+}
+
+#[test]
+fn fields_of_one_series_and_time_merge() {
+    let storage = MemoryStorage::new();
+    let open = || Database::open(Io::memory(std::sync::Arc::clone(&storage)), Settings::default()).unwrap();
+    let write = |db: &Database, lines: &[&str]| {
+        let mut parser = LineParser::new(db, Unit::Nanosecond, 0);
+        lines.iter().for_each(|line| parser.parse(line).unwrap());
+        parser.commit(Durability::Sync).unwrap();
+    };
+    let row = |db: &Database, id: &str| {
+        let view = db.view();
+        let table = view.table("m").unwrap();
+        let all = table.scan(&crate::scan::ScanRequest::all()).unwrap();
+        assert_eq!(all.map(|batch| batch.unwrap().num_rows() as u64).sum::<u64>(), table.count().unwrap());
+        let of_id = table.container(&[Value::Text(id.to_owned())]).unwrap();
+        let row = of_id.last_row().unwrap().unwrap();
+        let sum = of_id.aggregate("a", i64::MIN, i64::MAX).unwrap().sum;
+        assert_eq!(sum.map_or(Value::Null, Value::Float), row[2]);
+        row[2..].to_vec()
+    };
+    let (one, two, text) = (Value::Float(1.0), Value::Float(2.0), Value::Text("x".to_owned()));
+    let db = open();
+    // Within a body, across bodies, across a flush, after a restart, over several segments, and after compaction.
+    write(&db, &["m,id=1 a=1 7", "m,id=1 b=2 7", "m,id=2 b=1 7"]);
+    assert_eq!(row(&db, "1"), [one.clone(), two.clone()]);
+    write(&db, &["m,id=2 a=2 7", "m,id=2 a=3 6", "m,id=2 b=2 7"]);
+    write(&db, &["m,id=2 a=1 7"]);
+    db.commit(Batch::new().delete("m", None, ..7)).unwrap();
+    assert_eq!(row(&db, "2"), [one.clone(), two.clone()]);
+    db.flush().unwrap();
+    write(&db, &["m,id=1 c=\"x\" 7"]);
+    assert_eq!(row(&db, "1"), [one.clone(), two.clone(), text.clone()]);
+    db.close().unwrap();
+    let db = open();
+    assert_eq!(row(&db, "1"), [one.clone(), two.clone(), text.clone()]);
+    write(&db, &["m,id=1 a=2 7"]);
+    db.flush().unwrap();
+    assert_eq!(row(&db, "1"), [two.clone(), two.clone(), text.clone()]);
+    db.compact().unwrap();
+    assert_eq!(row(&db, "1"), [two.clone(), two.clone(), text.clone()]);
+    assert_eq!(row(&db, "2"), [one.clone(), two.clone(), Value::Null]);
+    // NULL by an UPDATE stays, and what is deleted gives no fields to what comes later.
+    let request = crate::scan::ScanRequest::all().container(&[Value::Text("1".to_owned())]);
+    assert_eq!(db.update("m", &request, &[("a", Value::Null), ("b", Value::Float(1.0))]).unwrap().0, 1);
+    assert_eq!(row(&db, "1"), [Value::Null, one.clone(), text]);
+    db.flush().unwrap();
+    db.compact().unwrap();
+    db.commit(Batch::new().delete("m", Some(&[Value::Text("1".to_owned())]), ..)).unwrap();
+    write(&db, &["m,id=1 a=2 7"]);
+    assert_eq!(row(&db, "1"), [two, Value::Null, Value::Null]);
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = open();
+    assert_eq!(row(&db, "1"), [Value::Float(2.0), Value::Null, Value::Null]);
+    assert_eq!(row(&db, "2"), [one, Value::Float(2.0), Value::Null]);
 }

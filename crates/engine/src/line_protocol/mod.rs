@@ -22,7 +22,7 @@ pub use precision::Precision;
 use crate::db::{Acknowledged, Database};
 use crate::error::{Error, Result};
 use crate::key::{self, KeyPart};
-use crate::schema::{ColumnDefinition, ColumnType, Role, TableDefinition, TableSchema, Unit, check_name};
+use crate::schema::{ColumnDefinition, ColumnType, Merge, Role, TableDefinition, TableSchema, Unit, check_name};
 use crate::settings::Durability;
 use crate::write::admit::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::write::batch::Batch;
@@ -436,7 +436,7 @@ fn check_row(
 /// Creates what a table lacks. Somebody else may create the same at the same time: then it is there.
 fn create_missing(db: &Database, table: &GatheredTable) -> Result<()> {
     if !table.exists {
-        let mut definition = TableDefinition::new(&table.name);
+        let mut definition = TableDefinition { merge: Merge::Fields, ..TableDefinition::new(&table.name) };
         for column in table.columns.iter().filter(|column| column.role == Role::Key) {
             definition = definition.key(&column.name, ColumnType::Utf8);
         }
