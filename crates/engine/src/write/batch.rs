@@ -2,7 +2,7 @@
 
 use crate::column::ColumnBuilder;
 use crate::error::{Code, Error, Result};
-use crate::key::{KeyPart, self, KeyValue};
+use crate::key::{self, KeyPart, KeyValue};
 use crate::schema::{Column, ColumnType, TableSchema};
 use crate::write::admit::{MAX_BATCH_ROWS, admit};
 use arrow::array::{Array, RecordBatch};
