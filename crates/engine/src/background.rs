@@ -241,7 +241,8 @@ impl Shared {
         flush::remove(self.io.storage.as_ref(), &dropped);
         deletes.retain(|(table, _)| known(table));
         let segments = entries.clone();
-        let edit = Edit::Flush { generation, sequence: frozen.last, segments, deletes };
+        let log = Some(self.log.mark());
+        let edit = Edit::Flush { generation, sequence: frozen.last, segments, deletes, log };
         self.list(&mut manifest, &edit, &entries)?;
         drop(manifest);
         let bytes = entries.iter().map(|entry| entry.bytes).sum();
@@ -268,11 +269,19 @@ impl Shared {
                 Ok(())
             }
             Err(error) => {
+                self.fail_without_lock();
                 if !manifest.has_failed() {
                     flush::remove(self.io.storage.as_ref(), added);
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Takes no more batches when the writer's lock is lost: another process may write.
+    pub(crate) fn fail_without_lock(&self) {
+        if let Err(lost) = self.io.storage.check_lock() {
+            self.log.fail(&lost);
         }
     }
 

@@ -54,9 +54,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the directory holds something else, or a backup that has been
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the directory is the database's own or holds something else, or a backup that has been
     /// written to; what reading or writing a file says. The older backup stays valid.
     pub fn backup(&self, destination: &Io, progress: impl FnMut(u64, u64)) -> Result<BackupReport> {
+        refuse_itself(self.shared.io.storage.as_ref(), destination.storage.as_ref())?;
         self.flush()?;
         self.shared.pin();
         let state = self.shared.manifest.lock().state().clone();
@@ -113,6 +114,8 @@ fn copy(
     link: bool,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<BackupReport> {
+    // A backup has no log.
+    let state = &State { log: None, ..state.clone() };
     let storage = to.storage.as_ref();
     for directory in ["", frame::DIRECTORY, manifest_file::DIRECTORY, crate::segment::DIRECTORY] {
         storage.create_directory(directory)?;
@@ -160,6 +163,17 @@ fn copy(
     manifest_file::replace(to, number, state)?;
     remove_unlisted(storage, state, before.map(|(_, contents)| contents.state))?;
     Ok(report)
+}
+
+/// Refuses a destination that is the database's own directory, or is in it.
+fn refuse_itself(from: &dyn Storage, to: &dyn Storage) -> Result<()> {
+    match (from.place(), to.place()) {
+        (Some(from), Some(to)) if to.starts_with(&from) => Err(Error::input(format!(
+            "{} is the database's own directory, or in it: name another directory for the backup",
+            to.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a destination that is not an older backup of the same database.

@@ -180,6 +180,11 @@ pub fn check(io: &Io, mut progress: impl FnMut(u64, u64)) -> Result<CheckReport>
         Err(error) => report.problems.push(error.to_string()),
     }
     report.problems.extend(gaps);
+    if report.problems.is_empty()
+        && let Err(error) = crate::recovery::check_log(io, &state, Sequence(last))
+    {
+        report.problems.push(error.to_string());
+    }
     Ok(report)
 }
 

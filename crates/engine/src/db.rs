@@ -14,7 +14,7 @@ use crate::background::{Counters, Queue};
 use crate::catalog::{Catalog, Table};
 use crate::commit::{Commit, Taken, Waits, completion};
 use crate::compaction::plan;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, ErrorKind};
 use crate::ids::{Sequence, TableId};
 use crate::io::{Io, Joiner};
 use crate::manifest::Edit;
@@ -148,6 +148,7 @@ impl Database {
         } else {
             shared.flush_all()?;
         }
+        shared.mark_log()?;
         Ok(Self { shared, joiners: Mutex::new(joiners), _lock: lock })
     }
 
@@ -377,7 +378,8 @@ impl Database {
         for join in self.joiners.lock().drain(..) {
             join();
         }
-        flushed.and(closed)
+        let marked = if closed.is_ok() { self.shared.mark_log() } else { Ok(()) };
+        flushed.and(closed).and(marked)
     }
 }
 
@@ -405,10 +407,24 @@ impl Shared {
         }
     }
 
+    /// Lets the manifest know what is in the log. A full disk is no reason to fail: then it knows less.
+    pub(crate) fn mark_log(&self) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        let mark = Some(self.log.mark());
+        if manifest.has_failed() || manifest.state().log == mark {
+            return Ok(());
+        }
+        match manifest.append(&Edit::Log { mark }) {
+            Err(error) if error.kind() == ErrorKind::Retry => Ok(()),
+            marked => marked,
+        }
+    }
+
     /// Makes an edit of the tables durable. If it cannot be known whether it is, no batch is taken any more: its rows
     /// might be of a table or column that the next opening does not have.
     pub(crate) fn change_schema(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
         let changed = manifest.append(edit);
+        self.fail_without_lock();
         if let Err(error) = &changed
             && manifest.has_failed()
         {

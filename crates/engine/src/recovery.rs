@@ -17,7 +17,7 @@ use crate::error::{Code, Error, Result};
 use crate::ids::{Generation, Sequence, TableId};
 use crate::io::Io;
 use crate::manifest::file::Manifest;
-use crate::manifest::{Delete, State};
+use crate::manifest::{Delete, Edit, State};
 use crate::memory::Budget;
 use crate::schema::TableSchema;
 use crate::segment::cache::Cache;
@@ -43,6 +43,7 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
     let cache = Arc::new(Cache::new(settings.cache_bytes));
     let mut catalog = load(&io, &state, &cache, &Catalog::default())?;
     let replay = replay(&io, &settings, &state, &mut catalog)?;
+    check_log(&io, &state, replay.last)?;
     let log = match replay.good_bytes {
         Some(bytes) => Log::resume(&io, settings.sync_interval_ms, replay.generation, bytes, replay.last)?,
         None => Log::create(&io, settings.sync_interval_ms, replay.generation, replay.last)?,
@@ -174,6 +175,42 @@ pub(crate) fn replay(io: &Io, settings: &Settings, state: &State, catalog: &mut 
         replay.good_bytes = Some(contents.good_bytes);
     }
     Ok(replay)
+}
+
+/// Refuses a log that has less than the manifest knows of: a file was removed or emptied.
+pub(crate) fn check_log(io: &Io, state: &State, last: Sequence) -> Result<()> {
+    let Some(mark) = state.log.filter(|mark| mark.generation > state.flushed) else { return Ok(()) };
+    let name = frame::file_name(mark.generation);
+    let go_on = "Restore the log's files; or go on without their batches with 'fleetdb check --accept-loss'";
+    let generations = frame::generations(io.storage.as_ref())?;
+    if generations.last().is_none_or(|last| *last < mark.generation) {
+        return Err(Error::damaged(format!("{name} is missing: the batches after {last} are lost. {go_on}")));
+    }
+    if io.storage.read(&name)?.len_bytes() < frame::FILE_HEADER_BYTES as u64 {
+        return Err(Error::damaged(format!("{name} is empty: the batches after {last} are lost. {go_on}")));
+    }
+    if last < mark.durable {
+        return Err(Error::damaged(format!(
+            "the log ends with batch {last}, and batch {} had been written: the batches between them are lost. {go_on}",
+            mark.durable
+        )));
+    }
+    Ok(())
+}
+
+/// Forgets what the manifest knows of the log, so that a database is opened whose log files are lost: what they held is
+/// given up. Gives whether there was anything to forget.
+///
+/// # Errors
+/// The database is open, or its manifest cannot be written.
+pub fn accept_loss(io: &Io) -> Result<bool> {
+    let _lock = io.storage.lock()?;
+    let mut manifest = Manifest::open(io)?;
+    let is_known = manifest.state().log.is_some();
+    if is_known {
+        manifest.append(&Edit::Log { mark: None })?;
+    }
+    Ok(is_known)
 }
 
 /// Refuses to replay more than the memory limit holds: the log was written with larger memtables.

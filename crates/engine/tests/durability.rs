@@ -112,13 +112,17 @@ fn a_sync_of_one_batch_is_its_committers_or_the_logs_and_survives_a_power_cut() 
 
 fn filled() -> Arc<MemoryStorage> {
     let storage = MemoryStorage::new();
-    let db = open(&storage).unwrap();
+    fill(&storage).close().unwrap();
+    storage
+}
+
+fn fill(storage: &Arc<MemoryStorage>) -> Database {
+    let db = open(storage).unwrap();
     create(&db).unwrap();
     for n in 0..10 {
         db.commit(batch(&db, n)).unwrap();
     }
-    db.close().unwrap();
-    storage
+    db
 }
 
 fn only_file(storage: &MemoryStorage, directory: &str) -> String {
@@ -128,12 +132,22 @@ fn only_file(storage: &MemoryStorage, directory: &str) -> String {
 
 #[test]
 fn a_torn_tail_is_dropped_and_a_damaged_frame_is_an_error() {
-    let storage = filled();
+    let before = MemoryStorage::new();
+    let db = fill(&before);
+    let storage = before.crash();
     let wal = only_file(&storage, "wal");
-    storage.tamper(&wal, |bytes| bytes.truncate(bytes.len() - 5));
-    let db = open(&storage).unwrap();
-    assert_eq!(count(&db, "b"), 9, "the torn batch is gone, the others are there");
+    let cut = |bytes: &mut Vec<u8>| {
+        let end = bytes.iter().rposition(|&byte| byte != 0).unwrap();
+        bytes.truncate(end - 5);
+    };
+    storage.tamper(&wal, cut);
+    assert_eq!(count(&open(&storage).unwrap(), "b"), 9, "the torn batch is gone, the others are there");
     drop(db);
+    // After a clean end it was no crash that cut the file.
+    let storage = filled();
+    storage.tamper(&wal, cut);
+    let error = open(&storage).err().expect("a batch is lost");
+    assert!(error.to_string().contains("the log ends with batch 9, and batch 10 had been written"), "{error}");
 
     let storage = filled();
     storage.tamper(&wal, |bytes| bytes[60] ^= 4);

@@ -551,3 +551,115 @@ fn readers_see_whole_batches_and_everything_acknowledged_while_another_process_w
     let Err(error) = Reader::open(Io::files(missing.path()), Settings::default()) else { panic!("nothing is there") };
     assert_eq!(error.kind(), ErrorKind::Input);
 }
+
+#[test]
+fn a_removed_lock_file_lets_no_second_process_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || Database::open(Io::files(directory.path()), Settings::default());
+    let db = open().unwrap();
+    create(&db, "t");
+    write(&db, "t", [(1, 0, 1)]);
+    std::fs::remove_file(directory.path().join("LOCK")).unwrap();
+    let second = open().err().unwrap();
+    assert!(second.kind() == ErrorKind::Retry && second.to_string().contains("another process writes"), "{second}");
+    // Not even when the file is there again: it is not the one that is held.
+    std::fs::write(directory.path().join("LOCK"), "").unwrap();
+    let error = db.flush().unwrap_err().to_string();
+    assert!(error.contains("LOCK was removed or replaced"), "{error}");
+    let schema = db.tables().remove(0);
+    let mut rows = Rows::new(&schema);
+    rows.push(&[Value::Int(2), Value::Int(0), Value::Int(2)]).unwrap();
+    let error = db.commit(Batch::new().with_rows(rows)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    assert!(error.to_string().contains("LOCK was removed or replaced"), "{error}");
+    drop(db);
+    let again = open().unwrap();
+    assert_eq!(again.view().table("t").unwrap().count().unwrap(), 1, "what was acknowledged is there");
+    write(&again, "t", [(2, 0, 2)]);
+    again.close().unwrap();
+}
+
+#[test]
+fn a_newest_log_file_that_was_removed_or_cut_is_noticed() {
+    let changes: [(&str, fn(&MemoryStorage, &str)); 3] = [
+        ("is missing", |storage, name| storage.remove(name).unwrap()),
+        ("is empty", |storage, name| storage.tamper(name, Vec::clear)),
+        ("the log ends with batch 0, and batch 2", |storage, name| storage.tamper(name, |bytes| bytes.truncate(24))),
+    ];
+    for is_closed in [true, false] {
+        for (expected, change) in &changes {
+            let storage = MemoryStorage::new();
+            let db = Database::open(Io::memory(Arc::clone(&storage)), Settings::default()).unwrap();
+            create(&db, "t");
+            write(&db, "t", [(1, 0, 1)]);
+            write(&db, "t", [(2, 0, 2)]);
+            let storage = if is_closed {
+                db.close().unwrap();
+                storage
+            } else {
+                storage.crash()
+            };
+            let name = format!("wal/{}", storage.list("wal").unwrap().last().unwrap());
+            change(&storage, &name);
+            let io = Io::memory(Arc::clone(&storage));
+            // How much was written since the opening only a clean end says.
+            if !is_closed && expected.starts_with("the log ends") {
+                Database::open(io, Settings::default()).unwrap();
+                continue;
+            }
+            let error = Database::open(io.clone(), Settings::default()).err().unwrap();
+            assert!(error.kind() == ErrorKind::Damaged && error.to_string().contains(expected), "{error}");
+            let report = check(&io, |_, _| ()).unwrap();
+            assert!(report.problems.iter().any(|problem| problem.contains(expected)), "{:?}", report.problems);
+            assert!(fleetdb_engine::accept_loss(&io).unwrap());
+            let db = Database::open(io, Settings::default()).unwrap();
+            write(&db, "t", [(3, 0, 3)]);
+            assert_eq!(db.view().table("t").unwrap().count().unwrap(), 1);
+        }
+    }
+    // Rows that a flush has brought to segments are not missed, and what is known of the log follows the flushes.
+    let storage = MemoryStorage::new();
+    let db = Database::open(Io::memory(Arc::clone(&storage)), Settings::default()).unwrap();
+    create(&db, "t");
+    write(&db, "t", [(1, 0, 1)]);
+    db.flush().unwrap();
+    let before = storage.crash();
+    Database::open(Io::memory(Arc::clone(&before)), Settings::default()).unwrap();
+    let name = format!("wal/{}", before.list("wal").unwrap().last().unwrap());
+    before.remove(&name).unwrap();
+    assert!(Database::open(Io::memory(before), Settings::default()).is_err());
+}
+
+#[test]
+fn files_are_their_owners_and_a_backup_never_goes_into_the_database() {
+    use std::os::unix::fs::PermissionsExt;
+    fn modes(directory: &std::path::Path, found: &mut Vec<(String, u32)>) {
+        for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            let metadata = entry.metadata().unwrap();
+            found.push((entry.path().display().to_string(), metadata.permissions().mode() & 0o777));
+            if metadata.is_dir() {
+                modes(&entry.path(), found);
+            }
+        }
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("db");
+    let db = Database::open(Io::files(&place), Settings::default()).unwrap();
+    create(&db, "t");
+    write(&db, "t", [(1, 0, 1)]);
+    db.flush().unwrap();
+    let mut found = Vec::new();
+    modes(directory.path(), &mut found);
+    assert!(found.len() > 6, "{found:?}");
+    for (path, mode) in found {
+        let is_file = path.ends_with("LOCK") || path.rsplit('/').next().unwrap().contains('.');
+        assert_eq!(mode, if is_file { 0o600 } else { 0o700 }, "{path}");
+    }
+    std::os::unix::fs::symlink(&place, directory.path().join("link")).unwrap();
+    for inside in [place.clone(), directory.path().join("link"), place.join("backup"), place.join("../db")] {
+        let error = db.backup(&Io::files(&inside), |_, _| ()).unwrap_err();
+        assert!(error.to_string().contains("the database's own directory"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Input);
+    }
+    db.backup(&Io::files(directory.path().join("db-backup")), |_, _| ()).unwrap();
+}

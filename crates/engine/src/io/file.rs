@@ -5,20 +5,27 @@
 use super::{Clock, Joiner, Random, ReadFile, Spawn, Storage, WriteFile};
 use crate::error::{Error, Result};
 use bytes::Bytes;
-use std::fs::{self, File, OpenOptions};
+use parking_lot::Mutex;
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+/// Who may read a database's files: its owner.
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+
 pub(super) struct FileStorage {
     root: PathBuf,
+    /// Device and number of the file `LOCK` that is held.
+    locked: Mutex<Option<(u64, u64)>>,
 }
 
 impl FileStorage {
     pub(super) fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, locked: Mutex::new(None) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -35,6 +42,7 @@ impl Storage for FileStorage {
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
+            .mode(FILE_MODE)
             .open(self.path(name))
             .map_err(|e| self.error("create", name, &e))?;
         Ok(Box::new(Written { file, path: self.path(name), end_bytes: 0 }))
@@ -71,7 +79,9 @@ impl Storage for FileStorage {
     }
 
     fn create_directory(&self, directory: &str) -> Result<()> {
-        fs::create_dir_all(self.path(directory)).map_err(|e| self.error("create", directory, &e))
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(DIRECTORY_MODE);
+        builder.create(self.path(directory)).map_err(|e| self.error("create", directory, &e))
     }
 
     fn sync_directory(&self, directory: &str) -> Result<()> {
@@ -112,21 +122,56 @@ impl Storage for FileStorage {
         Some(&self.root)
     }
 
+    fn place(&self) -> Option<PathBuf> {
+        let absolute = std::path::absolute(&self.root).ok()?;
+        // Of a path whose end is not there yet, the part that is.
+        absolute.ancestors().find_map(|there| {
+            let rest = absolute.strip_prefix(there).ok()?;
+            fs::canonicalize(there).ok().map(|there| there.join(rest))
+        })
+    }
+
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        let taken = || {
+            let place = self.root.display();
+            Error::retry(format!("another process writes the database {place}: close it there first"))
+        };
+        // Who removes LOCK, or has another one made, still finds this one held.
+        let directory = File::open(&self.root).map_err(|e| self.error("open", "", &e))?;
+        match directory.try_lock() {
+            Err(fs::TryLockError::WouldBlock) => return Err(taken()),
+            // Some network file systems lock no directories; then there is LOCK alone.
+            Ok(()) | Err(fs::TryLockError::Error(_)) => {}
+        }
         let file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(FILE_MODE)
             .open(self.path("LOCK"))
             .map_err(|e| self.error("open", "LOCK", &e))?;
         match file.try_lock() {
-            Ok(()) => Ok(Box::new(file)),
-            Err(fs::TryLockError::WouldBlock) => Err(Error::retry(format!(
-                "another process writes the database {}: close it there first",
-                self.root.display()
-            ))),
+            Ok(()) => {
+                let held = file.metadata().map_err(|e| self.error("stat", "LOCK", &e))?;
+                *self.locked.lock() = Some((held.dev(), held.ino()));
+                Ok(Box::new((file, directory)))
+            }
+            Err(fs::TryLockError::WouldBlock) => Err(taken()),
             Err(fs::TryLockError::Error(e)) => Err(self.error("lock", "LOCK", &e)),
         }
+    }
+
+    fn check_lock(&self) -> Result<()> {
+        let Some(held) = *self.locked.lock() else { return Ok(()) };
+        let found = fs::metadata(self.path("LOCK")).map(|found| (found.dev(), found.ino()));
+        if found.is_ok_and(|found| found == held) {
+            return Ok(());
+        }
+        Err(Error::closed(format!(
+            "{} was removed or replaced while the database was open: nothing is written any more, as another process may \
+             write it; close all processes that use it, then open it again",
+            self.path("LOCK").display()
+        )))
     }
 
     fn describe(&self) -> String {

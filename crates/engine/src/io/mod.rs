@@ -77,8 +77,16 @@ pub trait Storage: Send + Sync {
     fn directory(&self) -> Option<&std::path::Path> {
         None
     }
+    /// The same, without links in the path, so that two paths can be compared; also of a directory that is yet to be made.
+    fn place(&self) -> Option<std::path::PathBuf> {
+        None
+    }
     /// Takes the one writer's lock; it is held until the returned value is dropped.
     fn lock(&self) -> Result<Box<dyn Send + Sync>>;
+    /// Refuses if the lock that was taken is not the one writer's any more: somebody removed or replaced its file.
+    fn check_lock(&self) -> Result<()> {
+        Ok(())
+    }
     /// How messages name the place: a path or `memory`.
     fn describe(&self) -> String;
 }

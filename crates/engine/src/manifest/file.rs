@@ -176,14 +176,15 @@ impl Manifest {
     /// Makes an edit durable.
     ///
     /// # Errors
-    /// The edit breaks an invariant, and nothing is changed; or the medium fails, and the manifest
-    /// takes no more edits until it is opened again.
+    /// The edit breaks an invariant or the writer's lock is lost, and nothing is changed; or the medium fails, and the
+    /// manifest takes no more edits until it is opened again.
     pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(Error::closed(format!(
                 "the manifest failed and takes no more changes until the database is opened again: {error}"
             )));
         }
+        self.io.storage.check_lock()?;
         let state = self.state.apply(edit)?;
         let mut frame = Vec::new();
         put_frame(&mut frame, edit)?;

@@ -26,7 +26,13 @@ fn segment(id: u64, table: u32, generation: u64) -> SegmentEntry {
 }
 
 fn flush(generation: u64, segments: Vec<SegmentEntry>) -> Edit {
-    Edit::Flush { generation: Generation(generation), sequence: Sequence(generation), segments, deletes: Vec::new() }
+    Edit::Flush {
+        generation: Generation(generation),
+        sequence: Sequence(generation),
+        segments,
+        deletes: Vec::new(),
+        log: None,
+    }
 }
 
 fn good() -> State {
@@ -76,7 +82,13 @@ fn edits_of_columns_and_segments_are_refused_by_their_numbers() {
     let (generation, sequence) = (Generation(2), Sequence(2));
     breaks(
         "S10",
-        state.apply(&Edit::Flush { generation, sequence, segments: Vec::new(), deletes: vec![(table, delete)] }),
+        state.apply(&Edit::Flush {
+            generation,
+            sequence,
+            segments: Vec::new(),
+            deletes: vec![(table, delete)],
+            log: None,
+        }),
     );
 }
 
@@ -89,6 +101,7 @@ fn a_delete_is_kept_as_long_as_a_segment_has_rows_for_it() {
         sequence: Sequence(2),
         segments: Vec::new(),
         deletes: vec![(table, delete)],
+        log: None,
     };
     let state = good().apply(&flushed).unwrap();
     assert_eq!(state.deletes[&table].len(), 1);

@@ -82,6 +82,15 @@ impl Delete {
     }
 }
 
+/// What is known to be in the log. Where the log says less, a file of it was removed or emptied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogMark {
+    /// The file of this generation is there, and its name is durable.
+    pub generation: Generation,
+    /// Every batch up to this one is durable.
+    pub durable: Sequence,
+}
+
 /// Everything the manifest says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
@@ -102,6 +111,9 @@ pub struct State {
     /// Deletes that some segment is not free of yet.
     #[serde(default)]
     pub deletes: BTreeMap<TableId, Vec<Delete>>,
+    /// What is known to be in the log; `None` in a backup, which has no log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<LogMark>,
 }
 
 /// One change of the state.
@@ -183,6 +195,14 @@ pub enum Edit {
         /// Its deletes, which older segments are not free of.
         #[serde(default)]
         deletes: Vec<(TableId, Delete)>,
+        /// What is known to be in the log.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        log: Option<LogMark>,
+    },
+    /// This is known to be in the log.
+    Log {
+        /// `None`: whatever is there, as batches that are lost have been given up.
+        mark: Option<LogMark>,
     },
 }
 
@@ -261,12 +281,13 @@ impl State {
                 }
                 state.settle_deletes();
             }
-            Edit::Flush { generation, sequence, segments, deletes } => {
+            Edit::Flush { generation, sequence, segments, deletes, log } => {
                 if *generation != Generation(state.flushed.0 + 1) || *sequence < state.flushed_sequence {
                     return Err(broken("E4", format!("generation {generation} is flushed after {}", state.flushed)));
                 }
                 state.flushed = *generation;
                 state.flushed_sequence = *sequence;
+                state.log = log.or(state.log);
                 for segment in segments {
                     state.add(segment)?;
                 }
@@ -275,6 +296,7 @@ impl State {
                 }
                 state.settle_deletes();
             }
+            Edit::Log { mark } => state.log = *mark,
         }
         state.check()?;
         Ok(state)

@@ -21,6 +21,7 @@ use super::frame;
 use crate::error::{Code, Error, ErrorKind, Result};
 use crate::ids::{Generation, Sequence};
 use crate::io::{Io, WriteFile};
+use crate::manifest::LogMark;
 use crate::settings::Durability;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -153,6 +154,8 @@ pub(crate) struct Log {
     durable: AtomicU64,
     /// The last batch handed to the operating system; changed by whoever has the writer.
     written: AtomicU64,
+    /// The generation of the newest file whose name is durable.
+    generation: AtomicU64,
     bytes_written: AtomicU64,
     syncs: AtomicU64,
 }
@@ -175,18 +178,19 @@ impl Log {
         }
         file.sync()?;
         io.storage.sync_directory(frame::DIRECTORY)?;
-        Ok(Self::with_file(io, sync_interval_ms, file, good_bytes, last))
+        Ok(Self::with_file(io, sync_interval_ms, generation, file, good_bytes, last))
     }
 
     /// A log that begins with a new file.
     pub(crate) fn create(io: &Io, sync_interval_ms: u64, generation: Generation, last: Sequence) -> Result<Arc<Self>> {
         let file = create_file(io, generation)?;
-        Ok(Self::with_file(io, sync_interval_ms, file, frame::FILE_HEADER_BYTES as u64, last))
+        Ok(Self::with_file(io, sync_interval_ms, generation, file, frame::FILE_HEADER_BYTES as u64, last))
     }
 
     fn with_file(
         io: &Io,
         sync_interval_ms: u64,
+        generation: Generation,
         file: Box<dyn WriteFile>,
         good_bytes: u64,
         last: Sequence,
@@ -209,6 +213,7 @@ impl Log {
             writer: Mutex::new(writer),
             durable: AtomicU64::new(last.0),
             written: AtomicU64::new(last.0),
+            generation: AtomicU64::new(generation.0),
             bytes_written: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
         })
@@ -217,6 +222,13 @@ impl Log {
     /// The last batch known to be on the medium.
     pub(crate) fn durable(&self) -> Sequence {
         Sequence(self.durable.load(Ordering::Acquire))
+    }
+
+    /// What is known to be in the log, for the manifest.
+    pub(crate) fn mark(&self) -> LogMark {
+        // A batch that is durable now is in a file that is there now: the generation is read behind.
+        let durable = self.durable();
+        LogMark { generation: Generation(self.generation.load(Ordering::Acquire)), durable }
     }
 
     /// Bytes written to WAL files since the database was opened.
@@ -453,6 +465,7 @@ impl Log {
                         writer.good_bytes = frame::FILE_HEADER_BYTES as u64;
                         writer.synced_bytes = writer.good_bytes;
                         writer.zeros_end = writer.good_bytes;
+                        self.generation.store(generation.0, Ordering::Release);
                     })
                 }
             };
