@@ -240,6 +240,13 @@ impl Error {
         self.message = format!("{context}: {}", self.message);
         self
     }
+
+    /// The same error in other words.
+    #[must_use]
+    pub fn reworded(mut self, words: impl FnOnce(&str) -> String) -> Self {
+        self.message = words(&self.message);
+        self
+    }
 }
 
 impl fmt::Display for Error {

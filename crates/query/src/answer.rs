@@ -1,12 +1,14 @@
 //! What a statement gives back.
 
 use crate::errors::engine_error;
+use crate::column_names::{written_names, written_text};
+use crate::json::with_names;
 use crate::limits::Watch;
 use crate::runtime::QueryRuntime;
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
-use fleetdb_engine::Result;
+use fleetdb_engine::{Error, Result};
 use futures::StreamExt;
 use std::any::Any;
 use std::sync::Arc;
@@ -15,6 +17,10 @@ use std::sync::Arc;
 pub struct Answer {
     tag: Option<String>,
     rows: Option<(SendableRecordBatchStream, Arc<QueryRuntime>, Watch)>,
+    /// The rows' schema, in which no name has what tells columns apart while they are planned.
+    schema: Option<SchemaRef>,
+    /// The rows are the lines of a plan, which has names in it.
+    is_plan: bool,
     /// Kept until the answer is gone; nobody looks at it.
     _held: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -22,16 +28,22 @@ pub struct Answer {
 impl Answer {
     /// The statement gives no rows; `tag` says what it did, as psql shows it.
     pub(crate) fn done(tag: impl Into<String>) -> Self {
-        Self { tag: Some(tag.into()), rows: None, _held: None }
+        Self { tag: Some(tag.into()), rows: None, schema: None, is_plan: false, _held: None }
     }
 
     pub(crate) fn rows(stream: SendableRecordBatchStream, runtime: Arc<QueryRuntime>, watch: Watch) -> Self {
-        Self { tag: None, rows: Some((stream, runtime, watch)), _held: None }
+        let schema = Some(written_names(&stream.schema()));
+        Self { tag: None, rows: Some((stream, runtime, watch)), schema, is_plan: false, _held: None }
     }
 
     /// The same answer, of a statement that has done this.
     pub(crate) fn tagged(self, tag: String) -> Self {
         Self { tag: Some(tag), ..self }
+    }
+
+    /// The same answer, whose rows are the lines of a plan.
+    pub(crate) fn of_plan(self) -> Self {
+        Self { is_plan: true, ..self }
     }
 
     /// The same answer, which keeps something as long as it lives.
@@ -53,7 +65,7 @@ impl Answer {
 
     /// The schema of the rows, if the statement gives rows.
     pub fn schema(&self) -> Option<SchemaRef> {
-        self.rows.as_ref().map(|(stream, ..)| stream.schema())
+        self.schema.clone()
     }
 
     /// The next rows, as [`Iterator::next`] gives them, in a future: it takes its thread as long as operators compute, and
@@ -64,7 +76,14 @@ impl Answer {
             match watch.until_stopped(stream.next()).await {
                 // A step of the plan that has looked at rows and wants none of them.
                 Ok(Some(Ok(batch))) if batch.num_rows() == 0 => {}
-                Ok(next) => return Some(next?.map_err(engine_error)),
+                Ok(next) => {
+                    let rows = next?.map_err(engine_error);
+                    return Some(match &self.schema {
+                        Some(_) if self.is_plan => rows.and_then(written_lines),
+                        Some(schema) => rows.and_then(|rows| with_names(rows, schema)),
+                        None => rows,
+                    });
+                }
                 Err(stopped) => {
                     self.rows = None;
                     return Some(Err(stopped));
@@ -90,4 +109,17 @@ impl Iterator for Answer {
         let runtime = Arc::clone(runtime);
         runtime.block_on(self.next_rows())
     }
+}
+
+/// The lines of a plan with names as they were written.
+fn written_lines(rows: RecordBatch) -> Result<RecordBatch> {
+    let lines = |column: &ArrayRef| match column.as_string_opt::<i32>() {
+        Some(texts) => {
+            let written = texts.iter().map(|text| text.map(written_text));
+            Arc::new(written.collect::<StringArray>()) as ArrayRef
+        }
+        None => Arc::clone(column),
+    };
+    let columns = rows.columns().iter().map(lines).collect();
+    RecordBatch::try_new(rows.schema(), columns).map_err(|e| Error::bug(format!("the lines of a plan: {e}")))
 }

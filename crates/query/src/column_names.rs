@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     Statement as SqlStatement, TableFactor, Value as Literal, VisitMut, VisitorMut, visit_expressions,
     visit_expressions_mut,
 };
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -85,7 +86,7 @@ impl ColumnNames {
         let (in_front, behind) = (named(&mut self.0.iter()), named(&mut self.0.iter().rev()));
         let is_all = in_front.len() == self.0.len();
         if self.0.is_empty() || is_all && self.0.len() != count || !is_all && in_front.len() + behind.len() > count {
-            return Arc::clone(schema);
+            return written_names(schema);
         }
         let fields = schema.fields().iter().enumerate().map(|(place, field)| {
             let name = in_front.get(place).or_else(|| behind.get(count - 1 - place)).map(String::as_str);
@@ -361,6 +362,26 @@ const APART: char = '\u{1f}';
 /// A name without that.
 fn as_written(name: &str) -> &str {
     name.split_once(APART).map_or(name, |(name, _)| name)
+}
+
+/// A schema whose columns have names without that.
+pub(crate) fn written_names(schema: &SchemaRef) -> SchemaRef {
+    if !schema.fields().iter().any(|field| field.name().contains(APART)) {
+        return Arc::clone(schema);
+    }
+    let fields = schema.fields().iter().map(|field| {
+        let name = as_written(field.name());
+        if name == field.name() { Arc::clone(field) } else { Arc::new(field.as_ref().clone().with_name(name)) }
+    });
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+}
+
+/// A text, as an error or a plan, without the places of columns in it.
+pub(crate) fn written_text(text: &str) -> Cow<'_, str> {
+    let mut parts = text.split(APART);
+    let Some(first) = parts.next().filter(|first| first.len() < text.len()) else { return Cow::Borrowed(text) };
+    let rest = parts.map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    Cow::Owned(std::iter::once(first).chain(rest).collect())
 }
 
 /// An expression under a name that is its own for as long as it is planned.

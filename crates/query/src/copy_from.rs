@@ -1,21 +1,21 @@
 //! `COPY table FROM 'file'`: rows of a CSV file with a header, or of a Parquet file; columns are matched by name.
 
+use crate::csv::{CellReader, CsvReader};
 use crate::ddl::object_name;
 use crate::export::FileFormat;
 use crate::insert::Gather;
-use arrow::csv::ReaderBuilder;
-use arrow::csv::reader::Format;
-use arrow::datatypes::{Field, Schema};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};
-use fleetdb_engine::{Database, Error, Result, TableSchema};
+use fleetdb_engine::{Database, Error, Result, Rows, TableSchema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
-use std::io::Seek;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Rows that are read at once.
 const READ_ROWS: usize = 8_192;
+/// Bytes of CSV that are read at once.
+const READ_BYTES: usize = 1 << 20;
 
 /// Runs the statement. Gives how many rows were written.
 pub(crate) fn copy_from(db: &Database, statement: &Statement) -> Result<u64> {
@@ -41,19 +41,10 @@ pub(crate) fn copy_from(db: &Database, statement: &Statement) -> Result<u64> {
     let schema = view.table(&name)?.schema();
     let path = Path::new(filename);
     let wrong = |e: &dyn std::fmt::Display| Error::input(format!("{filename}: {e}"));
-    let mut file = File::open(path).map_err(|e| Error::io(format!("open {filename}"), &e))?;
+    let file = File::open(path).map_err(|e| Error::io(format!("open {filename}"), &e))?;
     let mut gather = Gather::new(db, &name);
     match FileFormat::of(path)? {
-        FileFormat::Csv => {
-            let (found, _) =
-                Format::default().with_header(true).infer_schema(&mut file, Some(0)).map_err(|e| wrong(&e))?;
-            file.rewind().map_err(|e| Error::io(format!("read {filename}"), &e))?;
-            let fields = header(schema, &found).map_err(|e| e.context(filename))?;
-            let reader = ReaderBuilder::new(Arc::new(fields)).with_header(true).with_batch_size(READ_ROWS);
-            for rows in reader.build(file).map_err(|e| wrong(&e))? {
-                gather.add(rows.map_err(|e| wrong(&e))?)?;
-            }
-        }
+        FileFormat::Csv => read_csv(file, filename, schema, &mut gather)?,
         FileFormat::Parquet => {
             let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| wrong(&e))?;
             for rows in builder.with_batch_size(READ_ROWS).build().map_err(|e| wrong(&e))? {
@@ -64,11 +55,35 @@ pub(crate) fn copy_from(db: &Database, statement: &Statement) -> Result<u64> {
     gather.finish()
 }
 
-/// A CSV file's columns with the types that the table gives them.
-fn header(schema: &TableSchema, found: &Schema) -> Result<Schema> {
-    let field = |field: &Arc<Field>| {
-        let column = &schema.columns[schema.column_index(field.name().trim())?];
-        Ok(Field::new(&column.name, column.column_type.to_arrow(), true))
-    };
-    Ok(Schema::new(found.fields().iter().map(field).collect::<Result<Vec<_>>>()?))
+/// Reads a CSV file under a header.
+fn read_csv(mut file: File, filename: &str, schema: &Arc<TableSchema>, gather: &mut Gather<'_>) -> Result<()> {
+    let wrong = |line: u64, e: &dyn std::fmt::Display| Error::input(format!("{filename}, line {line}: {e}"));
+    let (mut reader, mut cells) = (CsvReader::new(b','), None::<CellReader>);
+    let mut rows = Rows::new(schema);
+    let mut piece = vec![0; READ_BYTES];
+    loop {
+        let count = file.read(&mut piece).map_err(|e| Error::io(format!("read {filename}"), &e))?;
+        reader.push(&piece[..count]);
+        while let Some(row) = reader.next_row(count == 0).map_err(|e| wrong(e.line, &e.reason))? {
+            let line = row.line;
+            let of_row = row.cells().map_err(|e| wrong(line, &e))?;
+            let Some(cells) = &mut cells else {
+                let reader = CellReader::of_header(Arc::clone(schema), &of_row);
+                cells = Some(reader.map_err(|e| wrong(line, &e))?);
+                continue;
+            };
+            // An empty line is a row of one column that is NULL.
+            if row.is_empty() && cells.places().len() > 1 {
+                continue;
+            }
+            let values = of_row.into_iter().map(|cell| cell.value(""));
+            cells.push(values, &mut rows).map_err(|e| wrong(line, &e))?;
+            if rows.len() >= READ_ROWS {
+                gather.add(std::mem::replace(&mut rows, Rows::new(schema)).finish()?)?;
+            }
+        }
+        if count == 0 {
+            return gather.add(rows.finish()?);
+        }
+    }
 }

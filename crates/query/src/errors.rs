@@ -7,6 +7,7 @@
 //!
 //! No other file asks a message what it contains.
 
+use crate::column_names::written_text;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::common::{Location, SchemaError};
@@ -34,15 +35,20 @@ const PLANNED: [(&str, &str, Code); 12] = [
 /// How DataFusion says that it has found no way to do without a subquery.
 const NO_SUBQUERY: &str = "Physical plan does not support logical expression";
 
-/// DataFusion's error as the engine's: an error that came from the engine is given back as it was.
+/// DataFusion's error as the engine's: an error that came from the engine is given back as it was. Names are as they were
+/// written.
 pub(crate) fn engine_error(error: DataFusionError) -> Error {
+    converted(error).reworded(|message| written_text(message).into_owned())
+}
+
+fn converted(error: DataFusionError) -> Error {
     match error {
         // Names of DataFusion's steps, which say something to those who look for a bug.
-        DataFusionError::Context(context, inner) => match engine_error(*inner) {
+        DataFusionError::Context(context, inner) => match converted(*inner) {
             error if error.kind() == ErrorKind::Bug => error.context(context),
             error => error,
         },
-        DataFusionError::Diagnostic(_, inner) => engine_error(*inner),
+        DataFusionError::Diagnostic(_, inner) => converted(*inner),
         DataFusionError::Internal(message) => Error::bug(format!("the query engine: {message}")),
         DataFusionError::SchemaError(inner, _) => Error::coded(schema_code(&inner), inner.to_string()),
         DataFusionError::SQL(inner, _) => syntax_error(*inner),

@@ -1,7 +1,8 @@
 //! Rows as a file: Parquet or CSV, for `COPY ... TO` and `fleetdb export`.
 
 use crate::answer::Answer;
-use arrow::csv::WriterBuilder;
+use crate::csv::{csv_header, csv_rows};
+use crate::json::{distinct_names, with_names};
 use fleetdb_engine::{Error, Result};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -9,11 +10,12 @@ use parquet::file::properties::WriterProperties;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
-    /// With a header; NULL is an empty cell.
+    /// With a header; NULL is an empty cell, the empty text is `""`.
     Csv,
     /// Compressed with zstd.
     Parquet,
@@ -57,7 +59,9 @@ fn write_rows(
 ) -> Result<u64> {
     let failed = |e: &dyn std::fmt::Display| Error::input(format!("{what}: {e}"));
     let schema = answer.schema().ok_or_else(|| Error::input("the statement gives no rows to write"))?;
-    let out = BufWriter::new(file);
+    // Files are read by names.
+    let schema = distinct_names(&schema);
+    let mut out = BufWriter::new(file);
     let mut rows = 0;
     let mut count = |batch: &arrow::array::RecordBatch| {
         rows += batch.num_rows() as u64;
@@ -65,20 +69,24 @@ fn write_rows(
     };
     match format {
         FileFormat::Csv => {
-            let mut writer = WriterBuilder::new().with_header(true).build(out);
+            let mut lines = Vec::new();
+            csv_header(&schema, &mut lines);
             for batch in answer {
                 let batch = batch?;
-                writer.write(&batch).map_err(|e| failed(&e))?;
+                csv_rows(&batch, &mut lines).map_err(|e| failed(&e))?;
+                out.write_all(&lines).map_err(|e| failed(&e))?;
+                lines.clear();
                 count(&batch);
             }
-            writer.into_inner().flush().map_err(|e| failed(&e))?;
+            out.write_all(&lines).and_then(|()| out.flush()).map_err(|e| failed(&e))?;
         }
         FileFormat::Parquet => {
             let zstd = Compression::ZSTD(ZstdLevel::default());
             let properties = WriterProperties::builder().set_compression(zstd).build();
-            let mut writer = ArrowWriter::try_new(out, schema, Some(properties)).map_err(|e| failed(&e))?;
+            let mut writer =
+                ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties)).map_err(|e| failed(&e))?;
             for batch in answer {
-                let batch = batch?;
+                let batch = with_names(batch?, &schema)?;
                 writer.write(&batch).map_err(|e| failed(&e))?;
                 count(&batch);
             }

@@ -531,6 +531,7 @@ impl Session {
             }
             LogicalPlan::Ddl(other) => return Err(unsupported(other.name())),
             LogicalPlan::Dml(dml) => return Err(unsupported(dml.op.name())),
+            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => return self.start(plan).map(Answer::of_plan),
             _ => {}
         }
         self.start(plan)

@@ -9,7 +9,7 @@ use crate::dml;
 use crate::returning::called;
 use crate::statement::Statement;
 use arrow::compute::kernels::cast_utils::string_to_datetime;
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use datafusion::sql::sqlparser::ast::{
     Expr, Insert, OnInsert, Query, SetExpr, Statement as SqlStatement, TableObject, UnaryOperator, Value as Literal,
 };
@@ -226,16 +226,18 @@ pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
             "f" | "false" | "n" | "no" | "off" | "0" => Some(Value::Boolean(false)),
             _ => None,
         },
-        ColumnType::Float32 | ColumnType::Float64 => trimmed.parse().ok().map(Value::Float),
+        ColumnType::Float32 | ColumnType::Float64 => return number_of(text, column_type),
         ColumnType::UInt64 => trimmed.parse().ok().map(Value::UInt),
         ColumnType::Timestamp(unit) | ColumnType::TimestampUtc(unit) => {
             let with_seconds = with_seconds(trimmed);
             let time = string_to_datetime(&Utc, with_seconds.as_deref().unwrap_or(trimmed));
-            time.ok().and_then(|time| count(time, unit)).map(Value::Int)
+            let time = time.ok().or_else(|| far_time(trimmed));
+            time.and_then(|time| count(time, unit)).map(Value::Int)
         }
         ColumnType::Date32 => trimmed
             .parse::<NaiveDate>()
             .ok()
+            .or_else(|| far_date(trimmed))
             .map(|date| Value::Int(date.signed_duration_since(DateTime::UNIX_EPOCH.date_naive()).num_days())),
         _ => trimmed.parse().ok().map(Value::Int),
     };
@@ -244,6 +246,49 @@ pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
         let code = if is_time { Code::InvalidTime } else { Code::InvalidText };
         Error::coded(code, format!("'{text}' does not fit a column of type {column_type}"))
     })
+}
+
+/// A text as a float; a number that the column cannot hold, as `1e400`, is refused rather than made an infinity or zero.
+fn number_of(text: &str, column_type: ColumnType) -> Result<Value> {
+    let trimmed = text.trim();
+    let value = match column_type {
+        ColumnType::Float32 => trimmed.parse::<f32>().ok().map(f64::from),
+        _ => trimmed.parse().ok(),
+    };
+    let value = value.ok_or_else(|| Error::input(format!("'{text}' does not fit a column of type {column_type}")))?;
+    let mantissa = trimmed.split(['e', 'E']).next().unwrap_or_default();
+    let is_beyond = match value {
+        infinite if infinite.is_infinite() => trimmed.contains(|c: char| c.is_ascii_digit()),
+        0.0 => mantissa.contains(|c: char| matches!(c, '1'..='9')),
+        _ => false,
+    };
+    if is_beyond {
+        return Err(Error::input(format!("'{text}' is out of the range of a column of type {column_type}")));
+    }
+    Ok(Value::Float(value))
+}
+
+/// A date of a year that takes a sign or more than four digits, or with BC behind it: as CSV and PostgreSQL write them.
+fn far_date(text: &str) -> Option<NaiveDate> {
+    let (text, is_before) = text.strip_suffix(" BC").map_or((text, false), |text| (text, true));
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let mut parts = digits.split('-').map(|part| part.parse::<u32>().ok());
+    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+    let year = sign * i32::try_from(year).ok()?;
+    let date = NaiveDate::from_ymd_opt(if is_before { 1 - year } else { year }, month, day);
+    date.filter(|_| parts.next().is_none())
+}
+
+/// As [`far_date`], a time of UTC.
+fn far_time(text: &str) -> Option<DateTime<Utc>> {
+    let (text, era) = text.strip_suffix(" BC").map_or((text, ""), |text| (text, " BC"));
+    let (date, clock) = text.split_once([' ', 'T']).unwrap_or((text, "00:00:00"));
+    let clock = ["Z", "+00:00", "+00"].iter().find_map(|zone| clock.strip_suffix(zone)).unwrap_or(clock);
+    let clock = clock.parse::<NaiveTime>().ok()?;
+    Some(far_date(&format!("{date}{era}"))?.and_time(clock).and_utc())
 }
 
 /// A time whose seconds are left out, as people do: `2026-01-01 12:00`, `2026-01-01T12:00+02`, with them; `None` for any

@@ -638,3 +638,31 @@ fn gap_filling_and_asof_joins_can_be_prepared() {
         }
     }
 }
+
+#[test]
+fn what_tells_columns_apart_while_they_are_planned_never_leaves_a_session() {
+    let (_db, session) = session();
+    let twice = "SELECT count(*), count(*), host, *, usage::TEXT FROM cpu GROUP BY host, ts, usage, load";
+    let answer = session.sql(twice).unwrap();
+    let schema = answer.schema().unwrap();
+    let batches = answer.collect().unwrap();
+    assert!(!batches.is_empty());
+    for schema in batches.iter().map(RecordBatch::schema).chain([schema]) {
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        assert!(names.iter().all(|name| !name.contains('\u{1f}')), "{names:?}");
+    }
+    assert!(!explain(&session, twice).contains('\u{1f}'));
+    for wrong in ["SELECT count(*), count(*), nope FROM cpu", "SELECT host, host FROM cpu ORDER BY nope"] {
+        let error = session.sql(wrong).and_then(fleetdb_query::Answer::collect).unwrap_err().to_string();
+        assert!(error.contains("nope") && !error.contains('\u{1f}'), "{error:?}");
+    }
+    // In files, which are read by names, each column has its own.
+    let directory = tempfile::tempdir().unwrap();
+    for ending in ["csv", "parquet"] {
+        let file = directory.path().join(format!("twice.{ending}"));
+        session.sql(&format!("COPY (SELECT host, host, usage AS host FROM cpu) TO '{}'", file.display())).unwrap();
+        let bytes = std::fs::read(&file).unwrap();
+        assert!(!bytes.windows(5).any(|part| part == b"host\x1f"), "{ending}");
+        assert!(bytes.windows(6).any(|part| part == b"host_2"), "{ending}");
+    }
+}

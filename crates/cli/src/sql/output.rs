@@ -1,11 +1,9 @@
 //! Rows for people and programs: an aligned table, CSV with a header, or one JSON object a row.
 
 use crate::io_error;
-use arrow::csv::WriterBuilder;
-use arrow::json::LineDelimitedWriter;
 use arrow::util::pretty::pretty_format_batches_with_schema;
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::Answer;
+use fleetdb_query::{Answer, csv_header, csv_rows, distinct_names, json_lines, with_names};
 use std::io::Write;
 
 /// How rows are shown.
@@ -39,24 +37,23 @@ pub fn show(answer: Answer, format: Format, out: &mut dyn Write) -> Result<()> {
             write!(out, "({rows} {word})\n{tag}").map_err(|e| io_error("write", &e))
         }
         Format::Csv => {
-            let mut writer = WriterBuilder::new().with_header(true).build(out);
-            let mut rows = 0;
+            let mut lines = Vec::new();
+            csv_header(&distinct_names(&schema), &mut lines);
             for batch in answer {
-                let batch = batch?;
-                rows += batch.num_rows();
-                writer.write(&batch).map_err(|e| failed(&e))?;
+                csv_rows(&batch?, &mut lines).map_err(|e| failed(&e))?;
+                out.write_all(&lines).map_err(|e| io_error("write", &e))?;
+                lines.clear();
             }
-            if rows == 0 {
-                writer.write(&arrow::array::RecordBatch::new_empty(schema)).map_err(|e| failed(&e))?;
-            }
-            Ok(())
+            out.write_all(&lines).map_err(|e| io_error("write", &e))
         }
         Format::Json => {
-            let mut writer = LineDelimitedWriter::new(out);
+            let (schema, mut lines) = (distinct_names(&schema), Vec::new());
             for batch in answer {
-                writer.write(&batch?).map_err(|e| failed(&e))?;
+                json_lines(&with_names(batch?, &schema)?, false, &mut lines).map_err(|e| failed(&e))?;
+                out.write_all(&lines).map_err(|e| io_error("write", &e))?;
+                lines.clear();
             }
-            writer.finish().map_err(|e| failed(&e))
+            Ok(())
         }
     }
 }

@@ -273,3 +273,38 @@ fn a_statement_ends_when_its_client_goes() {
     drop(client);
     until("fleetdb_running_jobs 0\n");
 }
+
+#[test]
+fn json_says_every_number_and_names_every_column() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let http = server.address("http");
+    sql(http, "CREATE TABLE f (id BIGINT PRIMARY KEY, d DOUBLE, r REAL)", "json");
+    sql(
+        http,
+        "INSERT INTO f VALUES (1, 'NaN', '-Infinity'), (2, 'Infinity', 1.5), (3, NULL, 'NaN'), (4, 2, 0)",
+        "json",
+    );
+    let rows = "{\"d\":\"NaN\",\"r\":\"-Infinity\"}\n{\"d\":\"Infinity\",\"r\":1.5}\n{\"d\":null,\"r\":\"NaN\"}\n\
+                {\"d\":2.0,\"r\":0.0}\n";
+    assert_eq!(sql(http, "SELECT d, r FROM f ORDER BY id", "ndjson"), rows);
+    assert_eq!(
+        sql(http, "SELECT array_agg(d ORDER BY id) AS a FROM f WHERE id < 3", "ndjson"),
+        "{\"a\":[\"NaN\",\"Infinity\"]}\n"
+    );
+    assert_eq!(
+        sql(http, "SELECT d, r FROM f WHERE id < 4 ORDER BY id", "csv"),
+        "d,r\nNaN,-Infinity\nInfinity,1.5\n,NaN\n"
+    );
+    let twice = "SELECT 1 AS n, 2 AS n, 3 AS n_1, 4 AS n";
+    assert_eq!(sql(http, twice, "json"), "[{\"n\":1,\"n_2\":2,\"n_1\":3,\"n_3\":4}]\n");
+    assert_eq!(sql(http, twice, "csv"), "n,n_2,n_1,n_3\n1,2,3,4\n");
+    for format in ["json", "ndjson", "csv", "arrow"] {
+        let path = format!("/api/v1/sql?format={format}");
+        let answer =
+            request(http, "POST", &path, "", b"SELECT count(*), count(*), f.id, * FROM f GROUP BY id, d, r").unwrap();
+        assert_eq!(answer.status, 200, "{format}: {}", answer.body);
+        assert!(!answer.body.contains('\u{1f}') && !answer.body.contains("u001f"), "{format}: {}", answer.body);
+    }
+    assert!(server.terminate());
+}

@@ -8,4 +8,5 @@ mod clients;
 mod crash;
 mod http;
 mod process;
+mod round_trip;
 mod wrong;

@@ -12,14 +12,12 @@ use crate::sessions::{Pooled, Running};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::writer::StreamWriter;
-use arrow::json::WriterBuilder as JsonBuilder;
-use arrow::json::writer::LineDelimited;
 use axum::body::Body;
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::{Access, Kind};
+use fleetdb_query::{Access, Kind, csv_header, csv_rows, distinct_names, json_lines, with_names};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -106,7 +104,7 @@ async fn run(
     let Some(schema) = running.schema().cloned() else {
         return Ok(axum::Json(serde_json::json!({ "result": running.tag() })).into_response());
     };
-    let encoder = Encoder::new(format, &schema)?;
+    let encoder = Encoder::new(format, &distinct_names(&schema))?;
     let state = Some((running, encoder, shared));
     let chunks = futures::stream::try_unfold(state, |state| async {
         let Some((mut running, mut encoder, shared)) = state else { return Ok(None) };
@@ -162,12 +160,18 @@ impl Format {
 }
 
 /// Rows as bytes, batch by batch.
-enum Encoder {
+struct Encoder {
+    /// With a name of its own for each column.
+    schema: SchemaRef,
+    form: Form,
+}
+
+enum Form {
     /// Whether a row has been written.
     Json(bool),
     Lines,
-    /// The schema, until the header is written.
-    Csv(Option<SchemaRef>),
+    /// Whether the header has been written.
+    Csv(bool),
     Arrow(Box<StreamWriter<Vec<u8>>>),
 }
 
@@ -177,20 +181,22 @@ fn failed(error: impl std::fmt::Display) -> Error {
 
 impl Encoder {
     fn new(format: Format, schema: &SchemaRef) -> Result<Self> {
-        Ok(match format {
-            Format::Json => Self::Json(false),
-            Format::Lines => Self::Lines,
-            Format::Csv => Self::Csv(Some(Arc::clone(schema))),
-            Format::Arrow => Self::Arrow(Box::new(StreamWriter::try_new(Vec::new(), schema).map_err(failed)?)),
-        })
+        let form = match format {
+            Format::Json => Form::Json(false),
+            Format::Lines => Form::Lines,
+            Format::Csv => Form::Csv(false),
+            Format::Arrow => Form::Arrow(Box::new(StreamWriter::try_new(Vec::new(), schema).map_err(failed)?)),
+        };
+        Ok(Self { schema: Arc::clone(schema), form })
     }
 
     fn rows(&mut self, rows: &RecordBatch) -> Result<Vec<u8>> {
-        match self {
-            Self::Lines => lines(rows),
-            Self::Json(goes_on) => {
+        let rows = with_names(rows.clone(), &self.schema)?;
+        match &mut self.form {
+            Form::Lines => lines(&rows),
+            Form::Json(goes_on) => {
                 // No line of JSON has a line break inside.
-                let lines = lines(rows)?;
+                let lines = lines(&rows)?;
                 let mut array = Vec::with_capacity(lines.len() + 2);
                 for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
                     array.extend_from_slice(if std::mem::replace(goes_on, true) { b",\n" } else { b"[" });
@@ -198,31 +204,32 @@ impl Encoder {
                 }
                 Ok(array)
             }
-            Self::Csv(schema) => {
+            Form::Csv(has_header) => {
                 let mut out = Vec::new();
-                let header = schema.take().is_some();
-                let mut writer = arrow::csv::WriterBuilder::new().with_header(header).build(&mut out);
-                writer.write(rows).map_err(failed)?;
-                drop(writer);
+                if !std::mem::replace(has_header, true) {
+                    csv_header(&self.schema, &mut out);
+                }
+                csv_rows(&rows, &mut out).map_err(failed)?;
                 Ok(out)
             }
-            Self::Arrow(writer) => {
-                writer.write(rows).map_err(failed)?;
+            Form::Arrow(writer) => {
+                writer.write(&rows).map_err(failed)?;
                 Ok(std::mem::take(writer.get_mut()))
             }
         }
     }
 
     fn end(&mut self) -> Result<Vec<u8>> {
-        match self {
-            Self::Lines => Ok(Vec::new()),
-            Self::Json(goes_on) => Ok(if *goes_on { b"]\n".to_vec() } else { b"[]\n".to_vec() }),
+        match &mut self.form {
+            Form::Json(goes_on) => Ok(if *goes_on { b"]\n".to_vec() } else { b"[]\n".to_vec() }),
             // The header of no rows.
-            Self::Csv(schema) => match schema.take() {
-                Some(schema) => Self::Csv(Some(Arc::clone(&schema))).rows(&RecordBatch::new_empty(schema)),
-                None => Ok(Vec::new()),
-            },
-            Self::Arrow(writer) => {
+            Form::Csv(false) => {
+                let mut out = Vec::new();
+                csv_header(&self.schema, &mut out);
+                Ok(out)
+            }
+            Form::Lines | Form::Csv(true) => Ok(Vec::new()),
+            Form::Arrow(writer) => {
                 writer.finish().map_err(failed)?;
                 Ok(std::mem::take(writer.get_mut()))
             }
@@ -232,8 +239,6 @@ impl Encoder {
 
 fn lines(rows: &RecordBatch) -> Result<Vec<u8>> {
     let mut out = Vec::new();
-    let mut writer = JsonBuilder::new().with_explicit_nulls(true).build::<_, LineDelimited>(&mut out);
-    writer.write(rows).and_then(|()| writer.finish()).map_err(failed)?;
-    drop(writer);
+    json_lines(rows, true, &mut out).map_err(failed)?;
     Ok(out)
 }

@@ -5,8 +5,8 @@ use super::connection::Connection;
 use super::values;
 use super::wire::Rest;
 use crate::error::{postgres_error, user_error};
-use fleetdb_engine::{Batch, Code, ColumnType, Error, Result, Rows, TableSchema, Value};
-use fleetdb_query::{CopyFormat, CopyIn, value_of_text};
+use fleetdb_engine::{Batch, Code, Error, Result, Rows, TableSchema, Value};
+use fleetdb_query::{CellReader, CopyFormat, CopyIn, CsvReader};
 use futures::{Sink, SinkExt};
 use pgwire::api::ClientInfo;
 use pgwire::api::copy::CopyHandler;
@@ -30,11 +30,12 @@ const BINARY_SIGNATURE_BYTES: usize = BINARY_HEAD.len() - 8;
 /// Rows on their way in.
 pub(super) struct CopyingIn {
     copy: CopyIn,
-    schema: Arc<TableSchema>,
-    /// For each value of a line the column's place in the table.
-    places: Vec<usize>,
+    cells: CellReader,
+    /// Of CSV, what has come.
+    csv: CsvReader,
+    /// Of the other forms.
     bytes: Vec<u8>,
-    /// Lines that were taken, the header's too; in the binary form rows.
+    /// Lines that were taken, the header's too; in CSV the one where the last row begins, in the binary form rows.
     lines: u64,
     /// Whether the end of the binary form has come.
     is_complete: bool,
@@ -47,7 +48,7 @@ impl Connection {
         self.session()?.check_may_write("COPY FROM").map_err(|e| postgres_error(&e))?;
         let copying =
             CopyingIn::new(copy.clone(), self.shared.db.table(&copy.table)).map_err(|e| postgres_error(&e))?;
-        let columns = copying.places.len();
+        let columns = copying.cells.places().len();
         *self.copying.lock() = Some(copying);
         Ok(columns)
     }
@@ -79,72 +80,60 @@ impl Connection {
 
 impl CopyingIn {
     fn new(copy: CopyIn, schema: Result<Arc<TableSchema>>) -> Result<Self> {
-        let schema = schema?;
-        let places = if copy.columns.is_empty() {
-            (0..schema.columns.len()).collect()
-        } else {
-            copy.columns.iter().map(|name| schema.column_index(name)).collect::<Result<_>>()?
-        };
-        Ok(Self { copy, schema, places, bytes: Vec::new(), lines: 0, is_complete: false, rows: 0 })
+        let names: Vec<&str> = copy.columns.iter().map(String::as_str).collect();
+        let (cells, csv) = (CellReader::new(schema?, &names)?, CsvReader::new(copy.form.delimiter));
+        Ok(Self { copy, cells, csv, bytes: Vec::new(), lines: 0, is_complete: false, rows: 0 })
+    }
+
+    fn push(&mut self, data: &[u8]) {
+        match self.copy.form.format {
+            CopyFormat::Csv => self.csv.push(data),
+            _ => self.bytes.extend_from_slice(data),
+        }
+    }
+
+    fn pending_bytes(&self) -> usize {
+        self.csv.pending_bytes() + self.bytes.len()
     }
 
     /// The rows of the whole lines that are there.
     fn take_lines(&mut self, is_end: bool) -> Result<Option<Rows>> {
-        if self.copy.form.format == CopyFormat::Binary {
-            return self.take_binary(is_end);
+        match self.copy.form.format {
+            CopyFormat::Binary => return self.take_binary(is_end),
+            CopyFormat::Csv => return self.take_csv(is_end),
+            CopyFormat::Text => {}
         }
-        let ends = if is_end { self.bytes.len() } else { self.whole_bytes() };
+        let whole_bytes = self.bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let ends = if is_end { self.bytes.len() } else { whole_bytes };
         let rest = self.bytes.split_off(ends);
         if rest.len() > MOST_LINE_BYTES {
-            return Err(self.wrong(&format!("the line is longer than {MOST_LINE_BYTES} bytes; is a quote open?")));
+            return Err(self.wrong(&format!("the line is longer than {MOST_LINE_BYTES} bytes")));
         }
         let lines = std::mem::replace(&mut self.bytes, rest);
-        let mut rows = Rows::new(&self.schema);
-        match self.copy.form.format {
-            CopyFormat::Csv => self.take_csv(&lines, &mut rows)?,
-            _ => self.take_text(&lines, &mut rows)?,
-        }
+        let mut rows = Rows::new(self.cells.schema());
+        self.take_text(&lines, &mut rows)?;
         Ok((!rows.is_empty()).then_some(rows))
     }
 
-    /// The bytes up to the end of the last whole row: in CSV a line break may stand inside of quotes.
-    fn whole_bytes(&self) -> usize {
-        let (mut ends, mut is_quoted) = (0, false);
-        for (at, &byte) in self.bytes.iter().enumerate() {
-            match byte {
-                b'"' if self.copy.form.format == CopyFormat::Csv => is_quoted = !is_quoted,
-                b'\n' if !is_quoted => ends = at + 1,
-                _ => {}
-            }
-        }
-        ends
-    }
-
-    fn take_csv(&mut self, lines: &[u8], rows: &mut Rows) -> Result<()> {
-        if lines.is_empty() {
-            return Ok(());
-        }
-        let mut is_quoted = false;
-        let ends = |&byte: &u8| {
-            is_quoted ^= byte == b'"';
-            byte == b'\n' && !is_quoted
-        };
-        for line in lines.strip_suffix(b"\n").unwrap_or(lines).split(ends) {
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            self.lines += 1;
+    fn take_csv(&mut self, is_end: bool) -> Result<Option<Rows>> {
+        let mut rows = Rows::new(self.cells.schema());
+        let table = Arc::clone(self.cells.schema());
+        let wrong = |line: u64, reason: &dyn std::fmt::Display| wrong(&table.name, line, reason);
+        while let Some(row) = self.csv.next_row(is_end).map_err(|e| wrong(e.line, &e.reason))? {
+            let is_header = self.lines == 0 && self.copy.form.header;
+            let line = row.line;
+            self.lines = line;
             // An empty line is a row of one column that is NULL.
-            let is_row = line != b"\\." && (self.places.len() == 1 || !line.is_empty());
-            if !is_row || self.lines == 1 && self.copy.form.header {
+            let is_row = !row.is_end_mark() && (self.cells.places().len() == 1 || !row.is_empty());
+            if !is_row || is_header {
                 continue;
             }
-            let line = str::from_utf8(line).map_err(|_| self.wrong(&"this is not UTF-8"))?;
-            let cells = csv_cells(line, char::from(self.copy.form.delimiter));
-            let cells = cells.ok_or_else(|| self.wrong(&"a quote is not closed"))?.into_iter();
-            let is_value = |(cell, has_quotes): &(String, bool)| *has_quotes || *cell != self.copy.form.null;
-            let cells = cells.map(|cell| is_value(&cell).then_some(cell.0)).collect();
-            self.add(cells, rows)?;
+            let cells = row.cells().map_err(|e| wrong(line, &e))?.into_iter();
+            let values = cells.map(|cell| cell.value(&self.copy.form.null));
+            self.cells.push(values, &mut rows).map_err(|e| e.context(at_line(&table.name, line)))?;
+            self.rows += 1;
         }
-        Ok(())
+        Ok((!rows.is_empty()).then_some(rows))
     }
 
     fn take_text(&mut self, lines: &[u8], rows: &mut Rows) -> Result<()> {
@@ -159,8 +148,10 @@ impl CopyingIn {
             }
             let line = str::from_utf8(line).map_err(|_| self.wrong(&"this is not UTF-8"))?;
             let cells = cells(line, char::from(self.copy.form.delimiter)).into_iter();
-            let cells = cells.map(|cell| (cell != self.copy.form.null).then(|| unescaped(cell))).collect();
-            self.add(cells, rows)?;
+            let cells: Vec<_> = cells.map(|cell| (cell != self.copy.form.null).then(|| unescaped(cell))).collect();
+            let at = at_line(&self.cells.schema().name, self.lines);
+            self.cells.push(cells.into_iter(), rows).map_err(|e| e.context(at))?;
+            self.rows += 1;
         }
         Ok(())
     }
@@ -170,7 +161,8 @@ impl CopyingIn {
     fn take_binary(&mut self, is_end: bool) -> Result<Option<Rows>> {
         let bytes = std::mem::take(&mut self.bytes);
         let mut rest = Rest(&bytes);
-        let mut rows = Rows::new(&self.schema);
+        let schema = Arc::clone(self.cells.schema());
+        let mut rows = Rows::new(&schema);
         if self.lines == 0 {
             if bytes.len() < BINARY_HEAD.len() && !is_end {
                 self.bytes = bytes;
@@ -183,7 +175,7 @@ impl CopyingIn {
                 .ok_or_else(|| self.wrong(&"this is not the binary form"))?;
             self.lines = 1;
         }
-        let mut row = vec![Value::Null; self.schema.columns.len()];
+        let mut row = vec![Value::Null; schema.columns.len()];
         while !self.is_complete {
             let before = rest.0;
             let Some(count) = rest.count() else { break };
@@ -191,16 +183,16 @@ impl CopyingIn {
                 self.is_complete = true;
                 break;
             }
-            if count != self.places.len() {
-                return Err(self.wrong(&format!("{count} values for {} columns", self.places.len())));
+            if count != self.cells.places().len() {
+                return Err(self.wrong(&format!("{count} values for {} columns", self.cells.places().len())));
             }
             let Some(values) = (0..count).map(|_| rest.value()).collect::<Option<Vec<_>>>() else {
                 rest.0 = before;
                 break;
             };
             self.lines += 1;
-            for (value, &place) in values.into_iter().zip(&self.places) {
-                let column = &self.schema.columns[place];
+            for (value, &place) in values.into_iter().zip(self.cells.places()) {
+                let column = &schema.columns[place];
                 row[place] = match value {
                     None => Value::Null,
                     Some(bytes) => values::binary_of_column(bytes, column.column_type)
@@ -221,52 +213,18 @@ impl CopyingIn {
         Ok((!rows.is_empty()).then_some(rows))
     }
 
-    fn add(&mut self, cells: Vec<Option<String>>, rows: &mut Rows) -> Result<()> {
-        if cells.len() != self.places.len() {
-            let text = format!("{} values for {} columns", cells.len(), self.places.len());
-            return Err(self.wrong(&text));
-        }
-        let mut row = vec![Value::Null; self.schema.columns.len()];
-        for (cell, &place) in cells.into_iter().zip(&self.places) {
-            let column = &self.schema.columns[place];
-            row[place] = match cell {
-                None => Value::Null,
-                Some(text) if column.column_type == ColumnType::Utf8 => Value::Text(text),
-                Some(text) => value_of_text(&text, column.column_type)
-                    .map_err(|e| e.context(format_args!("column '{}'", column.name)).context(self.line()))?,
-            };
-        }
-        self.rows += 1;
-        rows.push(&row)
-    }
-
     fn wrong(&self, reason: &dyn std::fmt::Display) -> Error {
-        Error::coded(Code::InvalidCopy, format!("{}: {reason}", self.line()))
-    }
-
-    /// Where the COPY is.
-    fn line(&self) -> String {
-        format!("COPY {}, line {}", self.schema.name, self.lines)
+        wrong(&self.cells.schema().name, self.lines, reason)
     }
 }
 
-/// The cells of a row of CSV, and whether they have quotes, which no NULL has; `None` if a quote is not closed. As in
-/// PostgreSQL, quotes may stand anywhere in a cell.
-fn csv_cells(row: &str, delimiter: char) -> Option<Vec<(String, bool)>> {
-    let (mut cells, mut cell, mut has_quotes, mut is_inside) = (Vec::new(), String::new(), false, false);
-    let mut chars = row.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if is_inside && chars.next_if_eq(&'"').is_some() => cell.push('"'),
-            '"' => (is_inside, has_quotes) = (!is_inside, true),
-            c if c == delimiter && !is_inside => {
-                cells.push((std::mem::take(&mut cell), std::mem::take(&mut has_quotes)));
-            }
-            c => cell.push(c),
-        }
-    }
-    cells.push((cell, has_quotes));
-    (!is_inside).then_some(cells)
+fn wrong(table: &str, line: u64, reason: &dyn std::fmt::Display) -> Error {
+    Error::coded(Code::InvalidCopy, reason.to_string()).context(at_line(table, line))
+}
+
+/// Where a COPY is.
+fn at_line(table: &str, line: u64) -> String {
+    format!("COPY {table}, line {line}")
 }
 
 /// The cells of a line of PostgreSQL's text form: a delimiter behind a backslash is one of the cell's own.
@@ -317,8 +275,8 @@ impl CopyHandler for Connection {
         self.set_busy();
         let enough = match self.copying.lock().as_mut() {
             Some(copying) => {
-                copying.bytes.extend_from_slice(&data.data);
-                copying.bytes.len() >= BATCH_BYTES
+                copying.push(&data.data);
+                copying.pending_bytes() >= BATCH_BYTES
             }
             // The COPY has failed; what still comes of it is passed over.
             None => false,
@@ -351,7 +309,3 @@ impl CopyHandler for Connection {
         user_error("57014", format!("COPY was ended by the client: {}", fail.message))
     }
 }
-
-#[cfg(test)]
-#[path = "copy_in_tests.rs"]
-mod tests;

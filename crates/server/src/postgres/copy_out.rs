@@ -3,7 +3,7 @@
 use super::copy_in::BINARY_HEAD;
 use super::wire::Rest;
 use bytes::{BufMut, Bytes, BytesMut};
-use fleetdb_query::{CopyForm, CopyFormat};
+use fleetdb_query::{CopyForm, CopyFormat, csv_cell};
 use futures::{Sink, SinkExt, StreamExt};
 use pgwire::api::results::{CopyResponse, QueryResponse, Tag};
 use pgwire::error::{PgWireError, PgWireResult};
@@ -82,28 +82,11 @@ fn put_line<'a>(values: impl Iterator<Item = Option<&'a [u8]>>, form: &CopyForm,
         }
         match (value, form.format) {
             (None, _) => out.put_slice(form.null.as_bytes()),
-            (Some(value), CopyFormat::Csv) => put_quoted(value, form, out),
+            (Some(value), CopyFormat::Csv) => out.put_slice(&csv_cell(value, form.delimiter, form.null.as_bytes())),
             (Some(value), _) => put_escaped(value, form.delimiter, out),
         }
     }
     out.put_u8(b'\n');
-}
-
-/// A value of CSV, in quotes if it could be taken for something else.
-fn put_quoted(value: &[u8], form: &CopyForm, out: &mut BytesMut) {
-    let is_special = |byte: &u8| [b'"', b'\n', b'\r', form.delimiter].contains(byte);
-    if value != form.null.as_bytes() && value != b"\\." && !value.iter().any(is_special) {
-        out.put_slice(value);
-        return;
-    }
-    out.put_u8(b'"');
-    for &byte in value {
-        if byte == b'"' {
-            out.put_u8(b'"');
-        }
-        out.put_u8(byte);
-    }
-    out.put_u8(b'"');
 }
 
 /// A value of PostgreSQL's text form, with backslashes.

@@ -1,0 +1,120 @@
+//! Rows as lines of JSON. NaN and infinities, which JSON has no numbers for, are the texts `"NaN"`, `"Infinity"` and
+//! `"-Infinity"`; columns, which JSON knows by their names, have distinct ones.
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::json::WriterBuilder;
+use arrow::json::writer::{Encoder, EncoderFactory, EncoderOptions, LineDelimited, NullableEncoder, make_encoder};
+use fleetdb_engine::{Error, Result};
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock};
+
+/// The schema with distinct names: a name that a column in front has gets `_1`, `_2` and so on behind it, so that no two are
+/// the same.
+///
+/// ```
+/// use arrow::datatypes::{DataType, Field, Schema};
+/// let field = |name| Field::new(name, DataType::Int64, true);
+/// let names = fleetdb_query::distinct_names(&Schema::new(vec![field("n"), field("n"), field("n_1"), field("n")]).into());
+/// let names: Vec<&str> = names.fields().iter().map(|field| field.name().as_str()).collect();
+/// assert_eq!(names, ["n", "n_2", "n_1", "n_3"]);
+/// ```
+pub fn distinct_names(schema: &SchemaRef) -> SchemaRef {
+    let mut taken: HashSet<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+    if taken.len() == schema.fields().len() {
+        return Arc::clone(schema);
+    }
+    let mut seen = HashSet::new();
+    let fields = schema.fields().iter().map(|field| {
+        if seen.insert(field.name().clone()) {
+            return Arc::clone(field);
+        }
+        let free = (1..).map(|number| format!("{}_{number}", field.name())).find(|name| taken.insert(name.clone()));
+        Arc::new(field.as_ref().clone().with_name(free.unwrap_or_default()))
+    });
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+}
+
+/// The rows under the names of another schema.
+///
+/// # Errors
+/// The schema has other types.
+pub fn with_names(rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    if Arc::ptr_eq(rows.schema_ref(), schema) || rows.schema_ref() == schema {
+        return Ok(rows);
+    }
+    // A step of a plan may say of a column that it has no NULL where the plan's schema does not.
+    let fields = rows.schema_ref().fields().iter().zip(schema.fields()).map(|(of_rows, named)| {
+        if of_rows.name() == named.name() {
+            return Arc::clone(of_rows);
+        }
+        Arc::new(of_rows.as_ref().clone().with_name(named.name()))
+    });
+    let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), rows.schema_ref().metadata().clone());
+    let (_, columns, count) = rows.into_parts();
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(count));
+    RecordBatch::try_new_with_options(Arc::new(schema), columns, &options)
+        .map_err(|e| Error::bug(format!("rows do not take other names: {e}")))
+}
+
+/// Adds a line of JSON for each row, an object; NULL is `null` with `has_nulls`, else it is left out.
+///
+/// # Errors
+/// JSON has no form for a type.
+pub fn json_lines(rows: &RecordBatch, has_nulls: bool, out: &mut Vec<u8>) -> std::result::Result<(), ArrowError> {
+    let builder = WriterBuilder::new().with_explicit_nulls(has_nulls).with_encoder_factory(Arc::new(Floats));
+    let mut writer = builder.build::<_, LineDelimited>(out);
+    writer.write(rows).and_then(|()| writer.finish())
+}
+
+/// Makes the encoders of floats that JSON has no numbers for.
+#[derive(Debug)]
+struct Floats;
+
+/// How the others are written.
+static USUAL: LazyLock<EncoderOptions> = LazyLock::new(EncoderOptions::default);
+
+impl EncoderFactory for Floats {
+    fn make_default_encoder<'a>(
+        &self,
+        field: &'a FieldRef,
+        array: &'a dyn Array,
+        _options: &'a EncoderOptions,
+    ) -> std::result::Result<Option<NullableEncoder<'a>>, ArrowError> {
+        let special: Vec<Option<&'static str>> = match array.data_type() {
+            DataType::Float32 => array.as_primitive::<Float32Type>().values().iter().map(|&v| name(v.into())).collect(),
+            DataType::Float64 => array.as_primitive::<Float64Type>().values().iter().map(|&v| name(v)).collect(),
+            _ => return Ok(None),
+        };
+        if special.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let usual = make_encoder(field, array, &USUAL)?;
+        Ok(Some(NullableEncoder::new(Box::new(WithNames { special, usual }), array.nulls().cloned())))
+    }
+}
+
+fn name(value: f64) -> Option<&'static str> {
+    match value {
+        f64::INFINITY => Some("\"Infinity\""),
+        f64::NEG_INFINITY => Some("\"-Infinity\""),
+        value if value.is_nan() => Some("\"NaN\""),
+        _ => None,
+    }
+}
+
+/// Writes names instead of some values.
+struct WithNames<'a> {
+    special: Vec<Option<&'static str>>,
+    usual: NullableEncoder<'a>,
+}
+
+impl Encoder for WithNames<'_> {
+    fn encode(&mut self, idx: usize, out: &mut Vec<u8>) {
+        match self.special.get(idx).copied().flatten() {
+            Some(name) => out.extend_from_slice(name.as_bytes()),
+            None => self.usual.encode(idx, out),
+        }
+    }
+}
