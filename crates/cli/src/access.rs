@@ -1,5 +1,6 @@
 //! `fleetdb user` and `fleetdb token`: who may use a server.
 
+use crate::say::say;
 use crate::{DEFAULT_DATA, is_database};
 use clap::Subcommand;
 use fleetdb_engine::{Error, Result};
@@ -79,12 +80,12 @@ pub fn user(args: &UserArgs) -> Result<()> {
         UserCommand::Add(NewArgs { name, role }) => {
             let mut access = name.data.open()?;
             access.set_user(&name.name, &password()?, *role)?;
-            println!("user '{}' may {role}", name.name);
+            say!("user '{}' may {role}", name.name);
         }
         UserCommand::Remove(name) => name.data.open()?.remove_user(&name.name)?,
         UserCommand::List(data) => {
             for user in data.open()?.users() {
-                println!("{:<24} {}", user.name, user.role);
+                say!("{:<24} {}", user.name, user.role);
             }
         }
     }
@@ -94,12 +95,12 @@ pub fn user(args: &UserArgs) -> Result<()> {
 pub fn token(args: &TokenArgs) -> Result<()> {
     match &args.command {
         TokenCommand::Add(NewArgs { name, role }) => {
-            println!("{}", name.data.open()?.add_token(&name.name, *role)?);
+            say!("{}", name.data.open()?.add_token(&name.name, *role)?);
         }
         TokenCommand::Remove(name) => name.data.open()?.remove_token(&name.name)?,
         TokenCommand::List(data) => {
             for token in data.open()?.tokens() {
-                println!("{:<24} {}", token.name, token.role);
+                say!("{:<24} {}", token.name, token.role);
             }
         }
     }

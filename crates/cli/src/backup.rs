@@ -1,6 +1,7 @@
 //! `fleetdb backup` and `fleetdb restore`.
 
 use crate::progress::{bar, thousands};
+use crate::say::say;
 use crate::{DEFAULT_DATA, close, open};
 use fleetdb_engine::Result;
 use fleetdb_engine::io::Io;
@@ -36,7 +37,7 @@ pub fn backup(args: &BackupArgs) -> Result<()> {
     close(db)?;
     let report = outcome?;
     AccessFile::copy(&args.data, &args.destination)?;
-    println!(
+    say!(
         "{} segments, {} bytes in {}: {} copied, {} linked, {} there before",
         report.segments,
         thousands(report.bytes),
@@ -46,7 +47,7 @@ pub fn backup(args: &BackupArgs) -> Result<()> {
         thousands(report.kept_bytes)
     );
     if report.linked_bytes > 0 {
-        println!("links share the disk with {}: copy the backup to another one to survive its loss", shown(&args.data));
+        say!("links share the disk with {}: copy the backup to another one to survive its loss", shown(&args.data));
     }
     Ok(())
 }
@@ -60,7 +61,7 @@ pub fn restore(args: &RestoreArgs) -> Result<()> {
     progress.finish_and_clear();
     let (report, checked) = outcome?;
     AccessFile::copy(&args.backup, &args.data)?;
-    println!(
+    say!(
         "{} segments, {} rows, {} bytes restored to {}; checked, clean",
         report.segments,
         thousands(checked.rows),

@@ -1,10 +1,11 @@
 //! `fleetdb check`: verifies every checksum and invariant of a database that nobody has open.
 
 use crate::progress::{bar, thousands};
+use crate::say::say;
 use crate::{DEFAULT_DATA, is_database};
 use fleetdb_engine::check::check;
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Error, Result, accept_loss};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -12,11 +13,17 @@ pub struct Args {
     /// The database's directory
     #[arg(long, default_value = DEFAULT_DATA)]
     data: PathBuf,
+    /// Go on without batches whose log files are lost: only if nothing can bring the files back
+    #[arg(long)]
+    accept_loss: bool,
 }
 
 pub fn run(args: &Args) -> Result<()> {
     if !is_database(&args.data) {
         return Err(Error::input(format!("{} holds no FleetDB database", args.data.display())));
+    }
+    if args.accept_loss && accept_loss(&Io::files(&args.data))? {
+        say!("what the log had lost is given up");
     }
     let progress = bar(0, "checking", "bytes");
     let report = check(&Io::files(&args.data), |done, all| {
@@ -24,7 +31,7 @@ pub fn run(args: &Args) -> Result<()> {
         progress.set_position(done);
     })?;
     progress.finish_and_clear();
-    println!(
+    say!(
         "{} tables, {} segments, {} rows, {} pages, {} WAL batches",
         report.tables,
         report.segments,
@@ -33,13 +40,13 @@ pub fn run(args: &Args) -> Result<()> {
         thousands(report.wal_batches)
     );
     if report.torn_bytes > 0 {
-        println!(
+        say!(
             "{} bytes of a torn batch at the WAL's end: a crash left them, the next opening drops them",
             report.torn_bytes
         );
     }
     if report.problems.is_empty() {
-        println!("clean");
+        say!("clean");
         return Ok(());
     }
     for problem in &report.problems {

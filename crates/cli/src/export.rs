@@ -1,6 +1,7 @@
 //! `fleetdb export`: a table's or a query's rows as a Parquet or CSV file.
 
 use crate::progress::{bar, thousands};
+use crate::say::say;
 use crate::{DEFAULT_DATA, close, open, open_reader};
 use fleetdb_engine::{Error, Result};
 use fleetdb_query::{FileFormat, Session, write_file};
@@ -43,7 +44,7 @@ pub fn run(args: &Args) -> Result<()> {
         close(db)?;
         outcome?
     };
-    println!("{} rows to {}", thousands(rows), args.file.display());
+    say!("{} rows to {}", thousands(rows), args.file.display());
     Ok(())
 }
 

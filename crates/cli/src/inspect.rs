@@ -1,6 +1,7 @@
 //! `fleetdb inspect`: shows what is in the WAL, the manifest or a segment.
 
 use crate::DEFAULT_DATA;
+use crate::say::say;
 use fleetdb_engine::check::{read_manifest, read_segment_facts, read_wal, segment_file};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Error, Result};
@@ -32,10 +33,10 @@ pub fn run(args: &Args) -> Result<()> {
     let io = Io::files(&args.data);
     match args.what {
         What::Wal => {
-            println!("{:<28} {:>12} {:>12} {:>12} {:>10}  table:rows", "file", "offset", "batch", "durable", "bytes");
+            say!("{:<28} {:>12} {:>12} {:>12} {:>10}  table:rows", "file", "offset", "batch", "durable", "bytes");
             for frame in read_wal(&io)? {
                 let sections: Vec<_> = frame.sections.iter().map(|(table, rows)| format!("{table}:{rows}")).collect();
-                println!(
+                say!(
                     "{:<28} {:>12} {:>12} {:>12} {:>10}  {}",
                     frame.file,
                     frame.offset,
@@ -48,17 +49,17 @@ pub fn run(args: &Args) -> Result<()> {
         }
         What::Manifest => {
             let (edits, state) = read_manifest(&io)?;
-            println!("{}", json(&state)?);
+            say!("{}", json(&state)?);
             for edit in &edits {
-                println!("{}", json(edit)?);
+                say!("{}", json(edit)?);
             }
         }
         What::Segment { number: None } => {
             let (_, state) = read_manifest(&io)?;
-            println!("{:>8} {:<24} {:>12} {:>12}  file", "segment", "table", "rows", "bytes");
+            say!("{:>8} {:<24} {:>12} {:>12}  file", "segment", "table", "rows", "bytes");
             for entry in state.segments.values() {
                 let table = &state.tables[&entry.table].name;
-                println!("{:>8} {table:<24} {:>12} {:>12}  {}", entry.id, entry.rows, entry.bytes, segment_file(entry));
+                say!("{:>8} {table:<24} {:>12} {:>12}  {}", entry.id, entry.rows, entry.bytes, segment_file(entry));
             }
         }
         What::Segment { number: Some(number) } => {
@@ -68,7 +69,7 @@ pub fn run(args: &Args) -> Result<()> {
                 .values()
                 .find(|entry| entry.id.0 == number)
                 .ok_or_else(|| Error::input(format!("there is no segment {number}")))?;
-            println!("{}", json(&read_segment_facts(&io, &segment_file(entry))?)?);
+            say!("{}", json(&read_segment_facts(&io, &segment_file(entry))?)?);
         }
     }
     Ok(())

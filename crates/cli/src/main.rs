@@ -11,6 +11,7 @@ mod export;
 mod inspect;
 mod load;
 mod progress;
+mod say;
 mod serve;
 mod sql;
 

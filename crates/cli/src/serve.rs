@@ -1,5 +1,6 @@
 //! `fleetdb serve`: the server.
 
+use crate::say::say;
 use fleetdb_engine::Result;
 use fleetdb_server::{Config, Options, Server};
 use std::path::PathBuf;
@@ -22,10 +23,10 @@ pub fn run(args: Args) -> Result<()> {
     if args.check_config {
         config.check()?;
         for (name, address) in config.listeners() {
-            println!("{name:<10} {address}");
+            say!("{name:<10} {address}");
         }
-        println!("{:<10} {}", "data", config.data.display());
-        println!("the options are fine");
+        say!("{:<10} {}", "data", config.data.display());
+        say!("the options are fine");
         return Ok(());
     }
     fleetdb_server::log_to_stderr(&config)?;

@@ -197,6 +197,7 @@ fn csv_and_parquet_load_into_a_table_and_come_out_again() {
     let other = path("other");
     succeeds(&[
         "sql",
+        "--create",
         "--data",
         &other,
         "-c",
@@ -241,7 +242,10 @@ fn the_demo_gives_the_same_bills_for_the_same_seed_and_never_overwrites() {
 fn a_wrong_statement_or_directory_is_a_clear_error() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().to_str().unwrap();
-    assert!(fails(&["sql", "--data", data, "-c", "SELEC 1"]).contains("Line: 1, Column: 1"));
+    let typo = fails(&["sql", "--data", data, "-c", "SELECT 1"]);
+    assert!(typo.contains("holds no FleetDB database") && typo.contains("--create"), "{typo}");
+    assert_eq!(std::fs::read_dir(data).unwrap().count(), 0, "nothing is made of a name that is mistyped");
+    assert!(fails(&["sql", "--create", "--data", data, "-c", "SELEC 1"]).contains("Line: 1, Column: 1"));
     assert!(fails(&["sql", "--data", data, "-c", "SELECT * FROM nothing"]).contains("nothing"));
     assert!(fails(&["check", "--data", "/nonexistent"]).contains("holds no FleetDB database"));
     assert!(fails(&["sql", "--data", data, "-c", "SELECT 1/0"]).to_lowercase().contains("divide by zero"));
@@ -253,7 +257,7 @@ fn a_backup_is_restored_and_a_reader_reads_beside_a_writer() {
     let place = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (data, backup, copy) = (place("data"), place("backup"), place("copy"));
     let create = "CREATE TABLE t (id BIGINT, ts TIMESTAMP, v DOUBLE, PRIMARY KEY (id, ts))";
-    succeeds(&["sql", "--data", &data, "-c", create, "-c", "INSERT INTO t VALUES (1, '2026-01-01', 0.5)"]);
+    succeeds(&["sql", "--create", "--data", &data, "-c", create, "-c", "INSERT INTO t VALUES (1, '2026-01-01', 0.5)"]);
     let first = succeeds(&["backup", "--data", &data, &backup]);
     assert!(first.contains("1 segments"), "{first}");
     succeeds(&["sql", "--data", &data, "-c", "INSERT INTO t VALUES (2, '2026-01-01', 1.5)"]);
@@ -270,4 +274,71 @@ fn a_backup_is_restored_and_a_reader_reads_beside_a_writer() {
     let refused = fails(&["sql", "--data", &copy, "--read-only", "-c", "INSERT INTO t VALUES (3, '2026-01-01', 1.5)"]);
     assert!(refused.contains("--read-only"), "{refused}");
     writer.close().unwrap();
+}
+
+#[test]
+fn nobody_reads_to_the_end_and_nothing_panics() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().to_str().unwrap();
+    let create = "CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), PRIMARY KEY (id, ts))";
+    let rows = "INSERT INTO t SELECT v, '2026-01-01' FROM generate_series(1, 20000) AS v";
+    succeeds(&["sql", "--create", "--data", data, "-c", create, "-c", rows]);
+    let tables: Vec<String> = (0..40).map(|n| format!("CREATE TABLE t{n} (id BIGINT PRIMARY KEY)")).collect();
+    succeeds(&["sql", "--data", data, "-c", &tables.join(";")]);
+    for args in
+        [&["inspect", "manifest"][..], &["inspect", "wal"], &["sql", "-c", "SELECT * FROM t", "--format", "csv"]]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fleetdb"));
+        let command = command.args(args).args(["--data", data]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        drop(process.stdout.take());
+        let output = process.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.is_empty() && output.status.success(), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn an_open_quote_ends_a_load_and_is_named_by_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, file) = (path("db"), path("notes.csv"));
+    let create = "CREATE TABLE notes (id BIGINT PRIMARY KEY, note TEXT)";
+    succeeds(&["sql", "--create", "--data", &data, "-c", create]);
+    let rows: String = (3..1_000).map(|id| format!("{id},x\n")).collect();
+    std::fs::write(&file, format!("id,note\n1,\"two\nlines\"\n2,\"open\n{rows}")).unwrap();
+    let copy = format!("COPY notes FROM '{file}'");
+    for args in [
+        &["load", &file, "--table", "notes"][..],
+        &["load", &file, "--table", "notes", "--on-error", "skip"],
+        &["sql", "-c", &copy],
+    ] {
+        let error = fails(&[args, &["--data", &data]].concat());
+        assert!(error.contains("notes.csv, line 4: a quote is not closed"), "{args:?}: {error}");
+    }
+    // What stood in front of the quote is skipped to no longer, and is there.
+    assert_eq!(query(&data, "SELECT id, note FROM notes"), [serde_json::json!({"id": 1, "note": "two\nlines"})]);
+    std::fs::write(&file, "id,note\n1,\"two\nlines\",3\n2,\"\"\n3,\n4,\"\"\n").unwrap();
+    let output = fleetdb(&["load", &file, "--table", "notes", "--data", &data, "--on-error", "skip"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("line 2: 3 values for 2 columns (the row goes on to line 3)"), "{said}");
+    let notes = query(&data, "SELECT id FROM notes WHERE note = '' ORDER BY id");
+    assert_eq!(notes, [serde_json::json!({"id": 2}), serde_json::json!({"id": 4})]);
+}
+
+#[test]
+fn numbers_that_a_column_cannot_hold_are_refused_with_their_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, file) = (path("db"), path("v.csv"));
+    succeeds(&["sql", "--create", "--data", &data, "-c", "CREATE TABLE v (id BIGINT PRIMARY KEY, d DOUBLE, r REAL)"]);
+    for (line, column) in [("1,1e400,0", "'d'"), ("1,-1e400,0", "'d'"), ("1,1e-400,0", "'d'"), ("1,0,1e39", "'r'")] {
+        std::fs::write(&file, format!("id,d,r\n7,Infinity,-inf\n{line}\n")).unwrap();
+        let copy = format!("COPY v FROM '{file}'");
+        for args in [&["load", &file, "--table", "v"][..], &["sql", "-c", &copy]] {
+            let error = fails(&[args, &["--data", &data]].concat());
+            assert!(error.contains("v.csv, line 3") && error.contains(column), "{error}");
+            assert!(error.contains("out of the range"), "{error}");
+        }
+    }
 }

@@ -21,9 +21,11 @@ mod options;
 mod postgres;
 mod server;
 mod sessions;
+mod size;
 mod tls;
 mod work;
 
 pub use log::log_to_stderr;
 pub use options::{Config, Options};
 pub use server::Server;
+pub use size::Size;

@@ -2,6 +2,7 @@
 //! variables over the file, the file over the defaults.
 
 use crate::access::{Access, Strangers};
+use crate::size::Size;
 use fleetdb_engine::{Durability, Error, Result, Settings};
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -41,8 +42,8 @@ options! {
     line_udp: String = "FLEETDB_LINE_UDP",
     /// When a write is acknowledged: sync, interval or os [default: sync]
     durability: String = "FLEETDB_DURABILITY",
-    /// Memory for everything that grows with data, in bytes [default: 1 GiB]
-    memory_limit: usize = "FLEETDB_MEMORY_LIMIT",
+    /// Memory for everything that grows with data: 4GiB, 500MB, or bytes [default: 1GiB]
+    memory_limit: Size = "FLEETDB_MEMORY_LIMIT",
     /// Tables there may be, which line protocol makes; one for each kind of device is enough [default: 1000]
     max_tables: usize = "FLEETDB_MAX_TABLES",
     /// Columns of a table up to which line protocol adds more [default: 1000]
@@ -60,8 +61,8 @@ options! {
     max_running: usize = "FLEETDB_MAX_RUNNING",
     /// Requests that wait for their turn; more are told to come again [default: 1000]
     max_waiting: usize = "FLEETDB_MAX_WAITING",
-    /// Bytes of a request's body, before and after decompression [default: 64 MiB]
-    max_body_bytes: usize = "FLEETDB_MAX_BODY_BYTES",
+    /// Size of a request's body, before and after decompression: 64MiB, 500KB, or bytes [default: 64MiB]
+    max_body_bytes: Size = "FLEETDB_MAX_BODY_BYTES",
     /// Milliseconds a statement may take; 0 for as long as it wants [default: 0]
     statement_timeout_ms: u64 = "FLEETDB_STATEMENT_TIMEOUT_MS",
     /// Milliseconds that running requests have to end when the server is stopped [default: 30000]
@@ -143,7 +144,10 @@ impl Config {
                 Error::input(format!("option {name} = '{text}': give address and port, as 127.0.0.1:8086, or off"))
             })
         };
-        let mut settings = options.memory_limit.map_or_else(Settings::default, Settings::with_memory_limit);
+        let mut settings = match options.memory_limit {
+            Some(Size(bytes)) => Settings::with_memory_limit(bytes),
+            None => Settings::default(),
+        };
         if let Some(durability) = &options.durability {
             settings.durability = durability.parse::<Durability>().map_err(|e| e.context("option durability"))?;
         }
@@ -176,7 +180,7 @@ impl Config {
             max_connections: at_least_one("max_connections", options.max_connections.unwrap_or(12_000))?,
             max_running: at_least_one("max_running", options.max_running.unwrap_or((2 * cores).max(4)))?,
             max_waiting: options.max_waiting.unwrap_or(1_000),
-            max_body_bytes: at_least_one("max_body_bytes", options.max_body_bytes.unwrap_or(64 << 20))?,
+            max_body_bytes: at_least_one("max_body_bytes", options.max_body_bytes.map_or(64 << 20, |size| size.0))?,
             statement_timeout: options.statement_timeout_ms.filter(|ms| *ms > 0).map(Duration::from_millis),
             stop_timeout: Duration::from_millis(options.stop_timeout_ms.unwrap_or(30_000)),
             log: options.log.unwrap_or_else(|| "info".to_owned()),

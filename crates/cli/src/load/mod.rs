@@ -9,6 +9,7 @@ mod lines;
 mod parquet;
 
 use crate::progress::thousands;
+use crate::say::say;
 use crate::{DEFAULT_DATA, close, open};
 use fleetdb_engine::{Database, Durability, Error, Result};
 use std::path::PathBuf;
@@ -115,7 +116,7 @@ pub fn run(args: &Args) -> Result<()> {
     let seconds = start.elapsed().as_secs_f64();
     let added = rows(&db)?.saturating_sub(before);
     close(db)?;
-    println!(
+    say!(
         "loaded {} rows ({} new, {} replaced), refused {}, in {seconds:.1} s: {} rows/s at {} ({})",
         thousands(tally.loaded),
         thousands(added),

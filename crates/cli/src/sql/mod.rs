@@ -3,8 +3,8 @@
 pub mod output;
 mod shell;
 
-use crate::{DEFAULT_DATA, close, io_error, open, open_reader};
-use fleetdb_engine::Result;
+use crate::{DEFAULT_DATA, close, io_error, is_database, open, open_reader};
+use fleetdb_engine::{Error, Result};
 use fleetdb_query::Session;
 use output::Format;
 use std::io::{IsTerminal, Read, Write};
@@ -22,6 +22,9 @@ pub struct Args {
     /// Run this file and end; - is standard input
     #[arg(short, long, conflicts_with = "command")]
     file: Option<PathBuf>,
+    /// Make the database if there is none in the directory
+    #[arg(long, conflicts_with = "read_only")]
+    create: bool,
     /// Only read, beside a process that has the database open
     #[arg(long)]
     read_only: bool,
@@ -33,6 +36,12 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     if args.read_only {
         return run_in(&Session::read_only(open_reader(&args.data)?)?, args);
+    }
+    if !args.create && !is_database(&args.data) {
+        return Err(Error::input(format!(
+            "{} holds no FleetDB database: name one with --data DIR, or make an empty one there with --create",
+            args.data.display()
+        )));
     }
     let db = open(&args.data, true)?;
     let session = Session::new(Arc::clone(&db))?;
@@ -60,7 +69,7 @@ fn run_in(session: &Session, args: &Args) -> Result<()> {
 
 /// Runs all statements of a text, one after the other, and shows what they give.
 fn run_text(session: &Session, text: &str, format: Format) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::say::output();
     for statement in session.parse(text)? {
         let answer = session.execute(statement)?;
         output::show(answer, format, &mut out)?;

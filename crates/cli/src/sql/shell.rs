@@ -1,6 +1,7 @@
 //! The shell: history, statements over several lines, and psql's backslash commands.
 
 use super::output::Format;
+use crate::say::say;
 use fleetdb_engine::{Error, Result, Role, TableView};
 use fleetdb_query::Session;
 use rustyline::DefaultEditor;
@@ -19,7 +20,7 @@ pub fn run(session: &Session, format: Format) -> Result<()> {
         // The first session has none.
         editor.load_history(history).ok();
     }
-    println!("fleetdb {} - type \\? for help", env!("CARGO_PKG_VERSION"));
+    say!("fleetdb {} - type \\? for help", env!("CARGO_PKG_VERSION"));
     let mut text = String::new();
     loop {
         let prompt = if text.is_empty() { "fleetdb=> " } else { "fleetdb-> " };
@@ -65,11 +66,11 @@ pub fn run(session: &Session, format: Format) -> Result<()> {
 fn command(session: &Session, line: &str) -> bool {
     match line.split_whitespace().collect::<Vec<_>>()[..] {
         ["\\q"] => return false,
-        ["\\?"] => println!("{HELP}"),
+        ["\\?"] => say!("{HELP}"),
         ["\\d" | "\\dt"] => {
             for table in session.view().tables().map(TableView::schema) {
                 let kind = if table.time.is_some() { "time-series table" } else { "collection" };
-                println!("{} ({kind}, {} columns)", table.name, table.columns.len());
+                say!("{} ({kind}, {} columns)", table.name, table.columns.len());
             }
         }
         ["\\d", name] => match session.view().table(name) {
@@ -82,7 +83,7 @@ fn command(session: &Session, line: &str) -> bool {
                         Role::Field => "",
                     };
                     let null = if column.nullable { "" } else { " not null" };
-                    println!("{:<32} {}{null}{role}", column.name, column.column_type);
+                    say!("{:<32} {}{null}{role}", column.name, column.column_type);
                 }
             }
         },

@@ -1,0 +1,40 @@
+//! Standard output, whose reader may have seen enough: `fleetdb inspect wal | head`.
+
+use std::io::{ErrorKind, Result, Stdout, Write};
+
+/// As `println!`, but ends the program quietly when nobody reads any more, instead of with a panic.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::say::line(format_args!($($text)*)) };
+}
+pub(crate) use say;
+
+/// Writes a line.
+pub fn line(text: std::fmt::Arguments<'_>) {
+    // What else fails, as a full disk, is seen by who flushes.
+    writeln!(output(), "{text}").ok();
+}
+
+/// Standard output.
+pub fn output() -> Output {
+    Output(std::io::stdout())
+}
+
+/// Standard output that ends the program when nobody reads any more: what was acknowledged is in the log.
+pub struct Output(Stdout);
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.0.write(bytes).inspect_err(end_quietly)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.0.flush().inspect_err(end_quietly)
+    }
+}
+
+#[allow(clippy::exit, reason = "no caller has anything left to do")]
+fn end_quietly(error: &std::io::Error) {
+    if error.kind() == ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+}
