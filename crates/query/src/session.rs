@@ -320,8 +320,16 @@ impl Session {
     }
 
     /// The transaction has ended, which gives its advisory locks back: one that was [taken](Self::take_transaction) when it is
-    /// written, so that who gets such a lock next sees what it has done.
+    /// written, so that who gets such a lock next sees what it has done. One that is still open, as its COMMIT could not be
+    /// begun, is rolled back.
     pub fn transaction_ended(&self) {
+        {
+            let mut transaction = self.transaction();
+            if !transaction.is_none() {
+                // It fails only where there is no transaction.
+                transaction.roll_back().ok();
+            }
+        }
         #[cfg(feature = "pg-catalog")]
         self.locks.end_transaction();
     }

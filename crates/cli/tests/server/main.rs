@@ -9,4 +9,5 @@ mod crash;
 mod http;
 mod process;
 mod round_trip;
+mod transactions;
 mod wrong;

@@ -2,6 +2,7 @@
 import asyncio
 import datetime
 import sys
+import threading
 
 import asyncpg
 import pandas
@@ -9,6 +10,7 @@ import pg8000.native
 import psycopg2
 import psycopg2.extras
 import sqlalchemy as sa
+from sqlalchemy import orm
 from sqlalchemy.dialects.postgresql import insert
 
 port = int(sys.argv[1])
@@ -157,8 +159,37 @@ def drivers():
     db.close()
 
 
+def tried_again(driver):
+    """Sessions that count, tried again when another one was in the way."""
+    db, tables = engine(driver), sa.MetaData()
+    counters = sa.Table(f"counters_{driver}", tables, sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False), sa.Column("v", sa.BigInteger))
+    tables.create_all(db)
+    with db.begin() as transaction:
+        transaction.execute(counters.insert(), [{"id": 1, "v": 0}, {"id": 2, "v": 0}])
+
+    def count():
+        done = 0
+        while done < 10:
+            try:
+                with orm.Session(db) as session, session.begin():
+                    for id in [1, 2]:
+                        session.execute(counters.update().where(counters.c.id == id).values(v=counters.c.v + 1))
+                done += 1
+            except sa.exc.DBAPIError as error:
+                assert "another transaction has changed rows" in str(error.orig), error
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with db.connect() as connection:
+        equal(connection.execute(sa.select(counters.c.v)).scalars().all(), [40, 40])
+
+
 for driver in DRIVERS:
     toolkit(driver)
+    tried_again(driver)
 frames()
 asyncio.run(asynchronous())
 drivers()

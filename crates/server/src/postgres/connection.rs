@@ -10,7 +10,7 @@ use fleetdb_engine::{Batch, Code, Error, Growing, MAX_BATCH_BYTES, Result, Value
 use fleetdb_query::{Canceller, Client, Doing, InsertValues, Session, SessionSettings};
 use parking_lot::Mutex;
 use pgwire::error::{ErrorInfo, PgWireResult};
-use pgwire::messages::response::NoticeResponse;
+use pgwire::messages::response::{NoticeResponse, TransactionStatus};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -240,12 +240,16 @@ impl Connection {
     }
 
     /// Something failed: what was gathered since the last Sync is not written, and a transaction can only be rolled
-    /// back.
-    pub(super) fn failed(&self) {
+    /// back. Gives the status that the client is told from now on: a COMMIT that failed has left no transaction.
+    pub(super) fn failed(&self) -> TransactionStatus {
         drop(self.pending.lock().take());
         *self.copying.lock() = None;
-        if let Some(session) = self.session.lock().as_ref() {
-            session.fail_transaction();
+        match self.session.lock().as_ref() {
+            Some(session) if session.is_in_transaction() => {
+                session.fail_transaction();
+                TransactionStatus::Error
+            }
+            _ => TransactionStatus::Idle,
         }
     }
 

@@ -419,7 +419,7 @@ impl ExtendedQueryHandler for Connection {
         let committed = self.commit_pending().await;
         client.portal_store().rm_portal(DEFAULT_NAME);
         if let Err(error) = committed {
-            self.failed();
+            client.set_transaction_status(self.failed());
             let error = pgwire::error::ErrorInfo::from(error);
             client.feed(PgWireBackendMessage::ErrorResponse(error.into())).await?;
         }

@@ -146,7 +146,7 @@ async fn converse(
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => {
-                connection.failed();
+                socket.set_transaction_status(connection.failed());
                 process_error(socket, without_place(error), true).await?;
                 continue;
             }
@@ -165,7 +165,7 @@ async fn converse(
         let (login, cancelling) = (Arc::clone(&login), Arc::clone(&cancelling));
         let done = process_message(message, socket, login, simple, extended, copy, cancelling).await;
         if let Err(error) = done {
-            connection.failed();
+            socket.set_transaction_status(connection.failed());
             process_error(socket, without_place(error), waits_for_sync).await?;
         }
     }

@@ -44,17 +44,10 @@ impl Connection {
                     return Ok(Response::TransactionEnd(Tag::new("COMMIT")));
                 }
                 self.cursors.end_transaction(&session);
-                if session.has_read_rows() {
-                    let statement = statement.clone();
-                    let running = self.start(&session, move |session| session.execute(statement)).await?;
-                    return Ok(Response::TransactionEnd(Tag::new(running.tag())));
-                }
-                let done = match session.take_transaction().map_err(|e| postgres_error(&e))? {
-                    Some(batch) => self.commit(batch).await.map(|()| "COMMIT"),
-                    None => Ok("ROLLBACK"),
-                };
+                let done = self.commit_transaction(&session, statement).await;
+                // Whatever came of it: a client that tries again begins another.
                 session.transaction_ended();
-                done.map(|tag| Response::TransactionEnd(Tag::new(tag)))
+                done.map(|tag| Response::TransactionEnd(Tag::new(&tag)))
             }
             Kind::Rollback => {
                 if session.is_in_transaction() {
@@ -120,6 +113,19 @@ impl Connection {
             Kind::Query | Kind::Insert | Kind::Show(_) | Kind::Other => {
                 self.run_planned(&session, statement.clone(), format).await
             }
+        }
+    }
+
+    /// Writes what the open transaction has gathered; gives the tag of the answer.
+    async fn commit_transaction(&self, session: &Arc<Session>, statement: &Statement) -> PgWireResult<String> {
+        if session.has_read_rows() {
+            let statement = statement.clone();
+            let running = self.start(session, move |session| session.execute(statement)).await?;
+            return Ok(running.tag().to_owned());
+        }
+        match session.take_transaction().map_err(|e| postgres_error(&e))? {
+            Some(batch) => self.commit(batch).await.map(|()| "COMMIT".to_owned()),
+            None => Ok("ROLLBACK".to_owned()),
         }
     }
 

@@ -30,6 +30,34 @@ public class Jdbc {
         }
     }
 
+    /** Counts in transactions that another one gets in the way of, tried again as the same one: nothing is lost, of neither row. */
+    static void triesAgain(String url) throws Exception {
+        String add = "UPDATE jdbc_counters SET v = v + 1 WHERE id = ";
+        try (Connection db = DriverManager.getConnection(url); Statement statement = db.createStatement();
+             Connection other = DriverManager.getConnection(url); Statement others = other.createStatement()) {
+            statement.execute("CREATE TABLE jdbc_counters (id BIGINT PRIMARY KEY, v BIGINT)");
+            statement.execute("INSERT INTO jdbc_counters VALUES (1, 0), (2, 0)");
+            db.setAutoCommit(false);
+            int refused = 0;
+            for (int done = 0; done < 10;) {
+                statement.executeUpdate(add + 1);
+                statement.executeUpdate(add + 2);
+                if (refused == done) others.executeUpdate(add + 1);
+                try {
+                    db.commit();
+                    done++;
+                } catch (SQLException error) {
+                    check(error.getSQLState().equals("40001"), error.toString());
+                    refused++;
+                }
+            }
+            db.setAutoCommit(true);
+            try (ResultSet row = statement.executeQuery("SELECT max(v), min(v) FROM jdbc_counters")) {
+                check(row.next() && row.getLong(1) == 20 && row.getLong(2) == 10 && refused == 10, "20 and 10, not " + row.getLong(1) + " and " + row.getLong(2));
+            }
+        }
+    }
+
     /** The keys that were made, which are those that were given: the driver adds RETURNING to the statement. */
     static void returned(Connection db, LocalDateTime start) throws Exception {
         String insert = "INSERT INTO jdbc (id, ts, kwh) VALUES (?, ?, ?)";
@@ -162,6 +190,7 @@ public class Jdbc {
             db.commit();
             db.setAutoCommit(true);
             autosaves(url);
+            triesAgain(url);
             zones(db);
             modes(url, start);
             String query = "SELECT id, ts, kwh, ok, note FROM jdbc WHERE id = ? AND ts >= ? ORDER BY ts";
