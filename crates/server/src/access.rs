@@ -3,14 +3,15 @@
 //! 1. The file holds argon2 hashes of passwords and tokens, and for each user what SCRAM-SHA-256 needs (RFC 5802: a
 //!    salted password). It is replaced as a whole, by the command line or by hand; a server sees the change with the next
 //!    request.
-//! 2. Argon2 is slow on purpose. What was verified once is remembered by its SHA-256 until the file changes; no more
-//!    than a few strangers are verified at a time.
+//! 2. Verifying is slow on purpose. What was verified once is remembered by its SHA-256 until the file changes; no more
+//!    than a few strangers are verified at a time, those of an address one after the other ([`Turns`]).
 //! 3. A directory without the file has no users: then everybody has all rights if the server is reached from its own
 //!    machine only, and nobody any if it is not ([`Strangers`]).
 
-use argon2::Argon2;
+use crate::turns::Turns;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use fleetdb_engine::{Code, Error, Result};
@@ -19,15 +20,18 @@ use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io::Write;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use tokio::sync::Semaphore;
+use subtle::ConstantTimeEq;
 
 /// The file's name.
 pub const FILE: &str = "access.json";
-/// Verifications at a time: each takes about 19 MiB and some tens of milliseconds.
-const MOST_VERIFICATIONS: usize = 2;
+/// Passwords of an address that wait: the last of them for about a second, even if one who guesses them sends the others.
+const MOST_PASSWORDS_WAITING: usize = 1_000;
+/// Tokens of an address that wait.
+const MOST_HASHES_WAITING: usize = 16;
 /// Verified secrets that are remembered.
 const MOST_REMEMBERED: usize = 10_000;
 /// Bytes of a user's salt.
@@ -142,7 +146,7 @@ impl AccessFile {
         let salt: [u8; SALT_BYTES] = random()?;
         let salted = pgwire::api::auth::sasl::scram::gen_salted_password(password, &salt, SCRAM_ITERATIONS);
         let scram = Some((STANDARD.encode(salt), STANDARD.encode(salted)));
-        let entry = Entry { name: name.to_owned(), role, hash: hash(password)?, scram };
+        let entry = Entry { name: name.to_owned(), role, hash: hash(password, &Argon2::default())?, scram };
         self.entries.users.retain(|user| user.name != name);
         self.entries.users.push(entry);
         self.write()
@@ -158,7 +162,7 @@ impl AccessFile {
             return Err(Error::input(format!("there is a token '{name}' already: remove it first")));
         }
         let secret = URL_SAFE_NO_PAD.encode(random::<SECRET_BYTES>()?);
-        let entry = Entry { name: name.to_owned(), role, hash: hash(&secret)?, scram: None };
+        let entry = Entry { name: name.to_owned(), role, hash: hash(&secret, &for_tokens()?)?, scram: None };
         self.entries.tokens.push(entry);
         self.write()?;
         Ok(format!("{name}.{secret}"))
@@ -231,8 +235,15 @@ fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-fn hash(secret: &str) -> Result<String> {
-    let hash = Argon2::default().hash_password(secret.as_bytes());
+/// A token's 24 random bytes cannot be guessed: their hash need not be slow, so that wrong tokens cost little.
+fn for_tokens() -> Result<Argon2<'static>> {
+    let params = Params::new(Params::MIN_M_COST, Params::MIN_T_COST, Params::MIN_P_COST, None);
+    let params = params.map_err(|e| Error::bug(format!("argon2: {e}")))?;
+    Ok(Argon2::new(Algorithm::default(), Version::default(), params))
+}
+
+fn hash(secret: &str, argon2: &Argon2<'_>) -> Result<String> {
+    let hash = argon2.hash_password(secret.as_bytes());
     hash.map(|hash| hash.to_string()).map_err(|e| Error::bug(format!("argon2: {e}")))
 }
 
@@ -263,22 +274,17 @@ impl Identity {
 ///
 /// # Errors
 /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that says which role it takes.
-pub(crate) fn check(identity: &Identity, takes: fleetdb_query::Access) -> Result<()> {
+pub(crate) fn check(name: &str, has: Role, takes: fleetdb_query::Access) -> Result<()> {
     let role = match takes {
         fleetdb_query::Access::Read => Role::Read,
         fleetdb_query::Access::Write => Role::Write,
         fleetdb_query::Access::Admin => Role::Admin,
     };
-    if identity.role >= role {
+    if has >= role {
         return Ok(());
     }
-    Err(Error::coded(
-        Code::Denied,
-        format!(
-            "permission denied: the statement takes the role {role}, and '{}' has {}",
-            identity.name, identity.role
-        ),
-    ))
+    let message = format!("permission denied: the statement takes the role {role}, and '{name}' has {has}");
+    Err(Error::coded(Code::Denied, message))
 }
 
 /// How somebody says who he is.
@@ -289,6 +295,38 @@ pub enum Credentials {
     Password(String, String),
     /// By a token.
     Token(String),
+}
+
+impl Credentials {
+    /// As whom, without the secret; `None` if that is not said.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::None => None,
+            Self::Password(name, _) => Some(name),
+            Self::Token(token) => Some(token.split_once('.').map_or("", |(name, _)| name)),
+        }
+    }
+}
+
+/// What a secret is compared with.
+enum Verify {
+    /// SCRAM's salted password.
+    Scram { salt: Vec<u8>, salted: Vec<u8> },
+    /// A hash of argon2.
+    Hash(String),
+}
+
+impl Verify {
+    fn is_right(&self, secret: &str) -> bool {
+        match self {
+            Self::Scram { salt, salted } => {
+                let given = pgwire::api::auth::sasl::scram::gen_salted_password(secret, salt, SCRAM_ITERATIONS);
+                bool::from(given.as_slice().ct_eq(salted.as_slice()))
+            }
+            Self::Hash(hash) => PasswordHash::new(hash)
+                .is_ok_and(|hash| Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok()),
+        }
+    }
 }
 
 /// Whether those who do not say who they are have all rights.
@@ -307,7 +345,10 @@ pub struct Access {
     path: PathBuf,
     strangers: Strangers,
     known: Mutex<Known>,
-    verifications: Semaphore,
+    /// At passwords, which are compared by SCRAM's salted password: about a millisecond each.
+    passwords: Turns,
+    /// At hashes of argon2, some of which take tens of milliseconds and 19 MiB.
+    hashes: Turns,
     /// What the salts of users who are not there are made of.
     nobody: [u8; SECRET_BYTES],
 }
@@ -331,7 +372,8 @@ impl Access {
             path: data.join(FILE),
             strangers,
             known: Mutex::default(),
-            verifications: Semaphore::new(MOST_VERIFICATIONS),
+            passwords: Turns::new(MOST_PASSWORDS_WAITING),
+            hashes: Turns::new(MOST_HASHES_WAITING),
             nobody: random()?,
         };
         access.entries()?;
@@ -346,9 +388,14 @@ impl Access {
         Ok(!self.entries()?.is_empty())
     }
 
+    /// What says that the file has changed: its time and length; `None` if there is none.
+    pub(crate) fn stamp(&self) -> Option<(SystemTime, u64)> {
+        std::fs::metadata(&self.path).ok().and_then(|meta| Some((meta.modified().ok()?, meta.len())))
+    }
+
     /// The entries as the file has them now.
     fn entries(&self) -> Result<Arc<Entries>> {
-        let stamp = std::fs::metadata(&self.path).ok().and_then(|meta| Some((meta.modified().ok()?, meta.len())));
+        let stamp = self.stamp();
         let mut known = self.known.lock();
         if known.stamp != stamp {
             *known = Known { stamp, entries: Arc::new(read(&self.path)?), verified: HashMap::new() };
@@ -365,11 +412,11 @@ impl Access {
         }
     }
 
-    /// Who somebody is; `None` if he did not say it, or it is not true.
+    /// Who somebody at this address is; `None` if he did not say it, or it is not true.
     ///
     /// # Errors
-    /// The file is broken.
-    pub async fn identify(&self, credentials: Credentials) -> Result<Option<Identity>> {
+    /// The file is broken, or too many of the address wait for the same.
+    pub async fn identify(&self, credentials: Credentials, address: IpAddr) -> Result<Option<Identity>> {
         let entries = self.entries()?;
         if self.is_open(&entries) {
             return Ok(Some(Identity::anybody()));
@@ -389,15 +436,29 @@ impl Access {
         if let Some(identity) = self.known.lock().verified.get(&digest) {
             return Ok(Some(identity.clone()));
         }
-        // Somebody who is not there costs as much time as a wrong password.
         let entry = list.iter().find(|entry| entry.name == name);
-        let hash = entry.or(list.first()).or(entries.users.first()).map(|entry| entry.hash.clone());
-        let Some(hash) = hash else { return Ok(None) };
+        let (turns, verify) = match &credentials {
+            Credentials::Password(..) if entry.is_none_or(|user| user.scram.is_some()) => {
+                // Somebody who is not there costs as much time as a wrong password.
+                let (salt, salted) = self.scram(name)?.unwrap_or_else(|| self.nobody(name));
+                (&self.passwords, Verify::Scram { salt, salted })
+            }
+            _ => match entry.or(list.first()).or(entries.users.first()) {
+                Some(entry) => (&self.hashes, Verify::Hash(entry.hash.clone())),
+                None => return Ok(None),
+            },
+        };
+        let turn = turns.turn(address).await?;
+        // It may have been verified meanwhile.
+        if let Some(identity) = self.known.lock().verified.get(&digest) {
+            return Ok(Some(identity.clone()));
+        }
         let secret = secret.to_owned();
-        let _permit = self.verifications.acquire().await.map_err(|_| Error::closed("the server is stopping"))?;
         let verify = move || {
-            PasswordHash::new(&hash)
-                .is_ok_and(|hash| Argon2::default().verify_password(secret.as_bytes(), &hash).is_ok())
+            let is_right = verify.is_right(&secret);
+            // Here, as it goes on if nobody waits for it any more.
+            drop(turn);
+            is_right
         };
         let is_right = tokio::task::spawn_blocking(verify).await.unwrap_or(false);
         let Some(entry) = entry.filter(|_| is_right) else { return Ok(None) };
@@ -436,15 +497,18 @@ impl Access {
         }
     }
 
-    /// Who a name is that has proven itself otherwise.
-    pub(crate) fn identity(&self, name: &str) -> Result<Identity> {
+    /// What a user of the PostgreSQL protocol may do now; `has_proven` says whether it has given its password. `None` if there
+    /// is no such user any more, or if one must log in by now who did not.
+    ///
+    /// # Errors
+    /// The file is broken.
+    pub(crate) fn role(&self, name: &str, has_proven: bool) -> Result<Option<Role>> {
         let entries = self.entries()?;
         if self.is_open(&entries) {
-            return Ok(Identity::anybody());
+            return Ok(Some(Role::Admin));
         }
         let user = entries.users.iter().find(|user| user.name == name);
-        let user = user.ok_or_else(|| Error::input(format!("there is no user '{name}'")))?;
-        Ok(Identity { name: user.name.clone(), role: user.role })
+        Ok(user.filter(|_| has_proven).map(|user| user.role))
     }
 }
 

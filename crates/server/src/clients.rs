@@ -22,6 +22,9 @@ pub(crate) trait Connected: Send + Sync {
 
     /// Ends the connection.
     fn end(&self);
+
+    /// Users have been changed: one who was removed goes.
+    fn users_changed(&self) {}
 }
 
 struct Known {
@@ -80,12 +83,22 @@ impl Clients {
     }
 }
 
+impl Clients {
+    /// All of them, without the lock.
+    fn connected(&self) -> Vec<(i32, Arc<dyn Connected>)> {
+        let known = self.known.lock();
+        known.iter().filter_map(|(number, of)| Some((*number, of.client.upgrade()?))).collect()
+    }
+
+    /// Has all of them look whether they are still users.
+    pub(crate) fn users_changed(&self) {
+        self.connected().iter().for_each(|(_, client)| client.users_changed());
+    }
+}
+
 impl fleetdb_query::Clients for Clients {
     fn all(&self) -> Vec<Client> {
-        let known = self.known.lock();
-        let clients: Vec<_> = known.iter().filter_map(|(number, of)| Some((*number, of.client.upgrade()?))).collect();
-        drop(known);
-        clients.into_iter().map(|(number, client)| client.client(number)).collect()
+        self.connected().into_iter().map(|(number, client)| client.client(number)).collect()
     }
 
     fn user(&self, number: i32) -> Option<String> {

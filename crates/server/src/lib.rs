@@ -23,6 +23,7 @@ mod server;
 mod sessions;
 mod size;
 mod tls;
+mod turns;
 mod work;
 
 pub use log::log_to_stderr;

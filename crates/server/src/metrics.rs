@@ -50,6 +50,7 @@ pub(crate) struct Metrics {
     pub(crate) postgres: Statements,
     pub(crate) http: Statements,
     pub(crate) refused_connections: Counter,
+    pub(crate) failed_logins: Family<Protocol, Counter>,
     pub(crate) running: Gauge,
     pub(crate) waiting: Gauge,
 }
@@ -67,6 +68,8 @@ impl Metrics {
         registry.register_with_unit("statement", "How long statements took", Unit::Seconds, seconds.clone());
         let refused = refused_connections.clone();
         registry.register("refused_connections", "Connections beyond max_connections", refused);
+        let failed_logins = Family::<Protocol, Counter>::default();
+        registry.register("failed_logins", "Wrong passwords and tokens", failed_logins.clone());
         let (running, waiting) = (Gauge::default(), Gauge::default());
         registry.register("running_jobs", "Statements and writes that run (max_running)", running.clone());
         registry.register(
@@ -89,6 +92,7 @@ impl Metrics {
             requests,
             lines,
             refused_connections,
+            failed_logins,
             running,
             waiting,
         }

@@ -12,7 +12,7 @@ use crate::work::Work;
 use crate::{http, line_sockets, postgres, tls};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Acknowledged, Batch, Database, Error, Result, Taken};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -27,6 +27,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const FILES_OF_DATABASE: usize = 4_000;
 /// When a connection is looked for again after one could not be taken.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// How often it is looked whether users have been changed, for the connections that do nothing.
+const USERS_LOOK: Duration = Duration::from_millis(500);
 
 /// What all connections share.
 pub(crate) struct Shared {
@@ -138,6 +141,27 @@ impl Shared {
         Committing(outcome).done().await
     }
 
+    /// A login failed: counted, and logged with where it came from and as whom.
+    pub(crate) fn login_failed(&self, protocol: &'static str, address: IpAddr, name: &str) {
+        self.metrics.failed_logins.get_or_create(&Protocol { protocol }).inc();
+        tracing::warn!(protocol, %address, name = name.escape_debug().take(63).collect::<String>(), "a login failed");
+    }
+
+    /// Looks now and then whether users have been changed, and ends connections of those who were removed.
+    async fn watch_users(self: Arc<Self>) {
+        let mut known = self.access.stamp();
+        loop {
+            tokio::select! {
+                () = self.stopped() => return,
+                () = tokio::time::sleep(USERS_LOOK) => {}
+            }
+            let now = self.access.stamp();
+            if std::mem::replace(&mut known, now) != now {
+                self.clients.users_changed();
+            }
+        }
+    }
+
     /// Waits until the server is to stop.
     pub(crate) async fn stopped(&self) {
         // The sender lives as long as the server.
@@ -222,6 +246,7 @@ impl Server {
     fn listen(&mut self, http_tls: Option<TlsAcceptor>, postgres_tls: Option<TlsAcceptor>) -> Result<()> {
         let Self { runtime, shared, tasks, addresses, .. } = self;
         let _inside = runtime.enter();
+        tasks.spawn(Arc::clone(shared).watch_users());
         for (name, address) in shared.config.listeners() {
             let failed = |e: std::io::Error| Error::io(format_args!("listen on {address} (option {name})"), &e);
             let shared = Arc::clone(shared);

@@ -192,3 +192,99 @@ fn tls_is_spoken_where_a_certificate_is_given() {
     };
     assert_eq!(String::from_utf8_lossy(&answer.stdout), "1\n", "{}", String::from_utf8_lossy(&answer.stderr));
 }
+
+#[test]
+fn rights_are_asked_at_each_statement_and_users_who_were_removed_go() {
+    let data = tempfile::tempdir().unwrap();
+    for user in ["ann", "bob"] {
+        add_user(data.path(), user, "secret", "admin");
+    }
+    let server = Server::start(data.path(), &[]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let connect = |user: &str| {
+        let config = format!("host=127.0.0.1 port={} user={user} password=secret", server.port("postgres"));
+        let (client, connection) = runtime.block_on(tokio_postgres::connect(&config, NoTls)).unwrap();
+        (client, runtime.spawn(connection))
+    };
+    let ((ann, _), (bob, bobs)) = (connect("ann"), connect("bob"));
+    let code = |done: Result<u64, tokio_postgres::Error>| {
+        done.map_err(|error| error.code().map_or(error.to_string(), |code| code.code().to_owned()))
+    };
+    let create = "CREATE TABLE t (id BIGINT PRIMARY KEY)";
+    runtime.block_on(ann.batch_execute(create)).unwrap();
+    let insert = runtime.block_on(ann.prepare("INSERT INTO t VALUES ($1)")).unwrap();
+    assert_eq!(code(runtime.block_on(ann.execute(&insert, &[&1_i64]))), Ok(1));
+    // Fewer rights, and more again, on a connection that is open.
+    for (role, allowed) in [("read", false), ("write", true), ("read", false)] {
+        add_user(data.path(), "ann", "secret", role);
+        let denied = || if allowed { Ok(1) } else { Err("42501".to_owned()) };
+        assert_eq!(code(runtime.block_on(ann.execute(&insert, &[&2_i64]))), denied(), "{role}");
+        assert_eq!(code(runtime.block_on(ann.execute("INSERT INTO t VALUES (3)", &[]))), denied(), "{role}");
+        let drop = code(runtime.block_on(ann.execute("DROP TABLE t", &[])));
+        assert_eq!(drop, Err("42501".to_owned()), "{role}");
+        let others = "SELECT 1 FROM pg_stat_activity WHERE usename = 'bob' AND query <> '<insufficient privilege>'";
+        assert!(runtime.block_on(ann.query(others, &[])).unwrap().is_empty(), "{role}");
+    }
+    let remove = |user: &str| {
+        let removed = fleetdb().args(["user", "remove", user, "--data"]).arg(data.path()).status().unwrap();
+        assert!(removed.success());
+    };
+    // One who does nothing.
+    remove("bob");
+    let ended = runtime.block_on(async { tokio::time::timeout(std::time::Duration::from_secs(30), bobs).await });
+    assert!(ended.is_ok() && bob.is_closed(), "the connection of a user who was removed goes on");
+    // One who goes on: there are no users left, and who is no stranger is not let in as one.
+    add_user(data.path(), "eve", "secret", "admin");
+    remove("ann");
+    assert!(runtime.block_on(ann.simple_query("SELECT 1")).is_err());
+}
+
+#[test]
+fn who_guesses_passwords_delays_nobody_and_is_logged() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+    let data = tempfile::tempdir().unwrap();
+    add_user(data.path(), "ann", "secret", "admin");
+    let token = add_token(data.path(), "agent", "read");
+    let server = Server::start(data.path(), &[]);
+    let http = server.address("http");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..100 {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut guess = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    let wrong = format!("/metrics?u=ann&p=guess{number}x{guess}");
+                    request(http, "GET", &wrong, "", b"");
+                    let forged = format!("Authorization: Token agent.{number}x{guess}\r\n");
+                    request(http, "GET", "/metrics", &forged, b"");
+                    guess += 1;
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        let right = [
+            ("/metrics?u=ann&p=secret".to_owned(), String::new()),
+            ("/metrics".to_owned(), format!("Authorization: Token {token}\r\n")),
+        ];
+        let begun = Instant::now();
+        let statuses =
+            right.map(|(path, header)| request(http, "GET", &path, &header, b"").map(|answer| answer.status));
+        let took = begun.elapsed();
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(statuses[0], Some(200));
+        // Tokens of one address may be told to come again.
+        assert!(matches!(statuses[1], Some(200 | 503)), "{statuses:?}");
+        assert!(took < Duration::from_secs(5), "a right login took {took:?}");
+    });
+    assert_eq!(ask(&server, "ann", "wrong", "SELECT 1"), Err("28P01".to_owned()));
+    let metrics = request(http, "GET", "/metrics?u=ann&p=secret", "", b"").unwrap().body;
+    assert!(metrics.contains("fleetdb_failed_logins_total{protocol=\"postgres\"} 1"), "{metrics}");
+    assert!(metrics.contains("fleetdb_failed_logins_total{protocol=\"http\"} "), "{metrics}");
+    let warnings = server.warnings.lock().unwrap().join("\n");
+    for part in ["a login failed", "\"address\":\"127.0.0.1\"", "\"name\":\"ann\"", "\"name\":\"agent\""] {
+        assert!(warnings.contains(part), "{part} is not in the log");
+    }
+    assert!(!warnings.contains("guess"), "the log has a password");
+}

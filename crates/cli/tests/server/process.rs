@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 pub struct Server {
@@ -12,6 +13,8 @@ pub struct Server {
     addresses: HashMap<String, String>,
     /// Gives what the log holds that is no event: a panic.
     log: Option<JoinHandle<String>>,
+    /// What it has warned of, event by event.
+    pub warnings: Arc<Mutex<Vec<String>>>,
 }
 
 pub fn fleetdb() -> Command {
@@ -40,9 +43,16 @@ impl Server {
             }
         }
         // The rest of the log must be read, or the server waits for its reader.
-        let rest = log.lines().map_while(Result::ok).filter(|line| !line.starts_with('{'));
+        let warnings = Arc::<Mutex<Vec<String>>>::default();
+        let warned = Arc::clone(&warnings);
+        let rest = log.lines().map_while(Result::ok).filter(move |line| {
+            if line.contains("\"level\":\"WARN\"") {
+                warned.lock().unwrap().push(line.clone());
+            }
+            !line.starts_with('{')
+        });
         let log = Some(std::thread::spawn(move || rest.collect::<Vec<_>>().join("\n")));
-        Self { process, addresses, log }
+        Self { process, addresses, log, warnings }
     }
 
     /// Nothing that is sent to a server may make it panic.

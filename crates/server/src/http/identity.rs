@@ -1,6 +1,7 @@
 //! Who sends a request: `Authorization: Basic`, `Token` or `Bearer`, or InfluxDB 1's `u` and `p`.
 
 use super::Failure;
+use super::client::Peer;
 use crate::access::{Credentials, Identity, Role};
 use crate::server::Shared;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -8,6 +9,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long one who was wrong waits for the answer: guesses of a connection come one after the other.
+const FAILED_DELAY: Duration = Duration::from_millis(100);
 
 /// User and password in the address, as InfluxDB 1 takes them.
 #[derive(Default, Deserialize)]
@@ -21,15 +26,21 @@ pub(super) async fn require(
     shared: &Arc<Shared>,
     headers: &HeaderMap,
     login: &Login,
+    peer: Peer,
     role: Role,
 ) -> Result<Identity, Failure> {
-    let credentials = credentials(headers, login)?;
-    let identity = shared.access.identify(credentials).await?.ok_or_else(|| {
-        Failure::new(
+    let (address, credentials) = (peer.0.ip(), credentials(headers, login)?);
+    let name = credentials.name().map(str::to_owned);
+    let Some(identity) = shared.access.identify(credentials, address).await? else {
+        if let Some(name) = name {
+            shared.login_failed("http", address, &name);
+            tokio::time::sleep(FAILED_DELAY).await;
+        }
+        return Err(Failure::new(
             StatusCode::UNAUTHORIZED,
             "say who you are: Authorization: Token TOKEN, or Basic with user and password",
-        )
-    })?;
+        ));
+    };
     if identity.role < role {
         let Identity { name, role: has } = identity;
         return Err(Failure::new(StatusCode::FORBIDDEN, format!("this takes the role {role}, and '{name}' has {has}")));

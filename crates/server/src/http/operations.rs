@@ -1,11 +1,12 @@
 //! What operators and agents ask: is it there, is it well, what has happened, make a backup.
 
+use super::client::Peer;
 use super::identity::{self, Login};
 use super::{Failure, body};
 use crate::access::{AccessFile, Role};
 use crate::server::Shared;
 use axum::body::Body;
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::io::Io;
@@ -38,9 +39,10 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Response {
 pub(super) async fn metrics(
     State(shared): State<Arc<Shared>>,
     Query(login): Query<Login>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    identity::require(&shared, &headers, &login, Role::Read).await?;
+    identity::require(&shared, &headers, &login, peer, Role::Read).await?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], shared.metrics.text()).into_response())
 }
@@ -57,10 +59,11 @@ pub(super) async fn influxql(
     State(shared): State<Arc<Shared>>,
     Query(asked): Query<InfluxQl>,
     Query(login): Query<Login>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Failure> {
-    identity::require(&shared, &headers, &login, Role::Read).await?;
+    identity::require(&shared, &headers, &login, peer, Role::Read).await?;
     // Clients send the statement in the address or as a form, which is written as an address is.
     let form = body::read(&shared, &headers, body).await?;
     let form = format!("/?{}", String::from_utf8_lossy(&form)).parse().ok();
@@ -94,9 +97,10 @@ pub(super) async fn backup(
     State(shared): State<Arc<Shared>>,
     Query(Destination { to }): Query<Destination>,
     Query(login): Query<Login>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    identity::require(&shared, &headers, &login, Role::Admin).await?;
+    identity::require(&shared, &headers, &login, peer, Role::Admin).await?;
     let all = Arc::clone(&shared);
     let backup = move || {
         let report = all.db.backup(&Io::files(&to), |_, _| ())?;

@@ -38,7 +38,7 @@ pub(super) async fn from_query(
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
 ) -> std::result::Result<Response, Failure> {
-    let identity = identity::require(&shared, &headers, &login, Role::Read).await?;
+    let identity = identity::require(&shared, &headers, &login, peer, Role::Read).await?;
     let sql = asked.q.ok_or_else(|| Failure::new(StatusCode::BAD_REQUEST, "give the statement as q=..."))?;
     // A link or an image in a foreign page can make a browser send this.
     let format = Format::of(asked.format.as_deref(), &headers)?;
@@ -53,7 +53,7 @@ pub(super) async fn from_body(
     headers: HeaderMap,
     body: Body,
 ) -> std::result::Result<Response, Failure> {
-    let identity = identity::require(&shared, &headers, &login, Role::Read).await?;
+    let identity = identity::require(&shared, &headers, &login, peer, Role::Read).await?;
     let sql = match asked.q {
         Some(sql) => sql,
         None => {
@@ -89,7 +89,7 @@ async fn run(
                 "a request is one statement, which is atomic by itself; transactions take the PostgreSQL protocol",
             ));
         }
-        crate::access::check(&identity, statement.access())?;
+        crate::access::check(&identity.name, identity.role, statement.access())?;
         if statement.changes_session() {
             session.changes();
         }

@@ -4,13 +4,14 @@
 //! durable as the server is told; the header `X-FleetDB-Durability` says how durable that is. As in InfluxDB an answer
 //! other than 2xx may have kept lines: its text says how many.
 
+use super::client::Peer;
 use super::identity::{self, Login};
 use super::{Failure, body};
 use crate::access::Role;
 use crate::lines::{self, Written};
 use crate::server::Shared;
 use axum::body::Body;
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::Precision;
@@ -28,29 +29,31 @@ pub(super) async fn v1(
     State(shared): State<Arc<Shared>>,
     Query(target): Query<Target>,
     Query(login): Query<Login>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Failure> {
-    write(shared, target, login, headers, body).await
+    write(shared, target, (login, peer), headers, body).await
 }
 
 pub(super) async fn v2(
     State(shared): State<Arc<Shared>>,
     Query(target): Query<Target>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Failure> {
-    write(shared, target, Login::default(), headers, body).await
+    write(shared, target, (Login::default(), peer), headers, body).await
 }
 
 async fn write(
     shared: Arc<Shared>,
     target: Target,
-    login: Login,
+    (login, peer): (Login, Peer),
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Failure> {
-    identity::require(&shared, &headers, &login, Role::Write).await?;
+    identity::require(&shared, &headers, &login, peer, Role::Write).await?;
     let precision = precision(target.precision.as_deref())?;
     let body = body::read(&shared, &headers, body).await?;
     let written = lines::write(&shared, body, precision).await?;

@@ -2,12 +2,12 @@
 
 use super::copy_in::CopyingIn;
 use super::cursors::Cursors;
-use crate::access::Identity;
+use crate::access::{Identity, Role};
 use crate::clients::{Connected, Listed};
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
 use fleetdb_engine::{Batch, Code, Error, Growing, MAX_BATCH_BYTES, Result, Value};
-use fleetdb_query::{Canceller, Client, Doing, InsertValues, Session, SessionSettings};
+use fleetdb_query::{Canceller, Client, Doing, InsertValues, Session, SessionSettings, Asker};
 use parking_lot::Mutex;
 use pgwire::error::{ErrorInfo, PgWireResult};
 use pgwire::messages::response::{NoticeResponse, TransactionStatus};
@@ -29,6 +29,7 @@ pub(crate) struct Connection {
     address: SocketAddr,
     came: SystemTime,
     identity: OnceLock<Identity>,
+    rights: Mutex<Rights>,
     /// Its number, and where it is known by it.
     listed: OnceLock<(i32, Listed)>,
     /// What the client has set when it connected.
@@ -51,6 +52,16 @@ pub(crate) struct Connection {
     told_to_end: Notify,
 }
 
+/// What the client may do.
+#[derive(Default)]
+struct Rights {
+    /// Whether it has given a password.
+    has_proven: bool,
+    /// As it was asked last; `None` if it is to be asked again.
+    role: Option<Role>,
+    is_admin: bool,
+}
+
 /// The newest statement.
 #[derive(Clone)]
 struct Newest {
@@ -69,6 +80,8 @@ pub(super) enum End {
     Idle,
     /// The same, with a transaction open.
     IdleInTransaction,
+    /// Its user was removed.
+    Removed,
 }
 
 impl End {
@@ -78,6 +91,7 @@ impl End {
             Self::Command => ("57P01", "administrator command"),
             Self::Idle => ("57P05", "idle-session timeout"),
             Self::IdleInTransaction => ("25P03", "idle-in-transaction timeout"),
+            Self::Removed => ("28000", "removal of its user"),
         };
         ErrorInfo::new("FATAL".to_owned(), code.to_owned(), format!("terminating connection due to {why}"))
     }
@@ -117,6 +131,7 @@ impl Connection {
             address,
             came,
             identity: OnceLock::new(),
+            rights: Mutex::default(),
             listed: OnceLock::new(),
             settings: OnceLock::new(),
             session: Mutex::default(),
@@ -138,7 +153,8 @@ impl Connection {
     }
 
     /// The client has proven who it is.
-    pub(super) fn let_in(self: &Arc<Self>, identity: Identity, number: i32, secret: Vec<u8>) {
+    pub(super) fn let_in(self: &Arc<Self>, identity: Identity, has_proven: bool, number: i32, secret: Vec<u8>) {
+        *self.rights.lock() = Rights { has_proven, role: None, is_admin: identity.role == Role::Admin };
         self.identity.set(identity).ok();
         let connected = Arc::<Self>::downgrade(self);
         self.listed.set((number, self.shared.clients.list(number, Some(secret), connected))).ok();
@@ -149,14 +165,49 @@ impl Connection {
         self.identity.get().ok_or_else(|| user_error("28000", "nobody has logged in"))
     }
 
+    /// What it may do now. That is asked once between two Syncs: users are changed and removed while it is connected.
+    ///
+    /// # Errors
+    /// Its user was removed: the connection ends.
+    pub(super) fn role(&self) -> PgWireResult<Role> {
+        let identity = self.identity()?;
+        let mut rights = self.rights.lock();
+        if let Some(role) = rights.role {
+            return Ok(role);
+        }
+        let role = self.shared.access.role(&identity.name, rights.has_proven).map_err(|e| postgres_error(&e))?;
+        let Some(role) = role else {
+            self.end_for(End::Removed);
+            return Err(user_error("28000", format!("there is no user \"{}\" any more", identity.name)));
+        };
+        rights.role = Some(role);
+        if std::mem::replace(&mut rights.is_admin, role == Role::Admin) != rights.is_admin
+            && let Some(session) = self.session.lock().as_ref()
+        {
+            session.work_for(self.asker(identity, role));
+        }
+        Ok(role)
+    }
+
+    /// Has the next statement ask what the client may do.
+    pub(super) fn ask_rights_again(&self) {
+        self.rights.lock().role = None;
+    }
+
+    fn asker(&self, identity: &Identity, role: Role) -> Asker {
+        let number = self.listed.get().map_or(0, |(number, _)| *number);
+        Identity { name: identity.name.clone(), role }.asker(number)
+    }
+
     /// The session; made when it is asked for first.
     pub(super) fn session(&self) -> PgWireResult<Arc<Session>> {
+        // Asked before the session is locked, which needs that lock if the role has changed.
+        let (role, identity) = (self.role()?, self.identity()?);
         let mut session = self.session.lock();
         if let Some(session) = session.as_ref() {
             return Ok(Arc::clone(session));
         }
-        let number = self.listed.get().map_or(0, |(number, _)| *number);
-        let new = self.shared.sessions.make(self.identity()?.asker(number)).map_err(|e| postgres_error(&e))?;
+        let new = self.shared.sessions.make(self.asker(identity, role)).map_err(|e| postgres_error(&e))?;
         if let Some(settings) = self.settings.get() {
             new.start_with(settings.clone());
         }
@@ -323,5 +374,12 @@ impl Connected for Connection {
     fn end(&self) {
         self.end_for(End::Command);
         self.cancel();
+    }
+
+    fn users_changed(&self) {
+        self.ask_rights_again();
+        if self.role().is_err() && self.is_to_end() {
+            self.cancel();
+        }
     }
 }

@@ -417,6 +417,7 @@ impl ExtendedQueryHandler for Connection {
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
         let committed = self.commit_pending().await;
+        self.ask_rights_again();
         client.portal_store().rm_portal(DEFAULT_NAME);
         if let Err(error) = committed {
             client.set_transaction_status(self.failed());

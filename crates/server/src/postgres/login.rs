@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::startup;
 use crate::access::{Access, Identity};
-use crate::error::{postgres_error, user_error};
+use crate::error::postgres_error;
 use fleetdb_engine::Error;
 use fleetdb_query::SessionSettings;
 use futures::Sink;
@@ -58,18 +58,30 @@ impl StartupHandler for Login {
             self.connection.set_first(startup::settings(first, &startup.parameters).map_err(fatal)?);
         }
         let access = &self.connection.shared.access;
-        if access.asks().map_err(|e| postgres_error(&e))? {
-            self.scram.on_startup(client, message).await?;
+        // The answers belong to the question, whatever the file says meanwhile.
+        let asks = match client.state() {
+            PgWireConnectionState::AuthenticationInProgress => true,
+            _ => access.asks().map_err(|e| postgres_error(&e))?,
+        };
+        if asks {
+            if let Err(error) = self.scram.on_startup(client, message).await {
+                let user = client.metadata().get(METADATA_USER).map_or("", String::as_str);
+                self.connection.shared.login_failed("postgres", client.socket_addr().ip(), user);
+                return Err(match error {
+                    PgWireError::InvalidPassword(_) => wrong_login(user),
+                    other => other,
+                });
+            }
         } else {
             self.let_anybody_in(client, message).await?;
         }
         if matches!(client.state(), PgWireConnectionState::ReadyForQuery) {
             let user = client.metadata().get(METADATA_USER).map_or("", String::as_str);
-            let identity = access.identity(user).map_err(|e| user_error("28000", e.to_string()))?;
+            let role = access.role(user, asks).map_err(|e| postgres_error(&e))?.ok_or_else(|| wrong_login(user))?;
             let (pid, secret) = client.pid_and_secret_key();
             // Where nobody is asked, whoever it says it is.
-            let identity = Identity { name: user.to_owned(), ..identity };
-            self.connection.let_in(identity, pid, secret.to_bytes().to_vec());
+            let identity = Identity { name: user.to_owned(), role };
+            self.connection.let_in(identity, asks, pid, secret.to_bytes().to_vec());
         }
         Ok(())
     }
@@ -89,6 +101,12 @@ impl Login {
         client.set_pid_and_secret_key(pid, secret);
         finish_authentication(client, &parameters()).await
     }
+}
+
+/// That a name and a password do not belong together, in PostgreSQL's words; the same for a user who is not there.
+fn wrong_login(user: &str) -> PgWireError {
+    let text = format!("password authentication failed for user \"{user}\"");
+    PgWireError::UserError(Box::new(ErrorInfo::new("FATAL".to_owned(), "28P01".to_owned(), text)))
 }
 
 /// An error after which there is no connection.

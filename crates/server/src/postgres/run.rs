@@ -19,7 +19,8 @@ const NO_TRANSACTION: &str = "there is no transaction";
 impl Connection {
     /// Refuses a statement that the client may not run.
     pub(super) fn check(&self, takes: Access) -> PgWireResult<()> {
-        crate::access::check(self.identity()?, takes).map_err(|e| postgres_error(&e))
+        let role = self.role()?;
+        crate::access::check(&self.identity()?.name, role, takes).map_err(|e| postgres_error(&e))
     }
 
     /// Runs a statement that is not an INSERT of plain values.

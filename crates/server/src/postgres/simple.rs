@@ -30,6 +30,7 @@ impl SimpleQueryHandler for Connection {
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
         self.set_busy();
+        self.ask_rights_again();
         self.begins(&shown(&query.query));
         let placed = |error| placed(error, &query.query);
         let statements = self.parse(&query.query).await.map_err(placed)?;

@@ -1,0 +1,94 @@
+//! Turns at what is slow on purpose: verifying a password or a token takes a while, so that few are verified at a time. Each
+//! address has a queue of its own: one that guesses passwords keeps no other address waiting.
+
+use fleetdb_engine::{Error, Result};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Those of all addresses at a time.
+const MOST: usize = 2;
+/// All addresses that have asked for a turn and still have one or wait.
+pub(crate) struct Turns {
+    most_waiting: usize,
+    of_all: Arc<Semaphore>,
+    addresses: Arc<Mutex<HashMap<IpAddr, Arc<OfAddress>>>>,
+}
+
+struct OfAddress {
+    one: Arc<Semaphore>,
+    asking: AtomicUsize,
+}
+
+/// One whose turn it is.
+pub(crate) struct Turn {
+    _of_all: OwnedSemaphorePermit,
+    _of_address: OwnedSemaphorePermit,
+    _asking: Asking,
+}
+
+/// Counted as long as it lives.
+struct Asking {
+    address: IpAddr,
+    of: Arc<OfAddress>,
+    addresses: Arc<Mutex<HashMap<IpAddr, Arc<OfAddress>>>>,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut addresses = self.addresses.lock();
+        if self.of.asking.fetch_sub(1, Ordering::Relaxed) == 1 {
+            addresses.remove(&self.address);
+        }
+    }
+}
+
+impl Turns {
+    /// So many of an address may wait.
+    pub(crate) fn new(most_waiting: usize) -> Self {
+        Self { most_waiting, of_all: Arc::new(Semaphore::new(MOST)), addresses: Arc::default() }
+    }
+
+    /// Waits for a turn of this address.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if too many of it wait; the server stops.
+    pub(crate) async fn turn(&self, address: IpAddr) -> Result<Turn> {
+        let too_many = || {
+            let most = self.most_waiting;
+            Error::retry(format!("{most} logins of {address} wait to be looked at already: try again later"))
+        };
+        let asking = self.ask(network(address)).ok_or_else(too_many)?;
+        let stopping = |_| Error::closed("the server is stopping");
+        let of_address = Arc::clone(&asking.of.one).acquire_owned().await.map_err(stopping)?;
+        let of_all = Arc::clone(&self.of_all).acquire_owned().await.map_err(stopping)?;
+        Ok(Turn { _of_all: of_all, _of_address: of_address, _asking: asking })
+    }
+
+    fn ask(&self, address: IpAddr) -> Option<Asking> {
+        let mut addresses = self.addresses.lock();
+        let none = || Arc::new(OfAddress { one: Arc::new(Semaphore::new(1)), asking: AtomicUsize::new(0) });
+        let of = addresses.entry(address).or_insert_with(none);
+        // Changed under the lock only.
+        if of.asking.load(Ordering::Relaxed) > self.most_waiting {
+            return None;
+        }
+        of.asking.fetch_add(1, Ordering::Relaxed);
+        Some(Asking { address, of: Arc::clone(of), addresses: Arc::clone(&self.addresses) })
+    }
+}
+
+/// Who has one address of IPv6 most often has its whole network of 64 bits.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+#[path = "turns_tests.rs"]
+mod tests;
