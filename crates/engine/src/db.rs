@@ -24,7 +24,7 @@ use crate::recovery;
 use crate::scan::View;
 use crate::schema::{TableDefinition, TableSchema};
 use crate::segment::cache::Cache;
-use crate::settings::{Durability, Settings};
+use crate::settings::{Durability, MOST_TABLES, Settings};
 use crate::wal::frame;
 use crate::wal::log::Log;
 use crate::write::batch::Batch;
@@ -155,20 +155,20 @@ impl Database {
     /// Creates a table; durable when this returns.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`] if the definition is wrong, the name is taken, or there are
-    /// [`max_tables`](Settings::max_tables) already.
+    /// [`ErrorKind::Input`] if the definition is wrong, the name is taken, or there are as many tables as there may be at all.
+    /// [`max_tables`](Settings::max_tables) is for those that line protocol makes.
     pub fn create_table(&self, definition: &TableDefinition) -> Result<Arc<TableSchema>> {
         let commit = self.shared.open_commit()?;
         let mut manifest = self.shared.manifest.lock();
         if self.shared.catalog.read().find(&definition.name).is_some() {
             return Err(Error::coded(Code::DuplicateTable, format!("table '{}' exists already", definition.name)));
         }
-        let (tables, most) = (manifest.state().tables.len(), self.shared.settings.max_tables);
+        let (tables, most) = (manifest.state().tables.len(), MOST_TABLES);
         if tables >= most {
             return Err(Error::coded(
                 Code::LimitExceeded,
                 format!(
-                    "table '{}': there are {tables} tables already, the most is {most} (setting max_tables); devices \
+                    "table '{}': there are {tables} tables already, the most is {most}; devices \
                  belong in one table, told apart by its key",
                     definition.name
                 ),

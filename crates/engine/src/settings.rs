@@ -82,8 +82,8 @@ pub struct Settings {
     /// Bytes that compaction writes in a second at most. Default 0: no limit; range 0 to 2^40. Smaller: compaction takes
     /// longer and disturbs less; too small for the data rate, and segments pile up until writers are held back.
     pub compaction_bytes_per_s: u64,
-    /// Tables that there may be; those that are there stay. Default 1,000, range 1 to 100,000. Smaller: line protocol, which
-    /// makes tables, is told sooner that it makes too many; larger: with many tables each statement and each flush costs more.
+    /// Tables up to which line protocol makes more; SQL may make more. Default 1,000, range 1 to 100,000. Smaller: line protocol is
+    /// told sooner that it makes too many; larger: with many tables each statement and each flush costs more.
     pub max_tables: usize,
     /// Columns of a table that line protocol adds to; SQL may add more. Default 1,000, range 1 to 4,096. Smaller: line protocol
     /// is told sooner that it makes too many; larger: each row that is written costs more, as does each statement's plan.
@@ -109,6 +109,9 @@ impl Default for Settings {
         }
     }
 }
+
+/// Tables that there may be at all.
+pub(crate) const MOST_TABLES: usize = 100_000;
 
 /// Memory that a scan or a compaction always finds, beside memtables and cache.
 const LEAST_WORK_BYTES: usize = 16 << 20;
@@ -153,7 +156,7 @@ impl Settings {
             ("cache_bytes", self.cache_bytes.to_string(), "bytes", "decoded pages and index blocks that are kept"),
             ("write_wait_ms", self.write_wait_ms.to_string(), "ms", "how long a write waits for room in the memtables"),
             ("compaction_bytes_per_s", self.compaction_bytes_per_s.to_string(), "bytes/s", "throttle; 0 is none"),
-            ("max_tables", self.max_tables.to_string(), "tables", "how many there may be"),
+            ("max_tables", self.max_tables.to_string(), "tables", "up to which line protocol makes more"),
             ("max_columns", self.max_columns.to_string(), "columns", "how many of a table line protocol adds to"),
             ("scan_batch_rows", self.scan_batch_rows.to_string(), "rows", "rows in one batch of a scan"),
         ]
@@ -171,7 +174,7 @@ impl Settings {
             ("cache_bytes", self.cache_bytes as u64, 0, 64 << 30),
             ("write_wait_ms", self.write_wait_ms, 0, 600_000),
             ("compaction_bytes_per_s", self.compaction_bytes_per_s, 0, 1 << 40),
-            ("max_tables", self.max_tables as u64, 1, 100_000),
+            ("max_tables", self.max_tables as u64, 1, MOST_TABLES as u64),
             // What a table may have at all.
             ("max_columns", self.max_columns as u64, 1, 4_096),
             ("scan_batch_rows", self.scan_batch_rows as u64, 1, 1 << 20),
