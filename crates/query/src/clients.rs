@@ -81,7 +81,7 @@ pub trait Clients: Send + Sync {
 /// use fleetdb_query::{Asker, Session};
 /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let session = Session::new(db.into()).unwrap();
-/// session.work_for(Asker { number: 7, user: "ann".to_owned(), is_admin: false });
+/// session.work_for(Asker { number: 7, user: "ann".to_owned(), is_admin: false, may_end: true });
 /// let rows = session.sql("SELECT pg_backend_pid(), current_user").unwrap().collect().unwrap();
 /// assert_eq!(rows[0].num_rows(), 1);
 /// ```
@@ -93,12 +93,15 @@ pub struct Asker {
     pub user: String,
     /// Whether it may cancel what others do, and see their statements.
     pub is_admin: bool,
+    /// Whether it may end what is done, as who only reads may not.
+    pub may_end: bool,
 }
 
 impl Default for Asker {
     /// Who has the database to himself.
     fn default() -> Self {
-        Self { number: i32::try_from(std::process::id()).unwrap_or(1), user: "postgres".to_owned(), is_admin: true }
+        let number = i32::try_from(std::process::id()).unwrap_or(1);
+        Self { number, user: "postgres".to_owned(), is_admin: true, may_end: true }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::csv::{CellReader, CsvReader};
 use crate::ddl::object_name;
 use crate::export::FileFormat;
+use crate::files::Files;
 use crate::insert::Gather;
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};
 use fleetdb_engine::{Database, Error, Result, Rows, TableSchema};
@@ -18,7 +19,7 @@ const READ_ROWS: usize = 8_192;
 const READ_BYTES: usize = 1 << 20;
 
 /// Runs the statement. Gives how many rows were written.
-pub(crate) fn copy_from(db: &Database, statement: &Statement) -> Result<u64> {
+pub(crate) fn copy_from(db: &Database, statement: &Statement, files: &Files) -> Result<u64> {
     let Statement::Copy {
         source: CopySource::Table { table_name, columns },
         to: false,
@@ -40,6 +41,7 @@ pub(crate) fn copy_from(db: &Database, statement: &Statement) -> Result<u64> {
     let view = db.view();
     let schema = view.table(&name)?.schema();
     let path = Path::new(filename);
+    files.check(path)?;
     let wrong = |e: &dyn std::fmt::Display| Error::input(format!("{filename}: {e}"));
     let file = File::open(path).map_err(|e| Error::io(format!("open {filename}"), &e))?;
     let mut gather = Gather::new(db, &name);

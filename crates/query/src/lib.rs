@@ -32,6 +32,7 @@ mod dialect;
 mod dml;
 mod errors;
 mod export;
+mod files;
 mod functions;
 mod gapfill;
 mod guard;
@@ -73,6 +74,7 @@ pub use column_names::ColumnNames;
 pub use copy_stream::{CopyForm, CopyFormat, CopyIn, CopyOut};
 pub use csv::{CellReader, CsvCell, CsvError, CsvReader, CsvRow, csv_cell, csv_header, csv_rows};
 pub use export::{FileFormat, write_file};
+pub use files::Files;
 pub use json::{distinct_names, json_lines, with_names};
 pub use limits::Canceller;
 #[cfg(feature = "pg-catalog")]

@@ -10,6 +10,7 @@ use crate::dialect::typing::typed;
 use crate::dml::TEMPORARY;
 use crate::errors::{engine_error, placed_error};
 use crate::export::{FileFormat, write_file};
+use crate::files::Files;
 use crate::functions;
 use crate::gapfill::FillGaps;
 use crate::joins::StopInJoins;
@@ -87,6 +88,7 @@ pub struct Session {
     /// What `pg_cursors` shows.
     #[cfg(feature = "pg-catalog")]
     pub(crate) cursors: Arc<Mutex<Vec<crate::statement::Declare>>>,
+    files: Files,
     /// Numbers the tables of single statements.
     pub(crate) statements: AtomicU64,
 }
@@ -126,6 +128,12 @@ impl Session {
     /// The runtime of the query engine does not start.
     pub fn read_only(reader: Arc<Reader>) -> Result<Self> {
         Self::on(Store::Reader(reader))
+    }
+
+    /// The session, whose statements read and write these files of the machine only.
+    #[must_use]
+    pub fn with_files(self, files: Files) -> Self {
+        Self { files, ..self }
     }
 
     fn on(store: Store) -> Result<Self> {
@@ -183,6 +191,7 @@ impl Session {
             asker: Arc::default(),
             #[cfg(feature = "pg-catalog")]
             cursors: Arc::default(),
+            files: Files::default(),
             statements: AtomicU64::new(0),
         })
     }
@@ -458,7 +467,7 @@ impl Session {
             }
             copy @ SqlStatement::Copy { .. } => {
                 self.outside_transaction("COPY ... FROM")?;
-                copy_from(self.store.writer()?, &copy).map(|rows| Answer::done(format!("COPY {rows}")))
+                copy_from(self.store.writer()?, &copy, &self.files).map(|rows| Answer::done(format!("COPY {rows}")))
             }
             SqlStatement::Vacuum(vacuum) => {
                 self.outside_transaction("VACUUM")?;
@@ -507,6 +516,7 @@ impl Session {
             return Err(unsupported("COPY with options or PARTITIONED BY"));
         }
         let path = Path::new(&copy.target);
+        self.files.check(path)?;
         let format = match copy.stored_as.as_deref() {
             None => FileFormat::of(path)?,
             Some("CSV") => FileFormat::Csv,

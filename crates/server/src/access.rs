@@ -262,7 +262,7 @@ pub struct Identity {
 impl Identity {
     /// As a session knows it; a client has this number.
     pub(crate) fn asker(&self, number: i32) -> fleetdb_query::Asker {
-        fleetdb_query::Asker { number, user: self.name.clone(), is_admin: self.role == Role::Admin }
+        fleetdb_query::Asker { number, user: self.name.clone(), is_admin: self.role == Role::Admin, may_end: true }
     }
 
     fn anybody() -> Self {

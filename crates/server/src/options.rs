@@ -4,6 +4,7 @@
 use crate::access::{Access, Strangers};
 use crate::size::Size;
 use fleetdb_engine::{Durability, Error, Result, Settings};
+use fleetdb_query::Files;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ options! {
     durability: String = "FLEETDB_DURABILITY",
     /// Memory for everything that grows with data: 4GiB, 500MB, or bytes [default: 1GiB]
     memory_limit: Size = "FLEETDB_MEMORY_LIMIT",
-    /// Tables there may be, which line protocol makes; one for each kind of device is enough [default: 1000]
+    /// Tables up to which line protocol makes more; one for each kind of device is enough [default: 1000]
     max_tables: usize = "FLEETDB_MAX_TABLES",
     /// Columns of a table up to which line protocol adds more [default: 1000]
     max_columns: usize = "FLEETDB_MAX_COLUMNS",
@@ -55,6 +56,16 @@ options! {
     tls_certificate: PathBuf = "FLEETDB_TLS_CERTIFICATE",
     /// Private key for TLS, a PEM file
     tls_key: PathBuf = "FLEETDB_TLS_KEY",
+    /// Whether the PostgreSQL protocol takes only TLS: require, or allow [default: require where there is a certificate and
+    /// the address is not loopback]
+    tls: String = "FLEETDB_TLS",
+    /// Directory below which statements and backups may read and write files of this machine, several behind commas
+    /// [default: none]
+    #[arg(value_delimiter = ',')]
+    files: Vec<PathBuf> = "FLEETDB_FILES",
+    /// Name by which browsers reach the server over HTTP beside its address, several behind commas [default: localhost]
+    #[arg(value_delimiter = ',')]
+    hosts: Vec<String> = "FLEETDB_HOSTS",
     /// Connections at a time, of all protocols together [default: 12000]
     max_connections: usize = "FLEETDB_MAX_CONNECTIONS",
     /// Statements and parsed bodies that are worked on at a time; others wait [default: twice the cores, at least 4]
@@ -111,6 +122,12 @@ pub struct Config {
     pub no_authentication: bool,
     /// The files of certificate and key.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// The PostgreSQL protocol takes only TLS.
+    pub requires_tls: bool,
+    /// The files of the machine that statements and backups may read and write.
+    pub files: Files,
+    /// Names by which browsers reach the server.
+    pub hosts: Vec<String>,
     /// Connections at a time.
     pub max_connections: usize,
     /// Statements and bodies that are worked on at a time.
@@ -159,6 +176,16 @@ impl Config {
             (None, None) => None,
             _ => return Err(Error::input("options tls_certificate and tls_key are given together or not at all")),
         };
+        let postgres = address("postgres", options.postgres, "127.0.0.1:5432")?;
+        let requires_tls = match options.tls.as_deref() {
+            None => tls.is_some() && postgres.is_some_and(|address| !address.ip().is_loopback()),
+            Some("allow") => false,
+            Some("require") if tls.is_some() => true,
+            Some("require") => {
+                return Err(Error::input("option tls = 'require': give tls_certificate and tls_key as well"));
+            }
+            Some(other) => return Err(Error::input(format!("option tls = '{other}': require or allow"))),
+        };
         let log_json = match options.log_format.as_deref() {
             None | Some("text") => false,
             Some("json") => true,
@@ -171,12 +198,15 @@ impl Config {
         Ok(Self {
             data: options.data.unwrap_or_else(|| "fleetdb-data".into()),
             http: address("http", options.http, "127.0.0.1:8086")?,
-            postgres: address("postgres", options.postgres, "127.0.0.1:5432")?,
+            postgres,
             line_tcp: address("line_tcp", options.line_tcp, "off")?,
             line_udp: address("line_udp", options.line_udp, "off")?,
             settings,
             no_authentication: options.no_authentication.unwrap_or(false),
             tls,
+            requires_tls,
+            files: Files::below(options.files.unwrap_or_default()),
+            hosts: options.hosts.unwrap_or_default(),
             max_connections: at_least_one("max_connections", options.max_connections.unwrap_or(12_000))?,
             max_running: at_least_one("max_running", options.max_running.unwrap_or((2 * cores).max(4)))?,
             max_waiting: options.max_waiting.unwrap_or(1_000),

@@ -223,7 +223,7 @@ impl Server {
         let metrics = Metrics::new(&db);
         let clients = Arc::<Clients>::default();
         let shared = Arc::new(Shared {
-            sessions: Arc::new(Sessions::new(&db, &clients, config.statement_timeout)),
+            sessions: Arc::new(Sessions::new(&db, &clients, config.statement_timeout, config.files.clone())),
             clients,
             db,
             access,

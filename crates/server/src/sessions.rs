@@ -6,7 +6,7 @@ use crate::work::Work;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Database, Result};
-use fleetdb_query::{AdvisoryLocks, Answer, Asker, Canceller, Session};
+use fleetdb_query::{AdvisoryLocks, Answer, Asker, Canceller, Files, Session};
 use futures::FutureExt;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -30,18 +30,20 @@ pub(crate) struct Sessions {
     timeout: Option<Duration>,
     locks: Arc<AdvisoryLocks>,
     clients: Arc<Clients>,
+    files: Files,
     idle: Mutex<Vec<Session>>,
 }
 
 impl Sessions {
-    pub(crate) fn new(db: &Arc<Database>, clients: &Arc<Clients>, timeout: Option<Duration>) -> Self {
+    pub(crate) fn new(db: &Arc<Database>, clients: &Arc<Clients>, timeout: Option<Duration>, files: Files) -> Self {
         let clients = Arc::clone(clients);
-        Self { db: Arc::clone(db), timeout, locks: Arc::default(), clients, idle: Mutex::default() }
+        Self { db: Arc::clone(db), timeout, locks: Arc::default(), clients, files, idle: Mutex::default() }
     }
 
     /// A new session, which whoever asks for it keeps.
     pub(crate) fn make(&self, asker: Asker) -> Result<Session> {
         let session = Session::sharing(Arc::clone(&self.db), &self.locks, Arc::clone(&self.clients) as Arc<_>)?;
+        let session = session.with_files(self.files.clone());
         session.set_timeout(self.timeout);
         session.work_for(asker);
         Ok(session)

@@ -16,7 +16,7 @@ pub fn request(address: &str, method: &str, path: &str, headers: &str, body: &[u
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(&[head.as_bytes(), body].concat()).ok()?;
@@ -214,12 +214,15 @@ fn sql_is_answered_in_every_form_and_errors_say_what_is_wrong() {
 #[test]
 fn a_backup_is_made_while_the_server_runs() {
     let (data, backup) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let server = Server::start(data.path(), &[]);
+    let server = Server::start(data.path(), &["--files", backup.path().to_str().unwrap()]);
     let http = server.address("http");
     assert_eq!(write(http, "cpu,host=a usage=1 1").unwrap().status, 204);
     let token = crate::access::add_token(data.path(), "agent", "admin");
     let to = backup.path().join("b");
     let header = format!("Authorization: Token {token}\r\n");
+    let elsewhere = format!("/api/v1/backup?to={}", data.path().join("b").display());
+    let refused = request(http, "POST", &elsewhere, &header, b"").unwrap();
+    assert!(refused.status == 400 && refused.body.contains("option files"), "{}", refused.body);
     let made = request(http, "POST", &format!("/api/v1/backup?to={}", to.display()), &header, b"").unwrap();
     assert_eq!(made.status, 200, "{}", made.body);
     let restored = backup.path().join("r");
@@ -262,7 +265,8 @@ fn a_statement_ends_when_its_client_goes() {
     let statement = "SELECT count(*) FROM generate_series(1, 100000000000)";
     let mut client = TcpStream::connect(http).unwrap();
     let length = statement.len();
-    write!(client, "POST /api/v1/sql HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{statement}").unwrap();
+    write!(client, "POST /api/v1/sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{statement}")
+        .unwrap();
     let until = |metric: &str| {
         let begun = Instant::now();
         while !request(http, "GET", "/metrics", "", b"").unwrap().body.contains(metric) {
@@ -307,4 +311,90 @@ fn json_says_every_number_and_names_every_column() {
         assert!(!answer.body.contains('\u{1f}') && !answer.body.contains("u001f"), "{format}: {}", answer.body);
     }
     assert!(server.terminate());
+}
+
+#[test]
+fn a_page_of_somebody_else_reaches_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &["--hosts", "db.example.com,db2.example.com"]);
+    let http = server.address("http");
+    // A Host of its own: the server sees both, and one that is foreign is enough.
+    let status = |headers: &str, method: &str, path: &str, body: &[u8]| {
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
+        let mut stream = TcpStream::connect(http).unwrap();
+        stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
+    };
+    let own = format!("Host: {http}\r\n");
+    let write = |headers: &str| status(headers, "POST", "/write", b"cpu v=1 1");
+    for fine in [
+        own.clone(),
+        "Host: localhost:8086\r\n".to_owned(),
+        "Host: [::1]:8086\r\n".to_owned(),
+        "Host: DB.example.com\r\n".to_owned(),
+        format!("{own}Origin: http://{http}\r\nSec-Fetch-Site: same-origin\r\n"),
+        format!("{own}Origin: https://db2.example.com:3000\r\nSec-Fetch-Site: none\r\n"),
+    ] {
+        assert_eq!(write(&fine), 204, "{fine}");
+    }
+    for foreign in [
+        "Host: example.com\r\n".to_owned(),
+        "Host: 127.0.0.1.example.com:8086\r\n".to_owned(),
+        format!("{own}Host: example.com\r\n"),
+        format!("{own}Origin: https://example.com\r\n"),
+        format!("{own}Origin: null\r\n"),
+        format!("{own}Origin: http://localhost:3000\r\n"),
+        format!("{own}Sec-Fetch-Site: cross-site\r\n"),
+    ] {
+        assert!(matches!(write(&foreign), 400 | 403), "{foreign}");
+        for (method, path, body) in [
+            ("POST", "/api/v1/sql", b"CREATE TABLE stolen (id BIGINT PRIMARY KEY)".as_slice()),
+            ("GET", "/api/v1/sql?q=SELECT%201", b""),
+            ("POST", "/api/v1/backup?to=/tmp/stolen", b""),
+            ("GET", "/metrics", b""),
+        ] {
+            assert!(matches!(status(&foreign, method, path, body), 400 | 403), "{method} {path} with {foreign}");
+        }
+    }
+    assert!(!sql(http, "SHOW TABLES", "json").contains("stolen"));
+}
+
+#[test]
+fn files_of_the_machine_are_those_that_the_server_is_told() {
+    let (data, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let copy = |server: &Server, statement: &str| {
+        request(server.address("http"), "POST", "/api/v1/sql", "", statement.as_bytes()).unwrap().status
+    };
+    let (inside, outside) = (files.path().join("rows.csv"), data.path().join("rows.csv"));
+    let server = Server::start(&data.path().join("db"), &[]);
+    sql(server.address("http"), "CREATE TABLE t (id BIGINT PRIMARY KEY)", "json");
+    sql(server.address("http"), "INSERT INTO t VALUES (1)", "json");
+    assert_eq!(copy(&server, &format!("COPY t TO '{}'", inside.display())), 403);
+    assert!(server.terminate());
+    let server = Server::start(&data.path().join("db"), &["--files", files.path().to_str().unwrap()]);
+    assert_eq!(copy(&server, &format!("COPY t TO '{}'", outside.display())), 403);
+    assert_eq!(copy(&server, &format!("COPY t TO '{}/../stolen.csv'", files.path().display())), 403);
+    assert!(!outside.exists());
+    assert_eq!(copy(&server, &format!("COPY t TO '{}'", inside.display())), 200);
+    assert_eq!(copy(&server, &format!("COPY t FROM '{}'", inside.display())), 200);
+    std::fs::write(&outside, "id\n2\n").unwrap();
+    assert_eq!(copy(&server, &format!("COPY t FROM '{}'", outside.display())), 403);
+    assert_eq!(copy(&server, "COPY t FROM '/etc/passwd.csv'"), 403);
+    assert_eq!(sql(server.address("http"), "SELECT count(*) AS n FROM t", "json"), "[{\"n\":1}]\n");
+}
+
+#[test]
+fn a_get_ends_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let mut client = crate::transactions::Raw::connect(server.address("postgres"), "me");
+    for end in ["pg_terminate_backend", "pg_cancel_backend", "\"pg_terminate_backend\""] {
+        let path = format!("/api/v1/sql?q=SELECT%20{}(pid)%20FROM%20pg_stat_activity", end.replace('"', "%22"));
+        let refused = request(server.address("http"), "GET", &path, "", b"").unwrap();
+        assert!(refused.status >= 400, "{}", refused.body);
+        assert_eq!(client.simple("SELECT 1").status, 'I', "{end}");
+    }
 }

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const HTTP: [&[u8]; 4] = [
-    b"POST /write?db=x&precision=ns HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 40\r\n\r\ncpu,host=a,dc=b u=1.5,n=3i,t=\"x\" 1234567",
-    b"POST /api/v2/write?bucket=b HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
-    b"GET /api/v1/sql?q=SELECT%20id,%20v%20FROM%20rows%20LIMIT%203&format=arrow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-    b"POST /api/v1/sql HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nSELECT 1\r\n0\r\n\r\n",
+    b"POST /write?db=x&precision=ns HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 40\r\n\r\ncpu,host=a,dc=b u=1.5,n=3i,t=\"x\" 1234567",
+    b"POST /api/v2/write?bucket=b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+    b"GET /api/v1/sql?q=SELECT%20id,%20v%20FROM%20rows%20LIMIT%203&format=arrow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    b"POST /api/v1/sql HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nSELECT 1\r\n0\r\n\r\n",
 ];
 
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {

@@ -1,13 +1,14 @@
 //! HTTP: line protocol as InfluxDB's clients write it ([`write`]), SQL ([`sql`]), and what operators need
 //! ([`operations`]).
 //!
-//! A request passes: its connection is let in (or answered 503), who it is is found out, the route says which role it
-//! takes, its body is read up to `max_body_bytes`.
+//! A request passes: its connection is let in (or answered 503), it is not of somebody else's page ([`origin`]), who it is is
+//! found out, the route says which role it takes, its body is read up to `max_body_bytes`.
 
 mod body;
 mod client;
 mod identity;
 mod operations;
+mod origin;
 mod sql;
 mod write;
 
@@ -45,12 +46,20 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/api/v1/sql", get(sql::from_query).post(sql::from_body))
         .route("/api/v1/backup", post(operations::backup))
         .fallback(not_found)
+        .layer(middleware::from_fn_with_state(Arc::clone(&shared), refuse_foreign))
         .layer(middleware::from_fn_with_state(Arc::clone(&shared), count))
         .with_state(shared)
 }
 
 async fn not_found(request: Request) -> Failure {
     Failure::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", request.uri().path()))
+}
+
+async fn refuse_foreign(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    match origin::check(&shared, request.uri(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(failure) => failure.into_response(),
+    }
 }
 
 async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {

@@ -101,6 +101,8 @@ pub(super) async fn backup(
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     identity::require(&shared, &headers, &login, peer, Role::Admin).await?;
+    let files = &shared.config.files;
+    files.check(Path::new(&to)).map_err(|e| Failure::new(StatusCode::BAD_REQUEST, e.to_string()))?;
     let all = Arc::clone(&shared);
     let backup = move || {
         let report = all.db.backup(&Io::files(&to), |_, _| ())?;

@@ -17,7 +17,7 @@ use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::{Access, Kind, csv_header, csv_rows, distinct_names, json_lines, with_names};
+use fleetdb_query::{Access, Kind, csv_header, csv_rows, distinct_names, json_lines, with_names, Asker};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -75,7 +75,8 @@ async fn run(
 ) -> std::result::Result<Response, Failure> {
     let begun = Instant::now();
     let (number, identity) = (shared.clients.number(), sender.identity.clone());
-    let session = shared.sessions.take(identity.asker(number)).map(|mut session| {
+    let asker = Asker { may_end: !only_reads, ..identity.asker(number) };
+    let session = shared.sessions.take(asker).map(|mut session| {
         session.list(number, Statement::new(sender, &sql, session.canceller()));
         session
     });

@@ -56,7 +56,7 @@ pub(super) fn run(server: &Served, rows: usize) -> Outcome<()> {
             let mut stream = TcpStream::connect(address).map_err(failed)?;
             stream.set_nodelay(true).map_err(failed)?;
             while let Some(text) = texts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let head = format!("POST /write HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", text.len());
+                let head = format!("POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", text.len());
                 stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(text.as_bytes())).map_err(failed)?;
                 // An answer of 204 has no body and is shorter than this.
                 let mut answer = [0; 1024];

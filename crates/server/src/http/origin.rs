@@ -1,0 +1,62 @@
+//! Requests that a page of somebody else has a browser send are refused: the browser reaches what the page's author does not,
+//! and most servers on loopback let everybody in.
+//!
+//! 1. `Origin` and `Sec-Fetch-Site` say that a page of another origin asks. No program but a browser sends them.
+//! 2. Where nobody has to log in, `Host` is an address, localhost or a name of the option `hosts`. A page can have its own
+//!    name lead to 127.0.0.1, and is of the same origin then (DNS rebinding); it has no password of ours.
+
+use super::Failure;
+use crate::server::Shared;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use std::net::IpAddr;
+
+/// Refuses a request that somebody else's page sends.
+pub(super) fn check(shared: &Shared, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
+    let refused = |what: String| Err(Failure::new(StatusCode::FORBIDDEN, what));
+    let hosts = &shared.config.hosts;
+    if headers.get_all("sec-fetch-site").iter().any(|site| site == "cross-site") {
+        return refused("Sec-Fetch-Site: cross-site: pages of other sites are not answered".to_owned());
+    }
+    let asked: Vec<&str> = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or("")).collect();
+    for origin in headers.get_all(header::ORIGIN) {
+        let origin = origin.to_str().unwrap_or("");
+        let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
+        let is_own = !authority.is_empty() && asked.iter().all(|host| host.eq_ignore_ascii_case(authority));
+        if !(is_own && !asked.is_empty()) && !is_among(hosts, host_of(authority)) {
+            return refused(format!("Origin '{origin}': pages of other sites are not answered; see the option hosts"));
+        }
+    }
+    if !shared.access.asks()? {
+        let of_uri = uri.authority().map(|authority| authority.as_str());
+        if let Some(host) = asked.into_iter().chain(of_uri).find(|host| !is_known(hosts, host_of(host))) {
+            return refused(format!(
+                "Host '{host}': while nobody has to log in, this is an address, localhost or a name that the option hosts has"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A host without its port.
+fn host_of(authority: &str) -> &str {
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    match authority.rsplit_once(':') {
+        Some((host, port)) if is_port(port) && (!host.contains(':') || host.ends_with(']')) => host,
+        _ => authority,
+    }
+}
+
+fn is_known(hosts: &[String], host: &str) -> bool {
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_local =
+        |host: &str| host.eq_ignore_ascii_case("localhost") || host.to_ascii_lowercase().ends_with(".localhost");
+    address.parse::<IpAddr>().is_ok() || is_local(host) || is_among(hosts, host)
+}
+
+fn is_among(hosts: &[String], host: &str) -> bool {
+    !host.is_empty() && hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+#[path = "origin_tests.rs"]
+mod tests;
