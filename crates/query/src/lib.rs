@@ -18,6 +18,7 @@
 mod advisory;
 mod alter;
 mod answer;
+mod array_texts;
 mod asof;
 mod binding;
 mod catalog;
@@ -68,6 +69,7 @@ mod window;
 #[cfg(feature = "pg-catalog")]
 pub use advisory::AdvisoryLocks;
 pub use answer::Answer;
+pub use array_texts::array_text_form;
 #[cfg(feature = "pg-catalog")]
 pub use clients::{Asker, Client, Clients, Doing};
 pub use column_names::ColumnNames;

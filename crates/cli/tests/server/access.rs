@@ -288,3 +288,43 @@ fn who_guesses_passwords_delays_nobody_and_is_logged() {
     }
     assert!(!warnings.contains("guess"), "the log has a password");
 }
+
+#[test]
+fn tls_can_be_demanded_and_a_failed_login_names_the_user() {
+    let data = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (data.path().join("server.pem"), data.path().join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let with_tls = ["--tls-certificate", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let database = data.path().join("db");
+    add_user(&database, "ann", "secret", "admin");
+    let said = |server: &Server, password: &str| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let config = format!("host=127.0.0.1 port={} user=ann password={password}", server.port("postgres"));
+        match runtime.block_on(tokio_postgres::connect(&config, NoTls)) {
+            Ok(_) => String::new(),
+            Err(error) => {
+                error.as_db_error().map_or(error.to_string(), |e| format!("{} {}", e.code().code(), e.message()))
+            }
+        }
+    };
+    let server = Server::start(&database, &with_tls);
+    assert_eq!(said(&server, "secret"), "", "loopback takes both");
+    assert_eq!(said(&server, "wrong"), "28P01 password authentication failed for user \"ann\"");
+    drop(server);
+    let server = Server::start(&database, &[&with_tls[..], &["--tls", "require"]].concat());
+    assert!(said(&server, "secret").starts_with("28000 no encryption"), "{}", said(&server, "secret"));
+    drop(server);
+    let check = |options: &[&str]| {
+        fleetdb()
+            .args(["serve", "--check-config", "--data"])
+            .arg(&database)
+            .args(options)
+            .output()
+            .unwrap()
+            .status
+            .success()
+    };
+    assert!(!check(&["--tls", "require"]) && !check(&[&with_tls[..], &["--tls", "perhaps"]].concat()));
+}

@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 
 import psycopg
 from influxdb import InfluxDBClient
@@ -541,6 +542,38 @@ def named(db):
     db.execute("DELETE FROM reads WHERE id = 32")
 
 
+def tried_again():
+    """Counters in transactions that others get in the way of, tried again until they are written; and UUIDs."""
+    key = uuid.uuid4()
+    with connect() as db:
+        db.execute("CREATE TABLE counters (id TEXT PRIMARY KEY, v BIGINT)")
+        for name in [key, "other"]:
+            db.execute("INSERT INTO counters VALUES (%s, 0)", (name,))
+        equal(db.cursor(binary=True).execute("SELECT id FROM counters WHERE id = %b", (key,)).fetchall(), [(str(key),)])
+    refused = []
+
+    def count():
+        with connect() as db:
+            done = 0
+            while done < 20:
+                try:
+                    with db.transaction():
+                        for name in [key, "other"]:
+                            db.execute("UPDATE counters SET v = v + 1 WHERE id = %s", (name,))
+                    done += 1
+                except psycopg.errors.SerializationFailure:
+                    refused.append(1)
+                equal(db.info.transaction_status, psycopg.pq.TransactionStatus.IDLE)
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with connect() as db:
+        equal(db.execute("SELECT v FROM counters").fetchall(), [(80,), (80,)])
+
+
 def rows_seen(db, key):
     return db.execute("SELECT count(*) FROM reads WHERE id = %s", (key,)).fetchone()[0]
 
@@ -552,4 +585,5 @@ def connect(autocommit=True, **more):
 with connect() as connection:
     drivers(connection)
     agents(connection)
+tried_again()
 print("all is well")

@@ -398,3 +398,31 @@ fn a_get_ends_nothing() {
         assert_eq!(client.simple("SELECT 1").status, 'I', "{end}");
     }
 }
+
+#[test]
+fn arrays_are_texts_in_csv_and_databases_are_answered() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &["--max-tables", "1"]);
+    let http = server.address("http");
+    let arrays =
+        "SELECT ARRAY[1, NULL, 3] AS a, ARRAY['a b', 'x', NULL, 'null'] AS b, ARRAY[1.5, 2] AS c, ARRAY[true] AS d";
+    assert_eq!(
+        sql(http, arrays, "csv"),
+        "a,b,c,d\n\"{1,NULL,3}\",\"{\"\"a b\"\",x,NULL,\"\"null\"\"}\",\"{1.5,2}\",{t}\n"
+    );
+    let parts = request(http, "POST", "/api/v1/sql?format=csv", "", b"SELECT named_struct('a', 1) AS s").unwrap();
+    assert_eq!(parts.status, 400, "{}", parts.body);
+    let influxql = |q: &str| request(http, "POST", &format!("/query?db=home&q={q}"), "", b"").unwrap();
+    assert_eq!(influxql("CREATE%20DATABASE%20home").status, 200);
+    for show in ["SHOW%20DATABASES", "SHOW%20DATABASES;", "show%20databases%20;%20"] {
+        let answer = influxql(show);
+        assert!(answer.status == 200 && answer.body.contains("[\"home\"]"), "{show}: {}", answer.body);
+    }
+    let form = request(http, "POST", "/query", "", b"q=SHOW+DATABASES%3B&db=home").unwrap();
+    assert!(form.body.contains("[\"home\"]"), "{}", form.body);
+    assert_eq!(influxql("DROP%20DATABASE%20home").status, 400);
+    // What line protocol may not make, an administrator may.
+    assert_eq!(write(http, "a v=1 1").unwrap().status, 204);
+    assert_eq!(write(http, "b v=1 1").unwrap().status, 400);
+    assert!(sql(http, "CREATE TABLE b (id BIGINT PRIMARY KEY)", "json").contains("CREATE TABLE"));
+}

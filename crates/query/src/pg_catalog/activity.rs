@@ -28,6 +28,9 @@ pub(super) const QUERY: &str = "SELECT d.oid AS datid, d.datname, c.pid, CAST(NU
      c.query, 'client backend' AS backend_type \
      FROM pg_catalog.fleetdb_clients c CROSS JOIN pg_catalog.pg_database d WHERE d.datname = current_database()";
 
+/// The function that says whether who asks is an admin.
+pub(super) const IS_ADMIN: &str = "fleetdb_is_admin";
+
 /// What of others' statements is shown.
 const HIDDEN: &str = "<insufficient privilege>";
 
@@ -87,6 +90,7 @@ pub(super) fn register(context: &SessionContext, clients: &Arc<dyn Clients>, sha
     let user = |asker: Asker| ScalarValue::from(asker.user);
     of_asker("pg_backend_pid", vec![], DataType::Int32, |asker| ScalarValue::from(asker.number));
     of_asker("session_user", vec![], DataType::Utf8, user);
+    of_asker(IS_ADMIN, vec![], DataType::Boolean, |asker| ScalarValue::from(asker.is_admin));
     // The one that everybody is to the catalog.
     of_asker("pg_get_userbyid", vec![DataType::Int32], DataType::Utf8, user);
     let (one, two) = (vec![DataType::Int64], vec![DataType::Int64; 2]);

@@ -39,9 +39,9 @@ const VIEWS: [(&str, &str); 8] = [
     ("pg_database", "SELECT *, CAST(NULL AS TEXT) AS datcollversion FROM pg_catalog.fleetdb_own_pg_database"),
     (
         "pg_roles",
-        // The one that everybody is to the catalog; roles of FleetDB are the server's.
-        "SELECT CAST(10 AS INT) AS oid, \"session_user\"() AS rolname, true AS rolsuper, true AS rolinherit, \
-         true AS rolcreaterole, true AS rolcreatedb, true AS rolcanlogin, false AS rolreplication, \
+        // Who asks. Users and databases are made outside of SQL.
+        "SELECT CAST(10 AS INT) AS oid, \"session_user\"() AS rolname, fleetdb_is_admin() AS rolsuper, true AS rolinherit, \
+         false AS rolcreaterole, false AS rolcreatedb, true AS rolcanlogin, false AS rolreplication, \
          CAST(-1 AS INT) AS rolconnlimit, '********' AS rolpassword, CAST(NULL AS TIMESTAMPTZ) AS rolvaliduntil, \
          false AS rolbypassrls, CAST(NULL AS TEXT) AS rolconfig",
     ),

@@ -14,6 +14,9 @@ use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
 
+/// What the one database is called where it must have a name.
+const DATABASE: &str = "fleetdb";
+
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Nothing but that it is there. Clients of InfluxDB 1 look for a version they know.
@@ -48,10 +51,16 @@ pub(super) async fn metrics(
 }
 
 /// A statement in InfluxQL.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct InfluxQl {
-    #[serde(default)]
-    q: String,
+    q: Option<String>,
+    db: Option<String>,
+}
+
+/// The names of databases: what the one is called here, and what the client calls it.
+fn names(of_client: Option<&str>) -> Vec<[&str; 1]> {
+    let of_client = of_client.filter(|name| !name.is_empty() && *name != DATABASE);
+    std::iter::once(DATABASE).chain(of_client).map(|name| [name]).collect()
 }
 
 /// What agents send before they write (`CREATE DATABASE`) is answered; queries take SQL.
@@ -68,13 +77,23 @@ pub(super) async fn influxql(
     let form = body::read(&shared, &headers, body).await?;
     let form = format!("/?{}", String::from_utf8_lossy(&form)).parse().ok();
     let in_form = form.and_then(|form| Query::<InfluxQl>::try_from_uri(&form).ok());
-    let statement = if asked.q.is_empty() { in_form.map_or_else(String::new, |form| form.q.clone()) } else { asked.q };
-    let words: Vec<String> = statement.split_whitespace().take(2).map(str::to_ascii_uppercase).collect();
+    let in_form = in_form.map(|Query(form)| form).unwrap_or_default();
+    let asked = InfluxQl { q: asked.q.or(in_form.q), db: asked.db.or(in_form.db) };
+    let statement = asked.q.unwrap_or_default();
+    let text = statement.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
+    let words: Vec<String> = text.split_whitespace().take(2).map(str::to_ascii_uppercase).collect();
     let result = match words.join(" ").as_str() {
-        "CREATE DATABASE" | "DROP DATABASE" => serde_json::json!({ "statement_id": 0 }),
+        "CREATE DATABASE" => serde_json::json!({ "statement_id": 0 }),
+        "DROP DATABASE" => {
+            return Err(Failure::new(
+                StatusCode::BAD_REQUEST,
+                "DROP DATABASE is refused: there is one database; DROP TABLE, in SQL, drops a measurement",
+            ));
+        }
+        // The one database has every name; clients look for the one that they use.
         "SHOW DATABASES" => serde_json::json!({
             "statement_id": 0,
-            "series": [{ "name": "databases", "columns": ["name"], "values": [["fleetdb"]] }],
+            "series": [{ "name": "databases", "columns": ["name"], "values": names(asked.db.as_deref()) }],
         }),
         _ => {
             return Err(Failure::new(

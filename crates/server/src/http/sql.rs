@@ -9,15 +9,15 @@ use super::{Failure, body};
 use crate::access::Role;
 use crate::server::Shared;
 use crate::sessions::{Pooled, Running};
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::ipc::writer::StreamWriter;
 use axum::body::Body;
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::{Access, Kind, csv_header, csv_rows, distinct_names, json_lines, with_names, Asker};
+use fleetdb_query::{Access, Kind, csv_header, csv_rows, distinct_names, json_lines, with_names, Asker, array_text_form};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -185,7 +185,10 @@ impl Encoder {
         let form = match format {
             Format::Json => Form::Json(false),
             Format::Lines => Form::Lines,
-            Format::Csv => Form::Csv(false),
+            Format::Csv => {
+                csv_schema(schema)?;
+                Form::Csv(false)
+            }
             Format::Arrow => Form::Arrow(Box::new(StreamWriter::try_new(Vec::new(), schema).map_err(failed)?)),
         };
         Ok(Self { schema: Arc::clone(schema), form })
@@ -210,7 +213,7 @@ impl Encoder {
                 if !std::mem::replace(has_header, true) {
                     csv_header(&self.schema, &mut out);
                 }
-                csv_rows(&rows, &mut out).map_err(failed)?;
+                csv_rows(&with_array_texts(&rows)?, &mut out).map_err(failed)?;
                 Ok(out)
             }
             Form::Arrow(writer) => {
@@ -236,6 +239,34 @@ impl Encoder {
             }
         }
     }
+}
+
+/// The columns as CSV has them: arrays are texts.
+///
+/// # Errors
+/// A column has no text form.
+fn csv_schema(schema: &SchemaRef) -> Result<SchemaRef> {
+    let field = |field: &Arc<Field>| match field.data_type() {
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
+            Ok(Arc::new(Field::new(field.name(), DataType::Utf8, true)))
+        }
+        other if other.is_nested() => Err(failed(format_args!(
+            "column '{}' has parts of its own; take format=json, ndjson or arrow",
+            field.name()
+        ))),
+        _ => Ok(Arc::clone(field)),
+    };
+    let fields: Result<Vec<_>> = schema.fields().iter().map(field).collect();
+    Ok(Arc::new(Schema::new(fields?)))
+}
+
+fn with_array_texts(rows: &RecordBatch) -> Result<RecordBatch> {
+    let text = |column: &ArrayRef| match array_text_form(column) {
+        Ok(texts) => Ok(texts.unwrap_or_else(|| Arc::clone(column))),
+        Err(error) => Err(failed(error)),
+    };
+    let columns = rows.columns().iter().map(text).collect::<Result<Vec<_>>>()?;
+    RecordBatch::try_new(csv_schema(rows.schema_ref())?, columns).map_err(failed)
 }
 
 fn lines(rows: &RecordBatch) -> Result<Vec<u8>> {

@@ -110,7 +110,7 @@ async fn open(
     address: SocketAddr,
     connection: &Arc<Connection>,
 ) -> std::io::Result<direct::Socket> {
-    let (stream, is_secure, read) = wire::negotiate(stream, tls).await?;
+    let (stream, is_secure, read) = wire::negotiate(stream, tls, connection.shared.config.requires_tls).await?;
     let codec = PgWireMessageServerCodec::new(DefaultClient::new(address, is_secure));
     let mut socket = Framed::new(Checked::new(stream, read, Arc::clone(connection)), codec);
     socket.set_backpressure_boundary(SENT_BYTES);

@@ -150,6 +150,7 @@ fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>) -> Option<Valu
                 _ => text_value(&number, target)?,
             }
         }
+        Type::UUID => text_value(&uuid_text(array(bytes)?), target)?,
         Type::INTERVAL => {
             let bytes = array::<16>(bytes)?;
             let (us, rest) = bytes.split_first_chunk()?;
@@ -162,6 +163,13 @@ fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>) -> Option<Valu
         // Texts are the same in both forms.
         _ => text_value(str::from_utf8(bytes).ok()?, target)?,
     })
+}
+
+/// The text form of a UUID, which is kept as text: `6ba7b810-9dad-11d1-80b4-00c04fd430c8`.
+fn uuid_text(bytes: [u8; 16]) -> String {
+    let digits = format!("{:032x}", u128::from_be_bytes(bytes));
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+    parts.join("-")
 }
 
 /// The text form of an array, `{1,NULL,"a"}`; `None` if these are not the bytes of one, or it is one of arrays.
@@ -257,3 +265,7 @@ pub(super) fn encoded(
     };
     batches.map_ok(rows_of).try_flatten()
 }
+
+#[cfg(test)]
+#[path = "values_tests.rs"]
+mod tests;

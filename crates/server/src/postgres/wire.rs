@@ -5,12 +5,15 @@
 
 use super::connection::Connection;
 use bytes::{Buf, BytesMut};
+use pgwire::error::ErrorInfo;
+use pgwire::messages::PgWireBackendMessage;
 use pgwire::tokio::server::MaybeTls;
 use std::io::{Error, ErrorKind, Result};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -21,6 +24,8 @@ const GSS_REQUEST: i32 = 80_877_104;
 const CANCEL_REQUEST: i32 = 80_877_102;
 /// The longest first message, as in PostgreSQL.
 const STARTUP_BYTES: usize = 10_000;
+/// How long the rest of a first message may take that is refused.
+const REST_LIMIT: Duration = Duration::from_secs(1);
 /// The first byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -28,8 +33,22 @@ fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, what)
 }
 
-/// Agrees on TLS; gives the connection, whether it is encrypted, and what has been read of the next message.
-pub(super) async fn negotiate(mut stream: TcpStream, tls: Option<TlsAcceptor>) -> Result<(MaybeTls, bool, BytesMut)> {
+/// What is answered to one who does not ask for TLS where that is a must, as PostgreSQL says it.
+fn without_tls() -> BytesMut {
+    let text = "no encryption: this server takes only TLS (option tls), connect with sslmode=require or verify-full";
+    let error = ErrorInfo::new("FATAL".to_owned(), "28000".to_owned(), text.to_owned());
+    let mut bytes = BytesMut::new();
+    // It is written to memory.
+    PgWireBackendMessage::ErrorResponse(error.into()).encode(&mut bytes).ok();
+    bytes
+}
+
+/// Agrees on TLS, without which there is no connection if it is required; gives the connection, whether it is encrypted, and what has been read of the next message.
+pub(super) async fn negotiate(
+    mut stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    is_required: bool,
+) -> Result<(MaybeTls, bool, BytesMut)> {
     let encrypted = |stream| (MaybeTls::Tls(Box::new(stream)), true, BytesMut::new());
     let mut first = [0; 8];
     if stream.peek(&mut first[..1]).await? == 1 && first[0] == TLS_HANDSHAKE {
@@ -45,6 +64,16 @@ pub(super) async fn negotiate(mut stream: TcpStream, tls: Option<TlsAcceptor>) -
                 return tls.accept(stream).await.map(encrypted);
             }
             (Some(8), Some(SSL_REQUEST | GSS_REQUEST), _) => stream.write_all(b"N").await?,
+            // libpq cancels without TLS, which takes a secret and gives nothing.
+            (_, code, _) if is_required && code != Some(CANCEL_REQUEST) => {
+                // What is read no more would have the answer lost.
+                let rest = i32_at(&first, 0).and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+                let mut rest = vec![0; rest.clamp(8, STARTUP_BYTES) - 8];
+                tokio::time::timeout(REST_LIMIT, stream.read_exact(&mut rest)).await.ok();
+                stream.write_all(&without_tls()).await?;
+                stream.shutdown().await?;
+                return Err(wrong("a client did not ask for TLS"));
+            }
             _ => return Ok((MaybeTls::Plain(stream), false, BytesMut::from(&first[..]))),
         }
     }

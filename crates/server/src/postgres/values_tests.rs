@@ -1,0 +1,11 @@
+use super::*;
+
+#[test]
+fn a_uuid_is_its_text() {
+    let bytes: Vec<u8> = (0..16).collect();
+    let text = Value::Text("00010203-0405-0607-0809-0a0b0c0d0e0f".to_owned());
+    for target in [None, Some(ColumnType::Utf8)] {
+        assert_eq!(parameter(&bytes, true, &Type::UUID, target), Ok(text.clone()));
+    }
+    assert!(parameter(&bytes[1..], true, &Type::UUID, None).is_err());
+}
