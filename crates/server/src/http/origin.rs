@@ -21,8 +21,9 @@ pub(super) fn check(shared: &Shared, uri: &Uri, headers: &HeaderMap) -> Result<(
     for origin in headers.get_all(header::ORIGIN) {
         let origin = origin.to_str().unwrap_or("");
         let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
-        let is_own = !authority.is_empty() && asked.iter().all(|host| host.eq_ignore_ascii_case(authority));
-        if !(is_own && !asked.is_empty()) && !is_among(hosts, host_of(authority)) {
+        let is_asked = |host: &&str| host.eq_ignore_ascii_case(authority);
+        let is_own = !authority.is_empty() && !asked.is_empty() && asked.iter().all(is_asked);
+        if !is_own && !is_among(hosts, host_of(authority)) {
             return refused(format!("Origin '{origin}': pages of other sites are not answered; see the option hosts"));
         }
     }
