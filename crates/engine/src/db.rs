@@ -14,7 +14,7 @@ use crate::background::{Counters, Queue};
 use crate::catalog::{Catalog, Table};
 use crate::commit::{Commit, Taken, Waits, completion};
 use crate::compaction::plan;
-use crate::error::{Code, Error, Result, ErrorKind};
+use crate::error::{Code, Error, ErrorKind, Result};
 use crate::ids::{Sequence, TableId};
 use crate::io::{Io, Joiner};
 use crate::manifest::Edit;

@@ -1,7 +1,7 @@
 //! What a statement gives back.
 
-use crate::errors::engine_error;
 use crate::column_names::{written_names, written_text};
+use crate::errors::engine_error;
 use crate::json::with_names;
 use crate::limits::Watch;
 use crate::runtime::QueryRuntime;

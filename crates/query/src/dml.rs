@@ -10,6 +10,7 @@
 
 use crate::ddl::{identifier, object_name};
 use crate::errors::engine_error;
+use crate::insert::without_nulls;
 use crate::pushdown::{key_value, request};
 use crate::returning::{Done, Returning, called};
 use crate::session::{Session, unsupported};
@@ -469,7 +470,10 @@ fn delete_rows(schema: &TableSchema, rows: &[RecordBatch]) -> Result<(Batch, u64
 /// Rows that replace those with their keys; NULLs in the columns that are set do, too.
 fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>, set: &[usize]) -> Result<Change> {
     let rows = named(schema, rows)?;
-    let batch = rows.iter().try_fold(Batch::new(), |batch, rows| batch.with_whole(schema, rows.clone(), set))?;
+    let batch = rows.iter().try_fold(Batch::new(), |batch, rows| match set {
+        [] => Ok(batch.with(&schema.name, without_nulls(schema, rows.clone())?)),
+        set => batch.with_whole(schema, rows.clone(), set),
+    })?;
     let count = batch.rows() as u64;
     Ok(Change { table: Arc::clone(schema), batch, count, rows, read: Vec::new() })
 }

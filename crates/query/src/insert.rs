@@ -1,13 +1,14 @@
 //! Where inserted rows go: one batch if they fit, which makes the statement atomic.
 
+use crate::answer::query_error;
 use crate::errors::query_error;
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use datafusion::datasource::sink::DataSink;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
-use fleetdb_engine::{Batch, Database};
+use fleetdb_engine::{Batch, Database, TableSchema};
 use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
@@ -52,6 +53,19 @@ impl<'a> Gather<'a> {
     }
 }
 
+/// The rows without the columns that are NULL in all of them, as those are that a statement does not name: these may be dropped
+/// or renamed until the rows are written.
+pub(crate) fn without_nulls(schema: &TableSchema, rows: RecordBatch) -> fleetdb_engine::Result<RecordBatch> {
+    let is_needed = |place: &usize| {
+        // One that is gone already is not missed.
+        let must_be_there = |column: usize| !schema.columns[column].nullable;
+        rows.column(*place).null_count() < rows.num_rows()
+            || schema.column_index(rows.schema_ref().field(*place).name()).is_ok_and(must_be_there)
+    };
+    let needed: Vec<_> = (0..rows.num_columns()).filter(is_needed).collect();
+    if needed.len() == rows.num_columns() { Ok(rows) } else { Ok(rows.project(&needed)?) }
+}
+
 /// Writes rows to a table.
 pub(crate) struct FleetSink {
     db: Arc<Database>,
@@ -85,8 +99,9 @@ impl DataSink for FleetSink {
 
     async fn write_all(&self, mut data: SendableRecordBatchStream, _context: &Arc<TaskContext>) -> Result<u64> {
         let mut gather = Gather::new(&self.db, &self.table);
+        let schema = self.db.table(&self.table).map_err(query_error)?;
         while let Some(batch) = data.next().await {
-            gather.add(batch?).map_err(query_error)?;
+            gather.add(without_nulls(&schema, batch?).map_err(query_error)?).map_err(query_error)?;
         }
         gather.finish().map_err(query_error)
     }

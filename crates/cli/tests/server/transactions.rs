@@ -156,3 +156,49 @@ fn transactions_that_are_tried_again_lose_nothing() {
     let both = "SELECT min(v) * 1000 + max(v) AS n FROM t";
     assert_eq!(crate::process::count(data.path(), both), CLIENTS * EACH * 1001);
 }
+
+#[test]
+fn inserts_go_on_while_other_columns_are_dropped_and_renamed() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let address = server.address("postgres");
+    let (mut one, mut other) = (Raw::connect(address, "me"), Raw::connect(address, "me"));
+    other.simple("CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, a BIGINT, b TEXT)");
+    // In a transaction, whose rows are written long after they were planned.
+    let change = "ALTER TABLE t DROP COLUMN a; ALTER TABLE t RENAME COLUMN b TO c";
+    for insert in ["INSERT INTO t (id, v) SELECT 1, 10", "INSERT INTO t (id, v) VALUES (2, 2)"] {
+        one.simple("BEGIN");
+        assert_eq!(one.simple(insert).code, None, "{insert}");
+        assert_eq!(other.simple(change).code, None);
+        assert_eq!(one.simple("COMMIT").code, None, "{insert}");
+        assert_eq!(other.simple("ALTER TABLE t ADD COLUMN a BIGINT; ALTER TABLE t RENAME COLUMN c TO b").code, None);
+    }
+    // What was named is not lost without a word.
+    one.simple("BEGIN");
+    one.simple("INSERT INTO t (id, a) VALUES (3, 3)");
+    other.simple(change);
+    let refused = one.simple("COMMIT");
+    assert!(refused.code.is_some() && refused.status == 'I');
+    // At the same time.
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                other.simple("ALTER TABLE t ADD COLUMN a BIGINT");
+                other.simple("ALTER TABLE t RENAME COLUMN c TO b");
+                other.simple("ALTER TABLE t DROP COLUMN a");
+                other.simple("ALTER TABLE t RENAME COLUMN b TO c");
+            }
+        });
+        let mut codes = Vec::new();
+        for id in (10..210).step_by(2) {
+            codes.extend(one.simple(&format!("INSERT INTO t (id, v) VALUES ({id}, 1)")).code);
+            codes.extend(one.extended(&format!("INSERT INTO t (id, v) SELECT {id} + 1, 1")).code);
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(codes.is_empty(), "{codes:?}");
+    });
+    drop(one);
+    assert!(server.terminate());
+    assert_eq!(crate::process::count(data.path(), "SELECT count(*) AS n FROM t"), 202);
+}

@@ -173,8 +173,17 @@ pub(crate) fn admit<'a>(schema: &Arc<TableSchema>, part: &'a Part) -> Result<Adm
         Part::Arrow(_, batch) => admit_batch(schema, batch).map_err(refused),
         Part::Rows(rows) if Arc::ptr_eq(schema, &rows.schema) => admit_rows(rows).map_err(refused),
         // The table has changed since: its columns are found by their names.
-        Part::Rows(rows) => admit_batch(schema, &rows.clone().finish()?).map_err(refused),
+        Part::Rows(rows) => admit_batch(schema, &without_gone(schema, &rows.clone().finish()?)?).map_err(refused),
     }
+}
+
+/// The rows without columns that the table has no more and that nothing is lost of, as who wrote the rows did not name them.
+fn without_gone(schema: &TableSchema, rows: &RecordBatch) -> Result<RecordBatch> {
+    let is_kept = |place: &usize| {
+        schema.column_index(rows.schema_ref().field(*place).name()).is_ok()
+            || rows.column(*place).null_count() < rows.num_rows()
+    };
+    Ok(rows.project(&(0..rows.num_columns()).filter(is_kept).collect::<Vec<_>>())?)
 }
 
 fn admit_batch(schema: &Arc<TableSchema>, batch: &RecordBatch) -> Result<Admitted<'static>> {

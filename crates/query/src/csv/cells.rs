@@ -61,7 +61,10 @@ impl CellReader {
     /// There are more or fewer cells than columns, or a cell is no value of its column; the row is not added then.
     pub fn push(&mut self, cells: impl ExactSizeIterator<Item = Option<String>>, rows: &mut Rows) -> Result<()> {
         if cells.len() != self.places.len() {
-            return Err(Error::coded(Code::InvalidCopy, format!("{} values for {} columns", cells.len(), self.places.len())));
+            return Err(Error::coded(
+                Code::InvalidCopy,
+                format!("{} values for {} columns", cells.len(), self.places.len()),
+            ));
         }
         for (cell, &place) in cells.zip(&self.places) {
             let column = &self.schema.columns[place];

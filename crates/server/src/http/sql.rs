@@ -17,7 +17,9 @@ use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::{Access, Kind, csv_header, csv_rows, distinct_names, json_lines, with_names, Asker, array_text_form};
+use fleetdb_query::{
+    Access, Asker, Kind, array_text_form, csv_header, csv_rows, distinct_names, json_lines, with_names,
+};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Instant;

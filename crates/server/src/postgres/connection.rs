@@ -7,7 +7,7 @@ use crate::clients::{Connected, Listed};
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
 use fleetdb_engine::{Batch, Code, Error, Growing, MAX_BATCH_BYTES, Result, Value};
-use fleetdb_query::{Canceller, Client, Doing, InsertValues, Session, SessionSettings, Asker};
+use fleetdb_query::{Asker, Canceller, Client, Doing, InsertValues, Session, SessionSettings};
 use parking_lot::Mutex;
 use pgwire::error::{ErrorInfo, PgWireResult};
 use pgwire::messages::response::{NoticeResponse, TransactionStatus};
