@@ -3,6 +3,7 @@
 //! templates of `to_timestamp` and `to_date`.
 
 use crate::ddl::identifier;
+use crate::functions::date_trunc::NAME as DATE_TRUNC_IN_ZONE;
 use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Statement, UnaryOperator,
@@ -88,10 +89,7 @@ fn of_call(call: &Function) -> Option<String> {
         ("mod", [number, by]) => Some(format!("(({number}) % ({by}))")),
         ("div", [number, by]) => Some(format!("trunc(({number}) / ({by}))")),
         ("age", [time]) => Some(format!("age(CAST(current_date AS TIMESTAMP), {time})")),
-        ("date_trunc", [unit, time, zone]) => {
-            let local = format!("CAST({time} AS TIMESTAMPTZ) AT TIME ZONE {zone}");
-            Some(format!("(date_trunc({unit}, {local}) AT TIME ZONE {zone})"))
-        }
+        ("date_trunc", [unit, time, zone]) => Some(format!("{DATE_TRUNC_IN_ZONE}({unit}, {time}, {zone})")),
         ("to_date" | "to_timestamp", [text, template]) => {
             Some(format!("{name}({text}, '{}')", format_of(&template.to_string())?))
         }

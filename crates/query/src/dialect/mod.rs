@@ -142,7 +142,7 @@ pub(crate) fn in_planned_words<'a>(text: &str, statements: impl Iterator<Item = 
         if CALLS.iter().any(|word| has(word)) || text.contains(['|', '@', '~']) {
             calls::in_known_calls(statement);
         }
-        if has("zone") || has("date_trunc") {
+        if has("zone") {
             zones_as_calls(statement);
         }
         if has("lateral") {

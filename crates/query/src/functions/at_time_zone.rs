@@ -88,7 +88,7 @@ impl ScalarUDFImpl for AtTimeZone {
     }
 }
 
-fn with_zone(unit: TimeUnit) -> DataType {
+pub(super) fn with_zone(unit: TimeUnit) -> DataType {
     DataType::Timestamp(unit, Some(ColumnType::UTC.into()))
 }
 

@@ -14,7 +14,7 @@ use chrono_tz::Tz;
 use std::ops::Range;
 
 pub(crate) const NS_PER_SECOND: i128 = 1_000_000_000;
-const NS_PER_DAY: i128 = 86_400 * NS_PER_SECOND;
+pub(crate) const NS_PER_DAY: i128 = 86_400 * NS_PER_SECOND;
 /// 2000-01-03, a Monday: weeks begin on Mondays, as in TimescaleDB.
 const ORIGIN_NS: i128 = 10_959 * NS_PER_DAY;
 /// 2000-01-01, where months are counted from.
@@ -112,13 +112,13 @@ fn transition(zone: Tz, before_ns: i128, after_ns: i128) -> Option<i128> {
     Some(high * NS_PER_SECOND)
 }
 
-fn naive(ns: i128) -> Option<NaiveDateTime> {
+pub(super) fn naive(ns: i128) -> Option<NaiveDateTime> {
     let seconds = i64::try_from(ns.div_euclid(NS_PER_SECOND)).ok()?;
     let rest = u32::try_from(ns.rem_euclid(NS_PER_SECOND)).ok()?;
     Some(DateTime::from_timestamp(seconds, rest)?.naive_utc())
 }
 
-fn to_ns(time: NaiveDateTime) -> i128 {
+pub(super) fn to_ns(time: NaiveDateTime) -> i128 {
     let time = time.and_utc();
     i128::from(time.timestamp()) * NS_PER_SECOND + i128::from(time.timestamp_subsec_nanos())
 }

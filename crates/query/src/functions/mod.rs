@@ -9,6 +9,7 @@ pub(crate) mod bucket;
 pub(crate) mod calendar;
 pub(crate) mod conversions;
 pub(crate) mod date_part;
+pub(crate) mod date_trunc;
 pub(crate) mod first_last;
 mod interval;
 mod one_group;
@@ -52,6 +53,7 @@ pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) -> Re
     bounded::bound(context)?;
     context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
     context.register_udf(ScalarUDF::new_from_impl(at_time_zone::AtTimeZone::default()));
+    context.register_udf(ScalarUDF::new_from_impl(date_trunc::DateTrunc::default()));
     context.register_udf(ScalarUDF::new_from_impl(AsofMatch::default()));
     context.register_udf(width_bucket::function());
     spans::functions().for_each(|function| context.register_udf(function));
