@@ -319,8 +319,14 @@ impl Session {
 
     /// Runs a DELETE.
     pub(crate) fn delete(&self, delete: Delete, returning: Option<&Returning>) -> Result<Done> {
+        let joined = joined(&delete);
         let (sql, rows) = with_rows(delete);
-        self.write_after(returning, |view| self.deletes(view, &sql, rows.as_deref(), returning.is_some()))
+        self.write_after(returning, |view| {
+            if let Some(joined) = &joined {
+                self.plan(joined)?;
+            }
+            self.deletes(view, &sql, rows.as_deref(), returning.is_some())
+        })
     }
 
     /// Deletes all rows of a table.
@@ -418,6 +424,15 @@ fn after_conflict(schema: &TableSchema, conflict: &Conflict, new: &str, old: &st
             condition.as_deref().unwrap_or("true")
         ),
     }
+}
+
+/// The tables of a DELETE with USING side by side, under its condition. It is planned only: a column that several of them have
+/// is ambiguous there, and would be the inner one's in the EXISTS of [`with_rows`].
+fn joined(delete: &Delete) -> Option<String> {
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+    let tables = from.iter().chain(delete.using.as_ref()?).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let condition = delete.selection.as_ref()?;
+    Some(format!("SELECT 1 FROM {tables} WHERE {condition}"))
 }
 
 /// A DELETE's text, and a query for its rows if it has what DataFusion does not know there: another name for its table, or

@@ -164,10 +164,32 @@ impl Generator {
         )
     }
 
+    /// A query with a subquery over the same table, which has no name of its own: inner and outer columns have one name.
+    fn with_subquery(&mut self) -> String {
+        let (column, conditions) = (self.pick(&["usage", "load", "host", "ts"]), self.conditions());
+        let subquery = format!("(SELECT {column} FROM cpu{conditions})");
+        let by_name = self.pick(&["cpu.", ""]);
+        let compared = match self.0.random_range(0..5) {
+            0 => format!("{column} {}IN {subquery}", self.pick(&["", "NOT "])),
+            1 => format!("{by_name}{column} = ANY {subquery}"),
+            2 => format!("{by_name}{column} <> ALL {subquery}"),
+            3 => {
+                let (op, quantifier) = (self.pick(&["<", "<=", ">", ">="]), self.pick(&["ANY", "ALL"]));
+                format!("{by_name}{column} {op} {quantifier} {subquery}")
+            }
+            _ => {
+                let aggregate = self.pick(&["min", "max"]);
+                format!("{column} >= (SELECT {aggregate}({column}) FROM cpu{conditions})")
+            }
+        };
+        format!("SELECT host, ts, usage FROM cpu WHERE {compared} AND {} ORDER BY host, ts", self.condition())
+    }
+
     /// A query that both take as it is.
     fn common_query(&mut self) -> String {
         let conditions = self.conditions();
-        match self.0.random_range(0..7) {
+        match self.0.random_range(0..9) {
+            7 | 8 => self.with_subquery(),
             0 => {
                 let columns = self.some(&["host", "ts", "usage", "load", "note", "usage + 1"], 4).join(", ");
                 let limit = if self.0.random_bool(0.5) {

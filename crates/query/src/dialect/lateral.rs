@@ -7,7 +7,7 @@ use crate::column_names::name_of;
 use crate::ddl::identifier;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
-    Statement, TableFactor, VisitMut, VisitorMut,
+    Statement, TableFactor, VisitMut, VisitorMut, visit_expressions,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -139,12 +139,25 @@ fn sort<'a>(
         return Some(());
     }
     let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = condition else { return None };
-    match (names_others(left, tables), names_others(right, tables)) {
-        (false, true) => pairs.push(Pair { own: left, around: right }),
-        (true, false) => pairs.push(Pair { own: right, around: left }),
+    let (own, around) = match (names_others(left, tables), names_others(right, tables)) {
+        (false, true) => (left, right),
+        (true, false) => (right, left),
         _ => return None,
+    };
+    // A name without its table may be one of the own columns, and would be another one outside of the query that numbers.
+    if names_without_table(around) {
+        return None;
     }
+    pairs.push(Pair { own, around });
     Some(())
+}
+
+fn names_without_table(expr: &Expr) -> bool {
+    let is_one = |expr: &Expr| match expr {
+        Expr::Identifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(expr, is_one).is_break()
 }
 
 #[cfg(test)]

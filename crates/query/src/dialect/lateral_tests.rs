@@ -27,6 +27,7 @@ fn others_are_left_alone() {
         "SELECT max(v) FROM reads r WHERE r.id = m.id LIMIT 1",
         "SELECT v FROM reads r WHERE r.id = m.id GROUP BY v LIMIT 1",
         "SELECT v FROM reads r WHERE r.id = m.id ORDER BY 1 LIMIT 1",
+        "SELECT * FROM reads r WHERE r.id = m.id + n ORDER BY ts LIMIT 1",
     ];
     for other in others {
         assert_eq!(rewritten(other), None, "{other}");

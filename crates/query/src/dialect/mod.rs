@@ -13,6 +13,7 @@ mod like;
 mod numeric;
 pub(crate) mod operators;
 mod powers;
+mod quantified;
 mod refused;
 mod series;
 mod substring;
@@ -44,7 +45,9 @@ const CALLS: [&str; 11] = [
 ];
 
 /// Words without which a statement is not looked through for what they are part of: a long INSERT is not worth it.
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 19] = [
+    "all",
+    "any",
     "decimal",
     "default",
     "escape",
@@ -57,6 +60,7 @@ const WORDS: [&str; 16] = [
     "numeric",
     "select",
     "similar",
+    "some",
     "substring",
     "unnest",
     "update",
@@ -151,10 +155,15 @@ pub(crate) fn in_planned_words<'a>(text: &str, statements: impl Iterator<Item = 
         if has("limit") {
             latest::first_as_aggregate(statement);
         }
-        if has("in") && has("select") {
+        let is_quantified = has("any") || has("some") || has("all");
+        if is_quantified && has("select") {
+            quantified::as_in(statement);
+        }
+        let may_be_in = (has("in") || is_quantified) && has("select");
+        if may_be_in {
             tuples::in_as_exists(statement);
         }
-        if has("exists") || has("in") && has("select") {
+        if has("exists") || may_be_in {
             exists::as_counts(statement);
         }
         if has("numeric") || has("decimal") {

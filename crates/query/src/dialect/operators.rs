@@ -12,6 +12,7 @@
 
 use super::intervals::interval_literal;
 use crate::errors::query_error;
+use super::quantified::apart;
 use crate::functions::conversions::{INTERVAL_LENGTH, ROUND_TO_EVEN, TEXT_OF};
 use crate::functions::date_part;
 use crate::values::value_of_text;
@@ -35,7 +36,7 @@ const DIFFERENCE: DataType = DataType::Decimal128(20, 0);
 /// Whether an expression may be one that [`meant`] changes, going by its form.
 pub(super) fn may_mean_another(expr: &Expr) -> bool {
     match expr {
-        Expr::Cast(_) | Expr::Between(_) => true,
+        Expr::Cast(_) | Expr::Between(_) | Expr::SetComparison(_) => true,
         Expr::BinaryExpr(binary) => !matches!(binary.op, Operator::And | Operator::Or),
         Expr::ScalarFunction(call) => matches!(call.name(), "concat" | "concat_ws" | "date_part" | "encode" | "round"),
         _ => false,
@@ -64,6 +65,7 @@ pub(super) fn meant(expr: &Expr, schema: &DFSchema, row_numbers: &HashSet<String
     match expr {
         Expr::Cast(cast) => cast_meant(cast, schema),
         Expr::Between(between) => between_meant(between, schema),
+        Expr::SetComparison(compared) => apart(compared).map(Some),
         Expr::BinaryExpr(binary) => match binary.op {
             Operator::Plus | Operator::Minus | Operator::Multiply => Ok(arithmetic_meant(binary, schema)),
             Operator::StringConcat => {
