@@ -38,8 +38,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A DELETE that goes row by row deletes at most so many.
-const MOST_SINGLE_DELETES: usize = 1_000;
+/// A DELETE that goes row by row deletes at most so many: readers look at each until a compaction has written the rows anew.
+const MOST_SINGLE_DELETES: usize = 100_000;
 /// A DELETE by key deletes from at most so many containers at once.
 const MOST_CONTAINERS: usize = 100_000;
 /// The name of the rows that an INSERT brings, in its ON CONFLICT clause.

@@ -304,6 +304,21 @@ pub(crate) fn with_seconds(text: &str) -> Option<String> {
     (is_minute && is_whole).then(|| format!("{minute}:00{zone}"))
 }
 
+/// The first or the last time of a unit, for a text that means one before or behind all of them: `-infinity`, `9999-12-31` in
+/// nanoseconds; `None` for any other text.
+pub(crate) fn far_time(text: &str, unit: Unit) -> Option<i64> {
+    let trimmed = text.trim();
+    match trimmed.to_ascii_lowercase().as_str() {
+        "infinity" | "+infinity" => return Some(i64::MAX),
+        "-infinity" => return Some(i64::MIN),
+        _ => {}
+    }
+    let with_seconds = with_seconds(trimmed);
+    let time = string_to_datetime(&Utc, with_seconds.as_deref().unwrap_or(trimmed)).ok()?;
+    let is_far = count(time, unit).is_none();
+    is_far.then(|| if time < DateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX })
+}
+
 /// A time as a count of a unit since 1970; `None` if that is no i64.
 fn count(time: DateTime<Utc>, unit: Unit) -> Option<i64> {
     match unit {

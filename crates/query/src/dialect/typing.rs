@@ -6,7 +6,7 @@
 
 use super::operators::{bytes, may_mean_another, meant, row_numbers};
 use crate::errors::query_error;
-use crate::values::{value_of_text, with_seconds};
+use crate::values::{value_of_text, with_seconds, far_time};
 use arrow::array::{ArrayRef, ListArray, StringArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field};
@@ -75,8 +75,8 @@ pub(crate) fn typed(plan: LogicalPlan) -> Result<LogicalPlan> {
 fn has_untyped(expr: &Expr) -> bool {
     let is_one = |expr: &Expr| match expr {
         Expr::Cast(cast) => is_untyped(&cast.expr),
-        Expr::BinaryExpr(compared) => is_text(&compared.left) || is_text(&compared.right),
-        Expr::Between(between) => is_text(&between.low) || is_text(&between.high),
+        Expr::BinaryExpr(compared) => may_be_beside(&compared.left) || may_be_beside(&compared.right),
+        Expr::Between(between) => may_be_beside(&between.low) || may_be_beside(&between.high),
         Expr::InList(list) => list.list.iter().any(is_text),
         Expr::ScalarFunction(call) => array_of(call).is_some_and(is_untyped) || places(call).is_some(),
         _ => false,
@@ -87,6 +87,14 @@ fn has_untyped(expr: &Expr) -> bool {
 /// A parameter or a text, whose type is that of what is around it.
 fn is_untyped(expr: &Expr) -> bool {
     is_text(expr) || matches!(expr, Expr::Placeholder(Placeholder { field: None, .. }))
+}
+
+/// A text, or a cast of one, which may be given another type by what it is compared with.
+fn may_be_beside(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast(cast) => is_text(&cast.expr),
+        other => is_text(other),
+    }
 }
 
 fn is_text(expr: &Expr) -> bool {
@@ -127,6 +135,13 @@ fn typed_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         // What is put together with a text stays a text.
         Expr::BinaryExpr(mut compared) if compared.op != Operator::StringConcat => {
+            if compared.op.supports_propagation() {
+                let left = far_bound(&compared.left, &compared.right, schema)?;
+                let right = far_bound(&compared.right, &compared.left, schema)?;
+                if put(&mut compared.left, left) | put(&mut compared.right, right) {
+                    return Ok(Transformed::yes(Expr::BinaryExpr(compared)));
+                }
+            }
             let left = beside(&compared.left, &compared.right, schema)?;
             let right = beside(&compared.right, &compared.left, schema)?;
             let is_typed = put(&mut compared.left, left) | put(&mut compared.right, right);
@@ -135,7 +150,8 @@ fn typed_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Between(mut between) => {
             let mut is_typed = false;
             for bound in [&mut between.low, &mut between.high] {
-                let typed = beside(bound, &between.expr, schema)?;
+                let far = far_bound(bound, &between.expr, schema)?;
+                let typed = far.map_or_else(|| beside(bound, &between.expr, schema), |far| Ok(Some(far)))?;
                 is_typed |= put(bound, typed);
             }
             Ok(Transformed::new_transformed(Expr::Between(between), is_typed))
@@ -159,6 +175,30 @@ fn put(place: &mut Expr, typed: Option<Expr>) -> bool {
         *place = typed;
     }
     is_typed
+}
+
+/// A time beyond all that a column can hold, as a text or as a cast of one, as the first or the last that it can: what is
+/// compared with it is before or behind it. `None` for anything else.
+fn far_bound(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+    let (text, cast_to) = match expr {
+        Expr::Cast(cast) if cast.field.data_type().is_temporal() => (cast.expr.as_ref(), cast.field.data_type()),
+        other => (other, &DataType::Null),
+    };
+    let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = text else { return Ok(None) };
+    let unit_of = |data_type: &DataType| ColumnType::from_arrow(data_type).ok().and_then(ColumnType::time_unit);
+    let Ok(with) = with.get_type(schema) else { return Ok(None) };
+    let Some(unit) = unit_of(&with) else { return Ok(None) };
+    let is_too_far = unit_of(cast_to).is_some_and(|unit| far_time(text, unit).is_some());
+    let count = match (far_time(text, unit), is_too_far) {
+        (Some(count), _) => count,
+        // What is compared has a coarser unit than a time that is written as such.
+        (None, true) => match value_of_text(text, ColumnType::Timestamp(unit)) {
+            Ok(Value::Int(count)) => count,
+            _ => return Ok(None),
+        },
+        (None, false) => return Ok(None),
+    };
+    Ok(Some(Expr::Literal(ScalarValue::Int64(Some(count)).cast_to(&with)?, None)))
 }
 
 /// A text as what it is compared with: a truth value, bytes, a time as DataFusion reads it; `None` for anything else.
