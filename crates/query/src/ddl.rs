@@ -55,6 +55,10 @@ pub(crate) fn create_table(
             }
         }
     }
+    // As in PostgreSQL. A table that line protocol makes takes points without one of its tags.
+    for column in &mut definition.columns {
+        column.nullable &= !definition.primary_key.contains(&column.name);
+    }
     if !create.column_defaults.is_empty() {
         return Err(Error::coded(Code::NotSupported, "DEFAULT is not supported: a column that is not given is NULL"));
     }

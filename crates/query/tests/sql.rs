@@ -3,7 +3,7 @@
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use fleetdb_engine::io::{Io, MemoryStorage};
-use fleetdb_engine::{Database, Error, Settings};
+use fleetdb_engine::{ColumnType, Database, Error, Settings, TableDefinition, Unit};
 use fleetdb_query::Session;
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,12 @@ impl DB for Connection {
         if sql.trim() == "FLUSH" {
             // Not SQL: lets a file read from segments what it wrote.
             self.1.flush()?;
+            return Ok(DBOutput::StatementComplete(0));
+        }
+        if let Some(table) = sql.trim().strip_prefix("TAGGED ") {
+            // A table as line protocol makes them, whose key may be NULL, which SQL does not make.
+            let table = TableDefinition::new(table).key("host", ColumnType::Utf8).key("core", ColumnType::Int64);
+            self.1.create_table(&table.time("ts", Unit::Nanosecond).field("usage", ColumnType::Int64))?;
             return Ok(DBOutput::StatementComplete(0));
         }
         let answer = self.0.sql(sql)?;
