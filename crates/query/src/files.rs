@@ -1,7 +1,7 @@
 //! Which files of the machine statements read and write: all of a program that has the database to itself, and for a server
 //! only those below directories that it was told.
 
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 
 /// See the module.
@@ -42,11 +42,12 @@ impl Files {
         let names: Vec<_> = directories.iter().map(|directory| directory.display().to_string()).collect();
         let which =
             if names.is_empty() { "and it names none".to_owned() } else { format!("which are {}", names.join(", ")) };
-        Err(Error::input(format!(
+        let message = format!(
             "permission denied: {} is not below a directory that the server's option files names, {which}; name its directory \
              there, or send the rows over the connection (COPY ... FROM STDIN, COPY ... TO STDOUT)",
             path.display()
-        )))
+        );
+        Err(Error::coded(Code::Denied, message))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Where inserted rows go: one batch if they fit, which makes the statement atomic.
 
-use crate::answer::query_error;
 use crate::errors::query_error;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;

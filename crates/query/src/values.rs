@@ -255,7 +255,8 @@ fn number_of(text: &str, column_type: ColumnType) -> Result<Value> {
         ColumnType::Float32 => trimmed.parse::<f32>().ok().map(f64::from),
         _ => trimmed.parse().ok(),
     };
-    let value = value.ok_or_else(|| Error::input(format!("'{text}' does not fit a column of type {column_type}")))?;
+    let misfit = || format!("'{text}' does not fit a column of type {column_type}");
+    let value = value.ok_or_else(|| Error::coded(Code::InvalidText, misfit()))?;
     let mantissa = trimmed.split(['e', 'E']).next().unwrap_or_default();
     let is_beyond = match value {
         infinite if infinite.is_infinite() => trimmed.contains(|c: char| c.is_ascii_digit()),
@@ -263,7 +264,8 @@ fn number_of(text: &str, column_type: ColumnType) -> Result<Value> {
         _ => false,
     };
     if is_beyond {
-        return Err(Error::input(format!("'{text}' is out of the range of a column of type {column_type}")));
+        let message = format!("'{text}' is out of the range of a column of type {column_type}");
+        return Err(Error::coded(Code::OutOfRange, message));
     }
     Ok(Value::Float(value))
 }
@@ -306,7 +308,7 @@ pub(crate) fn with_seconds(text: &str) -> Option<String> {
 
 /// The first or the last time of a unit, for a text that means one before or behind all of them: `-infinity`, `9999-12-31` in
 /// nanoseconds; `None` for any other text.
-pub(crate) fn far_time(text: &str, unit: Unit) -> Option<i64> {
+pub(crate) fn far_count(text: &str, unit: Unit) -> Option<i64> {
     let trimmed = text.trim();
     match trimmed.to_ascii_lowercase().as_str() {
         "infinity" | "+infinity" => return Some(i64::MAX),
@@ -314,7 +316,8 @@ pub(crate) fn far_time(text: &str, unit: Unit) -> Option<i64> {
         _ => {}
     }
     let with_seconds = with_seconds(trimmed);
-    let time = string_to_datetime(&Utc, with_seconds.as_deref().unwrap_or(trimmed)).ok()?;
+    let time = string_to_datetime(&Utc, with_seconds.as_deref().unwrap_or(trimmed)).ok();
+    let time = time.or_else(|| far_time(trimmed))?;
     let is_far = count(time, unit).is_none();
     is_far.then(|| if time < DateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX })
 }

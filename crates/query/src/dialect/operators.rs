@@ -11,8 +11,8 @@
 //! - numbers of rows, `row_number()` and `rank()`, have a sign, as clients have no other.
 
 use super::intervals::interval_literal;
-use crate::errors::query_error;
 use super::quantified::apart;
+use crate::errors::query_error;
 use crate::functions::conversions::{INTERVAL_LENGTH, ROUND_TO_EVEN, TEXT_OF};
 use crate::functions::date_part;
 use crate::values::value_of_text;

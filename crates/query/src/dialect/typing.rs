@@ -6,7 +6,7 @@
 
 use super::operators::{bytes, may_mean_another, meant, row_numbers};
 use crate::errors::query_error;
-use crate::values::{value_of_text, with_seconds, far_time};
+use crate::values::{far_count, value_of_text, with_seconds};
 use arrow::array::{ArrayRef, ListArray, StringArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field};
@@ -188,8 +188,8 @@ fn far_bound(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>
     let unit_of = |data_type: &DataType| ColumnType::from_arrow(data_type).ok().and_then(ColumnType::time_unit);
     let Ok(with) = with.get_type(schema) else { return Ok(None) };
     let Some(unit) = unit_of(&with) else { return Ok(None) };
-    let is_too_far = unit_of(cast_to).is_some_and(|unit| far_time(text, unit).is_some());
-    let count = match (far_time(text, unit), is_too_far) {
+    let is_too_far = unit_of(cast_to).is_some_and(|unit| far_count(text, unit).is_some());
+    let count = match (far_count(text, unit), is_too_far) {
         (Some(count), _) => count,
         // What is compared has a coarser unit than a time that is written as such.
         (None, true) => match value_of_text(text, ColumnType::Timestamp(unit)) {

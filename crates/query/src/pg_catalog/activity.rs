@@ -127,9 +127,8 @@ type End = fn(&dyn Clients, i32);
 /// Ends what a client does, if the asker may; whether there is one of this number.
 fn reached(clients: &dyn Clients, asker: &Asker, name: &str, number: i64, end: End) -> Result<bool> {
     if !asker.may_end {
-        return Err(misuse(format!(
-            "permission denied: {name} ends what is done, and a GET request only reads: use POST"
-        )));
+        let message = format!("permission denied: {name} ends what is done, and a GET request only reads: use POST");
+        return Err(query_error(Error::coded(Code::Denied, message)));
     }
     let Ok(number) = i32::try_from(number) else { return Ok(false) };
     let Some(user) = clients.user(number) else { return Ok(false) };
