@@ -3,8 +3,9 @@
 //! 1. `= ANY` and `<> ALL` are IN and NOT IN, which DataFusion plans as joins by hash ([`as_in`]).
 //! 2. Of the others DataFusion makes a condition over the subquery's own columns (55.2, `rewrite_set_comparison`). Where the
 //!    outer table has the subquery's name, both sides are one column to it, and a row is compared with itself
-//!    (<https://github.com/apache/datafusion/issues/25258>). The subquery gets a name of its own ([`apart`]).
+//!    (<https://github.com/apache/datafusion/issues/25258>). The subquery's column gets a name of its own ([`apart`]).
 
+use datafusion::common::Column;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::SetComparison;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, Subquery};
@@ -12,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr as SqlExpr, Statement
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The name of the subquery, which no table of a statement has.
+/// The name of the subquery's column, which no column of a statement has.
 const NAME: &str = "any:";
 
 /// Writes `= ANY` and `<> ALL` of a subquery as IN and NOT IN.
@@ -31,12 +32,16 @@ pub(super) fn as_in(statement: &mut Statement) {
     });
 }
 
-/// A comparison with a subquery that has a name of its own.
+/// A comparison with a subquery whose column has a name of its own.
 ///
 /// # Errors
-/// DataFusion's, if a subquery can have no name.
+/// DataFusion's, if the column can have no other name.
 pub(super) fn apart(compared: &SetComparison) -> Result<Expr> {
-    let subquery = LogicalPlanBuilder::from(compared.subquery.subquery.as_ref().clone()).alias(NAME)?.build()?;
+    let plan = compared.subquery.subquery.as_ref().clone();
+    let Some((table, column)) = plan.schema().iter().next() else { return Ok(Expr::SetComparison(compared.clone())) };
+    let column = Expr::Column(Column::from((table, column))).alias(NAME);
+    // A name for the whole subquery would hide what it compares with the rows around it.
+    let subquery = LogicalPlanBuilder::from(plan).project([column])?.build()?;
     let subquery = Subquery { subquery: Arc::new(subquery), ..compared.subquery.clone() };
     Ok(Expr::SetComparison(SetComparison { subquery, ..compared.clone() }))
 }
