@@ -1,22 +1,28 @@
 //! What a statement gives back.
 
 use crate::column_names::{written_names, written_text};
+use crate::depth::FEW;
 use crate::errors::engine_error;
 use crate::json::with_names;
 use crate::limits::Watch;
 use crate::runtime::QueryRuntime;
+use crate::stack::{Deep, with_stack};
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use fleetdb_engine::{Error, Result};
 use futures::StreamExt;
 use std::any::Any;
+use std::future::poll_fn;
 use std::sync::Arc;
+
+/// What rows come from, which is as deep as the statement.
+type Rows = (SendableRecordBatchStream, Arc<QueryRuntime>, Watch);
 
 /// The answer to one statement: rows batch by batch, word of what was done, or both.
 pub struct Answer {
     tag: Option<String>,
-    rows: Option<(SendableRecordBatchStream, Arc<QueryRuntime>, Watch)>,
+    rows: Option<Deep<Rows>>,
     /// The rows' schema, in which no name has what tells columns apart while they are planned.
     schema: Option<SchemaRef>,
     /// The rows are the lines of a plan, which has names in it.
@@ -33,7 +39,7 @@ impl Answer {
 
     pub(crate) fn rows(stream: SendableRecordBatchStream, runtime: Arc<QueryRuntime>, watch: Watch) -> Self {
         let schema = Some(written_names(&stream.schema()));
-        Self { tag: None, rows: Some((stream, runtime, watch)), schema, is_plan: false, _held: None }
+        Self { tag: None, rows: Some(Deep::new((stream, runtime, watch), FEW)), schema, is_plan: false, _held: None }
     }
 
     /// The same answer, of a statement that has done this.
@@ -46,6 +52,14 @@ impl Answer {
         Self { is_plan: true, ..self }
     }
 
+    /// The same answer, of a statement of so many levels.
+    pub(crate) fn of_levels(mut self, levels: usize) -> Self {
+        if let Some(rows) = &mut self.rows {
+            rows.set_levels(levels);
+        }
+        self
+    }
+
     /// The same answer, which keeps something as long as it lives.
     pub(crate) fn holding(self, held: impl Any + Send + Sync) -> Self {
         Self { _held: Some(Box::new(held)), ..self }
@@ -53,7 +67,7 @@ impl Answer {
 
     /// Other limits from now on.
     pub(crate) fn watch_by(&mut self, limits: Watch) {
-        if let Some((.., watch)) = &mut self.rows {
+        if let Some((.., watch)) = self.rows.as_deref_mut() {
             *watch = limits;
         }
     }
@@ -71,9 +85,12 @@ impl Answer {
     /// The next rows, as [`Iterator::next`] gives them, in a future: it takes its thread as long as operators compute, and
     /// no row is lost if it is dropped.
     pub async fn next_rows(&mut self) -> Option<Result<RecordBatch>> {
-        let (stream, _, watch) = self.rows.as_mut()?;
+        let rows = self.rows.as_mut()?;
+        let levels = rows.levels();
+        let (stream, _, watch) = &mut **rows;
         loop {
-            match watch.until_stopped(stream.next()).await {
+            let next = poll_fn(|context| with_stack(levels, || stream.poll_next_unpin(context)));
+            match watch.until_stopped(next).await {
                 // A step of the plan that has looked at rows and wants none of them.
                 Ok(Some(Ok(batch))) if batch.num_rows() == 0 => {}
                 Ok(next) => {
@@ -105,9 +122,10 @@ impl Iterator for Answer {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (_, runtime, _) = self.rows.as_ref()?;
-        let runtime = Arc::clone(runtime);
-        runtime.block_on(self.next_rows())
+        let rows = self.rows.as_ref()?;
+        let (levels, runtime) = (rows.levels(), Arc::clone(&rows.1));
+        // What it has spawned runs here, too.
+        with_stack(levels, || runtime.block_on(self.next_rows()))
     }
 }
 

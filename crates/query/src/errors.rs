@@ -8,6 +8,7 @@
 //! No other file asks a message what it contains.
 
 use crate::column_names::written_text;
+use crate::depth::too_deep;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::common::{Location, SchemaError};
@@ -99,7 +100,9 @@ pub(crate) fn syntax_error(error: ParserError) -> Error {
                 None => error,
             }
         }
-        ParserError::RecursionLimitExceeded => Error::coded(Code::TooDeep, "the statement is nested too deeply"),
+        ParserError::RecursionLimitExceeded => {
+            too_deep(format_args!("parentheses, calls and subqueries within others"))
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::ddl::{identifier, object_name};
 use crate::session::{Session, unsupported};
+use crate::stack::with_stack;
 use crate::statement::Statement;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -61,7 +62,7 @@ impl Named {
 impl Statement {
     /// Whether it is an EXECUTE, or explains one: what it runs may be another statement the next time.
     pub fn is_execute(&self) -> bool {
-        let mut inner = &self.0;
+        let mut inner = &*self.0;
         while let ParsedStatement::Explain(explain) = inner {
             inner = &explain.statement;
         }
@@ -74,8 +75,13 @@ impl Session {
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if there is no statement of this name, or it takes other values.
-    pub fn named(&self, mut statement: Statement) -> Result<Statement> {
-        let mut inner = &mut statement.0;
+    pub fn named(&self, statement: Statement) -> Result<Statement> {
+        with_stack(statement.0.levels(), || self.named_shallow(statement))
+    }
+
+    fn named_shallow(&self, mut statement: Statement) -> Result<Statement> {
+        let around = statement.0.levels();
+        let mut inner = &mut *statement.0;
         while let ParsedStatement::Explain(explain) = inner {
             inner = &mut explain.statement;
         }
@@ -91,7 +97,9 @@ impl Session {
         let named = self.names();
         let named = named.get(&name).ok_or_else(|| no_statement(&name))?;
         let found = named.with(&name, parameters)?;
-        *inner = found.0;
+        let levels = around + found.0.levels();
+        *inner = found.0.into_inner();
+        statement.0.set_levels(levels);
         Ok(statement)
     }
 

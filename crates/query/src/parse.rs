@@ -2,15 +2,20 @@
 
 use crate::asof::mark_asof_joins;
 use crate::column_names::{ColumnNames, keep_names, name_ordered, names_of, tell_apart};
+use crate::depth::{FEW, LEAST, Links, levels, too_deep};
+use crate::dialect::chains::balance;
 use crate::dialect::{has_word, in_planned_words, with_columns_of_joins};
 use crate::errors::engine_error;
+use crate::grammar::Grammar;
+use crate::named_queries;
 use crate::session::{Session, unsupported};
+use crate::stack::{Deep, with_stack, with_stack_to_parse};
 use crate::statement::Statement;
-use datafusion::sql::parser::{DFParserBuilder, Statement as ParsedStatement};
+use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::{Error, Result};
+use std::cell::Cell;
 
 impl Session {
     /// Splits a text into its statements.
@@ -18,32 +23,37 @@ impl Session {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
     pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
+        let links = Links::of(text)?;
+        with_stack_to_parse(links.in_row, || self.parse_shallow(text, links))
+    }
+
+    /// As [`parse`](Self::parse), where there is stack for a text with so many operators.
+    fn parse_shallow(&self, text: &str, links: Links) -> Result<Vec<Statement>> {
         if let Some(text) = in_other_words(text) {
             return self.parse(&text);
         }
         if let Some(text) = as_fetch(text) {
             return self.parse(&text)?.into_iter().map(Statement::moved).collect();
         }
+        let written = Written::begin(text);
         #[cfg(feature = "pg-catalog")]
-        let of_catalog = self.pg_catalog.parse(self, text)?;
+        let of_catalog = self.pg_catalog.parse(self, text, links)?;
         #[cfg(not(feature = "pg-catalog"))]
         let of_catalog = None;
         let mut statements = of_catalog.map_or_else(|| parsed(text), Ok)?;
-        if has_word(text, "asof") {
-            statements.iter_mut().filter_map(sql_of).try_for_each(mark_asof_joins)?;
-        }
-        with_columns_of_joins(text, statements.iter_mut().filter_map(sql_of))?;
-        let names: Vec<ColumnNames> = statements.iter_mut().filter_map(sql_of).map(|sql| names_of(sql)).collect();
-        in_planned_words(text, statements.iter_mut().filter_map(sql_of))?;
-        for (statement, names) in statements.iter_mut().filter_map(sql_of).zip(&names) {
-            if let SqlStatement::Query(query) = statement {
-                keep_names(query, names);
-                name_ordered(query);
-                tell_apart(&mut query.body);
-                fetch_as_limit(query)?;
+        let are_deep = links.are_many(|| has_word(text, "select"));
+        // Other words for a form may have some levels more.
+        let mut deepest = LEAST + 2 * links.in_row;
+        if are_deep {
+            deepest = FEW;
+            // Before anything else goes through them.
+            for statement in &mut statements {
+                deepest = deepest.max(FEW + balanced(statement)?);
             }
         }
-        Ok(statements.into_iter().map(Statement).collect())
+        let statements = with_stack(deepest, || in_known_words(text, statements))?;
+        written.check()?;
+        statements.into_iter().map(|statement| deep(statement, are_deep, deepest)).collect()
     }
 
     /// The one statement of a text.
@@ -60,6 +70,34 @@ impl Session {
     }
 }
 
+/// A statement with its levels, if it was deep before it had other words.
+fn deep(mut statement: ParsedStatement, was_deep: bool, levels: usize) -> Result<Statement> {
+    let levels = if was_deep { FEW + balanced(&mut statement)? } else { levels };
+    Ok(Statement(Deep::new(statement, levels)))
+}
+
+/// Statements of a text in words that DataFusion plans.
+fn in_known_words(text: &str, mut statements: Vec<ParsedStatement>) -> Result<Vec<ParsedStatement>> {
+    if has_word(text, "with") {
+        statements.iter_mut().filter_map(sql_of).try_for_each(|sql| named_queries::check(sql))?;
+    }
+    if has_word(text, "asof") {
+        statements.iter_mut().filter_map(sql_of).try_for_each(mark_asof_joins)?;
+    }
+    with_columns_of_joins(text, statements.iter_mut().filter_map(sql_of))?;
+    let names: Vec<ColumnNames> = statements.iter_mut().filter_map(sql_of).map(|sql| names_of(sql)).collect();
+    in_planned_words(text, statements.iter_mut().filter_map(sql_of))?;
+    for (statement, names) in statements.iter_mut().filter_map(sql_of).zip(&names) {
+        if let SqlStatement::Query(query) = statement {
+            keep_names(query, names);
+            name_ordered(query);
+            tell_apart(&mut query.body);
+            fetch_as_limit(query)?;
+        }
+    }
+    Ok(statements)
+}
+
 /// The statement, or the one that is explained.
 fn sql_of(statement: &mut ParsedStatement) -> Option<&mut SqlStatement> {
     match statement {
@@ -69,16 +107,31 @@ fn sql_of(statement: &mut ParsedStatement) -> Option<&mut SqlStatement> {
     }
 }
 
+/// Balances a statement's chains, and gives its levels then.
+fn balanced(statement: &mut ParsedStatement) -> Result<usize> {
+    let query = match statement {
+        ParsedStatement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => query,
+        ParsedStatement::Explain(explain) => return balanced(&mut explain.statement),
+        ParsedStatement::Statement(sql) => {
+            balance(sql.as_mut());
+            return levels(sql.as_ref());
+        }
+        _ => return Ok(0),
+    };
+    balance(query.as_mut());
+    levels(query.as_ref())
+}
+
 /// A text's statements as they are in it.
 fn parsed(text: &str) -> Result<Vec<ParsedStatement>> {
-    let dialect = PostgreSqlDialect {};
+    let dialect = Grammar::of(text);
     let error =
         match DFParserBuilder::new(text).with_dialect(&dialect).build().and_then(|mut all| all.parse_statements()) {
             Ok(statements) => return Ok(statements.into()),
             Err(error) => error,
         };
     // DataFusion's parser knows COPY ... TO only.
-    match Parser::parse_sql(&dialect, text) {
+    match Parser::parse_sql(&Grammar::of(text), text) {
         Ok(statements) if statements.iter().any(|statement| matches!(statement, SqlStatement::Copy { .. })) => {
             Ok(statements.into_iter().map(|statement| ParsedStatement::Statement(Box::new(statement))).collect())
         }
@@ -86,9 +139,51 @@ fn parsed(text: &str) -> Result<Vec<ParsedStatement>> {
     }
 }
 
-/// An expression that was put together as a text; `None` if it is none.
+/// An expression that was put together as a text; `None` if it is none, or a statement has [too many](Written) of them.
 pub(crate) fn expr_of(text: &str) -> Option<Expr> {
-    Parser::new(&PostgreSqlDialect {}).try_with_sql(text).ok()?.parse_expr().ok()
+    const LEVELS: usize = 2_000;
+    let is_left = LEFT.with(|left| {
+        let now = left.get().checked_sub(text.len());
+        left.set(now.unwrap_or_default());
+        now.is_some()
+    });
+    let grammar = Grammar::of(text);
+    let mut parser = Parser::new(&grammar).with_recursion_limit(LEVELS).try_with_sql(text).ok()?;
+    is_left.then(|| parser.parse_expr().ok())?
+}
+
+thread_local! {
+    /// Bytes that [`expr_of`] may still read for the text that this thread parses.
+    static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// What is put together for the statements of one text: forms that have an operand twice and are nested would grow without an
+/// end. Others within it, whose texts are no user's, count for it.
+struct Written {
+    around: usize,
+}
+
+impl Written {
+    const MOST_BYTES: usize = 1 << 20;
+    const MOST_FOR_EACH: usize = 64;
+
+    fn begin(text: &str) -> Self {
+        let most = Self::MOST_BYTES + Self::MOST_FOR_EACH * text.len();
+        Self { around: LEFT.replace(most) }
+    }
+
+    fn check(&self) -> Result<()> {
+        match LEFT.get() {
+            0 => Err(too_deep(format_args!("subqueries and calls within others"))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        LEFT.set(self.around);
+    }
 }
 
 /// Where a text's first word begins: behind spaces and comments, which some programs put in front of what they send.

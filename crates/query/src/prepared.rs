@@ -6,6 +6,7 @@
 
 use crate::answer::Answer;
 use crate::binding::{Binding, InUse, has_parameters, number};
+use crate::depth::FEW;
 use crate::dialect::typing::array_of_text;
 use crate::dml::with_rows;
 use crate::errors::engine_error;
@@ -13,6 +14,7 @@ use crate::limits::Watch;
 use crate::pushdown::scalar;
 use crate::returning::clause_mut;
 use crate::session::Session;
+use crate::stack::Deep;
 use crate::statement::Statement;
 use crate::table::FleetTable;
 use crate::table_parameters::TableParameters;
@@ -35,7 +37,7 @@ pub struct Prepared<S = Arc<Session>> {
     session: S,
     statement: Statement,
     of_tables: TableParameters,
-    plan: Mutex<Plan>,
+    plan: Deep<Mutex<Plan>>,
 }
 
 struct Plan {
@@ -91,6 +93,11 @@ impl Session {
     /// # Errors
     /// It does not fit the tables, or cannot be planned without the values.
     pub fn parameter_types_of(&self, statement: &Statement) -> Result<Vec<Option<DataType>>> {
+        self.begin_statement();
+        statement.with_stack(|| self.parameter_types_in(statement))
+    }
+
+    fn parameter_types_in(&self, statement: &Statement) -> Result<Vec<Option<DataType>>> {
         let plan = self.without_clauses(statement).and_then(|statement| {
             self.refresh()?;
             self.plan_statement(statement)
@@ -102,7 +109,7 @@ impl Session {
     /// A statement that writes in a form that DataFusion plans: what it does not know says nothing of most parameters.
     fn without_clauses(&self, statement: &Statement) -> Result<Statement> {
         let mut statement = statement.clone();
-        if let ParsedStatement::Statement(sql) = &mut statement.0 {
+        if let ParsedStatement::Statement(sql) = &mut *statement.0 {
             clause_mut(sql).and_then(Option::take);
             match sql.as_mut() {
                 SqlStatement::Insert(insert) => {
@@ -128,7 +135,9 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     /// As there.
     pub fn new(session: S, mut statement: Statement) -> Result<Self> {
         let of_tables = statement.table_parameters();
-        let plan = Mutex::new(Plan::new(&session, &statement, &of_tables)?);
+        session.begin_statement();
+        let plan = statement.with_stack(|| Plan::new(&session, &statement, &of_tables).map(Mutex::new))?;
+        let plan = Deep::new(plan, statement.0.levels());
         Ok(Self { session, statement, of_tables, plan })
     }
 
@@ -161,6 +170,11 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     /// # Errors
     /// As there.
     pub fn start(&self, values: &[Value]) -> Result<Answer> {
+        let started = self.statement.with_stack(|| self.start_shallow(values));
+        started.map(|answer| answer.of_levels(self.plan.levels()))
+    }
+
+    fn start_shallow(&self, values: &[Value]) -> Result<Answer> {
         self.session.begin_statement();
         let watch = self.session.limits.watch();
         let plan = match self.bind(values, true)? {
@@ -191,6 +205,10 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     /// # Errors
     /// As there.
     pub fn start_kept(&self, values: &[Value]) -> Result<Option<Answer>> {
+        // What a deep plan spawns on the caller's runtime would run without the stack for it.
+        if self.plan.levels() > 2 * FEW {
+            return Ok(None);
+        }
         let Run::Kept(physical, in_use) = self.bind(values, false)? else { return Ok(None) };
         self.session.begin_statement();
         self.execute(physical, in_use, self.session.limits.watch()).map(Some)

@@ -179,8 +179,12 @@ impl Session {
     /// # Errors
     /// The clause does not fit the table.
     pub fn returned_columns(&self, statement: &Statement) -> Result<Option<SchemaRef>> {
-        let mut statement = statement.clone();
-        let ParsedStatement::Statement(sql) = &mut statement.0 else { return Ok(None) };
+        self.begin_statement();
+        statement.with_stack(|| self.columns_of(statement.clone()))
+    }
+
+    fn columns_of(&self, mut statement: Statement) -> Result<Option<SchemaRef>> {
+        let ParsedStatement::Statement(sql) = &mut *statement.0 else { return Ok(None) };
         let Some(returning) = Returning::take(sql, None)? else { return Ok(None) };
         let plan = self.refresh().and_then(|()| self.plan(&returning.of(&quote(&returning.table))));
         self.tables.release();

@@ -6,6 +6,7 @@ use crate::asof::PlanAsofJoins;
 use crate::catalog::ViewTables;
 use crate::copy_from::copy_from;
 use crate::ddl::{self, identifier, table_name};
+use crate::depth::{FEW, checked_size};
 use crate::dialect::typing::typed;
 use crate::dml::TEMPORARY;
 use crate::errors::{engine_error, placed_error};
@@ -24,9 +25,11 @@ use crate::runs::AggregateRuns;
 use crate::runtime::QueryRuntime;
 use crate::scan::FilterInScan;
 use crate::settings::{SessionSettings, sets_datafusion};
+use crate::stack::{Deep, with_stack};
 #[cfg(feature = "pg-catalog")]
 use crate::statement::shown_name;
 use crate::statement::{Statement, writes_rows, written};
+use crate::stop;
 use crate::store::Store;
 use crate::system::SystemTables;
 use crate::transaction::Transaction;
@@ -166,6 +169,7 @@ impl Session {
             .with_default_features()
             .with_analyzer_rule(Arc::new(FillGaps))
             .with_analyzer_rule(Arc::new(PlanAsofJoins))
+            .with_optimizer_rules(stop::rules(&limits))
             .with_query_planner(Arc::new(FleetPlanner))
             .with_physical_optimizer_rules(physical_rules(&limits))
             .build();
@@ -400,7 +404,10 @@ impl Session {
     /// As there, and if it gives others.
     pub fn execute_described(&self, statement: Statement, described: Option<&SchemaRef>) -> Result<Answer> {
         self.begin_statement();
-        let done = self.named(statement).and_then(|statement| self.run(statement.0, described));
+        let done = self.named(statement).and_then(|statement| {
+            let levels = statement.0.levels();
+            with_stack(levels, || self.run(statement.0.into_inner(), described)).map(|answer| answer.of_levels(levels))
+        });
         self.tables.release();
         if done.is_err() {
             self.transaction().fail();
@@ -417,7 +424,7 @@ impl Session {
         let mut sql = match statement {
             set @ (ParsedStatement::Statement(_) | ParsedStatement::Reset(_)) if is_setting(&set) => {
                 let tag = if sets(&set) { "SET" } else { "RESET" };
-                return self.set(&Statement(set)).map(|_| Answer::done(tag));
+                return self.set(&Statement(Deep::new(set, FEW))).map(|_| Answer::done(tag));
             }
             ParsedStatement::Statement(sql) => sql,
             ParsedStatement::CopyTo(copy) => return self.copy_to(&copy),
@@ -427,7 +434,7 @@ impl Session {
         let returning = returning.as_ref();
         match *sql {
             begin @ SqlStatement::StartTransaction { .. } => {
-                let begin = Statement(ParsedStatement::Statement(Box::new(begin)));
+                let begin = Statement(Deep::new(ParsedStatement::Statement(Box::new(begin)), FEW));
                 self.begin_as(&begin).map(|_| Answer::done("BEGIN"))
             }
             SqlStatement::Commit { chain: true, .. } | SqlStatement::Rollback { chain: true, .. } => {
@@ -624,22 +631,22 @@ impl Session {
     /// Plans a text of one statement, which is not the user's own, over the tables as they are shown.
     pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
         let (state, statement) = (self.context.state(), self.parse_one(sql)?);
-        let plan = state.statement_to_plan(statement.0);
-        self.runtime.block_on(plan).and_then(typed).map_err(engine_error)
+        let plan = state.statement_to_plan(statement.0.into_inner());
+        self.runtime.block_on(plan).and_then(checked_size).and_then(typed).map_err(engine_error)
     }
 
     /// Plans a statement of the user's over the tables as they are shown; an error says where in its text it is.
     pub(crate) fn plan_statement(&self, statement: Statement) -> Result<LogicalPlan> {
         let state = self.context.state();
-        let plan = state.statement_to_plan(statement.0);
-        self.runtime.block_on(plan).and_then(typed).map_err(placed_error)
+        let plan = state.statement_to_plan(statement.0.into_inner());
+        self.runtime.block_on(plan).and_then(checked_size).and_then(typed).map_err(placed_error)
     }
 
     /// Plans a statement over the tables as they are now.
     pub(crate) fn plan_of(&self, statement: ParsedStatement) -> Result<LogicalPlan> {
         self.transaction().check()?;
         self.refresh()?;
-        self.plan_statement(Statement(statement))
+        self.plan_statement(Statement(Deep::new(statement, FEW)))
     }
 
     /// The table that a statement writes to.

@@ -308,7 +308,7 @@ impl Session {
     pub fn set(&self, statement: &Statement) -> Result<Option<&'static str>> {
         let mut transaction = self.transaction();
         transaction.check()?;
-        let sql = match &statement.0 {
+        let sql = match &*statement.0 {
             ParsedStatement::Reset(ResetStatement::Variable(name)) => {
                 return transaction.change_setting(&setting_name(&name.to_string()), None, false);
             }

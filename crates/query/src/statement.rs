@@ -5,6 +5,7 @@ use crate::copy_stream::{CopyIn, CopyOut};
 use crate::ddl::identifier;
 use crate::session::unsupported;
 use crate::settings::{sets_datafusion, setting_name};
+use crate::stack::{Deep, with_stack};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     self, CloseCursor, CopyTarget, DiscardObject, Expr, FetchDirection, Set, Statement as SqlStatement, UnaryOperator,
@@ -15,7 +16,7 @@ use std::ops::ControlFlow;
 
 /// One parsed statement.
 #[derive(Clone)]
-pub struct Statement(pub(crate) ParsedStatement);
+pub struct Statement(pub(crate) Deep<ParsedStatement>);
 
 /// What somebody must be allowed to do to run a statement; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,7 +103,7 @@ impl Statement {
     /// assert_eq!(access("COPY t TO '/etc/passwd.csv'"), Access::Admin);
     /// ```
     pub fn access(&self) -> Access {
-        let mut statement = &self.0;
+        let mut statement = &*self.0;
         while let ParsedStatement::Explain(explain) = statement {
             statement = &explain.statement;
         }
@@ -115,7 +116,7 @@ impl Statement {
 
     /// Whether statements that come after it in its session see more of it than its rows.
     pub fn changes_session(&self) -> bool {
-        match &self.0 {
+        match &*self.0 {
             ParsedStatement::Reset(_) => true,
             ParsedStatement::Statement(sql) => matches!(
                 sql.as_ref(),
@@ -136,7 +137,7 @@ impl Statement {
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a COPY FROM STDIN or TO STDOUT with options that are not
     /// known.
     pub fn kind(&self) -> Result<Kind> {
-        let sql = match &self.0 {
+        let sql = match &*self.0 {
             ParsedStatement::Statement(sql) => sql,
             reset @ ParsedStatement::Reset(_) if !sets_datafusion(reset) => return Ok(Kind::Setting("RESET")),
             ParsedStatement::Explain(_) => return Ok(Kind::Query),
@@ -201,6 +202,11 @@ impl Statement {
         most
     }
 
+    /// Runs a step that goes through the statement, where there is stack for it.
+    pub(crate) fn with_stack<R>(&self, step: impl FnOnce() -> R) -> R {
+        with_stack(self.0.levels(), step)
+    }
+
     /// The statement with these values in place of its parameters `$1`, `$2`, ..., as literals.
     ///
     /// # Errors
@@ -212,7 +218,7 @@ impl Statement {
     /// The statement with these expressions in place of its parameters, which are counted from 0.
     pub(crate) fn with_parameters(&self, value_of: impl Fn(usize) -> Option<Expr>) -> Result<Self> {
         let mut statement = self.clone();
-        let mut inner = &mut statement.0;
+        let mut inner = &mut *statement.0;
         while let ParsedStatement::Explain(explain) = inner {
             inner = &mut explain.statement;
         }
@@ -234,7 +240,7 @@ impl Statement {
 
     /// A MOVE that was parsed as the FETCH that it is otherwise.
     pub(crate) fn moved(mut self) -> Result<Self> {
-        if let ParsedStatement::Statement(sql) = &mut self.0
+        if let ParsedStatement::Statement(sql) = &mut *self.0
             && let SqlStatement::Fetch { into, .. } = sql.as_mut()
         {
             *into = Some(vec![ast::Ident::new("nowhere")].into());
@@ -245,7 +251,7 @@ impl Statement {
 
     /// The statement, if it is not one of DataFusion's own.
     pub(crate) fn sql(&self) -> Option<&SqlStatement> {
-        match &self.0 {
+        match &*self.0 {
             ParsedStatement::Statement(sql) => Some(sql),
             _ => None,
         }

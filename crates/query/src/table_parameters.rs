@@ -30,7 +30,7 @@ impl Statement {
     /// assert_eq!(statement.to_string(), "SELECT now() - CAST($1 AS INTERVAL)");
     /// ```
     pub fn set_types(&mut self, types: &[(usize, DataType)]) {
-        let ParsedStatement::Statement(sql) = &mut self.0 else { return };
+        let ParsedStatement::Statement(sql) = &mut *self.0 else { return };
         let cast_to = |expr: &mut Expr, in_table: bool| {
             let given = types.iter().find(|(place, _)| parameter(expr) == Some(*place));
             if let Some(sql_type) = given.and_then(|(_, given)| cast_type(given, in_table)) {
@@ -48,7 +48,7 @@ impl Statement {
     /// functions take one type of integers only.
     pub(crate) fn table_parameters(&mut self) -> TableParameters {
         let mut found = TableParameters::new();
-        let ParsedStatement::Statement(sql) = &mut self.0 else { return found };
+        let ParsedStatement::Statement(sql) = &mut *self.0 else { return found };
         let note = |expr: &mut Expr| {
             let (inner, data_type) = match &*expr {
                 Expr::Cast { expr, data_type, .. } => (expr.as_ref(), known_type(data_type)),
@@ -70,7 +70,7 @@ impl Statement {
     /// The statement with NULL for the parameters of its table functions.
     pub(crate) fn without_table_parameters(&self) -> Self {
         let mut statement = self.clone();
-        if let ParsedStatement::Statement(sql) = &mut statement.0 {
+        if let ParsedStatement::Statement(sql) = &mut *statement.0 {
             let null = |expr: &mut Expr| {
                 if parameter(expr).is_some() {
                     *expr = Expr::value(Literal::Null);

@@ -57,7 +57,7 @@ impl InsertValues {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it does not fit its table.
     pub fn of(statement: &Statement, db: &Database) -> Result<Option<Self>> {
-        statement.sql().map_or(Ok(None), |sql| Self::of_sql(sql, db))
+        statement.sql().map_or(Ok(None), |sql| statement.with_stack(|| Self::of_sql(sql, db)))
     }
 
     /// As [`of`](Self::of).

@@ -1,6 +1,8 @@
 //! Prepared statements keep their plan and see what is there now; answers from the container index are those of a scan.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
 
+mod deep;
+
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int64Type};
 use arrow::util::pretty::pretty_format_batches;

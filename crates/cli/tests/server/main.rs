@@ -6,6 +6,7 @@ mod access;
 mod answers;
 mod clients;
 mod crash;
+mod deep;
 mod http;
 mod process;
 mod round_trip;

@@ -20,11 +20,11 @@ const HTTP: [&[u8]; 4] = [
     b"POST /api/v1/sql HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nSELECT 1\r\n0\r\n\r\n",
 ];
 
-fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
 }
 
-fn startup() -> Vec<u8> {
+pub fn startup() -> Vec<u8> {
     let startup = b"\0\x03\0\0user\0me\0database\0fleetdb\0options\0-c statement_timeout=15s\0\0";
     [&(startup.len() as u32 + 4).to_be_bytes()[..], startup].concat()
 }
@@ -328,7 +328,7 @@ fn a_client_that_prepares_without_end_is_refused_at_some_point() {
     assert!(server.terminate());
 }
 
-fn answers(server: &Server, request: &[u8]) -> String {
+pub fn answers(server: &Server, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(server.address("postgres")).unwrap();
     stream.write_all(request).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();

@@ -6,7 +6,7 @@ use crate::ddl::identifier;
 use crate::functions::date_trunc::NAME as DATE_TRUNC_IN_ZONE;
 use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Statement, UnaryOperator,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Statement, UnaryOperator, Value,
     visit_expressions_mut,
 };
 use std::ops::ControlFlow;
@@ -51,7 +51,11 @@ pub(super) fn in_known_calls(statement: &mut Statement) {
         let words = match expr {
             Expr::Function(call) => of_call(call),
             Expr::UnaryOp { op, expr } => of_operator(*op, expr),
-            Expr::Collate { expr, collation } => is_by_bytes(collation).then(|| format!("({expr})")),
+            Expr::Collate { expr: of, collation } if is_by_bytes(collation) => {
+                let of = std::mem::replace(of.as_mut(), Expr::value(Value::Null));
+                *expr = Expr::Nested(Box::new(of));
+                None
+            }
             _ => None,
         };
         if let Some(known) = words.and_then(|words| expr_of(&words)) {
@@ -107,7 +111,8 @@ fn interval(args: &[FunctionArg]) -> Option<String> {
     for (place, arg) in args.iter().enumerate() {
         let (unit, count) = match arg {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(count)) => (PARTS_OF_INTERVAL.get(place)?.1, count),
-            FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(count), .. } => {
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(count), .. }
+            | FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(count), .. } => {
                 let name = identifier(name);
                 (PARTS_OF_INTERVAL.iter().find(|(part, _)| *part == name)?.1, count)
             }

@@ -50,11 +50,12 @@ pub(super) fn similar_as_regex(statement: &mut Statement) -> Result<()> {
         let Expr::SimilarTo { negated, expr: text, pattern, .. } = expr else { return ControlFlow::Continue(()) };
         let Expr::Value(literal) = pattern.as_ref() else { return ControlFlow::Break(wrong()) };
         let Literal::SingleQuotedString(pattern) = &literal.value else { return ControlFlow::Break(wrong()) };
-        *expr = Expr::BinaryOp {
-            left: text.clone(),
+        let words = Expr::BinaryOp {
+            left: std::mem::replace(text, Box::new(Expr::value(Literal::Null))),
             op: if *negated { BinaryOperator::PGRegexNotMatch } else { BinaryOperator::PGRegexMatch },
             right: Box::new(Expr::value(Literal::SingleQuotedString(regex_of(pattern)))),
         };
+        *expr = words;
         ControlFlow::Continue(())
     });
     match rewritten {

@@ -5,6 +5,8 @@
 //! plan: [`typing`] gives texts and parameters types, [`operators`] operators and casts what they mean.
 
 mod calls;
+pub(crate) mod chains;
+mod coalesce;
 mod exists;
 pub(crate) mod intervals;
 mod lateral;
@@ -45,9 +47,10 @@ const CALLS: [&str; 11] = [
 ];
 
 /// Words without which a statement is not looked through for what they are part of: a long INSERT is not worth it.
-const WORDS: [&str; 19] = [
+const WORDS: [&str; 20] = [
     "all",
     "any",
+    "coalesce",
     "decimal",
     "default",
     "escape",
@@ -146,7 +149,10 @@ pub(crate) fn in_planned_words<'a>(text: &str, statements: impl Iterator<Item = 
         if CALLS.iter().any(|word| has(word)) || text.contains(['|', '@', '~']) {
             calls::in_known_calls(statement);
         }
-        if has("zone") {
+        if has("coalesce") {
+            coalesce::within_each_other(statement);
+        }
+        if has("zone") || has("date_trunc") {
             zones_as_calls(statement);
         }
         if has("lateral") {

@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
-use datafusion::sql::sqlparser::ast::{Expr, Statement, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArguments, Statement, Value, visit_expressions_mut};
 use fleetdb_engine::ColumnType;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -22,10 +22,15 @@ const USAGE: &str = "time AT TIME ZONE zone, as in ts AT TIME ZONE 'Europe/Berli
 /// Each `AT TIME ZONE` of a statement as a call of the function.
 pub(crate) fn zones_as_calls(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
+        // Without a text, of which a chain would have as many as it is long, each within the next.
         if let Expr::AtTimeZone { timestamp, time_zone } = expr
-            && let Some(call) = expr_of(&format!("timezone({time_zone}, {timestamp})"))
+            && let Some(Expr::Function(mut call)) = expr_of("timezone(0, 0)")
+            && let FunctionArguments::List(list) = &mut call.args
         {
-            *expr = call;
+            let operands = [time_zone, timestamp];
+            let operands = operands.map(|operand| std::mem::replace(operand.as_mut(), Expr::value(Value::Null)));
+            list.args = operands.into_iter().map(|operand| FunctionArg::Unnamed(operand.into())).collect();
+            *expr = Expr::Function(call);
         }
         ControlFlow::<()>::Continue(())
     });

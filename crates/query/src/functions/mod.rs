@@ -7,6 +7,7 @@ pub(crate) mod at_time_zone;
 mod bounded;
 pub(crate) mod bucket;
 pub(crate) mod calendar;
+mod coalesce;
 pub(crate) mod conversions;
 pub(crate) mod date_part;
 pub(crate) mod date_trunc;
@@ -51,6 +52,7 @@ pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) -> Re
     }
     context.register_udf(ScalarUDF::new_from_impl(to_char::ToChar::default()));
     bounded::bound(context)?;
+    coalesce::bound(context)?;
     context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
     context.register_udf(ScalarUDF::new_from_impl(at_time_zone::AtTimeZone::default()));
     context.register_udf(ScalarUDF::new_from_impl(date_trunc::DateTrunc::default()));

@@ -22,9 +22,11 @@ mod views;
 
 pub use settings::setting;
 
+use crate::depth::{Links, too_deep};
 use crate::errors::{engine_error, syntax_error};
 use crate::parse::first_word;
 use crate::session::{CATALOG, Session};
+use crate::stack::with_stack;
 use crate::statement::Declare;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use datafusion::catalog::CatalogProvider;
@@ -41,6 +43,11 @@ use std::sync::{Arc, OnceLock, PoisonError};
 
 /// Its schema.
 const PG_CATALOG: &str = "pg_catalog";
+
+/// Parentheses within parentheses.
+const MOST_NESTED: usize = 14;
+/// Operators in a row.
+const MOST_IN_ROW: usize = 400;
 
 /// What only statements about the catalog have in them, in lower case.
 const WORDS: [&str; 26] = [
@@ -93,7 +100,10 @@ impl Drop for Registered {
 
 impl PgCatalog {
     /// The statements of a text about the catalog; `None` if it is not about it.
-    pub(crate) fn parse(&self, session: &Session, text: &str) -> Result<Option<Vec<ParsedStatement>>> {
+    ///
+    /// # Errors
+    /// A syntax error; or more is nested than the parser for the catalog reads in time, as it reads arguments of calls twice.
+    pub(crate) fn parse(&self, session: &Session, text: &str, links: Links) -> Result<Option<Vec<ParsedStatement>>> {
         let start = &text[first_word(text)..];
         let begins_with = |word: &&str| start.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
         // What comes behind a statement of these may be about it, too. A long INSERT is not worth going through for nothing.
@@ -103,6 +113,15 @@ impl PgCatalog {
         if !has_words(text) || !has_words(&parts::without_texts(text)) {
             return Ok(None);
         }
+        if links.nested > MOST_NESTED || links.in_row > MOST_IN_ROW {
+            return Err(too_deep(format_args!(
+                "about the catalog, more than {MOST_NESTED} parentheses within others or {MOST_IN_ROW} operators in a row"
+            )));
+        }
+        with_stack(links.in_row, || self.parse_shallow(session, text)).map(Some)
+    }
+
+    fn parse_shallow(&self, session: &Session, text: &str) -> Result<Vec<ParsedStatement>> {
         let registered = self.0.get_or_init(|| set_up(session).map_err(engine_error));
         let registered = registered.as_ref().map_err(Clone::clone)?;
         let statements = registered.parser.parse(&subqueries::shielded(parts::replaced(text))).map_err(syntax_error)?;
@@ -110,7 +129,7 @@ impl PgCatalog {
             rewrite::rewrite(&mut sql);
             ParsedStatement::Statement(Box::new(sql))
         };
-        Ok(Some(statements.into_iter().map(rewritten).collect()))
+        Ok(statements.into_iter().map(rewritten).collect())
     }
 }
 

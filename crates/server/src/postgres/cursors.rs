@@ -91,7 +91,7 @@ impl Connection {
         if count >= MOST {
             return Err(user_error("54000", format!("a connection may have {MOST} cursors: CLOSE some")));
         }
-        let query = session.parse_one(&declare.query).map_err(|e| postgres_error(&e))?;
+        let query = self.parse_one(&declare.query).await?;
         self.check(query.access())?;
         // What is none must not have been run.
         if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query {

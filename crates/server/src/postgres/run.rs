@@ -5,7 +5,7 @@ use super::{copy_out, values};
 use crate::error::{postgres_error, user_error};
 use crate::sessions::Running;
 use arrow::datatypes::SchemaRef;
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::Result;
 use fleetdb_query::{Access, Answer, CopyFormat, InsertValues, Kind, Session, Statement};
 use futures::StreamExt;
 use pgwire::api::portal::Format;
@@ -84,7 +84,7 @@ impl Connection {
                 Ok(Response::CopyIn(CopyResponse::new(format, columns, futures::stream::empty().boxed())))
             }
             Kind::CopyToStdout(copy) => {
-                let query = session.parse_one(&copy.query).map_err(|e| postgres_error(&e))?;
+                let query = self.parse_one(&copy.query).await?;
                 self.check(query.access())?;
                 // What gives none must not have been run.
                 if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query && !query.has_returning() {
@@ -193,16 +193,26 @@ impl Connection {
         Ok(Response::Execution(Tag::new("INSERT").with_oid(0).with_rows(rows)))
     }
 
-    /// Parses a text off this thread if it is long.
+    /// The statements of a text.
     pub(super) async fn parse(&self, text: &str) -> PgWireResult<Vec<Statement>> {
-        const LONG_BYTES: usize = 64 << 10;
+        self.parse_by(text, Session::parse).await
+    }
+
+    /// The one statement of a text that was part of another.
+    pub(super) async fn parse_one(&self, text: &str) -> PgWireResult<Statement> {
+        self.parse_by(text, Session::parse_one).await
+    }
+
+    /// Parses a text off this thread if it is long: what is short is parsed in a moment, whatever it says.
+    async fn parse_by<T: Send + 'static>(&self, text: &str, parse: fn(&Session, &str) -> Result<T>) -> PgWireResult<T> {
+        const LONG_BYTES: usize = 8 << 10;
         let session = self.session()?;
-        let parsed: Result<Vec<Statement>> = if text.len() < LONG_BYTES {
-            session.parse(text)
+        let parsed = if text.len() < LONG_BYTES {
+            parse(&session, text)
         } else {
             let text = text.to_owned();
-            self.shared.work.run(move || session.parse(&text)).await.and_then(|parsed| parsed)
+            self.shared.work.run(move || parse(&session, &text)).await.and_then(|parsed| parsed)
         };
-        parsed.map_err(|e: Error| postgres_error(&e))
+        parsed.map_err(|e| postgres_error(&e))
     }
 }

@@ -1,0 +1,355 @@
+//! How deep a statement is. A chain as `a OR b OR c` is parsed to a tree that is as deep as the chain is long, and each step
+//! that goes through a tree, or drops it, takes stack for each level: so a text is measured before there is a tree
+//! ([`Links`]), and the tree before it is planned ([`levels`]). What is deeper than it may be is an error.
+
+use crate::errors::query_error;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, TableWithJoins, Visit, Visitor};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
+use fleetdb_engine::{Code, Error, Result};
+use std::ops::ControlFlow;
+
+/// Operators that may stand in a row in a text. A chain of 10,000 terms `id = 1 AND at = 2 OR ...` has 30,000.
+const MOST_LINKS: usize = 50_000;
+
+/// Levels of a tree, once its chains of AND, OR and UNION are balanced. DataFusion derives types and names anew at each level,
+/// with all below it: planning takes steps that grow with the square of this, and with its cube for calls.
+const MOST_LEVELS: usize = 400;
+
+/// Levels that a call counts for, or an operator that is planned as one.
+const CALL_LEVELS: usize = 3;
+
+/// Levels that a join counts for, and INTERSECT and EXCEPT, which are joins. No row comes through 128 of them within each other:
+/// each has a part of what a task may do at a time (tokio's budget), and the last would have none.
+const JOIN_LEVELS: usize = 4;
+
+/// Steps of a plan: a UNION of 10,000 SELECTs has 50,000.
+const MOST_STEPS: usize = 100_000;
+
+/// Levels of the least statement.
+pub(crate) const LEAST: usize = 16;
+/// Levels that each statement may have without a look at its tree.
+pub(crate) const FEW: usize = 64;
+
+/// Words that stand between two expressions, or behind one, and make one of them.
+const INFIX: [&str; 18] = [
+    "and",
+    "at",
+    "between",
+    "collate",
+    "div",
+    "except",
+    "ilike",
+    "in",
+    "intersect",
+    "is",
+    "isnull",
+    "like",
+    "notnull",
+    "or",
+    "overlaps",
+    "similar",
+    "union",
+    "xor",
+];
+/// Those that [`INFIX`] has not, as few statements have them.
+const RARE_INFIX: [&str; 9] = ["glob", "join", "match", "member", "minus", "operator", "regexp", "rlike", "mod"];
+
+/// How many operators of a text stand in a row at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Links {
+    /// In one place between commas, with those of the deepest parentheses in it.
+    pub(crate) in_row: usize,
+    /// Parentheses within parentheses.
+    pub(crate) nested: usize,
+    /// Commas.
+    pub(crate) commas: usize,
+    /// Brackets and points, of which each may be a level: `a[1].b[2]`.
+    pub(crate) accesses: usize,
+}
+
+/// What is open: a parenthesis, a bracket or a CASE.
+#[derive(Default)]
+struct Open {
+    is_case: bool,
+    /// Operators since the last comma, and the most within something that was open since.
+    links: usize,
+    within: usize,
+    /// The most of what is between two commas.
+    most: usize,
+}
+
+impl Open {
+    fn end_item(&mut self) {
+        self.most = self.most.max(self.links + self.within);
+        (self.links, self.within) = (0, 0);
+    }
+}
+
+impl Links {
+    /// Those of a text.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(crate) fn of(text: &str) -> Result<Self> {
+        let links = match is_plain(text.as_bytes()) {
+            true => Self::count(text.as_bytes()),
+            // A text that has no tokens has no tree.
+            false => plain(text).map_or(Self::default(), |text| Self::count(text.as_bytes())),
+        };
+        match links.in_row <= MOST_LINKS {
+            true => Ok(links),
+            false => Err(too_deep(format_args!("a chain of more than {MOST_LINKS} operators"))),
+        }
+    }
+
+    /// Those of a [plain](is_plain) text.
+    fn count(text: &[u8]) -> Self {
+        let (mut open, mut commas, mut nested, mut accesses) = (vec![Open::default()], 0, 0, 0);
+        let mut at = 0;
+        while let Some(&byte) = text.get(at) {
+            let begin = at;
+            at += 1;
+            let last = open.len() - 1;
+            match byte {
+                b'\'' | b'"' => {
+                    at += text[at..].iter().position(|end| *end == byte).map_or(text.len() - at, |end| end + 1);
+                }
+                b'.' => accesses += 1,
+                b'(' | b'[' => {
+                    accesses += usize::from(byte == b'[');
+                    open.push(Open::default());
+                    nested = nested.max(open.len() - 1);
+                }
+                b')' | b']' => close(&mut open, false),
+                b',' | b';' => {
+                    open[last].end_item();
+                    commas += 1;
+                }
+                _ if byte.is_ascii_alphabetic() || byte == b'_' => {
+                    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..);
+                    at += text[at..].iter().position(|byte| !is_word(byte)).unwrap_or(text.len() - at);
+                    let word = &text[begin..at];
+                    if word.len() <= 9 && is_infix(word) {
+                        open[last].links += 1;
+                    } else if word.eq_ignore_ascii_case(b"case") {
+                        open.push(Open { is_case: true, ..Open::default() });
+                    } else if word.eq_ignore_ascii_case(b"end") {
+                        close(&mut open, true);
+                    }
+                }
+                b'0'..=b'9' => {
+                    // Without letters: `1or 2` is a number and a word.
+                    let is_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'_' | b'.');
+                    at += text[at..].iter().position(|byte| !is_number(byte)).unwrap_or(text.len() - at);
+                }
+                _ if is_operator(byte) => {
+                    at += text[at..].iter().position(|byte| !is_operator(*byte)).unwrap_or(text.len() - at);
+                    open[last].links += 1;
+                }
+                _ => {}
+            }
+        }
+        while open.len() > 1 {
+            let is_case = open[open.len() - 1].is_case;
+            close(&mut open, is_case);
+        }
+        open[0].end_item();
+        Self { in_row: open[0].most, nested, commas, accesses }
+    }
+
+    /// Whether a statement of the text may have a tree that is worth a look; a long list may be one only in a query.
+    pub(crate) fn are_many(&self, has_query: impl Fn() -> bool) -> bool {
+        self.in_row + self.accesses > FEW || self.in_row + self.accesses + self.commas > FEW && has_query()
+    }
+}
+
+/// Whether texts and names in quotes end at the next quote: no backslash, no comment, and no quote but `'` and `"`.
+fn is_plain(text: &[u8]) -> bool {
+    let is_other = |two: &[u8]| matches!(two, b"--" | b"/*") || two[0] == b'$' && !two[1].is_ascii_digit();
+    !text.contains(&b'\\') && !text.windows(2).any(is_other)
+}
+
+/// A text without comments, and without what stands in quotes; `None` if a quote or comment has no end.
+fn plain(text: &str) -> Option<String> {
+    let mut plain = String::with_capacity(text.len());
+    for token in Tokenizer::new(&PostgreSqlDialect {}, text).tokenize().ok()? {
+        match token {
+            Token::Whitespace(_) => {}
+            Token::Word(Word { value, quote_style: None, .. }) => plain.push_str(&value),
+            Token::LParen
+            | Token::RParen
+            | Token::LBracket
+            | Token::RBracket
+            | Token::Comma
+            | Token::SemiColon
+            | Token::Period => plain.push_str(&token.to_string()),
+            other => {
+                let text = other.to_string();
+                plain.push_str(if text.bytes().all(is_operator) { &text } else { "0" });
+            }
+        }
+        plain.push(' ');
+    }
+    Some(plain)
+}
+
+fn close(open: &mut Vec<Open>, of_case: bool) {
+    // A word `end` may be no end of a CASE, a parenthesis may close none.
+    if open.len() > 1
+        && open[open.len() - 1].is_case == of_case
+        && let Some(mut closed) = open.pop()
+    {
+        closed.end_item();
+        if let Some(around) = open.last_mut() {
+            around.within = around.within.max(closed.most + 1);
+        }
+    }
+}
+
+fn is_infix(word: &[u8]) -> bool {
+    INFIX.iter().chain(&RARE_INFIX).any(|infix| word.eq_ignore_ascii_case(infix.as_bytes()))
+}
+
+fn is_operator(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'+' | b'-'
+            | b'*'
+            | b'/'
+            | b'%'
+            | b'^'
+            | b'|'
+            | b'&'
+            | b'#'
+            | b'<'
+            | b'>'
+            | b'='
+            | b'!'
+            | b'~'
+            | b':'
+            | b'@'
+            | b'?'
+    )
+}
+
+/// The levels of a statement's tree.
+///
+/// # Errors
+/// There are too many, or a FROM or WITH has too many tables.
+pub(crate) fn levels(statement: &impl Visit) -> Result<usize> {
+    let mut levels = Levels::default();
+    match statement.visit(&mut levels) {
+        ControlFlow::Continue(()) => Ok(levels.most),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+#[derive(Default)]
+struct Levels {
+    now: usize,
+    most: usize,
+    /// Those that each query around adds.
+    added: Vec<usize>,
+}
+
+impl Levels {
+    fn add(&mut self, levels: usize) -> ControlFlow<Error> {
+        self.now += levels;
+        self.most = self.most.max(self.now);
+        match self.now > MOST_LEVELS {
+            true => ControlFlow::Break(too_deep(format_args!("more than {MOST_LEVELS} levels"))),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Visitor for Levels {
+    type Break = Error;
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+        self.add(levels_of(expr))
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+        self.now -= levels_of(expr);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
+        let named = query.with.iter().flat_map(|with| &with.cte_tables);
+        // Each may read the one before.
+        let named: usize = named.map(|named| of_body(&named.query.body)).sum();
+        let added = of_body(&query.body) + named;
+        self.added.push(added);
+        self.add(added)
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<Error> {
+        self.now -= self.added.pop().unwrap_or_default();
+        ControlFlow::Continue(())
+    }
+}
+
+fn levels_of(expr: &Expr) -> usize {
+    match expr {
+        Expr::Function(_) | Expr::AtTimeZone { .. } => CALL_LEVELS,
+        Expr::CompoundFieldAccess { access_chain, .. } => CALL_LEVELS * access_chain.len(),
+        Expr::CompoundIdentifier(parts) => parts.len(),
+        Expr::BinaryOp { op: BinaryOperator::PGExp | BinaryOperator::BitwiseXor, .. } => CALL_LEVELS,
+        _ => 1,
+    }
+}
+
+/// The levels of a query's set operations, or of the joins of a SELECT of it.
+fn of_body(body: &SetExpr) -> usize {
+    let (mut most, mut left) = (1, vec![(body, 0)]);
+    while let Some((body, around)) = left.pop() {
+        most = most.max(1 + around);
+        match body {
+            SetExpr::SetOperation { left: one, right, .. } => {
+                left.extend([&**one, &**right].map(|side| (side, around + JOIN_LEVELS)));
+            }
+            SetExpr::Select(select) => {
+                let joins = tables(&select.from).saturating_sub(1);
+                most = most.max(1 + around + JOIN_LEVELS * joins);
+            }
+            _ => {}
+        }
+    }
+    most
+}
+
+fn tables(from: &[TableWithJoins]) -> usize {
+    from.iter().map(|table| 1 + table.joins.len()).sum()
+}
+
+/// The plan, unless it has very many steps: a query that WITH names and others read twice is in it twice, with all that it
+/// reads itself.
+///
+/// # Errors
+/// It has.
+pub(crate) fn checked_size(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
+    let mut steps = 0;
+    plan.apply_with_subqueries(|_| {
+        steps += 1;
+        Ok(if steps > MOST_STEPS { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    match steps > MOST_STEPS {
+        true => Err(query_error(too_deep(format_args!("a plan of more than {MOST_STEPS} steps")))),
+        false => Ok(plan),
+    }
+}
+
+/// The error of what is deeper than it may be.
+pub(crate) fn too_deep(what: std::fmt::Arguments<'_>) -> Error {
+    let message =
+        format!("the statement is nested too deeply: {what}; write it with IN, with VALUES, or as several statements");
+    Error::coded(Code::TooDeep, message)
+}
+
+#[cfg(test)]
+#[path = "depth_tests.rs"]
+mod tests;

@@ -1,0 +1,49 @@
+//! `coalesce(coalesce(a, b), c)` as `coalesce(a, b, c)`, which means the same. DataFusion makes a CASE of a call, with each
+//! argument twice: calls within calls would double with each level.
+
+use crate::ddl::identifier;
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Statement, visit_expressions_mut,
+};
+use std::ops::ControlFlow;
+
+/// Writes them so.
+pub(super) fn within_each_other(statement: &mut Statement) {
+    let _ = visit_expressions_mut(statement, |expr| {
+        if let Some(args) = args_of(expr)
+            && args.iter_mut().any(|arg| value_of(arg).and_then(args_of).is_some())
+        {
+            let mut flat = Vec::with_capacity(args.len() + 1);
+            for mut arg in std::mem::take(args) {
+                match value_of(&mut arg).and_then(args_of) {
+                    Some(inner) => flat.append(inner),
+                    None => flat.push(arg),
+                }
+            }
+            *args = flat;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+fn value_of(arg: &mut FunctionArg) -> Option<&mut Expr> {
+    match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value),
+        _ => None,
+    }
+}
+
+/// The arguments of a call of coalesce.
+fn args_of(expr: &mut Expr) -> Option<&mut Vec<FunctionArg>> {
+    let Expr::Function(call) = expr else { return None };
+    let [name] = call.name.0.as_slice() else { return None };
+    let is_coalesce = name.as_ident().is_some_and(|name| identifier(name) == "coalesce");
+    match &mut call.args {
+        FunctionArguments::List(list) if is_coalesce => Some(&mut list.args),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "coalesce_tests.rs"]
+mod tests;

@@ -1,0 +1,92 @@
+//! `coalesce` and `nvl` that are not too deep. DataFusion makes a CASE of them, in which each argument but the last stands twice:
+//! a call within a call doubles with each level, until there is no memory.
+
+use crate::depth::too_deep;
+use crate::errors::query_error;
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+use datafusion::prelude::SessionContext;
+use std::sync::Arc;
+
+/// Expressions in the arguments of a call.
+const MOST: usize = 4_000;
+
+/// Puts itself in front of the functions of a session.
+///
+/// # Errors
+/// DataFusion has one of them no more.
+pub(super) fn bound(context: &SessionContext) -> Result<()> {
+    for name in ["coalesce", "nvl"] {
+        let inner = context.udf(name)?;
+        context.register_udf(ScalarUDF::new_from_impl(NotTooDeep { inner }));
+    }
+    Ok(())
+}
+
+/// See the module.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct NotTooDeep {
+    inner: Arc<ScalarUDF>,
+}
+
+impl ScalarUDFImpl for NotTooDeep {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(types)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let mut count = 0;
+        for arg in &args {
+            arg.apply(|_| {
+                count += 1;
+                Ok(if count > MOST { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })?;
+        }
+        if count > MOST {
+            return Err(query_error(too_deep(format_args!("{} of what has {MOST} parts", self.name()))));
+        }
+        self.inner.simplify(args, info)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.inner.invoke_with_args(args)
+    }
+
+    fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.inner.conditional_arguments(args)
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.inner.short_circuits()
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}

@@ -1,0 +1,96 @@
+//! PostgreSQL's grammar as sqlparser has it, in time that grows with the text.
+//!
+//! sqlparser tries some forms one after the other, each with all that is nested in it: the time doubles with each level. Here a
+//! named argument has a plain name (as in PostgreSQL), so that arguments are parsed once, and the parser has so many steps
+//! for a text and no more.
+
+use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use std::any::{Any, TypeId};
+use std::cell::Cell;
+
+/// Expressions that may begin in a text without a tree for them, for each byte of it and at all.
+const STEPS_PER_BYTE: usize = 16;
+const STEPS: usize = 10_000;
+
+/// See the module. One for each text.
+#[derive(Debug)]
+pub(crate) struct Grammar {
+    of: PostgreSqlDialect,
+    steps: Cell<usize>,
+}
+
+impl Grammar {
+    /// For this text.
+    pub(crate) fn of(text: &str) -> Self {
+        Self { of: PostgreSqlDialect {}, steps: Cell::new(STEPS + STEPS_PER_BYTE * text.len()) }
+    }
+}
+
+/// What PostgreSQL's dialect says.
+macro_rules! as_postgresql {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $gives:ty;)*) => {
+        $(fn $name(&self, $($argument: $kind),*) -> $gives {
+            self.of.$name($($argument),*)
+        })*
+    };
+}
+
+impl Dialect for Grammar {
+    fn dialect(&self) -> TypeId {
+        self.of.type_id()
+    }
+
+    fn parse_prefix(&self, _parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        let left = self.steps.get().checked_sub(1);
+        self.steps.set(left.unwrap_or_default());
+        // Any other error has the parser try the next form.
+        left.is_none().then_some(Err(ParserError::RecursionLimitExceeded))
+    }
+
+    fn supports_named_fn_args_with_expr_name(&self) -> bool {
+        false
+    }
+
+    as_postgresql! {
+        identifier_quote_style(identifier: &str) -> Option<char>;
+        is_delimited_identifier_start(ch: char) -> bool;
+        is_identifier_start(ch: char) -> bool;
+        is_identifier_part(ch: char) -> bool;
+        supports_unicode_string_literal() -> bool;
+        is_reserved_for_identifier(keyword: Keyword) -> bool;
+        is_custom_operator_part(ch: char) -> bool;
+        get_next_precedence(parser: &Parser) -> Option<Result<u8, ParserError>>;
+        supports_filter_during_aggregation() -> bool;
+        supports_group_by_expr() -> bool;
+        prec_value(precedence: Precedence) -> u8;
+        allow_extract_custom() -> bool;
+        allow_extract_single_quotes() -> bool;
+        supports_create_index_with_clause() -> bool;
+        supports_explain_with_utility_options() -> bool;
+        supports_listen_notify() -> bool;
+        supports_factorial_operator() -> bool;
+        supports_bitwise_shift_operators() -> bool;
+        supports_comment_on() -> bool;
+        supports_load_extension() -> bool;
+        supports_named_fn_args_with_colon_operator() -> bool;
+        supports_empty_projections() -> bool;
+        supports_nested_comments() -> bool;
+        supports_string_escape_constant() -> bool;
+        supports_numeric_literal_underscores() -> bool;
+        supports_array_typedef_with_brackets() -> bool;
+        supports_geometric_types() -> bool;
+        supports_set_names() -> bool;
+        supports_alter_column_type_using() -> bool;
+        supports_notnull_operator() -> bool;
+        supports_interval_options() -> bool;
+        supports_insert_table_alias() -> bool;
+        supports_create_table_like_parenthesized() -> bool;
+        supports_select_wildcard_with_alias() -> bool;
+        supports_comma_separated_trim() -> bool;
+        supports_xml_expressions() -> bool;
+        supports_comment_optimizer_hint() -> bool;
+    }
+}

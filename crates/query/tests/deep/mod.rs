@@ -1,0 +1,182 @@
+//! Statements of every form at every length: each is answered or refused, and the process lives.
+
+use fleetdb_engine::io::{Io, MemoryStorage};
+use fleetdb_engine::{Database, Settings, Value};
+use fleetdb_query::Session;
+use std::time::Instant;
+
+/// A form: what stands in front, what is repeated, and what stands behind; the last is repeated as well if it closes.
+type Form = (&'static str, &'static str, &'static str, &'static str);
+
+/// What is repeated in a row.
+const CHAINS: [Form; 48] = [
+    ("SELECT 1", "+1", "", ""),
+    ("SELECT v", "+v", " FROM t", ""),
+    ("SELECT id FROM t WHERE v > 0", "+v", "", ""),
+    ("SELECT 1", "-1", "", ""),
+    ("SELECT 1", "*1", "", ""),
+    ("SELECT 1.0", "/1", "", ""),
+    ("SELECT 1", "%7", "", ""),
+    ("SELECT 1.0", "^1", "", ""),
+    ("SELECT 1", "#1", "", ""),
+    ("SELECT 1", "<<1", "", ""),
+    ("SELECT 1", "|1", "", ""),
+    ("SELECT 'a'", "||'a'", "", ""),
+    ("SELECT name", "||name", " FROM t", ""),
+    ("SELECT id FROM t WHERE id = 1", " OR id = 2", "", ""),
+    ("SELECT id FROM t WHERE id = 1", " AND id = 1", "", ""),
+    ("SELECT id FROM t WHERE id = 1", " OR id = 2 AND v = 1", "", ""),
+    ("SELECT id FROM t WHERE id = 1", " OR (id = 2 AND v = 1)", "", ""),
+    ("SELECT id = 1", " OR id = 2", " FROM t", ""),
+    ("SELECT true", " = true", "", ""),
+    ("SELECT 1", "::int", "", ""),
+    ("SELECT v", "::text::float8", " FROM t", ""),
+    ("SELECT 1", " IS NULL", "", ""),
+    ("SELECT true", " IS NOT TRUE", "", ""),
+    ("SELECT true", " IS DISTINCT FROM true", "", ""),
+    ("SELECT now()", " AT TIME ZONE 'UTC'", "", ""),
+    ("SELECT 'a'", " COLLATE \"C\"", "", ""),
+    ("SELECT 'a'", " LIKE 'a'", "", ""),
+    ("SELECT 'a'", " SIMILAR TO 'a'", "", ""),
+    ("SELECT 'a'", " ~ 'a'", "", ""),
+    ("SELECT 1", " IN (1)", "", ""),
+    ("SELECT true", " BETWEEN true AND true", "", ""),
+    ("SELECT 1 IN (1", ",1", ")", ""),
+    ("SELECT id FROM t WHERE id IN (1", ",2", ")", ""),
+    ("SELECT ARRAY[1", ",1", "]", ""),
+    ("SELECT ARRAY[1]", "[1]", "", ""),
+    ("SELECT (ARRAY[1])", "[1:1]", "", ""),
+    ("SELECT (1", ",1", ") = (1, 2)", ""),
+    ("SELECT 1", " UNION ALL SELECT 1", "", ""),
+    ("SELECT 1", " UNION SELECT 1", "", ""),
+    ("SELECT 1", " INTERSECT SELECT 1", "", ""),
+    ("SELECT 1", " EXCEPT SELECT 2", "", ""),
+    ("SELECT 1 FROM t", " JOIN t USING (id)", "", ""),
+    ("SELECT 1 FROM t", " CROSS JOIN t", "", ""),
+    ("SELECT 1 FROM t", ", t", "", ""),
+    ("SELECT CASE", " WHEN 1 = 2 THEN 1", " END", ""),
+    ("VALUES (1)", ", (1)", "", ""),
+    ("SELECT 1", "; SELECT 1", "", ""),
+    ("SELECT 1 ORDER BY 1", ", 1", "", ""),
+];
+
+/// What is repeated within itself.
+const NESTS: [Form; 20] = [
+    ("SELECT ", "(", "1", ")"),
+    ("SELECT ", "- ", "1", ""),
+    ("SELECT ", "~ ", "1", ""),
+    ("SELECT ", "NOT ", "true", ""),
+    ("SELECT ", "abs(", "1", ")"),
+    ("SELECT ", "coalesce(", "NULL", ", 1)"),
+    ("SELECT ", "coalesce(1 + ", "NULL", ", 1)"),
+    ("SELECT ", "nullif(", "NULL", ", 1)"),
+    ("SELECT ", "round(", "1", ")"),
+    ("SELECT ", "date_trunc('day', ", "now()", ")"),
+    ("SELECT ", "date_trunc('day', ", "now()", ", 'UTC')"),
+    ("SELECT ", "CASE WHEN true THEN ", "1", " END"),
+    ("SELECT ", "abs(CASE WHEN true THEN ", "1", " ELSE 2 END)"),
+    ("SELECT ", "concat(true = ", "true", ")::boolean"),
+    ("SELECT ", "ARRAY[", "1", "]"),
+    ("SELECT ", "(SELECT ", "1", ")"),
+    ("SELECT ", "1 IN (SELECT ", "1", ")"),
+    ("SELECT ", "EXISTS (SELECT ", "1", ")"),
+    ("SELECT 1 FROM ", "(SELECT 1 FROM ", "t", ") s"),
+    ("SELECT 1 FROM ", "((SELECT 1 FROM ", "t", ") s CROSS JOIN t)"),
+];
+
+fn session() -> Session {
+    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let session = Session::new(db.into()).unwrap();
+    session.sql("CREATE TABLE t (id BIGINT, v DOUBLE, name TEXT, PRIMARY KEY (id))").unwrap();
+    session.sql("INSERT INTO t VALUES (1, 0.5, 'a'), (2, 1.5, 'b')").unwrap();
+    session
+}
+
+fn text((begin, again, end, close): &Form, count: usize) -> String {
+    [*begin, &again.repeat(count), end, &close.repeat(count)].concat()
+}
+
+/// Answered, or refused with what it says.
+fn asked(session: &Session, text: &str) -> Result<usize, String> {
+    let begun = Instant::now();
+    let rows = session.sql(text).and_then(|answer| answer.collect());
+    let took = begun.elapsed();
+    if std::env::var("FLEETDB_TIMES").is_ok() {
+        let outcome = rows.as_ref().map(|_| "answered".to_owned()).unwrap_or_else(|error| error.to_string());
+        println!("{took:>12.1?}  {}  {}", &text[..text.len().min(60)], &outcome[..outcome.floor_char_boundary(100)]);
+    }
+    rows.map(|rows| rows.iter().map(|batch| batch.num_rows()).sum()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn statements_of_every_form_and_length_are_answered_or_refused() {
+    let session = session();
+    for form in CHAINS.iter().chain(&NESTS) {
+        for count in [10, 40, 100, 300, 10_000, 100_000] {
+            asked(&session, &text(form, count)).ok();
+            // The partial tree is dropped.
+            asked(&session, &(text(form, count) + " ) oops")).unwrap_err();
+        }
+    }
+    assert_eq!(asked(&session, "SELECT id FROM t"), Ok(2));
+}
+
+/// Within other statements, prepared, and with values.
+#[test]
+fn deep_statements_are_answered_or_refused_in_every_place() {
+    let session = session();
+    session.sql("CREATE TABLE u (id BIGINT, v DOUBLE, PRIMARY KEY (id))").unwrap();
+    for form in [&CHAINS[0], &CHAINS[2], &CHAINS[13], &CHAINS[19], &CHAINS[40], &CHAINS[41]] {
+        for count in [100, 300, 10_000, 100_000] {
+            let query = text(form, count);
+            for text in [
+                format!("EXPLAIN {query}"),
+                format!("COPY ({query}) TO 'no/such/directory/rows.csv'"),
+                format!("PREPARE p{count} AS {query}"),
+                format!("EXECUTE p{count}"),
+                format!("INSERT INTO u (id) {query}"),
+                format!("INSERT INTO u (id) VALUES (({query}))"),
+                format!("UPDATE u SET v = 1 WHERE id IN ({query})"),
+                format!("DELETE FROM u WHERE id IN ({query})"),
+                format!("CREATE TABLE c{count} (PRIMARY KEY (id)) AS {query}"),
+                format!("SET application_name = {}", &query["SELECT ".len()..]),
+            ] {
+                asked(&session, &text).ok();
+            }
+            if let Ok(prepared) = session.prepare(&query) {
+                prepared.query(&[]).ok();
+                prepared.query(&[]).ok();
+            }
+            if let Ok(statement) = session.parse_one(&query) {
+                let _ = (statement.access(), statement.kind(), statement.parameters(), statement.to_string());
+                drop(statement.clone());
+            }
+        }
+    }
+    assert_eq!(asked(&session, "SELECT id FROM t"), Ok(2));
+}
+
+#[test]
+fn ten_thousand_terms_of_and_and_or_are_answered() {
+    let session = session();
+    let terms = |count: usize| -> Vec<String> { (0..count).map(|id| format!("id = {id} AND v > 0")).collect() };
+    assert_eq!(asked(&session, &format!("SELECT id FROM t WHERE {}", terms(10_000).join(" OR "))), Ok(2));
+    let parameters: Vec<String> = (0..4_000).map(|place| format!("(id = ${} AND v > 0)", place + 1)).collect();
+    let prepared = session.prepare(&format!("SELECT id FROM t WHERE {}", parameters.join(" OR "))).unwrap();
+    let values: Vec<Value> = (0..4_000).map(Value::Int).collect();
+    assert_eq!(prepared.query(&values).unwrap().iter().map(|batch| batch.num_rows()).sum::<usize>(), 2);
+    let arms = vec!["SELECT 1"; 2_000].join(" UNION ALL ");
+    assert_eq!(asked(&session, &arms), Ok(2_000));
+}
+
+/// A query that WITH names, read twice by the next, and so on.
+#[test]
+fn queries_that_double_are_refused() {
+    let session = session();
+    let named: Vec<String> = (1..40)
+        .map(|number| format!("q{number} AS (SELECT id FROM q{0} UNION ALL SELECT id FROM q{0})", number - 1))
+        .collect();
+    let error =
+        asked(&session, &format!("WITH q0 AS (SELECT id FROM t), {} SELECT count(*) FROM q39", named.join(", ")));
+    assert!(error.unwrap_err().contains("nested too deeply"));
+}
