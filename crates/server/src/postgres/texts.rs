@@ -1,8 +1,9 @@
 //! Columns in the form that the encoder of the crate, which writes `2.0`, `1e15`, `inf` and times with patterns that it reads
 //! anew for each value, sends as PostgreSQL would: numbers and times as texts, arrays of such, spans between times with their
-//! days apart.
+//! days apart, integers of one byte, which PostgreSQL has none of, with two.
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema};
 use fleetdb_query::{days_apart, text_form};
 use pgwire::api::results::{FieldFormat, FieldInfo};
@@ -13,6 +14,7 @@ pub(super) fn for_wire(rows: &RecordBatch, fields: &[FieldInfo]) -> arrow::error
     let schema = rows.schema_ref();
     let (mut columns, mut types) = (Vec::with_capacity(fields.len()), Vec::with_capacity(fields.len()));
     for ((column, arrow), field) in rows.columns().iter().zip(schema.fields()).zip(fields) {
+        let column = &widened(column)?;
         let text = match (field.format(), column.data_type()) {
             (FieldFormat::Text, DataType::List(_)) => array_texts(column)?,
             (FieldFormat::Text, _) => text_form(column)?,
@@ -31,10 +33,27 @@ pub(super) fn for_wire(rows: &RecordBatch, fields: &[FieldInfo]) -> arrow::error
     RecordBatch::try_new(Arc::new(Schema::new(types)), columns)
 }
 
-/// Whether the encoder takes these rows as they are: all is sent in binary, and there are no spans between times.
+/// A column of integers of one byte, or of arrays of such, with two: the encoder calls their type int2 and sends one byte.
+fn widened(column: &ArrayRef) -> arrow::error::Result<ArrayRef> {
+    match column.data_type() {
+        DataType::Int8 => cast(column, &DataType::Int16),
+        DataType::List(element) if *element.data_type() == DataType::Int8 => {
+            let wide = element.as_ref().clone().with_data_type(DataType::Int16);
+            cast(column, &DataType::List(Arc::new(wide)))
+        }
+        _ => Ok(Arc::clone(column)),
+    }
+}
+
+/// Whether the encoder takes these rows as they are: all is sent in binary, and there are no spans between times and no
+/// integers of one byte.
 pub(super) fn are_for_wire(rows: &RecordBatch, fields: &[FieldInfo]) -> bool {
-    let is_span = |column: &ArrayRef| matches!(column.data_type(), DataType::Duration(_));
-    fields.iter().all(|field| field.format() == FieldFormat::Binary) && !rows.columns().iter().any(is_span)
+    let is_other = |column: &ArrayRef| match column.data_type() {
+        DataType::Duration(_) | DataType::Int8 => true,
+        DataType::List(element) => *element.data_type() == DataType::Int8,
+        _ => false,
+    };
+    fields.iter().all(|field| field.format() == FieldFormat::Binary) && !rows.columns().iter().any(is_other)
 }
 
 /// Arrays with their elements as texts, which the encoder puts together; `None` if its own are PostgreSQL's.
