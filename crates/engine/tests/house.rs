@@ -128,7 +128,15 @@ fn nobody_asks_a_message_what_it_contains() {
         files(&root().join(part), ".rs", &mut found);
     }
     let asks = ["contains", "starts_with", "ends_with", "find", "split_once", "rsplit_once", "strip_prefix"];
-    let texts = ["error.to_string()", "e.to_string()", "message", "error.message()", "info.message"];
+    let texts = [
+        "error.to_string()",
+        "(e.to_string()",
+        " e.to_string()",
+        " message",
+        "(message",
+        "error.message()",
+        "info.message",
+    ];
     let asked: Vec<String> =
         texts.iter().flat_map(|text| asks.iter().map(move |ask| format!("{text}.{ask}("))).collect();
     let is_ours = |file: &&PathBuf| {

@@ -581,7 +581,8 @@ fn a_removed_lock_file_lets_no_second_process_write() {
 
 #[test]
 fn a_newest_log_file_that_was_removed_or_cut_is_noticed() {
-    let changes: [(&str, fn(&MemoryStorage, &str)); 3] = [
+    type Change = fn(&MemoryStorage, &str);
+    let changes: [(&str, Change); 3] = [
         ("is missing", |storage, name| storage.remove(name).unwrap()),
         ("is empty", |storage, name| storage.tamper(name, Vec::clear)),
         ("the log ends with batch 0, and batch 2", |storage, name| storage.tamper(name, |bytes| bytes.truncate(24))),

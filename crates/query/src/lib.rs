@@ -59,6 +59,7 @@ mod runtime;
 mod scan;
 mod session;
 mod settings;
+mod sorts;
 mod stack;
 mod statement;
 mod stop;

@@ -25,6 +25,7 @@ use crate::runs::AggregateRuns;
 use crate::runtime::QueryRuntime;
 use crate::scan::FilterInScan;
 use crate::settings::{SessionSettings, sets_datafusion};
+use crate::sorts::SortForCheck;
 use crate::stack::{Deep, with_stack};
 #[cfg(feature = "pg-catalog")]
 use crate::statement::shown_name;
@@ -689,6 +690,9 @@ fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + S
     // columns up (DataFusion 55.2, `FilterExec::try_swapping_with_projection`; found by comparing with DuckDB).
     if let Some(second) = rules.iter().rposition(|rule| rule.name() == "ProjectionPushdown") {
         rules.remove(second);
+    }
+    if let Some(check) = rules.iter().rposition(|rule| rule.name() == "SanityCheckPlan") {
+        rules.insert(check, Arc::new(SortForCheck));
     }
     rules.push(Arc::new(AnswerFromContainers));
     rules.push(Arc::new(AggregateRuns));

@@ -110,7 +110,7 @@ impl Load {
 
 fn make_table(data: &Path) {
     let made = crate::process::fleetdb()
-        .args(["sql", "--data"])
+        .args(["sql", "--create", "--data"])
         .arg(data)
         .args(["-c", "CREATE TABLE rows (id BIGINT, n BIGINT, v DOUBLE, PRIMARY KEY (id, n))"])
         .output()

@@ -13,7 +13,7 @@
 use super::intervals::interval_literal;
 use super::quantified::apart;
 use crate::errors::query_error;
-use crate::functions::conversions::{INTERVAL_LENGTH, ROUND_TO_EVEN, TEXT_OF};
+use crate::functions::conversions::{INTERVAL_LENGTH, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
 use crate::functions::date_part;
 use crate::values::value_of_text;
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
@@ -126,6 +126,10 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
         },
         Ok(DataType::Decimal128(..) | DataType::Decimal256(..)) if to.is_integer() => {
             rounded(round(vec![of.clone(), lit(0_i32)]))
+        }
+        // DataFusion takes a cast between times to keep their order, which the time of day does not.
+        Ok(DataType::Timestamp(..)) if matches!(to, DataType::Time32(_) | DataType::Time64(_)) => {
+            rounded(call(&TIME_OF_DAY, vec![of.clone()]))
         }
         Ok(_) if matches!(to, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => {
             text_of(of, schema).map_or(Ok(None), rounded)

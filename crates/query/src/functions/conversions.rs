@@ -28,6 +28,12 @@ pub(crate) static ROUND_TO_EVEN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     function("round_to_even", signature, DataType::Float64, round_to_even)
 });
 
+/// A time's time of day.
+pub(crate) static TIME_OF_DAY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let signature = Signature::any(1, Volatility::Immutable);
+    function("time_of_day", signature, DataType::Time64(TimeUnit::Nanosecond), time_of_day)
+});
+
 /// How long an interval is for comparisons, a month having 30 days and a day 24 hours (`interval_cmp_value` in PostgreSQL's
 /// `timestamp.c`).
 pub(crate) static INTERVAL_LENGTH: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
@@ -56,6 +62,10 @@ fn text_of(args: &[ArrayRef]) -> Result<ArrayRef> {
         Some(texts) => Ok(texts),
         None => Ok(cast(values, &DataType::Utf8)?),
     }
+}
+
+fn time_of_day(args: &[ArrayRef]) -> Result<ArrayRef> {
+    Ok(cast(one(args)?, &DataType::Time64(TimeUnit::Nanosecond))?)
 }
 
 fn round_to_even(args: &[ArrayRef]) -> Result<ArrayRef> {

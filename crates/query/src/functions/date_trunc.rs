@@ -138,13 +138,16 @@ impl ScalarUDFImpl for DateTrunc {
     }
 }
 
+/// What a row names its unit and its zone.
+type Names<'a> = (&'a str, &'a str);
+
 /// The begins of the units that hold these times.
 fn begins(units: &ArrayRef, times: &ArrayRef, zones: &ArrayRef) -> Result<ArrayRef> {
     let unit_ns = per_second(times.data_type()).map(|per_second| NS_PER_SECOND / i128::from(per_second));
     let unit_ns = unit_ns.ok_or_else(|| misuse(format!("use {USAGE}")))?;
     let counts = cast(times, &DataType::Int64)?;
     // Mostly the same for all rows.
-    let mut known: Option<((&str, &str), (Unit, Zone))> = None;
+    let mut known: Option<(Names<'_>, (Unit, Zone))> = None;
     let mut meant = |names| -> Result<(Unit, Zone)> {
         match known {
             Some((of, meant)) if of == names => Ok(meant),
