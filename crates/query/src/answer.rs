@@ -52,7 +52,7 @@ impl Answer {
         Self { is_plan: true, ..self }
     }
 
-    /// The same answer, of a statement of so many levels.
+    /// The same answer with the depth of its statement's tree.
     pub(crate) fn of_levels(mut self, levels: usize) -> Self {
         if let Some(rows) = &mut self.rows {
             rows.set_levels(levels);
@@ -124,7 +124,7 @@ impl Iterator for Answer {
     fn next(&mut self) -> Option<Self::Item> {
         let rows = self.rows.as_ref()?;
         let (levels, runtime) = (rows.levels(), Arc::clone(&rows.1));
-        // What it has spawned runs here, too.
+        // Tasks that the plan has spawned run on this stack as well.
         with_stack(levels, || runtime.block_on(self.next_rows()))
     }
 }

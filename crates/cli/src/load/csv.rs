@@ -25,7 +25,7 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
             let row = match reader.next_row(count == 0) {
                 Ok(Some(row)) => row,
                 Ok(None) => break,
-                // Nobody knows what is a row behind an open quote, so that there is nothing to skip to.
+                // Behind an open quote no row begins for certain, so there is none to skip to.
                 Err(e) => {
                     if args.on_error == OnError::Skip {
                         commit(db, args, rows, tally)?;

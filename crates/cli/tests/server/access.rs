@@ -231,11 +231,11 @@ fn rights_are_asked_at_each_statement_and_users_who_were_removed_go() {
         let removed = fleetdb().args(["user", "remove", user, "--data"]).arg(data.path()).status().unwrap();
         assert!(removed.success());
     };
-    // One who does nothing.
+    // An idle connection.
     remove("bob");
     let ended = runtime.block_on(async { tokio::time::timeout(std::time::Duration::from_secs(30), bobs).await });
     assert!(ended.is_ok() && bob.is_closed(), "the connection of a user who was removed goes on");
-    // One who goes on: there are no users left, and who is no stranger is not let in as one.
+    // A connection that sends a statement: no users are left, but it logged in as one and is not let in as a stranger.
     add_user(data.path(), "eve", "secret", "admin");
     remove("ann");
     assert!(runtime.block_on(ann.simple_query("SELECT 1")).is_err());

@@ -483,7 +483,7 @@ def activity(db):
     gone = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'meter'"
     until_equal(db, gone, (0,))
     equal(db.execute("SELECT pg_cancel_backend(%s), pg_terminate_backend(-7)", (pid,)).fetchone(), (False, False))
-    # One that is busy ends, too. What is read while nothing is asked, libpq shows as a notice.
+    # A busy connection ends as well. libpq shows an error as a notice when it arrives between statements.
     with connect(application_name="meter") as other:
         told = []
         other.add_notice_handler(lambda notice: told.append(notice.sqlstate))

@@ -6,7 +6,7 @@ use crate::process::Server;
 use crate::wrong::{answers, message, startup};
 use std::time::{Duration, Instant};
 
-/// Far more than anybody waits for who is alone; a machine that runs all tests at a time is slow.
+/// Generous: the machine runs all tests at the same time.
 const SOON: Duration = Duration::from_secs(5);
 
 fn simple(server: &Server, text: &str) -> String {
@@ -25,7 +25,7 @@ fn extended(server: &Server, text: &str) -> String {
     answers(server, &[startup(), parse, run, message(b'S', b""), message(b'X', b"")].concat())
 }
 
-/// A chain of so many terms behind a beginning.
+/// Statements, each with a chain of `count` terms.
 fn chains(count: usize) -> Vec<String> {
     let chain = |begin: &str, again: &str| begin.to_owned() + &again.repeat(count);
     vec![

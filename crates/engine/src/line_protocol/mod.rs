@@ -43,7 +43,7 @@ enum Values {
     UInt(Vec<Option<u64>>),
     Boolean(Vec<Option<bool>>),
     Text(StringBuilder),
-    /// Of a type that no line has values of; so many rows without a value.
+    /// A column of a type that line protocol cannot write: a count of rows, each without a value.
     Other(usize),
 }
 

@@ -55,7 +55,7 @@ impl CellReader {
         &self.places
     }
 
-    /// Adds the row of these cells, of which `None` is NULL.
+    /// Adds a row of cells; `None` is NULL.
     ///
     /// # Errors
     /// There are more or fewer cells than columns, or a cell is no value of its column; the row is not added then.
