@@ -190,7 +190,7 @@ pub fn check(io: &Io, mut progress: impl FnMut(u64, u64)) -> Result<CheckReport>
 
 fn check_segment(io: &Io, entry: &SegmentEntry, schema: &TableSchema, report: &mut CheckReport) -> Result<()> {
     let cache = Arc::new(Cache::new(1 << 20));
-    let listed = crate::background::open_segment(io, entry, &cache)?;
+    let listed = crate::segment::Listed::open(io, entry, &cache)?;
     let segment = listed.segment.as_ref();
     let wrong = |what: String| Error::damaged(format!("segment {}: {what}", segment.name));
     if segment.len_bytes() != entry.bytes {

@@ -6,35 +6,22 @@
 //!    a reader sees it whole or not at all.
 //! 3. The log calls the batch's completion ([`completion`]) when it is as durable as asked.
 
-use crate::db::{Acknowledged, Shared};
 use crate::error::{Code, Error, Result};
-use crate::ids::{Generation, Sequence, TableId};
+use crate::ids::{Sequence, TableId};
 use crate::manifest::Delete;
-use crate::memtable::MAX_ROWS;
 use crate::scan::{View, removal};
 use crate::settings::Durability;
+use crate::state::{Commit, Shared};
 use crate::wal::log::{Committer, Log};
 use crate::wal::record::{self, Removal, Section};
 use crate::write::admit::{Admitted, admit};
 use crate::write::batch::{Batch, MAX_BATCH_BYTES};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// What most frames of single rows have room in.
 const SMALL_PAYLOAD_BYTES: usize = 512;
-
-/// What the commit lock guards.
-pub(crate) struct Commit {
-    pub(crate) sequence: Sequence,
-    pub(crate) generation: Generation,
-    /// Memory of the active memtables; of tables that were dropped since the last freeze, too.
-    pub(crate) memtable_bytes: usize,
-    /// Rows of the longest active memtable.
-    pub(crate) memtable_rows: usize,
-    pub(crate) closed: bool,
-}
 
 /// What a committer waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,6 +65,15 @@ impl Drop for Alone<'_> {
     }
 }
 
+/// A batch that was acknowledged: what it is called and what it survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// The batch's place in the order of all batches.
+    pub sequence: Sequence,
+    /// The level it was written with; see [`Durability`] for what survives what.
+    pub durability: Durability,
+}
+
 pub(crate) type Done = Box<dyn FnOnce(Result<Acknowledged>) + Send>;
 
 /// Where the fate of one batch arrives.
@@ -108,11 +104,6 @@ impl Outcome {
 }
 
 impl Shared {
-    pub(crate) fn open_commit(&self) -> Result<MutexGuard<'_, Commit>> {
-        let commit = self.commit.lock();
-        if commit.closed { Err(Error::closed("the database is closed")) } else { Ok(commit) }
-    }
-
     fn admit<'b>(&self, batch: &'b Batch) -> Result<Vec<Admitted<'b>>> {
         let bytes = batch.bytes();
         if bytes > MAX_BATCH_BYTES {
@@ -251,59 +242,5 @@ impl Shared {
             let table = catalog.tables.get(&part.schema.id);
             table.is_some_and(|table| Arc::ptr_eq(&table.schema, &part.schema))
         })
-    }
-
-    fn is_full(&self, commit: &Commit) -> bool {
-        commit.memtable_bytes >= self.settings.memtable_bytes || commit.memtable_rows >= MAX_ROWS
-    }
-
-    /// The commit lock, if the memtables have room or can be frozen at once.
-    fn room(&self) -> Result<Option<MutexGuard<'_, Commit>>> {
-        let mut commit = self.open_commit()?;
-        if !self.is_full(&commit) {
-            return Ok(Some(commit));
-        }
-        if self.queue.lock().frozen.is_empty() {
-            self.freeze(&mut commit);
-            if self.has_threads() {
-                return Ok(Some(commit));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The commit lock, when the memtables have room. Full memtables whose forerunners are still being
-    /// flushed must wait: at most two generations are in memory.
-    pub(crate) fn wait_for_room(&self) -> Result<MutexGuard<'_, Commit>> {
-        let wait_ns = self.settings.write_wait_ms.saturating_mul(1_000_000);
-        let start_ns = self.io.clock.monotonic_ns();
-        loop {
-            if let Some(commit) = self.room()? {
-                return Ok(commit);
-            }
-            if !self.has_threads() {
-                let full =
-                    |error: Error| error.context("the memtables are full and their flush fails; nothing was written");
-                self.flush_all().map_err(full)?;
-                continue;
-            }
-            let mut queue = self.queue.lock();
-            if queue.frozen.is_empty() {
-                continue;
-            }
-            let waited_ns = self.io.clock.monotonic_ns().saturating_sub(start_ns);
-            if waited_ns >= wait_ns {
-                let reason = match &queue.flush_error {
-                    Some(error) => format!("the last flush failed: {error}"),
-                    None if queue.is_held_back() => "compaction does not keep up".to_owned(),
-                    None => "the flush does not keep up".to_owned(),
-                };
-                return Err(Error::retry(format!(
-                    "the memtables are full ({} bytes, setting memtable_bytes) and {reason}; nothing was written, try again",
-                    self.settings.memtable_bytes
-                )));
-            }
-            self.wake.wait_for(&mut queue, Duration::from_nanos(wait_ns - waited_ns));
-        }
     }
 }

@@ -1,48 +1,35 @@
 //! The database: puts the parts of the data path together.
 //!
 //! 1. [`Database::open`] takes the writer's lock, reads the manifest, opens the segments, replays the WAL
-//!    ([`crate::recovery`]) and starts two threads: `fleetdb-log` and `fleetdb-flush`.
+//!    ([`crate::recovery`]) and starts three threads: `fleetdb-log`, `fleetdb-flush` and `fleetdb-compact`.
 //! 2. [`Database::commit`] admits a batch, waits for room, and under the commit lock resolves, logs
 //!    and applies it; then it waits for the durability it was asked for.
 //! 3. When the memtables are full they are frozen: a new generation begins, with a new WAL file;
 //!    the flush thread makes segments of the frozen one.
 //!
-//! Lock order: commit, manifest, catalog, memtables (by table number), log. The flush thread takes the
-//! catalog's lock only to exchange what readers see.
+//! `ARCHITECTURE.md` has the order of the locks.
 
-use crate::background::{Counters, Queue};
-use crate::catalog::{Catalog, Table};
-use crate::commit::{Commit, Taken, Waits, completion};
+use crate::catalog::Table;
+use crate::commit::{Acknowledged, Taken, Waits, completion};
 use crate::compaction::plan;
-use crate::error::{Code, Error, ErrorKind, Result};
-use crate::ids::{Sequence, TableId};
+use crate::error::{Code, Error, Result};
+use crate::ids::TableId;
 use crate::io::{Io, Joiner};
 use crate::manifest::Edit;
-use crate::manifest::file::Manifest;
-use crate::memory::{Budget, QueryMemory};
+use crate::memory::QueryMemory;
 use crate::recovery;
 use crate::scan::View;
 use crate::schema::{TableDefinition, TableSchema};
-use crate::segment::cache::Cache;
 use crate::settings::{Durability, MOST_TABLES, Settings};
+use crate::state::Shared;
 use crate::wal::frame;
-use crate::wal::log::Log;
 use crate::write::batch::Batch;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Bytes of memtables below which closing leaves them to the WAL instead of writing small segments.
 const LEAST_FLUSH_BYTES: usize = 1 << 20;
-
-/// A batch that was acknowledged: what it is called and what it survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Acknowledged {
-    /// The batch's place in the order of all batches.
-    pub sequence: Sequence,
-    /// The level it was written with; see [`Durability`] for what survives what.
-    pub durability: Durability,
-}
 
 /// What the database is doing and has done since it was opened.
 #[derive(Clone, Debug, Default)]
@@ -79,26 +66,6 @@ pub struct Status {
     pub flush_error: Option<Error>,
     /// Why the last compaction failed, until one succeeds.
     pub compaction_error: Option<Error>,
-}
-
-pub(crate) struct Shared {
-    pub(crate) io: Io,
-    pub(crate) settings: Settings,
-    pub(crate) commit: Mutex<Commit>,
-    pub(crate) manifest: Mutex<Manifest>,
-    pub(crate) catalog: RwLock<Catalog>,
-    pub(crate) log: Arc<Log>,
-    pub(crate) cache: Arc<Cache>,
-    pub(crate) budget: Arc<Budget>,
-    pub(crate) queue: Mutex<Queue>,
-    /// Signalled when the queue changes.
-    pub(crate) wake: Condvar,
-    /// Held during a step of compaction.
-    pub(crate) compaction: Mutex<()>,
-    pub(crate) counters: Counters,
-    /// The last batch in the memtables.
-    pub(crate) applied: AtomicU64,
-    pub(crate) next_segment: AtomicU64,
 }
 
 /// An open database.
@@ -391,10 +358,6 @@ impl Drop for Database {
 }
 
 impl Shared {
-    pub(crate) fn has_threads(&self) -> bool {
-        self.io.spawn.has_threads()
-    }
-
     /// Without threads: what they would have done after a commit.
     pub(crate) fn step_without_threads(&self) {
         if self.has_threads() {
@@ -407,39 +370,10 @@ impl Shared {
         }
     }
 
-    /// Lets the manifest know what is in the log. A full disk is no reason to fail: then it knows less.
-    pub(crate) fn mark_log(&self) -> Result<()> {
-        let mut manifest = self.manifest.lock();
-        let mark = Some(self.log.mark());
-        if manifest.has_failed() || manifest.state().log == mark {
-            return Ok(());
-        }
-        match manifest.append(&Edit::Log { mark }) {
-            Err(error) if error.kind() == ErrorKind::Retry => Ok(()),
-            marked => marked,
-        }
-    }
-
-    /// Makes an edit of the tables durable. If it cannot be known whether it is, no batch is taken any more: its rows
-    /// might be of a table or column that the next opening does not have.
-    pub(crate) fn change_schema(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
-        let changed = manifest.append(edit);
-        self.fail_without_lock();
-        if let Err(error) = &changed
-            && manifest.has_failed()
-        {
-            self.log.fail(error);
-        }
-        changed
-    }
-
-    pub(crate) fn view(&self) -> View {
-        self.view_of(None)
-    }
-
-    fn view_of(&self, only: Option<&[TableId]>) -> View {
-        let last = || Sequence(self.applied.load(Ordering::Acquire));
-        let now_ns = self.io.clock.wall_ns();
-        self.catalog.read().view(only, now_ns, self.settings.scan_batch_rows, &self.budget, last)
+    /// Lets both threads end; a running merge stops at its next row group.
+    pub(crate) fn stop_background(&self) {
+        self.counters.stopping.store(true, Ordering::Release);
+        self.queue.lock().stop = true;
+        self.wake.notify_all();
     }
 }

@@ -1,6 +1,7 @@
 //! A handle on one container of an open database: adds rows and reads them, always as they are now.
 
-use crate::db::{Acknowledged, Database};
+use crate::commit::Acknowledged;
+use crate::db::Database;
 use crate::error::{Error, Result};
 use crate::scan::container::Aggregate;
 use crate::scan::rows::Scan;

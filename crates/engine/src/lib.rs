@@ -7,23 +7,26 @@
 //! Start with [`Database`].
 
 mod alter;
-mod background;
+mod backpressure;
 pub mod backup;
 mod catalog;
 pub mod check;
 mod column;
 mod commit;
 mod compaction;
+mod compactor;
 mod db;
 mod deletes;
 mod error;
 mod flush;
+mod flusher;
 mod handle;
 mod ids;
 pub mod io;
 mod key;
 mod lane;
 mod line_protocol;
+mod listing;
 mod manifest;
 mod memory;
 mod memtable;
@@ -34,12 +37,13 @@ mod scan;
 mod schema;
 mod segment;
 mod settings;
+mod state;
 mod update;
 mod wal;
 mod write;
 
-pub use commit::{Alone, Taken};
-pub use db::{Acknowledged, Database, Status};
+pub use commit::{Acknowledged, Alone, Taken};
+pub use db::{Database, Status};
 pub use error::{Code, Error, ErrorKind, Place, Result};
 pub use handle::ContainerHandle;
 pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};

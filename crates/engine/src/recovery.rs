@@ -9,10 +9,7 @@
 //!
 //! A reader beside a writer does the same without removing anything.
 
-use crate::background::{Counters, Frozen, Queue, open_segment};
 use crate::catalog::{Catalog, Table};
-use crate::commit::Commit;
-use crate::db::Shared;
 use crate::error::{Code, Error, Result};
 use crate::ids::{Generation, Sequence, TableId};
 use crate::io::Io;
@@ -21,8 +18,9 @@ use crate::manifest::{Delete, Edit, State};
 use crate::memory::Budget;
 use crate::schema::TableSchema;
 use crate::segment::cache::Cache;
-use crate::segment::{directory, file_name};
+use crate::segment::{Listed, directory, file_name};
 use crate::settings::Settings;
+use crate::state::{Commit, Counters, Frozen, Queue, Shared};
 use crate::wal::frame;
 use crate::wal::log::Log;
 use crate::wal::record::{self, Entry, Removal};
@@ -83,7 +81,7 @@ pub(crate) fn load(io: &Io, state: &State, cache: &Arc<Cache>, known: &Catalog) 
             let mut open = known.tables.get(&id).into_iter().flat_map(|table| table.segments.iter());
             segments.push(match open.find(|listed| listed.entry.id == entry.id) {
                 Some(listed) => listed.again(entry),
-                None => open_segment(io, entry, cache)?,
+                None => Listed::open(io, entry, cache)?,
             });
         }
         let mut table = Table::new(Arc::new(schema.clone()), Generation(state.flushed.0 + 1));

@@ -4,8 +4,8 @@
 //! other.
 
 use crate::column::ColumnBuilder;
-use crate::commit::completion;
-use crate::db::{Acknowledged, Database};
+use crate::commit::{Acknowledged, completion};
+use crate::db::Database;
 use crate::error::{Code, Error, Result};
 use crate::scan::{Projection, ScanRequest, View};
 use crate::schema::Role;

@@ -19,13 +19,15 @@ use crate::key::{self, KeyValue};
 use crate::lane::{Lane, NullMask};
 use crate::manifest::SegmentEntry;
 use crate::pool::Pool;
-use crate::scan::merge::{Merge, Pick, Wanted, pick, picks_with};
+use crate::scan::merge::{Merge, Pick, pick, picks_with};
 use crate::scan::rows::take_picks;
 use crate::scan::source::{Codes, Memo, Source};
+use crate::scan::wanted::Wanted;
 use crate::scan::{INDEX_BLOCK_BYTES, PAGE_BYTES};
 use crate::schema::{Role, TableSchema};
 use crate::segment::index::Entry;
-use crate::segment::writer::{ColumnValues, SegmentWriter, SortedRows, Texts};
+use crate::segment::pages::{ColumnValues, Texts};
+use crate::segment::writer::{SegmentWriter, SortedRows};
 use crate::segment::{Listed, PAGE_ROWS, ROW_GROUP_ROWS, directory, file_name};
 use std::sync::Arc;
 

@@ -19,7 +19,8 @@ pub use ends::{BodyLine, LineEnds, body_lines};
 pub use line::LineError;
 pub use precision::Precision;
 
-use crate::db::{Acknowledged, Database};
+use crate::commit::Acknowledged;
+use crate::db::Database;
 use crate::error::{Error, Result};
 use crate::key::{self, KeyPart};
 use crate::schema::{ColumnDefinition, ColumnType, Merge, Role, TableDefinition, TableSchema, Unit, check_name};

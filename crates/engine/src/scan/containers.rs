@@ -3,8 +3,9 @@
 //! A part of a segment that is wanted whole is not read: the container index has its amounts. Of the rows only those are
 //! read where a bound cuts, and the times where sources overlap.
 
-use super::merge::{self, Merge, Wanted};
+use super::merge::{self, Merge};
 use super::source::{Memo, Run, Source};
+use super::wanted::Wanted;
 use super::{ScanRequest, Sources, TableView};
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;

@@ -4,9 +4,10 @@
 //! deletes or slices cut a container's end off, or an index block says nothing of fields because its containers are
 //! short, is one row read from its pages.
 
-use super::merge::{self, Merge, Wanted};
+use super::merge::{self, Merge};
 use super::rows::BATCH_TEXT_BYTES;
 use super::source::{Memo, Run};
+use super::wanted::Wanted;
 use super::{ScanRequest, Sources, TableView};
 use crate::column::ColumnBuilder;
 use crate::error::Result;

@@ -5,7 +5,7 @@ use crate::lane::NullMask;
 use crate::manifest::Delete;
 use crate::memtable::Memtable;
 use crate::memtable::sorted::Sorted;
-use crate::schema::{TableDefinition, Unit};
+use crate::schema::{ColumnType, TableDefinition, Unit};
 use crate::wal::record::{News, Section, SectionField};
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -15,6 +15,7 @@ pub mod overlay;
 pub mod rows;
 pub(crate) mod source;
 mod then;
+pub(crate) mod wanted;
 
 use crate::deletes::DeleteSet;
 use crate::error::{Code, Error, Result};
@@ -28,11 +29,12 @@ use crate::schema::{Column, TableSchema};
 use crate::segment::{Listed, PAGE_ROWS};
 use crate::wal::record::Removal;
 use crate::write::batch::{DeleteRequest, Value, misfit_code};
-use merge::{KeyTest, Merge, Wanted};
+use merge::Merge;
 use source::{Memo, Source};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use wanted::{KeyTest, Wanted};
 
 /// All tables as they were at one moment; a batch is in it whole or not at all.
 #[derive(Clone)]

@@ -1,7 +1,8 @@
 //! A scan on its way: rows are picked container by container, and read column by column.
 
-use super::merge::{self, Merge, Pick, Wanted};
+use super::merge::{self, Merge, Pick};
 use super::source::Memo;
+use super::wanted::Wanted;
 use super::{Projection, ScanRequest, Sources, TableView};
 use crate::column::ColumnBuilder;
 use crate::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! Where rows come from: a sorted memtable or a segment, behind one small interface.
 
-use super::merge::Wanted;
+use super::wanted::Wanted;
 use crate::column::ColumnBuilder;
 use crate::deletes::{DeleteSet, Span, without};
 use crate::error::Result;
@@ -13,7 +13,8 @@ use crate::pool::Pool;
 use crate::schema::{ColumnType, TableSchema};
 use crate::segment::Listed;
 use crate::segment::index::{Amounts, IndexBlock, LastValue};
-use crate::segment::reader::{Dictionary, Page, Place, Segment};
+use crate::segment::page::{Dictionary, Page};
+use crate::segment::reader::{Place, Segment};
 use std::sync::Arc;
 
 /// Rows of one container in one source; rows are numbered in the source's (key, time) order.

@@ -1,7 +1,7 @@
 //! The cache of decoded pages, dictionaries and index blocks: one for a database, bounded in bytes.
 
 use super::index::IndexBlock;
-use super::reader::{Dictionary, Page};
+use super::page::{Dictionary, Page};
 use crate::ids::SegmentId;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache as QuickCache;

@@ -9,12 +9,15 @@ pub(crate) mod cache;
 pub(crate) mod compression;
 pub(crate) mod encoding;
 pub(crate) mod index;
+pub(crate) mod page;
 pub(crate) mod page_header;
 pub(crate) mod pages;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
+use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Generation, SegmentId, TableId};
+use crate::io::Io;
 use crate::manifest::SegmentEntry;
 use crate::schema::{ColumnType, Role};
 use serde::{Deserialize, Serialize};
@@ -75,6 +78,19 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
+    /// Opens a segment and compares it with its manifest entry.
+    pub(crate) fn open(io: &Io, entry: &SegmentEntry, cache: &Arc<cache::Cache>) -> Result<Arc<Self>> {
+        let name = file_name(entry.table, entry.id);
+        let segment = reader::Segment::open(io.storage.as_ref(), &name, entry.id, cache)?;
+        let facts = &segment.facts;
+        if (facts.table, facts.generation, facts.rows) != (entry.table, entry.generation, entry.rows) {
+            return Err(Error::damaged(format!(
+                "segment {name} is not the file that the manifest lists; restore it from a backup"
+            )));
+        }
+        Ok(Arc::new(Self { segment: Arc::new(segment), entry: entry.clone() }))
+    }
+
     /// The same open file under what the manifest says of it now.
     pub(crate) fn again(self: &Arc<Self>, entry: &SegmentEntry) -> Arc<Self> {
         if self.entry == *entry {

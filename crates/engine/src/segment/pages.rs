@@ -11,7 +11,6 @@ use super::compression::compressor;
 use super::encoding::{self, Physical};
 use super::index::{as_float, as_integer};
 use super::page_header::{DataHeader, Encoding, PageHeader};
-use super::writer::ColumnValues;
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
 use crate::lane::{Lane, NullMask};
@@ -23,6 +22,7 @@ use parquet::data_type::ByteArray;
 use parquet::file::metadata::ColumnIndexBuilder;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::Statistics;
+use std::ops::Deref;
 
 /// The most entries of a dictionary.
 const MAX_DICTIONARY: usize = 1 << 16;
@@ -39,6 +39,30 @@ const TIGHT_SLACK_VALUES: usize = 64;
 const TRIAL_GROUPS: usize = 8;
 /// Short matches in noise cost more than the bytes they stand for: without them zstd's entropy coder does the work.
 const NOISE_MIN_MATCH: u32 = 7;
+
+/// A column's values for a stretch of rows.
+pub(crate) enum ColumnValues<'a> {
+    Raw(Lane),
+    /// Text as numbers of entries in a pool.
+    Text(Lane, Texts<'a>),
+}
+
+/// The pool that a stretch's codes are of.
+pub(crate) enum Texts<'a> {
+    Borrowed(&'a Pool),
+    Owned(Pool),
+}
+
+impl Deref for Texts<'_> {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        match self {
+            Self::Borrowed(pool) => pool,
+            Self::Owned(pool) => pool,
+        }
+    }
+}
 
 /// What the footer needs to know of a column.
 pub(crate) struct ColumnFacts {

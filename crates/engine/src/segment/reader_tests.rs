@@ -1,4 +1,5 @@
 use super::*;
+use crate::column::ColumnBuilder;
 use crate::error::ErrorKind;
 use crate::ids::{Generation, TableId};
 use crate::io::MemoryStorage;
@@ -6,7 +7,8 @@ use crate::pool::Pool;
 use crate::schema::{TableDefinition, TableSchema, Unit};
 use crate::segment::ROW_GROUP_ROWS;
 use crate::segment::index::{Entry, LastValue};
-use crate::segment::writer::{ColumnValues, SegmentWriter, SortedRows, Texts};
+use crate::segment::pages::{ColumnValues, Texts};
+use crate::segment::writer::{SegmentWriter, SortedRows};
 
 fn schema() -> Arc<TableSchema> {
     let table = TableDefinition::new("t").key("id", ColumnType::UInt64).time("ts", Unit::Second);

@@ -6,13 +6,11 @@
 //! 4. [`SegmentWriter::finish`] adds the container index and the footer and syncs the file. The caller renames it.
 
 use super::index::{Entry, IndexWriter};
-use super::pages::{ColumnFacts, ColumnWriter};
+use super::pages::{ColumnFacts, ColumnValues, ColumnWriter};
 use super::{FACTS_KEY, FORMAT_VERSION, Facts, StoredColumn};
 use crate::error::{Error, Result};
 use crate::ids::Generation;
 use crate::io::{Storage, WriteFile};
-use crate::lane::Lane;
-use crate::pool::Pool;
 use crate::schema::{Role, TableSchema};
 use parking_lot::Mutex;
 use parquet::arrow::{ArrowSchemaConverter, encode_arrow_schema};
@@ -23,32 +21,7 @@ use parquet::file::metadata::{
 use parquet::file::writer::TrackedWrite;
 use parquet::schema::types::SchemaDescPtr;
 use std::io::Write;
-use std::ops::Deref;
 use std::sync::Arc;
-
-/// A column's values for a stretch of rows.
-pub(crate) enum ColumnValues<'a> {
-    Raw(Lane),
-    /// Text as numbers of entries in a pool.
-    Text(Lane, Texts<'a>),
-}
-
-/// The pool that a stretch's codes are of.
-pub(crate) enum Texts<'a> {
-    Borrowed(&'a Pool),
-    Owned(Pool),
-}
-
-impl Deref for Texts<'_> {
-    type Target = Pool;
-
-    fn deref(&self) -> &Pool {
-        match self {
-            Self::Borrowed(pool) => pool,
-            Self::Owned(pool) => pool,
-        }
-    }
-}
 
 /// Rows in (key, time) order, each primary key once.
 pub(crate) trait SortedRows {

@@ -1,30 +1,26 @@
 //! House rules, as tests: import order, file length, banned words, links in documents.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that reads the sources")]
 
+mod imports;
+
 use std::path::{Path, PathBuf};
 
 /// The engine's modules from the ground up: a module imports only from its own row and those above it.
-const ORDER: [&[&str]; 7] = [
+const ORDER: [&[&str]; 14] = [
     &["ids", "error", "settings"],
     &["io", "memory"],
     &["schema", "key", "lane", "pool", "column"],
     &["write"],
     &["wal", "memtable", "segment", "manifest", "deletes"],
     &["flush", "scan", "compaction"],
-    &[
-        "recovery",
-        "db",
-        "commit",
-        "catalog",
-        "background",
-        "alter",
-        "update",
-        "backup",
-        "reader",
-        "check",
-        "line_protocol",
-        "handle",
-    ],
+    &["catalog"],
+    &["state"],
+    &["recovery", "listing"],
+    &["flusher", "compactor"],
+    &["backpressure"],
+    &["commit"],
+    &["db"],
+    &["alter", "update", "backup", "reader", "check", "line_protocol", "handle"],
 ];
 /// The longest file, in lines. A ratchet: it only ever gets smaller.
 const MOST_LINES: usize = 750;
@@ -93,7 +89,7 @@ fn files_are_short_and_use_the_words() {
         if !text.starts_with("//!") && !file.to_str().unwrap().ends_with("_tests.rs") {
             wrong.push(format!("{} does not begin with what it owns", file.display()));
         }
-        if !file.ends_with("house.rs") {
+        if !file.ends_with("house/main.rs") {
             for word in BANNED.into_iter().filter(|word| text.to_lowercase().contains(word)) {
                 wrong.push(format!("{} says '{word}'", file.display()));
             }

@@ -1,0 +1,81 @@
+//! Backpressure: what happens when rows come faster than the background makes room.
+//!
+//! | memtables | frozen generation | compaction | a committer | the flush thread |
+//! |---|---|---|---|---|
+//! | have room | any | any | writes | flushes what is frozen |
+//! | full | none | any | freezes them, then writes | is woken |
+//! | full | being flushed | keeps up | waits up to `write_wait_ms`, then gets a retry | flushes |
+//! | full | waits | behind | waits likewise | waits for compaction, unless somebody asked for a flush |
+//! | full | flush failed | any | waits likewise; the error names the reason | tries again each second |
+//! | full | waits | failed | waits likewise | flushes: waiting would not help |
+//!
+//! At most two generations are in memory: the active one and the frozen one.
+
+use crate::error::{Error, Result};
+use crate::memtable::MAX_ROWS;
+use crate::state::{Commit, Queue, Shared};
+use parking_lot::MutexGuard;
+use std::time::Duration;
+
+impl Queue {
+    /// Whether flushes wait for compaction. If that fails there is no point in waiting.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.behind && self.urgent == 0 && self.compaction_error.is_none()
+    }
+}
+
+impl Shared {
+    pub(crate) fn is_full(&self, commit: &Commit) -> bool {
+        commit.memtable_bytes >= self.settings.memtable_bytes || commit.memtable_rows >= MAX_ROWS
+    }
+
+    /// The commit lock, if the memtables have room or can be frozen at once.
+    pub(crate) fn room(&self) -> Result<Option<MutexGuard<'_, Commit>>> {
+        let mut commit = self.open_commit()?;
+        if !self.is_full(&commit) {
+            return Ok(Some(commit));
+        }
+        if self.queue.lock().frozen.is_empty() {
+            self.freeze(&mut commit);
+            if self.has_threads() {
+                return Ok(Some(commit));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The commit lock, when the memtables have room. Full memtables whose forerunners are still being
+    /// flushed must wait: at most two generations are in memory.
+    pub(crate) fn wait_for_room(&self) -> Result<MutexGuard<'_, Commit>> {
+        let wait_ns = self.settings.write_wait_ms.saturating_mul(1_000_000);
+        let start_ns = self.io.clock.monotonic_ns();
+        loop {
+            if let Some(commit) = self.room()? {
+                return Ok(commit);
+            }
+            if !self.has_threads() {
+                let full =
+                    |error: Error| error.context("the memtables are full and their flush fails; nothing was written");
+                self.flush_all().map_err(full)?;
+                continue;
+            }
+            let mut queue = self.queue.lock();
+            if queue.frozen.is_empty() {
+                continue;
+            }
+            let waited_ns = self.io.clock.monotonic_ns().saturating_sub(start_ns);
+            if waited_ns >= wait_ns {
+                let reason = match &queue.flush_error {
+                    Some(error) => format!("the last flush failed: {error}"),
+                    None if queue.is_held_back() => "compaction does not keep up".to_owned(),
+                    None => "the flush does not keep up".to_owned(),
+                };
+                return Err(Error::retry(format!(
+                    "the memtables are full ({} bytes, setting memtable_bytes) and {reason}; nothing was written, try again",
+                    self.settings.memtable_bytes
+                )));
+            }
+            self.wake.wait_for(&mut queue, Duration::from_nanos(wait_ns - waited_ns));
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The compactor: merges segments in the background.
+//!
+//! The thread `fleetdb-compact` does what [`plan`](crate::compaction::plan) says, one step after the other, when a flush
+//! changed something, and each second for retention. Without threads the caller runs the same steps. How a merge works is
+//! in [`crate::compaction`], how its outcome is listed in [`crate::listing`].
+
+use crate::compaction::plan::{self, Step};
+use crate::compaction::{self, Job};
+use crate::deletes::{DeleteSet, Deletes};
+use crate::error::{Error, Result};
+use crate::flush;
+use crate::ids::SegmentId;
+use crate::manifest::{Edit, SegmentEntry, Slice};
+use crate::schema::TableSchema;
+use crate::segment::{Listed, file_name};
+use crate::state::Shared;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Milliseconds between two looks at what retention has expired.
+const TICK_MS: u64 = 1_000;
+/// Milliseconds that a throttled compaction sleeps at most before it looks whether it must stop.
+const NAP_MS: u64 = 50;
+
+/// What a plan was made with.
+struct PlanFacts {
+    deletes: DeleteSet,
+    expired: Option<i64>,
+    purged: u64,
+}
+
+impl Shared {
+    /// The compaction thread: steps as long as there are any, then waits for a change.
+    pub(crate) fn run_compactions(&self) {
+        loop {
+            {
+                let mut queue = self.queue.lock();
+                if !queue.stop && !queue.changed {
+                    self.wake.wait_for(&mut queue, Duration::from_millis(TICK_MS));
+                }
+                if queue.stop {
+                    return;
+                }
+                queue.changed = false;
+            }
+            self.compact_all(false).ok();
+        }
+    }
+
+    /// Compacts until there is nothing to do; with `full` every partition becomes one run.
+    pub(crate) fn compact_all(&self, full: bool) -> Result<()> {
+        let outcome = loop {
+            match self.compact_once(full) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let mut queue = self.queue.lock();
+        queue.compacting = None;
+        queue.compaction_error = outcome.as_ref().err().cloned();
+        self.wake.notify_all();
+        outcome
+    }
+
+    /// One step of compaction, of the first table that needs one; `false` if none does.
+    fn compact_once(&self, full: bool) -> Result<bool> {
+        let _one = self.compaction.lock();
+        if self.counters.stopping.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        let Some((schema, step, facts)) = self.plan(full) else { return Ok(false) };
+        self.queue.lock().compacting = Some(schema.name.clone());
+        match step {
+            Step::Drop(removed, sliced) => self.exchange(&schema, removed, sliced, Vec::new())?,
+            Step::Merge(ids, span) => self.merge(&schema, &ids, span, &facts)?,
+        }
+        Ok(true)
+    }
+
+    fn plan(&self, full: bool) -> Option<(Arc<TableSchema>, Step, PlanFacts)> {
+        let now_ns = self.io.clock.wall_ns();
+        let manifest = self.manifest.lock();
+        let state = manifest.state();
+        for schema in state.tables.values() {
+            let segments: Vec<&SegmentEntry> = state.segments_of(schema.id).collect();
+            let deletes = state.deletes_of(schema.id);
+            let expired = schema.expired(now_ns);
+            let facts = plan::Facts { deletes, expired, flushed: state.flushed, full };
+            if let Some(step) = plan::next(&segments, &facts) {
+                // Whatever their numbers: a rewritten segment must not look as if it had to be rewritten again.
+                let purged = deletes.iter().map(|delete| delete.id).fold(state.flushed_sequence.0, u64::max);
+                let deletes = DeleteSet::new(std::iter::once(Arc::new(Deletes::listed(deletes))));
+                let facts = PlanFacts { deletes, expired, purged };
+                return Some((Arc::new(schema.clone()), step, facts));
+            }
+        }
+        None
+    }
+
+    fn merge(&self, schema: &Arc<TableSchema>, ids: &[SegmentId], span: (i64, i64), facts: &PlanFacts) -> Result<()> {
+        let inputs: Vec<Arc<Listed>> = {
+            let catalog = self.catalog.read();
+            let Some(table) = catalog.tables.get(&schema.id) else { return Ok(()) };
+            table.segments.iter().filter(|listed| ids.contains(&listed.entry.id)).map(Arc::clone).collect()
+        };
+        let _charge = self.budget.charge("a compaction", compaction::work_bytes(inputs.len()))?;
+        let job = Job {
+            schema,
+            inputs: &inputs,
+            span,
+            deletes: &facts.deletes,
+            purged: facts.purged,
+            expired: facts.expired,
+        };
+        let start_ns = self.io.clock.monotonic_ns();
+        let mut bytes = 0;
+        let pause = |written: u64| {
+            bytes += written;
+            self.pause(start_ns, bytes)
+        };
+        let storage = self.io.storage.as_ref();
+        let added = compaction::merge(storage, &job, || self.next_segment_id(), pause)?;
+        let (mut removed, mut sliced) = (Vec::new(), Vec::new());
+        for listed in &inputs {
+            let outside = |slice: &&Slice| slice.to < span.0 || span.1 < slice.from;
+            let left: Vec<Slice> = listed.entry.slices.iter().filter(outside).copied().collect();
+            if left.is_empty() { removed.push(listed.entry.id) } else { sliced.push((listed.entry.id, left)) }
+        }
+        self.counters.compacted_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counters.compactions.fetch_add(1, Ordering::Relaxed);
+        self.exchange(schema, removed, sliced, added)
+    }
+
+    /// Waits as the throttle demands; an error if the database is being closed.
+    fn pause(&self, start_ns: u64, bytes: u64) -> Result<()> {
+        loop {
+            if self.counters.stopping.load(Ordering::Acquire) {
+                return Err(Error::closed("the database is being closed"));
+            }
+            let rate = self.settings.compaction_bytes_per_s;
+            if rate == 0 || !self.has_threads() {
+                return Ok(());
+            }
+            let due_ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+            let passed_ns = u128::from(self.io.clock.monotonic_ns().saturating_sub(start_ns));
+            let Some(wait_ns) = due_ns.checked_sub(passed_ns).filter(|wait_ns| *wait_ns > 0) else { return Ok(()) };
+            let nap =
+                Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(u64::MAX)).min(Duration::from_millis(NAP_MS));
+            self.wake.wait_for(&mut self.queue.lock(), nap);
+        }
+    }
+
+    /// Exchanges segments: manifest, readers, then files.
+    fn exchange(
+        &self,
+        schema: &TableSchema,
+        removed: Vec<SegmentId>,
+        sliced: Vec<(SegmentId, Vec<Slice>)>,
+        added: Vec<SegmentEntry>,
+    ) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        if !manifest.state().tables.contains_key(&schema.id) {
+            // Dropped meanwhile, with all its segments.
+            flush::remove(self.io.storage.as_ref(), &added);
+            return Ok(());
+        }
+        let names: Vec<String> = removed.iter().map(|id| file_name(schema.id, *id)).collect();
+        let edit = Edit::Compact { removed, sliced, added: added.clone() };
+        self.list(&mut manifest, &edit, &added)?;
+        drop(manifest);
+        self.remove_files(names.into_iter())
+    }
+}

@@ -1,0 +1,161 @@
+//! The flusher: freezes full memtables and makes segments of them in the background.
+//!
+//! 1. A committer that finds the memtables full begins a new generation ([`Shared::freeze`]).
+//! 2. The thread `fleetdb-flush` makes segments of the oldest frozen generation, again and again. Without threads the
+//!    caller runs the same steps. How segments are made is in [`crate::flush`], how they are listed in [`crate::listing`].
+
+use crate::deletes::DeleteSet;
+use crate::error::Result;
+use crate::flush::{self, flush_table};
+use crate::ids::{Generation, TableId};
+use crate::manifest::{Edit, SegmentEntry};
+use crate::state::{Commit, Frozen, Shared};
+use crate::wal::frame;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Milliseconds until a failed flush is tried again.
+const RETRY_MS: u64 = 1_000;
+
+impl Shared {
+    /// Begins a new generation, if there is anything to freeze. Gives the last generation that is frozen now. The
+    /// caller holds the commit lock.
+    pub(crate) fn freeze(&self, commit: &mut Commit) -> Generation {
+        let mut catalog = self.catalog.write();
+        let full = commit.generation;
+        (commit.memtable_bytes, commit.memtable_rows) = (0, 0);
+        if catalog.tables.values().all(|table| table.active.read().is_empty()) {
+            return Generation(full.0.saturating_sub(1));
+        }
+        commit.generation = Generation(full.0 + 1);
+        catalog.tables.values_mut().for_each(|table| table.freeze(commit.generation));
+        self.log.rotate(commit.generation, commit.sequence);
+        let mut queue = self.queue.lock();
+        queue.frozen.push(Frozen { generation: full, last: commit.sequence });
+        self.wake.notify_all();
+        full
+    }
+
+    /// Waits until every generation up to this one is in segments.
+    fn flush_frozen(&self, up_to: Generation) -> Result<()> {
+        if !self.has_threads() {
+            self.log.step();
+            return self.flush_all();
+        }
+        let mut queue = self.queue.lock();
+        queue.flush_error = None;
+        queue.urgent += 1;
+        self.wake.notify_all();
+        while queue.flush_error.is_none() && queue.frozen.iter().any(|frozen| frozen.generation <= up_to) {
+            self.wake.wait(&mut queue);
+        }
+        queue.urgent -= 1;
+        queue.flush_error.clone().map_or(Ok(()), Err)
+    }
+
+    /// Makes segments of everything; batches that come meanwhile stay in memory.
+    pub(crate) fn flush_now(&self) -> Result<()> {
+        self.log.check_open()?;
+        let up_to = self.freeze(&mut self.commit.lock());
+        self.flush_frozen(up_to)
+    }
+
+    /// Makes segments of everything while no batch can come: the caller holds the commit lock.
+    pub(crate) fn flush_within(&self, commit: &mut Commit) -> Result<()> {
+        self.log.check_open()?;
+        let up_to = self.freeze(commit);
+        self.flush_frozen(up_to)
+    }
+
+    /// The flush thread: flushes the oldest frozen generation, again and again.
+    pub(crate) fn run_flushes(&self) {
+        loop {
+            let mut queue = self.queue.lock();
+            let next = loop {
+                match queue.frozen.first() {
+                    _ if queue.stop => return,
+                    Some(_) if queue.is_held_back() => self.wake.wait(&mut queue),
+                    Some(&next) if queue.flush_error.is_none() => break next,
+                    Some(_) => {
+                        // Failed before: wait a while, or until somebody asks for it.
+                        self.wake.wait_for(&mut queue, Duration::from_millis(RETRY_MS));
+                        queue.flush_error = None;
+                    }
+                    None => self.wake.wait(&mut queue),
+                }
+            };
+            drop(queue);
+            let outcome = self.flush_generation(next);
+            self.flushed(next, outcome).ok();
+        }
+    }
+
+    fn flushed(&self, done: Frozen, outcome: Result<()>) -> Result<()> {
+        let mut queue = self.queue.lock();
+        match &outcome {
+            Ok(()) => {
+                queue.frozen.retain(|frozen| frozen.generation != done.generation);
+                queue.changed = true;
+            }
+            Err(error) => queue.flush_error = Some(error.clone()),
+        }
+        self.wake.notify_all();
+        outcome
+    }
+
+    /// Flushes all frozen generations on this thread.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        loop {
+            let next = self.queue.lock().frozen.first().copied();
+            let Some(next) = next else { return Ok(()) };
+            self.queue.lock().flush_error = None;
+            self.flushed(next, self.flush_generation(next))?;
+        }
+    }
+
+    /// Makes segments of one generation; see [`crate::flush`] for the order of steps.
+    fn flush_generation(&self, frozen: Frozen) -> Result<()> {
+        let generation = frozen.generation;
+        let mut work = Vec::new();
+        for table in self.catalog.read().tables.values() {
+            for memtable in table.frozen.iter().filter(|memtable| memtable.generation() == generation) {
+                let inner = memtable.read();
+                work.push((Arc::clone(&table.schema), memtable.view(&inner), Arc::clone(inner.deletes())));
+            }
+        }
+        let (mut entries, mut deletes) = (Vec::new(), Vec::new());
+        for (schema, view, own) in work {
+            deletes.extend(own.to_list().into_iter().map(|delete| (schema.id, delete)));
+            let set = DeleteSet::new(std::iter::once(own));
+            let storage = self.io.storage.as_ref();
+            match flush_table(storage, &schema, generation, view, &set, || self.next_segment_id()) {
+                Ok(written) => entries.extend(written),
+                Err(error) => {
+                    flush::remove(storage, &entries);
+                    return Err(error);
+                }
+            }
+        }
+        // The batches of this generation must be durable before the manifest says where they are: a
+        // later generation's WAL may hold less than the sequence the edit names.
+        if let Err(error) = self.log.flush(frozen.last) {
+            flush::remove(self.io.storage.as_ref(), &entries);
+            return Err(error);
+        }
+        let mut manifest = self.manifest.lock();
+        // A table may have been dropped meanwhile.
+        let known = |table: &TableId| manifest.state().tables.contains_key(table);
+        let dropped: Vec<SegmentEntry> = entries.extract_if(.., |entry| !known(&entry.table)).collect();
+        flush::remove(self.io.storage.as_ref(), &dropped);
+        deletes.retain(|(table, _)| known(table));
+        let segments = entries.clone();
+        let log = Some(self.log.mark());
+        let edit = Edit::Flush { generation, sequence: frozen.last, segments, deletes, log };
+        self.list(&mut manifest, &edit, &entries)?;
+        drop(manifest);
+        let bytes = entries.iter().map(|entry| entry.bytes).sum();
+        self.counters.flushed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.io.storage.remove(&frame::file_name(generation))
+    }
+}

@@ -1,0 +1,84 @@
+//! Changes of the segments: one manifest edit, then what readers see, then the files.
+//!
+//! Files that nothing lists any more go last. While a backup reads, they wait ([`Shared::pin`]).
+
+use crate::catalog::Catalog;
+use crate::compaction::plan;
+use crate::error::Result;
+use crate::flush;
+use crate::manifest::file::Manifest;
+use crate::manifest::{Edit, SegmentEntry, State};
+use crate::memory::Budget;
+use crate::segment::Listed;
+use crate::state::Shared;
+use std::sync::Arc;
+
+impl Shared {
+    /// Makes an edit that adds these segments, and shows readers what the manifest lists then. After an error the
+    /// segments' files are gone, unless the manifest failed: then it may list them.
+    pub(crate) fn list(&self, manifest: &mut Manifest, edit: &Edit, added: &[SegmentEntry]) -> Result<()> {
+        let opened = added.iter().map(|entry| Listed::open(&self.io, entry, &self.cache));
+        let listed = opened.collect::<Result<Vec<_>>>().and_then(|opened| {
+            manifest.append(edit)?;
+            Ok(opened)
+        });
+        match listed {
+            Ok(opened) => {
+                show(&mut self.catalog.write(), manifest.state(), &opened, &self.budget);
+                let state = manifest.state();
+                let mut tables = state.tables.keys();
+                let mut queue = self.queue.lock();
+                queue.behind = tables.any(|id| plan::is_behind(&state.segments_of(*id).collect::<Vec<_>>()));
+                self.wake.notify_all();
+                Ok(())
+            }
+            Err(error) => {
+                self.fail_without_lock();
+                if !manifest.has_failed() {
+                    flush::remove(self.io.storage.as_ref(), added);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes files that nothing lists any more, now or when no backup reads them.
+    pub(crate) fn remove_files(&self, names: impl Iterator<Item = String>) -> Result<()> {
+        let mut queue = self.queue.lock();
+        if queue.pins > 0 {
+            queue.unpinned.extend(names);
+            return Ok(());
+        }
+        drop(queue);
+        names.map(|name| self.io.storage.remove(&name)).fold(Ok(()), Result::and)
+    }
+
+    /// Keeps every file that is listed now until [`unpin`](Self::unpin).
+    pub(crate) fn pin(&self) {
+        self.queue.lock().pins += 1;
+    }
+
+    pub(crate) fn unpin(&self) {
+        let mut queue = self.queue.lock();
+        queue.pins -= 1;
+        if queue.pins == 0 {
+            for name in std::mem::take(&mut queue.unpinned) {
+                // Left behind it is removed by the next opening.
+                self.io.storage.remove(&name).ok();
+            }
+        }
+    }
+}
+
+/// Shows readers the segments and deletes that the manifest lists now, and no memtable that they replace. Segments
+/// that the catalog does not have open yet are in `opened`.
+fn show(catalog: &mut Catalog, state: &State, opened: &[Arc<Listed>], budget: &Arc<Budget>) {
+    for (id, table) in &mut catalog.tables {
+        for flushed in table.frozen.extract_if(.., |memtable| memtable.generation() <= state.flushed) {
+            flushed.leave_to_views(budget);
+        }
+        let segments = table.segments.iter().chain(opened.iter().filter(|listed| listed.entry.table == *id));
+        let listed = segments.filter_map(|listed| Some(listed.again(state.segments.get(&listed.entry.id)?)));
+        table.set_segments(listed.collect(), state.deletes_of(*id));
+    }
+}
