@@ -61,7 +61,7 @@ fn lines(path: &Path, mapping: &Mapping) -> Outcome<Vec<RecordBatch>> {
     let mut lines = BufReader::new(File::open(path)?).lines().enumerate().peekable();
     let mut batches = Vec::new();
     while lines.peek().is_some() {
-        let db = Arc::new(Database::open(Io::memory(MemoryStorage::new()), Settings::default())?);
+        let db = Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default())?);
         let mut parser = LineParser::new(&db, precision, 0);
         for (number, line) in lines.by_ref().take(LINES) {
             parser.parse(&line?).map_err(|e| format!("line {}: {e}", number + 1))?;

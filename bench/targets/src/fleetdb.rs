@@ -59,7 +59,7 @@ fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
         Profile::Fair => Durability::Sync,
         Profile::Published => Durability::Os,
     };
-    let db = Arc::new(Database::open(Io::files(start.directory), Settings { durability, ..Settings::default() })?);
+    let db = Arc::new(Database::open_with(Io::files(start.directory), Settings { durability, ..Settings::default() })?);
     Ok(Box::new(FleetDb { db, directory: start.directory.to_owned(), durability }))
 }
 

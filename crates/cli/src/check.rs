@@ -3,7 +3,7 @@
 use crate::progress::{bar, thousands};
 use crate::say::say;
 use crate::{DEFAULT_DATA, is_database};
-use fleetdb_engine::check::check;
+use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Error, Result, accept_loss};
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use crate::DEFAULT_DATA;
 use crate::say::say;
-use fleetdb_engine::check::{read_manifest, read_segment_facts, read_wal, segment_file};
+use fleetdb_engine::inspect::{read_manifest, read_segment_facts, read_wal, segment_file};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Error, Result};
 use std::path::PathBuf;

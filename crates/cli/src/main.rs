@@ -90,7 +90,7 @@ fn open(data: &Path, create: bool) -> Result<Arc<Database>> {
             data.display()
         )));
     }
-    Ok(Arc::new(Database::open(Io::files(data), Settings::default())?))
+    Ok(Arc::new(Database::open_with(Io::files(data), Settings::default())?))
 }
 
 /// Opens a database to read it, beside a process that may write it.

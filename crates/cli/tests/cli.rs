@@ -267,7 +267,7 @@ fn a_backup_is_restored_and_a_reader_reads_beside_a_writer() {
     assert!(restored.contains("clean"), "{restored}");
     assert!(fails(&["restore", &backup, "--data", &copy]).contains("holds a database already"));
     assert_eq!(query(&copy, "SELECT sum(v) AS v FROM t")[0]["v"], 2.0);
-    let writer = fleetdb_engine::Database::open(fleetdb_engine::io::Io::files(&copy), Default::default()).unwrap();
+    let writer = fleetdb_engine::Database::open_with(fleetdb_engine::io::Io::files(&copy), Default::default()).unwrap();
     assert!(fails(&["sql", "--data", &copy, "-c", "SELECT 1"]).contains("another process writes"));
     let read = succeeds(&["sql", "--data", &copy, "--read-only", "--format", "csv", "-c", "SELECT count(*) FROM t"]);
     assert!(read.ends_with("2\n"), "{read}");

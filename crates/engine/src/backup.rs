@@ -9,9 +9,9 @@
 //!
 //! A backup is a database directory: `check` verifies it, and it can be opened.
 
-use crate::check::{CheckReport, check};
 use crate::db::Database;
 use crate::error::{Error, Result};
+use crate::inspect::{CheckReport, check};
 use crate::io::{Io, Storage, remove_temporaries};
 use crate::manifest::file as manifest_file;
 use crate::manifest::{SegmentEntry, State};
@@ -45,11 +45,11 @@ impl Database {
     /// ```
     /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, Unit, Value, io::Io};
     /// let (source, backup) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    /// let db = Database::open(Io::files(source.path()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::files(source.path()), Settings::default()).unwrap();
     /// db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
     /// db.container("t", &[Value::Int(1)]).unwrap().append(5, &[]).unwrap();
     /// db.backup(&Io::files(backup.path()), |_, _| ()).unwrap();
-    /// let copy = Database::open(Io::files(backup.path()), Settings::default()).unwrap();
+    /// let copy = Database::open_with(Io::files(backup.path()), Settings::default()).unwrap();
     /// assert_eq!(copy.view().table("t").unwrap().count().unwrap(), 1);
     /// ```
     ///

@@ -12,7 +12,7 @@ use crate::manifest::Delete;
 use crate::scan::{View, removal};
 use crate::settings::Durability;
 use crate::state::{Commit, Shared};
-use crate::wal::log::{Committer, Log};
+use crate::wal::log::{Log, Waiting};
 use crate::wal::record::{self, Removal, Section};
 use crate::write::admit::{Admitted, admit};
 use crate::write::batch::{Batch, MAX_BATCH_BYTES};
@@ -23,32 +23,22 @@ use std::sync::atomic::Ordering;
 /// What most frames of single rows have room in.
 const SMALL_PAYLOAD_BYTES: usize = 512;
 
-/// What a committer waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waits {
-    /// Nothing: it gives up when the memtables are full, and decides itself about a sync that is its own.
-    Never,
-    /// For room in the memtables.
-    ForRoom,
-    /// For room, and then for its outcome: it may do the log's work meanwhile.
-    ForOutcome,
-}
-
-/// What became of a batch whose committer does not wait; see [`Database::commit_now`](crate::Database::commit_now).
-pub enum Taken<'db> {
-    /// Nothing was done: the memtables are full.
+/// What became of a batch whose committer never waits; see [`Database::try_commit`](crate::Database::try_commit).
+pub enum TryCommit<'db> {
+    /// The memtables are full; nothing was done.
     Full,
     /// The log's thread writes it, or it is written.
     Queued,
-    /// It stands in the log's queue, and is likely to be the only one there.
-    Alone(Alone<'db>),
+    /// It stands in the log's queue, likely alone: the caller may sync it.
+    NeedsSync(PendingSync<'db>),
 }
 
-/// A sync that nobody is likely to share. Who has a thread for as long as the disk takes may run it, which saves waking the
-/// log's thread, and waking whoever waits for that; the log's thread does it when this is dropped.
-pub struct Alone<'db>(Option<&'db Log>);
+/// A sync that no other batch is likely to share. A caller whose thread may block runs it with
+/// [`sync`](Self::sync), which saves waking the log's thread and being woken by it. If this is dropped, the log's
+/// thread does it.
+pub struct PendingSync<'db>(Option<&'db Log>);
 
-impl Alone<'_> {
+impl PendingSync<'_> {
     /// Brings the batch to the medium on this thread.
     pub fn sync(mut self) {
         if let Some(log) = self.0.take() {
@@ -57,7 +47,7 @@ impl Alone<'_> {
     }
 }
 
-impl Drop for Alone<'_> {
+impl Drop for PendingSync<'_> {
     fn drop(&mut self) {
         if let Some(log) = self.0 {
             log.wake();
@@ -119,14 +109,14 @@ impl Shared {
         batch.parts.iter().zip(&schemas).map(|(part, schema)| admit(schema, part)).collect()
     }
 
-    pub(crate) fn commit(&self, batch: &Batch, durability: Durability, waits: Waits, done: Done) -> Result<Taken<'_>> {
+    pub(crate) fn commit(&self, batch: &Batch, waiting: Waiting, done: Done) -> Result<TryCommit<'_>> {
         self.log.check()?;
         let mut admitted = self.admit(batch)?;
-        let mut commit = match waits {
-            Waits::ForRoom | Waits::ForOutcome => self.wait_for_room()?,
-            Waits::Never => match self.room()? {
+        let mut commit = match waiting {
+            Waiting::ForRoom | Waiting::ForOutcome => self.wait_for_room()?,
+            Waiting::Never => match self.room()? {
                 Some(commit) => commit,
-                None => return Ok(Taken::Full),
+                None => return Ok(TryCommit::Full),
             },
         };
         // A schema may have changed since; it cannot while the commit lock is held.
@@ -134,35 +124,36 @@ impl Shared {
             admitted = self.admit(batch)?;
         }
         let removals = self.removals(batch)?;
-        let is_synced = durability == Durability::Sync;
-        let committer = match waits {
-            _ if !self.has_threads() => Committer::Leaves,
-            Waits::ForOutcome => Committer::Waits,
-            Waits::Never => Committer::IsServed,
-            // Who does not wait for its outcome has a thread for a write, but not for a sync.
-            Waits::ForRoom if is_synced => Committer::Leaves,
-            Waits::ForRoom => Committer::Waits,
-        };
-        let leads = self.apply(&mut commit, admitted, removals, durability, done, committer);
+        let durability = self.durability_of(batch);
+        let leads = self.apply(&mut commit, admitted, removals, durability, done, waiting);
         drop(commit);
-        if leads && waits == Waits::Never && is_synced {
-            return Ok(Taken::Alone(Alone(Some(&self.log))));
+        if leads && waiting == Waiting::Never && durability == Durability::Sync {
+            return Ok(TryCommit::NeedsSync(PendingSync(Some(&self.log))));
         }
         if leads {
             self.log.lead();
         }
-        Ok(Taken::Queued)
+        Ok(TryCommit::Queued)
     }
 
     /// Reads and writes under one commit lock.
-    pub(crate) fn commit_after(&self, change: impl FnOnce(&View) -> Result<Batch>, done: Done) -> Result<()> {
+    pub(crate) fn transact(&self, change: impl FnOnce(&View) -> Result<Batch>, done: Done) -> Result<()> {
         self.log.check()?;
         let mut commit = self.wait_for_room()?;
         let batch = change(&self.view())?;
         let admitted = self.admit(&batch)?;
         let removals = self.removals(&batch)?;
-        self.apply(&mut commit, admitted, removals, self.settings.durability, done, Committer::Leaves);
+        let durability = self.durability_of(&batch);
+        let leads = self.apply(&mut commit, admitted, removals, durability, done, Waiting::ForOutcome);
+        drop(commit);
+        if leads {
+            self.log.lead();
+        }
         Ok(())
+    }
+
+    fn durability_of(&self, batch: &Batch) -> Durability {
+        batch.durability.unwrap_or(self.settings.durability)
     }
 
     /// Logs and applies what was admitted: of each table the removals, then the rows. Gives whether the committer leads.
@@ -173,7 +164,7 @@ impl Shared {
         removals: Vec<Removal>,
         durability: Durability,
         done: Done,
-        committer: Committer,
+        waiting: Waiting,
     ) -> bool {
         let sequence = Sequence(commit.sequence.0 + 1);
         let leads;
@@ -213,7 +204,7 @@ impl Shared {
             let completion = Box::new(move |result: Result<()>| {
                 done(result.map(|()| Acknowledged { sequence, durability }));
             });
-            leads = self.log.enqueue(sequence, durability, &payload, completion, committer);
+            leads = self.log.enqueue(sequence, durability, &payload, completion, waiting);
             for (number, section) in sections {
                 guards[number].apply(&section);
             }

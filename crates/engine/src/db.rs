@@ -1,6 +1,6 @@
 //! The database: puts the parts of the data path together.
 //!
-//! 1. [`Database::open`] takes the writer's lock, reads the manifest, opens the segments, replays the WAL
+//! 1. [`Database::open_with`] takes the writer's lock, reads the manifest, opens the segments, replays the WAL
 //!    ([`crate::recovery`]) and starts three threads: `fleetdb-log`, `fleetdb-flush` and `fleetdb-compact`.
 //! 2. [`Database::commit`] admits a batch, waits for room, and under the commit lock resolves, logs
 //!    and applies it; then it waits for the durability it was asked for.
@@ -10,7 +10,7 @@
 //! `ARCHITECTURE.md` has the order of the locks.
 
 use crate::catalog::Table;
-use crate::commit::{Acknowledged, Taken, Waits, completion};
+use crate::commit::{Acknowledged, TryCommit, completion};
 use crate::compaction::plan;
 use crate::error::{Code, Error, Result};
 use crate::ids::TableId;
@@ -20,11 +20,13 @@ use crate::memory::QueryMemory;
 use crate::recovery;
 use crate::scan::View;
 use crate::schema::{TableDefinition, TableSchema};
-use crate::settings::{Durability, MOST_TABLES, Settings};
+use crate::settings::{MOST_TABLES, Settings};
 use crate::state::Shared;
 use crate::wal::frame;
+use crate::wal::log::Waiting;
 use crate::write::batch::Batch;
 use parking_lot::Mutex;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -71,9 +73,9 @@ pub struct Status {
 /// An open database.
 ///
 /// ```
-/// use fleetdb_engine::{Batch, ColumnType, Database, Rows, ScanRequest, Settings, TableDefinition, Unit, Value, io::Io};
+/// use fleetdb_engine::{Batch, ColumnType, Database, Rows, ScanRequest, TableDefinition, Unit, Value};
 /// let directory = tempfile::tempdir().unwrap();
-/// let db = Database::open(Io::files(directory.path()), Settings::default()).unwrap();
+/// let db = Database::open(directory.path()).unwrap();
 /// let table = TableDefinition::new("cpu").key("host", ColumnType::Utf8).time("ts", Unit::Nanosecond).field("usage", ColumnType::Int64);
 /// let mut rows = Rows::new(&db.create_table(&table).unwrap());
 /// rows.push(&["host_1".into(), Value::Int(1_000), Value::Int(58)]).unwrap();
@@ -91,12 +93,20 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database, or makes an empty one.
+    /// Opens the database in a directory with the default settings, or makes an empty one there.
+    ///
+    /// # Errors
+    /// As [`open_with`](Self::open_with).
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_with(Io::files(path.as_ref()), Settings::default())
+    }
+
+    /// Opens the database on a machine's parts ([`Io::files`], [`Io::memory`]) with settings, or makes an empty one.
     ///
     /// # Errors
     /// [`ErrorKind::Retry`] if another process writes it; [`ErrorKind::Damaged`] with what is lost and how to
     /// go on; [`ErrorKind::Input`] for a setting out of its range; [`ErrorKind::Io`].
-    pub fn open(io: Io, settings: Settings) -> Result<Self> {
+    pub fn open_with(io: Io, settings: Settings) -> Result<Self> {
         settings.validate()?;
         for directory in ["", frame::DIRECTORY, crate::manifest::file::DIRECTORY, crate::segment::DIRECTORY] {
             io.storage.create_directory(directory)?;
@@ -184,58 +194,47 @@ impl Database {
         Ok(Arc::clone(&self.shared.catalog.read().get(name)?.schema))
     }
 
-    /// Writes a batch with the database's default durability; see [`commit_with`](Self::commit_with).
-    ///
-    /// # Errors
-    /// See [`commit_with`](Self::commit_with).
-    pub fn commit(&self, batch: Batch) -> Result<Acknowledged> {
-        self.commit_with(batch, self.shared.settings.durability)
-    }
-
-    /// Writes a batch, all of it or nothing, and waits until it is as durable as asked.
+    /// Writes a batch, all of it or nothing, and waits until it is as durable as
+    /// [asked](Batch::with_durability), or as [`Settings::durability`] says.
     ///
     /// # Errors
     /// [`ErrorKind::Input`] names the table, column and row that is wrong, and nothing is written.
     /// [`ErrorKind::Retry`]: the memtables are full and the flush did not catch up. [`ErrorKind::Closed`]:
     /// the database is closed or the log failed; whether the batch survives is then unknown.
-    pub fn commit_with(&self, batch: Batch, durability: Durability) -> Result<Acknowledged> {
+    pub fn commit(&self, batch: Batch) -> Result<Acknowledged> {
         let (done, outcome) = completion();
-        self.shared.commit(&batch, durability, Waits::ForOutcome, done)?;
+        self.shared.commit(&batch, Waiting::ForOutcome, done)?;
         self.shared.step_without_threads();
         outcome.wait()
     }
 
-    /// Writes a batch as [`commit_with`](Self::commit_with) does, without waiting: `done` is called once
-    /// when the batch is as durable as asked, or when the log failed. It runs on the log's
-    /// thread or a committer's, perhaps before this returns: it must be short and must not wait for the database.
+    /// Writes a batch as [`commit`](Self::commit) does, without waiting for its outcome: `done` is called once when
+    /// the batch is as durable as asked, or when the log failed. `done` runs on the log's thread or a committer's,
+    /// perhaps before this returns: it must be short and must not wait for the database. If the memtables are full,
+    /// this waits for room.
     ///
     /// # Errors
-    /// As [`commit_with`](Self::commit_with); then `done` is not called.
-    pub fn commit_then(
-        &self,
-        batch: Batch,
-        durability: Durability,
-        done: impl FnOnce(Result<Acknowledged>) + Send + 'static,
-    ) -> Result<()> {
-        self.shared.commit(&batch, durability, Waits::ForRoom, Box::new(done))?;
+    /// As [`commit`](Self::commit); then `done` is not called.
+    pub fn commit_async(&self, batch: Batch, done: impl FnOnce(Result<Acknowledged>) + Send + 'static) -> Result<()> {
+        self.shared.commit(&batch, Waiting::ForRoom, Box::new(done))?;
         self.shared.step_without_threads();
         Ok(())
     }
 
-    /// As [`commit_then`](Self::commit_then), but never waits: if the memtables are full it does nothing, and `done` is not
-    /// called ([`Taken::Full`]). What has to be synced alone may be synced by the caller ([`Taken::Alone`]).
+    /// Writes a batch as [`commit_async`](Self::commit_async) does, but never waits: if the memtables are full it does
+    /// nothing, and `done` is not called ([`TryCommit::Full`]). A sync that no other batch is likely to share may be
+    /// run by the caller ([`TryCommit::NeedsSync`]).
     ///
     /// # Errors
-    /// As there.
-    pub fn commit_now(
+    /// As [`commit`](Self::commit); then `done` is not called.
+    pub fn try_commit(
         &self,
         batch: &Batch,
-        durability: Durability,
         done: impl FnOnce(Result<Acknowledged>) + Send + 'static,
-    ) -> Result<Taken<'_>> {
-        let taken = self.shared.commit(batch, durability, Waits::Never, Box::new(done))?;
+    ) -> Result<TryCommit<'_>> {
+        let outcome = self.shared.commit(batch, Waiting::Never, Box::new(done))?;
         self.shared.step_without_threads();
-        Ok(taken)
+        Ok(outcome)
     }
 
     /// All tables as they are now.
@@ -247,7 +246,7 @@ impl Database {
     ///
     /// ```
     /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, io::{Io, MemoryStorage}};
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let one = db.create_table(&TableDefinition::new("one").key("id", ColumnType::Int64)).unwrap();
     /// db.create_table(&TableDefinition::new("two").key("id", ColumnType::Int64)).unwrap();
     /// assert_eq!(db.view_of(&[one.id]).table_names().collect::<Vec<_>>(), ["one"]);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
-/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let reads = TableDefinition::new("reads").key("meter", ColumnType::Int64).time("ts", Unit::Second);
 /// db.create_table(&reads.field("kwh", ColumnType::Float64)).unwrap();
 /// let meter = db.container("reads", &[Value::Int(7)]).unwrap();

@@ -10,7 +10,6 @@ mod alter;
 mod backpressure;
 pub mod backup;
 mod catalog;
-pub mod check;
 mod column;
 mod commit;
 mod compaction;
@@ -22,6 +21,7 @@ mod flush;
 mod flusher;
 mod handle;
 mod ids;
+pub mod inspect;
 pub mod io;
 mod key;
 mod lane;
@@ -42,13 +42,12 @@ mod update;
 mod wal;
 mod write;
 
-pub use commit::{Acknowledged, Alone, Taken};
+pub use commit::{Acknowledged, PendingSync, TryCommit};
 pub use db::{Database, Status};
 pub use error::{Code, Error, ErrorKind, Place, Result};
 pub use handle::ContainerHandle;
 pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
 pub use line_protocol::{BodyLine, LineEnds, LineError, LineParser, Precision, TIME_COLUMN, body_lines};
-pub use manifest::{Delete, Edit, LogMark, SegmentEntry, Slice, State};
 pub use memory::{Growing, QueryMemory};
 pub use reader::Reader;
 pub use recovery::accept_loss;
@@ -61,7 +60,6 @@ pub use scan::{KeyCondition, KeyPredicate, Projection, ScanRequest, TableView, V
 pub use schema::{
     Column, ColumnDefinition, ColumnType, MAX_COLUMNS, MAX_NAME_BYTES, Merge, Role, TableDefinition, TableSchema, Unit,
 };
-pub use segment::{Facts, StoredColumn};
 pub use settings::{Durability, Settings};
 pub use write::admit::{MAX_BATCH_ROWS, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use write::batch::{Batch, MAX_BATCH_BYTES, MAX_RENEWED_ROWS, Rows, Value};

@@ -63,7 +63,7 @@ impl Budget {
 ///
 /// ```
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
-/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let memory = db.query_memory();
 /// assert!(memory.try_take(1 << 20));
 /// memory.give_back(1 << 20);
@@ -119,7 +119,7 @@ impl QueryMemory {
 ///
 /// ```
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
-/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let mut rows = db.query_memory().growing();
 /// rows.reach("a transaction", 1 << 20).unwrap();
 /// assert!(db.query_memory().used_bytes() >= 1 << 20);

@@ -8,9 +8,9 @@
 //! and all is read once more. A file that is open stays readable after its name is gone.
 
 use crate::catalog::Catalog;
-use crate::check::read_manifest;
 use crate::error::Result;
 use crate::ids::Sequence;
+use crate::inspect::read_manifest;
 use crate::io::Io;
 use crate::manifest::State;
 use crate::memory::{Budget, QueryMemory};
@@ -29,7 +29,7 @@ const TRIES: usize = 100;
 /// ```
 /// use fleetdb_engine::{ColumnType, Database, Reader, Settings, TableDefinition, Unit, Value, io::Io};
 /// let directory = tempfile::tempdir().unwrap();
-/// let writer = Database::open(Io::files(directory.path()), Settings::default()).unwrap();
+/// let writer = Database::open_with(Io::files(directory.path()), Settings::default()).unwrap();
 /// writer.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
 /// let reader = Reader::open(Io::files(directory.path()), Settings::default()).unwrap();
 /// writer.container("t", &[Value::Int(1)]).unwrap().append(5, &[]).unwrap();

@@ -14,15 +14,15 @@ use crate::write::batch::{Batch, Value, misfit};
 use arrow::array::{RecordBatch, UInt64Array};
 
 impl Database {
-    /// Writes, with the database's default durability, the batch that `change` makes of everything written so far.
+    /// Reads and writes in one step: writes the batch that `change` makes of everything written so far.
     /// Other writers wait meanwhile: it must be short, and must not write itself.
     ///
     /// ```
     /// use fleetdb_engine::{Batch, ColumnType, Database, Rows, Settings, TableDefinition, Value, io::{Io, MemoryStorage}};
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let table = TableDefinition::new("counts").key("id", ColumnType::Int64).field("n", ColumnType::Int64);
     /// let schema = db.create_table(&table).unwrap();
-    /// db.commit_after(|view| {
+    /// db.transact(|view| {
     ///     let mut rows = Rows::new(&schema);
     ///     rows.push(&[Value::Int(1), Value::Int(view.table("counts")?.count()? as i64)])?;
     ///     Ok(Batch::new().with_rows(rows))
@@ -30,10 +30,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// What `change` returns, and nothing is written; else as [`commit_with`](Self::commit_with).
-    pub fn commit_after(&self, change: impl FnOnce(&View) -> Result<Batch>) -> Result<Acknowledged> {
+    /// What `change` returns, and nothing is written; else as [`commit`](Self::commit).
+    pub fn transact(&self, change: impl FnOnce(&View) -> Result<Batch>) -> Result<Acknowledged> {
         let (done, outcome) = completion();
-        self.shared.commit_after(change, done)?;
+        self.shared.transact(change, done)?;
         self.shared.step_without_threads();
         outcome.wait()
     }
@@ -43,7 +43,7 @@ impl Database {
     ///
     /// ```
     /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
     /// db.create_table(&table.field("a", ColumnType::Int64).field("b", ColumnType::Int64)).unwrap();
     /// let seven = db.container("t", &[Value::Int(7)]).unwrap();
@@ -56,10 +56,10 @@ impl Database {
     ///
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column is part of the key or a value does not fit it, or if
-    /// there are more rows than one batch may have; else as [`commit_with`](Self::commit_with).
+    /// there are more rows than one batch may have; else as [`commit`](Self::commit).
     pub fn update(&self, table: &str, rows: &ScanRequest, values: &[(&str, Value)]) -> Result<(u64, Acknowledged)> {
         let mut count = 0;
-        let acknowledged = self.commit_after(|view| {
+        let acknowledged = self.transact(|view| {
             let changed = changed(view, table, rows, values)?;
             count = changed.rows() as u64;
             Ok(changed)

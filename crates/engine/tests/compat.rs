@@ -5,7 +5,7 @@
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Float64Type, Int64Type, TimestampSecondType};
-use fleetdb_engine::check::check;
+use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{
     Batch, ColumnDefinition, ColumnType, Database, Durability, Reader, Role, Rows, ScanRequest, Settings,
@@ -23,7 +23,7 @@ fn value(n: i64) -> f64 {
 }
 
 fn write(directory: &Path) {
-    let db = Database::open(Io::files(directory), Settings::default()).unwrap();
+    let db = Database::open_with(Io::files(directory), Settings::default()).unwrap();
     let series = TableDefinition::new("readings").key("site", ColumnType::Utf8).key("device", ColumnType::Int64);
     let series = series.time("ts", Unit::Second).field("small", ColumnType::Int32).field("text", ColumnType::Utf8);
     let series = series.field("gone", ColumnType::Boolean);
@@ -57,7 +57,7 @@ fn write(directory: &Path) {
         .delete("readings", Some(&["site 0".into(), Value::Int(0)]), ..6_000)
         .with_rows(rows)
         .with_rows(devices);
-    db.commit_with(batch, Durability::Sync).unwrap();
+    db.commit(batch.with_durability(Durability::Sync)).unwrap();
     db.close().unwrap();
 }
 
@@ -121,7 +121,7 @@ fn a_database_of_format_version_1_is_read_and_written() {
     assert!(check(&Io::files(golden()), |_, _| ()).unwrap().problems.is_empty());
     let directory = tempfile::tempdir().unwrap();
     copy(&golden(), directory.path());
-    let db = Database::open(Io::files(directory.path()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::files(directory.path()), Settings::default()).unwrap();
     verify(&db.view());
     db.compact().unwrap();
     verify(&db.view());

@@ -2,7 +2,7 @@
 //! itself when there is room. Mounts a loop device, so it needs the right to mount; without it the test is skipped.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test on a real disk")]
 
-use fleetdb_engine::check::check;
+use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Batch, ColumnType, Database, ErrorKind, Rows, Settings, TableDefinition, Unit, Value};
 use std::io::Write;
@@ -78,7 +78,7 @@ fn a_disk_that_is_full_twenty_times_loses_nothing_and_ingest_resumes() {
         return;
     };
     let settings = Settings { memtable_bytes: 4 << 20, write_wait_ms: 200, ..Settings::default() };
-    let db = Database::open(Io::files(mount.path().join("db")), settings.clone()).unwrap();
+    let db = Database::open_with(Io::files(mount.path().join("db")), settings.clone()).unwrap();
     let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
     db.create_table(&table.field("text", ColumnType::Utf8)).unwrap();
     let filler = mount.path().join("filler");
@@ -118,7 +118,7 @@ fn a_disk_that_is_full_twenty_times_loses_nothing_and_ingest_resumes() {
     }
     drop(db);
     std::fs::remove_file(&filler).unwrap();
-    let db = Database::open(Io::files(mount.path().join("db")), settings).unwrap();
+    let db = Database::open_with(Io::files(mount.path().join("db")), settings).unwrap();
     let rows = db.view().table("t").unwrap().count().unwrap() as i64;
     let acknowledged = (next - kept_from) * BATCH_ROWS;
     assert!([acknowledged, acknowledged + BATCH_ROWS].contains(&rows), "{rows} rows, {acknowledged} acknowledged");

@@ -1,17 +1,17 @@
 //! Power cuts and damage, on storage that remembers what was synced.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use fleetdb_engine::check::check;
+use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Io, MemoryStorage, Storage};
 use fleetdb_engine::{
-    Batch, ColumnType, Database, Durability, ErrorKind, Rows, ScanRequest, Settings, TableDefinition, Taken, Unit,
+    Batch, ColumnType, Database, Durability, ErrorKind, Rows, ScanRequest, Settings, TableDefinition, TryCommit, Unit,
     Value,
 };
 use std::sync::{Arc, mpsc};
 
 fn open(storage: &Arc<MemoryStorage>) -> fleetdb_engine::Result<Database> {
     let settings = Settings { memtable_bytes: 64 << 10, ..Settings::default() };
-    Database::open(Io::memory(Arc::clone(storage)), settings)
+    Database::open_with(Io::memory(Arc::clone(storage)), settings)
 }
 
 fn create(db: &Database) -> fleetdb_engine::Result<()> {
@@ -50,7 +50,7 @@ fn write_until_failure(storage: &Arc<MemoryStorage>, batches: i64) -> u64 {
             if n == batches / 2 && db.flush().is_err() {
                 break;
             }
-            match db.commit_with(batch(&db, n), Durability::Sync) {
+            match db.commit(batch(&db, n).with_durability(Durability::Sync)) {
                 Ok(_) => acknowledged += 1,
                 Err(_) => break,
             }
@@ -92,12 +92,14 @@ fn a_sync_of_one_batch_is_its_committers_or_the_logs_and_survives_a_power_cut() 
     let directory = tempfile::tempdir().unwrap();
     // With threads.
     let io = Io { storage: Arc::clone(&storage) as _, ..Io::files(directory.path()) };
-    let db = Database::open(io, Settings::default()).unwrap();
+    let db = Database::open_with(io, Settings::default()).unwrap();
     create(&db).unwrap();
     for n in 0..20 {
         let (sender, fate) = mpsc::channel();
-        let taken = db.commit_now(&batch(&db, n), Durability::Sync, move |fate| sender.send(fate).unwrap()).unwrap();
-        let Taken::Alone(alone) = taken else { panic!("batch {n}: nobody else writes") };
+        let taken = db
+            .try_commit(&batch(&db, n).with_durability(Durability::Sync), move |fate| sender.send(fate).unwrap())
+            .unwrap();
+        let TryCommit::NeedsSync(alone) = taken else { panic!("batch {n}: nobody else writes") };
         if n % 2 == 0 {
             alone.sync()
         } else {
@@ -205,7 +207,7 @@ fn a_failed_fsync_ends_all_acknowledgements() {
     storage.fail_after(0);
     assert_eq!(db.commit(batch(&db, 1)).unwrap_err().kind(), ErrorKind::Closed);
     storage.fail_after(-1);
-    assert_eq!(db.commit_with(batch(&db, 2), Durability::Os).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(db.commit(batch(&db, 2).with_durability(Durability::Os)).unwrap_err().kind(), ErrorKind::Closed);
 }
 
 #[test]
@@ -232,9 +234,9 @@ fn bad_input_is_refused_with_its_place_and_changes_nothing() {
 #[test]
 fn a_second_writer_is_refused_while_the_first_has_the_database() {
     let directory = tempfile::tempdir().unwrap();
-    let first = Database::open(Io::files(directory.path()), Settings::default()).unwrap();
-    let error = Database::open(Io::files(directory.path()), Settings::default()).err().expect("a second writer");
+    let first = Database::open_with(Io::files(directory.path()), Settings::default()).unwrap();
+    let error = Database::open_with(Io::files(directory.path()), Settings::default()).err().expect("a second writer");
     assert_eq!(error.kind(), ErrorKind::Retry);
     first.close().unwrap();
-    Database::open(Io::files(directory.path()), Settings::default()).unwrap().close().unwrap();
+    Database::open_with(Io::files(directory.path()), Settings::default()).unwrap().close().unwrap();
 }

@@ -5,7 +5,7 @@
 
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, TimestampNanosecondType};
-use fleetdb_engine::check::check;
+use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{
     Batch, ColumnType, Database, Durability, Rows, ScanRequest, Settings, TableDefinition, Unit, Value,
@@ -28,7 +28,7 @@ fn settings() -> Settings {
 }
 
 fn write_for_ever(directory: &Path, durability: Durability) {
-    let db = Database::open(Io::files(directory), settings()).unwrap();
+    let db = Database::open_with(Io::files(directory), settings()).unwrap();
     if db.tables().is_empty() {
         let meters = TableDefinition::new("meters").key("id", ColumnType::Int64).field("newest", ColumnType::Int64);
         db.create_table(&meters).unwrap();
@@ -47,7 +47,7 @@ fn write_for_ever(directory: &Path, durability: Durability) {
             reads.push(&[Value::Int(n % DEVICES), Value::Int(n * ROWS + row), note]).unwrap();
         }
         let batch = Batch::new().with_rows(meters).with_rows(reads);
-        let acknowledged = db.commit_with(batch, durability).unwrap();
+        let acknowledged = db.commit(batch.with_durability(durability)).unwrap();
         assert_eq!(acknowledged.durability, durability);
         writeln!(out, "ack {n}").unwrap();
         out.flush().unwrap();
@@ -93,7 +93,7 @@ fn kill_a_writer(directory: &Path, durability: Durability, start: i64, acknowled
 
 /// All numbers from 0 up to the newest that is there; checks that each batch is whole.
 fn newest_whole_batch(directory: &Path) -> i64 {
-    let db = Database::open(Io::files(directory), settings()).unwrap();
+    let db = Database::open_with(Io::files(directory), settings()).unwrap();
     let view = db.view();
     let mut meters = BTreeMap::new();
     for batch in view.table("meters").unwrap().scan(&ScanRequest::all()).unwrap() {

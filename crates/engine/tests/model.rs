@@ -49,7 +49,7 @@ impl Case {
     fn new(seed: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let storage = MemoryStorage::new();
-        let db = Database::open(Io::memory(Arc::clone(&storage)), settings(&mut random)).unwrap();
+        let db = Database::open_with(Io::memory(Arc::clone(&storage)), settings(&mut random)).unwrap();
         let series = TableDefinition::new("series")
             .key("device", ColumnType::Utf8)
             .time("ts", Unit::Second)
@@ -87,7 +87,7 @@ impl Case {
 
     fn commit(&mut self) {
         if let Some((_, batch)) = self.open.take() {
-            self.db().commit_with(batch, Durability::Sync).unwrap();
+            self.db().commit(batch.with_durability(Durability::Sync)).unwrap();
         }
     }
 
@@ -99,7 +99,7 @@ impl Case {
                 overlay.add(&batch, &view).unwrap();
                 *gathered = std::mem::take(gathered).and(batch);
             }
-            None => drop(self.db().commit_with(batch, Durability::Sync).unwrap()),
+            None => drop(self.db().commit(batch.with_durability(Durability::Sync)).unwrap()),
         }
     }
 
@@ -275,7 +275,7 @@ impl Case {
             self.db.take().unwrap().close().unwrap();
         }
         let settings = settings(&mut self.random);
-        self.db = Some(Database::open(Io::memory(Arc::clone(&self.storage)), settings).unwrap());
+        self.db = Some(Database::open_with(Io::memory(Arc::clone(&self.storage)), settings).unwrap());
     }
 
     fn check_all(&self) {

@@ -4,7 +4,7 @@
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::{DataType, TimeUnit, TimestampMillisecondType, TimestampSecondType};
 use fleetdb_engine::backup::restore;
-use fleetdb_engine::check::check;
+use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Io, MemoryStorage, StepClock, Storage};
 use fleetdb_engine::{
     Batch, ColumnType, Database, Durability, ErrorKind, Reader, Rows, ScanRequest, Settings, TableDefinition,
@@ -23,7 +23,7 @@ fn with_clock(storage: &Arc<MemoryStorage>, now_s: i64) -> (Database, Arc<StepCl
     let clock = Arc::new(StepClock::default());
     clock.advance(now_s as u64 * 1_000_000_000);
     let io = Io { clock: Arc::clone(&clock) as _, ..Io::memory(Arc::clone(storage)) };
-    (Database::open(io, Settings::default()).unwrap(), clock)
+    (Database::open_with(io, Settings::default()).unwrap(), clock)
 }
 
 fn create(db: &Database, name: &str) {
@@ -129,7 +129,7 @@ fn deleted_rows_give_their_space_back() {
 fn a_million_updates_of_a_collection_do_not_grow_it() {
     let storage = MemoryStorage::new();
     let io = Io::memory(Arc::clone(&storage));
-    let db = Database::open(io, Settings { memtable_bytes: 256 << 10, ..Settings::default() }).unwrap();
+    let db = Database::open_with(io, Settings { memtable_bytes: 256 << 10, ..Settings::default() }).unwrap();
     let table = TableDefinition::new("meters").key("id", ColumnType::Int64).field("v", ColumnType::Int64);
     let schema = db.create_table(&table).unwrap();
     let (mut most_memory, mut most_disk) = (0, 0);
@@ -224,7 +224,7 @@ fn an_update_changes_its_columns_and_nothing_else() {
 fn closing_does_not_wait_for_a_throttled_compaction() {
     let directory = tempfile::tempdir().unwrap();
     let settings = Settings { compaction_bytes_per_s: 1, ..Settings::default() };
-    let db = Database::open(Io::files(directory.path()), settings).unwrap();
+    let db = Database::open_with(Io::files(directory.path()), settings).unwrap();
     create(&db, "t");
     for flush in 0..10 {
         write(&db, "t", (0..2_000).map(|n| (n % 7, flush * 2_000 + n, n)));
@@ -238,7 +238,7 @@ fn closing_does_not_wait_for_a_throttled_compaction() {
     assert!(status.compaction_debt_bytes > 0 || status.segments < 10, "{status:?}");
     // If it waited for the merge, it would wait for hours.
     db.close().unwrap();
-    let db = Database::open(Io::files(directory.path()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::files(directory.path()), Settings::default()).unwrap();
     assert_eq!(read(&db).len(), 20_000);
     db.close().unwrap();
     assert!(check(&Io::files(directory.path()), |_, _| ()).unwrap().problems.is_empty());
@@ -254,7 +254,7 @@ fn writers_wait_when_compaction_is_far_behind() {
         durability: Durability::Os,
         ..Settings::default()
     };
-    let db = Database::open(Io::files(directory.path()), settings).unwrap();
+    let db = Database::open_with(Io::files(directory.path()), settings).unwrap();
     create(&db, "t");
     let schema = db.tables().remove(0);
     let mut n = 0;
@@ -275,7 +275,7 @@ fn writers_wait_when_compaction_is_far_behind() {
     // Who asks for a flush gets one, and closing is no different.
     db.flush().unwrap();
     db.close().unwrap();
-    let db = Database::open(Io::files(directory.path()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::files(directory.path()), Settings::default()).unwrap();
     assert_eq!(read(&db).len() as i64, (n - 1_000).min(7 * DAY_S));
     // Without the throttle compaction catches up.
     while db.status().compaction_debt_bytes > 0 {
@@ -459,7 +459,7 @@ fn a_backup_holds_what_was_acknowledged_and_grows_by_what_is_new() {
 #[test]
 fn a_backup_on_the_same_disk_is_links_and_keeps_files_that_compaction_replaces() {
     let (source, backup) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let db = Database::open(Io::files(source.path()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::files(source.path()), Settings::default()).unwrap();
     create(&db, "t");
     for part in 0..3 {
         write(&db, "t", (0..1_000).map(|n| (n % 3, part * 1_000 + n, n)));
@@ -499,7 +499,7 @@ fn what_an_old_view_keeps_is_of_the_memory_for_queries() {
 fn the_writer_beside_readers() {
     let Ok(directory) = std::env::var("FLEETDB_WRITER_DIRECTORY") else { return };
     let settings = Settings { memtable_bytes: 64 << 10, ..Settings::default() };
-    let db = Database::open(Io::files(directory), settings).unwrap();
+    let db = Database::open_with(Io::files(directory), settings).unwrap();
     create(&db, "t");
     let mut out = std::io::stdout().lock();
     for batch in 0.. {
@@ -555,7 +555,7 @@ fn readers_see_whole_batches_and_everything_acknowledged_while_another_process_w
 #[test]
 fn a_removed_lock_file_lets_no_second_process_write() {
     let directory = tempfile::tempdir().unwrap();
-    let open = || Database::open(Io::files(directory.path()), Settings::default());
+    let open = || Database::open_with(Io::files(directory.path()), Settings::default());
     let db = open().unwrap();
     create(&db, "t");
     write(&db, "t", [(1, 0, 1)]);
@@ -590,7 +590,7 @@ fn a_newest_log_file_that_was_removed_or_cut_is_noticed() {
     for is_closed in [true, false] {
         for (expected, change) in &changes {
             let storage = MemoryStorage::new();
-            let db = Database::open(Io::memory(Arc::clone(&storage)), Settings::default()).unwrap();
+            let db = Database::open_with(Io::memory(Arc::clone(&storage)), Settings::default()).unwrap();
             create(&db, "t");
             write(&db, "t", [(1, 0, 1)]);
             write(&db, "t", [(2, 0, 2)]);
@@ -605,30 +605,30 @@ fn a_newest_log_file_that_was_removed_or_cut_is_noticed() {
             let io = Io::memory(Arc::clone(&storage));
             // How much was written since the opening only a clean end says.
             if !is_closed && expected.starts_with("the log ends") {
-                Database::open(io, Settings::default()).unwrap();
+                Database::open_with(io, Settings::default()).unwrap();
                 continue;
             }
-            let error = Database::open(io.clone(), Settings::default()).err().unwrap();
+            let error = Database::open_with(io.clone(), Settings::default()).err().unwrap();
             assert!(error.kind() == ErrorKind::Damaged && error.to_string().contains(expected), "{error}");
             let report = check(&io, |_, _| ()).unwrap();
             assert!(report.problems.iter().any(|problem| problem.contains(expected)), "{:?}", report.problems);
             assert!(fleetdb_engine::accept_loss(&io).unwrap());
-            let db = Database::open(io, Settings::default()).unwrap();
+            let db = Database::open_with(io, Settings::default()).unwrap();
             write(&db, "t", [(3, 0, 3)]);
             assert_eq!(db.view().table("t").unwrap().count().unwrap(), 1);
         }
     }
     // Rows that a flush has brought to segments are not missed, and what is known of the log follows the flushes.
     let storage = MemoryStorage::new();
-    let db = Database::open(Io::memory(Arc::clone(&storage)), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(Arc::clone(&storage)), Settings::default()).unwrap();
     create(&db, "t");
     write(&db, "t", [(1, 0, 1)]);
     db.flush().unwrap();
     let before = storage.crash();
-    Database::open(Io::memory(Arc::clone(&before)), Settings::default()).unwrap();
+    Database::open_with(Io::memory(Arc::clone(&before)), Settings::default()).unwrap();
     let name = format!("wal/{}", before.list("wal").unwrap().last().unwrap());
     before.remove(&name).unwrap();
-    assert!(Database::open(Io::memory(before), Settings::default()).is_err());
+    assert!(Database::open_with(Io::memory(before), Settings::default()).is_err());
 }
 
 #[test]
@@ -645,7 +645,7 @@ fn files_are_their_owners_and_a_backup_never_goes_into_the_database() {
     }
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("db");
-    let db = Database::open(Io::files(&place), Settings::default()).unwrap();
+    let db = Database::open_with(Io::files(&place), Settings::default()).unwrap();
     create(&db, "t");
     write(&db, "t", [(1, 0, 1)]);
     db.flush().unwrap();

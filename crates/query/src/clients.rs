@@ -79,7 +79,7 @@ pub trait Clients: Send + Sync {
 /// ```
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
 /// use fleetdb_query::{Asker, Session};
-/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let session = Session::new(db.into()).unwrap();
 /// session.work_for(Asker { number: 7, user: "ann".to_owned(), is_admin: false, may_end: true });
 /// let rows = session.sql("SELECT pg_backend_pid(), current_user").unwrap().collect().unwrap();

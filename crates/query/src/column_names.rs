@@ -54,7 +54,7 @@ impl Statement {
     /// use arrow::datatypes::{DataType, Field, Schema};
     /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
     /// use fleetdb_query::Session;
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let session = Session::new(db.into()).unwrap();
     /// let rows = session.sql("SELECT max(t.v), 1 FROM (VALUES (7)) t (v)").unwrap();
     /// let names = session.parse_one("SELECT max(t.v), 1 FROM (VALUES (7)) t (v)").unwrap().column_names();

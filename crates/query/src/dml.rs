@@ -1,7 +1,7 @@
 //! INSERT, UPDATE and DELETE.
 //!
 //! 1. What depends on rows that are there (UPDATE, DELETE, ON CONFLICT) is read and written in one step
-//!    ([`Database::commit_after`](fleetdb_engine::Database::commit_after)): the session's tables show what the commit lock
+//!    ([`Database::transact`](fleetdb_engine::Database::transact)): the session's tables show what the commit lock
 //!    guards, DataFusion computes the rows, and no other write comes between. In a transaction they are gathered, and what was
 //!    read is compared at COMMIT ([`guard`](crate::guard)).
 //!    Where a table merges fields, a row that gets a NULL is deleted and written anew in one batch.
@@ -379,7 +379,7 @@ impl Session {
         }
         drop(transaction);
         let mut done = Done { count: 0, returned: None };
-        writer.commit_after(|view| {
+        writer.transact(|view| {
             self.tables.show(view.clone());
             let change = change(view)?;
             let returned = self.returned(returning, &change.table, change.rows)?;

@@ -70,7 +70,7 @@ impl Session {
     /// ```
     /// use fleetdb_engine::{Database, Settings, Value, io::{Io, MemoryStorage}};
     /// use fleetdb_query::Session;
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let session = Session::new(db.into()).unwrap();
     /// session.sql("CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), v DOUBLE, PRIMARY KEY (id, ts))").unwrap();
     /// session.sql("INSERT INTO t VALUES (1, '2026-01-01', 0.5), (2, '2026-01-01', 1.5)").unwrap();

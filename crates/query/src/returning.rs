@@ -168,7 +168,7 @@ impl Session {
     /// ```
     /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
     /// use fleetdb_query::Session;
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let session = Session::new(db.into()).unwrap();
     /// session.sql("CREATE TABLE t (id BIGINT, v DOUBLE, PRIMARY KEY (id))").unwrap();
     /// let insert = session.parse_one("INSERT INTO t VALUES ($1, 0.5) RETURNING id, v * 2 AS twice").unwrap();

@@ -64,7 +64,7 @@ const INSERTED: &str = "INSERT 0";
 /// ```
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
 /// use fleetdb_query::Session;
-/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let session = Session::new(db.into()).unwrap();
 /// session.sql("CREATE TABLE t (id BIGINT, ts TIMESTAMP, v DOUBLE, PRIMARY KEY (id, ts))").unwrap();
 /// let answer = session.sql("INSERT INTO t VALUES (1, '2026-01-01', 0.5), (1, '2026-01-02', 1.5)").unwrap();
@@ -370,7 +370,7 @@ impl Session {
         if guards.is_empty() {
             db.commit(batch)?;
         } else {
-            db.commit_after(|view| self.check_guards(view, &guards).map(|()| batch))?;
+            db.transact(|view| self.check_guards(view, &guards).map(|()| batch))?;
         }
         Ok(Answer::done("COMMIT"))
     }

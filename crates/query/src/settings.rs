@@ -288,7 +288,7 @@ impl Session {
     /// ```
     /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
     /// use fleetdb_query::Session;
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let session = Session::new(db.into()).unwrap();
     /// session.sql("SET statement_timeout = 5000").unwrap();
     /// assert_eq!(session.setting("statement_timeout"), Some(("statement_timeout", "5s".to_owned())));

@@ -3,7 +3,7 @@ use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Database, Settings};
 
 fn session() -> Session {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let session = Session::new(db.into()).unwrap();
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT)").unwrap();
     session

@@ -93,7 +93,7 @@ impl Statement {
     /// ```
     /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
     /// use fleetdb_query::{Access, Session};
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let session = Session::new(db.into()).unwrap();
     /// let access = |sql| session.parse_one(sql).unwrap().access();
     /// assert_eq!(access("SELECT 1"), Access::Read);

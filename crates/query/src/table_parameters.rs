@@ -23,7 +23,7 @@ impl Statement {
     /// use arrow::datatypes::{DataType, IntervalUnit};
     /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
     /// use fleetdb_query::Session;
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let session = Session::new(db.into()).unwrap();
     /// let mut statement = session.parse_one("SELECT now() - $1").unwrap();
     /// statement.set_types(&[(0, DataType::Interval(IntervalUnit::MonthDayNano))]);

@@ -311,7 +311,7 @@ fn random_queries_have_duckdbs_answers() {
     let mut random = Generator(Xoshiro256PlusPlus::seed_from_u64(seed));
     let directory = tempfile::tempdir().unwrap();
     let db = Arc::new(
-        Database::open(Io::files(directory.path()), Settings { memtable_bytes: 64 << 10, ..Settings::default() })
+        Database::open_with(Io::files(directory.path()), Settings { memtable_bytes: 64 << 10, ..Settings::default() })
             .unwrap(),
     );
     let session = Session::new(Arc::clone(&db)).unwrap();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn session() -> (Arc<Database>, Session) {
-    let db = Arc::new(Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
+    let db = Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
     let session = Session::new(Arc::clone(&db)).unwrap();
     session
         .sql("CREATE TABLE cpu (host TEXT, ts TIMESTAMP(0), usage BIGINT, load DOUBLE, PRIMARY KEY (host, ts))")
@@ -342,7 +342,7 @@ fn open_and_gone(directory: &std::path::Path) -> usize {
 #[test]
 fn a_session_that_does_nothing_keeps_no_files() {
     let directory = tempfile::tempdir().unwrap();
-    let db = Arc::new(Database::open(Io::files(directory.path()), Settings::default()).unwrap());
+    let db = Arc::new(Database::open_with(Io::files(directory.path()), Settings::default()).unwrap());
     let session = Session::new(Arc::clone(&db)).unwrap();
     session
         .sql("CREATE TABLE cpu (host TEXT, ts TIMESTAMP(0), usage BIGINT, load DOUBLE, PRIMARY KEY (host, ts))")
@@ -560,7 +560,7 @@ fn statements_are_stopped_by_time_by_whoever_cancels_and_by_memory() {
     // A sort of more than the budget writes to temporary files; what cannot is refused, and gives its memory back.
     let settings =
         Settings { memory_limit: 40 << 20, memtable_bytes: 2 << 20, cache_bytes: 1 << 20, ..Settings::default() };
-    let db = Arc::new(Database::open(Io::memory(MemoryStorage::new()), settings).unwrap());
+    let db = Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), settings).unwrap());
     let session = Session::new(Arc::clone(&db)).unwrap();
     let sorted = "SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY value * 7919 % 1000003) AS n FROM generate_series(1, 3000000) AS s(value))";
     let rows = session.sql(sorted).unwrap().collect().unwrap();

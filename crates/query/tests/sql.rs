@@ -54,7 +54,7 @@ fn the_golden_sql_files_give_what_they_say() {
     assert!(!files.is_empty());
     for file in files {
         let mut runner = Runner::new(|| async {
-            let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default())?;
+            let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default())?;
             let db = Arc::new(db);
             Ok(Connection(Session::new(Arc::clone(&db))?, db))
         });
@@ -71,7 +71,7 @@ fn explain(session: &Session, sql: &str) -> String {
 
 #[test]
 fn explain_shows_what_the_scan_takes_over_and_that_grouping_by_key_streams() {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let session = Session::new(Arc::new(db)).unwrap();
     session.sql("CREATE TABLE cpu (host TEXT, ts TIMESTAMP, usage BIGINT, PRIMARY KEY (host, ts))").unwrap();
     let plan = explain(&session, "SELECT usage FROM cpu WHERE host = 'a' AND ts >= '1970-01-01' LIMIT 1");
@@ -108,7 +108,7 @@ fn the_examples_of_the_sql_document_give_what_it_shows() {
     for line in document.lines() {
         let begins = line.strip_prefix("```").filter(|_| fence.is_none());
         if line.starts_with("## ") {
-            let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+            let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
             session = Some(Session::new(Arc::new(db)).unwrap());
         }
         if fence == Some("text") && line != "```" {

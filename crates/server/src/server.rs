@@ -11,7 +11,7 @@ use crate::sessions::Sessions;
 use crate::work::Work;
 use crate::{http, line_sockets, postgres, tls};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Acknowledged, Batch, Database, Error, Result, Taken};
+use fleetdb_engine::{Acknowledged, Batch, Database, Error, Result, TryCommit};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,10 +114,10 @@ impl Shared {
     /// Begins to write a batch; if the memtables are full it waits, and so is for threads that may.
     ///
     /// # Errors
-    /// As [`Database::commit_then`].
+    /// As [`Database::commit_async`].
     pub(crate) fn begin_commit(&self, batch: Batch) -> Result<Committing> {
         let (done, outcome) = outcome();
-        self.db.commit_then(batch, self.config.settings.durability, done)?;
+        self.db.commit_async(batch, done)?;
         Ok(Committing(outcome))
     }
 
@@ -128,10 +128,10 @@ impl Shared {
     /// As [`Database::commit`], or those of [`Work::run`].
     pub(crate) async fn commit(self: &Arc<Self>, batch: Batch) -> Result<Acknowledged> {
         let (done, outcome) = outcome();
-        match self.db.commit_now(&batch, self.config.settings.durability, done)? {
-            Taken::Queued => {}
-            Taken::Alone(alone) => tokio::task::block_in_place(|| alone.sync()),
-            Taken::Full => {
+        match self.db.try_commit(&batch, done)? {
+            TryCommit::Queued => {}
+            TryCommit::NeedsSync(pending) => tokio::task::block_in_place(|| pending.sync()),
+            TryCommit::Full => {
                 let shared = Arc::clone(self);
                 return self.work.run(move || shared.begin_commit(batch)).await??.done().await;
             }
@@ -213,7 +213,7 @@ impl Server {
             config.tls.as_ref().map(|(certificate, key)| tls::acceptor(certificate, key, protocols)).transpose()
         };
         let (http_tls, postgres_tls) = (tls(&[b"http/1.1"])?, tls(&[b"postgresql"])?);
-        let db = Arc::new(Database::open(Io::files(&config.data), config.settings.clone())?);
+        let db = Arc::new(Database::open_with(Io::files(&config.data), config.settings.clone())?);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("fleetdb-server")
             .enable_all()

@@ -4,7 +4,7 @@
 //! cover is not. The same functions run on random bytes in this crate's tests, so that they cannot rot.
 
 use crate::run::random_crashes;
-use fleetdb_engine::check::check;
+use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Io, MemoryStorage, Storage};
 use fleetdb_engine::{
     Batch, ColumnType, Database, Durability, LineParser, Reader, Rows, ScanRequest, Settings, TableDefinition, Unit,
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A database with two tables, some of it in segments.
 fn database() -> Arc<MemoryStorage> {
     let storage = MemoryStorage::new();
-    let Ok(db) = Database::open(Io::memory(Arc::clone(&storage)), Settings::default()) else { return storage };
+    let Ok(db) = Database::open_with(Io::memory(Arc::clone(&storage)), Settings::default()) else { return storage };
     let series = TableDefinition::new("series").key("device", ColumnType::Utf8).time("ts", Unit::Second);
     let series = series.field("value", ColumnType::Int64).field("text", ColumnType::Utf8);
     let items = TableDefinition::new("items").key("id", ColumnType::Int64).field("value", ColumnType::Float64);
@@ -44,7 +44,7 @@ fn use_it(storage: &Arc<MemoryStorage>) {
             table.last_rows(&ScanRequest::all()).map(|rows| rows.map_while(Result::ok).count()).ok();
         }
     }
-    if let Ok(db) = Database::open(io(), Settings::default()) {
+    if let Ok(db) = Database::open_with(io(), Settings::default()) {
         db.compact().ok();
     }
 }
@@ -96,7 +96,7 @@ pub fn segment(changes: &[u8]) {
 /// The bytes as line protocol.
 pub fn line_protocol(text: &[u8]) {
     let storage = MemoryStorage::new();
-    let Ok(db) = Database::open(Io::memory(storage), Settings::default()) else { return };
+    let Ok(db) = Database::open_with(Io::memory(storage), Settings::default()) else { return };
     let mut parser = LineParser::new(&db, Unit::Nanosecond, 0);
     for line in body_lines(text) {
         parser.parse_bytes(line.bytes).ok();

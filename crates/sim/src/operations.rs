@@ -10,7 +10,7 @@ use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimestampSecondType};
 use fleetdb_engine::backup::restore;
-use fleetdb_engine::check::check;
+use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Clock, MemoryStorage, Storage};
 use fleetdb_engine::{Column, ColumnDefinition, ColumnType, Database, Role, ScanRequest, Settings, TableSchema};
 use rand::Rng;
@@ -107,7 +107,7 @@ impl Run {
                 assert_eq!(report.sequence, self.model.sequence(), "a backup without the last batches");
                 let to = self.io_over(MemoryStorage::new());
                 restore(&destination, &to, |_, _| ()).expect("a backup that was made is restored");
-                let db = Database::open(to, Settings::default()).expect("a restored backup opens");
+                let db = Database::open_with(to, Settings::default()).expect("a restored backup opens");
                 let (series, items) = read(&db);
                 let (expected_series, expected_items) = self.visible();
                 assert!(self.forgotten.leave_out(series) == expected_series, "a backup holds other rows of the series");

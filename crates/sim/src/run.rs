@@ -3,7 +3,7 @@
 use crate::disk::{Disk, MODES, Mode};
 use crate::model::{Change, Fate, Model, Row};
 use crate::operations::{Forgotten, read};
-use fleetdb_engine::check::check;
+use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Clock, Io, MemoryStorage, Random, StepClock, Storage};
 use fleetdb_engine::{
     Batch, ColumnType, Database, Durability, ErrorKind, Merge, Result, Rows, Settings, TableDefinition, Unit, Value,
@@ -176,7 +176,7 @@ impl Run {
             write_wait_ms: 0,
             ..Settings::default()
         };
-        let db = Database::open(self.io(), settings)?;
+        let db = Database::open_with(self.io(), settings)?;
         let tables = db.tables();
         if tables.is_empty() {
             let series = TableDefinition::new("series").key("device", ColumnType::Int64).time("ts", Unit::Second);
@@ -288,7 +288,7 @@ impl Run {
         };
         let (changes, batch) = self.batch();
         let before = self.db().view().sequence().0;
-        let outcome = self.db().commit_with(batch, durability);
+        let outcome = self.db().commit(batch.with_durability(durability));
         let now_ns = self.clock.monotonic_ns();
         let after = self.db().view().sequence().0;
         // A refused batch has no sequence; one that failed on its way has.

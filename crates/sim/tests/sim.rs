@@ -60,7 +60,7 @@ fn a_flush_is_whole_or_a_full_disk_whatever_room_there_is() {
     let disk = Disk::new();
     let io = Io { storage: Arc::new(disk.clone()), ..Io::memory(fleetdb_engine::io::MemoryStorage::new()) };
     let settings = Settings { memtable_bytes: 64 << 10, ..Settings::default() };
-    let db = Database::open(io, settings).expect("an empty disk");
+    let db = Database::open_with(io, settings).expect("an empty disk");
     let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
     let schema = db.create_table(&table.field("v", ColumnType::Int64)).expect("it fits");
     let mut rows = 0;
@@ -70,7 +70,7 @@ fn a_flush_is_whole_or_a_full_disk_whatever_room_there_is() {
         for n in 0..50 {
             batch.push(&[Value::Int(n % 3), Value::Int(rows + n), Value::Int(n)]).expect("it fits");
         }
-        db.commit_with(Batch::new().with("t", batch.finish().expect("it fits")), Durability::Sync)
+        db.commit(Batch::new().with("t", batch.finish().expect("it fits")).with_durability(Durability::Sync))
             .expect("there is room");
         rows += 50;
         disk.set_room(Some(room));
@@ -92,9 +92,9 @@ fn a_flush_is_whole_or_a_full_disk_whatever_room_there_is() {
     };
     disk.set_room(Some(200 << 10));
     let mut first = 1_000_000;
-    while db.commit_with(big(first), Durability::Sync).is_ok() {
+    while db.commit(big(first).with_durability(Durability::Sync)).is_ok() {
         first += 1;
     }
     disk.set_room(None);
-    db.commit_with(big(first), Durability::Sync).expect("there is room again");
+    db.commit(big(first).with_durability(Durability::Sync)).expect("there is room again");
 }

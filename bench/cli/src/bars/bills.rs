@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Outcome<()> {
 
 fn child(meters: i64, directory: &Path) -> Outcome<()> {
     let settings = Settings { durability: Durability::Os, ..Settings::default() };
-    let db = Arc::new(Database::open(Io::files(directory.join("fleetdb")), settings)?);
+    let db = Arc::new(Database::open_with(Io::files(directory.join("fleetdb")), settings)?);
     let session = Session::new(Arc::clone(&db))?;
     session.sql("CREATE TABLE reads (meter BIGINT, ts TIMESTAMP(0), kwh DOUBLE, PRIMARY KEY (meter, ts))")?;
     let schema = Arc::new(Schema::new(vec![

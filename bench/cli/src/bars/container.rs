@@ -61,12 +61,12 @@ pub fn run(args: &Args) -> Outcome<()> {
 }
 
 fn measure(containers: i64, arrival: &str, settle: bool, directory: &Path) -> Outcome<()> {
-    let db = Database::open(Io::files(directory), Settings::default())?;
+    let db = Database::open_with(Io::files(directory), Settings::default())?;
     let table = TableDefinition::new("reads").key("meter_id", ColumnType::Int64).time("ts", Unit::Nanosecond);
     db.create_table(&FIELDS.into_iter().fold(table, |table, name| table.field(name, ColumnType::Float64)))?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut write = |ids: Vec<i64>, times: Vec<i64>| -> Outcome<()> {
-        db.commit_with(Batch::new().with("reads", rows(ids, times, &mut random)?), Durability::Os)?;
+        db.commit(Batch::new().with("reads", rows(ids, times, &mut random)?).with_durability(Durability::Os))?;
         Ok(())
     };
     if arrival == "device" {

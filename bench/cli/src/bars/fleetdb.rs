@@ -16,7 +16,7 @@ pub fn open(directory: &Path) -> Outcome<Database> {
 
 /// The same with other settings.
 pub fn open_with(directory: &Path, settings: Settings) -> Outcome<Database> {
-    let db = Database::open(Io::files(directory), settings)?;
+    let db = Database::open_with(Io::files(directory), settings)?;
     db.create_table(&definition(&cpu_table()))?;
     Ok(db)
 }
@@ -28,6 +28,6 @@ pub fn create_trucks(db: &Database) -> Outcome<()> {
 
 /// Writes a batch, acknowledged at `sync`.
 pub fn write(db: &Database, table: &str, rows: RecordBatch) -> Outcome<()> {
-    db.commit_with(Batch::new().with(table, rows), Durability::Sync)?;
+    db.commit(Batch::new().with(table, rows).with_durability(Durability::Sync))?;
     Ok(())
 }

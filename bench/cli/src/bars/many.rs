@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Outcome<()> {
 }
 
 fn ingest(containers: i64, directory: &Path) -> Outcome<()> {
-    let db = Database::open(Io::files(directory), Settings::default())?;
+    let db = Database::open_with(Io::files(directory), Settings::default())?;
     let table = TableDefinition::new("reads").key("id", ColumnType::Int64).time("ts", Unit::Second);
     db.create_table(&table.field("value", ColumnType::Float64))?;
     let schema = Arc::new(Schema::new(vec![
@@ -84,7 +84,7 @@ fn ingest(containers: i64, directory: &Path) -> Outcome<()> {
 
 fn read(containers: i64, directory: &Path) -> Outcome<()> {
     let start = Instant::now();
-    let db = Database::open(Io::files(directory), Settings::default())?;
+    let db = Database::open_with(Io::files(directory), Settings::default())?;
     let opened = start.elapsed().as_secs_f64();
     println!("reopened in {:.3} s, {:.0} MB", opened, peak_memory_bytes()? as f64 / 1e6);
     let view = db.view();

@@ -134,7 +134,7 @@ fn year(args: &Args, directory: &Path) -> Outcome<()> {
     let clock = Arc::new(FastClock { wall_ns: AtomicI64::new(START_S * 1_000_000_000), start: Instant::now() });
     let io = |place: &str| Io { clock: Arc::clone(&clock) as _, ..Io::files(directory.join(place)) };
     let settings = Settings::with_memory_limit(args.memory_mib << 20);
-    let db = Database::open(io("db"), settings.clone())?;
+    let db = Database::open_with(io("db"), settings.clone())?;
     create(&db, Some(180 * DAY_S))?;
     let start = Instant::now();
     let (mut due, mut written): (std::collections::BTreeMap<i64, Vec<(i64, i64)>>, u64) = Default::default();
@@ -153,7 +153,7 @@ fn year(args: &Args, directory: &Path) -> Outcome<()> {
         }
         written += readings.len() as u64;
         let batch = Batch::new().with("reads", rows(&readings)?).with("meters", meters(args.meters, hour)?);
-        db.commit_with(batch, Durability::Interval)?;
+        db.commit(batch.with_durability(Durability::Interval))?;
         if hour == args.hours / 2 {
             verify(&db, args.meters, hour, retention_s)?;
             retention_s = 90 * DAY_S;
@@ -244,13 +244,13 @@ fn verify(db: &Database, meters: i64, now: i64, retention_s: i64) -> Outcome<()>
 
 /// Bytes on disk of a database that holds the live rows, written in order and merged.
 fn freshly_written(io: &Io, settings: Settings, count: i64, now: i64, retention_s: i64) -> Outcome<u64> {
-    let db = Database::open(io.clone(), settings)?;
+    let db = Database::open_with(io.clone(), settings)?;
     create(&db, None)?;
     for meter in 0..count {
         let readings: Vec<(i64, i64)> = live(meter, now, retention_s).map(|hour| (meter, hour)).collect();
-        db.commit_with(Batch::new().with("reads", rows(&readings)?), Durability::Os)?;
+        db.commit(Batch::new().with("reads", rows(&readings)?).with_durability(Durability::Os))?;
     }
-    db.commit_with(Batch::new().with("meters", meters(count, now)?), Durability::Os)?;
+    db.commit(Batch::new().with("meters", meters(count, now)?).with_durability(Durability::Os))?;
     db.compact()?;
     db.close()?;
     disk_bytes(io.storage.directory().ok_or("a database in memory")?)

@@ -139,7 +139,7 @@ fn ingest(db: &Database, args: &Args) -> Result<()> {
     let start = Instant::now();
     for hour in &hours {
         for batch in fleet.read(hour)? {
-            db.commit_with(batch, Durability::Sync)?;
+            db.commit(batch.with_durability(Durability::Sync))?;
         }
         progress.inc(u64::from(args.meters));
     }

@@ -70,7 +70,7 @@ fn take(row: &CsvRow<'_>, cells: &mut CellReader, rows: &mut Rows) -> Result<()>
 fn commit(db: &Database, args: &Args, rows: Rows, tally: &mut Tally) -> Result<()> {
     let count = rows.len() as u64;
     if count > 0 {
-        db.commit_with(Batch::new().with_rows(rows), args.durability)?;
+        db.commit(Batch::new().with_rows(rows).with_durability(args.durability))?;
         tally.loaded += count;
     }
     Ok(())

@@ -37,7 +37,7 @@ fn load_from(
     for rows in reader {
         let rows = rows.map_err(|e| wrong(e.to_string()))?;
         let count = rows.num_rows() as u64;
-        let written = db.commit_with(Batch::new().with(&schema.name, rows), args.durability);
+        let written = db.commit(Batch::new().with(&schema.name, rows).with_durability(args.durability));
         written.map_err(|e| e.context(format_args!("{}, rows {} and on", input.name, tally.loaded + 1)))?;
         tally.loaded += count;
         input.progress.set_position(tally.loaded);

@@ -74,7 +74,7 @@ fn value(column_type: ColumnType, random: &mut impl Rng) -> Value {
 }
 
 fn open(data: &Path) -> Database {
-    Database::open(Io::files(data), Settings::default()).unwrap()
+    Database::open_with(Io::files(data), Settings::default()).unwrap()
 }
 
 /// A database with random rows in the first table, and none in the second.

@@ -6,7 +6,7 @@ use crate::write::batch::Value;
 
 #[test]
 fn a_type_conflict_names_the_field_and_adds_nothing() {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let mut lines = LineParser::new(&db, Unit::Second, 0);
     lines.parse("m,d=a v=1.5,n=1i 1").unwrap();
     lines.parse("m,d=a v=2i 2").unwrap();
@@ -24,7 +24,7 @@ fn a_type_conflict_names_the_field_and_adds_nothing() {
 
 #[test]
 fn two_who_create_the_same_table_at_once_both_write() {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let mut parsers: Vec<LineParser<'_>> = (0..3).map(|_| LineParser::new(&db, Unit::Second, 0)).collect();
     parsers[0].parse("cpu,host=a usage=1 1").unwrap();
     parsers[1].parse("cpu,host=b usage=2,temp=3i 2").unwrap();
@@ -46,7 +46,7 @@ fn a_column_too_many_is_refused_line_by_line() {
     with(MAX_COLUMNS).validate().unwrap();
     with(MAX_COLUMNS + 1).validate().unwrap_err();
     let settings = with(4);
-    let db = Database::open(Io::memory(MemoryStorage::new()), settings).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), settings).unwrap();
     let mut lines = LineParser::new(&db, Unit::Second, 0);
     let refused = lines.parse("a,host=x v=1,w=2,x=3 1").unwrap_err();
     assert!(
@@ -68,7 +68,7 @@ fn a_column_too_many_is_refused_line_by_line() {
 #[test]
 fn a_table_too_many_is_refused_line_by_line() {
     let settings = Settings { max_tables: 2, ..Settings::default() };
-    let db = Database::open(Io::memory(MemoryStorage::new()), settings).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), settings).unwrap();
     let mut lines = LineParser::new(&db, Unit::Second, 0);
     lines.parse("a v=1 1").unwrap();
     lines.parse("b v=1 1").unwrap();
@@ -88,7 +88,7 @@ fn a_table_too_many_is_refused_line_by_line() {
 
 #[test]
 fn a_name_stands_once_in_a_line_and_is_not_the_times() {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let mut lines = LineParser::new(&db, Unit::Second, 0);
     lines.parse("m,a=1,b=2 v=1,w=2 1").unwrap();
     for (line, column) in [
@@ -111,7 +111,7 @@ fn a_name_stands_once_in_a_line_and_is_not_the_times() {
 
 #[test]
 fn a_tag_and_a_field_of_one_name_have_a_column_each() {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let columns = || {
         let schema = db.table("m").unwrap();
         let named = |column: &crate::schema::Column| (column.name.clone(), column.role == Role::Key);
@@ -140,7 +140,7 @@ fn a_tag_and_a_field_of_one_name_have_a_column_each() {
 
 #[test]
 fn what_admission_would_refuse_is_refused_line_by_line() {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let mut definition = TableDefinition::new("t").key("d", ColumnType::Utf8).key("n", ColumnType::Int64);
     definition = definition.time("ts", Unit::Second).field("v", ColumnType::Float64).field("small", ColumnType::Int32);
     definition.columns[3].nullable = false;
@@ -172,7 +172,7 @@ fn what_admission_would_refuse_is_refused_line_by_line() {
 
 #[test]
 fn timestamps_count_what_the_precision_says() {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     for (precision, time) in [
         (Precision::Hour, 3_600_000_000_000),
         (Precision::Minute, 60_000_000_000),
@@ -198,7 +198,7 @@ fn timestamps_count_what_the_precision_says() {
 #[test]
 fn fields_of_one_series_and_time_merge() {
     let storage = MemoryStorage::new();
-    let open = || Database::open(Io::memory(std::sync::Arc::clone(&storage)), Settings::default()).unwrap();
+    let open = || Database::open_with(Io::memory(std::sync::Arc::clone(&storage)), Settings::default()).unwrap();
     let write = |db: &Database, lines: &[&str]| {
         let mut parser = LineParser::new(db, Unit::Nanosecond, 0);
         lines.iter().for_each(|line| parser.parse(line).unwrap());

@@ -148,7 +148,7 @@ struct GatheredTable {
 ///
 /// ```
 /// use fleetdb_engine::{Database, LineParser, Settings, Unit, io::{Io, MemoryStorage}};
-/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let mut lines = LineParser::new(&db, Unit::Nanosecond, 0);
 /// lines.parse("cpu,host=a usage=3i 1000").unwrap();
 /// assert_eq!(lines.parse("cpu,host=a usage=x").unwrap_err().column, 18);
@@ -249,10 +249,10 @@ impl<'a> LineParser<'a> {
     /// Creates what is missing and writes all gathered rows as one batch.
     ///
     /// # Errors
-    /// As [`into_batch`](Self::into_batch) and [`Database::commit_with`]; then no row is written.
+    /// As [`into_batch`](Self::into_batch) and [`Database::commit`]; then no row is written.
     pub fn commit(self, durability: Durability) -> Result<Acknowledged> {
         let db = self.db;
-        db.commit_with(self.into_batch()?, durability)
+        db.commit(self.into_batch()?.with_durability(durability))
     }
 }
 

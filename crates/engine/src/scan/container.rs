@@ -11,7 +11,7 @@ use arrow::array::RecordBatch;
 ///
 /// ```
 /// use fleetdb_engine::{Batch, ColumnType, Database, Rows, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
-/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let table = TableDefinition::new("reads").key("meter", ColumnType::Int64).time("ts", Unit::Second).field("usage", ColumnType::Float64);
 /// let mut rows = Rows::new(&db.create_table(&table).unwrap());
 /// for hour in 0..24 {

@@ -96,7 +96,7 @@ impl TableView {
     ///
     /// ```
     /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// db.create_table(&TableDefinition::new("reads").key("meter", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
     /// let meter = db.container("reads", &[Value::Int(7)]).unwrap();
     /// (0..10).for_each(|time| { meter.append(time, &[]).unwrap(); });

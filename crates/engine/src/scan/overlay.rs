@@ -19,7 +19,7 @@ const UNWRITTEN: Generation = Generation(u64::MAX);
 ///
 /// ```
 /// use fleetdb_engine::{Batch, ColumnType, Database, Overlay, Rows, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
-/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
 /// let mut rows = Rows::new(&db.create_table(&table).unwrap());
 /// rows.push(&[Value::Int(1), Value::Int(1_700_000_000)]).unwrap();

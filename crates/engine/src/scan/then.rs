@@ -16,7 +16,7 @@ impl Batch {
     ///
     /// ```
     /// use fleetdb_engine::{Batch, ColumnType, Database, Rows, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
     /// let mut rows = Rows::new(&db.create_table(&table).unwrap());
     /// rows.push(&[Value::Int(1), Value::Int(100)]).unwrap();

@@ -54,15 +54,16 @@ const MOST_SPARE_BYTES: usize = 256 << 10;
 /// be short and must not wait.
 pub(crate) type Completion = Box<dyn FnOnce(Result<()>) + Send>;
 
-/// What the committer of a frame can do for it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Committer {
-    /// Nothing: the log's thread does what is to be done.
-    Leaves,
-    /// It waits for its outcome on a thread of its own, and may [lead](Log::lead).
-    Waits,
-    /// As one of many that a few threads serve, it may lead if nobody is likely to share its sync.
-    IsServed,
+/// What a committer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    /// For nothing: it is one of many that a few threads serve. It gives up when the memtables are full. It may
+    /// [lead](Log::lead) if nobody is likely to share its sync.
+    Never,
+    /// For room in the memtables. It may write on its own thread, but must not block on a sync.
+    ForRoom,
+    /// For room, and then for its outcome, on a thread of its own: it may lead.
+    ForOutcome,
 }
 
 /// A completion and the sequence and durability it waits for.
@@ -279,7 +280,7 @@ impl Log {
         durability: Durability,
         payload: &[u8],
         done: Completion,
-        committer: Committer,
+        waiting: Waiting,
     ) -> bool {
         let mut pending = self.pending.lock();
         if pending.stretches.is_empty() {
@@ -297,11 +298,12 @@ impl Log {
             sequence,
             durability,
             done,
-            gathers: wants_sync && committer != Committer::Waits,
+            gathers: wants_sync && waiting != Waiting::ForOutcome,
         });
         let count = pending.waiters.len();
         let is_alone = count == 1 && (!wants_sync || pending.expected <= 1);
-        let leads = is_alone && committer != Committer::Leaves;
+        let may_lead = self.io.spawn.has_threads() && !(wants_sync && waiting == Waiting::ForRoom);
+        let leads = is_alone && may_lead;
         // In between, the log's thread works or gathers.
         if !leads && (count == 1 || !pending.is_gathering()) {
             self.wake.notify_one();

@@ -17,7 +17,7 @@ fn a_log_that_another_thread_stalled_goes_on_when_there_is_room() {
         storage.set_full(true);
         let (sender, outcome) = mpsc::channel();
         let done = Box::new(move |result| sender.send(result).unwrap());
-        assert!(log.enqueue(Sequence(sequence), Durability::Sync, b"batch", done, Committer::Waits));
+        assert!(log.enqueue(Sequence(sequence), Durability::Sync, b"batch", done, Waiting::ForOutcome));
         // As the flush thread may, before the committer comes to lead.
         log.step();
         assert_eq!(outcome.recv().unwrap().unwrap_err().kind(), ErrorKind::Retry);
@@ -37,25 +37,25 @@ fn a_log_that_another_thread_stalled_goes_on_when_there_is_room() {
 fn a_served_committer_leads_only_as_long_as_syncs_are_not_shared() {
     let storage = MemoryStorage::new();
     let log = Log::create(&Io::memory(storage), 1_000, Generation(1), Sequence(0)).unwrap();
-    let enqueue = |sequence, committer| {
+    let enqueue = |sequence, waiting| {
         log.enqueue(
             Sequence(sequence),
             Durability::Sync,
             b"batch",
             Box::new(|result: Result<()>| result.unwrap()),
-            committer,
+            waiting,
         )
     };
-    assert!(!enqueue(1, Committer::Leaves));
-    assert!(!enqueue(2, Committer::IsServed), "it is not the first");
+    assert!(!enqueue(1, Waiting::ForRoom));
+    assert!(!enqueue(2, Waiting::Never), "it is not the first");
     log.step();
     assert_eq!(log.durable(), Sequence(2));
-    assert!(!enqueue(3, Committer::IsServed), "two shared the last sync");
+    assert!(!enqueue(3, Waiting::Never), "two shared the last sync");
     log.step();
-    assert!(enqueue(4, Committer::IsServed));
+    assert!(enqueue(4, Waiting::Never));
     log.lead();
     assert_eq!(log.durable(), Sequence(4));
-    assert!(enqueue(5, Committer::Waits));
+    assert!(enqueue(5, Waiting::ForOutcome));
     log.lead();
     assert_eq!(log.durable(), Sequence(5));
 }
@@ -98,7 +98,7 @@ fn who_waits_for_no_sync_writes_itself_and_is_synced_when_the_interval_is_over()
         let (sender, outcome) = mpsc::channel();
         let done = Box::new(move |result| sender.send(result).unwrap());
         assert!(
-            log.enqueue(Sequence(sequence), Durability::Interval, b"batch", done, Committer::Waits),
+            log.enqueue(Sequence(sequence), Durability::Interval, b"batch", done, Waiting::ForOutcome),
             "nobody is in front"
         );
         log.lead();
@@ -118,7 +118,7 @@ fn who_waits_for_no_sync_writes_itself_and_is_synced_when_the_interval_is_over()
 fn commit(log: &Log, storage: &MemoryStorage, sequence: u64, bytes: usize, durability: Durability) -> u64 {
     let (sender, outcome) = mpsc::channel();
     let done = Box::new(move |result| sender.send(result).unwrap());
-    log.enqueue(Sequence(sequence), durability, &vec![7; bytes], done, Committer::Leaves);
+    log.enqueue(Sequence(sequence), durability, &vec![7; bytes], done, Waiting::ForRoom);
     log.step();
     outcome.recv().unwrap().unwrap();
     length(storage, 1)

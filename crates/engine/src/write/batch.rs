@@ -4,6 +4,7 @@ use crate::column::ColumnBuilder;
 use crate::error::{Code, Error, Result};
 use crate::key::{self, KeyPart, KeyValue};
 use crate::schema::{Column, ColumnType, TableSchema};
+use crate::settings::Durability;
 use crate::write::admit::{MAX_BATCH_ROWS, admit};
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::Schema;
@@ -35,6 +36,8 @@ pub struct Batch {
     pub(crate) deletes: Vec<DeleteRequest>,
     /// Memory of both.
     bytes: usize,
+    /// How durable it is when it is acknowledged; `None` for the database's default.
+    pub(crate) durability: Option<Durability>,
 }
 
 /// Rows for one table.
@@ -133,6 +136,20 @@ impl Batch {
         Ok(self)
     }
 
+    /// Asks for a durability other than the database's default ([`Settings::durability`](crate::Settings)).
+    ///
+    /// ```
+    /// use fleetdb_engine::{Batch, Database, Durability, Settings, io::{Io, MemoryStorage}};
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let acknowledged = db.commit(Batch::new().with_durability(Durability::Os)).unwrap();
+    /// assert_eq!(acknowledged.durability, Durability::Os);
+    /// ```
+    #[must_use]
+    pub fn with_durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
     /// Adds rows that were gathered one by one.
     #[must_use]
     pub fn with_rows(mut self, rows: Rows) -> Self {
@@ -146,7 +163,7 @@ impl Batch {
     ///
     /// ```
     /// use fleetdb_engine::{Batch, ColumnType, Database, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
-    /// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
     /// let seven = db.container("t", &[Value::Int(7)]).unwrap();
     /// seven.append(100, &[]).unwrap();
@@ -392,7 +409,7 @@ impl From<&str> for Value {
 ///
 /// ```
 /// use fleetdb_engine::{ColumnType, Database, Rows, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
-/// let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
 /// let schema = db.create_table(&table).unwrap();
 /// let mut rows = Rows::new(&schema);

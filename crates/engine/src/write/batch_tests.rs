@@ -6,7 +6,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 
 fn database() -> Database {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     for table in ["a", "b"] {
         let table = TableDefinition::new(table).key("id", ColumnType::Int64).time("ts", Unit::Second);
         db.create_table(&table.field("v", ColumnType::Int64).field("note", ColumnType::Utf8)).unwrap();

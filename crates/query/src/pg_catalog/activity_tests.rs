@@ -41,7 +41,7 @@ impl Clients for Two {
 }
 
 fn session(clients: &Arc<Two>, user: &str, is_admin: bool) -> Session {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let clients = Arc::clone(clients) as Arc<dyn Clients>;
     let session = Session::sharing(db.into(), &Arc::new(AdvisoryLocks::default()), clients).unwrap();
     session.work_for(Asker { number: 1, user: user.to_owned(), is_admin, may_end: true });

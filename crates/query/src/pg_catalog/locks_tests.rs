@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 #[test]
 fn a_taken_transaction_has_its_locks_until_it_is_written() {
-    let db = Arc::new(Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
+    let db = Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
     let locks = Arc::new(AdvisoryLocks::default());
     let [one, other] =
         [0, 1].map(|_| Session::sharing(Arc::clone(&db), &locks, Arc::new(Alone(SystemTime::now()))).unwrap());

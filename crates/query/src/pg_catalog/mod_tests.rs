@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 #[test]
 fn a_session_that_has_looked_into_the_catalog_goes_whole() {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let session = Session::new(Arc::new(db)).unwrap();
     let rows = session.sql("SELECT relname FROM pg_class WHERE pg_table_is_visible(oid)").unwrap().collect().unwrap();
     assert!(!rows.is_empty());

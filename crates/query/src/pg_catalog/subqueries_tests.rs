@@ -19,7 +19,7 @@ fn what_is_asked_of_the_catalog_stays_as_it_is() {
 /// They were NULL.
 #[test]
 fn subqueries_beside_the_catalog_have_their_values() {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let session = Session::new(db.into()).unwrap();
     session.sql("CREATE TABLE t (name TEXT, ts TIMESTAMP, v BIGINT, PRIMARY KEY (name, ts))").unwrap();
     session

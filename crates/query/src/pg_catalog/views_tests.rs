@@ -5,7 +5,7 @@ use fleetdb_engine::{Database, Settings};
 
 #[test]
 fn all_views_can_be_read() {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let session = Session::new(db.into()).unwrap();
     for (view, _) in VIEWS.iter().chain(&EMPTY) {
         let rows = session.sql(&format!("SELECT * FROM pg_catalog.{view}")).and_then(crate::Answer::collect);

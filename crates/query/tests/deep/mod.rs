@@ -61,7 +61,7 @@ const CHAINS: [Form; 48] = [
 ];
 
 fn session() -> Session {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let session = Session::new(db.into()).unwrap();
     session.sql("CREATE TABLE t (id BIGINT, v DOUBLE, name TEXT, PRIMARY KEY (id))").unwrap();
     session.sql("INSERT INTO t VALUES (1, 0.5, 'a'), (2, 1.5, 'b')").unwrap();

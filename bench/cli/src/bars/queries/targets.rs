@@ -85,7 +85,7 @@ fn repeated(mut query: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
 }
 
 fn open(directory: &Path) -> Outcome<Database> {
-    Ok(Database::open(Io::files(directory.join("fleetdb")), Settings::default())?)
+    Ok(Database::open_with(Io::files(directory.join("fleetdb")), Settings::default())?)
 }
 
 /// Prepared SQL; E2's queries with host and times as parameters, as a program would ask them.

@@ -7,14 +7,16 @@ use crate::error::{Error, Result};
 use crate::ids::{Generation, Sequence};
 use crate::io::Io;
 use crate::manifest::file as manifest_file;
-use crate::manifest::{Edit, SegmentEntry, State};
 use crate::schema::TableSchema;
 use crate::segment::cache::Cache;
+use crate::segment::file_name;
 use crate::segment::reader::{Segment, read_footer};
-use crate::segment::{Facts, file_name};
 use crate::wal::frame;
 use crate::wal::record::{self, Entry};
 use std::sync::Arc;
+
+pub use crate::manifest::{Delete, Edit, LogMark, SegmentEntry, Slice, State};
+pub use crate::segment::{Facts, StoredColumn};
 
 /// What a check went through, and what it found.
 #[derive(Clone, Debug, Default)]
