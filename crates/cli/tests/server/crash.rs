@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use tokio_postgres::NoTls;
 
 /// Writers over both protocols until the server is gone; what they were told is kept, and what they tried.
-struct Load {
+pub struct Load {
     threads: Vec<JoinHandle<()>>,
     lines: Arc<Counts>,
     rows: Arc<Counts>,
@@ -24,7 +24,7 @@ struct Counts {
 
 impl Load {
     /// `round` tells the rows of one run from those of another.
-    fn start(server: &Server, round: usize) -> Self {
+    pub fn start(server: &Server, round: usize) -> Self {
         let (lines, rows, ends) = (Arc::<Counts>::default(), Arc::<Counts>::default(), Arc::<AtomicBool>::default());
         let mut threads = Vec::new();
         for writer in 0..2 {
@@ -79,7 +79,7 @@ impl Load {
     }
 
     /// Waits until every kind of writer was told something.
-    fn wait(&self) {
+    pub fn wait(&self) {
         while [&self.lines, &self.rows].iter().any(|counts| counts.acknowledged.load(Ordering::SeqCst) < 40) {
             assert!(self.threads.iter().any(|thread| !thread.is_finished()), "the writers gave up");
             std::thread::yield_now();
@@ -87,7 +87,7 @@ impl Load {
     }
 
     /// Ends the writers; compares what is there with what they know.
-    fn compare(self, data: &Path, round: usize) {
+    pub fn compare(self, data: &Path, round: usize) {
         self.ends.store(true, Ordering::SeqCst);
         self.threads.into_iter().for_each(|thread| thread.join().unwrap());
         let lines = count(data, &format!("SELECT count(*) AS n FROM lines WHERE r = '{round}'"));
@@ -108,7 +108,7 @@ impl Load {
     }
 }
 
-fn make_table(data: &Path) {
+pub fn make_table(data: &Path) {
     let made = crate::process::fleetdb()
         .args(["sql", "--create", "--data"])
         .arg(data)

@@ -7,6 +7,7 @@ mod answers;
 mod clients;
 mod crash;
 mod deep;
+mod endurance;
 mod http;
 mod process;
 mod round_trip;
