@@ -95,7 +95,8 @@ pub(crate) fn sqlstate(code: Code) -> &'static str {
 /// The error with its position in the statement's text, as drivers show it.
 pub(crate) fn placed(mut error: PgWireError, text: &str) -> PgWireError {
     if let PgWireError::UserError(info) = &mut error {
-        info.position = info.position.take().and_then(|place| position(&place, text)).map(|at| at.to_string());
+        let place = info.position.take().and_then(|place| place_of(&place));
+        info.position = place.and_then(|place| position(place, text)).map(|at| at.to_string());
     }
     error
 }
@@ -108,10 +109,16 @@ pub(crate) fn without_place(mut error: PgWireError) -> PgWireError {
     error
 }
 
-/// A place as [`postgres_error`] writes it as PostgreSQL counts: the text's characters, from 1.
-fn position(place: &str, text: &str) -> Option<usize> {
-    let Some((line, column)) = place.split_once(':') else { return Some(text.chars().count() + 1) };
-    let (line, column): (usize, usize) = (line.parse().ok()?, column.parse().ok()?);
+/// The place that [`postgres_error`] has written.
+fn place_of(written: &str) -> Option<Place> {
+    let Some((line, column)) = written.split_once(':') else { return Some(Place::End) };
+    Some(Place::At { line: line.parse().ok()?, column: column.parse().ok()? })
+}
+
+/// A place in a text as PostgreSQL counts: in characters, from 1.
+pub(crate) fn position(place: Place, text: &str) -> Option<usize> {
+    let Place::At { line, column } = place else { return Some(text.chars().count() + 1) };
+    let (line, column) = (usize::try_from(line).ok()?, usize::try_from(column).ok()?);
     let lines_before = text.split_inclusive('\n').take(line.checked_sub(1)?);
     let position = column.checked_add(lines_before.map(|line| line.chars().count()).sum())?;
     (1..=text.chars().count()).contains(&position).then_some(position)

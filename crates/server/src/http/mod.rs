@@ -12,7 +12,7 @@ mod origin;
 mod sql;
 mod write;
 
-use crate::error::{RETRY_AFTER_S, influx_code, status_of};
+use crate::error::{RETRY_AFTER_S, influx_code, position, sqlstate, status_of};
 use crate::metrics::Outcome;
 use crate::server::{Connection, Shared};
 use axum::Router;
@@ -82,11 +82,20 @@ async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
 pub(crate) struct Failure {
     status: StatusCode,
     message: String,
+    /// Of a statement: its SQLSTATE, and where in its text, in characters from 1.
+    statement: Option<(&'static str, Option<usize>)>,
 }
 
 impl Failure {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
+        Self { status, message: message.into(), statement: None }
+    }
+
+    /// What a statement with this text ended with.
+    pub(crate) fn of_statement(error: &fleetdb_engine::Error, text: &str) -> Self {
+        let position = error.place().and_then(|place| position(place, text));
+        let statement = Some((sqlstate(error.code()), position));
+        Self { status: status_of(error), message: error.to_string(), statement }
     }
 }
 
@@ -98,9 +107,13 @@ impl From<fleetdb_engine::Error> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let Self { status, message } = self;
+        let Self { status, message, statement } = self;
         // `error` is what clients of version 1 read, `code` and `message` those of version 2.
-        let body = serde_json::json!({ "error": message, "code": influx_code(status), "message": message });
+        let code = statement.map_or(influx_code(status), |(sqlstate, _)| sqlstate);
+        let mut body = serde_json::json!({ "error": message, "code": code, "message": message });
+        if let Some((_, Some(position))) = statement {
+            body["position"] = position.into();
+        }
         let mut response = refusal(status, &message, body);
         let headers = response.headers_mut();
         if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {

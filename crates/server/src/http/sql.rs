@@ -76,6 +76,8 @@ async fn run(
     only_reads: bool,
 ) -> std::result::Result<Response, Failure> {
     let begun = Instant::now();
+    let text: Arc<str> = sql.into();
+    let sql = Arc::clone(&text);
     let (number, identity) = (shared.clients.number(), sender.identity.clone());
     let asker = Asker { may_end: !only_reads, ..identity.asker(number) };
     let session = shared.sessions.take(asker).map(|mut session| {
@@ -103,7 +105,7 @@ async fn run(
         Err(error) => Err(error),
     };
     shared.metrics.http.ended(begun, running.is_ok());
-    let running = running?;
+    let running = running.map_err(|error| Failure::of_statement(&error, &text))?;
     let Some(schema) = running.schema().cloned() else {
         return Ok(axum::Json(serde_json::json!({ "result": running.tag() })).into_response());
     };
