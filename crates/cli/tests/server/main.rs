@@ -9,6 +9,7 @@ mod crash;
 mod deep;
 mod endurance;
 mod http;
+mod influx;
 mod process;
 mod round_trip;
 mod transactions;

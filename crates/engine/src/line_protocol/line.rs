@@ -79,6 +79,15 @@ impl<'a> Reader<'a> {
 
     /// A name or tag value: up to an unescaped comma, blank or, if it `ends_at_equals`, equals sign.
     fn name(&mut self, ends_at_equals: bool) -> Cow<'a, str> {
+        self.unescaped(ends_at_equals, b", =")
+    }
+
+    /// A field's name, in which a quote may be escaped as well.
+    fn field_name(&mut self) -> Cow<'a, str> {
+        self.unescaped(true, b", =\"")
+    }
+
+    fn unescaped(&mut self, ends_at_equals: bool, special: &[u8]) -> Cow<'a, str> {
         let start = self.at;
         let bytes = self.text.as_bytes();
         let mut escaped = false;
@@ -86,7 +95,7 @@ impl<'a> Reader<'a> {
             match byte {
                 b',' | b' ' => break,
                 b'=' if ends_at_equals => break,
-                b'\\' if bytes.get(self.at + 1).is_some_and(|next| matches!(next, b',' | b' ' | b'=')) => {
+                b'\\' if bytes.get(self.at + 1).is_some_and(|next| special.contains(next)) => {
                     escaped = true;
                     self.at += 2;
                 }
@@ -101,7 +110,7 @@ impl<'a> Reader<'a> {
         let mut chars = raw.chars().peekable();
         while let Some(c) = chars.next() {
             match chars.peek() {
-                Some(&next) if c == '\\' && matches!(next, ',' | ' ' | '=') => {
+                Some(&next) if c == '\\' && special.iter().any(|byte| char::from(*byte) == next) => {
                     name.push(next);
                     chars.next();
                 }
@@ -162,7 +171,7 @@ pub(super) fn parse_line(text: &str, start: usize) -> std::result::Result<Line<'
     skip_blanks(&mut reader);
     loop {
         let column = reader.at + 1;
-        let name = reader.name(true);
+        let name = reader.field_name();
         if name.is_empty() || reader.peek() != Some(b'=') {
             let reason = if name.is_empty() { "the line has no field" } else { "a field must be name=value" };
             return Err(LineError { column, reason: reason.to_owned() });
@@ -179,14 +188,18 @@ pub(super) fn parse_line(text: &str, start: usize) -> std::result::Result<Line<'
     skip_blanks(&mut reader);
     let time = if reader.at < text.len() {
         let rest = &text[reader.at..];
-        Some(
-            rest.parse()
-                .map_err(|_| reader.error(&format!("'{rest}' is not a timestamp: it must be a whole number")))?,
-        )
+        let time = if begins_number(rest) { rest.parse().ok() } else { None };
+        let wrong = || reader.error(&format!("'{rest}' is not a timestamp: it must be a whole number"));
+        Some(time.ok_or_else(wrong)?)
     } else {
         None
     };
     Ok(Line { measurement, parts, time })
+}
+
+/// Whether a text may be a number; Rust also reads `+1`, `inf` and `nan`, which line protocol has not.
+fn begins_number(text: &str) -> bool {
+    text.bytes().next().is_some_and(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.'))
 }
 
 /// Whether a byte may stand in front of a line, its fields and its time; what comes before these ends with a blank.
@@ -209,17 +222,16 @@ fn field_value<'a>(reader: &mut Reader<'a>) -> std::result::Result<FieldValue<'a
     let len = rest.bytes().position(|byte| matches!(byte, b',' | b' ')).unwrap_or(rest.len());
     let raw = &rest[..len];
     reader.at += len;
-    let value = if let Some(digits) = raw.strip_suffix('i') {
-        digits.parse().ok().map(FieldValue::Int)
-    } else if let Some(digits) = raw.strip_suffix('u') {
-        digits.parse().ok().map(FieldValue::UInt)
-    } else {
-        match raw {
-            "t" | "T" | "true" | "True" | "TRUE" => Some(FieldValue::Boolean(true)),
-            "f" | "F" | "false" | "False" | "FALSE" => Some(FieldValue::Boolean(false)),
-            // Rust also reads "inf" and "nan", which line protocol has not.
+    let value = match raw {
+        "t" | "T" | "true" | "True" | "TRUE" => Some(FieldValue::Boolean(true)),
+        "f" | "F" | "false" | "False" | "FALSE" => Some(FieldValue::Boolean(false)),
+        _ if !begins_number(raw) => None,
+        _ => match (raw.strip_suffix('i'), raw.strip_suffix('u')) {
+            (Some(digits), _) => digits.parse().ok().map(FieldValue::Int),
+            (_, Some(digits)) => digits.parse().ok().map(FieldValue::UInt),
+            // Rust also reads "-inf", and makes an infinity of what is too large.
             _ => raw.parse::<f64>().ok().filter(|value| value.is_finite()).map(FieldValue::Float),
-        }
+        },
     };
     value.ok_or_else(|| LineError {
         column: start + 1,

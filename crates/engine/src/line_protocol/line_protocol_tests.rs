@@ -87,7 +87,7 @@ fn a_table_too_many_is_refused_line_by_line() {
 }
 
 #[test]
-fn a_name_stands_once_in_a_line_and_is_not_the_times() {
+fn a_tag_stands_once_in_a_line_and_no_name_is_the_times() {
     let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let mut lines = LineParser::new(&db, Unit::Second, 0);
     lines.parse("m,a=1,b=2 v=1,w=2 1").unwrap();
@@ -95,7 +95,6 @@ fn a_name_stands_once_in_a_line_and_is_not_the_times() {
         // Known names, in order and not; names that are new with this line; a tag as a field.
         ("m,a=1,a=2 v=1 2", 7),
         ("m,b=1,a=2,b=3 v=1 2", 11),
-        ("m,a=1 w=1,v=1,w=2 2", 15),
         ("m,c=1,a=2,c=3 v=1 2", 11),
         ("n,c=1,c=2 v=1 2", 7),
         ("m,time=1 v=1 2", 3),
@@ -107,6 +106,27 @@ fn a_name_stands_once_in_a_line_and_is_not_the_times() {
     lines.parse("m,b=2,a=1 w=2,v=1 2").unwrap();
     lines.commit(Durability::Sync).unwrap();
     assert_eq!(db.view().table("m").unwrap().count().unwrap(), 2);
+}
+
+#[test]
+fn of_a_field_that_stands_in_a_line_again_the_last_value_counts() {
+    // With the time's, as many columns as the line has names.
+    let settings = Settings { max_columns: 4, ..Settings::default() };
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), settings).unwrap();
+    let mut lines = LineParser::new(&db, Unit::Second, 0);
+    lines.parse("m,a=1 v=1,w=1,v=2,v=3i,w=4 1").unwrap();
+    assert!(lines.parse("m,a=1 v=1i,w=1,v=true 2").is_err(), "what does not count must fit as well");
+    lines.parse("m,a=1 w=5,v=6i,w=7 3").unwrap();
+    lines.commit(Durability::Sync).unwrap();
+    let mut lines = LineParser::new(&db, Unit::Second, 0);
+    lines.parse("m,a=1 w=1,w=2,w=8,v=9i 4").unwrap();
+    lines.commit(Durability::Sync).unwrap();
+    let view = db.view();
+    let container = view.table("m").unwrap().container(&[Value::Text("1".into())]).unwrap();
+    let last = container.last_row().unwrap().unwrap();
+    assert_eq!(last[2..], [Value::Float(8.0), Value::Int(9)]);
+    let sums = |column| container.aggregate(column, i64::MIN, i64::MAX).unwrap().sum;
+    assert_eq!((sums("w"), sums("v")), (Some(19.0), Some(18.0)));
 }
 
 #[test]

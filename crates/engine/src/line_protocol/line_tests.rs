@@ -31,6 +31,15 @@ fn a_line_is_taken_apart() {
 }
 
 #[test]
+fn a_quote_is_escaped_in_the_names_of_fields_only() {
+    let line = parse_line(r#"m\",t\"=v\" f\"=1,g\\"=2"#, 0).unwrap();
+    assert_eq!(line.measurement, "m\\\"");
+    let names: Vec<_> = line.parts.iter().map(|part| &*part.name).collect();
+    assert_eq!(names, ["t\\\"", "f\"", "g\\\""]);
+    assert_eq!(line.parts[0].value, FieldValue::Text("v\\\"".into()));
+}
+
+#[test]
 fn a_wrong_line_is_refused_where_it_is_wrong() {
     for (line, column) in [
         (",a=b v=1", 1),
@@ -49,6 +58,12 @@ fn a_wrong_line_is_refused_where_it_is_wrong() {
         ("m v=1,", 7),
         ("m v=1 2.5", 7),
         ("m v=1 99999999999999999999", 7),
+        // What Rust reads as numbers, and line protocol does not.
+        ("m v=+1", 5),
+        ("m v=+1i", 5),
+        ("m v=-inf", 5),
+        ("m v=1e400", 5),
+        ("m v=1 +5", 7),
     ] {
         assert_eq!(fails(line).column, column, "{line}");
     }

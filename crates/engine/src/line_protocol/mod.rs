@@ -326,6 +326,7 @@ fn add(
     // Lines name their columns in one order, mostly the table's: then each name is found at once and stands there once.
     let (mut guess, mut highest, mut new) = (0, None, 0);
     let mut tag_bytes = 0;
+    let mut overtaken = Vec::new();
     for part in &line.parts {
         let Part { name, value, at, role } = part;
         let wrong = |reason: String| LineError { column: *at, reason };
@@ -342,15 +343,18 @@ fn add(
             _ if *name == table.time_name => return Err(wrong(format!("'{name}' is the name of the time column"))),
             _ => place_of(table, &places, &line.parts, part),
         };
-        let is_repeated = match &place {
-            Place::New(name) => places.iter().any(|other| matches!(other, Place::New(other) if other == name)),
+        let earlier = match &place {
+            Place::New(name) => places.iter().rposition(|other| matches!(other, Place::New(other) if other == name)),
+            Place::Column(place) if Some(*place) > highest => None,
             Place::Column(place) => {
-                Some(*place) <= highest
-                    && places.iter().any(|other| matches!(other, Place::Column(other) if other == place))
+                places.iter().rposition(|other| matches!(other, Place::Column(other) if other == place))
             }
         };
-        if is_repeated {
-            return Err(wrong(format!("{kind} '{name}' stands twice in the line")));
+        match earlier {
+            None => {}
+            Some(_) if *role == Role::Key => return Err(wrong(format!("{kind} '{name}' stands twice in the line"))),
+            // As in InfluxDB the last value of a field counts.
+            Some(earlier) => overtaken.push(earlier),
         }
         match &place {
             Place::Column(place) => {
@@ -367,7 +371,7 @@ fn add(
             }
             Place::New(name) => {
                 check_name("column", name).map_err(|e| wrong(e.to_string()))?;
-                new += 1;
+                new += usize::from(earlier.is_none());
                 // With the time's.
                 let columns = table.columns.len() + new + 1;
                 if columns > max_columns {
@@ -383,7 +387,10 @@ fn add(
         places.push(place);
     }
     check_row(table, &places, &line, tag_bytes).map_err(|reason| LineError { column: start, reason })?;
-    for (place, Part { value, role, .. }) in places.into_iter().zip(line.parts) {
+    for (number, (place, Part { value, role, .. })) in places.into_iter().zip(line.parts).enumerate() {
+        if overtaken.contains(&number) {
+            continue;
+        }
         let place = match place {
             Place::Column(place) => place,
             Place::New(name) => {

@@ -1,0 +1,320 @@
+"""Lines as InfluxDB 1 takes them: bodies of line protocol, most of them broken by chance, go to a FleetDB and to a real
+InfluxDB. Both must keep the same lines, and have the same rows after their fields have merged.
+
+Arguments: FleetDB's address, InfluxDB's address, the seed, how many bodies. What differs on purpose is named in `ON_PURPOSE`
+with its reason, as in docs/line-protocol.md; a difference that none of these explains is printed with its body and is a failure.
+"""
+
+import http.client
+import json
+import random
+import re
+import sys
+import time
+import urllib.parse
+from collections import Counter
+
+ROUND = 2_000  # Bodies of one database, which is compared as a whole.
+MOST_SHOWN = 20
+PRECISIONS = {"ns": 1, "n": 1, "u": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "": 1}
+START = time.time_ns()
+# What is there before: tables whose fields have types in each of InfluxDB's three shards, so that no broken line chooses one.
+SEEDING = "\n".join(
+    f'{table} f=1.5,f2=1.5,f3=1.5,i=1i,b1=true,s="x" {at}'
+    for table in ("cpu,b=0,host=a", "m\\ em,b=0,k=v")
+    for at in (-9 * 10**18, 1, 2 * 10**18)
+)
+
+
+class Database:
+    """A server's HTTP, over one connection."""
+
+    def __init__(self, address):
+        self.address = address
+        self.connection = http.client.HTTPConnection(address, timeout=60)
+
+    def ask(self, method, path, body=None):
+        self.connection.request(method, path, body)
+        answer = self.connection.getresponse()
+        return answer.status, answer.read()
+
+    def write(self, database, precision, body):
+        query = {"db": database, "precision": precision} if precision else {"db": database}
+        return self.ask("POST", "/write?" + urllib.parse.urlencode(query), body)
+
+
+class Influx(Database):
+    def run(self, query, **more):
+        status, body = self.ask("POST", "/query?" + urllib.parse.urlencode({"q": query, "epoch": "ns", **more}))
+        answer = json.loads(body)
+        assert status == 200 and "error" not in answer["results"][0], (query, answer)
+        return answer["results"][0].get("series", [])
+
+    def begin(self, database):
+        # Few shards: types of fields are a shard's.
+        self.run(f'CREATE DATABASE {database} WITH DURATION INF REPLICATION 1 SHARD DURATION 15000w NAME "all"')
+
+    def end(self, database):
+        self.run(f"DROP DATABASE {database}")
+
+    def rows(self, database):
+        """Of each measurement its rows: time and what has a value."""
+        tables = {}
+        for measurement in self.run("SHOW MEASUREMENTS", db=database)[0]["values"]:
+            name = measurement[0]
+            # A pattern says names that InfluxQL has no quotes for.
+            pattern = "".join(c if c.isascii() and c.isalnum() else f"\\x{{{ord(c):x}}}" for c in name)
+            rows = tables[name] = []
+            # Of many rows there are several parts.
+            for part in self.run(f"SELECT * FROM /^{pattern}$/", db=database):
+                for values in part["values"]:
+                    row = dict(zip(part["columns"], values))
+                    rows.append(normal(name, row.pop("time"), row))
+        return tables
+
+    def reasons(self, answer):
+        """What the answer says of lines that were refused."""
+        return json.loads(answer)["error"] if answer else ""
+
+
+class Fleet(Database):
+    def run(self, query):
+        status, body = self.ask("POST", "/api/v1/sql?format=ndjson", query.encode())
+        assert status == 200, (query, body)
+        return [json.loads(line) for line in body.splitlines()]
+
+    def begin(self, database):
+        pass
+
+    def end(self, database):
+        for table in self.tables():
+            self.run(f"DROP TABLE {quoted(table)}")
+
+    def tables(self):
+        return [row["table_name"] for row in self.run("SELECT table_name FROM system.tables")]
+
+    def rows(self, database):
+        tables = {}
+        for table in self.tables():
+            # The time as a number, whatever it is.
+            rows = self.run(f'SELECT CAST("time" AS BIGINT) AS "the time", * FROM {quoted(table)}')
+            for row in rows:
+                del row["time"]
+            tables[table] = [normal(table, row.pop("the time"), row) for row in rows]
+        return tables
+
+    def reasons(self, answer):
+        return "\n".join(line["error_message"] for line in json.loads(answer)["data"]) if answer else ""
+
+
+def quoted(name):
+    return '"' + name.replace('"', '""') + '"'
+
+
+def normal(table, at, row):
+    """A row as something that is compared: a time that the server gave is `now`. InfluxDB writes a float without a fraction as
+    an integer: only the field `i` of the tables that were there before surely holds integers."""
+    if abs(at - START) < 86_400 * 10**9:
+        at = "now"
+    # Where a tag and a field have one name, either may be the one that is called `name_1`.
+    named = [(re.sub("_1$", "", name), of) for name, of in row.items() if of is not None]
+    return at, tuple(sorted(((name, value(table, name, of)) for name, of in named), key=repr))
+
+
+def value(table, name, value):
+    is_integer = name == "i" and table in ("cpu", "m em")
+    is_float = isinstance(value, (int, float)) and not isinstance(value, bool) and not is_integer
+    return float(value) if is_float else value
+
+
+# Bodies.
+
+
+def text(random):
+    inside = ["a", "b", " ", ",", "=", "\\\\", '\\"', "\\", "\n", "#", "é", "1", "x y", "\\n", "\t", "i"]
+    return "".join(random.choice(inside) for _ in range(random.randrange(6)))
+
+
+def name(random, plain):
+    if random.random() < 0.8:
+        return random.choice(plain)
+    inside = ["a", "\\ ", "\\,", "\\=", "\\", "é", "x", "1", '"', "#", "\\\\"]
+    return "".join(random.choice(inside) for _ in range(random.randrange(1, 4)))
+
+
+def number(random):
+    kinds = [
+        lambda: str(random.randrange(-100, 100)),
+        lambda: repr(random.uniform(-1e3, 1e3)),
+        lambda: random.choice(["0", "-0", "1e3", "-1.5E-3", "1e+2", ".5", "5.", "1e400", "-1e308", "00", "1e", "+1", "-", "1_0"]),
+        lambda: str(random.randrange(-(2**70), 2**70)),
+    ]
+    return random.choices(kinds, [4, 4, 2, 1])[0]()
+
+
+def field(random):
+    kind = random.randrange(6)
+    if kind == 0:
+        integer = random.choice([random.randrange(-9, 9), random.randrange(-(2**63), 2**63), random.randrange(-(2**64), 2**64)])
+        return f"i={integer}i"
+    if kind == 1:
+        return "b1=" + random.choice(["t", "T", "true", "True", "TRUE", "f", "F", "false", "False", "FALSE", "tRUE", "yes"])
+    if kind == 2:
+        return f's="{text(random)}"'
+    if kind == 3:
+        return f"{name(random, ['f2', 'f3'])}={number(random)}"
+    return f"f={number(random)}"
+
+
+def timestamp(random, precision):
+    kind = random.randrange(12)
+    if kind == 0:
+        return ""
+    most = (2**63 - 10) // PRECISIONS[precision]
+    span = most if kind == 1 else min(most, 1_000 if kind < 6 else 10**9)
+    if kind == 2:
+        return " " + random.choice(["-1", "0", "-0", "+5", "007", "1.0", "1i", "9" * 19, "9" * 20, "x", "1 2", " 3", "4 "])
+    return f" {random.randrange(-span, span)}"
+
+
+def line(random, number, precision):
+    if random.random() < 0.06:
+        return random.choice(["", "  ", "# a comment", '# "it', "#", "\t", "\t# tab", " # blank"])
+    table = random.choice(["cpu", "m\\ em"])
+    tags = [f"b={number}"]
+    for _ in range(random.randrange(3)):
+        tag = name(random, ["host", "k", "z"])
+        tags.append(f"{tag}={name(random, ['a', 'b', 'v'])}")
+    if random.random() < 0.3:
+        random.shuffle(tags)
+    fields = [field(random) for _ in range(random.randrange(1, 4))]
+    if random.random() < 0.9:
+        # Few fields stand twice.
+        fields = list({each.split("=")[0]: each for each in fields}.values())
+    fields = ",".join(fields)
+    blank = random.choice([" "] * 9 + ["  "])
+    return table + "".join("," + tag for tag in tags) + blank + fields + timestamp(random, precision)
+
+
+def body(random, number, precision):
+    lines = [line(random, number, precision) for _ in range(random.randrange(1, 6))]
+    if random.random() < 0.2:
+        # The same rows again, with other fields: they merge.
+        lines += [line(random, number, precision) + random.choice(["", "\n"]) for _ in range(2)]
+    end = random.choice(["\n"] * 5 + ["\r\n"])
+    text = end.join(lines) + random.choice(["", end])
+    for _ in range(random.choice([0, 0, 1, 1, 1, 2, 4])):
+        text = mutated(random, text)
+    return text.encode()
+
+
+def mutated(random, text):
+    if not text:
+        return text
+    at, other = sorted(random.randrange(len(text) + 1) for _ in range(2))
+    chunk = text[at : min(other, at + random.choice([1, 3, 10, 40]))]
+    special = random.choice(list(',= "\\\n#ieE.-+0ut\t\r/\'') + ["\\\n", '""', ",,", "==", "  ", "\\ ", "é"])
+    return random.choice(
+        [
+            lambda: text[:at] + special + text[at + 1 :],
+            lambda: text[:at] + special + text[at:],
+            lambda: text[:at] + text[at + len(chunk) :],
+            lambda: text[:at] + chunk + text[at:],
+            lambda: text[:at],
+            lambda: text[at:],
+            lambda: text[:at] + text[at : at + 1].swapcase() + text[at + 1 :],
+            lambda: text.translate({ord(","): " ", ord(" "): ","}) if random.random() < 0.1 else text[:at] + text[at:][::-1][:3] + text[at:],
+        ]
+    )()
+
+
+# What differs on purpose: a name, and whether it explains a difference of a body.
+
+ON_PURPOSE = [
+    # FleetDB takes what InfluxDB does not.
+    ("a line that ends with CR LF", lambda body, ours, theirs: "\r" in body),
+    ("a tab at the end of a line", lambda body, ours, theirs: re.search(r"[\t\0] *$", body, re.MULTILINE)),
+    ("an unsigned integer", lambda body, ours, theirs: re.search(r"\du", body)),
+    ("an integer for a float column", lambda body, ours, theirs: "is type integer, already exists as type float" in theirs[1]),
+    ("a quote in a comment takes no lines along", lambda body, ours, theirs: re.search(r"^[ \t]*#.*[\"\\]", body, re.MULTILINE)),
+    # FleetDB refuses what InfluxDB takes.
+    ("a control character in a name", lambda body, ours, theirs: "control character" in ours[1]),
+    ("a text that goes on behind its quote", lambda body, ours, theirs: "must follow a value" in ours[1]),
+    ("an equals sign that begins a tag's value", lambda body, ours, theirs: "has no value" in ours[1] and "==" in body),
+    ("a field without a name", lambda body, ours, theirs: re.search(r" [ \t\0]*=", body)),
+    ("a type is a column's, not one of each shard", lambda body, ours, theirs: "and the column holds" in ours[1]),
+    # Both take it for something else.
+    ("two backslashes in a name before a blank, comma or equals sign", lambda body, ours, theirs: re.search(r"\\\\[ ,=]", body)),
+]
+
+
+def explained(body, ours, theirs):
+    for reason, explains in ON_PURPOSE:
+        if explains(body.decode(errors="replace"), ours, theirs):
+            return reason
+    return None
+
+
+def owner(row, bodies, verdicts):
+    """The body that a row is of: its tag says so, if it has kept it. Else a body with its time in which something differs on
+    purpose; -1 if there is none."""
+    _, at, parts = row
+
+    def has_time(number):
+        precision, sent = bodies[number]
+        return at == "now" or str(at // PRECISIONS[precision]) in sent.decode()
+
+    tag = str(dict(parts).get("b"))
+    if tag.isdigit() and int(tag) in bodies and has_time(int(tag)):
+        return int(tag)
+    others = (number for number in bodies if has_time(number) and explained(bodies[number][1], *verdicts[number]))
+    return next(others, -1)
+
+
+def main():
+    fleet, influx = Fleet(sys.argv[1]), Influx(sys.argv[2])
+    seed, count = int(sys.argv[3]), int(sys.argv[4])
+    failures, on_purpose, kept = 0, Counter(), 0
+    for first in range(0, count, ROUND):
+        database = f"round{first}"
+        for server in (influx, fleet):
+            server.begin(database)
+            assert server.write(database, "", SEEDING.encode())[0] == 204
+        bodies, verdicts = {}, {}
+        for number in range(first, min(first + ROUND, count)):
+            # Each body by itself, so that it can be repeated.
+            dice = random.Random(seed * 1_000_003 + number)
+            precision = dice.choice(list(PRECISIONS))
+            sent = body(dice, number, precision)
+            verdicts[number] = [(s[0], server.reasons(s[1])) for server in (fleet, influx) for s in [server.write(database, precision, sent)]]
+            bodies[number] = (precision, sent)
+        differing = {n for n, (ours, theirs) in verdicts.items() if ours[0] != theirs[0]}
+        found = [{(t, *row): n for t, rows in s.rows(database).items() for row, n in Counter(rows).items()} for s in (fleet, influx)]
+        kept += len(found[0])
+        rows = {}
+        for row in found[0].keys() | found[1].keys():
+            if found[0].get(row) != found[1].get(row):
+                number = owner(row, bodies, verdicts)
+                rows.setdefault(number, []).append(f"{row}: FleetDB {found[0].get(row, 0)}, InfluxDB {found[1].get(row, 0)}")
+        for number in sorted(differing | rows.keys()):
+            precision, sent = bodies.get(number, ("", b""))
+            ours, theirs = verdicts.get(number, ("", ""))
+            reason = explained(sent, ours, theirs)
+            if reason:
+                on_purpose[reason] += 1
+                continue
+            failures += 1
+            if failures <= MOST_SHOWN:
+                print(f"body {number} (precision '{precision}'): {sent!r}\n    FleetDB {ours}\n    InfluxDB {theirs}")
+                print("".join(f"    {row}\n" for row in rows.get(number, [])))
+        for server in (influx, fleet):
+            server.end(database)
+    for reason, times in on_purpose.items():
+        print(f"on purpose: {reason}: {times} bodies")
+    print(f"{count} bodies of seed {seed}, {kept} rows, {failures} bodies differ")
+    if not failures:
+        print("all is well")
+    sys.exit(failures > 0)
+
+
+main()
