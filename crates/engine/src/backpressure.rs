@@ -17,6 +17,9 @@ use crate::state::{Commit, Queue, Shared};
 use parking_lot::MutexGuard;
 use std::time::Duration;
 
+/// How long a committer who never waits may stand before the commit lock, which a commit holds for microseconds.
+const MAX_LOCK_WAIT: Duration = Duration::from_millis(2);
+
 impl Queue {
     /// Whether flushes wait for compaction. If that fails there is no point in waiting.
     pub(crate) fn is_held_back(&self) -> bool {
@@ -29,19 +32,24 @@ impl Shared {
         commit.memtable_bytes >= self.settings.memtable_bytes || commit.memtable_rows >= MAX_ROWS
     }
 
-    /// The commit lock, if the memtables have room or can be frozen at once.
-    pub(crate) fn room(&self) -> Result<Option<MutexGuard<'_, Commit>>> {
-        let mut commit = self.open_commit()?;
+    /// The commit lock, unless a statement that reads and writes holds it for long.
+    pub(crate) fn try_open_commit(&self) -> Result<Option<MutexGuard<'_, Commit>>> {
+        let Some(commit) = self.commit.try_lock_for(MAX_LOCK_WAIT) else { return Ok(None) };
+        if commit.closed { Err(Error::closed("the database is closed")) } else { Ok(Some(commit)) }
+    }
+
+    /// Keeps the commit lock if the memtables have room or can be frozen at once.
+    pub(crate) fn room<'a>(&self, mut commit: MutexGuard<'a, Commit>) -> Option<MutexGuard<'a, Commit>> {
         if !self.is_full(&commit) {
-            return Ok(Some(commit));
+            return Some(commit);
         }
         if self.queue.lock().frozen.is_empty() {
             self.freeze(&mut commit);
             if self.has_threads() {
-                return Ok(Some(commit));
+                return Some(commit);
             }
         }
-        Ok(None)
+        None
     }
 
     /// The commit lock, when the memtables have room. Full memtables whose forerunners are still being
@@ -50,7 +58,7 @@ impl Shared {
         let wait_ns = self.settings.write_wait_ms.saturating_mul(1_000_000);
         let start_ns = self.io.clock.monotonic_ns();
         loop {
-            if let Some(commit) = self.room()? {
+            if let Some(commit) = self.room(self.open_commit()?) {
                 return Ok(commit);
             }
             if !self.has_threads() {

@@ -25,7 +25,7 @@ const SMALL_PAYLOAD_BYTES: usize = 512;
 
 /// What became of a batch whose committer never waits; see [`Database::try_commit`](crate::Database::try_commit).
 pub enum TryCommit<'db> {
-    /// The memtables are full; nothing was done.
+    /// Nothing was done: the memtables are full, or a statement that reads and writes holds other writers up.
     Full,
     /// The log's thread writes it, or it is written.
     Queued,
@@ -114,9 +114,9 @@ impl Shared {
         let mut admitted = self.admit(batch)?;
         let mut commit = match waiting {
             Waiting::ForRoom | Waiting::ForOutcome => self.wait_for_room()?,
-            Waiting::Never => match self.room()? {
-                Some(commit) => commit,
-                None => return Ok(TryCommit::Full),
+            Waiting::Never => match self.try_open_commit()?.map(|commit| self.room(commit)) {
+                Some(Some(commit)) => commit,
+                _ => return Ok(TryCommit::Full),
             },
         };
         // A schema may have changed since; it cannot while the commit lock is held.

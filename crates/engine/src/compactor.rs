@@ -9,8 +9,8 @@ use crate::compaction::{self, Job};
 use crate::deletes::{DeleteSet, Deletes};
 use crate::error::{Error, Result};
 use crate::flush;
-use crate::ids::SegmentId;
-use crate::manifest::{Edit, SegmentEntry, Slice};
+use crate::ids::{SegmentId, TableId};
+use crate::manifest::{Edit, SegmentEntry, Slice, State};
 use crate::schema::TableSchema;
 use crate::segment::{Listed, file_name};
 use crate::state::Shared;
@@ -79,6 +79,14 @@ impl Shared {
         Ok(true)
     }
 
+    /// The deletes that the manifest lists for a table, and the batch up to which a segment that is written now is free of them.
+    pub(crate) fn listed_deletes(state: &State, table: TableId) -> (DeleteSet, u64) {
+        let deletes = state.deletes_of(table);
+        // Whatever their numbers: a rewritten segment must not look as if it had to be rewritten again.
+        let purged = deletes.iter().map(|delete| delete.id).fold(state.flushed_sequence.0, u64::max);
+        (DeleteSet::new(std::iter::once(Arc::new(Deletes::listed(deletes)))), purged)
+    }
+
     fn plan(&self, full: bool) -> Option<(Arc<TableSchema>, Step, PlanFacts)> {
         let now_ns = self.io.clock.wall_ns();
         let manifest = self.manifest.lock();
@@ -89,9 +97,7 @@ impl Shared {
             let expired = schema.expired(now_ns);
             let facts = plan::Facts { deletes, expired, flushed: state.flushed, full };
             if let Some(step) = plan::next(&segments, &facts) {
-                // Whatever their numbers: a rewritten segment must not look as if it had to be rewritten again.
-                let purged = deletes.iter().map(|delete| delete.id).fold(state.flushed_sequence.0, u64::max);
-                let deletes = DeleteSet::new(std::iter::once(Arc::new(Deletes::listed(deletes))));
+                let (deletes, purged) = Self::listed_deletes(state, schema.id);
                 let facts = PlanFacts { deletes, expired, purged };
                 return Some((Arc::new(schema.clone()), step, facts));
             }
@@ -121,7 +127,7 @@ impl Shared {
             self.pause(start_ns, bytes)
         };
         let storage = self.io.storage.as_ref();
-        let added = compaction::merge(storage, &job, || self.next_segment_id(), pause)?;
+        let added = compaction::merge(storage, &job, None, || self.next_segment_id(), pause)?;
         let (mut removed, mut sliced) = (Vec::new(), Vec::new());
         for listed in &inputs {
             let outside = |slice: &&Slice| slice.to < span.0 || span.1 < slice.from;
@@ -160,16 +166,27 @@ impl Shared {
         sliced: Vec<(SegmentId, Vec<Slice>)>,
         added: Vec<SegmentEntry>,
     ) -> Result<()> {
+        let names = self.exchange_listed(schema, removed, sliced, added)?;
+        self.remove_files(names.into_iter())
+    }
+
+    /// Exchanges segments for the manifest and for readers. Gives the files that nothing lists any more.
+    pub(crate) fn exchange_listed(
+        &self,
+        schema: &TableSchema,
+        removed: Vec<SegmentId>,
+        sliced: Vec<(SegmentId, Vec<Slice>)>,
+        added: Vec<SegmentEntry>,
+    ) -> Result<Vec<String>> {
         let mut manifest = self.manifest.lock();
         if !manifest.state().tables.contains_key(&schema.id) {
             // Dropped meanwhile, with all its segments.
             flush::remove(self.io.storage.as_ref(), &added);
-            return Ok(());
+            return Ok(Vec::new());
         }
         let names: Vec<String> = removed.iter().map(|id| file_name(schema.id, *id)).collect();
         let edit = Edit::Compact { removed, sliced, added: added.clone() };
         self.list(&mut manifest, &edit, &added)?;
-        drop(manifest);
-        self.remove_files(names.into_iter())
+        Ok(names)
     }
 }

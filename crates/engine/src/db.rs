@@ -221,8 +221,9 @@ impl Database {
         Ok(())
     }
 
-    /// Writes a batch as [`commit_async`](Self::commit_async) does, but never waits: if the memtables are full it does
-    /// nothing, and `done` is not called ([`TryCommit::Full`]). A sync that no other batch is likely to share may be
+    /// Writes a batch as [`commit_async`](Self::commit_async) does, but never waits: if the memtables are full, or a long
+    /// [`transact`](Self::transact) or [`delete_rows`](Self::delete_rows) holds other writers up, it does nothing, and
+    /// `done` is not called ([`TryCommit::Full`]). A sync that no other batch is likely to share may be
     /// run by the caller ([`TryCommit::NeedsSync`]).
     ///
     /// # Errors

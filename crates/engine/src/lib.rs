@@ -15,6 +15,7 @@ mod commit;
 mod compaction;
 mod compactor;
 mod db;
+mod delete_rows;
 mod deletes;
 mod error;
 mod flush;
@@ -61,5 +62,6 @@ pub use schema::{
     Column, ColumnDefinition, ColumnType, MAX_COLUMNS, MAX_NAME_BYTES, Merge, Role, TableDefinition, TableSchema, Unit,
 };
 pub use settings::{Durability, Settings};
-pub use write::admit::{MAX_BATCH_ROWS, MAX_KEY_BYTES, MAX_VALUE_BYTES};
-pub use write::batch::{Batch, MAX_BATCH_BYTES, MAX_RENEWED_ROWS, Rows, Value};
+pub use write::admit::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+pub use write::batch::{Batch, MAX_BATCH_BYTES, MAX_BATCH_ROWS, Rows, Value};
+pub use write::whole::MAX_RENEWED_ROWS;

@@ -9,8 +9,7 @@ use crate::db::Database;
 use crate::error::{Code, Error, Result};
 use crate::scan::{Projection, ScanRequest, View};
 use crate::schema::Role;
-use crate::write::admit::MAX_BATCH_ROWS;
-use crate::write::batch::{Batch, Value, misfit};
+use crate::write::batch::{Batch, MAX_BATCH_ROWS, Value, misfit};
 use arrow::array::{RecordBatch, UInt64Array};
 
 impl Database {

@@ -1,15 +1,16 @@
 //! The engine against a model: an ordered map from (key, time) to a row.
 //!
-//! Random writes, overwrites, late rows, deletes, transactions, flushes, compactions, changes of columns, reopens, power cuts and scans. Every case prints its seed
+//! Random writes, overwrites, late rows, deletes, deletes of many single rows, transactions, flushes, compactions, changes of columns, reopens, power cuts and scans. Every case prints its seed
 //! on failure; `FLEETDB_SEED=<seed>` repeats it, `FLEETDB_CASES=<n>` sets how many are run.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use arrow::array::RecordBatch;
+use arrow::compute::filter_record_batch;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{
-    Batch, ColumnDefinition, ColumnType, Database, Durability, Merge, Overlay, Projection, Role, RowCondition, Rows,
-    Scan, ScanRequest, Settings, TableDefinition, TableView, Unit, Value, View,
+    Batch, ColumnDefinition, ColumnType, Database, Durability, Error, Merge, Overlay, Projection, Role, RowCondition,
+    Rows, Scan, ScanRequest, Settings, TableDefinition, TableView, Unit, Value, View,
 };
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -215,6 +216,54 @@ impl Case {
         assert_eq!(count, changed);
     }
 
+    /// Deletes single rows all over the tables by writing segments anew.
+    fn delete_rows(&mut self) {
+        use arrow::array::{AsArray, BooleanArray};
+        use arrow::datatypes::{Int32Type, Int64Type};
+        self.commit();
+        let (divisor, rest) = (self.random.random_range(1..5), self.random.random_range(0..3));
+        let hit = move |i: Option<i64>| i.is_some_and(|i| i.rem_euclid(divisor) == rest);
+        let stopped = self.random.random_bool(0.1);
+        let go_on = || if stopped { Err(Error::input("stopped")) } else { Ok(()) };
+        if self.random.random_bool(0.3) {
+            let found = self.db().delete_rows(
+                "items",
+                |view, delete| {
+                    view.table("items")?.scan(&ScanRequest::all())?.try_for_each(|rows| {
+                        let rows = rows?;
+                        let ids = rows.column(0).as_primitive::<Int32Type>().iter();
+                        let hits: BooleanArray = ids.map(|id| Some(hit(id.map(i64::from)))).collect();
+                        delete(&filter_record_batch(&rows, &hits)?)
+                    })
+                },
+                || Ok(()),
+            );
+            let before = self.items.len();
+            self.items.retain(|id, _| !hit(Some(*id)));
+            assert_eq!(found.unwrap(), (before - self.items.len()) as u64);
+            return;
+        }
+        let found = self.db().delete_rows(
+            "series",
+            |view, delete| {
+                view.table("series")?.scan(&ScanRequest::all())?.try_for_each(|rows| {
+                    let rows = rows?;
+                    let hits: BooleanArray =
+                        rows.column(2).as_primitive::<Int64Type>().iter().map(|i| Some(hit(i))).collect();
+                    delete(&filter_record_batch(&rows, &hits)?)
+                })
+            },
+            go_on,
+        );
+        let count = self.series.values().filter(|row| hit(row.0)).count() as u64;
+        match found {
+            Ok(found) => assert_eq!(found, count),
+            // It stops before it writes anything, if there is anything to write.
+            Err(_) => return assert!(stopped && count > 0),
+        }
+        self.series.retain(|_, row| !hit(row.0));
+    }
+
     /// Adds, drops or widens a column.
     fn alter(&mut self) {
         self.commit();
@@ -378,7 +427,7 @@ impl Case {
 
     fn run(&mut self) {
         for _ in 0..self.random.random_range(3..25) {
-            match self.random.random_range(0..30) {
+            match self.random.random_range(0..32) {
                 0..10 => self.write(),
                 10..12 => self.db().flush().unwrap(),
                 12 => self.reopen(false),
@@ -390,6 +439,7 @@ impl Case {
                 23 => self.check_last(),
                 24 => self.db().compact().unwrap(),
                 25..27 => self.update(),
+                27..29 => self.delete_rows(),
                 _ if self.open.is_none() => self.begin(),
                 _ => self.commit(),
             }

@@ -1,24 +1,23 @@
-//! INSERT, UPDATE and DELETE.
+//! INSERT and UPDATE, and what a DELETE ([`delete`](crate::delete)) has in common with them.
 //!
 //! 1. What depends on rows that are there (UPDATE, DELETE, ON CONFLICT) is read and written in one step
 //!    ([`Database::transact`](fleetdb_engine::Database::transact)): the session's tables show what the commit lock
 //!    guards, DataFusion computes the rows, and no other write comes between. In a transaction they are gathered, and what was
 //!    read is compared at COMMIT ([`guard`](crate::guard)).
-//!    Where a table merges fields, a row that gets a NULL is deleted and written anew in one batch.
-//! 2. A DELETE whose conditions the scan takes over is a delete by container and time, whatever the number of rows; any
-//!    other one deletes row by row, and only so many.
+//! 2. Where a table merges fields, a row that gets a NULL is deleted and written anew in one batch.
 
-use crate::ddl::{identifier, object_name};
+use crate::conflict::{Conflict, after_conflict, check_assignments, conflict};
+use crate::ddl::object_name;
 use crate::errors::engine_error;
 use crate::insert::without_nulls;
-use crate::pushdown::{key_value, request};
+use crate::pushdown::key_value;
 use crate::returning::{Done, Returning, called};
 use crate::session::{Session, unsupported};
 use crate::table::FleetTable;
 use crate::values::InsertValues;
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
-use arrow::datatypes::{Schema, SchemaRef, UInt64Type};
+use arrow::datatypes::{Field, Schema, SchemaRef, UInt64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::catalog::TableProvider;
 use datafusion::common::ScalarValue;
@@ -27,123 +26,20 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, ConflictTarget, Delete, Expr, FromTable, Ident, Insert, ObjectName, OnConflict,
-    OnConflictAction, OnInsert, SetExpr, Statement as SqlStatement, TableFactor, TableObject, TableWithJoins, Update,
+    Ident, Insert, OnInsert, SetExpr, Statement as SqlStatement, TableObject, Update,
 };
-use fleetdb_engine::{
-    Batch, Code, Column, Error, MAX_BATCH_ROWS, Result, Role, ScanRequest, TableSchema, TableView, Value, View,
-};
+use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_ROWS, Result, ScanRequest, TableSchema, Value, View};
 use futures::StreamExt;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// A DELETE that goes row by row deletes at most so many: readers look at each until a compaction has written the rows anew.
-const MOST_SINGLE_DELETES: usize = 100_000;
-/// A DELETE by key deletes from at most so many containers at once.
-const MOST_CONTAINERS: usize = 100_000;
-/// The name of the rows that an INSERT brings, in its ON CONFLICT clause.
-const EXCLUDED: &str = "excluded";
-
-/// The columns that are set, with what they are set to; none may be part of the key, but to be set to what it is anyway.
-fn check_assignments<'a>(schema: &TableSchema, assignments: &'a [Assignment]) -> Result<Vec<(String, &'a Expr)>> {
-    let mut columns = Vec::new();
-    for assignment in assignments {
-        let AssignmentTarget::ColumnName(name) = &assignment.target else {
-            return Err(Error::coded(
-                Code::NotSupported,
-                "SET (a, b) = ... is not supported: set each column by itself",
-            ));
-        };
-        let column = match name.0.last().and_then(|part| part.as_ident()) {
-            Some(name) => identifier(name),
-            None => object_name(name)?,
-        };
-        let place = schema.column_index(&column)?;
-        match schema.columns[place].role {
-            Role::Field => columns.push((column, &assignment.value)),
-            // Some programs set all columns of the row that is in the way.
-            _ if is_new(&column, &assignment.value) => {}
-            _ => {
-                return Err(Error::input(format!(
-                    "column '{column}' is part of the primary key: delete the row and insert another"
-                )));
-            }
-        }
-    }
-    Ok(columns)
-}
-
-/// Whether a value is a column's of the row that an INSERT brings.
-fn is_new(column: &str, value: &Expr) -> bool {
-    match value {
-        Expr::CompoundIdentifier(parts) => {
-            parts.len() == 2 && identifier(&parts[0]) == EXCLUDED && identifier(&parts[1]) == column
-        }
-        _ => false,
-    }
-}
-
-/// What an ON CONFLICT clause asks for that an INSERT does not do anyway.
-pub(crate) enum Conflict {
-    /// The new row is left out.
-    Nothing,
-    /// What is written: for each of the table's columns an expression over the new row, called `excluded`, and the old
-    /// one, called as here; and the condition under which a row that is there is changed.
-    Update {
-        called: String,
-        columns: Vec<String>,
-        condition: Option<String>,
-        /// The places of the columns that are set.
-        set: Vec<usize>,
-    },
-}
-
-/// The column by which the query of an ON CONFLICT clause knows that there is an old row.
-const THERE: &str = "fleetdb_there";
-
-/// What to do with rows of `schema`, which the INSERT calls so, whose key is there already; `None` if the new row replaces
-/// the old one, as without the clause.
-pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) -> Result<Option<Conflict>> {
-    let key = primary_key_names(schema);
-    match &clause.conflict_target {
-        None => {}
-        Some(ConflictTarget::Columns(columns))
-            if columns.len() == key.len()
-                && columns.iter().all(|column| key.contains(&identifier(column).as_str())) => {}
-        Some(_) => {
-            return Err(Error::input(format!("ON CONFLICT is about the primary key: ({})", key.join(", "))));
-        }
-    }
-    let OnConflictAction::DoUpdate(update) = &clause.action else { return Ok(Some(Conflict::Nothing)) };
-    let set = check_assignments(schema, &update.assignments)?;
-    let new = |name: &str| format!("{EXCLUDED}.{}", quote(name));
-    let mut fields = schema.columns.iter().filter(|column| column.role == Role::Field);
-    let all_new = fields.all(|column| set.iter().any(|(name, value)| *name == column.name && is_new(name, value)));
-    // Where fields merge, a new NULL does not replace an old value by itself.
-    if all_new && update.selection.is_none() && !schema.merges_fields() {
-        return Ok(None);
-    }
-    let column = |column: &Column| {
-        let old = match set.iter().find(|(name, _)| *name == column.name) {
-            _ if column.role != Role::Field => return new(&column.name),
-            Some((_, value)) => format!("({value})"),
-            None => format!("{}.{}", quote(called), quote(&column.name)),
-        };
-        format!("CASE WHEN {THERE} THEN {old} ELSE {} END", new(&column.name))
-    };
-    let columns = schema.columns.iter().map(column).collect();
-    let condition = update.selection.as_ref().map(ToString::to_string);
-    let set = set.iter().map(|(name, _)| schema.column_index(name)).collect::<Result<_>>()?;
-    Ok(Some(Conflict::Update { called: called.to_owned(), columns, condition, set }))
-}
 
 /// The places of the primary key's columns.
 pub(crate) fn primary_key(schema: &TableSchema) -> Vec<usize> {
     schema.key.iter().chain(&schema.time).copied().collect()
 }
 
-fn primary_key_names(schema: &TableSchema) -> Vec<&str> {
+pub(crate) fn primary_key_names(schema: &TableSchema) -> Vec<&str> {
     primary_key(schema).into_iter().map(|place| schema.columns[place].name.as_str()).collect()
 }
 
@@ -157,6 +53,13 @@ pub(crate) struct Change {
     pub(crate) rows: Vec<RecordBatch>,
     /// Rows with the keys of those that were read: they must be the same when the transaction is committed.
     pub(crate) read: Vec<RecordBatch>,
+}
+
+impl Change {
+    /// Nothing is written.
+    pub(crate) fn nothing(table: Arc<TableSchema>) -> Self {
+        Self { table, batch: Batch::new(), count: 0, rows: Vec::new(), read: Vec::new() }
+    }
 }
 
 impl Session {
@@ -243,21 +146,36 @@ impl Session {
 
     /// The rows of an INSERT in the table's own columns, all at once.
     pub(crate) fn rows_of(&self, plan: LogicalPlan) -> Result<Vec<RecordBatch>> {
+        let (mut gathered, mut rows) = (Vec::new(), 0);
+        let all = self.each_batch(plan, |batch| {
+            rows += batch.num_rows();
+            gathered.push(batch);
+            Ok(rows <= MAX_BATCH_ROWS)
+        })?;
+        if !all {
+            return Err(Error::coded(
+                Code::LimitExceeded,
+                format!("the statement writes more than {MAX_BATCH_ROWS} rows at once: write part by part"),
+            ));
+        }
+        Ok(gathered)
+    }
+
+    /// Gives a query's rows to `take` as they come, until that wants no more. Gives whether they were all.
+    pub(crate) fn each_batch(
+        &self,
+        plan: LogicalPlan,
+        mut take: impl FnMut(RecordBatch) -> Result<bool>,
+    ) -> Result<bool> {
         let rows = async {
             let mut stream = self.context.execute_logical_plan(plan).await?.execute_stream().await?;
-            let (mut gathered, mut rows) = (Vec::new(), 0);
             while let Some(batch) = stream.next().await {
-                let batch = batch?;
-                rows += batch.num_rows();
-                gathered.push(batch);
-                if rows > MAX_BATCH_ROWS {
-                    return Ok(Err(Error::coded(
-                        Code::LimitExceeded,
-                        format!("the statement writes more than {MAX_BATCH_ROWS} rows at once: write part by part"),
-                    )));
+                match take(batch?) {
+                    Ok(true) => {}
+                    stopped => return Ok(stopped),
                 }
             }
-            Ok(Ok(gathered))
+            Ok(Ok(true))
         };
         let watch = self.limits.watch();
         self.runtime.block_on(watch.until_stopped(rows))?.map_err(engine_error)?
@@ -310,57 +228,20 @@ impl Session {
     }
 
     /// Plans an UPDATE or DELETE over the tables as they are shown.
-    fn plan_write(&self, sql: &str) -> Result<DmlStatement> {
+    pub(crate) fn plan_write(&self, sql: &str) -> Result<DmlStatement> {
         match self.plan(sql)? {
             LogicalPlan::Dml(dml) => Ok(dml),
             _ => Err(Error::bug("a statement that writes became something else")),
         }
     }
 
-    /// Runs a DELETE.
-    pub(crate) fn delete(&self, delete: Delete, returning: Option<&Returning>) -> Result<Done> {
-        let joined = joined(&delete);
-        let (sql, rows) = with_rows(delete);
-        self.write_after(returning, |view| {
-            if let Some(joined) = &joined {
-                self.plan(joined)?;
-            }
-            self.deletes(view, &sql, rows.as_deref(), returning.is_some())
-        })
-    }
-
-    /// Deletes all rows of a table.
-    pub(crate) fn truncate(&self, table: &ObjectName) -> Result<Done> {
-        self.write_after(None, |view| self.deletes(view, &format!("DELETE FROM {table}"), None, false))
-    }
-
-    /// What a DELETE does: of the rows of a query, if there is one, which are looked at only if they must be, or `gives_rows`.
-    fn deletes(&self, view: &View, sql: &str, rows: Option<&str>, gives_rows: bool) -> Result<Change> {
-        let dml = self.plan_write(sql)?;
-        let schema = self.schema_of(&dml)?;
-        let input = rows.map_or(Ok(dml.input), |rows| self.plan(rows).map(Arc::new))?;
-        let plan = self.context.state().optimize(&input).map_err(engine_error)?;
-        let table = view.table(&schema.name)?;
-        let by_container = match condition(&plan) {
-            Condition::Nothing => Some((Batch::new(), 0)),
-            Condition::Scan(filters) => {
-                request(&schema, filters).map(|request| delete_containers(table, &request)).transpose()?
-            }
-            Condition::Other => None,
-        };
-        let rows = match &by_container {
-            Some(_) if !gives_rows => Vec::new(),
-            _ => named(&schema, self.rows_of(input.as_ref().clone())?)?,
-        };
-        // Whole containers and stretches of time are deleted whatever their rows are.
-        let read = if by_container.is_some() { Vec::new() } else { rows.clone() };
-        let (batch, count) = by_container.map_or_else(|| delete_rows(&schema, &rows), Ok)?;
-        Ok(Change { table: schema, batch, count, rows, read })
-    }
-
     /// Writes what `change` makes of the tables as they are now, which they show; no other write comes between. In a
     /// transaction it is gathered.
-    fn write_after(&self, returning: Option<&Returning>, change: impl FnOnce(&View) -> Result<Change>) -> Result<Done> {
+    pub(crate) fn write_after(
+        &self,
+        returning: Option<&Returning>,
+        change: impl FnOnce(&View) -> Result<Change>,
+    ) -> Result<Done> {
         let writer = self.store.writer()?;
         let mut transaction = self.transaction();
         transaction.check()?;
@@ -404,84 +285,6 @@ impl Session {
     }
 }
 
-/// The query that gives what is written of an INSERT's rows, where there are old ones.
-fn after_conflict(schema: &TableSchema, conflict: &Conflict, new: &str, old: &str) -> String {
-    let called = match conflict {
-        Conflict::Nothing => &schema.name,
-        Conflict::Update { called, .. } => called,
-    };
-    let called = quote(called);
-    let equal = |name: &&str| format!("({called}.{0} IS NOT DISTINCT FROM {EXCLUDED}.{0})", quote(name));
-    let same = primary_key_names(schema).iter().map(equal).collect::<Vec<_>>().join(" AND ");
-    match conflict {
-        Conflict::Nothing => {
-            format!("SELECT * FROM {new} AS {EXCLUDED} WHERE NOT EXISTS (SELECT 1 FROM {old} AS {called} WHERE {same})")
-        }
-        Conflict::Update { columns, condition, .. } => format!(
-            "SELECT {} FROM {new} AS {EXCLUDED} LEFT JOIN (SELECT *, true AS {THERE} FROM {old}) AS {called} ON {same} \
-             WHERE {THERE} IS NULL OR ({})",
-            columns.join(", "),
-            condition.as_deref().unwrap_or("true")
-        ),
-    }
-}
-
-/// The tables of a DELETE with USING side by side, under its condition. It is planned only: a column that several of them have
-/// is ambiguous there, and would be the inner one's in the EXISTS of [`with_rows`].
-fn joined(delete: &Delete) -> Option<String> {
-    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-    let tables = from.iter().chain(delete.using.as_ref()?).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let condition = delete.selection.as_ref()?;
-    Some(format!("SELECT 1 FROM {tables} WHERE {condition}"))
-}
-
-/// A DELETE's text, and a query for its rows if it has what DataFusion does not know there: another name for its table, or
-/// USING, which is written as an EXISTS.
-pub(crate) fn with_rows(mut delete: Delete) -> (String, Option<String>) {
-    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &mut delete.from;
-    let [TableWithJoins { relation: table @ TableFactor::Table { .. }, .. }] = from.as_mut_slice() else {
-        return (delete.to_string(), None);
-    };
-    let called = table.to_string();
-    let TableFactor::Table { alias, .. } = table else { return (delete.to_string(), None) };
-    if alias.take().is_none() && delete.using.is_none() {
-        return (delete.to_string(), None);
-    }
-    let condition = delete.selection.take().map_or_else(|| "true".to_owned(), |condition| condition.to_string());
-    let query = match delete.using.take() {
-        Some(others) => {
-            let others = others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            format!("SELECT * FROM {called} WHERE EXISTS (SELECT 1 FROM {others} WHERE {condition})")
-        }
-        None => format!("SELECT * FROM {called} WHERE {condition}"),
-    };
-    (delete.to_string(), Some(query))
-}
-
-/// Deletes rows one by one.
-fn delete_rows(schema: &TableSchema, rows: &[RecordBatch]) -> Result<(Batch, u64)> {
-    let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
-    if count > MOST_SINGLE_DELETES {
-        return Err(Error::coded(
-            Code::LimitExceeded,
-            format!(
-                "this DELETE is not by key and time only, and would delete {count} rows one by one: the most is \
-             {MOST_SINGLE_DELETES}. Give conditions on ({}) that name the rows",
-                primary_key_names(schema).join(", ")
-            ),
-        ));
-    }
-    let mut batch = Batch::new();
-    for rows in rows {
-        for row in 0..rows.num_rows() {
-            let (key, time) = key_of(schema, rows, row)?;
-            let (from, to) = time.map_or((i64::MIN, i64::MAX), |time| (time, time));
-            batch = batch.delete(&schema.name, Some(&key), from..=to);
-        }
-    }
-    Ok((batch, count as u64))
-}
-
 /// Rows that replace those with their keys; NULLs in the columns that are set do, too.
 fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>, set: &[usize]) -> Result<Change> {
     let rows = named(schema, rows)?;
@@ -496,50 +299,8 @@ fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>, set: &[usize]) -> R
 /// Where tables of one statement are.
 pub(crate) const TEMPORARY: &str = "temporary";
 
-/// What a planned DELETE reads.
-enum Condition<'a> {
-    Nothing,
-    /// A scan with these filters, and nothing behind it.
-    Scan(&'a [datafusion::logical_expr::Expr]),
-    Other,
-}
-
-fn condition(plan: &LogicalPlan) -> Condition<'_> {
-    match plan {
-        LogicalPlan::EmptyRelation(_) => Condition::Nothing,
-        LogicalPlan::TableScan(scan) if scan.fetch.is_none() => Condition::Scan(&scan.filters),
-        LogicalPlan::Projection(projection) => condition(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => condition(&alias.input),
-        _ => Condition::Other,
-    }
-}
-
-fn delete_containers(table: &TableView, request: &ScanRequest) -> Result<(Batch, u64)> {
-    let name = &table.schema().name;
-    let times = request.from.unwrap_or(i64::MIN)..=request.to.unwrap_or(i64::MAX);
-    let (mut batch, mut count, mut containers) = (Batch::new(), 0, 0);
-    for container in table.containers(request, &[])? {
-        let container = container?;
-        count += container.rows;
-        containers += 1;
-        if !request.key_predicates.is_empty() {
-            if containers > MOST_CONTAINERS {
-                return Err(Error::coded(
-                    Code::LimitExceeded,
-                    format!("this DELETE is about more than {MOST_CONTAINERS} containers: delete part by part"),
-                ));
-            }
-            batch = batch.delete(name, Some(&container.key), times.clone());
-        }
-    }
-    if request.key_predicates.is_empty() && count > 0 {
-        batch = batch.delete(name, None, times);
-    }
-    Ok((batch, count))
-}
-
 /// A row's key, and its time in a time-series table.
-fn key_of(schema: &TableSchema, rows: &RecordBatch, row: usize) -> Result<(Vec<Value>, Option<i64>)> {
+pub(crate) fn key_of(schema: &TableSchema, rows: &RecordBatch, row: usize) -> Result<(Vec<Value>, Option<i64>)> {
     let value = |place: usize| {
         let value = ScalarValue::try_from_array(rows.column(place), row).map_err(engine_error)?;
         if value.is_null() {
@@ -585,15 +346,18 @@ pub(crate) fn unchecked(schema: &TableSchema) -> SchemaRef {
 /// The rows under the table's own column names and types ([`unchecked`]); a value that does not fit its type is an error.
 pub(crate) fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
     let arrow = unchecked(schema);
-    let options = CastOptions { safe: false, ..CastOptions::default() };
     let typed = |rows: &RecordBatch| {
-        let columns = rows.columns().iter().zip(arrow.fields()).map(|(column, field)| {
-            cast_with_options(column, field.data_type(), &options)
-                .map_err(|e| Error::from(e).context(format_args!("column '{}'", field.name())))
-        });
+        let columns = rows.columns().iter().zip(arrow.fields()).map(|(column, field)| typed_column(column, field));
         Ok(RecordBatch::try_new(Arc::clone(&arrow), columns.collect::<Result<_>>()?)?)
     };
     rows.iter().map(typed).collect()
+}
+
+/// A column in the type of its field.
+pub(crate) fn typed_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(column, field.data_type(), &options)
+        .map_err(|e| Error::from(e).context(format_args!("column '{}'", field.name())))
 }
 
 /// Rows whose keys differ. With `first` the first row of a key is kept; else a second one is an error.

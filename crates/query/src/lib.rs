@@ -25,10 +25,12 @@ mod catalog;
 #[cfg(feature = "pg-catalog")]
 mod clients;
 mod column_names;
+mod conflict;
 mod copy_from;
 mod copy_stream;
 mod csv;
 mod ddl;
+mod delete;
 mod depth;
 mod dialect;
 mod dml;

@@ -6,9 +6,9 @@
 
 use crate::answer::Answer;
 use crate::binding::{Binding, InUse, has_parameters, number};
+use crate::delete::with_rows;
 use crate::depth::FEW;
 use crate::dialect::typing::array_of_text;
-use crate::dml::with_rows;
 use crate::errors::engine_error;
 use crate::limits::Watch;
 use crate::pushdown::scalar;

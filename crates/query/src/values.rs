@@ -4,8 +4,8 @@
 //! A statement is looked at once ([`InsertValues::of`]); each run puts its values in. What is more than this (an
 //! expression, a query, a clause that looks at rows that are there) is not for here, and is planned.
 
+use crate::conflict::conflict;
 use crate::ddl::object_name;
-use crate::dml;
 use crate::returning::called;
 use crate::statement::Statement;
 use arrow::compute::kernels::cast_utils::string_to_datetime;
@@ -125,7 +125,7 @@ impl Rows {
         let Some(values) = values_of(insert) else { return Ok(None) };
         let schema = db.table(&object_name(name)?)?;
         if let Some(OnInsert::OnConflict(clause)) = &insert.on
-            && dml::conflict(&schema, &called(insert)?, clause)?.is_some()
+            && conflict(&schema, &called(insert)?, clause)?.is_some()
         {
             return Ok(None);
         }

@@ -30,6 +30,15 @@ pub enum Change {
     Delete(Option<i64>, i64, i64),
     /// A row of the collection goes.
     DeleteItem(i64),
+    /// Rows of the series go whose value has this rest when divided by that number.
+    DeleteValues(i64, i64),
+}
+
+impl Change {
+    /// Whether a delete by value deletes rows of this one.
+    pub fn hits(&self, value: i64) -> bool {
+        matches!(self, Self::DeleteValues(divisor, rest) if value.rem_euclid(*divisor) == *rest)
+    }
 }
 
 /// What a batch was acknowledged with.
@@ -49,6 +58,10 @@ pub enum Fate {
 #[derive(Default)]
 pub struct Model {
     batches: Vec<(Vec<Change>, Fate)>,
+    /// Deletes by value, which are no batches: each with how many batches came before it, all of which are durable.
+    by_value: Vec<(u64, Change)>,
+    /// One that returned an error: it may be there or not.
+    doubtful: Option<Change>,
     /// The state after the first so many batches.
     series: Series,
     items: Items,
@@ -78,6 +91,28 @@ impl Model {
         self.batches.push((changes, fate));
     }
 
+    /// Deletes rows by value: that is durable, and so is everything before it.
+    pub fn delete_values(&mut self, delete: Change) {
+        self.all_durable();
+        apply(std::slice::from_ref(&delete), self.merges_fields, &mut self.series, &mut self.items);
+        self.by_value.push((self.sequence(), delete));
+    }
+
+    /// A delete by value returned an error; `None`: it is known that nothing came of it.
+    pub fn doubt(&mut self, delete: Option<Change>) {
+        self.doubtful = delete;
+    }
+
+    /// Takes the delete that returned an error for done, if `is_done` says so of the rows that would be there then.
+    pub fn settle(&mut self, is_done: impl FnOnce(&Series) -> bool) {
+        let Some(delete) = self.doubtful.take() else { return };
+        let mut series = self.series.clone();
+        series.retain(|_, row| !delete.hits(row.value));
+        if series != self.series && is_done(&series) {
+            self.delete_values(delete);
+        }
+    }
+
     /// Everything up to the last batch was acknowledged as durable: a flush returned.
     pub fn all_durable(&mut self) {
         self.batches.iter_mut().for_each(|(_, fate)| *fate = Fate::Sync);
@@ -100,8 +135,16 @@ impl Model {
         if sequence < self.sequence() {
             self.batches.truncate(usize::try_from(sequence).unwrap_or(usize::MAX));
             (self.series, self.items) = (Series::new(), Items::new());
-            for (changes, _) in &self.batches {
-                apply(changes, self.merges_fields, &mut self.series, &mut self.items);
+            // What was deleted by value was durable with all before it.
+            assert!(self.by_value.last().is_none_or(|(before, _)| *before <= sequence));
+            let mut by_value = self.by_value.iter().peekable();
+            for number in 0..=self.batches.len() {
+                while let Some((_, delete)) = by_value.next_if(|(before, _)| *before == number as u64) {
+                    apply(std::slice::from_ref(delete), self.merges_fields, &mut self.series, &mut self.items);
+                }
+                if let Some((changes, _)) = self.batches.get(number) {
+                    apply(changes, self.merges_fields, &mut self.series, &mut self.items);
+                }
             }
         }
         // What survived one crash is durable.
@@ -123,6 +166,7 @@ fn apply(changes: &[Change], merges_fields: bool, series: &mut Series, items: &m
             Change::DeleteItem(id) => {
                 items.remove(id);
             }
+            Change::DeleteValues(..) => series.retain(|_, row| !change.hits(row.value)),
             _ => {}
         }
     }

@@ -4,15 +4,18 @@
 //! has left behind is what the engine says after the next opening: both the old and the new schema are right then.
 //! Rows that retention has ever hidden may be gone or not ([`Forgotten`]).
 
-use crate::model::{Items, Row, Series};
+use crate::model::{Change, Items, Row, Series};
 use crate::run::Run;
-use arrow::array::{Array, AsArray};
-use arrow::compute::cast;
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{DataType, Int64Type, TimestampSecondType};
 use fleetdb_engine::backup::restore;
 use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Clock, MemoryStorage, Storage};
-use fleetdb_engine::{Column, ColumnDefinition, ColumnType, Database, Role, ScanRequest, Settings, TableSchema};
+use fleetdb_engine::{
+    Batch, Column, ColumnDefinition, ColumnType, Database, ErrorKind, Result, Role, ScanRequest, Settings, TableSchema,
+    View,
+};
 use rand::Rng;
 use std::sync::Arc;
 
@@ -96,6 +99,46 @@ impl Run {
         self.forgotten.note(seconds.map(|seconds| self.bound(seconds) + 1));
         self.db().set_retention("series", seconds).ok();
         self.clock.advance(self.random.random_range(0..20) * 1_000_000_000);
+    }
+
+    /// Deletes single rows all over the series, by writing its segments anew.
+    pub(crate) fn delete_values(&mut self) {
+        let divisor = self.random.random_range(1..4);
+        let delete = Change::DeleteValues(divisor, self.random.random_range(0..divisor));
+        self.expired();
+        let find = |view: &View, found: &mut dyn FnMut(&RecordBatch) -> Result<()>| {
+            view.table("series")?.scan(&ScanRequest::all())?.try_for_each(|rows| {
+                let rows = rows?;
+                let values = rows.column(2).as_primitive::<Int64Type>().values();
+                let hits: BooleanArray = values.iter().map(|value| Some(delete.hits(*value))).collect();
+                found(&filter_record_batch(&rows, &hits).expect("as many as there are rows"))
+            })
+        };
+        let outcome = self.db().delete_rows("series", find, || Ok(()));
+        self.expired();
+        match outcome {
+            Ok(_) => self.model.delete_values(delete),
+            Err(_) => {
+                // As long as the log takes batches, or will when there is room, it is known what there is: nothing has happened.
+                let refused = self.db().commit(Batch::new()).err();
+                let is_known = refused.is_none_or(|error| error.kind() == ErrorKind::Retry);
+                self.model.doubt((!is_known).then_some(delete));
+            }
+        }
+    }
+
+    /// Whether the delete that returned an error is done, as rows say that were read.
+    pub(crate) fn settle(&mut self, found: &Series) {
+        let column = extra(&self.db().tables()[0]).map(|column| column.id.0);
+        let forgotten = self.forgotten;
+        let found = forgotten.leave_out(found.clone());
+        self.model.settle(|series| {
+            let mut series = forgotten.leave_out(series.clone());
+            for row in series.values_mut() {
+                row.extra = row.extra.filter(|(of, _)| Some(*of) == column);
+            }
+            series == found
+        });
     }
 
     /// Backs the database up beside older backups, and opens the copy.

@@ -28,6 +28,7 @@ struct Weights {
     backup: u32,
     large: f64,
     delete: f64,
+    delete_values: u32,
     late: f64,
     durability: Durability,
 }
@@ -118,7 +119,7 @@ impl Run {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut often = |most: u32| if random.random_bool(0.3) { 0 } else { random.random_range(1..=most) };
         let (flush, compact, wait, close, full, fail) = (often(4), often(3), often(6), often(2), often(2), often(2));
-        let (alter, retain, backup) = (often(2), often(2), often(2));
+        let (alter, retain, backup, delete_values) = (often(2), often(2), often(2), often(3));
         let weights = Weights {
             write: 20,
             flush,
@@ -130,6 +131,7 @@ impl Run {
             alter,
             retain,
             backup,
+            delete_values,
             large: random.random_range(0.0..0.3),
             delete: random.random_range(0.0..0.3),
             late: random.random_range(0.0..0.3),
@@ -205,8 +207,9 @@ impl Run {
 
     /// One random step of work. Errors are part of it: what they may mean is checked where they come up.
     fn step(&mut self) {
-        let Weights { write, flush, compact, wait, close, full, fail, alter, retain, backup, .. } = self.weights;
-        let all = write + flush + compact + wait + close + full + fail + alter + retain + backup;
+        let Weights { write, flush, compact, wait, close, full, fail, alter, retain, backup, delete_values, .. } =
+            self.weights;
+        let all = write + flush + compact + wait + close + full + fail + alter + retain + backup + delete_values;
         let mut choice = self.random.random_range(0..all);
         let mut is = |weight: u32| {
             let chosen = choice < weight;
@@ -244,6 +247,8 @@ impl Run {
             self.retain();
         } else if is(backup) {
             self.back_up();
+        } else if is(delete_values) {
+            self.delete_values();
         }
         self.heal();
     }
@@ -401,6 +406,7 @@ impl Run {
         self.model.cut(sequence);
         let before = self.expired();
         let (series, items) = read(self.db());
+        self.settle(&series);
         let (expected_series, expected_items) = self.visible();
         let hidden = series.keys().find(|(_, time)| before.is_some_and(|before| *time <= before));
         assert!(hidden.is_none(), "({mode:?}) {hidden:?} is expired and still there");

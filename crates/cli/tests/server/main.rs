@@ -7,6 +7,7 @@ mod answers;
 mod clients;
 mod crash;
 mod deep;
+mod deletes;
 mod endurance;
 mod http;
 mod influx;

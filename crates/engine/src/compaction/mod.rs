@@ -5,11 +5,15 @@
 //!    which are synced and renamed; then the directory is synced.
 //! 3. The caller makes one manifest edit that exchanges the segments, and only then removes the old files.
 //!
+//! A DELETE of many rows writes segments anew in the same way, each by itself, without the rows of its keys ([`gone`]).
+//!
 //! A crash before the edit leaves files that the next opening removes; after it, old files that it removes. Never:
 //! rows of another partition; deletes that are not in the manifest yet (a crash could take them back).
 
+pub(crate) mod gone;
 pub(crate) mod plan;
 
+use self::gone::Gone;
 use crate::column::ColumnBuilder;
 use crate::deletes::DeleteSet;
 use crate::error::Result;
@@ -47,6 +51,9 @@ pub(crate) fn work_bytes(inputs: usize) -> usize {
     GROUP_BYTES + inputs * (INDEX_BLOCK_BYTES + 2 * PAGE_BYTES)
 }
 
+/// Bytes of memory of a row group of which every other row is left out.
+pub(crate) const PICKED_BYTES: usize = ROW_GROUP_ROWS / 2 * size_of::<Pick>();
+
 /// Rows of a row group, of whose longest texts, on average over an input, not more than [`GROUP_BYTES`] are in memory.
 fn group_rows(inputs: &[Arc<Listed>]) -> usize {
     let segments = inputs.iter().map(|listed| &listed.segment);
@@ -74,16 +81,17 @@ pub(crate) struct Job<'a> {
     pub(crate) expired: Option<i64>,
 }
 
-/// Writes the merged segments. `next_id` gives their numbers; `pause` is called after each row group with the bytes
+/// Writes the merged segments, without the rows of `gone`, which are of the one input. `next_id` gives their numbers; `pause` is called after each row group with the bytes
 /// written since, and stops the merge with an error. After an error no file is left.
 pub(crate) fn merge(
     storage: &dyn Storage,
     job: &Job<'_>,
+    gone: Option<&mut Gone>,
     mut next_id: impl FnMut() -> SegmentId,
     mut pause: impl FnMut(u64) -> Result<()>,
 ) -> Result<Vec<SegmentEntry>> {
     let mut written = Vec::new();
-    let outcome = merge_into(storage, job, &mut written, &mut next_id, &mut pause);
+    let outcome = merge_into(storage, job, gone, &mut written, &mut next_id, &mut pause);
     if let Err(error) = outcome {
         for entry in &written {
             // Either name may be there; what matters is the first error.
@@ -99,12 +107,15 @@ pub(crate) fn merge(
 fn merge_into(
     storage: &dyn Storage,
     job: &Job<'_>,
+    gone: Option<&mut Gone>,
     written: &mut Vec<SegmentEntry>,
     next_id: &mut dyn FnMut() -> SegmentId,
     pause: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let sources = job.inputs.iter().map(|listed| Source::segment(listed, job.schema, job.deletes, false));
-    let mut rows = MergedRows::new(job, Arc::new(sources.collect()));
+    // Slices are of one file.
+    let most_bytes = if gone.as_ref().is_some_and(|gone| gone.has_slices()) { u64::MAX } else { MAX_FILE_BYTES };
+    let mut rows = MergedRows::new(job, Arc::new(sources.collect()), gone);
     let generation = job.inputs.iter().map(|listed| listed.entry.generation).max().unwrap_or_default();
     let width = job.inputs.iter().map(|listed| listed.entry.width).max().unwrap_or(0);
     let mut open: Option<SegmentWriter> = None;
@@ -123,7 +134,7 @@ fn merge_into(
         writer.group(&rows.entries, &rows, 0, rows.rows)?;
         let bytes = writer.bytes();
         pause(bytes - std::mem::replace(&mut paid, bytes))?;
-        if bytes >= MAX_FILE_BYTES
+        if bytes >= most_bytes
             && let (Some(writer), Some(entry)) = (open.take(), written.last_mut())
         {
             finish(storage, writer, entry)?;
@@ -151,6 +162,7 @@ fn finish(storage: &dyn Storage, writer: SegmentWriter, entry: &mut SegmentEntry
 struct MergedRows<'a> {
     job: &'a Job<'a>,
     sources: Arc<Vec<Source>>,
+    gone: Option<&'a mut Gone>,
     merge: Merge,
     wanted: Wanted,
     memos: Vec<Memo>,
@@ -166,7 +178,7 @@ struct MergedRows<'a> {
 }
 
 impl<'a> MergedRows<'a> {
-    fn new(job: &'a Job<'a>, sources: Arc<Vec<Source>>) -> Self {
+    fn new(job: &'a Job<'a>, sources: Arc<Vec<Source>>, gone: Option<&'a mut Gone>) -> Self {
         let kept = job.expired.map_or(i64::MIN, |expired| expired.saturating_add(1));
         let (from, to) = (Some(job.span.0.max(kept)), Some(job.span.1));
         let wanted = Wanted { from, to, merges_fields: job.schema.merges_fields(), ..Wanted::default() };
@@ -175,6 +187,7 @@ impl<'a> MergedRows<'a> {
             merge: Merge::new(&sources, wanted.clone()),
             memos: sources.iter().map(|_| Memo::default()).collect(),
             sources,
+            gone,
             wanted,
             rest: None,
             entries: Vec::new(),
@@ -201,13 +214,25 @@ impl<'a> MergedRows<'a> {
                     }
                 }
             };
-            let taken = take_picks(&mut picks, self.most_rows - self.rows);
+            let mut taken = take_picks(&mut picks, self.most_rows - self.rows);
+            if let Some(gone) = &mut self.gone {
+                taken = gone.left(&key, taken, &self.sources, &mut self.memos)?;
+            }
             let rows: usize = taken.iter().map(|pick| pick.rows).sum();
             let last = taken.iter().rfind(|pick| pick.rows > 0);
             if let (Some(first), Some(last)) = (taken.first(), last) {
                 let times = (self.time(first, 0)?, self.time(last, last.rows as u64 - 1)?);
-                self.keys.push(key::decode(&key, &types)?);
-                self.entries.push(Entry { key: key.clone(), rows, times });
+                match self.entries.last_mut() {
+                    // Rows in between were left out.
+                    Some(entry) if entry.key == key => {
+                        entry.rows += rows;
+                        entry.times.1 = times.1;
+                    }
+                    _ => {
+                        self.keys.push(key::decode(&key, &types)?);
+                        self.entries.push(Entry { key: key.clone(), rows, times });
+                    }
+                }
             }
             self.rows += rows;
             self.picks.extend(taken);

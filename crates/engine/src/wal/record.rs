@@ -24,7 +24,7 @@ use crate::ids::{ColumnId, TableId};
 use crate::lane::codec::{self, Frame, put_bytes, take, take_bytes, take_u32, take_u64};
 use crate::lane::{Lane, NullMask};
 use crate::pool::Pool;
-use crate::write::admit::MAX_BATCH_ROWS;
+use crate::write::batch::MAX_BATCH_ROWS;
 use std::borrow::Cow;
 
 /// A section as it is read.

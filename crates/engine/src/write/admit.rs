@@ -3,7 +3,7 @@
 //! Called by `Database::commit` before any lock is taken. What leaves here can be logged and
 //! applied without a further check: keys encoded, times present, field values raw or as bytes.
 
-use super::batch::{Part, Rows};
+use super::batch::{MAX_BATCH_ROWS, Part, Rows};
 use crate::column::{BytesBuilder, ColumnBuilder};
 use crate::error::{Code, Error, Result};
 use crate::key::{self, KeyPart};
@@ -16,8 +16,6 @@ use arrow::util::display::FormatOptions;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The most rows of one table in one batch.
-pub const MAX_BATCH_ROWS: usize = 1 << 20;
 /// The most bytes in one text or binary value.
 pub const MAX_VALUE_BYTES: usize = 16 << 20;
 /// The most bytes in the encoded key of a container.
@@ -349,6 +347,20 @@ fn raw_values(column_type: ColumnType, array: &ArrayRef) -> Vec<u64> {
         },
         // Text and bytes go through `bytes_column`.
         ColumnType::Utf8 | ColumnType::Binary => Vec::new(),
+    }
+}
+
+/// The primary keys of rows: the containers' keys, and the times if the table has any. Fields need not be there.
+pub(crate) fn admit_keys(schema: &Arc<TableSchema>, batch: &RecordBatch) -> Result<(Keys, Vec<u64>)> {
+    let column = |column: &Column| match column.role {
+        Role::Field => Ok(None),
+        _ => admit_column(column, batch).map_err(|e| of_column(&e, column)),
+    };
+    let mut columns = schema.columns.iter().map(column).collect::<Result<Vec<_>>>()?;
+    let keys = encode_keys(schema, &columns, batch.num_rows())?;
+    match schema.time.map(|time| columns[time].take()) {
+        Some(Some(FieldValues::Raw(times, _))) => Ok((keys, times.into_owned())),
+        _ => Ok((keys, Vec::new())),
     }
 }
 

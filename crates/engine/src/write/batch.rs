@@ -2,11 +2,10 @@
 
 use crate::column::ColumnBuilder;
 use crate::error::{Code, Error, Result};
-use crate::key::{self, KeyPart, KeyValue};
+use crate::key::{KeyPart, KeyValue};
 use crate::schema::{Column, ColumnType, TableSchema};
 use crate::settings::Durability;
-use crate::write::admit::{MAX_BATCH_ROWS, admit};
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -15,8 +14,8 @@ use std::sync::Arc;
 /// The most bytes of a batch in memory; as a frame of the log it is smaller than the largest there is.
 pub const MAX_BATCH_BYTES: usize = 256 << 20;
 
-/// The most rows that a batch deletes and writes anew, see [`Batch::with_whole`]: each takes a delete in the manifest.
-pub const MAX_RENEWED_ROWS: usize = 1_000;
+/// The most rows of one table in one batch.
+pub const MAX_BATCH_ROWS: usize = 1 << 20;
 
 /// Rows that are copied to others of their table rather than kept by themselves.
 const FEW_ROWS: usize = 1024;
@@ -103,37 +102,6 @@ impl Batch {
     pub fn with(mut self, table: &str, rows: RecordBatch) -> Self {
         self.push_part(Part::Arrow(table.to_owned(), rows));
         self
-    }
-
-    /// Adds rows that replace those with their primary keys as a whole, in tables that merge fields as well: there a row that is
-    /// NULL in one of `columns` is deleted and written anew. The rows and `columns` are by place in the table.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if more than [`MAX_RENEWED_ROWS`] would be deleted, or the rows do not fit
-    /// the table.
-    pub fn with_whole(mut self, schema: &Arc<TableSchema>, rows: RecordBatch, columns: &[usize]) -> Result<Self> {
-        let is_renewed = |row: usize| columns.iter().any(|&place| rows.column(place).is_null(row));
-        let renewed = (0..rows.num_rows()).filter(|&row| schema.merges_fields() && is_renewed(row));
-        let renewed: Vec<usize> = renewed.collect();
-        if renewed.len() + self.deletes.len() > MAX_RENEWED_ROWS {
-            return Err(Error::input(format!(
-                "table '{}' merges fields: one statement sets fields of at most {MAX_RENEWED_ROWS} rows to NULL; narrow the \
-                 key or the time and change part by part",
-                schema.name
-            )));
-        }
-        let part = Part::Arrow(schema.name.clone(), rows);
-        if !renewed.is_empty() {
-            let (admitted, types) = (admit(schema, &part)?, schema.key_types());
-            for row in renewed {
-                let key = key::decode(admitted.keys.get(row), &types)?;
-                let key: Vec<Value> = key.iter().zip(&types).map(|(value, of)| Value::of_key(value, *of)).collect();
-                let time = admitted.times[row] as i64;
-                self = self.delete(&schema.name, Some(&key), time..=time);
-            }
-        }
-        self.push_part(part);
-        Ok(self)
     }
 
     /// Asks for a durability other than the database's default ([`Settings::durability`](crate::Settings)).

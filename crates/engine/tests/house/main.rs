@@ -20,7 +20,7 @@ const ORDER: [&[&str]; 14] = [
     &["backpressure"],
     &["commit"],
     &["db"],
-    &["alter", "update", "backup", "reader", "inspect", "line_protocol", "handle"],
+    &["alter", "update", "delete_rows", "backup", "reader", "inspect", "line_protocol", "handle"],
 ];
 /// The longest file, in lines. A ratchet: it only ever gets smaller.
 const MOST_LINES: usize = 750;

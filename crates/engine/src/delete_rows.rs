@@ -1,0 +1,148 @@
+//! Deletes of many rows: the segments that hold them are written anew without them.
+//!
+//! A delete in the log ([`Batch::delete`](crate::Batch::delete)) costs memory and a line of the manifest, which is too much for
+//! millions of single rows. [`Database::delete_rows`] does it in bounded memory:
+//!
+//! 1. The locks of compaction and of commits are taken, and all memtables are flushed: every row is in a segment.
+//! 2. The caller finds the rows and gives their primary keys in order. They go to a temporary file ([`GoneKeys`]).
+//! 3. Each segment that may hold some is merged by itself into a new one without them, as compaction does it.
+//! 4. One manifest edit exchanges all of them, durable before it is seen. Then the old files go.
+//!
+//! So the delete is there whole or not at all, for readers and after a crash. A crash before the edit leaves files that the
+//! next opening removes. If it cannot be known whether the edit is durable, the log takes no more batches.
+
+use crate::compaction::gone::{Gone, GoneKeys};
+use crate::compaction::{self, Job};
+use crate::db::Database;
+use crate::error::Result;
+use crate::flush;
+use crate::ids::SegmentId;
+use crate::manifest::SegmentEntry;
+use crate::memory::QueryMemory;
+use crate::scan::View;
+use crate::schema::TableSchema;
+use crate::segment::Listed;
+use crate::state::Shared;
+use crate::write::admit::admit_keys;
+use arrow::array::RecordBatch;
+use std::sync::Arc;
+
+impl Database {
+    /// Deletes rows of a table by their primary keys, however many; durable when this returns. Gives how many they were.
+    /// Readers see all of them or none. Other writers, and compaction, wait meanwhile.
+    ///
+    /// `find` is given everything written so far, and a function that takes rows to delete: batches with the columns of the
+    /// primary key, by name; other columns do not count. All of them together come in the order of the primary key, as a
+    /// scan gives them (NULL first). `go_on` is asked again and again whether to stop; with its error nothing has happened.
+    ///
+    /// ```
+    /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
+    /// let seven = db.container("t", &[Value::Int(7)]).unwrap();
+    /// (0..10).for_each(|time| drop(seven.append(time, &[]).unwrap()));
+    /// let early = ScanRequest::all().to_time(3);
+    /// let found = db.delete_rows("t", |view, delete| {
+    ///     view.table("t")?.scan(&early)?.try_for_each(|rows| delete(&rows?))
+    /// }, || Ok(()));
+    /// assert_eq!(found.unwrap(), 4);
+    /// assert_eq!(db.view().table("t").unwrap().count().unwrap(), 6);
+    /// ```
+    ///
+    /// # Errors
+    /// What `find` and `go_on` return, or what a flush or compaction may run into, and nothing is deleted. After an error of
+    /// the manifest it is not known whether the rows are deleted, until the database is opened again.
+    pub fn delete_rows(
+        &self,
+        table: &str,
+        find: impl FnOnce(&View, &mut dyn FnMut(&RecordBatch) -> Result<()>) -> Result<()>,
+        go_on: impl Fn() -> Result<()>,
+    ) -> Result<u64> {
+        let shared = &self.shared;
+        let _one = shared.compaction.lock();
+        let mut commit = shared.open_commit()?;
+        shared.flush_within(&mut commit)?;
+        let view = shared.view();
+        let (schema, segments) = {
+            let catalog = shared.catalog.read();
+            let table = catalog.get(table)?;
+            (Arc::clone(&table.schema), Arc::clone(&table.segments))
+        };
+        if segments.is_empty() {
+            return Ok(0);
+        }
+        let memory = QueryMemory(Arc::clone(&shared.budget));
+        let entries = segments.iter().map(|listed| &listed.entry);
+        let mut gone = GoneKeys::new(shared.io.storage.as_ref(), &schema, entries, memory)?;
+        find(&view, &mut |rows| {
+            let (keys, times) = admit_keys(&schema, rows)?;
+            gone.push(&keys, &times, rows.num_rows())
+        })?;
+        drop(view);
+        let count = gone.count();
+        let gone = gone.finish()?;
+        let (mut removed, mut added) = (Vec::new(), Vec::new());
+        for (listed, gone) in segments.iter().zip(gone) {
+            let Some(gone) = gone else { continue };
+            match shared.without(&schema, listed, gone, &go_on) {
+                Ok(written) => added.extend(written),
+                Err(error) => {
+                    flush::remove(shared.io.storage.as_ref(), &added);
+                    return Err(error);
+                }
+            }
+            removed.push(listed.entry.id);
+        }
+        shared.exchange_deleted(&schema, removed, added)?;
+        Ok(count)
+    }
+}
+
+impl Shared {
+    /// Writes a segment anew without some rows. After an error no file is left.
+    fn without(
+        &self,
+        schema: &Arc<TableSchema>,
+        listed: &Arc<Listed>,
+        mut gone: Gone,
+        go_on: &impl Fn() -> Result<()>,
+    ) -> Result<Vec<SegmentEntry>> {
+        go_on()?;
+        let memory_bytes = compaction::work_bytes(1) + compaction::PICKED_BYTES;
+        let _charge = self.budget.charge("a DELETE of many rows", memory_bytes)?;
+        let (deletes, purged) = Self::listed_deletes(self.manifest.lock().state(), schema.id);
+        let job = Job {
+            schema,
+            inputs: std::slice::from_ref(listed),
+            span: (i64::MIN, i64::MAX),
+            deletes: &deletes,
+            purged,
+            expired: schema.expired(self.io.clock.wall_ns()),
+        };
+        let next_id = || self.next_segment_id();
+        let mut written = compaction::merge(self.io.storage.as_ref(), &job, Some(&mut gone), next_id, |_| go_on())?;
+        if let [entry] = written.as_mut_slice() {
+            entry.slices = gone.into_slices();
+        }
+        Ok(written)
+    }
+
+    fn exchange_deleted(&self, schema: &TableSchema, removed: Vec<SegmentId>, added: Vec<SegmentEntry>) -> Result<()> {
+        if removed.is_empty() {
+            return Ok(());
+        }
+        match self.exchange_listed(schema, removed, Vec::new(), added) {
+            Ok(names) => {
+                // The rows are deleted. Files that stay are removed by the next opening.
+                self.remove_files(names.into_iter()).ok();
+                Ok(())
+            }
+            Err(error) => {
+                if self.manifest.lock().has_failed() {
+                    self.log.fail(&error);
+                }
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! ON CONFLICT: what an INSERT writes of rows whose keys are there already.
+//!
+//! The clause becomes a query over the new rows, called `excluded`, and the old ones ([`after_conflict`]), which `dml` runs under
+//! the commit lock.
+
+use crate::ddl::{identifier, object_name};
+use crate::dml::{primary_key_names, quote};
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, ConflictTarget, Expr, OnConflict, OnConflictAction,
+};
+use fleetdb_engine::{Code, Column, Error, Result, Role, TableSchema};
+
+/// The name of the rows that an INSERT brings, in its ON CONFLICT clause.
+const EXCLUDED: &str = "excluded";
+
+/// The columns that are set, with what they are set to; none may be part of the key, but to be set to what it is anyway.
+pub(crate) fn check_assignments<'a>(
+    schema: &TableSchema,
+    assignments: &'a [Assignment],
+) -> Result<Vec<(String, &'a Expr)>> {
+    let mut columns = Vec::new();
+    for assignment in assignments {
+        let AssignmentTarget::ColumnName(name) = &assignment.target else {
+            return Err(Error::coded(
+                Code::NotSupported,
+                "SET (a, b) = ... is not supported: set each column by itself",
+            ));
+        };
+        let column = match name.0.last().and_then(|part| part.as_ident()) {
+            Some(name) => identifier(name),
+            None => object_name(name)?,
+        };
+        let place = schema.column_index(&column)?;
+        match schema.columns[place].role {
+            Role::Field => columns.push((column, &assignment.value)),
+            // Some programs set all columns of the row that is in the way.
+            _ if is_new(&column, &assignment.value) => {}
+            _ => {
+                return Err(Error::input(format!(
+                    "column '{column}' is part of the primary key: delete the row and insert another"
+                )));
+            }
+        }
+    }
+    Ok(columns)
+}
+
+/// Whether a value is a column's of the row that an INSERT brings.
+fn is_new(column: &str, value: &Expr) -> bool {
+    match value {
+        Expr::CompoundIdentifier(parts) => {
+            parts.len() == 2 && identifier(&parts[0]) == EXCLUDED && identifier(&parts[1]) == column
+        }
+        _ => false,
+    }
+}
+
+/// What an ON CONFLICT clause asks for that an INSERT does not do anyway.
+pub(crate) enum Conflict {
+    /// The new row is left out.
+    Nothing,
+    /// What is written: for each of the table's columns an expression over the new row, called `excluded`, and the old
+    /// one, called as here; and the condition under which a row that is there is changed.
+    Update {
+        called: String,
+        columns: Vec<String>,
+        condition: Option<String>,
+        /// The places of the columns that are set.
+        set: Vec<usize>,
+    },
+}
+
+/// The column by which the query of an ON CONFLICT clause knows that there is an old row.
+const THERE: &str = "fleetdb_there";
+
+/// What to do with rows of `schema`, which the INSERT calls so, whose key is there already; `None` if the new row replaces
+/// the old one, as without the clause.
+pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) -> Result<Option<Conflict>> {
+    let key = primary_key_names(schema);
+    match &clause.conflict_target {
+        None => {}
+        Some(ConflictTarget::Columns(columns))
+            if columns.len() == key.len()
+                && columns.iter().all(|column| key.contains(&identifier(column).as_str())) => {}
+        Some(_) => {
+            return Err(Error::input(format!("ON CONFLICT is about the primary key: ({})", key.join(", "))));
+        }
+    }
+    let OnConflictAction::DoUpdate(update) = &clause.action else { return Ok(Some(Conflict::Nothing)) };
+    let set = check_assignments(schema, &update.assignments)?;
+    let new = |name: &str| format!("{EXCLUDED}.{}", quote(name));
+    let mut fields = schema.columns.iter().filter(|column| column.role == Role::Field);
+    let all_new = fields.all(|column| set.iter().any(|(name, value)| *name == column.name && is_new(name, value)));
+    // Where fields merge, a new NULL does not replace an old value by itself.
+    if all_new && update.selection.is_none() && !schema.merges_fields() {
+        return Ok(None);
+    }
+    let column = |column: &Column| {
+        let old = match set.iter().find(|(name, _)| *name == column.name) {
+            _ if column.role != Role::Field => return new(&column.name),
+            Some((_, value)) => format!("({value})"),
+            None => format!("{}.{}", quote(called), quote(&column.name)),
+        };
+        format!("CASE WHEN {THERE} THEN {old} ELSE {} END", new(&column.name))
+    };
+    let columns = schema.columns.iter().map(column).collect();
+    let condition = update.selection.as_ref().map(ToString::to_string);
+    let set = set.iter().map(|(name, _)| schema.column_index(name)).collect::<Result<_>>()?;
+    Ok(Some(Conflict::Update { called: called.to_owned(), columns, condition, set }))
+}
+
+/// The query that gives what is written of an INSERT's rows, where there are old ones.
+pub(crate) fn after_conflict(schema: &TableSchema, conflict: &Conflict, new: &str, old: &str) -> String {
+    let called = match conflict {
+        Conflict::Nothing => &schema.name,
+        Conflict::Update { called, .. } => called,
+    };
+    let called = quote(called);
+    let equal = |name: &&str| format!("({called}.{0} IS NOT DISTINCT FROM {EXCLUDED}.{0})", quote(name));
+    let same = primary_key_names(schema).iter().map(equal).collect::<Vec<_>>().join(" AND ");
+    match conflict {
+        Conflict::Nothing => {
+            format!("SELECT * FROM {new} AS {EXCLUDED} WHERE NOT EXISTS (SELECT 1 FROM {old} AS {called} WHERE {same})")
+        }
+        Conflict::Update { columns, condition, .. } => format!(
+            "SELECT {} FROM {new} AS {EXCLUDED} LEFT JOIN (SELECT *, true AS {THERE} FROM {old}) AS {called} ON {same} \
+             WHERE {THERE} IS NULL OR ({})",
+            columns.join(", "),
+            condition.as_deref().unwrap_or("true")
+        ),
+    }
+}
