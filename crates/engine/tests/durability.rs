@@ -112,6 +112,20 @@ fn a_sync_of_one_batch_is_its_committers_or_the_logs_and_survives_a_power_cut() 
     db.close().unwrap();
 }
 
+#[test]
+fn a_committer_who_never_waits_does_not_stand_behind_a_statement_that_reads_and_writes() {
+    let db = open(&MemoryStorage::new()).unwrap();
+    create(&db).unwrap();
+    db.transact(|_| {
+        let tried = db.try_commit(&batch(&db, 1), |_| panic!("nothing was taken")).unwrap();
+        assert!(matches!(tried, TryCommit::Full));
+        Ok(batch(&db, 2))
+    })
+    .unwrap();
+    assert!(!matches!(db.try_commit(&batch(&db, 3), |_| ()).unwrap(), TryCommit::Full));
+    assert_eq!(count(&db, "b"), 2);
+}
+
 fn filled() -> Arc<MemoryStorage> {
     let storage = MemoryStorage::new();
     fill(&storage).close().unwrap();
