@@ -77,14 +77,14 @@ impl<'a> Reader<'a> {
         LineError { column: self.at + 1, reason: reason.to_owned() }
     }
 
-    /// A name or tag value: up to an unescaped comma, blank or, if it `ends_at_equals`, equals sign.
-    fn name(&mut self, ends_at_equals: bool) -> Cow<'a, str> {
-        self.unescaped(ends_at_equals, b", =")
+    /// A tag's name or value: up to an unescaped comma, blank or equals sign.
+    fn tag_part(&mut self) -> Cow<'a, str> {
+        self.unescaped(true, b", =")
     }
 
-    /// A field's name, in which a quote may be escaped as well.
-    fn field_name(&mut self) -> Cow<'a, str> {
-        self.unescaped(true, b", =\"")
+    /// The name of a measurement or, which `ends_at_equals`, a field: in both a quote may be escaped as well.
+    fn name(&mut self, ends_at_equals: bool) -> Cow<'a, str> {
+        self.unescaped(ends_at_equals, b", =\"")
     }
 
     fn unescaped(&mut self, ends_at_equals: bool, special: &[u8]) -> Cow<'a, str> {
@@ -154,12 +154,12 @@ pub(super) fn parse_line(text: &str, start: usize) -> std::result::Result<Line<'
     while reader.peek() == Some(b',') {
         reader.at += 1;
         let column = reader.at + 1;
-        let name = reader.name(true);
+        let name = reader.tag_part();
         if name.is_empty() || reader.peek() != Some(b'=') {
             return Err(LineError { column, reason: "a tag must be name=value".to_owned() });
         }
         reader.at += 1;
-        let value = reader.name(true);
+        let value = reader.tag_part();
         if value.is_empty() {
             return Err(reader.error(&format!("tag '{name}' has no value; leave the tag out instead")));
         }
@@ -171,7 +171,7 @@ pub(super) fn parse_line(text: &str, start: usize) -> std::result::Result<Line<'
     skip_blanks(&mut reader);
     loop {
         let column = reader.at + 1;
-        let name = reader.field_name();
+        let name = reader.name(true);
         if name.is_empty() || reader.peek() != Some(b'=') {
             let reason = if name.is_empty() { "the line has no field" } else { "a field must be name=value" };
             return Err(LineError { column, reason: reason.to_owned() });

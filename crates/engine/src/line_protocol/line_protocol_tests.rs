@@ -124,7 +124,7 @@ fn of_a_field_that_stands_in_a_line_again_the_last_value_counts() {
     let view = db.view();
     let container = view.table("m").unwrap().container(&[Value::Text("1".into())]).unwrap();
     let last = container.last_row().unwrap().unwrap();
-    assert_eq!(last[2..], [Value::Float(8.0), Value::Int(9)]);
+    assert_eq!(last[2..], [Value::Int(9), Value::Float(8.0)]);
     let sums = |column| container.aggregate(column, i64::MIN, i64::MAX).unwrap().sum;
     assert_eq!((sums("w"), sums("v")), (Some(19.0), Some(18.0)));
 }
@@ -141,7 +141,6 @@ fn a_tag_and_a_field_of_one_name_have_a_column_each() {
     let mut lines = LineParser::new(&db, Unit::Second, 0);
     lines.parse("m,a=1 a=2,b=3 1").unwrap();
     lines.parse("m,a=1 b=3,a=2 2").unwrap();
-    assert_eq!(lines.parse("m,a=1 a=2,a=3 3").unwrap_err().column, 11);
     lines.commit(Durability::Sync).unwrap();
     assert_eq!(columns(), named(&[("a", true), ("a_1", false), ("b", false)]));
     // The tag comes second, in a table that has the field; both ways again, where the columns are there.

@@ -31,9 +31,9 @@ fn a_line_is_taken_apart() {
 }
 
 #[test]
-fn a_quote_is_escaped_in_the_names_of_fields_only() {
+fn a_quote_is_escaped_in_the_names_of_measurements_and_fields() {
     let line = parse_line(r#"m\",t\"=v\" f\"=1,g\\"=2"#, 0).unwrap();
-    assert_eq!(line.measurement, "m\\\"");
+    assert_eq!(line.measurement, "m\"");
     let names: Vec<_> = line.parts.iter().map(|part| &*part.name).collect();
     assert_eq!(names, ["t\\\"", "f\"", "g\\\""]);
     assert_eq!(line.parts[0].value, FieldValue::Text("v\\\"".into()));
