@@ -120,6 +120,9 @@ pub(crate) fn with_columns_of_joins<'a>(
 pub(crate) fn in_planned_words<'a>(text: &str, statements: impl Iterator<Item = &'a mut Statement>) -> Result<()> {
     let words = words_of(text);
     let has = |word| words.contains(&word);
+    // What depends on the whole text is looked for once: it may have very many statements.
+    let has_calls = CALLS.iter().any(|word| words.contains(word)) || text.contains(['|', '@', '~']);
+    let (compares_rows, has_powers) = (compares_rows(text), text.contains('^'));
     for statement in statements {
         if has("select") {
             refused::refuse(statement)?;
@@ -146,7 +149,7 @@ pub(crate) fn in_planned_words<'a>(text: &str, statements: impl Iterator<Item = 
         if has("substring") {
             substring::patterns_as_matches(statement);
         }
-        if CALLS.iter().any(|word| has(word)) || text.contains(['|', '@', '~']) {
+        if has_calls {
             calls::in_known_calls(statement);
         }
         if has("coalesce") {
@@ -175,10 +178,10 @@ pub(crate) fn in_planned_words<'a>(text: &str, statements: impl Iterator<Item = 
         if has("numeric") || has("decimal") {
             numeric::limit_digits(statement);
         }
-        if compares_rows(text) {
+        if compares_rows {
             tuples::by_columns(statement)?;
         }
-        if text.contains('^') {
+        if has_powers {
             powers::of_negatives(statement);
         }
     }

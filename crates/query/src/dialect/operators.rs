@@ -13,7 +13,7 @@
 use super::intervals::interval_literal;
 use super::quantified::apart;
 use crate::errors::query_error;
-use crate::functions::conversions::{INTERVAL_LENGTH, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
+use crate::functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
 use crate::functions::date_part;
 use crate::values::value_of_text;
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
@@ -21,7 +21,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions::expr_fn::round;
 use datafusion::logical_expr::expr::{Between, Cast, Placeholder, ScalarFunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit, when};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit};
 use fleetdb_engine::{Code, ColumnType, Error, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -165,10 +165,10 @@ fn text_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     has_another.then(|| call(&TEXT_OF, vec![expr.clone()]))
 }
 
-/// `t` or `f`: what functions make of a truth value, though a cast makes `true` of it.
+/// What functions make of a truth value; `None` for anything else.
 fn letter_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let is_boolean = matches!(expr.get_type(schema), Ok(DataType::Boolean));
-    is_boolean.then(|| when(expr.clone(), lit("t")).when(expr.clone().is_false(), lit("f")).end().ok())?
+    is_boolean.then(|| call(&LETTER_OF, vec![expr.clone()]))
 }
 
 fn call_meant(of: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {

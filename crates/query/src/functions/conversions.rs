@@ -3,7 +3,7 @@
 
 use super::misuse;
 use crate::texts::text_form;
-use arrow::array::{ArrayRef, AsArray};
+use arrow::array::{ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, DurationNanosecondType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
@@ -21,6 +21,12 @@ const NS_PER_DAY: i64 = 86_400_000_000_000;
 /// A number, a time or a span of time as the text that PostgreSQL gives it.
 pub(crate) static TEXT_OF: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| function("text_of", Signature::any(1, Volatility::Immutable), DataType::Utf8, text_of));
+
+/// `t` or `f`: what functions make of a truth value, though a cast makes `true` of it.
+pub(crate) static LETTER_OF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let signature = Signature::exact(vec![DataType::Boolean], Volatility::Immutable);
+    function("letter_of", signature, DataType::Utf8, letter_of)
+});
 
 /// The next whole number, of two the even one: what `v::int` is of a float.
 pub(crate) static ROUND_TO_EVEN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
@@ -62,6 +68,11 @@ fn text_of(args: &[ArrayRef]) -> Result<ArrayRef> {
         Some(texts) => Ok(texts),
         None => Ok(cast(values, &DataType::Utf8)?),
     }
+}
+
+fn letter_of(args: &[ArrayRef]) -> Result<ArrayRef> {
+    let letters = one(args)?.as_boolean().iter().map(|value| value.map(|is_true| if is_true { "t" } else { "f" }));
+    Ok(Arc::new(letters.collect::<StringArray>()))
 }
 
 fn time_of_day(args: &[ArrayRef]) -> Result<ArrayRef> {
