@@ -3,6 +3,8 @@
 use crate::column_names::{written_names, written_text};
 use crate::depth::FEW;
 use crate::errors::engine_error;
+use crate::functions::made::Calls;
+use crate::held::Held;
 use crate::json::with_names;
 use crate::limits::Watch;
 use crate::runtime::QueryRuntime;
@@ -29,17 +31,23 @@ pub struct Answer {
     is_plan: bool,
     /// Kept until the answer is gone; nobody looks at it.
     _held: Option<Box<dyn Any + Send + Sync>>,
+    /// The memory that is taken for it.
+    _charged: Option<Charged>,
 }
+
+/// What is taken for a statement's tree, and for what its functions have made.
+type Charged = (Held, Calls);
 
 impl Answer {
     /// The statement gives no rows; `tag` says what it did, as psql shows it.
     pub(crate) fn done(tag: impl Into<String>) -> Self {
-        Self { tag: Some(tag.into()), rows: None, schema: None, is_plan: false, _held: None }
+        Self { tag: Some(tag.into()), rows: None, schema: None, is_plan: false, _held: None, _charged: None }
     }
 
     pub(crate) fn rows(stream: SendableRecordBatchStream, runtime: Arc<QueryRuntime>, watch: Watch) -> Self {
         let schema = Some(written_names(&stream.schema()));
-        Self { tag: None, rows: Some(Deep::new((stream, runtime, watch), FEW)), schema, is_plan: false, _held: None }
+        let rows = Some(Deep::new((stream, runtime, watch), FEW));
+        Self { tag: None, rows, schema, is_plan: false, _held: None, _charged: None }
     }
 
     /// The same answer, of a statement that has done this.
@@ -63,6 +71,11 @@ impl Answer {
     /// The same answer, which keeps something as long as it lives.
     pub(crate) fn holding(self, held: impl Any + Send + Sync) -> Self {
         Self { _held: Some(Box::new(held)), ..self }
+    }
+
+    /// The same answer, with the memory that is taken for it.
+    pub(crate) fn charged_to(self, charged: Charged) -> Self {
+        Self { _charged: Some(charged), ..self }
     }
 
     /// Other limits from now on.

@@ -2,6 +2,7 @@
 //! that goes through a tree, or drops it, takes stack for each level: so a text is measured before there is a tree
 //! ([`Links`]), and the tree before it is planned ([`levels`]). What is deeper than it may be is an error.
 
+use crate::dialect::has_word;
 use crate::errors::query_error;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
@@ -13,6 +14,13 @@ use std::ops::ControlFlow;
 
 /// Operators that may stand in a row in a text. A chain of 10,000 terms `id = 1 AND at = 2 OR ...` has 30,000.
 const MOST_LINKS: usize = 50_000;
+
+/// Parentheses, brackets and CASEs within others. The parser itself takes some 50, and seconds to find out about thousands.
+const MOST_PARENTHESES: usize = 100;
+
+/// Words in front of another of their kind, `EXPLAIN EXPLAIN ...` and `INTERVAL INTERVAL ...`: the parser goes into each without
+/// a look at its depth.
+const MOST_PREFIXES: usize = 32;
 
 /// Levels of a tree, once its chains of AND, OR and UNION are balanced. DataFusion derives types and names anew at each level,
 /// with all below it: planning takes steps that grow with the square of this, and with its cube for calls.
@@ -27,6 +35,13 @@ const JOIN_LEVELS: usize = 4;
 
 /// Steps of a plan: a UNION of 10,000 SELECTs has 50,000.
 const MOST_STEPS: usize = 100_000;
+
+/// Links of a text that is parsed and planned in a moment, whatever it says.
+const LIGHT_LINKS: usize = 16;
+/// Bytes of such a text.
+const LIGHT_BYTES: usize = 8 << 10;
+/// Levels that the statements of such a text have at most.
+pub(crate) const LIGHT: usize = LEAST + 2 * LIGHT_LINKS;
 
 /// Levels of the least statement.
 pub(crate) const LEAST: usize = 16;
@@ -66,6 +81,8 @@ pub(crate) struct Links {
     pub(crate) nested: usize,
     /// Commas.
     pub(crate) commas: usize,
+    /// EXPLAIN and INTERVAL in a row, without a text, a number or a comma between them.
+    pub(crate) prefixes: usize,
     /// Brackets and points, of which each may be a level: `a[1].b[2]`.
     pub(crate) accesses: usize,
 }
@@ -99,20 +116,29 @@ impl Links {
             // A text that has no tokens has no tree.
             false => plain(text).map_or(Self::default(), |text| Self::count(text.as_bytes())),
         };
-        match links.in_row <= MOST_LINKS {
-            true => Ok(links),
-            false => Err(too_deep(format_args!("a chain of more than {MOST_LINKS} operators"))),
+        if links.in_row > MOST_LINKS {
+            return Err(too_deep(format_args!("a chain of more than {MOST_LINKS} operators")));
         }
+        if links.nested > MOST_PARENTHESES || links.prefixes > MOST_PREFIXES {
+            return Err(too_deep(format_args!(
+                "more than {MOST_PARENTHESES} parentheses, or {MOST_PREFIXES} words, within others"
+            )));
+        }
+        Ok(links)
     }
 
     /// Those of a [plain](is_plain) text.
     fn count(text: &[u8]) -> Self {
         let (mut open, mut commas, mut nested, mut accesses) = (vec![Open::default()], 0, 0, 0);
+        let (mut prefixes, mut most_prefixes) = (0, 0);
         let mut at = 0;
         while let Some(&byte) = text.get(at) {
             let begin = at;
             at += 1;
             let last = open.len() - 1;
+            if matches!(byte, b'\'' | b',' | b';' | b'0'..=b'9') {
+                prefixes = 0;
+            }
             match byte {
                 b'\'' | b'"' => {
                     at += text[at..].iter().position(|end| *end == byte).map_or(text.len() - at, |end| end + 1);
@@ -120,6 +146,9 @@ impl Links {
                 b'.' => accesses += 1,
                 b'(' | b'[' => {
                     accesses += usize::from(byte == b'[');
+                    if open.len() > MOST_LINKS {
+                        return Self { in_row: open.len(), ..Self::default() };
+                    }
                     open.push(Open::default());
                     nested = nested.max(open.len() - 1);
                 }
@@ -134,10 +163,13 @@ impl Links {
                     let word = &text[begin..at];
                     if word.len() <= 9 && is_infix(word) {
                         open[last].links += 1;
-                    } else if word.eq_ignore_ascii_case(b"case") {
+                    } else if word.eq_ignore_ascii_case(b"case") && open.len() <= MOST_LINKS {
                         open.push(Open { is_case: true, ..Open::default() });
                     } else if word.eq_ignore_ascii_case(b"end") {
                         close(&mut open, true);
+                    } else if word.eq_ignore_ascii_case(b"explain") || word.eq_ignore_ascii_case(b"interval") {
+                        prefixes += 1;
+                        most_prefixes = most_prefixes.max(prefixes);
                     }
                 }
                 b'0'..=b'9' => {
@@ -157,7 +189,7 @@ impl Links {
             close(&mut open, is_case);
         }
         open[0].end_item();
-        Self { in_row: open[0].most, nested, commas, accesses }
+        Self { in_row: open[0].most, nested, prefixes: most_prefixes, commas, accesses }
     }
 
     /// Whether a statement of the text may have a tree that is worth a look; a long list may be one only in a query.
@@ -166,8 +198,23 @@ impl Links {
     }
 }
 
+/// Whether statements of a text are parsed and planned in a moment: so short, and with so little in a row, that no form of it
+/// takes long. A server need not keep others from waiting for it.
+///
+/// ```
+/// use fleetdb_query::is_light;
+/// assert!(is_light("SELECT avg(v) FROM t WHERE id = 1 AND ts > now() - INTERVAL '1 hour'"));
+/// assert!(!is_light(&format!("SELECT now(){}", " AT TIME ZONE 'UTC'".repeat(40))));
+/// ```
+pub fn is_light(text: &str) -> bool {
+    text.len() < LIGHT_BYTES
+        && Links::of(text).is_ok_and(|links| {
+            links.in_row <= LIGHT_LINKS && links.accesses <= FEW && !links.are_many(|| has_word(text, "select"))
+        })
+}
+
 /// Whether texts and names in quotes end at the next quote: no backslash, no comment, and no quote but `'` and `"`.
-fn is_plain(text: &[u8]) -> bool {
+pub(crate) fn is_plain(text: &[u8]) -> bool {
     let is_other = |two: &[u8]| matches!(two, b"--" | b"/*") || two[0] == b'$' && !two[1].is_ascii_digit();
     !text.contains(&b'\\') && !text.windows(2).any(is_other)
 }

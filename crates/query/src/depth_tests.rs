@@ -42,3 +42,22 @@ fn a_text_with_too_many_is_refused() {
     assert!(error.to_string().starts_with("the statement is nested too deeply: "), "{error}");
     assert!(Links::of(&format!("SELECT {}1", "1+1,".repeat(MOST_LINKS))).is_ok());
 }
+
+#[test]
+fn parentheses_and_words_within_others_are_refused_before_they_are_parsed() {
+    for deep in [
+        format!("SELECT {}1{}", "ARRAY[".repeat(101), "]".repeat(101)),
+        format!("{}SELECT 1", "EXPLAIN ".repeat(33)),
+        format!("{}SELECT 1", "EXPLAIN VERBOSE ".repeat(33)),
+        format!("SELECT {}'1 day'", "INTERVAL ".repeat(33)),
+    ] {
+        assert_eq!(Links::of(&deep).unwrap_err().code(), Code::TooDeep, "{deep}");
+    }
+    for many in [
+        format!("SELECT 1{}", " + (1)".repeat(1_000)),
+        format!("SELECT now(){}", " - INTERVAL '1 day'".repeat(1_000)),
+        "EXPLAIN SELECT 1; ".repeat(1_000),
+    ] {
+        assert!(Links::of(&many).is_ok());
+    }
+}

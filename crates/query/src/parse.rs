@@ -7,6 +7,7 @@ use crate::dialect::chains::balance;
 use crate::dialect::{has_word, in_planned_words, with_columns_of_joins};
 use crate::errors::engine_error;
 use crate::grammar::Grammar;
+use crate::held::Held;
 use crate::named_queries;
 use crate::session::{Session, unsupported};
 use crate::stack::{Deep, with_stack, with_stack_to_parse};
@@ -23,16 +24,19 @@ impl Session {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
     pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
+        let held = Held::new(&self.store.query_memory(), text)?;
         let links = Links::of(text)?;
-        with_stack_to_parse(links.in_row, || self.parse_shallow(text, links))
+        with_stack_to_parse(links.in_row, || self.parse_shallow(text, links, held))
     }
 
     /// As [`parse`](Self::parse), where there is stack for a text with so many operators.
-    fn parse_shallow(&self, text: &str, links: Links) -> Result<Vec<Statement>> {
+    fn parse_shallow(&self, text: &str, links: Links, held: Held) -> Result<Vec<Statement>> {
         if let Some(text) = in_other_words(text) {
+            drop(held);
             return self.parse(&text);
         }
         if let Some(text) = as_fetch(text) {
+            drop(held);
             return self.parse(&text)?.into_iter().map(Statement::moved).collect();
         }
         let written = Written::begin(text);
@@ -53,7 +57,7 @@ impl Session {
         }
         let statements = with_stack(deepest, || in_known_words(text, statements))?;
         written.check()?;
-        statements.into_iter().map(|statement| deep(statement, are_deep, deepest)).collect()
+        statements.into_iter().map(|statement| deep(statement, are_deep, deepest, &held)).collect()
     }
 
     /// The one statement of a text.
@@ -71,9 +75,9 @@ impl Session {
 }
 
 /// A statement with its levels, if it was deep before it had other words.
-fn deep(mut statement: ParsedStatement, was_deep: bool, levels: usize) -> Result<Statement> {
+fn deep(mut statement: ParsedStatement, was_deep: bool, levels: usize, held: &Held) -> Result<Statement> {
     let levels = if was_deep { FEW + balanced(&mut statement)? } else { levels };
-    Ok(Statement(Deep::new(statement, levels)))
+    Ok(Statement(Deep::new(statement, levels), held.clone()))
 }
 
 /// Statements of a text in words that DataFusion plans.

@@ -10,6 +10,8 @@ use crate::delete::with_rows;
 use crate::depth::FEW;
 use crate::dialect::typing::array_of_text;
 use crate::errors::engine_error;
+use crate::functions::made::Calls;
+use crate::held::Held;
 use crate::limits::Watch;
 use crate::pushdown::scalar;
 use crate::returning::clause_mut;
@@ -46,6 +48,8 @@ struct Plan {
     /// The rows' columns.
     schema: SchemaRef,
     kept: Option<Kept>,
+    /// What its functions of constants have made, which are in it.
+    _made: Calls,
 }
 
 /// A physical plan whose scans read one binding.
@@ -138,6 +142,8 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         session.begin_statement();
         let plan = statement.with_stack(|| Plan::new(&session, &statement, &of_tables).map(Mutex::new))?;
         let plan = Deep::new(plan, statement.0.levels());
+        // Whoever keeps it counts what it takes.
+        statement.give_back_memory();
         Ok(Self { session, statement, of_tables, plan })
     }
 
@@ -171,7 +177,8 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     /// As there.
     pub fn start(&self, values: &[Value]) -> Result<Answer> {
         let started = self.statement.with_stack(|| self.start_shallow(values));
-        started.map(|answer| answer.of_levels(self.plan.levels()))
+        let made = self.session.made.take();
+        started.map(|answer| answer.of_levels(self.plan.levels()).charged_to((Held::default(), made)))
     }
 
     fn start_shallow(&self, values: &[Value]) -> Result<Answer> {
@@ -211,7 +218,8 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         }
         let Run::Kept(physical, in_use) = self.bind(values, false)? else { return Ok(None) };
         self.session.begin_statement();
-        self.execute(physical, in_use, self.session.limits.watch()).map(Some)
+        let answer = self.execute(physical, in_use, self.session.limits.watch())?;
+        Ok(Some(answer.charged_to((Held::default(), self.session.made.take()))))
     }
 
     fn execute(&self, physical: Arc<dyn ExecutionPlan>, in_use: InUse, watch: Watch) -> Result<Answer> {
@@ -294,7 +302,7 @@ impl Plan {
             for (place, data_type) in of_tables {
                 types[*place] = data_type.clone().or(types[*place].take());
             }
-            return Ok(Self { types, schema, kept: None });
+            return Ok(Self { types, schema, kept: None, _made: session.made.take() });
         }
         let state = session.context.state();
         let optimized = state.optimize(&logical).map_err(engine_error)?;
@@ -305,7 +313,7 @@ impl Plan {
         } else {
             None
         };
-        Ok(Self { types, schema, kept })
+        Ok(Self { types, schema, kept, _made: session.made.take() })
     }
 }
 

@@ -13,7 +13,10 @@ use crate::errors::{engine_error, placed_error};
 use crate::export::{FileFormat, write_file};
 use crate::files::Files;
 use crate::functions;
+use crate::functions::concat_texts::BoundTexts;
+use crate::functions::made::Made;
 use crate::gapfill::FillGaps;
+use crate::held::Held;
 use crate::joins::StopInJoins;
 use crate::limits::{BudgetPool, Canceller, Limits, Watch};
 use crate::metadata::AnswerFromContainers;
@@ -36,6 +39,7 @@ use crate::system::SystemTables;
 use crate::transaction::Transaction;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
@@ -78,6 +82,8 @@ pub struct Session {
     pub(crate) tables: Arc<ViewTables>,
     pub(crate) runtime: Arc<QueryRuntime>,
     pub(crate) limits: Arc<Limits>,
+    /// What the functions of the statement that runs have made.
+    pub(crate) made: Arc<Made>,
     pub(crate) transaction: Arc<Mutex<Transaction>>,
     pub(crate) named: Mutex<NamedStatements>,
     #[cfg(feature = "pg-catalog")]
@@ -161,22 +167,23 @@ impl Session {
         catalog.register_schema(TEMPORARY, Arc::new(MemorySchemaProvider::new())).map_err(engine_error)?;
         let memory = store.query_memory();
         let temporary_bytes = TEMPORARY_SHARE * memory.limit_bytes() as u64;
-        let environment = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(BudgetPool(memory)))
-            .with_max_temp_directory_size(temporary_bytes);
+        let pool: Arc<dyn MemoryPool> = Arc::new(BudgetPool(memory));
+        let made = Arc::new(Made::new(&pool));
+        let environment = RuntimeEnvBuilder::new().with_memory_pool(pool).with_max_temp_directory_size(temporary_bytes);
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(environment.build_arc().map_err(engine_error)?)
             .with_default_features()
             .with_analyzer_rule(Arc::new(FillGaps))
             .with_analyzer_rule(Arc::new(PlanAsofJoins))
+            .with_analyzer_rule(Arc::new(BoundTexts::new(&made)))
             .with_optimizer_rules(stop::rules(&limits))
             .with_query_planner(Arc::new(FleetPlanner))
             .with_physical_optimizer_rules(physical_rules(&limits))
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
-        functions::register(&context, &tables).map_err(engine_error)?;
+        functions::register(&context, &tables, &made).map_err(engine_error)?;
         let transaction = Arc::new(Mutex::new(Transaction::none(&store.query_memory())));
         Ok(Self {
             store,
@@ -184,6 +191,7 @@ impl Session {
             tables,
             runtime: Arc::new(runtime),
             limits,
+            made,
             transaction,
             named: Mutex::default(),
             #[cfg(feature = "pg-catalog")]
@@ -235,6 +243,7 @@ impl Session {
     pub(crate) fn begin_statement(&self) {
         let timeout = self.transaction().settings.now().timeout();
         self.limits.begin(timeout);
+        self.made.begin();
     }
 
     /// What cancels the statement that the session is running, from another thread.
@@ -405,10 +414,13 @@ impl Session {
     /// As there, and if it gives others.
     pub fn execute_described(&self, statement: Statement, described: Option<&SchemaRef>) -> Result<Answer> {
         self.begin_statement();
+        let held = statement.1.clone();
         let done = self.named(statement).and_then(|statement| {
             let levels = statement.0.levels();
             with_stack(levels, || self.run(statement.0.into_inner(), described)).map(|answer| answer.of_levels(levels))
         });
+        let made = self.made.take();
+        let done = done.map(|answer| answer.charged_to((held, made)));
         self.tables.release();
         if done.is_err() {
             self.transaction().fail();
@@ -425,7 +437,7 @@ impl Session {
         let mut sql = match statement {
             set @ (ParsedStatement::Statement(_) | ParsedStatement::Reset(_)) if is_setting(&set) => {
                 let tag = if sets(&set) { "SET" } else { "RESET" };
-                return self.set(&Statement(Deep::new(set, FEW))).map(|_| Answer::done(tag));
+                return self.set(&Statement(Deep::new(set, FEW), Held::default())).map(|_| Answer::done(tag));
             }
             ParsedStatement::Statement(sql) => sql,
             ParsedStatement::CopyTo(copy) => return self.copy_to(&copy),
@@ -435,7 +447,8 @@ impl Session {
         let returning = returning.as_ref();
         match *sql {
             begin @ SqlStatement::StartTransaction { .. } => {
-                let begin = Statement(Deep::new(ParsedStatement::Statement(Box::new(begin)), FEW));
+                let begin = ParsedStatement::Statement(Box::new(begin));
+                let begin = Statement(Deep::new(begin, FEW), Held::default());
                 self.begin_as(&begin).map(|_| Answer::done("BEGIN"))
             }
             SqlStatement::Commit { chain: true, .. } | SqlStatement::Rollback { chain: true, .. } => {
@@ -647,7 +660,7 @@ impl Session {
     pub(crate) fn plan_of(&self, statement: ParsedStatement) -> Result<LogicalPlan> {
         self.transaction().check()?;
         self.refresh()?;
-        self.plan_statement(Statement(Deep::new(statement, FEW)))
+        self.plan_statement(Statement(Deep::new(statement, FEW), Held::default()))
     }
 
     /// The table that a statement writes to.

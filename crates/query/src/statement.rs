@@ -3,6 +3,8 @@
 use crate::binding::number;
 use crate::copy_stream::{CopyIn, CopyOut};
 use crate::ddl::identifier;
+use crate::depth::LIGHT;
+use crate::held::Held;
 use crate::session::unsupported;
 use crate::settings::{sets_datafusion, setting_name};
 use crate::stack::{Deep, with_stack};
@@ -16,7 +18,7 @@ use std::ops::ControlFlow;
 
 /// One parsed statement.
 #[derive(Clone)]
-pub struct Statement(pub(crate) Deep<ParsedStatement>);
+pub struct Statement(pub(crate) Deep<ParsedStatement>, pub(crate) Held);
 
 /// What somebody must be allowed to do to run a statement; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -200,6 +202,16 @@ impl Statement {
             });
         }
         most
+    }
+
+    /// Whether it is planned in a moment, as [`is_light`](crate::is_light) says of its text.
+    pub fn is_light(&self) -> bool {
+        self.0.levels() <= LIGHT
+    }
+
+    /// Gives back the memory that it holds: whoever keeps it counts that in another way.
+    pub fn give_back_memory(&mut self) {
+        self.1 = Held::default();
     }
 
     /// Runs a step that goes through the statement, where there is stack for it.

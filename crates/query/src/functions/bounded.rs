@@ -2,8 +2,9 @@
 //! `repeat` may have 2 GiB and an array of `range` 16, by DataFusion's own bounds, and who may only read can end the server.
 //!
 //! A call asks for what it makes, or for a few times as much where that is not known exactly, and is refused if there is no
-//! room. It gives it back when it is done: rows that are on their way are not counted elsewhere.
+//! room. What it has made stays counted until the same call makes the next rows, or the statement ends ([`Made`]).
 
+use super::made::Made;
 use super::{are_constant, per_second};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
@@ -13,7 +14,6 @@ use arrow::datatypes::{
 };
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -28,7 +28,7 @@ const DAY_NS: f64 = 86_400e9;
 type RowBytes = fn(&Sizes) -> f64;
 
 /// The functions, and what they make of a row.
-const FUNCTIONS: [(&str, RowBytes); 13] = [
+const FUNCTIONS: [(&str, RowBytes); 14] = [
     ("repeat", |of| of.at(0).bytes * of.at(1).number),
     // A character has up to four bytes.
     ("lpad", |of| of.at(1).number * 4.0),
@@ -38,6 +38,7 @@ const FUNCTIONS: [(&str, RowBytes); 13] = [
     ("regexp_replace", |of| of.at(0).bytes + (of.at(3).bytes.min(1.0) * of.at(0).bytes + 1.0) * of.at(2).bytes),
     ("concat", |of| of.0.iter().map(|one| one.bytes).sum()),
     ("concat_ws", |of| of.0.iter().map(|one| one.bytes + of.at(0).bytes).sum()),
+    ("array_concat", |of| of.0.iter().map(|one| one.bytes).sum()),
     ("array_repeat", |of| of.at(0).bytes * of.at(1).number),
     ("array_resize", |of| of.at(0).bytes + of.at(1).number * of.at(2).bytes.max(8.0)),
     ("array_to_string", |of| of.at(0).bytes + of.at(0).elements * (of.at(1).bytes + of.at(2).bytes + 24.0)),
@@ -46,9 +47,6 @@ const FUNCTIONS: [(&str, RowBytes); 13] = [
     ("range", span_bytes),
     ("generate_series", span_bytes),
 ];
-
-/// Less than this is not asked for.
-const LITTLE_BYTES: f64 = 1e6;
 
 /// What is known of a value.
 #[derive(Clone, Copy, Default)]
@@ -84,11 +82,10 @@ fn span_bytes(of: &Sizes) -> f64 {
 ///
 /// # Errors
 /// DataFusion has one of them no more.
-pub(crate) fn bound(context: &SessionContext) -> Result<()> {
-    let pool = &context.runtime_env().memory_pool;
+pub(crate) fn bound(context: &SessionContext, made: &Arc<Made>) -> Result<()> {
     for (name, row_bytes) in FUNCTIONS {
         let inner = context.udf(name)?;
-        context.register_udf(ScalarUDF::new_from_impl(Bounded { inner, row_bytes, pool: Arc::clone(pool) }));
+        context.register_udf(ScalarUDF::new_from_impl(Bounded { inner, row_bytes, made: Arc::clone(made) }));
     }
     Ok(())
 }
@@ -98,7 +95,7 @@ pub(crate) fn bound(context: &SessionContext) -> Result<()> {
 struct Bounded {
     inner: Arc<ScalarUDF>,
     row_bytes: RowBytes,
-    pool: Arc<dyn MemoryPool>,
+    made: Arc<Made>,
 }
 
 impl PartialEq for Bounded {
@@ -150,11 +147,7 @@ impl ScalarUDFImpl for Bounded {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let bytes = bytes(self.row_bytes, &args.args, args.number_rows)?;
-        let taken = MemoryConsumer::new(self.name()).register(&self.pool);
-        if bytes > LITTLE_BYTES {
-            taken.try_grow(bytes as usize)?;
-        }
-        self.inner.invoke_with_args(args)
+        self.made.call(self.name(), args, bytes, |args| self.inner.invoke_with_args(args))
     }
 }
 

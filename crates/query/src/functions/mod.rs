@@ -8,11 +8,13 @@ mod bounded;
 pub(crate) mod bucket;
 pub(crate) mod calendar;
 mod coalesce;
+pub(crate) mod concat_texts;
 pub(crate) mod conversions;
 pub(crate) mod date_part;
 pub(crate) mod date_trunc;
 pub(crate) mod first_last;
 mod interval;
+pub(crate) mod made;
 mod one_group;
 mod series;
 mod spans;
@@ -45,13 +47,17 @@ const AGGREGATE_NAMES: [(&str, &str); 2] = [("every", "bool_and"), ("variance", 
 ///
 /// # Errors
 /// DataFusion's, if it takes no operators.
-pub(crate) fn register(context: &SessionContext, tables: &Arc<ViewTables>) -> Result<(), DataFusionError> {
+pub(crate) fn register(
+    context: &SessionContext,
+    tables: &Arc<ViewTables>,
+    made: &Arc<made::Made>,
+) -> Result<(), DataFusionError> {
     context.state_ref().write().register_expr_planner(Arc::new(interval::ScaleIntervals))?;
     for (name, function) in time_rows::functions(tables) {
         context.register_udtf(name, function);
     }
     context.register_udf(ScalarUDF::new_from_impl(to_char::ToChar::default()));
-    bounded::bound(context)?;
+    bounded::bound(context, made)?;
     coalesce::bound(context)?;
     context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
     context.register_udf(ScalarUDF::new_from_impl(at_time_zone::AtTimeZone::default()));

@@ -1,7 +1,7 @@
 //! Statements that are very deep: each is answered or refused, and the process lives.
 
 use fleetdb_engine::io::{Io, MemoryStorage};
-use fleetdb_engine::{Database, Settings, Value};
+use fleetdb_engine::{Database, ErrorKind, Settings, Value};
 use fleetdb_query::Session;
 use std::time::Instant;
 
@@ -60,6 +60,34 @@ const CHAINS: [Form; 48] = [
     ("SELECT 1 ORDER BY 1", ", 1", "", ""),
 ];
 
+/// What is repeated within itself.
+const NESTED: [Form; 24] = [
+    ("SELECT ", "(", "1", ")"),
+    ("SELECT ", "NOT ", "true", ""),
+    ("SELECT ", "- ", "1", ""),
+    ("SELECT ", "-", "1", ""),
+    ("SELECT ", "abs(", "1", ")"),
+    ("SELECT ", "coalesce(1 + ", "1", ", 1)"),
+    ("SELECT ", "concat(true, ", "1", ")"),
+    ("SELECT ", "CASE WHEN true THEN ", "1", " END"),
+    ("SELECT ", "CASE ", "1", " WHEN 1 THEN 1 END"),
+    ("", "SELECT * FROM (", "SELECT 1 AS a", ") AS q"),
+    ("", "SELECT id FROM t WHERE id IN (", "SELECT id FROM t", ")"),
+    ("", "SELECT (", "SELECT 1", ")"),
+    ("", "SELECT EXISTS (", "SELECT 1", ")"),
+    ("", "WITH q AS (", "SELECT 1", ") SELECT * FROM q"),
+    ("", "(", "SELECT 1", ")"),
+    ("", "EXPLAIN ", "SELECT 1", ""),
+    ("SELECT ", "ARRAY[", "1", "]"),
+    ("SELECT a", "[1", "", "]"),
+    ("SELECT ", "CAST(", "1", " AS INT)"),
+    ("SELECT ", "1 BETWEEN 0 AND (", "1", ")"),
+    ("SELECT ", "INTERVAL ", "'1 day'", ""),
+    ("SELECT ", "/* ", "1", " */"),
+    ("SELECT 1 FROM ", "(", "t", " CROSS JOIN t)"),
+    ("SELECT EXTRACT(YEAR FROM ", "date_trunc('day', ", "now()", "))"),
+];
+
 fn session() -> Session {
     let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let session = Session::new(db.into()).unwrap();
@@ -70,6 +98,60 @@ fn session() -> Session {
 
 fn text((begin, again, end, close): &Form, count: usize) -> String {
     [*begin, &again.repeat(count), end, &close.repeat(count)].concat()
+}
+
+/// Asks for every statement of a text, one after the other.
+fn run(session: &Session, text: &str) -> fleetdb_engine::Result<()> {
+    for statement in session.parse(text)? {
+        session.execute(statement)?.collect()?;
+    }
+    Ok(())
+}
+
+/// How often a form is repeated: less often what is answered and only takes time.
+fn lengths((_, again, ..): &Form) -> &'static [usize] {
+    match *again {
+        "; SELECT 1" => &[1_000],
+        " UNION ALL SELECT 1" | " UNION SELECT 1" => &[1_000, 100_000],
+        _ => &[10_000, 100_000],
+    }
+}
+
+/// Over every form there is. What ends the process, or takes forever, fails the test as a whole.
+#[test]
+fn every_form_is_answered_or_refused_at_any_length() {
+    let session = session();
+    for (form, closes) in CHAINS.iter().map(|form| (form, false)).chain(NESTED.iter().map(|form| (form, true))) {
+        for &count in lengths(form) {
+            let text = if closes { nested(form, count) } else { text(form, count) };
+            let begun = Instant::now();
+            let done = run(&session, &text);
+            let said =
+                done.as_ref().map_or_else(|error| format!("{:?}: {error}", error.code()), |()| "answered".to_owned());
+            if std::env::var("FLEETDB_TIMES").is_ok() {
+                let end = said.floor_char_boundary(100);
+                println!("{:>12.1?}  {:?} x {count}: {}", begun.elapsed(), form, &said[..end]);
+            }
+            if let Err(error) = done {
+                assert_eq!(error.kind(), ErrorKind::Input, "{form:?} x {count}: {said}");
+            }
+        }
+    }
+    assert_eq!(asked(&session, "SELECT id FROM t"), Ok(2));
+}
+
+/// A text of very many statements takes as long for each as one of few does.
+#[test]
+fn ten_thousand_statements_of_one_text_are_answered() {
+    let session = session();
+    for one in ["SELECT 1", "SELECT (1)=1 AND 2^2 > 1 OR 'a' || 'b' LIKE 'a%'"] {
+        let text = vec![one; 10_000].join("; ");
+        assert_eq!(session.parse(&text).unwrap().len(), 10_000);
+    }
+}
+
+fn nested((begin, again, inner, close): &Form, count: usize) -> String {
+    [*begin, &again.repeat(count), inner, &close.repeat(count)].concat()
 }
 
 /// Answered, or refused with what it says.
