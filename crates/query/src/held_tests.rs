@@ -20,7 +20,7 @@ fn tokens_are_counted_once_each_and_never_too_few() {
 
 #[test]
 fn what_a_text_holds_is_taken_before_and_given_back_with_its_last_statement() {
-    let db = Database::open(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let memory = db.query_memory();
     let before = memory.used_bytes();
     let text = format!("SELECT 1 IN (1{})", ",2".repeat(10_000));

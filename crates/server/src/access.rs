@@ -4,7 +4,8 @@
 //!    salted password). It is replaced as a whole, by the command line or by hand; a server sees the change with the next
 //!    request.
 //! 2. Verifying is slow on purpose. What was verified once is remembered by its SHA-256 until the file changes; no more
-//!    than a few strangers are verified at a time, those of an address one after the other ([`Turns`]).
+//!    than a few strangers are verified at a time, those of an address one after the other ([`Turns`]). A token's hash is
+//!    not slow, as nobody guesses 24 random bytes: it waits for nobody.
 //! 3. A directory without the file has no users: then everybody has all rights if the server is reached from its own
 //!    machine only, and nobody any if it is not ([`Strangers`]).
 
@@ -30,7 +31,7 @@ use subtle::ConstantTimeEq;
 pub const FILE: &str = "access.json";
 /// Passwords of an address that wait: the last of them for about a second, even if one who guesses them sends the others.
 const MOST_PASSWORDS_WAITING: usize = 1_000;
-/// Tokens of an address that wait.
+/// Others of an address that wait, whose hashes are slow.
 const MOST_HASHES_WAITING: usize = 16;
 /// Verified secrets that are remembered.
 const MOST_REMEMBERED: usize = 10_000;
@@ -317,6 +318,13 @@ enum Verify {
 }
 
 impl Verify {
+    /// Whether it takes some microseconds, as the hash that tokens have.
+    fn is_fast(&self) -> bool {
+        let Self::Hash(hash) = self else { return false };
+        let params = PasswordHash::new(hash).ok().and_then(|hash| Params::try_from(&hash.params).ok());
+        params.is_some_and(|of| of.m_cost() == Params::MIN_M_COST && of.t_cost() == Params::MIN_T_COST)
+    }
+
     fn is_right(&self, secret: &str) -> bool {
         match self {
             Self::Scram { salt, salted } => {
@@ -448,19 +456,23 @@ impl Access {
                 None => return Ok(None),
             },
         };
-        let turn = turns.turn(address).await?;
-        // It may have been verified meanwhile.
-        if let Some(identity) = self.known.lock().verified.get(&digest) {
-            return Ok(Some(identity.clone()));
-        }
-        let secret = secret.to_owned();
-        let verify = move || {
-            let is_right = verify.is_right(&secret);
-            // Here, as it goes on if nobody waits for it any more.
-            drop(turn);
-            is_right
+        let is_right = if verify.is_fast() {
+            verify.is_right(secret)
+        } else {
+            let turn = turns.turn(address).await?;
+            // It may have been verified meanwhile.
+            if let Some(identity) = self.known.lock().verified.get(&digest) {
+                return Ok(Some(identity.clone()));
+            }
+            let secret = secret.to_owned();
+            let verify = move || {
+                let is_right = verify.is_right(&secret);
+                // Here, as it goes on if nobody waits for it any more.
+                drop(turn);
+                is_right
+            };
+            tokio::task::spawn_blocking(verify).await.unwrap_or(false)
         };
-        let is_right = tokio::task::spawn_blocking(verify).await.unwrap_or(false);
         let Some(entry) = entry.filter(|_| is_right) else { return Ok(None) };
         let identity = Identity { name: entry.name.clone(), role: entry.role };
         let mut known = self.known.lock();

@@ -1,4 +1,5 @@
 use super::*;
+use futures::FutureExt;
 
 fn identify(access: &Arc<Access>, credentials: Credentials) -> Option<Identity> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -30,6 +31,26 @@ fn a_password_or_token_is_known_until_the_file_says_otherwise() {
     assert!(identify(&access, password("ann", "secret")).is_none());
     assert_eq!(identify(&access, password("ann", "another")).unwrap().role, Role::Read);
     assert!(identify(&access, Credentials::Token(token)).is_none());
+}
+
+#[test]
+fn a_token_waits_for_nobody_who_guesses_passwords_at_its_address() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut file = AccessFile::open(directory.path()).unwrap();
+    file.set_user("ann", "secret", Role::Admin).unwrap();
+    let token = file.add_token("agent", Role::Write).unwrap();
+    let access = Arc::new(Access::new(directory.path(), Strangers::WithoutUsers).unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let address = [127, 0, 0, 1].into();
+        // Nobody else of the address has a turn as long as these are held.
+        let _turns = (access.hashes.turn(address).await.unwrap(), access.passwords.turn(address).await.unwrap());
+        let asked = access.identify(Credentials::Token(token), address).now_or_never();
+        assert_eq!(asked.unwrap().unwrap().unwrap().role, Role::Write);
+        let forged = access.identify(Credentials::Token("agent.x".to_owned()), address).now_or_never();
+        assert_eq!(forged.unwrap().unwrap(), None);
+        assert!(access.identify(password("ann", "secret"), address).now_or_never().is_none());
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! on their way.
 
 use crate::clients::{Clients, Connected, Listed};
-use crate::work::Work;
+use crate::work::{Weight, Work};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Database, Result};
@@ -145,12 +145,13 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     /// The statement's, or those of [`Work::run`].
     pub(crate) async fn start(
         work: &Work,
+        weight: Weight,
         session: S,
         begin: impl FnOnce(&S) -> Result<Answer> + Send + 'static,
     ) -> Result<Self> {
         let cancel = CancelOnDrop(Some(session.announce()));
         // The canceller stays here: if nobody waits any more the statement ends.
-        let begun = work.run(move || Self::begun(session, begin)).await;
+        let begun = work.run_as(weight, move || Self::begun(session, begin)).await;
         Self::watched(begun, cancel)
     }
 
@@ -158,9 +159,14 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     ///
     /// # Errors
     /// As there.
-    pub(crate) async fn start_here(work: &Work, session: S, begin: impl FnOnce(&S) -> Result<Answer>) -> Result<Self> {
+    pub(crate) async fn start_here(
+        work: &Work,
+        weight: Weight,
+        session: S,
+        begin: impl FnOnce(&S) -> Result<Answer>,
+    ) -> Result<Self> {
         let cancel = CancelOnDrop(Some(session.announce()));
-        let begun = work.run_here(move || Self::begun(session, begin)).await;
+        let begun = work.run_here(weight, move || Self::begun(session, begin)).await;
         Self::watched(begun, cancel)
     }
 
@@ -175,7 +181,7 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         begin: impl FnOnce(&S) -> Result<Option<Answer>>,
     ) -> Result<Option<Self>> {
         let mut cancel = CancelOnDrop(Some(session.announce()));
-        let begun = work.turn().await.map(|_turn| {
+        let begun = work.turn(Weight::Light).await.map(|_turn| {
             let at = Instant::now();
             let answer = begin(&session).transpose()?;
             Some(answer.and_then(|answer| Self::with_first_rows(session, answer, at, next_soon)))

@@ -4,6 +4,7 @@
 
 mod access;
 mod answers;
+mod attacks;
 mod clients;
 mod crash;
 mod deep;
@@ -11,6 +12,7 @@ mod deletes;
 mod endurance;
 mod http;
 mod influx;
+mod memory;
 mod process;
 mod round_trip;
 mod transactions;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 #[test]
 fn what_calls_have_made_is_counted_until_the_statement_ends() {
     let settings = Settings::with_memory_limit(64 << 20);
-    let db = Arc::new(Database::open(Io::memory(MemoryStorage::new()), settings).unwrap());
+    let db = Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), settings).unwrap());
     let session = Session::new(Arc::clone(&db)).unwrap();
     let used = || db.query_memory().used_bytes();
     let before = used();

@@ -9,6 +9,7 @@ use super::{Failure, body};
 use crate::access::Role;
 use crate::server::Shared;
 use crate::sessions::{Pooled, Running};
+use crate::work::Weight;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::ipc::writer::StreamWriter;
@@ -84,6 +85,7 @@ async fn run(
         session.list(number, Statement::new(sender, &sql, session.canceller()));
         session
     });
+    let weight = Weight::of_text(&sql);
     let begin = move |session: &Pooled| {
         let statement = session.parse_one(&sql)?;
         if only_reads && statement.access() != Access::Read {
@@ -101,7 +103,7 @@ async fn run(
         session.execute(statement)
     };
     let running = match session {
-        Ok(session) => Running::start(&shared.work, session, begin).await,
+        Ok(session) => Running::start(&shared.work, weight, session, begin).await,
         Err(error) => Err(error),
     };
     shared.metrics.http.ended(begun, running.is_ok());

@@ -6,6 +6,7 @@ use super::values;
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
 use crate::sessions::Running;
+use crate::work::Weight;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use fleetdb_query::{Declare, Kind, Session};
@@ -97,8 +98,8 @@ impl Connection {
         if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query {
             return Err(user_error("42P11", "a cursor is declared for a query that only reads"));
         }
-        let names = query.column_names();
-        let running = self.start(session, |session| session.execute(query)).await?;
+        let (names, weight) = (query.column_names(), Weight::of(&query));
+        let running = self.start(session, weight, |session| session.execute(query)).await?;
         let Some(schema) = running.schema().map(|schema| names.of(schema)) else {
             return Err(user_error("42P11", "a cursor is declared for a query that gives rows"));
         };

@@ -9,6 +9,7 @@ use super::values::{self, Parameters};
 use crate::clients::shown;
 use crate::error::{placed, postgres_error, user_error};
 use crate::sessions::Running;
+use crate::work::Weight;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use fleetdb_engine::{Code, ColumnType, Error, Growing, Value};
 use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement, check_described};
@@ -121,8 +122,8 @@ impl Connection {
             (Kind::Query, None) => {
                 // What was sent before may have made the table.
                 self.commit_pending().await?;
-                let query = statement.clone();
-                let prepared = self.shared.work.run(move || Prepared::new(session, query)).await;
+                let (query, weight) = (statement.clone(), Weight::of(&statement));
+                let prepared = self.shared.work.run_as(weight, move || Prepared::new(session, query)).await;
                 let prepared = Arc::new(prepared.and_then(|prepared| prepared).map_err(|e| postgres_error(&e))?);
                 let types = prepared.parameter_types();
                 let types = types.iter().map(|of| values::type_of_parameter(of.as_ref())).collect();
@@ -137,9 +138,9 @@ impl Connection {
             _ if statement.parameters() == 0 && !statement.has_returning() => (Plan::Other(None), Vec::new()),
             _ => {
                 self.commit_pending().await?;
-                let of = statement.clone();
-                let looked =
-                    self.shared.work.run(move || (session.parameter_types_of(&of), session.returned_columns(&of)));
+                let (of, weight) = (statement.clone(), Weight::of(&statement));
+                let looked = move || (session.parameter_types_of(&of), session.returned_columns(&of));
+                let looked = self.shared.work.run_as(weight, looked);
                 let (types, columns) = looked.await.map_err(|e| postgres_error(&e))?;
                 let types = match types {
                     Ok(types) => types,
@@ -166,6 +167,7 @@ impl Connection {
             given.or(inferred.get(place)).cloned().unwrap_or(Type::TEXT)
         });
         let (types, takes) = (types.collect(), statement.access());
+        statement.give_back_memory();
         Ok(Arc::new(Stored { statement, text: shown, _held: held, execute, kind, takes, types, plan }))
     }
 
@@ -203,7 +205,7 @@ impl Connection {
                 let types = query.prepared.parameter_types();
                 let target = |place: usize| values::time_type(types.get(place)?.as_ref()?);
                 let values = stored.values(parameters, target)?;
-                let running = self.start_prepared(&session, query, &values).await?;
+                let running = self.start_prepared(&session, query, Weight::of(&stored.statement), &values).await?;
                 query.check(&running)?;
                 query.is_short.store(running.is_short(), Ordering::Relaxed);
                 self.respond(running, Some(&query.described), format)
@@ -229,7 +231,9 @@ impl Connection {
         let session = self.session()?;
         self.commit_pending().await?;
         let columns = Arc::clone(&returns.columns);
-        let running = self.start(&session, move |session| session.execute_described(statement, Some(&columns))).await?;
+        let weight = Weight::of(&statement);
+        let running = move |session: &Arc<Session>| session.execute_described(statement, Some(&columns));
+        let running = self.start(&session, weight, running).await?;
         self.respond(running, Some(&returns.described), format)
     }
 
@@ -238,6 +242,7 @@ impl Connection {
         &self,
         session: &Arc<Session>,
         query: &Query,
+        weight: Weight,
         values: &[Value],
     ) -> PgWireResult<Running<Arc<Session>>> {
         let prepared = &query.prepared;
@@ -248,7 +253,7 @@ impl Connection {
                 return self.started(begun, running);
             }
         }
-        self.start(session, |_| prepared.start(values)).await
+        self.start(session, weight, |_| prepared.start(values)).await
     }
 
     /// The columns of what a statement gives; those of FETCH are the ones that its cursor has now.

@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::{copy_out, values};
 use crate::error::{postgres_error, user_error};
 use crate::sessions::Running;
+use crate::work::Weight;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::Result;
 use fleetdb_query::{Access, Answer, CopyFormat, InsertValues, Kind, Session, Statement};
@@ -121,7 +122,7 @@ impl Connection {
     async fn commit_transaction(&self, session: &Arc<Session>, statement: &Statement) -> PgWireResult<String> {
         if session.has_read_rows() {
             let statement = statement.clone();
-            let running = self.start(session, move |session| session.execute(statement)).await?;
+            let running = self.start(session, Weight::Light, move |session| session.execute(statement)).await?;
             return Ok(running.tag().to_owned());
         }
         match session.take_transaction().map_err(|e| postgres_error(&e))? {
@@ -136,8 +137,8 @@ impl Connection {
         statement: Statement,
         format: &Format,
     ) -> PgWireResult<Response> {
-        let names = statement.column_names();
-        let running = self.start(session, move |session| session.execute(statement)).await?;
+        let (names, weight) = (statement.column_names(), Weight::of(&statement));
+        let running = self.start(session, weight, move |session| session.execute(statement)).await?;
         let columns = running.schema().map(|schema| names.of(schema));
         self.respond(running, columns.as_ref(), format)
     }
@@ -167,10 +168,11 @@ impl Connection {
     pub(super) async fn start(
         &self,
         session: &Arc<Session>,
+        weight: Weight,
         begin: impl FnOnce(&Arc<Session>) -> Result<Answer> + Send,
     ) -> PgWireResult<Running<Arc<Session>>> {
         let begun = Instant::now();
-        let running = Running::start_here(&self.shared.work, Arc::clone(session), begin).await;
+        let running = Running::start_here(&self.shared.work, weight, Arc::clone(session), begin).await;
         self.started(begun, running)
     }
 
@@ -203,15 +205,15 @@ impl Connection {
         self.parse_by(text, Session::parse_one).await
     }
 
-    /// Parses a text off this thread if it is long: what is short is parsed in a moment, whatever it says.
+    /// Parses a text: on this thread if it is [light](Weight), behind others and off the tasks' threads if it is not.
     async fn parse_by<T: Send + 'static>(&self, text: &str, parse: fn(&Session, &str) -> Result<T>) -> PgWireResult<T> {
-        const LONG_BYTES: usize = 8 << 10;
         let session = self.session()?;
-        let parsed = if text.len() < LONG_BYTES {
-            parse(&session, text)
-        } else {
-            let text = text.to_owned();
-            self.shared.work.run(move || parse(&session, &text)).await.and_then(|parsed| parsed)
+        let parsed = match Weight::of_text(text) {
+            Weight::Light => parse(&session, text),
+            heavy => {
+                let text = text.to_owned();
+                self.shared.work.run_as(heavy, move || parse(&session, &text)).await.and_then(|parsed| parsed)
+            }
         };
         parsed.map_err(|e| postgres_error(&e))
     }
