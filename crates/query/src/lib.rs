@@ -73,6 +73,7 @@ mod table_parameters;
 mod texts;
 mod transaction;
 mod values;
+mod whole_numbers;
 mod window;
 
 #[cfg(feature = "pg-catalog")]

@@ -7,11 +7,12 @@
 //! the answer is as exact.
 
 use crate::errors::query_error;
+use crate::functions::whole_sum::Whole;
 use crate::planner::leaf_plan;
 use crate::pushdown::scalar;
 use crate::scan::FleetScan;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt64Type};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
@@ -25,7 +26,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use fleetdb_engine::{Amount, Code, ContainerRows, Containers, Error, LastRows, Role, Total};
+use fleetdb_engine::{Amount, ContainerRows, Containers, LastRows, Role, Total};
 use std::fmt;
 use std::sync::Arc;
 
@@ -322,15 +323,11 @@ fn value(output: Output, row: Option<&ContainerRows>, data_type: &DataType) -> R
 }
 
 fn total(amount: &Amount, data_type: &DataType) -> Result<ScalarValue> {
-    let too_large =
-        || query_error(Error::coded(Code::OutOfRange, "a sum is out of range of its type: add up parts of it"));
     Ok(match amount.sum {
         Total::Float(sum) => ScalarValue::Float64(Some(sum)),
         Total::Integer(sum) if data_type.is_floating() => ScalarValue::Float64(Some(sum as f64)),
-        Total::Integer(sum) if *data_type == DataType::UInt64 => {
-            ScalarValue::UInt64(Some(u64::try_from(sum).map_err(|_| too_large())?))
-        }
-        Total::Integer(sum) => ScalarValue::Int64(Some(i64::try_from(sum).map_err(|_| too_large())?)),
+        Total::Integer(sum) if *data_type == DataType::UInt64 => ScalarValue::UInt64(Some(UInt64Type::narrow(sum)?)),
+        Total::Integer(sum) => ScalarValue::Int64(Some(Int64Type::narrow(sum)?)),
     })
 }
 

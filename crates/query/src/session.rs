@@ -37,6 +37,7 @@ use crate::stop;
 use crate::store::Store;
 use crate::system::SystemTables;
 use crate::transaction::Transaction;
+use crate::whole_numbers::CheckWholeNumbers;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
 use datafusion::execution::memory_pool::MemoryPool;
@@ -177,6 +178,7 @@ impl Session {
             .with_analyzer_rule(Arc::new(FillGaps))
             .with_analyzer_rule(Arc::new(PlanAsofJoins))
             .with_analyzer_rule(Arc::new(BoundTexts::new(&made)))
+            .with_analyzer_rule(Arc::new(CheckWholeNumbers))
             .with_optimizer_rules(stop::rules(&limits))
             .with_query_planner(Arc::new(FleetPlanner))
             .with_physical_optimizer_rules(physical_rules(&limits))

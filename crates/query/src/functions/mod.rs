@@ -20,6 +20,7 @@ mod series;
 mod spans;
 mod time_rows;
 mod to_char;
+pub(crate) mod whole_sum;
 mod width_bucket;
 
 use crate::asof::AsofMatch;
@@ -68,6 +69,7 @@ pub(crate) fn register(
     for (name, of) in SCALAR_NAMES {
         context.register_udf(context.udf(of)?.as_ref().clone().with_aliases([name]));
     }
+    context.register_udaf(whole_sum::SUM.as_ref().clone());
     for (name, of) in AGGREGATE_NAMES {
         context.register_udaf(context.udaf(of)?.as_ref().clone().with_aliases([name]));
     }

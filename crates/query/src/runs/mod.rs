@@ -13,13 +13,13 @@ mod boundaries;
 mod exec;
 mod totals;
 
+use crate::functions::whole_sum::SUM;
 use crate::planner::one_partition;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
-use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::AggregateExprBuilder;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column};
@@ -127,7 +127,7 @@ fn in_two_steps(aggregate: &AggregateExec, calls: &[Call]) -> Result<Option<Arc<
         let function = match part.function {
             Function::Min => min_udaf(),
             Function::Max => max_udaf(),
-            _ => sum_udaf(),
+            _ => Arc::clone(&SUM),
         };
         let place = first_part + number;
         let sum = AggregateExprBuilder::new(function, vec![column(place)]).schema(Arc::clone(&schema));

@@ -1,5 +1,6 @@
 //! The functions, and what the rows of a run amount to.
 
+use crate::functions::whole_sum::{Whole, sum_of};
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Float64Array, Int64Array, PrimitiveArray,
     downcast_primitive,
@@ -74,8 +75,8 @@ impl Call {
             (Function::Sum, DataType::Int64) if self.result == DataType::Float64 => {
                 Box::new(FloatSum::<Int64Type>::new(false))
             }
-            (Function::Sum, DataType::Int64) => folded::<Int64Type>(&self.result, |a, b| a.wrapping_add(b)),
-            (Function::Sum, DataType::UInt64) => folded::<UInt64Type>(&self.result, |a, b| a.wrapping_add(b)),
+            (Function::Sum, DataType::Int64) => Box::new(WholeTotal::<Int64Type>::default()),
+            (Function::Sum, DataType::UInt64) => Box::new(WholeTotal::<UInt64Type>::default()),
             (Function::Sum, _) => Box::new(FloatSum::<Float64Type>::new(false)),
             (Function::Min | Function::Max, data_type) => extreme(self.function, data_type)?,
         })
@@ -181,6 +182,35 @@ impl<T: ArrowPrimitiveType, F: Fn(T::Native, T::Native) -> T::Native + Send> Tot
     fn take(&mut self) -> Result<ArrayRef> {
         let done: PrimitiveArray<T> = std::mem::take(&mut self.done).into_iter().collect();
         Ok(Arc::new(done.with_data_type(self.data_type.clone())))
+    }
+}
+
+/// The sum of whole numbers; one that its type does not hold is an error.
+struct WholeTotal<T> {
+    current: Option<i128>,
+    done: Vec<Option<i128>>,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T> Default for WholeTotal<T> {
+    fn default() -> Self {
+        Self { current: None, done: Vec::new(), of: PhantomData }
+    }
+}
+
+impl<T: Whole> Total for WholeTotal<T> {
+    fn add(&mut self, values: &ArrayRef, rows: Range<usize>) {
+        let of_rows = values.as_primitive_opt::<T>().and_then(|values| sum_of(values, rows));
+        self.current = self.current.into_iter().chain(of_rows).reduce(|a, b| a + b);
+    }
+
+    fn close(&mut self) {
+        self.done.push(self.current.take());
+    }
+
+    fn take(&mut self) -> Result<ArrayRef> {
+        let done = std::mem::take(&mut self.done).into_iter().map(|sum| sum.map(T::narrow).transpose());
+        Ok(Arc::new(done.collect::<Result<PrimitiveArray<T>>>()?))
     }
 }
 
