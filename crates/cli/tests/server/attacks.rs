@@ -13,8 +13,8 @@ use tokio_postgres::NoTls;
 /// What the client that behaves writes, one row after the other.
 const ROWS: usize = 60;
 const LIMIT_MIB: u64 = 128;
-/// See the tests of the limit: there are more clients here.
-const BESIDE_MIB: u64 = 300;
+/// What comes on top of the limit: see the tests of the limit.
+const ON_TOP_MIB: u64 = 300;
 /// How long one request may be put off.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -53,7 +53,7 @@ fn removed(data: &Path, server: &Server, name: &str) {
 }
 
 #[test]
-fn a_client_that_behaves_is_served_rightly_beside_every_attack() {
+fn a_client_that_behaves_is_served_rightly_during_every_attack() {
     let data = tempfile::tempdir().unwrap();
     for (user, role) in [("ann", "admin"), ("ray", "read")] {
         add_user(data.path(), user, "secret", role);
@@ -138,7 +138,7 @@ fn a_client_that_behaves_is_served_rightly_beside_every_attack() {
     assert!(server.process.try_wait().unwrap().is_none());
     let most = most_resident_mib(&server);
     println!("{most} MiB at most");
-    assert!(most < LIMIT_MIB + BESIDE_MIB, "{most} MiB");
+    assert!(most < LIMIT_MIB + ON_TOP_MIB, "{most} MiB");
     assert!(server.terminate());
     assert_eq!(count(data.path(), "SELECT count(*) AS n FROM kept"), ROWS as i64);
     assert!(!outside.exists());

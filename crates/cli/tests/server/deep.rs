@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Generous: the machine runs all tests at the same time.
 const SOON: Duration = Duration::from_secs(5);
-/// Half of those who ask beside hostile statements are answered in less.
+/// Half of those who ask while hostile statements run are answered in less.
 const MOST_OF_HALF: Duration = Duration::from_millis(100);
 
 pub fn simple(server: &Server, text: &str) -> String {

@@ -5,8 +5,11 @@ use crate::http::{request, sql};
 use crate::process::Server;
 use std::fmt::Display;
 
-/// Beside the limit: the program itself, texts that are on their way, and what the allocator has not given back.
-const BESIDE_MIB: u64 = 200;
+/// What comes on top of the limit: the program itself (some 70 MiB), a text that is on its way, what a plan copies of constants,
+/// and what the allocator has not given back.
+const ON_TOP_MIB: u64 = 200;
+/// The same for eight clients, whose texts of up to 9 MB are on their way at the same time and are not counted.
+const ON_TOP_OF_EIGHT_MIB: u64 = 400;
 
 /// What a server takes, and has taken at most, of memory.
 pub fn most_resident_mib(server: &Server) -> u64 {
@@ -66,7 +69,7 @@ fn statements_stay_within_the_memory_limit_alone_and_together() {
         let status = ask(hog);
         let most = most_resident_mib(&server);
         println!("{status} {most:>5} MiB  {}", &hog[..70.min(hog.len())]);
-        assert!(most < LIMIT_MIB + BESIDE_MIB, "{most} MiB: {}", &hog[..100.min(hog.len())]);
+        assert!(most < LIMIT_MIB + ON_TOP_MIB, "{most} MiB: {}", &hog[..100.min(hog.len())]);
     }
     assert_eq!(ask(&hogs[0]), 503);
     let refused = simple(&server, &hogs[3]);
@@ -91,7 +94,7 @@ fn statements_stay_within_the_memory_limit_alone_and_together() {
     });
     let most = most_resident_mib(&server);
     println!("{most} MiB with eight clients");
-    assert!(most < LIMIT_MIB + BESIDE_MIB, "{most} MiB with eight clients");
+    assert!(most < LIMIT_MIB + ON_TOP_OF_EIGHT_MIB, "{most} MiB with eight clients");
     assert_eq!(sql(http, "SELECT count(*) AS n FROM t WHERE id <= 20000", "json"), "[{\"n\":20000}]\n");
     assert!(server.terminate());
 }
