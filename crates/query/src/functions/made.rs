@@ -79,7 +79,7 @@ impl Made {
         make: impl FnOnce(ScalarFunctionArgs) -> Result<ColumnarValue>,
     ) -> Result<ColumnarValue> {
         // Each call of a plan has a field of its own for what it gives.
-        let place = (!are_constant(&args.args)).then(|| Arc::as_ptr(&args.return_field) as usize);
+        let place = (!are_constant(&args.args)).then_some(Arc::as_ptr(&args.return_field) as usize);
         if let Some(place) = place {
             self.kept().rows.remove(&place);
         }
