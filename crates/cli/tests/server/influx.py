@@ -275,7 +275,7 @@ def owner(row, bodies, verdicts):
 
     def has_time(number):
         precision, sent = bodies[number]
-        return at == "now" or str(at // PRECISIONS[precision]) in sent.decode()
+        return at == "now" or re.search(rf"(?<!\d)0*{abs(at) // PRECISIONS[precision]}(?!\d)", sent.decode())
 
     tag = str(dict(parts).get("b"))
     if tag.isdigit() and int(tag) in bodies and has_time(int(tag)):
