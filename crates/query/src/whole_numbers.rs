@@ -15,6 +15,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -23,7 +24,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
-use fleetdb_engine::{Code, ColumnType, Error};
+use fleetdb_engine::{Code, Error};
 use std::sync::{Arc, LazyLock};
 
 /// The rule.
@@ -42,7 +43,13 @@ impl AnalyzerRule for CheckWholeNumbers {
                 return Ok(Transformed::no(node));
             }
             let schema = merge_schema(&node.inputs());
-            node.map_expressions(|expr| expr.transform_up(|expr| Ok(checked(expr, &schema))))
+            // What a window orders by is in its column's name in another form.
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let checked = expr.transform_up(|expr| Ok(checked(expr, &schema)))?;
+                Ok(checked.update_data(|expr| name.restore(expr)))
+            })
         });
         checked.data()
     }
@@ -245,11 +252,17 @@ fn absolute(values: &dyn Array) -> std::result::Result<ArrayRef, ArrowError> {
 }
 
 fn out_of_range(data_type: &DataType) -> DataFusionError {
-    let message = match ColumnType::from_arrow(data_type) {
-        Ok(column_type) => format!("{} out of range", column_type.to_string().to_lowercase()),
-        Err(_) => "a whole number is out of range".to_owned(),
+    let name = match data_type {
+        DataType::Int8 => "tinyint",
+        DataType::Int16 => "smallint",
+        DataType::Int32 => "integer",
+        DataType::Int64 => "bigint",
+        DataType::UInt8 => "tinyint unsigned",
+        DataType::UInt16 => "smallint unsigned",
+        DataType::UInt32 => "integer unsigned",
+        _ => "bigint unsigned",
     };
-    query_error(Error::coded(Code::OutOfRange, message))
+    query_error(Error::coded(Code::OutOfRange, format!("{name} out of range")))
 }
 
 #[cfg(test)]

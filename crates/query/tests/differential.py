@@ -11,6 +11,7 @@ import sys
 
 import duckdb
 
+MOST_SHOWN = 10
 EPOCH = datetime.datetime(1970, 1, 1)
 
 
@@ -33,7 +34,7 @@ def main():
         name, number = table.split("=")
         files = [f for f in glob.glob(f"{directory}/**/*.parquet", recursive=True) if table_of(f) == int(number)]
         db.execute(f"CREATE TABLE {name} AS SELECT * FROM read_parquet(?)", [files])
-    queries = 0
+    queries, different = 0, 0
     lines = iter(open(asked, encoding="utf-8").read().split("\n"))
     for sql in lines:
         if not sql:
@@ -46,13 +47,17 @@ def main():
                 given.append(line)
         expected = ["\t".join(map(text, row)) for row in db.execute(sql).fetchall()]
         if given != expected:
+            different += 1
             print(f"{sql}\nFleetDB, {len(given)} rows: {given[:5]}\nDuckDB, {len(expected)} rows: {expected[:5]}")
             for place, (a, b) in enumerate(zip(given, expected)):
                 if a != b:
                     print(f"row {place}: {a!r}, not {b!r}")
                     break
-            sys.exit(1)
+            if different == MOST_SHOWN:
+                break
         queries += 1
+    if different:
+        sys.exit(1)
     print(f"{queries} queries have equal answers")
 
 

@@ -1,5 +1,5 @@
 //! Random queries, answered by FleetDB and by DuckDB over FleetDB's Parquet files: filters, groupings, buckets with and
-//! without gaps, joins, newest rows. `FLEETDB_SEED=<seed>` repeats a run, `FLEETDB_QUERIES=<n>` asks more.
+//! without gaps, joins, newest rows, subqueries. `FLEETDB_SEED=<seed>` repeats a run, `FLEETDB_QUERIES=<n>` asks more.
 //!
 //! FleetDB answers while the rows are spread over segments that overlap and a memtable, with rows replaced and deleted;
 //! DuckDB reads the files after everything was merged. Values are multiples of a quarter, so that sums do not depend on
@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Database, Settings};
+use fleetdb_engine::{Code, Database, Settings};
 use fleetdb_query::Session;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -185,11 +185,99 @@ impl Generator {
         format!("SELECT host, ts, usage FROM cpu WHERE {compared} AND {} ORDER BY host, ts", self.condition())
     }
 
+    /// A condition with a subquery over `cpu`, which has no name of its own; it may look at the row of the table `a` around it.
+    fn subquery_condition(&mut self) -> String {
+        let column = self.pick(&["usage", "load", "host", "note", "ts"]);
+        let mut inner: Vec<String> = (0..self.0.random_range(0..3)).map(|_| self.condition()).collect();
+        if self.0.random_bool(0.6) {
+            inner.push(self.pick(&["host = a.host", "a.host = cpu.host", "usage = a.usage", "ts = a.ts"]).to_owned());
+        }
+        let inner = if inner.is_empty() { String::new() } else { format!(" WHERE {}", inner.join(" AND ")) };
+        let value = format!("{}{column}", self.pick(&["a.", ""]));
+        let not = self.pick(&["", "NOT "]);
+        match self.0.random_range(0..9) {
+            0 | 1 => format!("{value} {not}IN (SELECT {column} FROM cpu{inner})"),
+            2 => format!("{not}EXISTS (SELECT {} FROM cpu{inner})", self.pick(&["1", "*", "host"])),
+            3 => {
+                format!("{not}EXISTS (SELECT {} FROM cpu{inner})", self.pick(&["max(usage)", "count(*)", "min(note)"]))
+            }
+            4 => {
+                let (op, quantifier) = (self.pick(&["=", "<>", "<", "<=", ">", ">="]), self.pick(&["ANY", "ALL"]));
+                format!("{value} {op} {quantifier} (SELECT {column} FROM cpu{inner})")
+            }
+            5 => {
+                let (op, aggregate) = (self.pick(&["=", "<>", "<", ">="]), self.pick(&["min", "max"]));
+                format!("{value} {op} (SELECT {aggregate}({column}) FROM cpu{inner})")
+            }
+            6 => {
+                let op = self.pick(&["=", "<", ">"]);
+                format!("{} {op} (SELECT count({column}) FROM cpu{inner})", self.0.random_range(0..20))
+            }
+            7 => format!("0 {not}IN (SELECT count(*) FROM cpu{inner})"),
+            _ => {
+                let quantifier = self.pick(&["= ANY", "> ALL", "<> ALL", ">= ANY"]);
+                format!("a.usage {quantifier} (SELECT max(usage) FROM cpu{inner})")
+            }
+        }
+    }
+
+    /// A query whose WHERE, HAVING or list of columns has a subquery over the table that it is of.
+    fn around_subquery(&mut self) -> String {
+        let compared = self.subquery_condition();
+        let (other, limit) = (self.condition(), self.condition());
+        let condition = match self.0.random_range(0..6) {
+            0 | 1 => compared,
+            2 => format!("({compared} OR {other})"),
+            3 => format!("NOT ({compared} AND {other})"),
+            4 => format!("CASE WHEN {other} THEN {compared} ELSE {} END", self.pick(&["true", "false"])),
+            _ => format!("({compared}) IS {}", self.pick(&["NULL", "NOT TRUE", "FALSE"])),
+        };
+        // DataFusion refuses ANY and ALL among what is selected.
+        let is_quantified = condition.contains(" ANY (") || condition.contains(" ALL (");
+        match self.0.random_range(0..6) {
+            0 if !is_quantified => format!(
+                "SELECT host, ts, CASE WHEN {condition} THEN 1 WHEN NOT ({condition}) THEN 0 END FROM cpu AS a \
+                 WHERE {limit} ORDER BY host, ts"
+            ),
+            1 => {
+                let (op, conditions) = (self.pick(&["<", ">="]), self.conditions());
+                format!(
+                    "SELECT host, max(usage) FROM cpu GROUP BY host HAVING max(usage) {op} \
+                     (SELECT avg(usage) FROM cpu{conditions}) ORDER BY host"
+                )
+            }
+            2 => {
+                let (not, conditions) = (self.pick(&["", "NOT "]), self.conditions());
+                let value = self.pick(&["host", "max(note)", "max(load)"]);
+                let column = value.trim_start_matches("max(").trim_end_matches(')');
+                format!(
+                    "SELECT host, count(*) FROM cpu GROUP BY host HAVING {value} {not}IN \
+                     (SELECT {column} FROM cpu{conditions}) ORDER BY host"
+                )
+            }
+            3 => {
+                let (not, conditions) = (self.pick(&["", "NOT "]), self.conditions());
+                let more = if conditions.is_empty() { " WHERE" } else { " AND" };
+                let asked = match self.0.random_range(0..4) {
+                    0 => format!("{not}EXISTS (SELECT max(usage) FROM cpu{conditions}{more} host = id)"),
+                    1 => format!("0 {not}IN (SELECT count(*) FROM cpu{conditions}{more} host = id)"),
+                    2 => format!(
+                        "region {not}IN (SELECT region FROM hosts) OR id {not}IN (SELECT host FROM cpu{conditions})"
+                    ),
+                    _ => format!("id {not}IN (SELECT note FROM cpu{conditions}{more} host = hosts.id)"),
+                };
+                format!("SELECT id, region FROM hosts WHERE {asked} ORDER BY id")
+            }
+            _ => format!("SELECT host, ts, usage FROM cpu AS a WHERE {condition} AND {limit} ORDER BY host, ts"),
+        }
+    }
+
     /// A query that both take as it is.
     fn common_query(&mut self) -> String {
         let conditions = self.conditions();
-        match self.0.random_range(0..9) {
-            7 | 8 => self.with_subquery(),
+        match self.0.random_range(0..11) {
+            7 => self.with_subquery(),
+            8..=10 => self.around_subquery(),
             0 => {
                 let columns = self.some(&["host", "ts", "usage", "load", "note", "usage + 1"], 4).join(", ");
                 let limit = if self.0.random_bool(0.5) {
@@ -317,14 +405,27 @@ fn random_queries_have_duckdbs_answers() {
     let session = Session::new(Arc::clone(&db)).unwrap();
     fill(&session, &mut random);
     let mut asked = tempfile::NamedTempFile::new().unwrap();
+    let mut refused = 0;
     for _ in 0..queries {
         let (sql, theirs) = random.query();
         let answer = session.sql(&sql).and_then(fleetdb_query::Answer::collect);
-        let answer = answer.unwrap_or_else(|error| panic!("seed {seed}: {sql}: {error}"));
+        let answer = match answer {
+            // Not all forms of subqueries are supported; none may have a wrong answer.
+            Err(error) if error.code() == Code::NotSupported => {
+                refused += 1;
+                if std::env::var_os("FLEETDB_REFUSED").is_some() {
+                    println!("refused: {sql}: {error}");
+                }
+                continue;
+            }
+            other => other.unwrap_or_else(|error| panic!("seed {seed}: {sql}: {error}")),
+        };
         let cells = rows(&answer).iter().map(|row| row.join("\t")).collect::<Vec<_>>().join("\n");
         write!(asked, "{theirs}\n{cells}\n;\n").unwrap();
     }
     asked.flush().unwrap();
+    println!("{refused} queries are refused");
+    assert!(refused * 4 <= queries, "seed {seed}: {refused} of {queries} queries are refused");
     session.sql("VACUUM FULL").unwrap();
     let tables: Vec<String> = db.tables().iter().map(|table| format!("{}={}", table.name, table.id.0)).collect();
     drop((session, db));

@@ -78,6 +78,8 @@ fn explain_shows_what_the_scan_takes_over_and_that_grouping_by_key_streams() {
     let scan = "FleetScan: table=cpu, columns=[usage], host in [Text(\"a\")], time>=0, limit=1, segments=0";
     assert!(plan.contains(scan), "{plan}");
     assert!(!plan.contains("FilterExec"), "{plan}");
+    let plan = explain(&session, "SELECT usage FROM cpu WHERE host = 'a' AND ts >= to_timestamp(2 - 1 * 2)");
+    assert!(plan.contains("time>=0,") && !plan.contains("FilterExec"), "{plan}");
     let plan = explain(&session, "SELECT host, median(usage) FROM cpu GROUP BY host");
     assert!(plan.contains("ordering_mode=Sorted") && !plan.contains("SortExec"), "{plan}");
     let buckets =

@@ -1,71 +1,208 @@
-//! Subqueries as conditions among what is selected: `SELECT EXISTS (SELECT 1 FROM reads WHERE id = 7)`, as ORMs ask whether
-//! there is a row, and `SELECT id IN (SELECT id FROM reads)`. DataFusion plans them as conditions of WHERE only; here they are
-//! written as counts that are more than 0.
+//! Subqueries as conditions that DataFusion does not plan, or takes for something else, written as counts that are more than 0.
+//!
+//! 1. Among what is selected: `SELECT EXISTS (SELECT 1 FROM reads WHERE id = 7)`, as ORMs ask whether there is a row, and
+//!    `SELECT id IN (SELECT id FROM reads)`. DataFusion plans them as conditions of WHERE only.
+//! 2. IN in WHERE, where it makes a difference whether it is false or NULL: `id NOT IN (SELECT ...) OR ...`,
+//!    `NOT (id IN (SELECT ...) AND ...)`. DataFusion takes NULL for false there (55.2, `mark_join`).
 
-use super::latest::{has_call, looks_around};
+use super::latest::{has_call, is_aggregate, looks_around};
+use crate::depth::too_deep;
 use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement, VisitMut, VisitorMut,
+    BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator, VisitMut,
+    VisitorMut,
 };
+use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
 
+/// Such conditions of a statement at most: each of an IN has its subquery three times, and what is within has it more often.
+const MOST: usize = 128;
+
+const LOOKS_AROUND: &str = "IN (SELECT ...) that looks at the rows around it is supported as a condition of WHERE by itself, \
+                            without NOT and not below OR, CASE or IS: write EXISTS or NOT EXISTS";
+
 /// Writes them so.
-pub(super) fn as_counts(statement: &mut Statement) {
-    let _ = statement.visit(&mut InQueries);
+///
+/// # Errors
+/// There are more than [`MOST`], or one of an IN looks at the rows around it.
+pub(super) fn as_counts(statement: &mut Statement) -> Result<()> {
+    let mut counts = Counts { left: MOST };
+    match statement.visit(&mut counts) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
 }
 
-struct InQueries;
+struct Counts {
+    /// How many more there may be.
+    left: usize,
+}
 
-impl VisitorMut for InQueries {
-    type Break = ();
+impl VisitorMut for Counts {
+    type Break = Error;
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        super::selects(&mut query.body, &mut |select| select.projection.iter_mut().for_each(selected));
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        let mut done = ControlFlow::Continue(());
+        super::selects(&mut query.body, &mut |select| {
+            if done.is_continue() {
+                done = self.in_select(select);
+            }
+        });
+        done
+    }
+
+    fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<Error> {
+        let condition = match statement {
+            Statement::Update(update) => update.selection.as_mut(),
+            Statement::Delete(delete) => delete.selection.as_mut(),
+            _ => None,
+        };
+        condition.map_or(ControlFlow::Continue(()), |condition| self.required(condition))
+    }
+}
+
+impl Counts {
+    fn in_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                expr.visit(&mut InExpr { depth: 0, is_selected: true, left: &mut self.left })?;
+            }
+        }
+        for condition in select.selection.iter_mut().chain(&mut select.having) {
+            self.required(condition)?;
+        }
         ControlFlow::Continue(())
     }
-}
 
-fn selected(item: &mut SelectItem) {
-    if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-        let _ = expr.visit(&mut InExpr { depth: 0 });
+    /// A condition that a row has to meet: one that is NULL is not met, as one that is false. What looks for no row of a subquery
+    /// that looks around has several columns to compare, which DataFusion does not plan.
+    fn required(&mut self, condition: &mut Expr) -> ControlFlow<Error> {
+        match condition {
+            Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+                self.required(left)?;
+                self.required(right)
+            }
+            Expr::Nested(inner) => self.required(inner),
+            Expr::InSubquery { subquery, negated: true, .. } if !looks_around_anywhere(subquery) => {
+                ControlFlow::Continue(())
+            }
+            Expr::UnaryOp { op: UnaryOperator::Not, expr } => match within(expr) {
+                Expr::InSubquery { expr: value, subquery, negated: false } => {
+                    let (expr, subquery) = (value.clone(), subquery.clone());
+                    *condition = Expr::InSubquery { expr, subquery, negated: true };
+                    self.required(condition)
+                }
+                _ => self.exact(condition),
+            },
+            other => self.sufficient(other),
+        }
+    }
+
+    /// A condition, of several that are enough by themselves: NULL is as good as false as well.
+    fn sufficient(&mut self, condition: &mut Expr) -> ControlFlow<Error> {
+        match condition {
+            Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
+                self.sufficient(left)?;
+                self.sufficient(right)
+            }
+            Expr::Nested(inner) => self.sufficient(inner),
+            Expr::InSubquery { negated: false, .. } => ControlFlow::Continue(()),
+            other => self.exact(other),
+        }
+    }
+
+    /// A condition of which it makes a difference whether it is false or NULL.
+    fn exact(&mut self, condition: &mut Expr) -> ControlFlow<Error> {
+        condition.visit(&mut InExpr { depth: 0, is_selected: false, left: &mut self.left })
     }
 }
 
-struct InExpr {
-    /// Subqueries around what is looked at, which are visited by themselves.
-    depth: usize,
+/// What is in parentheses.
+fn within(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => within(inner),
+        other => other,
+    }
 }
 
-impl VisitorMut for InExpr {
-    type Break = ();
+fn looks_around_anywhere(query: &Query) -> bool {
+    match query.body.as_ref() {
+        SetExpr::Select(select) => looks_around(select),
+        _ => false,
+    }
+}
 
-    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+struct InExpr<'a> {
+    /// Subqueries around what is looked at, which are visited by themselves.
+    depth: usize,
+    /// Whether it stands among what is selected.
+    is_selected: bool,
+    /// As [`Counts`] has it.
+    left: &'a mut usize,
+}
+
+impl VisitorMut for InExpr<'_> {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
         self.depth += 1;
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         if self.depth > 0 {
             return ControlFlow::Continue(());
         }
         let words = match expr {
+            Expr::Exists { .. } if !self.is_selected => return ControlFlow::Continue(()),
+            // It gives one row, if it can be asked for at all.
+            Expr::Exists { subquery, negated } if gives_one_row(subquery) => {
+                format!("(({subquery}) IS NULL {} true)", if *negated { "AND NOT" } else { "OR" })
+            }
+            Expr::InSubquery { expr, subquery, negated } if gives_one_row(subquery) => {
+                format!("({expr} {} ({subquery}))", if *negated { "<>" } else { "=" })
+            }
             Expr::Exists { subquery, negated: false } => format!("(({}) > 0)", counted(subquery)),
             Expr::Exists { subquery, negated: true } => format!("(({}) = 0)", counted(subquery)),
+            // DataFusion does not find the columns that it looks at below another name for the subquery.
+            Expr::InSubquery { subquery, .. } if looks_around_anywhere(subquery) => {
+                return ControlFlow::Break(Error::coded(Code::NotSupported, LOOKS_AROUND));
+            }
             Expr::InSubquery { expr, subquery, negated } if !matches!(**expr, Expr::Tuple(_)) => {
                 let is_in = is_in(expr, subquery);
                 if *negated { format!("(NOT {is_in})") } else { is_in }
             }
             _ => return ControlFlow::Continue(()),
         };
+        let Some(left) = self.left.checked_sub(1) else {
+            return ControlFlow::Break(too_deep(format_args!("IN (SELECT ...) within others")));
+        };
+        *self.left = left;
         if let Some(counts) = expr_of(&words) {
             *expr = counts;
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Whether it is an aggregate of all rows that fit, of which there may be none.
+fn gives_one_row(query: &Query) -> bool {
+    let is_whole = query.with.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
+    match query.body.as_ref() {
+        SetExpr::Select(select) => {
+            let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+            is_whole
+                && !is_grouped
+                && select.having.is_none()
+                && select.distinct.is_none()
+                && is_aggregate(&select.projection)
+        }
+        _ => false,
     }
 }
 

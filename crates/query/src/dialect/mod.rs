@@ -13,6 +13,7 @@ mod lateral;
 pub(crate) mod latest;
 mod like;
 mod numeric;
+mod one_row;
 pub(crate) mod operators;
 mod powers;
 mod quantified;
@@ -173,7 +174,7 @@ pub(crate) fn in_planned_words<'a>(text: &str, statements: impl Iterator<Item = 
             tuples::in_as_exists(statement);
         }
         if has("exists") || may_be_in {
-            exists::as_counts(statement);
+            exists::as_counts(statement)?;
         }
         if has("numeric") || has("decimal") {
             numeric::limit_digits(statement);

@@ -8,9 +8,11 @@
 //! - a number cast to a whole one is rounded (in DataFusion cut off), a half of a float to the even one, by `round(v)`, too;
 //! - numbers and times have PostgreSQL's texts ([`crate::texts`]), bytes those of `bytea`;
 //! - parts of times have fractions ([`date_part`](crate::functions::date_part));
+//! - a subquery that is an aggregate gives one row ([`super::one_row`]);
 //! - numbers of rows, `row_number()` and `rank()`, have a sign, as clients have no other.
 
 use super::intervals::interval_literal;
+use super::one_row::of_one_row;
 use super::quantified::apart;
 use crate::errors::query_error;
 use crate::functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
@@ -37,6 +39,7 @@ const DIFFERENCE: DataType = DataType::Decimal128(20, 0);
 pub(super) fn may_mean_another(expr: &Expr) -> bool {
     match expr {
         Expr::Cast(_) | Expr::Between(_) | Expr::SetComparison(_) => true,
+        Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) => true,
         Expr::BinaryExpr(binary) => !matches!(binary.op, Operator::And | Operator::Or),
         Expr::ScalarFunction(call) => matches!(call.name(), "concat" | "concat_ws" | "date_part" | "encode" | "round"),
         _ => false,
@@ -65,7 +68,8 @@ pub(super) fn meant(expr: &Expr, schema: &DFSchema, row_numbers: &HashSet<String
     match expr {
         Expr::Cast(cast) => cast_meant(cast, schema),
         Expr::Between(between) => between_meant(between, schema),
-        Expr::SetComparison(compared) => apart(compared).map(Some),
+        Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) => of_one_row(expr),
+        Expr::SetComparison(compared) => of_one_row(expr)?.map_or_else(|| apart(compared), Ok).map(Some),
         Expr::BinaryExpr(binary) => match binary.op {
             Operator::Plus | Operator::Minus | Operator::Multiply => Ok(arithmetic_meant(binary, schema)),
             Operator::StringConcat => {
