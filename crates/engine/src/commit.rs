@@ -126,6 +126,7 @@ impl Shared {
         let removals = self.removals(batch)?;
         let durability = self.durability_of(batch);
         let leads = self.apply(&mut commit, admitted, removals, durability, done, waiting);
+        let leads = leads && self.has_threads();
         drop(commit);
         if leads && waiting == Waiting::Never && durability == Durability::Sync {
             return Ok(TryCommit::NeedsSync(PendingSync(Some(&self.log))));
@@ -145,6 +146,7 @@ impl Shared {
         let removals = self.removals(&batch)?;
         let durability = self.durability_of(&batch);
         let leads = self.apply(&mut commit, admitted, removals, durability, done, Waiting::ForOutcome);
+        let leads = leads && self.has_threads();
         drop(commit);
         if leads {
             self.log.lead();

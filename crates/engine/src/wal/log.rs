@@ -302,8 +302,7 @@ impl Log {
         });
         let count = pending.waiters.len();
         let is_alone = count == 1 && (!wants_sync || pending.expected <= 1);
-        let may_lead = self.io.spawn.has_threads() && !(wants_sync && waiting == Waiting::ForRoom);
-        let leads = is_alone && may_lead;
+        let leads = is_alone && !(wants_sync && waiting == Waiting::ForRoom);
         // In between, the log's thread works or gathers.
         if !leads && (count == 1 || !pending.is_gathering()) {
             self.wake.notify_one();
