@@ -189,7 +189,7 @@ pub(crate) fn check_log(io: &Io, state: &State, last: Sequence) -> Result<()> {
     }
     if last < mark.durable {
         return Err(Error::damaged(format!(
-            "the log ends with batch {last}, and batch {} had been written: the batches between them are lost. {go_on}",
+            "{name}: the log ends with batch {last}, and batch {} had been written: the batches between them are lost. {go_on}",
             mark.durable
         )));
     }

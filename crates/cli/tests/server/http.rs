@@ -193,7 +193,7 @@ fn sql_is_answered_in_every_form_and_errors_say_what_is_wrong() {
     }
     for (statement, code, position) in [
         ("SELECT 'ä', nope FROM t", "42703", Some(13)),
-        ("SELECT 1 FROM nowhere", "42P01", None),
+        ("SELECT 1 FROM nowhere", "42P01", Some(15)),
         ("SELECT 1 +", "42601", Some(11)),
         ("INSERT INTO t VALUES (NULL, 1)", "23502", None),
     ] {
