@@ -1,11 +1,12 @@
-//! Bodies: read up to the limit, and unpacked up to the same limit.
+//! Bodies: read up to the limit, and unpacked up to the same limit. What a body takes of memory is counted while it comes.
 
 use super::Failure;
 use crate::server::Shared;
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use flate2::read::MultiGzDecoder;
+use fleetdb_engine::{Growing, Result as EngineResult};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use std::io::Read;
 use std::time::Duration;
@@ -13,33 +14,102 @@ use std::time::Duration;
 /// How long a client may be silent in the middle of a body.
 const BODY_LIMIT: Duration = Duration::from_secs(60);
 
+/// Bytes that are unpacked at a time.
+const UNPACKED_BYTES: usize = 64 << 10;
+
+/// A body and its memory, which is given back when this is dropped.
+pub(super) struct Received {
+    bytes: Bytes,
+    memory: Growing,
+}
+
+impl Received {
+    fn new(memory: Growing) -> Self {
+        Self { bytes: Bytes::new(), memory }
+    }
+
+    /// Puts a part behind what has come.
+    fn push(&mut self, part: Bytes) -> EngineResult<()> {
+        self.memory.reach("a body", self.bytes.len() + part.len())?;
+        if self.bytes.is_empty() {
+            // Most bodies come in one part, which is not copied.
+            self.bytes = part;
+            return Ok(());
+        }
+        let bytes = std::mem::take(&mut self.bytes);
+        let mut bytes = bytes.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        bytes.extend_from_slice(&part);
+        self.bytes = bytes.freeze();
+        Ok(())
+    }
+
+    /// The body as text, and its memory.
+    pub(super) fn into_text(self) -> Result<(String, Growing), Failure> {
+        let text = String::from_utf8(self.bytes.into())
+            .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "the statement is not UTF-8"))?;
+        Ok((text, self.memory))
+    }
+}
+
+impl AsRef<[u8]> for Received {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// Reads a body, unpacked if it came as gzip.
-pub(super) async fn read(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Bytes, Failure> {
+pub(super) async fn read(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Received, Failure> {
     let most = shared.config.max_body_bytes;
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|bytes| bytes > most) {
         return Err(too_large(most));
     }
-    let packed = tokio::time::timeout(BODY_LIMIT, Limited::new(body, most).collect()).await;
-    let packed = packed.map_err(|_| Failure::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to come"))?;
-    let packed = packed.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
-        Some(_) => too_large(most),
-        None => Failure::new(StatusCode::BAD_REQUEST, format!("the body broke off: {error}")),
-    })?;
-    let packed = packed.to_bytes();
+    let packed = Received::new(shared.db.query_memory().growing());
+    let packed = tokio::time::timeout(BODY_LIMIT, receive(packed, body, most)).await;
+    let packed = packed.map_err(|_| Failure::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to come"))??;
     let encoding = headers.get(header::CONTENT_ENCODING).map_or(Ok("identity"), |value| value.to_str());
     match encoding {
         Ok("identity" | "") => Ok(packed),
-        Ok("gzip") => shared.work.run(move || unpack(&packed, most)).await?.map(Bytes::from),
+        Ok("gzip") => {
+            let unpacked = Received::new(shared.db.query_memory().growing());
+            shared.work.run(move || unpack(packed.as_ref(), unpacked, most)).await?
+        }
         _ => Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: send it as it is, or as gzip")),
     }
 }
 
-fn unpack(packed: &[u8], most: usize) -> Result<Vec<u8>, Failure> {
-    let mut body = Vec::new();
-    let read = MultiGzDecoder::new(packed).take(most as u64 + 1).read_to_end(&mut body);
-    read.map_err(|e| Failure::new(StatusCode::BAD_REQUEST, format!("the body is not gzip: {e}")))?;
-    if body.len() > most { Err(too_large(most)) } else { Ok(body) }
+async fn receive(mut received: Received, body: Body, most: usize) -> Result<Received, Failure> {
+    let mut body = Limited::new(body, most);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
+            Some(_) => too_large(most),
+            None => Failure::new(StatusCode::BAD_REQUEST, format!("the body broke off: {error}")),
+        })?;
+        // Trailers are no part of a body.
+        let Ok(part) = frame.into_data() else { continue };
+        if let Err(error) = received.push(part) {
+            drop(received);
+            // A client that still sends would not read the answer.
+            while let Some(Ok(_)) = body.frame().await {}
+            return Err(error.into());
+        }
+    }
+    Ok(received)
+}
+
+fn unpack(packed: &[u8], mut unpacked: Received, most: usize) -> Result<Received, Failure> {
+    let mut packed = MultiGzDecoder::new(packed);
+    let mut bytes = Vec::new();
+    loop {
+        let read = packed.by_ref().take(UNPACKED_BYTES as u64).read_to_end(&mut bytes);
+        match read.map_err(|e| Failure::new(StatusCode::BAD_REQUEST, format!("the body is not gzip: {e}")))? {
+            0 => break,
+            _ if bytes.len() > most => return Err(too_large(most)),
+            _ => unpacked.memory.reach("a body", bytes.capacity())?,
+        }
+    }
+    unpacked.bytes = bytes.into();
+    Ok(unpacked)
 }
 
 fn too_large(most: usize) -> Failure {

@@ -75,7 +75,7 @@ pub(super) async fn influxql(
     identity::require(&shared, &headers, &login, peer, Role::Read).await?;
     // Clients send the statement in the address or as a form, which is written as an address is.
     let form = body::read(&shared, &headers, body).await?;
-    let form = format!("/?{}", String::from_utf8_lossy(&form)).parse().ok();
+    let form = format!("/?{}", String::from_utf8_lossy(form.as_ref())).parse().ok();
     let in_form = form.and_then(|form| Query::<InfluxQl>::try_from_uri(&form).ok());
     let in_form = in_form.map(|Query(form)| form).unwrap_or_default();
     let asked = InfluxQl { q: asked.q.or(in_form.q), db: asked.db.or(in_form.db) };

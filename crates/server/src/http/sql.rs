@@ -57,12 +57,11 @@ pub(super) async fn from_body(
     body: Body,
 ) -> std::result::Result<Response, Failure> {
     let identity = identity::require(&shared, &headers, &login, peer, Role::Read).await?;
-    let sql = match asked.q {
-        Some(sql) => sql,
+    let (sql, _memory) = match asked.q {
+        Some(sql) => (sql, None),
         None => {
-            let body = body::read(&shared, &headers, body).await?;
-            String::from_utf8(body.into())
-                .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "the statement is not UTF-8"))?
+            let (sql, memory) = body::read(&shared, &headers, body).await?.into_text()?;
+            (sql, Some(memory))
         }
     };
     let format = Format::of(asked.format.as_deref(), &headers)?;

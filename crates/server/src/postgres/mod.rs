@@ -197,9 +197,12 @@ async fn read_more(
     }
 }
 
-/// That a message is not understood, after which no other can be.
-fn wrong_message(error: &dyn std::error::Error) -> ErrorInfo {
-    ErrorInfo::new("FATAL".to_owned(), "08P01".to_owned(), error.to_string())
+/// That a message is not read, after which no other can be.
+fn wrong_message(error: &(dyn std::error::Error + 'static)) -> ErrorInfo {
+    let io = error.downcast_ref::<std::io::Error>();
+    let is_too_large = io.is_some_and(|error| error.kind() == std::io::ErrorKind::OutOfMemory);
+    let code = if is_too_large { "53200" } else { "08P01" };
+    ErrorInfo::new("FATAL".to_owned(), code.to_owned(), error.to_string())
 }
 
 /// Says why nothing more is answered.

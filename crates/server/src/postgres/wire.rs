@@ -5,6 +5,7 @@
 
 use super::connection::Connection;
 use bytes::{Buf, BytesMut};
+use fleetdb_engine::Growing;
 use pgwire::error::ErrorInfo;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::tokio::server::MaybeTls;
@@ -26,6 +27,8 @@ const CANCEL_REQUEST: i32 = 80_877_102;
 const STARTUP_BYTES: usize = 10_000;
 /// How long the rest of a first message may take that is refused.
 const REST_LIMIT: Duration = Duration::from_secs(1);
+/// What a connection keeps of its buffer when it has answered all.
+const KEPT_BYTES: usize = 64 << 10;
 /// The first byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -85,6 +88,8 @@ pub(super) struct Checked {
     inner: MaybeTls,
     connection: Arc<Connection>,
     read: BytesMut,
+    /// That of the message that is read, and then answered.
+    memory: Growing,
     /// Bytes at the front that have been looked at.
     checked_bytes: usize,
     is_started: bool,
@@ -95,7 +100,8 @@ pub(super) struct Checked {
 impl Checked {
     /// `read` has been read of it already.
     pub(super) fn new(inner: MaybeTls, read: BytesMut, connection: Arc<Connection>) -> Self {
-        Self { inner, connection, read, checked_bytes: 0, is_started: false, has_password: false }
+        let memory = connection.shared.db.query_memory().growing();
+        Self { inner, connection, read, memory, checked_bytes: 0, is_started: false, has_password: false }
     }
 
     /// What has been read and not yet been taken.
@@ -109,10 +115,10 @@ impl Checked {
         self.checked_bytes = 0;
     }
 
-    /// Whether the next message has come as a whole.
+    /// Whether the next message has come as a whole; the one before has been answered.
     ///
     /// # Errors
-    /// It is not what its kind says.
+    /// It is not what its kind says, or there is no memory for it ([`ErrorKind::OutOfMemory`]).
     pub(super) fn has_message(&mut self) -> Result<bool> {
         if self.checked_bytes == 0 {
             self.checked_bytes = self.check()?.unwrap_or(0);
@@ -133,14 +139,28 @@ impl Checked {
         Poll::Ready(Ok(part.filled().len()))
     }
 
+    /// Gives back what a long message took.
+    fn forget_long_message(&mut self) {
+        self.memory.clear();
+        if self.read.capacity() > KEPT_BYTES {
+            self.read = BytesMut::new();
+        }
+    }
+
     /// Looks at the next message; gives its bytes, or `None` if it has not come as a whole.
     fn check(&mut self) -> Result<Option<usize>> {
         let kind_bytes = usize::from(self.is_started);
+        if self.read.is_empty() {
+            self.forget_long_message();
+        }
         let Some(length) = i32_at(&self.read, kind_bytes) else { return Ok(None) };
         let most = if self.is_started { self.connection.most_message_bytes() } else { STARTUP_BYTES };
         let length = usize::try_from(length).ok().filter(|length| (4..=most).contains(length));
         let length = length.ok_or_else(|| wrong("a message has a length that it cannot have"))?;
         let whole = kind_bytes + length;
+        // As bytes here, and in pgwire's buffer.
+        let held = self.memory.reach("a message", 2 * whole);
+        held.map_err(|error| Error::new(ErrorKind::OutOfMemory, error))?;
         if self.read.len() < whole {
             return Ok(None);
         }
