@@ -7,16 +7,19 @@ use crate::results::{Phase, Results};
 use crate::statistics::median;
 
 const STYLE: &str = "
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 0 auto; padding: 1rem; color: #222; background: #fff }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 0 auto; padding: 1rem; color: #222; background: #fff }
 h1 { font-size: 1.6rem } h2 { font-size: 1.2rem; margin-top: 2.2rem }
-.wide { overflow-x: auto } table { border-collapse: collapse; font-size: .85rem; white-space: nowrap }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: right } th { border-bottom-color: #888 }
+.wide { overflow-x: auto } table { border-collapse: collapse; font-size: .8rem; width: 100% }
+th, td { padding: .25rem .4rem; border-bottom: 1px solid #ddd; text-align: right; vertical-align: top }
+th { border-bottom-color: #888; vertical-align: bottom } td { white-space: nowrap } td.text { white-space: normal }
+td small { display: block; color: #666 } .first td { font-size: .95rem }
 th.text, td.text { text-align: left } th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: #fff }
 td.bad { color: #b00020; font-weight: 600 } .note { font-size: .85rem; color: #555; margin: .3rem 0 }
-svg { width: 100%; min-width: 34rem; height: auto } .legend span { white-space: nowrap } .legend i { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 .8em }
+svg { width: 100%; max-width: 60rem; min-width: 34rem; height: auto } .legend span { white-space: nowrap }
+.legend i { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 .8em }
 .bars div { display: flex; align-items: center; gap: .5rem; margin: .2rem 0 } .bars b { height: 1.1em }
-.bars span:first-child { width: 9rem; flex: none } .bars span { font-size: .85rem }
-@media (max-width: 40rem) { body { font-size: 15px; padding: .6rem } .bars span:first-child { width: 6rem } }
+.bars span:first-child { width: 11rem; flex: none } .bars span { font-size: .85rem }
+@media (max-width: 40rem) { body { font-size: 15px; padding: .6rem } .bars span:first-child { width: 7rem } }
 @media print { body { max-width: none } table { font-size: 7pt } h2 { break-after: avoid } .wide { overflow: visible } }
 ";
 
@@ -61,10 +64,17 @@ fn section(table: &Table) -> String {
         let cells = cells.iter().zip(&table.head).map(|(cell, head)| {
             let class = match cell.as_str() {
                 "WRONG" | "cannot" => " class=bad",
-                _ if matches!(head.as_str(), "version" | "settings") => " class=text",
+                _ if matches!(head.as_str(), "version" | "settings" | "first" | "second") => " class=text",
                 _ => "",
             };
-            format!("<{kind}{class}>{}</{kind}>", escaped(cell))
+            // The smallest and the largest below the median.
+            let text = match cell.split_once(" (") {
+                Some((middle, range)) if range.contains('-') => {
+                    format!("{}<small>({}</small>", escaped(middle), escaped(range))
+                }
+                _ => escaped(cell),
+            };
+            format!("<{kind}{class}>{text}</{kind}>")
         });
         format!("<tr>{}</tr>", cells.collect::<String>())
     };

@@ -3,6 +3,7 @@
 mod chart;
 mod compare;
 mod html;
+mod leaders;
 mod published;
 mod score;
 
@@ -68,9 +69,10 @@ fn is_throughput(phases: &[&Phase]) -> bool {
     phases.first().is_some_and(|phase| phase.operation != "query")
 }
 
-/// One table a phase that writes, and one of all queries.
+/// Who is first, the targets, one table for each phase that writes, and one for all queries.
 pub fn tables(results: &Results) -> Vec<Table> {
-    let mut tables = vec![targets(results)];
+    let mut tables: Vec<Table> = leaders::table(results).into_iter().collect();
+    tables.push(targets(results));
     let mut queries = Vec::new();
     for phase in results.phases() {
         let all: Vec<&Phase> = results.targets().iter().flat_map(|target| results.repetitions(target, phase)).collect();

@@ -1,0 +1,37 @@
+//! Who is first in what, and how far ahead.
+
+use super::{Table, is_throughput, number, of};
+use crate::results::{Phase, Results};
+use crate::statistics::median;
+use std::cmp::Ordering;
+
+/// One line per phase: the best two targets and the factor between them. `None` if fewer than two targets were measured.
+pub(super) fn table(results: &Results) -> Option<Table> {
+    let rows: Vec<Vec<String>> = results.phases().into_iter().filter_map(|phase| row(results, phase)).collect();
+    let head = ["", "first", "its figure", "second", "its figure", "factor"].map(str::to_owned).to_vec();
+    let notes = vec![
+        "Medians of all repetitions. Rates count the time until everything is flushed and merged. \
+         The durability tier stands behind each name: a target of a lower tier promises less."
+            .to_owned(),
+    ];
+    (!rows.is_empty()).then(|| Table { title: "Who is first".to_owned(), head, rows, notes })
+}
+
+fn row(results: &Results, phase: &str) -> Option<Vec<String>> {
+    let mut measured: Vec<(&str, Vec<&Phase>)> =
+        results.targets().into_iter().map(|target| (target, results.valid(target, phase))).collect();
+    measured.retain(|(_, phases)| !phases.is_empty());
+    let is_rate = is_throughput(&measured.first()?.1);
+    let (what, figure): (_, fn(&Phase) -> f64) = match is_rate {
+        true => ("rows/s", Phase::row_rate),
+        false => ("median us", |phase| phase.driven.latency.p50_us),
+    };
+    let mut ranked: Vec<(&str, f64)> =
+        measured.iter().map(|(target, phases)| (*target, median(of(phases, figure)))).collect();
+    let best_first = |a: f64, b: f64| -> Ordering { if is_rate { b.total_cmp(&a) } else { a.total_cmp(&b) } };
+    ranked.sort_by(|a, b| best_first(a.1, b.1));
+    let [(first, best), (second, next), ..] = ranked[..] else { return None };
+    let named = |target: &str| format!("{target} ({})", super::tier(results, target));
+    let factor = if is_rate { best / next } else { next / best };
+    Some(vec![format!("{phase}, {what}"), named(first), number(best), named(second), number(next), number(factor)])
+}
