@@ -26,7 +26,7 @@ fn colour(place: usize) -> RGBColor {
 /// A chart with room for its labels.
 fn framed<'a, 'b, B: DrawingBackend>(area: &'a DrawingArea<B, Shift>) -> ChartBuilder<'a, 'b, B> {
     let mut chart = ChartBuilder::on(area);
-    chart.margin(8).x_label_area_size(34).y_label_area_size(72);
+    chart.margin(8).margin_right(28).x_label_area_size(34).y_label_area_size(72);
     chart
 }
 

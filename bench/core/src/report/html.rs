@@ -12,7 +12,7 @@ h1 { font-size: 1.6rem } h2 { font-size: 1.2rem; margin-top: 2.2rem }
 .wide { overflow-x: auto } table { border-collapse: collapse; font-size: .8rem; width: 100% }
 th, td { padding: .25rem .4rem; border-bottom: 1px solid #ddd; text-align: right; vertical-align: top }
 th { border-bottom-color: #888; vertical-align: bottom } td { white-space: nowrap } td.text { white-space: normal }
-td small { display: block; color: #666 } .first td { font-size: .95rem }
+td small { display: block; color: #666 }
 th.text, td.text { text-align: left } th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: #fff }
 td.bad { color: #b00020; font-weight: 600 } .note { font-size: .85rem; color: #555; margin: .3rem 0 }
 svg { width: 100%; max-width: 60rem; min-width: 34rem; height: auto } .legend span { white-space: nowrap }
@@ -64,7 +64,7 @@ fn section(table: &Table) -> String {
         let cells = cells.iter().zip(&table.head).map(|(cell, head)| {
             let class = match cell.as_str() {
                 "WRONG" | "cannot" => " class=bad",
-                _ if matches!(head.as_str(), "version" | "settings" | "first" | "second") => " class=text",
+                _ if matches!(head.as_str(), "version" | "settings" | "first" | "best other") => " class=text",
                 _ => "",
             };
             // The smallest and the largest below the median.

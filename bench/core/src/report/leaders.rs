@@ -5,10 +5,11 @@ use crate::results::{Phase, Results};
 use crate::statistics::median;
 use std::cmp::Ordering;
 
-/// One line per phase: the best two targets and the factor between them. `None` if fewer than two targets were measured.
+/// One line per phase: the best target, the best of another database, and the factor between them. `None` if there is
+/// only one database.
 pub(super) fn table(results: &Results) -> Option<Table> {
     let rows: Vec<Vec<String>> = results.phases().into_iter().filter_map(|phase| row(results, phase)).collect();
-    let head = ["", "first", "its figure", "second", "its figure", "factor"].map(str::to_owned).to_vec();
+    let head = ["", "first", "its figure", "best other", "its figure", "factor"].map(str::to_owned).to_vec();
     let notes = vec![
         "Medians of all repetitions. Rates count the time until everything is flushed and merged. \
          The durability tier stands behind each name: a target of a lower tier promises less."
@@ -30,8 +31,14 @@ fn row(results: &Results, phase: &str) -> Option<Vec<String>> {
         measured.iter().map(|(target, phases)| (*target, median(of(phases, figure)))).collect();
     let best_first = |a: f64, b: f64| -> Ordering { if is_rate { b.total_cmp(&a) } else { a.total_cmp(&b) } };
     ranked.sort_by(|a, b| best_first(a.1, b.1));
-    let [(first, best), (second, next), ..] = ranked[..] else { return None };
+    let &(first, best) = ranked.first()?;
+    let &(second, next) = ranked.iter().find(|(target, _)| database(target) != database(first))?;
     let named = |target: &str| format!("{target} ({})", super::tier(results, target));
     let factor = if is_rate { best / next } else { next / best };
     Some(vec![format!("{phase}, {what}"), named(first), number(best), named(second), number(next), number(factor)])
+}
+
+/// The database of a target: `fleetdb-server` is FleetDB, as `fleetdb` is.
+fn database(target: &str) -> &str {
+    target.split('-').next().unwrap_or(target)
 }
