@@ -1,8 +1,8 @@
-//! Changes of a table while it is in use. Each is one manifest edit, durable before it is seen.
+//! Schema changes of tables in use. Each is one manifest edit, durable before readers see it.
 //!
-//! Columns have numbers that never are used again, so a name is only a name; segments keep the type a column had when
-//! they were written, and reading widens it. What changes how rows of the log would be read (a dropped or widened
-//! column) first brings all rows into segments, while writers wait.
+//! Column ids are never reused, so renaming changes only the name. A segment keeps the type that a
+//! column had when it was written; reads widen the values. A change that would alter how the log is
+//! read (a dropped or widened column) first flushes all rows to segments while writers wait.
 
 use crate::db::Database;
 use crate::error::{Code, Error, Result};
@@ -14,11 +14,12 @@ use crate::schema::{
 use std::sync::Arc;
 
 impl Database {
-    /// Adds a column, NULL in all rows there are; durable when this returns. With [`Role::Key`] the
-    /// column joins the key (behind its other columns): containers there are have NULL in it.
+    /// Adds a column that is NULL in all existing rows; durable when this returns. With
+    /// [`Role::Key`] the column joins the key behind its other columns, and is NULL in the keys of
+    /// existing containers.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`] if the table does not exist, the name is taken or wrong.
+    /// [`ErrorKind::Input`] if the table does not exist, or the name is taken or invalid.
     pub fn add_column(&self, table: &str, column: &ColumnDefinition, role: Role) -> Result<Arc<TableSchema>> {
         let _commit = self.shared.open_commit()?;
         let schema = Arc::clone(&self.shared.catalog.read().get(table)?.schema);
@@ -48,10 +49,11 @@ impl Database {
         self.change(&schema, &Edit::AddColumn { table: schema.id, column })
     }
 
-    /// Gives a table another name; durable when this returns.
+    /// Renames a table; durable when this returns.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist, or the name is taken or wrong.
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist, or the name is
+    /// taken or invalid.
     pub fn rename_table(&self, table: &str, name: &str) -> Result<Arc<TableSchema>> {
         let _commit = self.shared.open_commit()?;
         check_name("table", name)?;
@@ -67,10 +69,11 @@ impl Database {
         self.change(&schema, &Edit::RenameTable { table: schema.id, name: name.to_owned() })
     }
 
-    /// Gives a column another name; durable when this returns.
+    /// Renames a column; durable when this returns.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if table or column do not exist, or the name is taken or wrong.
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table or column does not exist, or the
+    /// name is taken or invalid.
     pub fn rename_column(&self, table: &str, column: &str, name: &str) -> Result<Arc<TableSchema>> {
         let _commit = self.shared.open_commit()?;
         check_name("column", name)?;
@@ -84,11 +87,11 @@ impl Database {
         )
     }
 
-    /// Drops a column and its values; durable when this returns. Writers wait while the rows in memory are flushed.
+    /// Drops a column and its values; durable when this returns. Writers wait while the memtables
+    /// are flushed.
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if table or column do not exist, or the column is part of the
-    /// key; or the flush failed, and nothing has changed.
+    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if the table or column does not
+    /// exist, or the column is part of the key. If the flush fails, nothing changes.
     pub fn drop_column(&self, table: &str, column: &str) -> Result<Arc<TableSchema>> {
         let mut commit = self.shared.open_commit()?;
         let (schema, place) = self.find_column(table, column)?;
@@ -101,13 +104,12 @@ impl Database {
         self.change(&schema, &Edit::DropColumn { table: schema.id, column: schema.columns[place].id })
     }
 
-    /// Lets a column hold a wider type ([`ColumnType::widens_to`]), or gives times a zone or takes it from them, in the
-    /// key, too; durable when this returns. Stored values are widened when they are read. Writers wait while the rows in
-    /// memory are flushed.
+    /// Changes a column to a wider type ([`ColumnType::widens_to`]), or adds or removes the zone of
+    /// a time column, even in the key; durable when this returns. Stored values are widened on
+    /// read. Writers wait while the memtables are flushed.
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if table or column do not exist, or the column's type cannot become
-    /// this one; or the flush failed, and nothing has changed.
+    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if the table or column does not
+    /// exist, or the column cannot change to this type. If the flush fails, nothing changes.
     pub fn widen_column(&self, table: &str, column: &str, column_type: ColumnType) -> Result<Arc<TableSchema>> {
         let mut commit = self.shared.open_commit()?;
         let (schema, place) = self.find_column(table, column)?;
@@ -122,12 +124,12 @@ impl Database {
         self.change(&schema, &Edit::WidenColumn { table: schema.id, column: now.id, column_type })
     }
 
-    /// Sets how old rows of a table may become, in seconds by the engine's clock; `None` keeps all. Older rows vanish
-    /// from reads at once and from disk soon. A longer retention brings rows back that are on disk still.
+    /// Sets the maximum age of a table's rows, in seconds by the engine's clock; `None` keeps all.
+    /// Older rows disappear from reads at once and from disk soon. A longer retention brings back
+    /// rows that are still on disk.
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is no such table, it is a collection, or the age is not
-    /// positive.
+    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist or is a
+    /// collection, or the age is not positive.
     pub fn set_retention(&self, table: &str, seconds: Option<i64>) -> Result<Arc<TableSchema>> {
         let _commit = self.shared.open_commit()?;
         let schema = Arc::clone(&self.shared.catalog.read().get(table)?.schema);
@@ -138,14 +140,14 @@ impl Database {
         Ok(changed)
     }
 
-    /// A table, and the place of one of its columns.
+    /// A table, and the index of one of its columns.
     fn find_column(&self, table: &str, column: &str) -> Result<(Arc<TableSchema>, usize)> {
         let schema = Arc::clone(&self.shared.catalog.read().get(table)?.schema);
         let place = schema.column_index(column)?;
         Ok((schema, place))
     }
 
-    /// Makes an edit durable and shows the table as it is then. The caller holds the commit lock.
+    /// Makes an edit durable, then publishes the changed table. The caller holds the commit lock.
     fn change(&self, schema: &TableSchema, edit: &Edit) -> Result<Arc<TableSchema>> {
         let mut manifest = self.shared.manifest.lock();
         self.shared.change_schema(&mut manifest, edit)?;

@@ -1,4 +1,4 @@
-//! The tables of an open database: what readers see, and where writers write.
+//! The tables of an open database: what readers see and where writers write.
 
 use crate::deletes::{DeleteSet, Deletes};
 use crate::error::{Code, Error, Result};
@@ -16,9 +16,9 @@ use std::sync::Arc;
 pub(crate) struct Table {
     pub(crate) schema: Arc<TableSchema>,
     pub(crate) active: Arc<Memtable>,
-    /// From old to new.
+    /// Oldest first.
     pub(crate) frozen: Vec<Arc<Memtable>>,
-    /// From old to new.
+    /// Oldest first.
     pub(crate) segments: Arc<Vec<Arc<Listed>>>,
     /// The deletes that the manifest lists.
     deletes: Arc<Deletes>,
@@ -36,14 +36,14 @@ impl Table {
         }
     }
 
-    /// Exchanges the segments, in any order, and the deletes that the manifest lists for them.
+    /// Replaces the segments, given in any order, and the deletes that the manifest lists.
     pub(crate) fn set_segments(&mut self, mut segments: Vec<Arc<Listed>>, deletes: &[Delete]) {
         segments.sort_by_key(|listed| (listed.entry.generation, listed.entry.id));
         self.segments = Arc::new(segments);
         self.deletes = Arc::new(Deletes::listed(deletes));
     }
 
-    /// Freezes the active memtable, if there is anything in it, and begins one of the generation `next`.
+    /// Freezes the active memtable, if it is not empty, and starts one of generation `next`.
     pub(crate) fn freeze(&mut self, next: Generation) {
         let full = std::mem::replace(&mut self.active, Arc::new(Memtable::new(&self.schema, next)));
         if !full.read().is_empty() {
@@ -51,7 +51,7 @@ impl Table {
         }
     }
 
-    /// What a reader sees; `active` is this table's own, locked.
+    /// A reader's view; `active` is the locked active memtable of this table.
     fn view(&self, active: &Inner, now_ns: i64, batch_rows: usize, budget: &Arc<Budget>) -> TableView {
         let frozen: Vec<_> = self.frozen.iter().map(|memtable| (memtable, memtable.read())).collect();
         let layers = std::iter::once(&self.deletes).chain(frozen.iter().map(|(_, inner)| inner.deletes()));
@@ -70,7 +70,7 @@ impl Table {
     }
 }
 
-/// Tables that an error names.
+/// The maximum number of tables that an error lists.
 const MOST_NAMED: usize = 20;
 
 /// All tables.
@@ -81,7 +81,7 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// What readers see of all tables, or of `only` some, up to the batch that `last` gives.
+    /// A view of all tables, or of the tables in `only`, up to the batch that `last` returns.
     pub(crate) fn view(
         &self,
         only: Option<&[TableId]>,
@@ -93,14 +93,15 @@ impl Catalog {
         let tables: Vec<&Table> = match only {
             None => self.tables.values().collect(),
             Some(ids) => {
-                // Memtables are locked by table number.
+                // Memtables are locked in order of table id.
                 let mut ids = ids.to_vec();
                 ids.sort_unstable();
                 ids.dedup();
                 ids.iter().filter_map(|id| self.tables.get(id)).collect()
             }
         };
-        // All memtables are locked before the first is looked at, so that a batch is seen whole or not.
+        // All memtables are locked before any is read, so that a reader sees each batch whole or
+        // not at all.
         let guards: Vec<_> = tables.iter().map(|table| table.active.read()).collect();
         let views = tables.iter().zip(&guards).map(|(table, active)| {
             let view = table.view(active, now_ns, batch_rows, budget);
@@ -109,13 +110,13 @@ impl Catalog {
         View { tables: views.collect(), sequence: last() }
     }
 
-    /// Adds a table, whose name is not taken.
+    /// Adds a table. Its name must be free.
     pub(crate) fn insert(&mut self, table: Table) {
         self.names.insert(table.schema.name.clone(), table.schema.id);
         self.tables.insert(table.schema.id, table);
     }
 
-    /// Shows a table as it is now, perhaps under a new name.
+    /// Publishes a table's new schema, possibly with a new name.
     pub(crate) fn change(&mut self, schema: &Arc<TableSchema>) {
         if let Some(table) = self.tables.get_mut(&schema.id) {
             self.names.remove(&table.schema.name);

@@ -1,4 +1,4 @@
-//! A column on its way out: gathered from memtables and pages, then an Arrow array.
+//! A column under construction: values gathered from memtables and pages, to become an Arrow array.
 
 use crate::error::{Error, Result};
 use crate::key::KeyPart;
@@ -9,7 +9,7 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffe
 use arrow::datatypes::{self as types, ArrowPrimitiveType};
 use std::sync::Arc;
 
-/// Values of one column, gathered one source after the other.
+/// The values of one column, gathered from one source after another.
 #[derive(Clone, Debug)]
 pub(crate) enum ColumnBuilder {
     /// Raw values.
@@ -18,23 +18,23 @@ pub(crate) enum ColumnBuilder {
     Bytes(BytesBuilder),
 }
 
-/// Text or bytes, one after the other.
+/// Text or binary values, concatenated.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BytesBuilder {
     data: Vec<u8>,
-    /// 0 and where each value ends, as Arrow has them; saturated behind 4 GiB, which no column that is handed out has.
-    /// Empty as long as there is no value.
+    /// 0 and the end of each value, as in Arrow. Saturates past 4 GiB, which no returned column
+    /// reaches. Empty while there are no values.
     offsets: Vec<u32>,
     nulls: NullMask,
 }
 
-/// An offset in a column's bytes.
+/// A length in bytes as an offset.
 fn offset(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 impl BytesBuilder {
-    /// Makes room for so many values more.
+    /// Reserves room for `len` more values.
     fn reserve(&mut self, len: usize) {
         self.offsets.reserve(len + 1);
         if self.offsets.is_empty() {
@@ -57,14 +57,14 @@ impl BytesBuilder {
         };
         let (start, bytes) = (self.data.len(), value.len() * len);
         self.data.reserve(bytes);
-        // What is there already is copied as a whole, twice as much each time.
+        // Copies everything written so far, doubling it each time.
         self.data.extend_from_slice(&value[..value.len().min(bytes)]);
         while self.data.len() < start + bytes {
             let there = self.data.len() - start;
             self.data.extend_from_within(start..start + there.min(bytes - there));
         }
         match (u32::try_from(start), u32::try_from(value.len()), u32::try_from(start + bytes)) {
-            // In one width, so that the processor does several at once.
+            // All 32-bit, so that the compiler can vectorize it.
             (Ok(start), Ok(one), Ok(_)) => {
                 self.offsets.extend((0..len as u32).map(|before| start + (before + 1) * one))
             }
@@ -99,7 +99,7 @@ impl ColumnBuilder {
         if column_type.is_bytes() { Self::Bytes(BytesBuilder::default()) } else { Self::Raw(Lane::default()) }
     }
 
-    /// Makes room for so many rows more.
+    /// Reserves room for `rows` more values.
     pub(crate) fn reserve(&mut self, rows: usize) {
         match self {
             Self::Raw(lane) => lane.reserve(rows),
@@ -107,7 +107,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends the same raw value `len` times; `None` is NULL, in a column of any type.
+    /// Appends a raw value `len` times; `None` is NULL, in a column of any type.
     pub(crate) fn push_raw(&mut self, value: Option<u64>, len: usize) {
         match self {
             Self::Raw(lane) => lane.extend(&Lane::constant(value, len), 0, len),
@@ -115,7 +115,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends a value, which fits the column's type.
+    /// Appends a value that fits the column's type.
     pub(crate) fn push(&mut self, value: KeyPart<'_>) {
         match (self, value) {
             (Self::Raw(lane), KeyPart::Raw(raw)) => lane.push(Some(raw)),
@@ -125,7 +125,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends a value, which fits the column's type, `len` times.
+    /// Appends a value that fits the column's type `len` times.
     pub(crate) fn push_repeated(&mut self, value: KeyPart<'_>, len: usize) {
         match (self, value) {
             (Self::Bytes(out), KeyPart::Bytes(bytes)) => out.push_repeated(Some(bytes), len),
@@ -134,7 +134,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends the values of a column of the same type.
+    /// Appends the values of another column of the same type.
     pub(crate) fn append(&mut self, other: &Self) {
         match (self, other) {
             (Self::Raw(lane), Self::Raw(other)) => lane.extend(other, 0, other.len()),
@@ -186,7 +186,7 @@ fn null_buffer(nulls: &NullMask, len: usize) -> Option<NullBuffer> {
 fn raw_array(lane: Lane, column_type: ColumnType) -> ArrayRef {
     let (values, mask) = lane.into_plain();
     let nulls = null_buffer(&mask, values.len());
-    /// 64-bit values are taken as they are, without a copy.
+    /// Uses 64-bit values in place, without a copy.
     fn whole<T: ArrowPrimitiveType>(values: Vec<u64>, nulls: Option<NullBuffer>) -> PrimitiveArray<T> {
         let len = values.len();
         PrimitiveArray::new(ScalarBuffer::new(Buffer::from_vec(values), 0, len), nulls)
@@ -227,7 +227,7 @@ fn raw_array(lane: Lane, column_type: ColumnType) -> ArrayRef {
         ColumnType::Float64 => Arc::new(whole::<types::Float64Type>(values, nulls)),
         ColumnType::Timestamp(unit) => times(unit, None, values, nulls),
         ColumnType::TimestampUtc(unit) => times(unit, Some(ColumnType::UTC), values, nulls),
-        // Text never is in a raw lane; `ColumnBuilder::new` sees to it.
+        // Text and binary are never in a raw lane; see `ColumnBuilder::new`.
         ColumnType::Int64 | ColumnType::Utf8 | ColumnType::Binary => Arc::new(whole::<types::Int64Type>(values, nulls)),
     }
 }
@@ -241,7 +241,7 @@ fn bytes_array(bytes: BytesBuilder, column_type: ColumnType) -> Result<ArrayRef>
         )));
     }
     let offsets = if len == 0 { vec![0] } else { bytes.offsets };
-    // All of them are below 2^31, as the last is.
+    // The last offset is below 2^31, so all are.
     let offsets = OffsetBuffer::new(ScalarBuffer::<i32>::new(Buffer::from_vec(offsets), 0, len + 1));
     let nulls = null_buffer(&bytes.nulls, len);
     let data = Buffer::from_vec(bytes.data);

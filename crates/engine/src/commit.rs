@@ -1,10 +1,11 @@
-//! The commit: a batch is admitted, given its place in the order of all batches, logged and applied.
+//! The commit: admits a batch, assigns its sequence, logs it and applies it.
 //!
-//! 1. [`Shared::commit`] admits without a lock, then takes the commit lock, which it gets when the memtables have room
-//!    ([`Shared::wait_for_room`]).
-//! 2. [`Shared::apply`] resolves, logs and applies under the write locks of the memtables that the batch touches, so that
-//!    a reader sees it whole or not at all.
-//! 3. The log calls the batch's completion ([`completion`]) when it is as durable as asked.
+//! 1. [`Shared::commit`] admits without a lock. Then it takes the commit lock, once the memtables
+//!    have room ([`Shared::wait_for_room`]).
+//! 2. [`Shared::apply`] resolves, logs and applies under the write locks of the memtables that the
+//!    batch touches, so that a reader sees the batch whole or not at all.
+//! 3. The log calls the batch's completion ([`completion`]) when the batch is as durable as
+//!    requested.
 
 use crate::error::{Code, Error, Result};
 use crate::ids::{Sequence, TableId};
@@ -20,26 +21,28 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What most frames of single rows have room in.
+/// Enough for most single-row frames.
 const SMALL_PAYLOAD_BYTES: usize = 512;
 
-/// What became of a batch whose committer never waits; see [`Database::try_commit`](crate::Database::try_commit).
+/// The outcome of a commit that never waits; see
+/// [`Database::try_commit`](crate::Database::try_commit).
 pub enum TryCommit<'db> {
-    /// Nothing was done: the memtables are full, or a statement that reads and writes holds other writers up.
+    /// Nothing was done: the memtables are full, or a read-modify-write statement blocks other
+    /// writers.
     Full,
-    /// The log's thread writes it, or it is written.
+    /// The log thread will write the batch, or it is already written.
     Queued,
-    /// It stands in the log's queue, likely alone: the caller may sync it.
+    /// The batch is in the log's queue, probably alone: the caller may sync it.
     NeedsSync(PendingSync<'db>),
 }
 
-/// A sync that no other batch is likely to share. A caller whose thread may block runs it with
-/// [`sync`](Self::sync), which saves waking the log's thread and being woken by it. If this is dropped, the log's
-/// thread does it.
+/// A sync that no other batch is likely to share. A caller on a thread that may block runs it with
+/// [`sync`](Self::sync), which saves the hand-over to the log thread and back. If this is dropped,
+/// the log thread runs the sync.
 pub struct PendingSync<'db>(Option<&'db Log>);
 
 impl PendingSync<'_> {
-    /// Brings the batch to the medium on this thread.
+    /// Makes the batch durable on this thread.
     pub fn sync(mut self) {
         if let Some(log) = self.0.take() {
             log.lead();
@@ -55,21 +58,21 @@ impl Drop for PendingSync<'_> {
     }
 }
 
-/// A batch that was acknowledged: what it is called and what it survives.
+/// An acknowledged batch: its sequence and its durability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// The batch's place in the order of all batches.
+    /// The batch's position in the order of all batches.
     pub sequence: Sequence,
-    /// The level it was written with; see [`Durability`] for what survives what.
+    /// The level it was written with; see [`Durability`].
     pub durability: Durability,
 }
 
 pub(crate) type Done = Box<dyn FnOnce(Result<Acknowledged>) + Send>;
 
-/// Where the fate of one batch arrives.
+/// Receives the outcome of one batch.
 pub(crate) struct Outcome(Arc<(Mutex<Option<Result<Acknowledged>>>, Condvar)>);
 
-/// A completion, and where to wait for it.
+/// A completion, and the outcome to wait on.
 pub(crate) fn completion() -> (Done, Outcome) {
     let outcome = Arc::new((Mutex::new(None), Condvar::new()));
     let done = Arc::clone(&outcome);
@@ -119,7 +122,8 @@ impl Shared {
                 _ => return Ok(TryCommit::Full),
             },
         };
-        // A schema may have changed since; it cannot while the commit lock is held.
+        // The schema may have changed since admission. It cannot change while the commit lock is
+        // held.
         while !self.is_current(&admitted) {
             admitted = self.admit(batch)?;
         }
@@ -158,7 +162,8 @@ impl Shared {
         batch.durability.unwrap_or(self.settings.durability)
     }
 
-    /// Logs and applies what was admitted: of each table the removals, then the rows. Gives whether the committer leads.
+    /// Logs and applies an admitted batch: first the removals, then the rows. Returns whether the
+    /// committer leads the next sync.
     fn apply(
         &self,
         commit: &mut Commit,
@@ -176,7 +181,7 @@ impl Shared {
             let mut ids: Vec<TableId> = rows.chain(removals.iter().map(|removal| removal.table)).collect();
             ids.sort_unstable();
             ids.dedup();
-            // `is_current` and `removals` found every table.
+            // `is_current` and `removals` have found every table.
             let mut guards: Vec<_> = ids.iter().map(|id| catalog.tables[id].active.write()).collect();
             let bytes_before: usize = guards.iter().map(|inner| inner.bytes()).sum();
             let place = |table: TableId| ids.partition_point(|id| *id < table);
@@ -191,7 +196,8 @@ impl Shared {
             for part in admitted.into_iter().filter(|part| part.rows > 0) {
                 let number = place(part.schema.id);
                 let inner = &mut guards[number];
-                // Sections of one table in a batch: the later one's differences are to the earlier one's rows.
+                // If a batch has several sections for one table, each must be resolved after the
+                // one before is applied.
                 for (_, earlier) in sections.extract_if(.., |(of, _)| *of == number) {
                     inner.apply(&earlier);
                 }

@@ -1,13 +1,14 @@
-//! The database: puts the parts of the data path together.
+//! The database: connects the parts of the data path.
 //!
-//! 1. [`Database::open_with`] takes the writer's lock, reads the manifest, opens the segments, replays the WAL
-//!    ([`crate::recovery`]) and starts three threads: `fleetdb-log`, `fleetdb-flush` and `fleetdb-compact`.
-//! 2. [`Database::commit`] admits a batch, waits for room, and under the commit lock resolves, logs
-//!    and applies it; then it waits for the durability it was asked for.
-//! 3. When the memtables are full they are frozen: a new generation begins, with a new WAL file;
-//!    the flush thread makes segments of the frozen one.
+//! 1. [`Database::open_with`] takes the writer's lock, reads the manifest, opens the segments,
+//!    replays the WAL ([`crate::recovery`]) and starts three threads: `fleetdb-log`,
+//!    `fleetdb-flush` and `fleetdb-compact`.
+//! 2. [`Database::commit`] admits a batch and waits for room in the memtables. Under the commit
+//!    lock it resolves, logs and applies the batch. Then it waits for the requested durability.
+//! 3. Full memtables are frozen, which begins a new generation with a new WAL file. The flush
+//!    thread turns the frozen generation into segments.
 //!
-//! `ARCHITECTURE.md` has the order of the locks.
+//! `ARCHITECTURE.md` gives the lock order.
 
 use crate::catalog::Table;
 use crate::commit::{Acknowledged, TryCommit, completion};
@@ -30,43 +31,44 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes of memtables below which closing leaves them to the WAL instead of writing small segments.
+/// Below this many memtable bytes, closing leaves the rows in the WAL instead of writing small
+/// segments.
 const LEAST_FLUSH_BYTES: usize = 1 << 20;
 
-/// What the database is doing and has done since it was opened.
+/// Current state of the database, and totals since it was opened.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
     /// Bytes of the active memtables.
     pub memtable_bytes: usize,
-    /// Generations frozen and not yet in segments.
+    /// Frozen generations that are not in segments yet.
     pub frozen: usize,
-    /// Segments of all tables.
+    /// Number of segments, over all tables.
     pub segments: usize,
-    /// Bytes of all segments.
+    /// Total size of all segments.
     pub segment_bytes: u64,
-    /// Bytes of decoded pages in the cache.
+    /// Decoded pages in the cache.
     pub cache_bytes: u64,
-    /// Bytes that scans and compaction hold.
+    /// Memory held by scans and compactions.
     pub work_bytes: usize,
-    /// Bytes written to WAL files.
+    /// Written to WAL files.
     pub wal_bytes_written: u64,
-    /// fdatasync calls on WAL files.
+    /// Number of fdatasync calls on WAL files.
     pub wal_syncs: u64,
-    /// Bytes of the segments that flushes wrote.
+    /// Size of the segments written by flushes.
     pub flushed_bytes: u64,
-    /// Bytes of the segments that compactions wrote.
+    /// Size of the segments written by compactions.
     pub compacted_bytes: u64,
-    /// Merges done.
+    /// Number of merges done.
     pub compactions: u64,
-    /// Bytes of segments that wait to be merged.
+    /// Size of the segments that wait to be merged.
     pub compaction_debt_bytes: u64,
-    /// A partition has so many runs that flushes, and then writers, wait for compaction.
+    /// Whether some partition has so many runs that flushes, and then writers, wait for compaction.
     pub held_back: bool,
-    /// The table that is being compacted.
+    /// The table being compacted.
     pub compacting: Option<String>,
-    /// Why the last flush failed, until one succeeds.
+    /// The error of the last flush, until one succeeds.
     pub flush_error: Option<Error>,
-    /// Why the last compaction failed, until one succeeds.
+    /// The error of the last compaction, until one succeeds.
     pub compaction_error: Option<Error>,
 }
 
@@ -88,12 +90,12 @@ pub struct Status {
 pub struct Database {
     pub(crate) shared: Arc<Shared>,
     joiners: Mutex<Vec<Joiner>>,
-    /// Held as long as the database is open.
+    /// Held while the database is open.
     _lock: Box<dyn Send + Sync>,
 }
 
 impl Database {
-    /// Opens the database in a directory with the default settings, or makes an empty one there.
+    /// Opens the database in a directory with default settings, or creates an empty one.
     ///
     /// # Errors
     /// As [`open_with`](Self::open_with).
@@ -101,11 +103,12 @@ impl Database {
         Self::open_with(Io::files(path.as_ref()), Settings::default())
     }
 
-    /// Opens the database on a machine's parts ([`Io::files`], [`Io::memory`]) with settings, or makes an empty one.
+    /// Opens a database on an [`Io`] ([`Io::files`], [`Io::memory`]) with settings, or creates an
+    /// empty one.
     ///
-    /// # Errors
-    /// [`ErrorKind::Retry`] if another process writes it; [`ErrorKind::Damaged`] with what is lost and how to
-    /// go on; [`ErrorKind::Input`] for a setting out of its range; [`ErrorKind::Io`].
+    /// # Errors [`ErrorKind::Retry`] if another process has the database open for writing;
+    /// [`ErrorKind::Damaged`] if stored data is lost, with what is lost and how to continue;
+    /// [`ErrorKind::Input`] if a setting is out of range; [`ErrorKind::Io`].
     pub fn open_with(io: Io, settings: Settings) -> Result<Self> {
         settings.validate()?;
         for directory in ["", frame::DIRECTORY, crate::manifest::file::DIRECTORY, crate::segment::DIRECTORY] {
@@ -129,11 +132,11 @@ impl Database {
         Ok(Self { shared, joiners: Mutex::new(joiners), _lock: lock })
     }
 
-    /// Creates a table; durable when this returns.
+    /// Creates a table. It is durable when this returns.
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`] if the definition is wrong, the name is taken, or there are as many tables as there may be at all.
-    /// [`max_tables`](Settings::max_tables) is for those that line protocol makes.
+    /// # Errors [`ErrorKind::Input`] if the definition is invalid, the name is taken, or the
+    /// database has the maximum number of tables. [`max_tables`](Settings::max_tables) does not
+    /// apply here: it limits only the tables that line protocol creates.
     pub fn create_table(&self, definition: &TableDefinition) -> Result<Arc<TableSchema>> {
         let commit = self.shared.open_commit()?;
         let mut manifest = self.shared.manifest.lock();
@@ -160,10 +163,10 @@ impl Database {
         Ok(schema)
     }
 
-    /// Drops a table and its rows; durable when this returns.
+    /// Drops a table and its rows. The drop is durable when this returns.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`] if there is no such table.
+    /// [`ErrorKind::Input`] if the table does not exist.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let commit = self.shared.open_commit()?;
         let mut manifest = self.shared.manifest.lock();
@@ -171,36 +174,36 @@ impl Database {
         self.shared.change_schema(&mut manifest, &Edit::DropTable { table: id })?;
         let dropped = self.shared.catalog.write().remove(id);
         drop((manifest, commit));
-        // Views may still read the files; on Unix an open file stays readable after its name is gone.
+        // Views may still read the files. On Unix an open file stays readable after it is unlinked.
         let segments = dropped.iter().flat_map(|table| table.segments.iter());
         self.shared.remove_files(segments.map(|listed| listed.segment.name.clone()))
     }
 
-    /// The tables there are, in order of creation.
+    /// All tables, in order of creation.
     pub fn tables(&self) -> Vec<Arc<TableSchema>> {
         self.shared.catalog.read().tables.values().map(|table| Arc::clone(&table.schema)).collect()
     }
 
-    /// How many tables there are.
+    /// Number of tables.
     pub(crate) fn table_count(&self) -> usize {
         self.shared.catalog.read().tables.len()
     }
 
-    /// The columns and key of a table.
+    /// The schema of a table.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`] if there is none.
+    /// [`ErrorKind::Input`] if the table does not exist.
     pub fn table(&self, name: &str) -> Result<Arc<TableSchema>> {
         Ok(Arc::clone(&self.shared.catalog.read().get(name)?.schema))
     }
 
-    /// Writes a batch, all of it or nothing, and waits until it is as durable as
-    /// [asked](Batch::with_durability), or as [`Settings::durability`] says.
+    /// Writes a batch atomically and waits until it is as durable as
+    /// [requested](Batch::with_durability), or as [`Settings::durability`] says.
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`] names the table, column and row that is wrong, and nothing is written.
-    /// [`ErrorKind::Retry`]: the memtables are full and the flush did not catch up. [`ErrorKind::Closed`]:
-    /// the database is closed or the log failed; whether the batch survives is then unknown.
+    /// # Errors [`ErrorKind::Input`]: the message names the wrong table, column and row, and
+    /// nothing is written. [`ErrorKind::Retry`]: the memtables are full and the flush did not catch
+    /// up. [`ErrorKind::Closed`]: the database is closed or the log failed; it is then unknown
+    /// whether the batch survives.
     pub fn commit(&self, batch: Batch) -> Result<Acknowledged> {
         let (done, outcome) = completion();
         self.shared.commit(&batch, Waiting::ForOutcome, done)?;
@@ -208,26 +211,27 @@ impl Database {
         outcome.wait()
     }
 
-    /// Writes a batch as [`commit`](Self::commit) does, without waiting for its outcome: `done` is called once when
-    /// the batch is as durable as asked, or when the log failed. `done` runs on the log's thread or a committer's,
-    /// perhaps before this returns: it must be short and must not wait for the database. If the memtables are full,
-    /// this waits for room.
+    /// Writes a batch as [`commit`](Self::commit) does, without waiting for its outcome. `done` is
+    /// called once, when the batch is as durable as requested or when the log failed. It runs on
+    /// the log thread or a committer's thread, possibly before this returns. It must be short and
+    /// must not wait for the database. If the memtables are full, this call waits for room.
     ///
     /// # Errors
-    /// As [`commit`](Self::commit); then `done` is not called.
+    /// As [`commit`](Self::commit); `done` is then not called.
     pub fn commit_async(&self, batch: Batch, done: impl FnOnce(Result<Acknowledged>) + Send + 'static) -> Result<()> {
         self.shared.commit(&batch, Waiting::ForRoom, Box::new(done))?;
         self.shared.step_without_threads();
         Ok(())
     }
 
-    /// Writes a batch as [`commit_async`](Self::commit_async) does, but never waits: if the memtables are full, or a long
-    /// [`transact`](Self::transact) or [`delete_rows`](Self::delete_rows) holds other writers up, it does nothing, and
-    /// `done` is not called ([`TryCommit::Full`]). A sync that no other batch is likely to share may be
-    /// run by the caller ([`TryCommit::NeedsSync`]).
+    /// Writes a batch as [`commit_async`](Self::commit_async) does, but never waits. If the
+    /// memtables are full, or a long [`transact`](Self::transact) or
+    /// [`delete_rows`](Self::delete_rows) blocks other writers, it does nothing and does not call
+    /// `done` ([`TryCommit::Full`]). The caller may run a sync that no other batch is likely to
+    /// share ([`TryCommit::NeedsSync`]).
     ///
     /// # Errors
-    /// As [`commit`](Self::commit); then `done` is not called.
+    /// As [`commit`](Self::commit); `done` is then not called.
     pub fn try_commit(
         &self,
         batch: &Batch,
@@ -238,12 +242,13 @@ impl Database {
         Ok(outcome)
     }
 
-    /// All tables as they are now.
+    /// A view of all tables as they are now.
     pub fn view(&self) -> View {
         self.shared.view()
     }
 
-    /// Some tables as they are now, which takes less time than a view of many; one that is not there is not in it.
+    /// A view of some tables, which is cheaper than one of many. Tables that do not exist are left
+    /// out.
     ///
     /// ```
     /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, io::{Io, MemoryStorage}};
@@ -256,46 +261,47 @@ impl Database {
         self.shared.view_of(Some(tables))
     }
 
-    /// Makes segments of everything in the memtables; returns when they are durable.
+    /// Writes everything in the memtables to segments and returns when they are durable.
     ///
     /// # Errors
-    /// The flush failed; nothing is lost, the rows are in the WAL and in memory.
+    /// The flush failed. Nothing is lost: the rows are in the WAL and in memory.
     pub fn flush(&self) -> Result<()> {
         self.shared.flush_now()
     }
 
-    /// Makes segments of everything in the memtables and does the compaction that is due; returns when that is done. What
-    /// the background would come to by itself: for a benchmark that counts what was put off.
+    /// Flushes the memtables and does the compaction that is due; returns when both are done. The
+    /// background threads would do this anyway. It lets a benchmark count the deferred work.
     ///
     /// # Errors
-    /// Flush or compaction failed; nothing is lost.
+    /// The flush or the compaction failed. Nothing is lost.
     pub fn settle(&self) -> Result<()> {
         self.shared.flush_now()?;
         self.shared.compact_all(false)
     }
 
-    /// Makes segments of everything in the memtables and merges every time partition into as few segments as it can
-    /// have, without deleted and expired rows; returns when that is done. Not needed for good reads: the background
-    /// keeps their number low. Before a backup, or to get the space of deletes back now.
+    /// Flushes the memtables and merges each time partition into as few segments as possible,
+    /// without deleted and expired rows; returns when that is done. Good reads do not need it:
+    /// background compaction keeps the number of segments low. Use it before a backup, or to
+    /// reclaim the space of deleted rows now.
     ///
     /// # Errors
-    /// Flush or compaction failed; nothing is lost.
+    /// The flush or the compaction failed. Nothing is lost.
     pub fn compact(&self) -> Result<()> {
         self.shared.flush_now()?;
         self.shared.compact_all(true)
     }
 
-    /// The settings it was opened with.
+    /// The settings the database was opened with.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
     }
 
-    /// The memory that queries may hold.
+    /// The memory budget for queries.
     pub fn query_memory(&self) -> QueryMemory {
         QueryMemory(Arc::clone(&self.shared.budget))
     }
 
-    /// What the database is doing.
+    /// What the database is doing now and has done since it was opened.
     pub fn status(&self) -> Status {
         let catalog = self.shared.catalog.read();
         let segments: Vec<_> = catalog.tables.values().flat_map(|table| table.segments.iter()).collect();
@@ -324,11 +330,11 @@ impl Database {
         }
     }
 
-    /// Brings everything acknowledged to the medium and closes the database. Dropping it does the
-    /// same without saying whether it worked.
+    /// Makes everything acknowledged durable and closes the database. Dropping it does the same,
+    /// but reports no errors.
     ///
     /// # Errors
-    /// Something could not be brought to the medium.
+    /// Something could not be made durable.
     pub fn close(self) -> Result<()> {
         self.shut_down()
     }
@@ -352,25 +358,25 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`.
+        // To see the error, call `close`.
         self.shut_down().ok();
     }
 }
 
 impl Shared {
-    /// Without threads: what they would have done after a commit.
+    /// Without background threads, does what they would do after a commit.
     pub(crate) fn step_without_threads(&self) {
         if self.has_threads() {
             return;
         }
         self.log.step();
-        // What fails is told by `Status`; the batch is in the log.
+        // `Status` reports failures; the batch is in the log.
         if self.flush_all().is_ok() && std::mem::take(&mut self.queue.lock().changed) {
             self.compact_all(false).ok();
         }
     }
 
-    /// Lets both threads end; a running merge stops at its next row group.
+    /// Tells both background threads to end. A running merge stops at its next row group.
     pub(crate) fn stop_background(&self) {
         self.counters.stopping.store(true, Ordering::Release);
         self.queue.lock().stop = true;

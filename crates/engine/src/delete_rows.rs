@@ -1,15 +1,20 @@
-//! Deletes of many rows: the segments that hold them are written anew without them.
+//! Deletes of many rows: rewrites the segments that hold them.
 //!
-//! A delete in the log ([`Batch::delete`](crate::Batch::delete)) costs memory and a line of the manifest, which is too much for
-//! millions of single rows. [`Database::delete_rows`] does it in bounded memory:
+//! A delete in the log ([`Batch::delete`](crate::Batch::delete)) costs memory and a manifest entry,
+//! too much for millions of single rows. [`Database::delete_rows`] uses bounded memory:
 //!
-//! 1. The locks of compaction and of commits are taken, and all memtables are flushed: every row is in a segment.
-//! 2. The caller finds the rows and gives their primary keys in order. They go to a temporary file ([`GoneKeys`]).
-//! 3. Each segment that may hold some is merged by itself into a new one without them, as compaction does it.
-//! 4. One manifest edit exchanges all of them, durable before it is seen. Then the old files go.
+//! 1. It takes the compaction and commit locks and flushes all memtables, so that every row is in a
+//!    segment.
+//! 2. The caller finds the rows and passes their primary keys in order. The keys go to a temporary
+//!    file ([`GoneKeys`]).
+//! 3. Each segment that may hold some of the rows is merged by itself into a new one without them,
+//!    as compaction would.
+//! 4. One manifest edit replaces all these segments. It is durable before readers see it. Then the
+//!    old files are removed.
 //!
-//! So the delete is there whole or not at all, for readers and after a crash. A crash before the edit leaves files that the
-//! next opening removes. If it cannot be known whether the edit is durable, the log takes no more batches.
+//! So the delete is atomic, both for readers and after a crash. A crash before the edit leaves
+//! files that the next open removes. If it is unknown whether the edit is durable, the log accepts
+//! no more batches.
 
 use crate::compaction::gone::{Gone, GoneKeys};
 use crate::compaction::{self, Job};
@@ -28,12 +33,14 @@ use arrow::array::RecordBatch;
 use std::sync::Arc;
 
 impl Database {
-    /// Deletes rows of a table by their primary keys, however many; durable when this returns. Gives how many they were.
-    /// Readers see all of them or none. Other writers, and compaction, wait meanwhile.
+    /// Deletes any number of rows of a table by their primary keys and returns how many. The delete
+    /// is durable when this returns. Readers see all of it or none. Other writers, and compaction,
+    /// wait meanwhile.
     ///
-    /// `find` is given everything written so far, and a function that takes rows to delete: batches with the columns of the
-    /// primary key, by name; other columns do not count. All of them together come in the order of the primary key, as a
-    /// scan gives them (NULL first). `go_on` is asked again and again whether to stop; with its error nothing has happened.
+    /// `find` receives a view of everything written so far, and a function to call with the rows to
+    /// delete: batches that hold the primary key's columns, matched by name; other columns are
+    /// ignored. The rows must come in primary-key order across all batches, as a scan returns them
+    /// (NULL first). `go_on` is called repeatedly and cancels the delete by returning an error.
     ///
     /// ```
     /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
@@ -49,9 +56,9 @@ impl Database {
     /// assert_eq!(db.view().table("t").unwrap().count().unwrap(), 6);
     /// ```
     ///
-    /// # Errors
-    /// What `find` and `go_on` return, or what a flush or compaction may run into, and nothing is deleted. After an error of
-    /// the manifest it is not known whether the rows are deleted, until the database is opened again.
+    /// # Errors What `find` and `go_on` return, or any error of a flush or compaction; nothing is
+    /// then deleted. After a manifest error it is unknown whether the rows are deleted until the
+    /// database is reopened.
     pub fn delete_rows(
         &self,
         table: &str,
@@ -99,7 +106,7 @@ impl Database {
 }
 
 impl Shared {
-    /// Writes a segment anew without some rows. After an error no file is left.
+    /// Rewrites a segment without some of its rows. After an error no file is left.
     fn without(
         &self,
         schema: &Arc<TableSchema>,
@@ -133,7 +140,7 @@ impl Shared {
         }
         match self.exchange_listed(schema, removed, Vec::new(), added) {
             Ok(names) => {
-                // The rows are deleted. Files that stay are removed by the next opening.
+                // The rows are deleted. The next open removes any files left behind.
                 self.remove_files(names.into_iter()).ok();
                 Ok(())
             }

@@ -1,7 +1,7 @@
-//! The error of the engine: a [`Code`] that programs match on, the [`ErrorKind`] of that code, which says
-//! what the caller should do, and a message for people: what happened, where, and how to go on.
+//! The engine's error. A program matches on its [`Code`]. The code's [`ErrorKind`] says what the
+//! caller should do. The message tells people what happened, where, and how to continue.
 //!
-//! Nobody asks a message what it contains: what a program must tell apart has a code of its own.
+//! No code inspects a message: whatever a program must distinguish has its own code.
 
 use std::fmt;
 
@@ -9,17 +9,17 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Nothing is wrong with the request: try it again later (memory budget full, disk full).
+    /// The request is valid: try it again later (memory budget full, disk full).
     Retry,
-    /// The request is wrong: change it.
+    /// The request is invalid: change it.
     Input,
-    /// Stored data is damaged: the message says what is lost and how to go on.
+    /// Stored data is damaged. The message says what is lost and how to continue.
     Damaged,
-    /// The database is closed, or it stopped taking writes after a failed fsync: open it again.
+    /// The database is closed, or stopped accepting writes after a failed fsync: reopen it.
     Closed,
-    /// The operating system refused: the message names the file and the reason.
+    /// The operating system reported an error. The message names the file and the reason.
     Io,
-    /// The engine broke one of its own promises: report it.
+    /// The engine violated one of its own invariants: report it.
     Bug,
 }
 
@@ -33,87 +33,87 @@ pub enum ErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Code {
-    /// The request is wrong in a way that has no code of its own.
+    /// An invalid request for which no other code exists.
     Invalid,
-    /// The text is not a statement.
+    /// The text does not parse as a statement.
     Syntax,
     /// No table has this name.
     UndefinedTable,
     /// No column has this name.
     UndefinedColumn,
-    /// No function has this name and takes these types.
+    /// No function has this name and these argument types.
     UndefinedFunction,
     /// No setting or other object has this name.
     UndefinedObject,
-    /// A setting or an option does not take this value.
+    /// A setting or an option does not accept this value.
     InvalidParameter,
-    /// A table has this name already.
+    /// A table with this name exists already.
     DuplicateTable,
-    /// A column has this name already.
+    /// A column with this name exists already.
     DuplicateColumn,
-    /// Two relations of a query have this name.
+    /// Two relations in a query have the same name.
     DuplicateAlias,
-    /// A name stands for more than one column.
+    /// A name refers to more than one column.
     AmbiguousColumn,
     /// A column is neither grouped nor aggregated, or an aggregate is in the wrong place.
     Grouping,
-    /// FleetDB does not have this form, or not here.
+    /// FleetDB does not support this, or not in this place.
     NotSupported,
-    /// A text does not say a value of the type.
+    /// A text is not a valid value of the type.
     InvalidText,
-    /// Rows of a COPY are not of its form.
+    /// The rows of a COPY do not have its format.
     InvalidCopy,
-    /// A text does not say a date or a time.
+    /// A text is not a valid date or time.
     InvalidTime,
     /// A value is outside the range of its type.
     OutOfRange,
-    /// A division by zero.
+    /// Division by zero.
     DivisionByZero,
     /// NULL where a value is needed.
     NotNull,
-    /// More rows than one, or one row changed twice.
+    /// More than one row where one is allowed, or one row changed twice.
     Cardinality,
-    /// More of something than a limit of the program allows.
+    /// A limit of the program is exceeded.
     LimitExceeded,
-    /// A statement whose parts are nested too deeply.
+    /// The statement is nested too deeply.
     TooDeep,
-    /// The user's role does not allow it.
+    /// The user's role does not permit it.
     Denied,
-    /// A prepared statement has other columns than when it was prepared.
+    /// A prepared statement's columns have changed since it was prepared.
     PlanChanged,
-    /// There is no transaction.
+    /// No transaction is active.
     NoTransaction,
-    /// There is a transaction already.
+    /// A transaction is already active.
     InTransaction,
-    /// A statement of the transaction failed: only ROLLBACK is taken.
+    /// A statement of the transaction failed: only ROLLBACK is accepted.
     FailedTransaction,
-    /// A statement that writes in a transaction that only reads.
+    /// A statement writes in a read-only transaction.
     ReadOnlyTransaction,
     /// The transaction has no savepoint of this name.
     UndefinedSavepoint,
     /// The session has no prepared statement of this name.
     UndefinedStatement,
-    /// The session has a prepared statement of this name already.
+    /// The session already has a prepared statement with this name.
     DuplicateStatement,
     /// Another session holds the lock.
     LockNotAvailable,
-    /// Too many others wait, or the engine cannot keep up.
+    /// Too many others are waiting, or the engine cannot keep up.
     Busy,
-    /// Another transaction has changed what this one has read: run it again.
+    /// Another transaction changed what this one has read: run it again.
     Conflict,
     /// The statement was cancelled, or took longer than `statement_timeout`.
     Cancelled,
-    /// The memory budget has no room.
+    /// The memory budget is exhausted.
     OutOfMemory,
-    /// The disk, or the room for temporary files, is full.
+    /// The disk, or the space for temporary files, is full.
     DiskFull,
-    /// The database is closed, or takes no more writes.
+    /// The database is closed, or no longer accepts writes.
     Closed,
     /// Stored data is damaged.
     Damaged,
-    /// The operating system refused.
+    /// The operating system reported an error.
     Io,
-    /// A promise of the program's own is broken.
+    /// The program violated one of its own invariants.
     Bug,
 }
 
@@ -131,7 +131,7 @@ impl Code {
     }
 }
 
-/// A place in a statement's text.
+/// A position in a statement's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A line and a column, counted in characters from 1.
@@ -141,7 +141,7 @@ pub enum Place {
         /// The column in the line.
         column: u64,
     },
-    /// Behind the text's last character.
+    /// Past the text's last character.
     End,
 }
 
@@ -160,7 +160,7 @@ pub struct Error {
     place: Option<Place>,
 }
 
-/// The result of everything in the engine that can fail.
+/// The result type of the engine.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
@@ -169,12 +169,12 @@ impl Error {
         Self { code, message: message.into(), place: None }
     }
 
-    /// A wrong request without a code of its own: [`Code::Invalid`].
+    /// An invalid request with no specific code: [`Code::Invalid`].
     pub fn input(message: impl Into<String>) -> Self {
         Self::coded(Code::Invalid, message)
     }
 
-    /// The engine cannot take the request now: [`Code::Busy`].
+    /// The engine cannot accept the request now: [`Code::Busy`].
     pub fn retry(message: impl Into<String>) -> Self {
         Self::coded(Code::Busy, message)
     }
@@ -194,7 +194,7 @@ impl Error {
         Self::coded(Code::Bug, message)
     }
 
-    /// The operating system's error at `what` (an operation and a file name); a full disk is
+    /// An operating-system error. `what` names the operation and the file. A full disk becomes
     /// [`Code::DiskFull`], everything else [`Code::Io`].
     pub fn io(what: impl fmt::Display, error: &std::io::Error) -> Self {
         let code = match error.kind() {
@@ -204,15 +204,15 @@ impl Error {
         Self::coded(code, format!("{what}: {error}"))
     }
 
-    /// The same error for whom trying again is no help: a failed fsync, whatever its reason, leaves a file in an
-    /// unknown state.
+    /// The same error as [`Code::Io`], so that callers do not retry. After a failed fsync, whatever
+    /// the reason, the state of the file is unknown.
     #[must_use]
     pub(crate) fn final_io(mut self) -> Self {
         self.code = Code::Io;
         self
     }
 
-    /// What went wrong.
+    /// The error's code.
     pub fn code(&self) -> Code {
         self.code
     }
@@ -222,26 +222,26 @@ impl Error {
         self.code.kind()
     }
 
-    /// Where in the statement's text it is, if that is known.
+    /// Its position in the statement's text, if known.
     pub fn place(&self) -> Option<Place> {
         self.place
     }
 
-    /// The same error at a place in the statement's text.
+    /// The same error with a position in the statement's text.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
     }
 
-    /// The same error with `context` (a file, a line, a table) in front of its message.
+    /// The same error with `context` (a file, a line, a table) prepended to its message.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.message = format!("{context}: {}", self.message);
         self
     }
 
-    /// The same error in other words.
+    /// The same error with a message that `words` makes from the old one.
     #[must_use]
     pub fn reworded(mut self, words: impl FnOnce(&str) -> String) -> Self {
         self.message = words(&self.message);

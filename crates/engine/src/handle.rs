@@ -1,4 +1,4 @@
-//! A handle on one container of an open database: adds rows and reads them, always as they are now.
+//! A handle to one container of an open database, for appending rows and reading the current ones.
 
 use crate::commit::Acknowledged;
 use crate::db::Database;
@@ -11,8 +11,9 @@ use crate::write::batch::{Batch, Rows, Value};
 use arrow::array::RecordBatch;
 use std::sync::Arc;
 
-/// One container: a device's series. Each call sees the database as it is then; for several reads of one
-/// moment take a [`View`](crate::View) and [`TableView::container`].
+/// A handle to one container, the series of one device. Each call sees the database as it is at
+/// that moment. For several reads at one moment, use a [`View`](crate::View) and
+/// [`TableView::container`].
 ///
 /// ```
 /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
@@ -32,10 +33,11 @@ pub struct ContainerHandle<'a> {
 }
 
 impl Database {
-    /// A handle on the container of `table` with these key values; the container may have no rows yet.
+    /// A handle to the container of `table` with this key. The container may have no rows yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is no such table or the key does not fit it.
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist or the key does
+    /// not fit it.
     pub fn container(&self, table: &str, key: &[Value]) -> Result<ContainerHandle<'_>> {
         let view = self.view();
         let table = view.table(table)?;
@@ -45,11 +47,12 @@ impl Database {
 }
 
 impl ContainerHandle<'_> {
-    /// Adds a row at `time`, with the database's default durability; fields that are not named are NULL. A row
-    /// that is there with this time is replaced.
+    /// Writes a row at `time` with the database's default durability. Fields that are not named are
+    /// NULL. An existing row at this time is replaced.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a field does not fit; else as [`Database::commit`].
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a field does not fit; otherwise as
+    /// [`Database::commit`].
     pub fn append(&self, time: i64, fields: &[(&str, Value)]) -> Result<Acknowledged> {
         let schema = &self.schema;
         let Some(place) = schema.time else {
@@ -72,40 +75,40 @@ impl ContainerHandle<'_> {
         self.db.commit(Batch::new().with_rows(rows))
     }
 
-    /// The table as it is now; by its name, if it was dropped and made again.
+    /// The table as it is now. If it was dropped and created again, finds it by name.
     fn table(&self) -> Result<TableView> {
         let view = self.db.view_of(&[self.schema.id]);
         view.table(&self.schema.name).cloned().or_else(|_| self.db.view().table(&self.schema.name).cloned())
     }
 
-    /// As [`Container::range`](crate::Container::range), now.
+    /// As [`Container::range`](crate::Container::range), on the current rows.
     ///
     /// # Errors
-    /// As there.
+    /// As that method.
     pub fn range(&self, from: i64, to: i64, projection: Projection) -> Result<Scan> {
         self.table()?.container(&self.key)?.range(from, to, projection)
     }
 
-    /// As [`Container::last`](crate::Container::last), now.
+    /// As [`Container::last`](crate::Container::last), on the current rows.
     ///
     /// # Errors
-    /// As there.
+    /// As that method.
     pub fn last(&self) -> Result<Option<RecordBatch>> {
         self.table()?.container(&self.key)?.last()
     }
 
-    /// As [`Container::last_row`](crate::Container::last_row), now.
+    /// As [`Container::last_row`](crate::Container::last_row), on the current rows.
     ///
     /// # Errors
-    /// As there.
+    /// As that method.
     pub fn last_row(&self) -> Result<Option<Vec<Value>>> {
         self.table()?.container(&self.key)?.last_row()
     }
 
-    /// As [`Container::aggregate`](crate::Container::aggregate), now.
+    /// As [`Container::aggregate`](crate::Container::aggregate), on the current rows.
     ///
     /// # Errors
-    /// As there.
+    /// As that method.
     pub fn aggregate(&self, column: &str, from: i64, to: i64) -> Result<Aggregate> {
         self.table()?.container(&self.key)?.aggregate(column, from, to)
     }

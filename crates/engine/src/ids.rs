@@ -1,4 +1,4 @@
-//! Small numbers that name things, each a type of its own so that they cannot be mixed up.
+//! Numeric ids. Each has its own type, so that they cannot be mixed up.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,23 +20,23 @@ macro_rules! id {
 }
 
 id!(
-    /// A table, for the life of the database; never used again after the table is dropped.
+    /// A table's id, for the life of the database. It is not reused after the table is dropped.
     TableId(u32)
 );
 id!(
-    /// A column within its table; never used again after the column is dropped.
+    /// A column's id within its table. It is not reused after the column is dropped.
     ColumnId(u32)
 );
 id!(
-    /// A segment file; a larger number was created later.
+    /// A segment file's id. Later segments have larger ids.
     SegmentId(u64)
 );
 id!(
-    /// One turn of the memtables: a WAL file, the memtables it fills, the segments they become.
-    /// Rows of a larger generation are newer.
+    /// One cycle of the memtables: a WAL file, the memtables it fills, and the segments they
+    /// become. Rows of a larger generation are newer.
     Generation(u64)
 );
 id!(
-    /// The place of a batch in the order of all batches of a database.
+    /// A batch's position in the order of all batches of a database.
     Sequence(u64)
 );

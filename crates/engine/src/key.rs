@@ -1,15 +1,14 @@
-//! Container keys as bytes whose order is the order of the keys.
+//! Container keys, encoded so that byte order is key order ("memcomparable" keys, as in MyRocks).
 //!
-//! A key is its columns one after the other: `0` for NULL; `1` and the value otherwise. Numbers
-//! are 8 bytes, big-endian, the sign bit flipped for signed types. Text and bytes are ended by
-//! `0 0`, a zero byte inside is `0 255`. NULLs at the end are left out, so that a key keeps its
-//! bytes when a key column is added to the table. (The technique: "memcomparable" keys, as in
-//! MyRocks.)
+//! A key is the concatenation of its columns: `0` for NULL; otherwise `1` and the value. A number
+//! is 8 bytes, big-endian, with the sign bit flipped for signed types. Text and binary values end
+//! with `0 0`; a zero byte inside becomes `0 255`. Trailing NULLs are left out, so that a key keeps
+//! its bytes when a key column is added to the table.
 
 use crate::error::{Error, Result};
 use crate::schema::ColumnType;
 
-/// One column's value in a key, or in a row.
+/// The value of one column in a key or a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyPart<'a> {
     Null,
@@ -17,7 +16,7 @@ pub(crate) enum KeyPart<'a> {
     Bytes(&'a [u8]),
 }
 
-/// One column's value, decoded.
+/// The decoded value of one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeyValue {
     Null,
@@ -38,7 +37,7 @@ impl KeyValue {
 
 const SIGN: u64 = 1 << 63;
 
-/// Appends one column. Nulls at the end of the key must be cut off with [`finish`].
+/// Appends one column. The caller must cut off trailing NULLs, as [`encode`] does.
 pub(crate) fn push(out: &mut Vec<u8>, column_type: ColumnType, part: KeyPart<'_>) {
     match part {
         KeyPart::Null => out.push(0),
@@ -64,7 +63,7 @@ pub(crate) fn push(out: &mut Vec<u8>, column_type: ColumnType, part: KeyPart<'_>
     }
 }
 
-/// A whole key from its columns.
+/// Encodes a whole key.
 pub(crate) fn encode<'a>(types: &[ColumnType], parts: impl IntoIterator<Item = KeyPart<'a>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(16 * types.len());
     let mut used = 0;
@@ -78,7 +77,7 @@ pub(crate) fn encode<'a>(types: &[ColumnType], parts: impl IntoIterator<Item = K
     out
 }
 
-/// The encoded columns of a key, one for each type; a NULL that was left out is `[0]`.
+/// The encoded columns of a key, one per type; a NULL that was left out is `[0]`.
 pub(crate) fn parts<'a>(key: &'a [u8], types: &[ColumnType]) -> Result<Vec<&'a [u8]>> {
     let broken = || Error::damaged(format!("a container key of {} bytes does not decode", key.len()));
     let mut rest = key;
@@ -103,13 +102,13 @@ pub(crate) fn parts<'a>(key: &'a [u8], types: &[ColumnType]) -> Result<Vec<&'a [
     Ok(parts)
 }
 
-/// A whole key from its columns' encoded bytes. NULLs at the end are left out.
+/// Joins encoded columns to a whole key, without trailing NULLs.
 pub(crate) fn join(parts: &[&Vec<u8>]) -> Vec<u8> {
     let used = parts.iter().rposition(|part| part.as_slice() != [0]).map_or(0, |last| last + 1);
     parts[..used].iter().flat_map(|part| part.iter().copied()).collect()
 }
 
-/// The columns of a key; one value for each type, NULL for those left out.
+/// The decoded columns of a key, one per type; NULL for those left out.
 pub(crate) fn decode(key: &[u8], types: &[ColumnType]) -> Result<Vec<KeyValue>> {
     let broken = || Error::damaged(format!("a container key of {} bytes does not decode", key.len()));
     let mut rest = key;
@@ -161,7 +160,7 @@ fn is_signed(column_type: ColumnType) -> bool {
     )
 }
 
-/// Keys in order, in one piece of memory of less than 4 GiB.
+/// Keys in order, in one buffer of less than 4 GiB.
 #[derive(Default)]
 pub(crate) struct Keys {
     bytes: Vec<u8>,
@@ -171,7 +170,7 @@ pub(crate) struct Keys {
 impl Keys {
     pub(crate) fn push(&mut self, key: &[u8]) {
         self.bytes.extend_from_slice(key);
-        // An index block's bytes are counted in 32 bits, and a memtable's settings keep it below half of that.
+        // Index blocks count bytes in 32 bits, and the settings keep a memtable below half of that.
         self.ends.push(self.bytes.len() as u32);
     }
 
@@ -192,7 +191,7 @@ impl Keys {
         (0..self.len()).map(|place| self.get(place))
     }
 
-    /// The first place from `from` on whose key is not below `key`.
+    /// The first position at or after `from` whose key is not below `key`.
     pub(crate) fn seek(&self, from: usize, key: &[u8]) -> usize {
         let (mut low, mut high) = (from.min(self.len()), self.len());
         while low < high {

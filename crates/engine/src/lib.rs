@@ -1,8 +1,9 @@
-//! FleetDB's engine: a time-series database for sensor fleets, to be embedded.
+//! FleetDB's engine: an embeddable time-series database for sensor fleets.
 //!
-//! The folders are the data path: `write` (admission), `wal`, `memtable`, `flush`, `segment`,
-//! `manifest`, `scan`, `recovery`; `db` puts them together. `io` is the one seam to the world. See
-//! `ARCHITECTURE.md` for the paths and the lock order, `docs/format.md` for every byte on disk.
+//! The modules follow the data path: `write` (admission), `wal`, `memtable`, `flush`, `segment`,
+//! `manifest`, `scan`, `recovery`. `db` connects them, and all I/O goes through `io`. See
+//! `ARCHITECTURE.md` for the read and write paths and the lock order, and `docs/format.md` for the
+//! on-disk format.
 //!
 //! Start with [`Database`].
 

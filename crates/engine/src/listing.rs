@@ -1,6 +1,7 @@
-//! Changes of the segments: one manifest edit, then what readers see, then the files.
+//! Changes to the list of segments: first one manifest edit, then what readers see, then the files.
 //!
-//! Files that nothing lists any more go last. While a backup reads, they wait ([`Shared::pin`]).
+//! Files that are no longer listed are removed last. While a backup reads, they are kept
+//! ([`Shared::pin`]).
 
 use crate::catalog::Catalog;
 use crate::compaction::plan;
@@ -14,8 +15,8 @@ use crate::state::Shared;
 use std::sync::Arc;
 
 impl Shared {
-    /// Makes an edit that adds these segments, and shows readers what the manifest lists then. After an error the
-    /// segments' files are gone, unless the manifest failed: then it may list them.
+    /// Appends an edit that adds these segments, and publishes the new list. After an error the
+    /// segments' files are removed, unless the manifest failed: it may then list them.
     pub(crate) fn list(&self, manifest: &mut Manifest, edit: &Edit, added: &[SegmentEntry]) -> Result<()> {
         let opened = added.iter().map(|entry| Listed::open(&self.io, entry, &self.cache));
         let listed = opened.collect::<Result<Vec<_>>>().and_then(|opened| {
@@ -42,7 +43,7 @@ impl Shared {
         }
     }
 
-    /// Removes files that nothing lists any more, now or when no backup reads them.
+    /// Removes files that are no longer listed, now or when no backup reads them.
     pub(crate) fn remove_files(&self, names: impl Iterator<Item = String>) -> Result<()> {
         let mut queue = self.queue.lock();
         if queue.pins > 0 {
@@ -53,7 +54,7 @@ impl Shared {
         names.map(|name| self.io.storage.remove(&name)).fold(Ok(()), Result::and)
     }
 
-    /// Keeps every file that is listed now until [`unpin`](Self::unpin).
+    /// Keeps all files listed now until [`unpin`](Self::unpin).
     pub(crate) fn pin(&self) {
         self.queue.lock().pins += 1;
     }
@@ -63,15 +64,15 @@ impl Shared {
         queue.pins -= 1;
         if queue.pins == 0 {
             for name in std::mem::take(&mut queue.unpinned) {
-                // Left behind it is removed by the next opening.
+                // If this fails, the next open removes the file.
                 self.io.storage.remove(&name).ok();
             }
         }
     }
 }
 
-/// Shows readers the segments and deletes that the manifest lists now, and no memtable that they replace. Segments
-/// that the catalog does not have open yet are in `opened`.
+/// Publishes the segments and deletes that the manifest now lists, without the memtables they
+/// replace. `opened` holds the segments that the catalog does not have open yet.
 fn show(catalog: &mut Catalog, state: &State, opened: &[Arc<Listed>], budget: &Arc<Budget>) {
     for (id, table) in &mut catalog.tables {
         for flushed in table.frozen.extract_if(.., |memtable| memtable.generation() <= state.flushed) {

@@ -1,11 +1,12 @@
-//! Reading a database that another process writes.
+//! Reads a database that another process writes.
 //!
-//! 1. [`Reader::open`] takes no lock and changes nothing: it reads the manifest, opens the segments and replays the
-//!    WAL as it is at that moment, up to its last whole batch.
-//! 2. [`Reader::refresh`] does so again; segments that are still listed stay open.
+//! 1. [`Reader::open`] takes no lock and changes nothing. It reads the manifest, opens the segments
+//!    and replays the WAL as it is at that moment, up to the last complete batch.
+//! 2. [`Reader::refresh`] does the same again. Segments that are still listed stay open.
 //!
-//! The writer may remove a file between the manifest's reading and the file's opening; then the manifest has changed,
-//! and all is read once more. A file that is open stays readable after its name is gone.
+//! The writer may remove a file after the manifest was read and before the file is opened. The
+//! manifest has then changed, and the reader starts again. An open file stays readable after it is
+//! unlinked.
 
 use crate::catalog::Catalog;
 use crate::error::Result;
@@ -21,10 +22,10 @@ use crate::settings::Settings;
 use parking_lot::RwLock;
 use std::sync::Arc;
 
-/// How often a changing database is read again before the error is believed.
+/// How often a changing database is read again before the error is returned.
 const TRIES: usize = 100;
 
-/// A database opened to read it, while another process may write it.
+/// A read-only database that another process may be writing.
 ///
 /// ```
 /// use fleetdb_engine::{ColumnType, Database, Reader, Settings, TableDefinition, Unit, Value, io::Io};
@@ -49,8 +50,8 @@ impl Reader {
     /// Opens a database as it is now.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is none; [`ErrorKind::Damaged`](crate::ErrorKind::Damaged)
-    /// with what is lost.
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is no database;
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) with what is lost.
     pub fn open(io: Io, settings: Settings) -> Result<Self> {
         settings.validate()?;
         let cache = Arc::new(Cache::new(settings.cache_bytes));
@@ -59,22 +60,22 @@ impl Reader {
         Ok(Self { io, settings, cache, budget, loaded: RwLock::new(loaded) })
     }
 
-    /// Reads what has been written since; views taken before stay as they are.
+    /// Reads what has been written since. Existing views do not change.
     ///
     /// # Errors
-    /// As [`open`](Self::open); the reader then shows what it showed before.
+    /// As [`open`](Self::open). The reader then keeps its previous state.
     pub fn refresh(&self) -> Result<()> {
         let fresh = load(&self.io, &self.settings, &self.cache, &self.loaded.read().0)?;
         *self.loaded.write() = fresh;
         Ok(())
     }
 
-    /// The memory that queries may hold.
+    /// The memory budget for queries.
     pub fn query_memory(&self) -> QueryMemory {
         QueryMemory(Arc::clone(&self.budget))
     }
 
-    /// All tables as they were when the database was opened or last refreshed.
+    /// All tables as of the open or the last refresh.
     pub fn view(&self) -> View {
         let loaded = self.loaded.read();
         loaded.0.view(None, self.io.clock.wall_ns(), self.settings.scan_batch_rows, &self.budget, || loaded.1)
@@ -96,7 +97,7 @@ fn load(io: &Io, settings: &Settings, cache: &Arc<Cache>, known: &Catalog) -> Re
         });
         let Err(error) = loaded else { return loaded };
         tries += 1;
-        // A manifest that still says the same means that nothing was removed: the error is real.
+        // If the manifest has not changed, nothing was removed and the error is real.
         let same = match (&state, &read_state(io)) {
             (Ok(before), Ok(now)) => before == now,
             (Err(_), Err(_)) => true,

@@ -1,8 +1,8 @@
-//! Tables and columns: what a row looks like and which columns name it.
+//! Tables and columns: what a row looks like and which columns identify it.
 //!
-//! A table's primary key ends in a timestamp (a time-series table) or holds none (a collection).
-//! The key before the time names a container. Every value is kept in the engine as a raw 64-bit
-//! number ([`crate::lane`]); [`ColumnType`] says how that number is read.
+//! A table's primary key ends in a timestamp (a time-series table) or contains none (a collection).
+//! The part of the key before the time identifies a container. The engine keeps each value as a raw
+//! 64-bit number ([`crate::lane`]); [`ColumnType`] says how to interpret it.
 
 use crate::error::{Code, Error, Result};
 use crate::ids::{ColumnId, TableId};
@@ -10,9 +10,9 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 
-/// The most columns a table may have.
+/// The maximum number of columns in a table.
 pub const MAX_COLUMNS: usize = 4_096;
-/// The most bytes in the name of a table or column.
+/// The maximum length of a table or column name, in bytes.
 pub const MAX_NAME_BYTES: usize = 255;
 /// The unit of a timestamp column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// How many of this unit a second has.
+    /// The number of these units in a second.
     pub fn per_second(self) -> i64 {
         match self {
             Self::Second => 1,
@@ -81,13 +81,13 @@ pub enum ColumnType {
     Int32,
     /// 64-bit integer.
     Int64,
-    /// 8-bit integer without sign.
+    /// 8-bit unsigned integer.
     UInt8,
-    /// 16-bit integer without sign.
+    /// 16-bit unsigned integer.
     UInt16,
-    /// 32-bit integer without sign.
+    /// 32-bit unsigned integer.
     UInt32,
-    /// 64-bit integer without sign.
+    /// 64-bit unsigned integer.
     UInt64,
     /// 32-bit floating point number.
     Float32,
@@ -97,19 +97,20 @@ pub enum ColumnType {
     Utf8,
     /// Bytes.
     Binary,
-    /// Days since 1970.
+    /// Days since 1970-01-01.
     Date32,
     /// A time, as a count of the unit since 1970 (UTC).
     Timestamp(Unit),
-    /// The same, given out with its zone, which is UTC: clients know which instant it is wherever they are.
+    /// The same, returned with the time zone UTC, so that clients anywhere know the instant.
     TimestampUtc(Unit),
 }
 
 impl ColumnType {
-    /// The zone of [`TimestampUtc`](Self::TimestampUtc) in Arrow's types, as Parquet's readers write it.
+    /// The time zone of [`TimestampUtc`](Self::TimestampUtc) in Arrow types, written as Parquet
+    /// readers write it.
     pub const UTC: &str = "+00:00";
 
-    /// The Arrow type that holds this column.
+    /// The Arrow type of the column's values.
     pub fn to_arrow(self) -> DataType {
         match self {
             Self::Boolean => DataType::Boolean,
@@ -131,10 +132,10 @@ impl ColumnType {
         }
     }
 
-    /// The column type for values of an Arrow type.
+    /// The column type that stores values of an Arrow type.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if no column type holds it.
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is none.
     pub fn from_arrow(data_type: &DataType) -> Result<Self> {
         Ok(match data_type {
             DataType::Boolean => Self::Boolean,
@@ -154,7 +155,7 @@ impl ColumnType {
             }
             DataType::Date32 => Self::Date32,
             DataType::Timestamp(unit, None) => Self::Timestamp(Unit::from_arrow(unit)),
-            // Values with any zone count from 1970 in UTC.
+            // Values count from 1970 in UTC, whatever the zone.
             DataType::Timestamp(unit, Some(_)) => Self::TimestampUtc(Unit::from_arrow(unit)),
             DataType::Dictionary(_, values) => Self::from_arrow(values)?,
             other => {
@@ -166,7 +167,7 @@ impl ColumnType {
         })
     }
 
-    /// The unit of times, with or without a zone; `None` for other types.
+    /// The unit of a time type, with or without a zone; `None` for other types.
     pub fn time_unit(self) -> Option<Unit> {
         match self {
             Self::Timestamp(unit) | Self::TimestampUtc(unit) => Some(unit),
@@ -174,7 +175,7 @@ impl ColumnType {
         }
     }
 
-    /// Whether values are text or bytes.
+    /// Whether values are text or binary.
     pub(crate) fn is_bytes(self) -> bool {
         matches!(self, Self::Utf8 | Self::Binary)
     }
@@ -184,7 +185,7 @@ impl ColumnType {
         matches!(self, Self::Float32 | Self::Float64)
     }
 
-    /// Whether sums, minima and maxima of values are kept per container.
+    /// Whether each container's sum, minimum and maximum are kept.
     pub fn is_numeric(self) -> bool {
         self.is_float() || self.is_integer()
     }
@@ -204,7 +205,7 @@ impl ColumnType {
         )
     }
 
-    /// The least and largest integer that a column holds as a value of its own; `None` if it holds none.
+    /// The smallest and largest integer of an integer or date type; `None` for other types.
     pub(crate) fn integer_range(self) -> Option<(i128, i128)> {
         let signed = |bits: u32| Some((-1i128 << (bits - 1), (1i128 << (bits - 1)) - 1));
         let unsigned = |bits: u32| Some((0, (1i128 << bits) - 1));
@@ -223,13 +224,15 @@ impl ColumnType {
 }
 
 impl ColumnType {
-    /// Whether both are times of one unit, one with a zone: values are the same, in keys, too.
+    /// Whether both are time types of the same unit, one with a zone. Their values are the same,
+    /// even in keys.
     pub(crate) fn same_values(self, other: Self) -> bool {
         self != other && self.time_unit().is_some() && self.time_unit() == other.time_unit()
     }
 
-    /// Whether every value of this type is one of `to`, near enough: integers widen to larger ones and to floats
-    /// (from 32 bits on, to `Float64`; a 64-bit integer keeps 53 bits of precision then).
+    /// Whether every value of this type can be represented in `to`. Integers widen to larger
+    /// integers and to floats (from 32 bits on, only to `Float64`; a 64-bit integer then keeps 53
+    /// bits of precision).
     pub fn widens_to(self, to: Self) -> bool {
         let bits = |t: Self| match t {
             Self::Int8 | Self::UInt8 => 8,
@@ -249,8 +252,9 @@ impl ColumnType {
     }
 }
 
-/// A raw value of a column that has been widened since it was stored; see [`ColumnType::widens_to`]. Integers
-/// need no change: a raw value is extended to 64 bits by its own type.
+/// Converts a raw value of a column that was widened after the value was stored; see
+/// [`ColumnType::widens_to`]. Integers need no conversion: a raw value is already extended to 64
+/// bits.
 pub(crate) fn widen(raw: u64, from: ColumnType, to: ColumnType) -> u64 {
     let value = match from {
         _ if from == to || !to.is_float() => return raw,
@@ -271,48 +275,48 @@ impl std::fmt::Display for ColumnType {
     }
 }
 
-/// What a column does in its row.
+/// A column's role in its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
-    /// Part of the primary key before the time: names the container.
+    /// Part of the primary key before the time; identifies the container.
     Key,
     /// The last part of a time-series table's primary key.
     Time,
-    /// Everything else.
+    /// Any other column.
     Field,
 }
 
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
-    /// Names the column in files, for ever.
+    /// Identifies the column in files. Never changes.
     pub id: ColumnId,
-    /// Names the column for people.
+    /// The name that users see.
     pub name: String,
-    /// How its values are read.
+    /// The type of its values.
     pub column_type: ColumnType,
-    /// What it does in its row.
+    /// Its role in a row.
     pub role: Role,
-    /// Whether it may be NULL. The time never is; a key column may be, and NULL is then a value
-    /// of its own that names a container like any other.
+    /// Whether it may be NULL. The time column never is. A key column may be: NULL is then a value
+    /// that identifies a container like any other.
     pub nullable: bool,
 }
 
 impl Column {
-    /// Whether its type may become this one, with the values that are stored: fields widen, and times get a zone or lose
-    /// theirs.
+    /// Whether the column can change to this type and keep its stored values. Fields can widen;
+    /// times can gain or lose a zone.
     pub(crate) fn may_become(&self, to: ColumnType) -> bool {
         self.column_type.same_values(to) || (self.role == Role::Field && self.column_type.widens_to(to))
     }
 }
 
-/// What becomes of rows with one primary key.
+/// How rows with the same primary key are merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Merge {
-    /// The newest row counts, whole.
+    /// The newest row replaces the others.
     #[default]
     Rows,
-    /// Of each field the newest value that is not NULL counts; of time-series tables only.
+    /// Each field takes its newest non-NULL value. Only for time-series tables.
     Fields,
 }
 
@@ -331,35 +335,37 @@ impl std::fmt::Display for Merge {
     }
 }
 
-/// A table: its columns in the order people see them.
+/// A table's schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableSchema {
-    /// Names the table in files, for ever.
+    /// Identifies the table in files. Never changes.
     pub id: TableId,
-    /// Names the table for people.
+    /// The name that users see.
     pub name: String,
-    /// The columns, in the order people see them.
+    /// The columns, in the order users see them.
     pub columns: Vec<Column>,
-    /// The key columns, as places in `columns`, in key order.
+    /// The key columns, as indexes into `columns`, in key order.
     pub key: Vec<usize>,
-    /// The time column, as a place in `columns`; `None` for a collection.
+    /// The time column, as an index into `columns`; `None` for a collection.
     pub time: Option<usize>,
-    /// The width of a time partition, in the time column's unit; `None` if it follows the table's data rate.
+    /// The width of a time partition, in the time column's unit; `None` if it depends on the data
+    /// rate.
     pub partition_width: Option<i64>,
-    /// Rows whose time is longer ago than this are dropped; `None` keeps all.
+    /// Rows older than this are dropped; `None` keeps all.
     #[serde(default)]
     pub retention_seconds: Option<i64>,
-    /// What becomes of rows with one primary key.
+    /// How rows with the same primary key are merged.
     #[serde(default, skip_serializing_if = "Merge::is_default")]
     pub merge: Merge,
-    /// The next column's number.
+    /// The id of the next column to be added.
     pub next_column: u32,
-    /// The schema of the table's batches, made when it is first asked for.
+    /// The Arrow schema of the table's batches, created on first use.
     #[serde(skip)]
     pub(crate) arrow: ArrowSchema,
 }
 
-/// What follows from the columns of a [`TableSchema`]; a copy, whose columns may be changed, makes its own.
+/// A cache derived from a [`TableSchema`]'s columns. A clone starts empty: its columns may be
+/// changed.
 #[derive(Debug, Default)]
 pub(crate) struct ArrowSchema(OnceLock<SchemaRef>);
 
@@ -378,10 +384,10 @@ impl PartialEq for ArrowSchema {
 impl Eq for ArrowSchema {}
 
 impl TableSchema {
-    /// The place of the column called `name`.
+    /// The index of a column.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) that lists the columns there are.
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) that lists the table's columns.
     pub fn column_index(&self, name: &str) -> Result<usize> {
         self.find(name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
@@ -392,17 +398,17 @@ impl TableSchema {
         })
     }
 
-    /// The place of the column called `name`, if there is one.
+    /// The index of a column, if it exists.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.name == name)
     }
 
-    /// Whether of each field the newest value that is not NULL counts.
+    /// Whether each field takes its newest non-NULL value.
     pub fn merges_fields(&self) -> bool {
         self.merge == Merge::Fields
     }
 
-    /// The schema of this table's batches.
+    /// The Arrow schema of this table's batches.
     pub fn to_arrow(&self) -> SchemaRef {
         let schema = self.arrow.0.get_or_init(|| {
             let field = |column: &Column| Field::new(&column.name, column.column_type.to_arrow(), column.nullable);
@@ -411,7 +417,7 @@ impl TableSchema {
         Arc::clone(schema)
     }
 
-    /// The schema of batches with the columns at these places.
+    /// The Arrow schema of batches with the columns at these indexes.
     pub(crate) fn to_arrow_of(&self, places: &[usize]) -> SchemaRef {
         let all = self.to_arrow();
         if places.iter().copied().eq(0..self.columns.len()) {
@@ -421,9 +427,9 @@ impl TableSchema {
         Arc::new(Schema::new(fields))
     }
 
-    /// The place in the key of a column of role [`Role::Key`], given by its place in `columns`.
+    /// The position in the key of a [`Role::Key`] column, given its index in `columns`.
     pub(crate) fn key_place(&self, column: usize) -> usize {
-        // Such a column is in `key`: manifest invariant S4.
+        // Manifest invariant S4: `key` contains the column.
         self.key.iter().position(|&place| place == column).unwrap_or(0)
     }
 
@@ -432,7 +438,7 @@ impl TableSchema {
         self.key.iter().map(|&i| self.columns[i].column_type).collect()
     }
 
-    /// The last time that retention drops at this moment, in the time column's unit.
+    /// The latest time that retention drops now, in the time column's unit.
     pub(crate) fn expired(&self, now_ns: i64) -> Option<i64> {
         let per_second = i128::from(self.time_unit()?.per_second());
         let now = i128::from(now_ns) * per_second / 1_000_000_000;
@@ -440,24 +446,24 @@ impl TableSchema {
         Some(i64::try_from(last).unwrap_or(i64::MIN))
     }
 
-    /// The unit of the time column, if there is one.
+    /// The unit of the time column, if the table has one.
     pub fn time_unit(&self) -> Option<Unit> {
         self.columns[self.time?].column_type.time_unit()
     }
 }
 
-/// A column to be created.
+/// Definition of a new column.
 #[derive(Clone, Debug)]
 pub struct ColumnDefinition {
     /// The column's name.
     pub name: String,
-    /// How its values are read.
+    /// The type of its values.
     pub column_type: ColumnType,
     /// Whether it may be NULL.
     pub nullable: bool,
 }
 
-/// A table to be created.
+/// Definition of a new table.
 ///
 /// ```
 /// use fleetdb_engine::{ColumnType, TableDefinition, Unit};
@@ -471,21 +477,21 @@ pub struct ColumnDefinition {
 pub struct TableDefinition {
     /// The table's name.
     pub name: String,
-    /// The columns, in the order people see them.
+    /// The columns, in the order users see them.
     pub columns: Vec<ColumnDefinition>,
     /// The names of the primary key's columns, in key order. If the last one is a timestamp, the
     /// table is a time-series table.
     pub primary_key: Vec<String>,
-    /// The width of a time partition in seconds; if `None`, it follows the table's data rate.
+    /// The width of a time partition in seconds; `None` if it depends on the data rate.
     pub partition_seconds: Option<i64>,
-    /// Rows older than so many seconds are dropped; `None` keeps all.
+    /// Rows older than this many seconds are dropped; `None` keeps all.
     pub retention_seconds: Option<i64>,
-    /// What becomes of rows with one primary key.
+    /// How rows with the same primary key are merged.
     pub merge: Merge,
 }
 
 impl TableDefinition {
-    /// A table without columns.
+    /// A definition without columns.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
@@ -495,27 +501,27 @@ impl TableDefinition {
         self
     }
 
-    /// Adds a key column that may be NULL.
+    /// Adds a nullable key column.
     #[must_use]
     pub fn key(mut self, name: &str, column_type: ColumnType) -> Self {
         self.primary_key.push(name.to_owned());
         self.column(name, column_type, true)
     }
 
-    /// Adds the time column, last in the key.
+    /// Adds the time column, which ends the key.
     #[must_use]
     pub fn time(mut self, name: &str, unit: Unit) -> Self {
         self.primary_key.push(name.to_owned());
         self.column(name, ColumnType::Timestamp(unit), false)
     }
 
-    /// Adds a column outside the key that may be NULL.
+    /// Adds a nullable column outside the key.
     #[must_use]
     pub fn field(self, name: &str, column_type: ColumnType) -> Self {
         self.column(name, column_type, true)
     }
 
-    /// Checks the definition and gives it its numbers.
+    /// Checks the definition and assigns ids.
     pub(crate) fn build(&self, id: TableId) -> Result<TableSchema> {
         check_name("table", &self.name)?;
         let table = &self.name;
@@ -609,7 +615,7 @@ impl TableDefinition {
     }
 }
 
-/// Checks a retention for a table.
+/// Checks that a retention is valid for a table.
 pub(crate) fn check_retention(schema: &TableSchema, seconds: Option<i64>) -> Result<()> {
     match seconds {
         Some(_) if schema.time.is_none() => {

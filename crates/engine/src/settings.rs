@@ -1,9 +1,9 @@
-//! The settings of an open database. Each has a default that suits a machine with a gigabyte of
-//! memory or more; each says its unit, its range, and what gets worse in each direction.
+//! The settings of an open database. The defaults suit a machine with at least a gigabyte of
+//! memory. Each setting states its unit, its range, and what gets worse in each direction.
 
 use crate::error::{Error, Result};
 
-/// When a write is acknowledged; what survives what.
+/// When a write is acknowledged, and which failures it then survives.
 ///
 /// ```
 /// use fleetdb_engine::Durability;
@@ -11,13 +11,13 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// T1: in the operating system's page cache. Survives a killed process; a power cut may lose
-    /// everything since the system last wrote its cache.
+    /// T1: in the operating system's page cache. Survives the death of the process. A power cut may
+    /// lose everything since the system last wrote back its cache.
     Os,
-    /// T2: as [`Os`](Self::Os), and an fsync follows within [`Settings::sync_interval_ms`].
-    /// Survives a killed process; a power cut loses at most about that interval.
+    /// T2: as [`Os`](Self::Os), followed by an fsync within [`Settings::sync_interval_ms`].
+    /// Survives the death of the process. A power cut loses about that interval at most.
     Interval,
-    /// T3: on the medium (`fdatasync` returned). Survives a power cut.
+    /// T3: on stable storage (`fdatasync` returned). Survives a power cut.
     #[default]
     Sync,
 }
@@ -56,40 +56,44 @@ impl std::str::FromStr for Durability {
     }
 }
 
-/// How a database behaves while it is open; nothing here changes what is stored.
+/// How a database behaves while it is open. No setting changes what is stored.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The durability of a write that names none. Default: [`Durability::Sync`].
+    /// The durability of writes that do not name one. Default: [`Durability::Sync`].
     pub durability: Durability,
-    /// Milliseconds between two fsyncs for [`Durability::Interval`]. Default 200, range 1 to
-    /// 60,000. Smaller: more fsyncs; larger: more is lost in a power cut.
+    /// Milliseconds between fsyncs for [`Durability::Interval`]. Default 200, range 1 to 60,000.
+    /// Smaller: more fsyncs. Larger: a power cut loses more.
     pub sync_interval_ms: u64,
-    /// Bytes of memory for everything that grows with data: memtables, cache, flush, compaction, scans, replay. Default
-    /// 1 GiB, range 32 MiB to 1 TiB; at least four times `memtable_bytes`, `cache_bytes` and 16 MiB together. Smaller:
-    /// large scans and compactions are refused or wait. [`with_memory_limit`](Self::with_memory_limit) sets the
-    /// three in proportion.
+    /// Bytes of memory for everything that grows with the data: memtables, cache, flush,
+    /// compaction, scans, replay. Default 1 GiB, range 32 MiB to 1 TiB, and at least 4 ×
+    /// `memtable_bytes` + `cache_bytes` + 16 MiB. Smaller: large scans and compactions wait or are
+    /// refused. [`with_memory_limit`](Self::with_memory_limit) sets all three in proportion.
     pub memory_limit: usize,
-    /// Bytes of the active memtables at which they are frozen and flushed. Default 64 MiB, range
-    /// 64 KiB to 2 GiB. Smaller: more and smaller segments, slower reads; larger: more memory
-    /// (up to twice this while a flush runs) and a longer recovery.
+    /// Bytes of active memtables at which they are frozen and flushed. Default 64 MiB, range 64 KiB
+    /// to 2 GiB. Smaller: more and smaller segments, slower reads. Larger: more memory (up to twice
+    /// this while a flush runs) and a longer recovery.
     pub memtable_bytes: usize,
-    /// Bytes of decoded pages and index blocks kept for the next read. Default 64 MiB, range 0 to
-    /// 64 GiB. Smaller: more decoding; larger: more memory.
+    /// Bytes of decoded pages and index blocks kept for later reads. Default 64 MiB, range 0 to 64
+    /// GiB. Smaller: more decoding. Larger: more memory.
     pub cache_bytes: usize,
-    /// Milliseconds a write waits for a running flush when the memtables are full, before it is
-    /// refused with [`ErrorKind::Retry`](crate::ErrorKind::Retry). Default 30,000, range 0 to 600,000.
+    /// Milliseconds that a write waits for a running flush when the memtables are full, before it
+    /// fails with [`ErrorKind::Retry`](crate::ErrorKind::Retry). Default 30,000, range 0 to
+    /// 600,000.
     pub write_wait_ms: u64,
-    /// Bytes that compaction writes in a second at most. Default 0: no limit; range 0 to 2^40. Smaller: compaction takes
-    /// longer and disturbs less; too small for the data rate, and segments pile up until writers are held back.
+    /// Maximum bytes per second that compaction writes. Default 0, which means no limit; range 0 to
+    /// 2^40. Smaller: compaction takes longer and disturbs less. Too small for the data rate:
+    /// segments pile up until writers must wait.
     pub compaction_bytes_per_s: u64,
-    /// Tables up to which line protocol makes more; SQL may make more. Default 1,000, range 1 to 100,000. Smaller: line protocol is
-    /// told sooner that it makes too many; larger: with many tables each statement and each flush costs more.
+    /// Number of tables up to which line protocol creates new ones; SQL may create more. Default
+    /// 1,000, range 1 to 100,000. Smaller: line protocol is refused sooner. Larger: with many
+    /// tables, each statement and each flush costs more.
     pub max_tables: usize,
-    /// Columns of a table that line protocol adds to; SQL may add more. Default 1,000, range 1 to 4,096. Smaller: line protocol
-    /// is told sooner that it makes too many; larger: each row that is written costs more, as does each statement's plan.
+    /// Number of columns up to which line protocol adds columns to a table; SQL may add more.
+    /// Default 1,000, range 1 to 4,096. Smaller: line protocol is refused sooner. Larger: each
+    /// written row and each statement's plan costs more.
     pub max_columns: usize,
-    /// Rows in one batch of a scan. Default 8,192, range 1 to 1,048,576. Smaller: more overhead a
-    /// row; larger: more memory a scan.
+    /// Rows per batch of a scan. Default 8,192, range 1 to 1,048,576. Smaller: more overhead per
+    /// row. Larger: more memory per scan.
     pub scan_batch_rows: usize,
 }
 
@@ -110,17 +114,17 @@ impl Default for Settings {
     }
 }
 
-/// Tables that there may be at all.
+/// The maximum number of tables in a database.
 pub(crate) const MOST_TABLES: usize = 100_000;
 
-/// Memory that a scan or a compaction always finds, beside memtables and cache.
+/// Memory always left for scans and compaction, in addition to memtables and cache.
 const LEAST_WORK_BYTES: usize = 16 << 20;
-/// Generations of memtables in memory: the active one, a frozen one, and about as much again twice over while the
-/// frozen one is sorted for its flush.
+/// The memtable memory to reserve, in units of `memtable_bytes`: the active generation, the frozen
+/// one, and twice as much again while the frozen one is sorted for its flush.
 const MEMTABLE_SHARES: usize = 4;
 
 impl Settings {
-    /// Default settings for a memory of `limit` bytes: an eighth of it for the cache, a quarter for memtables and
+    /// Default settings for a memory limit: an eighth for the cache, a quarter for memtables and
     /// their flush, the rest for compaction and scans.
     ///
     /// ```
@@ -133,20 +137,20 @@ impl Settings {
         Self { memory_limit: limit, memtable_bytes: limit / 16, cache_bytes: limit / 8, ..Self::default() }
     }
 
-    /// The profile for small devices: a process that ingests and answers queries within 64 MiB. A share of them is
-    /// left to the program itself.
+    /// The profile for small devices: a process that ingests and answers queries within 64 MiB. The
+    /// memory limit is 32 MiB; the rest is for the program itself.
     pub fn edge() -> Self {
         let settings = Self::with_memory_limit(32 << 20);
         Self { memtable_bytes: 2 << 20, cache_bytes: 3 << 20, scan_batch_rows: 4_096, ..settings }
     }
 
-    /// What of the limit is left for scans and compaction.
+    /// The part of the limit left for scans and compaction.
     pub(crate) fn work_bytes(&self) -> usize {
         let fixed = self.memtable_bytes.saturating_mul(MEMTABLE_SHARES).saturating_add(self.cache_bytes);
         self.memory_limit.saturating_sub(fixed)
     }
 
-    /// Every setting: its name, its value, its unit, and what it is for.
+    /// All settings, each with its name, value, unit and purpose.
     pub fn list(&self) -> [(&'static str, String, &'static str, &'static str); 10] {
         [
             ("durability", self.durability.to_string(), "", "when a write that names no level is acknowledged"),
@@ -165,7 +169,7 @@ impl Settings {
     /// Checks every setting against its range.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) that names the setting, its value and its range.
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) naming the setting, its value and its range.
     pub fn validate(&self) -> Result<()> {
         let ranges: [(&str, u64, u64, u64); 9] = [
             ("sync_interval_ms", self.sync_interval_ms, 1, 60_000),
@@ -175,7 +179,7 @@ impl Settings {
             ("write_wait_ms", self.write_wait_ms, 0, 600_000),
             ("compaction_bytes_per_s", self.compaction_bytes_per_s, 0, 1 << 40),
             ("max_tables", self.max_tables as u64, 1, MOST_TABLES as u64),
-            // What a table may have at all.
+            // The limit for any table, `MAX_COLUMNS`.
             ("max_columns", self.max_columns as u64, 1, 4_096),
             ("scan_batch_rows", self.scan_batch_rows as u64, 1, 1 << 20),
         ];

@@ -1,8 +1,8 @@
-//! What an open database shares between committers, readers and the background threads.
+//! State that an open database shares between committers, readers and background threads.
 //!
-//! It owns the locks, the counters and the few steps that all of them need. It does not own the work: committing is in
-//! [`crate::commit`], freezing and flushing in [`crate::flusher`], merging in [`crate::compactor`], waiting for room in
-//! [`crate::backpressure`]. `ARCHITECTURE.md` has the order of the locks.
+//! It owns the locks, the counters and the few steps that all of them need. It does not own the
+//! work: [`crate::commit`] commits, [`crate::flusher`] freezes and flushes, [`crate::compactor`]
+//! merges, [`crate::backpressure`] waits for room. `ARCHITECTURE.md` gives the lock order.
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,52 +19,52 @@ use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What the commit lock guards.
+/// Data guarded by the commit lock.
 pub(crate) struct Commit {
     pub(crate) sequence: Sequence,
     pub(crate) generation: Generation,
-    /// Memory of the active memtables; of tables that were dropped since the last freeze, too.
+    /// Memory of the active memtables, including tables dropped since the last freeze.
     pub(crate) memtable_bytes: usize,
-    /// Rows of the longest active memtable.
+    /// Row count of the longest active memtable.
     pub(crate) memtable_rows: usize,
     pub(crate) closed: bool,
 }
 
-/// A generation that waits to be flushed.
+/// A generation waiting to be flushed.
 #[derive(Clone, Copy)]
 pub(crate) struct Frozen {
     pub(crate) generation: Generation,
     pub(crate) last: Sequence,
 }
 
-/// What waits for the background threads.
+/// Work for the background threads.
 pub(crate) struct Queue {
     pub(crate) frozen: Vec<Frozen>,
-    /// Why the last flush failed, until one succeeds.
+    /// The error of the last flush, until one succeeds.
     pub(crate) flush_error: Option<Error>,
-    /// Why the last compaction failed, until one succeeds.
+    /// The error of the last compaction, until one succeeds.
     pub(crate) compaction_error: Option<Error>,
-    /// A flush or a setting changed what there is to compact.
+    /// Whether a flush or a setting changed what is due for compaction.
     pub(crate) changed: bool,
-    /// The table that is being compacted.
+    /// The table being compacted.
     pub(crate) compacting: Option<String>,
-    /// A partition has too many runs: flushes wait for compaction.
+    /// Whether a partition has too many runs: flushes then wait for compaction.
     pub(crate) behind: bool,
-    /// How many wait for a flush that they asked for, which is not held back.
+    /// Number of callers waiting for a flush they requested; such a flush is not held back.
     pub(crate) urgent: usize,
     pub(crate) stop: bool,
-    /// How many backups read files, and the files that are to go when they are done.
+    /// Number of backups reading files, and the files to remove when they are done.
     pub(crate) pins: usize,
     pub(crate) unpinned: Vec<String>,
 }
 
-/// What background work has done since the database was opened.
+/// Background work done since the database was opened.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) flushed_bytes: AtomicU64,
     pub(crate) compacted_bytes: AtomicU64,
     pub(crate) compactions: AtomicU64,
-    /// Set when the database closes: a merge stops at its next row group.
+    /// Set when the database closes. A merge then stops at its next row group.
     pub(crate) stopping: AtomicBool,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Shared {
     /// Held during a step of compaction.
     pub(crate) compaction: Mutex<()>,
     pub(crate) counters: Counters,
-    /// The last batch in the memtables.
+    /// Sequence of the last batch in the memtables.
     pub(crate) applied: AtomicU64,
     pub(crate) next_segment: AtomicU64,
 }
@@ -111,7 +111,8 @@ impl Shared {
         self.io.spawn.has_threads()
     }
 
-    /// Lets the manifest know what is in the log. A full disk is no reason to fail: then it knows less.
+    /// Records in the manifest what the log holds. A full disk is not an error: the manifest then
+    /// knows less.
     pub(crate) fn mark_log(&self) -> Result<()> {
         let mut manifest = self.manifest.lock();
         let mark = Some(self.log.mark());
@@ -124,8 +125,9 @@ impl Shared {
         }
     }
 
-    /// Makes an edit of the tables durable. If it cannot be known whether it is, no batch is taken any more: its rows
-    /// might be of a table or column that the next opening does not have.
+    /// Makes a schema edit durable. If it is unknown whether the edit is durable, no more batches
+    /// are accepted: their rows might belong to a table or column that is missing after the next
+    /// open.
     pub(crate) fn change_schema(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
         let changed = manifest.append(edit);
         self.fail_without_lock();
@@ -152,7 +154,7 @@ impl Shared {
         if commit.closed { Err(Error::closed("the database is closed")) } else { Ok(commit) }
     }
 
-    /// Takes no more batches when the writer's lock is lost: another process may write.
+    /// Stops accepting batches if the writer's lock is lost: another process may be writing.
     pub(crate) fn fail_without_lock(&self) {
         if let Err(lost) = self.io.storage.check_lock() {
             self.log.fail(&lost);

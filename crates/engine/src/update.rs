@@ -1,7 +1,7 @@
-//! Writes that depend on what is there: reading and writing in one step.
+//! Read-modify-write: writes that depend on existing rows.
 //!
-//! The commit lock is held from the reading on: no other write comes between, and what is stored is a batch like any
-//! other.
+//! The commit lock is held from the first read on, so no other write can come between. The result
+//! is stored as an ordinary batch.
 
 use crate::column::ColumnBuilder;
 use crate::commit::{Acknowledged, completion};
@@ -13,8 +13,9 @@ use crate::write::batch::{Batch, MAX_BATCH_ROWS, Value, misfit};
 use arrow::array::{RecordBatch, UInt64Array};
 
 impl Database {
-    /// Reads and writes in one step: writes the batch that `change` makes of everything written so far.
-    /// Other writers wait meanwhile: it must be short, and must not write itself.
+    /// Reads and writes atomically: writes the batch that `change` builds from everything written
+    /// so far. Other writers wait meanwhile, so `change` must be short and must not write to the
+    /// database.
     ///
     /// ```
     /// use fleetdb_engine::{Batch, ColumnType, Database, Rows, Settings, TableDefinition, Value, io::{Io, MemoryStorage}};
@@ -28,8 +29,8 @@ impl Database {
     /// }).unwrap();
     /// ```
     ///
-    /// # Errors
-    /// What `change` returns, and nothing is written; else as [`commit`](Self::commit).
+    /// # Errors What `change` returns; nothing is then written. Otherwise as
+    /// [`commit`](Self::commit).
     pub fn transact(&self, change: impl FnOnce(&View) -> Result<Batch>) -> Result<Acknowledged> {
         let (done, outcome) = completion();
         self.shared.transact(change, done)?;
@@ -37,8 +38,8 @@ impl Database {
         outcome.wait()
     }
 
-    /// Sets columns of the rows that a request names (by container, key and time), with the database's default
-    /// durability. Gives how many rows there were.
+    /// Sets columns of the rows that a request selects (by container, key and time), with the
+    /// database's default durability. Returns the number of rows.
     ///
     /// ```
     /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
@@ -53,9 +54,9 @@ impl Database {
     /// assert_eq!(seven.aggregate("b", 0, 0).unwrap().sum, Some(3.0));
     /// ```
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column is part of the key or a value does not fit it, or if
-    /// there are more rows than one batch may have; else as [`commit`](Self::commit).
+    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if a column is part of the key, a
+    /// value does not fit its column, or there are more rows than a batch may hold; otherwise as
+    /// [`commit`](Self::commit).
     pub fn update(&self, table: &str, rows: &ScanRequest, values: &[(&str, Value)]) -> Result<(u64, Acknowledged)> {
         let mut count = 0;
         let acknowledged = self.transact(|view| {
@@ -67,7 +68,7 @@ impl Database {
     }
 }
 
-/// The rows that a request names, with some columns set.
+/// The rows that a request selects, with the new values set.
 fn changed(view: &View, table: &str, rows: &ScanRequest, values: &[(&str, Value)]) -> Result<Batch> {
     let found = view.table(table)?;
     let schema = found.schema();
@@ -93,7 +94,7 @@ fn changed(view: &View, table: &str, rows: &ScanRequest, values: &[(&str, Value)
         for (place, value) in &places {
             columns[*place] = arrow::compute::take(value, &same, None)?;
         }
-        // Nullability is checked at admission, with a better message than Arrow's.
+        // Admission checks nullability, with a better message than Arrow's.
         let fields = batch.schema().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
         let rows = RecordBatch::try_new(arrow::datatypes::Schema::new(fields).into(), columns)?;
         let set: Vec<usize> = places.iter().map(|(place, _)| *place).collect();
