@@ -1,13 +1,13 @@
-//! Backpressure: what happens when rows come faster than the background makes room.
+//! Backpressure: what happens when rows arrive faster than the background threads make room.
 //!
 //! | memtables | frozen generation | compaction | a committer | the flush thread |
 //! |---|---|---|---|---|
-//! | have room | any | any | writes | flushes what is frozen |
+//! | have room | any | any | writes | flushes any frozen generation |
 //! | full | none | any | freezes them, then writes | is woken |
-//! | full | being flushed | keeps up | waits up to `write_wait_ms`, then gets a retry | flushes |
-//! | full | waits | behind | waits likewise | waits for compaction, unless somebody asked for a flush |
-//! | full | flush failed | any | waits likewise; the error names the reason | tries again each second |
-//! | full | waits | failed | waits likewise | flushes: waiting would not help |
+//! | full | being flushed | keeps up | waits up to `write_wait_ms`, then gets `Retry` | flushes |
+//! | full | waits | behind | waits as above | waits for compaction, unless a flush was requested |
+//! | full | flush failed | any | waits as above; the error gives the reason | retries each second |
+//! | full | waits | failed | waits as above | flushes: waiting would not help |
 //!
 //! At most two generations are in memory: the active one and the frozen one.
 
@@ -17,11 +17,13 @@ use crate::state::{Commit, Queue, Shared};
 use parking_lot::MutexGuard;
 use std::time::Duration;
 
-/// How long a committer who never waits may stand before the commit lock, which a commit holds for microseconds.
+/// How long a committer that never waits may block on the commit lock. A commit holds it for
+/// microseconds.
 const MAX_LOCK_WAIT: Duration = Duration::from_millis(2);
 
 impl Queue {
-    /// Whether flushes wait for compaction. If that fails there is no point in waiting.
+    /// Whether flushes wait for compaction. They do not if compaction fails: waiting would be
+    /// pointless.
     pub(crate) fn is_held_back(&self) -> bool {
         self.behind && self.urgent == 0 && self.compaction_error.is_none()
     }
@@ -32,7 +34,7 @@ impl Shared {
         commit.memtable_bytes >= self.settings.memtable_bytes || commit.memtable_rows >= MAX_ROWS
     }
 
-    /// The commit lock, unless a statement that reads and writes holds it for long.
+    /// The commit lock, unless a read-modify-write statement holds it for long.
     pub(crate) fn try_open_commit(&self) -> Result<Option<MutexGuard<'_, Commit>>> {
         let Some(commit) = self.commit.try_lock_for(MAX_LOCK_WAIT) else { return Ok(None) };
         if commit.closed { Err(Error::closed("the database is closed")) } else { Ok(Some(commit)) }
@@ -52,8 +54,8 @@ impl Shared {
         None
     }
 
-    /// The commit lock, when the memtables have room. Full memtables whose forerunners are still being
-    /// flushed must wait: at most two generations are in memory.
+    /// Takes the commit lock when the memtables have room. Full memtables must wait while the
+    /// previous generation is being flushed: at most two generations are in memory.
     pub(crate) fn wait_for_room(&self) -> Result<MutexGuard<'_, Commit>> {
         let wait_ns = self.settings.write_wait_ms.saturating_mul(1_000_000);
         let start_ns = self.io.clock.monotonic_ns();

@@ -1,11 +1,12 @@
-//! Backup and restore: a database's segments and its manifest in another directory.
+//! Backup and restore: copies a database's segments and manifest to another directory.
 //!
-//! 1. [`Database::backup`] flushes, then copies what the manifest lists at that moment: the checkpoint. Writers go on;
-//!    compaction does too, but the files it replaces stay until the backup is done.
-//! 2. Files that the destination has already are kept, so that a second backup copies only what is new. Segments never
-//!    change, so on one file system a hard link does.
-//! 3. The destination's manifest is written last, under another name, and renamed: until then the backup before it
-//!    counts. What it does not list any more is removed after that.
+//! 1. [`Database::backup`] flushes, then copies what the manifest lists at that moment: the
+//!    checkpoint. Writes and compaction continue, but files that compaction replaces are kept until
+//!    the backup is done.
+//! 2. Files that the destination already has are kept, so a second backup copies only what is new.
+//!    Segments never change, so on the same file system a hard link suffices.
+//! 3. The destination's manifest is written last, under a temporary name, and renamed. Until then
+//!    the previous backup is valid. Afterwards, files that it no longer lists are removed.
 //!
 //! A backup is a database directory: `check` verifies it, and it can be opened.
 
@@ -18,29 +19,30 @@ use crate::manifest::{SegmentEntry, State};
 use crate::segment::{directory, file_name};
 use crate::wal::frame;
 
-/// Bytes copied at once.
+/// Bytes copied at a time.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// What a backup or restore did.
+/// The result of a backup or restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackupReport {
     /// Segments in the backup.
     pub segments: usize,
-    /// Bytes of all of them.
+    /// Total size of the segments.
     pub bytes: u64,
-    /// Bytes that were there already.
+    /// Bytes that the destination already had.
     pub kept_bytes: u64,
-    /// Bytes that became hard links.
+    /// Bytes that were hard-linked.
     pub linked_bytes: u64,
     /// Bytes that were copied.
     pub copied_bytes: u64,
-    /// The last batch that is in it.
+    /// The last batch in the backup.
     pub sequence: u64,
 }
 
 impl Database {
-    /// Backs the database up to a directory that is empty or holds an older backup of it, while it is in use. What
-    /// was acknowledged before the call is in the backup. `progress` is called with the bytes done and all bytes.
+    /// Backs up the database, while it is in use, to a directory that is empty or holds an older
+    /// backup of it. The backup contains everything acknowledged before the call. `progress` is
+    /// called with the bytes done and the total bytes.
     ///
     /// ```
     /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, Unit, Value, io::Io};
@@ -53,9 +55,9 @@ impl Database {
     /// assert_eq!(copy.view().table("t").unwrap().count().unwrap(), 1);
     /// ```
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the directory is the database's own or holds something else, or a backup that has been
-    /// written to; what reading or writing a file says. The older backup stays valid.
+    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if the directory is the database's
+    /// own, holds something else, or holds a backup that has been written to; or the error of
+    /// reading or writing a file. The older backup stays valid.
     pub fn backup(&self, destination: &Io, progress: impl FnMut(u64, u64)) -> Result<BackupReport> {
         refuse_itself(self.shared.io.storage.as_ref(), destination.storage.as_ref())?;
         self.flush()?;
@@ -70,8 +72,8 @@ impl Database {
 /// Copies a backup to an empty directory and verifies every checksum and invariant of the copy.
 ///
 /// # Errors
-/// [`ErrorKind::Input`](crate::ErrorKind::Input) if `from` is no backup or `to` is not empty;
-/// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) if the copy does not pass the check.
+/// [`ErrorKind::Input`](crate::ErrorKind::Input) if `from` is not a backup or `to` is not empty;
+/// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) if the copy fails the check.
 pub fn restore(from: &Io, to: &Io, progress: impl FnMut(u64, u64)) -> Result<(BackupReport, CheckReport)> {
     let Some((_, contents)) = manifest_file::read(from.storage.as_ref())? else {
         return Err(Error::input(format!("{} holds no backup", from.storage.describe())));
@@ -96,7 +98,7 @@ pub fn restore(from: &Io, to: &Io, progress: impl FnMut(u64, u64)) -> Result<(Ba
     }
 }
 
-/// Whether there are batches in the log's files.
+/// Whether any of the log's files contains a batch.
 fn has_batches(storage: &dyn Storage) -> Result<bool> {
     for generation in frame::generations(storage)? {
         if storage.read(&frame::file_name(generation))?.len_bytes() > frame::FILE_HEADER_BYTES as u64 {
@@ -106,7 +108,7 @@ fn has_batches(storage: &dyn Storage) -> Result<bool> {
     Ok(false)
 }
 
-/// Makes `to` hold what `state` lists, of the files in `from`.
+/// Copies files from `from` until `to` holds what `state` lists.
 fn copy(
     from: &dyn Storage,
     state: &State,
@@ -165,7 +167,7 @@ fn copy(
     Ok(report)
 }
 
-/// Refuses a destination that is the database's own directory, or is in it.
+/// Refuses a destination that is the database's own directory or inside it.
 fn refuse_itself(from: &dyn Storage, to: &dyn Storage) -> Result<()> {
     match (from.place(), to.place()) {
         (Some(from), Some(to)) if to.starts_with(&from) => Err(Error::input(format!(
@@ -176,7 +178,7 @@ fn refuse_itself(from: &dyn Storage, to: &dyn Storage) -> Result<()> {
     }
 }
 
-/// Refuses a destination that is not an older backup of the same database.
+/// Refuses a destination that does not hold an older backup of the same database.
 fn refuse_strangers(storage: &dyn Storage, state: &State, before: Option<&State>) -> Result<()> {
     let place = storage.describe();
     match before {
@@ -205,7 +207,7 @@ fn copy_file(from: &dyn Storage, name: &str, to: &dyn Storage, copy: &str) -> Re
     out.sync()
 }
 
-/// Removes what an older backup listed and this one does not, and log files without batches.
+/// Removes segments that only the older backup listed, and log files without batches.
 fn remove_unlisted(storage: &dyn Storage, state: &State, before: Option<State>) -> Result<()> {
     for entry in before.iter().flat_map(|before| before.segments.values()) {
         if !state.segments.contains_key(&entry.id) {

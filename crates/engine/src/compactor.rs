@@ -1,8 +1,8 @@
 //! The compactor: merges segments in the background.
 //!
-//! The thread `fleetdb-compact` does what [`plan`](crate::compaction::plan) says, one step after the other, when a flush
-//! changed something, and each second for retention. Without threads the caller runs the same steps. How a merge works is
-//! in [`crate::compaction`], how its outcome is listed in [`crate::listing`].
+//! The `fleetdb-compact` thread runs the steps that [`plan`](crate::compaction::plan) chooses, one
+//! at a time: after each change by a flush, and once a second for retention. Without threads the
+//! caller runs the same steps. [`crate::compaction`] merges, [`crate::listing`] lists the result.
 
 use crate::compaction::plan::{self, Step};
 use crate::compaction::{self, Job};
@@ -18,12 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Milliseconds between two looks at what retention has expired.
+/// Milliseconds between checks for rows that retention has expired.
 const TICK_MS: u64 = 1_000;
-/// Milliseconds that a throttled compaction sleeps at most before it looks whether it must stop.
+/// Maximum milliseconds that a throttled compaction sleeps before it checks whether it must stop.
 const NAP_MS: u64 = 50;
 
-/// What a plan was made with.
+/// The inputs of a plan.
 struct PlanFacts {
     deletes: DeleteSet,
     expired: Option<i64>,
@@ -31,7 +31,7 @@ struct PlanFacts {
 }
 
 impl Shared {
-    /// The compaction thread: steps as long as there are any, then waits for a change.
+    /// The compaction thread: runs steps while there are any, then waits for a change.
     pub(crate) fn run_compactions(&self) {
         loop {
             {
@@ -48,7 +48,7 @@ impl Shared {
         }
     }
 
-    /// Compacts until there is nothing to do; with `full` every partition becomes one run.
+    /// Compacts until nothing is left to do. With `full`, every partition becomes one run.
     pub(crate) fn compact_all(&self, full: bool) -> Result<()> {
         let outcome = loop {
             match self.compact_once(full) {
@@ -64,7 +64,7 @@ impl Shared {
         outcome
     }
 
-    /// One step of compaction, of the first table that needs one; `false` if none does.
+    /// Runs one compaction step, for the first table that needs one; `false` if none does.
     fn compact_once(&self, full: bool) -> Result<bool> {
         let _one = self.compaction.lock();
         if self.counters.stopping.load(Ordering::Acquire) {
@@ -79,10 +79,12 @@ impl Shared {
         Ok(true)
     }
 
-    /// The deletes that the manifest lists for a table, and the batch up to which a segment that is written now is free of them.
+    /// The deletes that the manifest lists for a table, and the sequence up to which a segment
+    /// written now has them applied.
     pub(crate) fn listed_deletes(state: &State, table: TableId) -> (DeleteSet, u64) {
         let deletes = state.deletes_of(table);
-        // Whatever their numbers: a rewritten segment must not look as if it had to be rewritten again.
+        // Covers the id of every delete, so that a rewritten segment never looks in need of another
+        // rewrite.
         let purged = deletes.iter().map(|delete| delete.id).fold(state.flushed_sequence.0, u64::max);
         (DeleteSet::new(std::iter::once(Arc::new(Deletes::listed(deletes)))), purged)
     }
@@ -139,7 +141,7 @@ impl Shared {
         self.exchange(schema, removed, sliced, added)
     }
 
-    /// Waits as the throttle demands; an error if the database is being closed.
+    /// Waits as the throttle demands. Returns an error if the database is being closed.
     fn pause(&self, start_ns: u64, bytes: u64) -> Result<()> {
         loop {
             if self.counters.stopping.load(Ordering::Acquire) {
@@ -158,7 +160,7 @@ impl Shared {
         }
     }
 
-    /// Exchanges segments: manifest, readers, then files.
+    /// Replaces segments: first in the manifest, then for readers, then the files.
     fn exchange(
         &self,
         schema: &TableSchema,
@@ -170,7 +172,8 @@ impl Shared {
         self.remove_files(names.into_iter())
     }
 
-    /// Exchanges segments for the manifest and for readers. Gives the files that nothing lists any more.
+    /// Replaces segments in the manifest and for readers. Returns the files that are no longer
+    /// listed.
     pub(crate) fn exchange_listed(
         &self,
         schema: &TableSchema,

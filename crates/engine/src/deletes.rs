@@ -1,21 +1,21 @@
-//! Deletes: rows that readers must not see, although an older source still holds them.
+//! Deletes: rows that readers must not see although an older source still holds them.
 //!
-//! 1. A delete names a container or all, and a span of times. It concerns every older generation, and of its
-//!    own generation's memtable the rows that were there before it ([`Marked`]).
-//! 2. Memtables are filtered when they are sorted; segments have holes ([`Deletes::holes`]) until a compaction
-//!    wrote them without the deleted rows.
-//! 3. A flush makes the deletes of its generation part of the manifest; the manifest forgets a delete when no segment
-//!    is left that it concerns.
+//! 1. A delete names one container or all, and a time range. It applies to every older generation,
+//!    and to the rows that were in its own generation's memtable before it ([`Marked`]).
+//! 2. Memtables are filtered when they are sorted. Segments have holes ([`Deletes::holes`]) until a
+//!    compaction rewrites them without the deleted rows.
+//! 3. A flush records its generation's deletes in the manifest. The manifest drops a delete when it
+//!    applies to no remaining segment.
 
 use crate::ids::Generation;
 use crate::manifest::{Delete, SegmentEntry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A span of times, both ends included.
+/// A range of times, inclusive at both ends.
 pub(crate) type Span = (i64, i64);
 
-/// A delete, and how many rows its own generation's memtable had before it.
+/// A delete, and the number of rows that its generation's memtable had before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Marked {
     pub(crate) delete: Delete,
@@ -40,7 +40,7 @@ pub(crate) struct Deletes {
 }
 
 impl Deletes {
-    /// Those that the manifest lists.
+    /// The deletes that the manifest lists.
     pub(crate) fn listed(deletes: &[Delete]) -> Self {
         let mut all = Self::default();
         for delete in deletes {
@@ -61,7 +61,7 @@ impl Deletes {
         self.len
     }
 
-    /// Bytes of memory, about.
+    /// Approximate bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         const KEY_BYTES: usize = 32;
         self.len * (size_of::<Marked>() + 2 * KEY_BYTES)
@@ -71,7 +71,7 @@ impl Deletes {
         self.all_keys.iter().chain(self.by_key.values().flatten())
     }
 
-    /// As the manifest takes them, in order.
+    /// All deletes as the manifest stores them, in order.
     pub(crate) fn to_list(&self) -> Vec<Delete> {
         let mut list: Vec<Delete> = self.iter().map(|marked| marked.delete.clone()).collect();
         list.sort_by_key(|delete| delete.id);
@@ -79,7 +79,7 @@ impl Deletes {
     }
 }
 
-/// All deletes that a reader knows: those the manifest lists, and each memtable's.
+/// All deletes that apply to a reader: those in the manifest and those of each memtable.
 #[derive(Clone, Default)]
 pub(crate) struct DeleteSet(Arc<Vec<Arc<Deletes>>>);
 
@@ -88,7 +88,7 @@ impl DeleteSet {
         Self(Arc::new(layers.filter(|layer| layer.len() > 0).collect()))
     }
 
-    /// These and another memtable's.
+    /// These deletes and those of one more memtable.
     pub(crate) fn and(&self, layer: &Arc<Deletes>) -> Self {
         Self::new(self.0.iter().chain([layer]).map(Arc::clone))
     }
@@ -111,20 +111,21 @@ impl DeleteSet {
         })
     }
 
-    /// The spans of a segment in which every container's rows are deleted.
+    /// The time ranges of a segment in which the rows of all containers are deleted.
     pub(crate) fn holes(&self, segment: &SegmentEntry) -> Vec<Span> {
         let all_keys = self.0.iter().flat_map(|layer| &layer.all_keys);
         all_keys.filter(|m| m.delete.concerns(segment)).map(|m| (m.delete.from, m.delete.to)).collect()
     }
 
-    /// The spans of a segment in which this container's rows are deleted, besides [`holes`](Self::holes).
+    /// The time ranges of a segment in which this container's rows are deleted, besides
+    /// [`holes`](Self::holes).
     pub(crate) fn holes_of(&self, segment: &SegmentEntry, key: &[u8]) -> Vec<Span> {
         let of_key = self.0.iter().filter_map(|layer| layer.by_key.get(key)).flatten();
         of_key.filter(|m| m.delete.concerns(segment)).map(|m| (m.delete.from, m.delete.to)).collect()
     }
 }
 
-/// What is left of `spans` (in order, apart from each other) without `hole`.
+/// Removes `hole` from `spans`, which are ordered and disjoint.
 pub(crate) fn without(spans: Vec<Span>, hole: Span) -> Vec<Span> {
     let mut left = Vec::with_capacity(spans.len() + 1);
     for (from, to) in spans {

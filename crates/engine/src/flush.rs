@@ -1,12 +1,13 @@
-//! The flush: frozen memtables of one generation become segments.
+//! The flush: turns the frozen memtables of one generation into segments.
 //!
-//! 1. A memtable's view is sorted ([`Sorted`]) and cut at the table's time partitions, whose width follows the data
-//!    rate unless it is set. Partitions with few rows share a file.
-//! 2. Each piece becomes a segment under a temporary name, synced, renamed; then the directory is
-//!    synced.
-//! 3. The caller makes one manifest edit for the whole generation and only then removes the WAL file.
+//! 1. A memtable's view is sorted ([`Sorted`]) and cut at the table's time partitions. Unless it is
+//!    set, their width depends on the data rate. Partitions with few rows share a file.
+//! 2. Each piece becomes a segment: written under a temporary name, synced, renamed. Then the
+//!    directory is synced.
+//! 3. The caller makes one manifest edit for the whole generation. Only then does it remove the WAL
+//!    file.
 //!
-//! A crash before the edit leaves files that the next opening removes and a WAL that is replayed.
+//! A crash before the edit leaves files that the next open removes, and a WAL that it replays.
 
 use crate::deletes::DeleteSet;
 use crate::error::Result;
@@ -27,28 +28,30 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// So many partitions get a segment of their own, whatever their size.
+/// This many partitions get their own segments, whatever their size.
 const OWN_SEGMENTS: usize = 8;
-/// A partition with so many rows gets a segment of its own. The others share one file, so that late rows and
-/// wild clocks do not make a file for each partition they touch.
+/// A partition with at least this many rows gets its own segment. The others share one file, so
+/// that late rows and wrong clocks do not create a file for each partition they touch.
 const OWN_SEGMENT_ROWS: usize = 1 << 16;
-/// Widths of a time partition to choose from, in seconds; each divides the next, so that partitions nest.
+/// Candidate widths of a time partition, in seconds. Each divides the next, so that partitions
+/// nest.
 const WIDTHS_S: [i64; 4] = [3_600, 86_400, 8 * 86_400, 64 * 86_400];
-/// A partition is to have at least so many rows: compaction and retention work on whole partitions.
+/// Minimum rows that a partition should have: compaction and retention work on whole partitions.
 const PARTITION_ROWS: i128 = 8 << 20;
-/// A retention is to span at least so many partitions.
+/// Minimum number of partitions that a retention should span.
 const RETENTION_PARTITIONS: i64 = 8;
 
-/// A part of a container's rows: the container, its first row in the order, and how many.
+/// Part of a container's rows: the container, its first row in the order, and the number of rows.
 type Piece = (usize, usize, usize);
 
-/// A segment-to-be: its rows, and the partitions if there is more than one.
+/// A segment to be written: its rows, and its partitions if there is more than one.
 struct Planned {
     pieces: Vec<Piece>,
     slices: Vec<Slice>,
 }
 
-/// Writes the segments of one memtable. `next_id` gives their numbers. After an error no file is left.
+/// Writes the segments of one memtable. `next_id` supplies their ids. After an error no file is
+/// left.
 pub(crate) fn flush_table(
     storage: &dyn Storage,
     schema: &Arc<TableSchema>,
@@ -88,22 +91,22 @@ pub(crate) fn flush_table(
     Ok(segments)
 }
 
-/// Removes the files of a flush that failed; what cannot be removed now goes with the next opening.
+/// Removes the files of a failed flush. The next open removes any that cannot be removed now.
 pub(crate) fn remove(storage: &dyn Storage, segments: &[SegmentEntry]) {
     for entry in segments {
         storage.remove(&file_name(entry.table, entry.id)).ok();
     }
 }
 
-/// The width of the table's time partitions: as set, or by the rate of these times, in the time column's unit; 0 for
-/// a collection.
+/// The width of the table's time partitions, in the time column's unit: as set, or chosen by the
+/// data rate of `times`. 0 for a collection.
 fn width(schema: &TableSchema, times: &[i64]) -> i64 {
     const SAMPLE: usize = 1_000;
     let Some(unit) = schema.time_unit() else { return 0 };
     if let Some(width) = schema.partition_width {
         return width;
     }
-    // The middle nine tenths: late rows and wild clocks say nothing of the rate.
+    // The middle nine tenths: late rows and wrong clocks say nothing about the rate.
     let mut sample: Vec<i64> = times.iter().step_by(times.len().div_ceil(SAMPLE).max(1)).copied().collect();
     sample.sort_unstable();
     let edge = |share: usize| i128::from(sample.get(sample.len() * share / 20).copied().unwrap_or(0));
@@ -118,7 +121,8 @@ fn width(schema: &TableSchema, times: &[i64]) -> i64 {
     (*chosen.min(short)).saturating_mul(unit.per_second())
 }
 
-/// Cuts the containers at the time partitions; oldest partition first, what partitions share last.
+/// Cuts the containers at the time partitions. The oldest partition comes first, the shared file
+/// last.
 fn partitions(width: i64, sorted: &Sorted) -> Vec<Planned> {
     let mut partitions: BTreeMap<i64, Vec<Piece>> = BTreeMap::new();
     for number in 0..sorted.keys.len() {
@@ -138,7 +142,7 @@ fn partitions(width: i64, sorted: &Sorted) -> Vec<Planned> {
     let rows = |pieces: &Vec<Piece>| pieces.iter().map(|&(_, _, len)| len).sum::<usize>();
     let mut sizes: Vec<usize> = partitions.values().map(rows).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
-    // With one partition too many there is no point in a shared file.
+    // A shared file for only one partition would gain nothing.
     let least = if sizes.len() <= OWN_SEGMENTS + 1 { 0 } else { sizes[OWN_SEGMENTS - 1].min(OWN_SEGMENT_ROWS) };
     let (mut planned, mut shared) = (Vec::new(), Planned { pieces: Vec::new(), slices: Vec::new() });
     for (partition, pieces) in partitions {
@@ -151,37 +155,37 @@ fn partitions(width: i64, sorted: &Sorted) -> Vec<Planned> {
         shared.pieces.extend(pieces);
     }
     if !shared.pieces.is_empty() {
-        // Back to the order of rows: by container, then by time.
+        // Back to row order: by container, then by time.
         shared.pieces.sort_unstable();
         planned.push(shared);
     }
     planned
 }
 
-/// The first and the last time of a partition, as far as a timestamp can say them.
+/// The first and last time of a partition, clamped to the range of a timestamp.
 pub(crate) fn partition_span(partition: i64, width: i64) -> (i64, i64) {
     let from = i128::from(partition) * i128::from(width);
     let clamped = |time: i128| i64::try_from(time).unwrap_or(if time < 0 { i64::MIN } else { i64::MAX });
     (clamped(from), clamped(from + i128::from(width) - 1))
 }
 
-/// The rows of one segment-to-be.
+/// The rows of one segment to be written.
 struct PartitionRows<'a> {
     schema: &'a Arc<TableSchema>,
     sorted: &'a Sorted,
     /// The containers' keys.
     containers: Vec<&'a [u8]>,
-    /// Row numbers of the view, in order.
+    /// Row numbers in the view, in order.
     rows: Vec<u32>,
     times: Vec<i64>,
-    /// For each key column the containers' values; `ends` says how far each reaches.
+    /// For each key column, the containers' values. `ends` gives the end of each container's rows.
     keys: Vec<KeyColumn>,
     ends: Vec<usize>,
     inner: parking_lot::RwLockReadGuard<'a, crate::memtable::Inner>,
     no_texts: Pool,
 }
 
-/// A key column: one value for each container.
+/// A key column: one value per container.
 struct KeyColumn {
     values: Lane,
     texts: Option<Pool>,
@@ -226,7 +230,7 @@ impl<'a> PartitionRows<'a> {
         writer.finish()
     }
 
-    /// The containers of a stretch of rows, each with its part in it.
+    /// The containers in a range of rows, each with its part of the range.
     fn entries(&self, start: usize, len: usize) -> Vec<Entry> {
         let mut entries = Vec::new();
         let mut container = self.ends.partition_point(|&end| end <= start);
@@ -240,7 +244,7 @@ impl<'a> PartitionRows<'a> {
         entries
     }
 
-    /// The containers' values, each as often as the container has rows in the stretch.
+    /// The containers' values, each repeated for the container's rows in the range.
     fn spread(&self, values: &Lane, start: usize, len: usize) -> Lane {
         let mut out = Lane::default();
         let mut container = self.ends.partition_point(|&end| end <= start);

@@ -1,8 +1,9 @@
-//! The flusher: freezes full memtables and makes segments of them in the background.
+//! The flusher: freezes full memtables and turns them into segments in the background.
 //!
 //! 1. A committer that finds the memtables full begins a new generation ([`Shared::freeze`]).
-//! 2. The thread `fleetdb-flush` makes segments of the oldest frozen generation, again and again. Without threads the
-//!    caller runs the same steps. How segments are made is in [`crate::flush`], how they are listed in [`crate::listing`].
+//! 2. The `fleetdb-flush` thread repeatedly flushes the oldest frozen generation. Without threads
+//!    the caller runs the same steps. [`crate::flush`] writes the segments, [`crate::listing`]
+//!    lists them.
 
 use crate::deletes::DeleteSet;
 use crate::error::Result;
@@ -15,12 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Milliseconds until a failed flush is tried again.
+/// Milliseconds until a failed flush is retried.
 const RETRY_MS: u64 = 1_000;
 
 impl Shared {
-    /// Begins a new generation, if there is anything to freeze. Gives the last generation that is frozen now. The
-    /// caller holds the commit lock.
+    /// Begins a new generation if there is anything to freeze. Returns the newest frozen
+    /// generation. The caller holds the commit lock.
     pub(crate) fn freeze(&self, commit: &mut Commit) -> Generation {
         let mut catalog = self.catalog.write();
         let full = commit.generation;
@@ -37,7 +38,7 @@ impl Shared {
         full
     }
 
-    /// Waits until every generation up to this one is in segments.
+    /// Waits until every generation up to `up_to` is in segments.
     fn flush_frozen(&self, up_to: Generation) -> Result<()> {
         if !self.has_threads() {
             self.log.step();
@@ -54,21 +55,21 @@ impl Shared {
         queue.flush_error.clone().map_or(Ok(()), Err)
     }
 
-    /// Makes segments of everything; batches that come meanwhile stay in memory.
+    /// Flushes everything. Batches that arrive meanwhile stay in memory.
     pub(crate) fn flush_now(&self) -> Result<()> {
         self.log.check_open()?;
         let up_to = self.freeze(&mut self.commit.lock());
         self.flush_frozen(up_to)
     }
 
-    /// Makes segments of everything while no batch can come: the caller holds the commit lock.
+    /// Flushes everything while no batch can arrive: the caller holds the commit lock.
     pub(crate) fn flush_within(&self, commit: &mut Commit) -> Result<()> {
         self.log.check_open()?;
         let up_to = self.freeze(commit);
         self.flush_frozen(up_to)
     }
 
-    /// The flush thread: flushes the oldest frozen generation, again and again.
+    /// The flush thread: repeatedly flushes the oldest frozen generation.
     pub(crate) fn run_flushes(&self) {
         loop {
             let mut queue = self.queue.lock();
@@ -78,7 +79,8 @@ impl Shared {
                     Some(_) if queue.is_held_back() => self.wake.wait(&mut queue),
                     Some(&next) if queue.flush_error.is_none() => break next,
                     Some(_) => {
-                        // Failed before: wait a while, or until somebody asks for it.
+                        // The last attempt failed: wait a while, or until a caller requests a
+                        // flush.
                         self.wake.wait_for(&mut queue, Duration::from_millis(RETRY_MS));
                         queue.flush_error = None;
                     }
@@ -114,7 +116,7 @@ impl Shared {
         }
     }
 
-    /// Makes segments of one generation; see [`crate::flush`] for the order of steps.
+    /// Flushes one generation; see [`crate::flush`] for the order of steps.
     fn flush_generation(&self, frozen: Frozen) -> Result<()> {
         let generation = frozen.generation;
         let mut work = Vec::new();
@@ -137,14 +139,14 @@ impl Shared {
                 }
             }
         }
-        // The batches of this generation must be durable before the manifest says where they are: a
-        // later generation's WAL may hold less than the sequence the edit names.
+        // The batches of this generation must be durable before the manifest lists their segments:
+        // the WAL of a later generation may hold less than the sequence that the edit names.
         if let Err(error) = self.log.flush(frozen.last) {
             flush::remove(self.io.storage.as_ref(), &entries);
             return Err(error);
         }
         let mut manifest = self.manifest.lock();
-        // A table may have been dropped meanwhile.
+        // The table may have been dropped meanwhile.
         let known = |table: &TableId| manifest.state().tables.contains_key(table);
         let dropped: Vec<SegmentEntry> = entries.extract_if(.., |entry| !known(&entry.table)).collect();
         flush::remove(self.io.storage.as_ref(), &dropped);

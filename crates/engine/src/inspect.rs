@@ -1,7 +1,8 @@
-//! Looking into a database directory: is everything whole, and what is in it.
+//! Inspection of a database directory: whether it is intact, and what it contains.
 //!
-//! Reads only, takes no lock: for a database that nobody has open. Every checksum is computed, every page and
-//! every index block decoded, every order and count compared with what the manifest and footers say.
+//! Reads only and takes no lock: for a database that no process has open. Verifies every checksum,
+//! decodes every page and index block, and compares every order and count with the manifest and the
+//! footers.
 
 use crate::error::{Error, Result};
 use crate::ids::{Generation, Sequence};
@@ -18,46 +19,45 @@ use std::sync::Arc;
 pub use crate::manifest::{Delete, Edit, LogMark, SegmentEntry, Slice, State};
 pub use crate::segment::{Facts, StoredColumn};
 
-/// What a check went through, and what it found.
+/// What a check read, and what it found.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// Tables in the manifest.
     pub tables: usize,
-    /// Segments that were read.
+    /// Segments read.
     pub segments: usize,
-    /// Rows in them.
+    /// Rows in those segments.
     pub rows: u64,
     /// Pages decoded.
     pub pages: u64,
-    /// WAL batches that were read.
+    /// WAL batches read.
     pub wal_batches: u64,
-    /// Bytes behind the last good frame of the last WAL file: what a crash leaves.
+    /// Bytes after the last good frame of the last WAL file, as a crash leaves them.
     pub torn_bytes: u64,
-    /// What is wrong, one entry a problem.
+    /// The problems found, one entry each.
     pub problems: Vec<String>,
 }
 
 /// A WAL frame as `inspect` shows it.
 #[derive(Clone, Debug)]
 pub struct WalFrame {
-    /// The file.
+    /// The file name.
     pub file: String,
-    /// Where in the file the frame begins.
+    /// Byte offset of the frame in the file.
     pub offset: usize,
     /// The batch's sequence.
     pub sequence: u64,
-    /// The last batch known to be durable when it was written.
+    /// The last batch known to be durable when the frame was written.
     pub durable: u64,
-    /// Bytes of the payload.
+    /// Payload length.
     pub bytes: usize,
-    /// For each section the table's number and its rows; 0 rows for a section that deletes.
+    /// For each section, the table id and the number of rows; 0 for a section that deletes.
     pub sections: Vec<(u32, usize)>,
 }
 
-/// The manifest: the edits since its fold, and the state they give.
+/// The manifest: the edits since its last fold, and the resulting state.
 ///
-/// # Errors
-/// There is no database, or its manifest is damaged.
+/// # Errors There is no database, or its manifest is damaged.
 pub fn read_manifest(io: &Io) -> Result<(Vec<Edit>, State)> {
     match manifest_file::read(io.storage.as_ref())? {
         Some((_, contents)) => Ok((contents.edits, contents.state)),
@@ -65,7 +65,7 @@ pub fn read_manifest(io: &Io) -> Result<(Vec<Edit>, State)> {
     }
 }
 
-/// What a segment's footer says; `name` is relative to the database, as the manifest's file names are.
+/// Reads a segment's footer. `name` is relative to the database directory, as in the manifest.
 ///
 /// # Errors
 /// The file is not a segment.
@@ -74,7 +74,7 @@ pub fn read_segment_facts(io: &Io, name: &str) -> Result<Facts> {
     Ok(read_footer(file.as_ref(), name)?.1)
 }
 
-/// The file of a segment, relative to the database.
+/// The file name of a segment, relative to the database directory.
 pub fn segment_file(entry: &SegmentEntry) -> String {
     file_name(entry.table, entry.id)
 }
@@ -92,7 +92,7 @@ pub fn read_wal(io: &Io) -> Result<Vec<WalFrame>> {
     Ok(frames)
 }
 
-/// The frames of all files that are not in segments.
+/// Visits the frames of all WAL files that are not in segments. Returns the number of torn bytes.
 fn each_frame(io: &Io, state: &State, each: &mut dyn FnMut(WalFrame)) -> Result<u64> {
     let mut generations = frame::generations(io.storage.as_ref())?;
     generations.retain(|generation| *generation > state.flushed);
@@ -136,22 +136,22 @@ fn wal_file(
             sections,
         });
     }
-    // Zeros at the end were reserved for batches to come.
+    // Trailing zeros were reserved for later batches.
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     Ok(end.saturating_sub(contents.good_bytes) as u64)
 }
 
-/// Checks a whole database directory. `progress` is called with the bytes gone through and all bytes.
+/// Checks a whole database directory. `progress` is called with the bytes done and the total bytes.
 ///
 /// # Errors
-/// There is no database, or its manifest is damaged; everything else is in the report.
+/// There is no database, or its manifest is damaged. All other problems are in the report.
 pub fn check(io: &Io, mut progress: impl FnMut(u64, u64)) -> Result<CheckReport> {
     let (_, state) = read_manifest(io)?;
     let mut report = CheckReport { tables: state.tables.len(), ..CheckReport::default() };
     let all_bytes: u64 = state.segments.values().map(|entry| entry.bytes).sum();
     let mut done_bytes = 0;
     for entry in state.segments.values() {
-        // Invariant S6: the table is there.
+        // Invariant S6: the table exists.
         if let Err(error) = check_segment(io, entry, &state.tables[&entry.table], &mut report) {
             report.problems.push(error.to_string());
         }
@@ -228,7 +228,8 @@ fn file_crc(io: &Io, name: &str) -> Result<u32> {
     Ok(crc)
 }
 
-/// Keys ascend; the rows of each container ascend in time, from its least to its largest.
+/// Checks that keys ascend and that each container's rows ascend in time, from its minimum to its
+/// maximum.
 fn check_index(segment: &Segment, schema: &TableSchema, wrong: &dyn Fn(String) -> Error) -> Result<()> {
     let time = schema.time.map(|time| schema.columns[time].id);
     let mut before: Option<Vec<u8>> = None;

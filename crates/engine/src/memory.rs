@@ -1,21 +1,23 @@
-//! The memory budget of what comes and goes: scans, compaction, and rows that are gathered.
+//! The memory budget for transient use: scans, compaction, queries and gathered rows.
 //!
-//! `memory_limit` is one number for everything. Memtables (two generations, and the flush's sorted copy) and the cache
-//! have fixed shares of it ([`Settings::validate`](crate::Settings::validate) checks that they fit); what is left is this budget.
-//! Whoever needs memory in proportion to data takes a [`Charge`] first and is refused when the budget is spent.
+//! `memory_limit` is a single number for everything. Memtables (two generations, and the flush's
+//! sorted copy) and the cache have fixed shares of it, and
+//! [`Settings::validate`](crate::Settings::validate) checks that they fit. The rest is this budget.
+//! Code that needs memory in proportion to the data first takes a [`Charge`], and is refused when
+//! the budget is exhausted.
 
 use crate::error::{Code, Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that scans and compactions may hold together.
+/// The bytes that scans, compactions and queries may hold together.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit_bytes: usize,
     used_bytes: AtomicUsize,
 }
 
-/// Bytes taken from a budget, given back when it is dropped.
+/// Bytes taken from a budget and given back on drop.
 #[derive(Debug)]
 pub(crate) struct Charge {
     budget: Arc<Budget>,
@@ -31,13 +33,13 @@ impl Budget {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that are held already, whether there is room or not.
+    /// Charges bytes that are already held, even over the limit.
     pub(crate) fn hold(self: &Arc<Self>, bytes: usize) -> Charge {
         self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
         Charge { budget: Arc::clone(self), bytes }
     }
 
-    /// Takes bytes for `what`.
+    /// Charges bytes for `what`.
     ///
     /// # Errors
     /// [`ErrorKind::Retry`](crate::ErrorKind::Retry): others hold the memory now, or the limit is too small.
@@ -59,7 +61,8 @@ impl Budget {
     }
 }
 
-/// What queries may hold beside scans and compaction, of one budget with them: for a query engine that sorts and joins.
+/// The memory that queries may use, from the same budget as scans and compaction. For a query
+/// engine that sorts and joins.
 ///
 /// ```
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
@@ -73,28 +76,29 @@ impl Budget {
 pub struct QueryMemory(pub(crate) Arc<Budget>);
 
 impl QueryMemory {
-    /// Bytes that queries may hold together: three quarters of the budget, so that compaction goes on.
+    /// Maximum bytes that queries may hold: three quarters of the budget, so that compaction can
+    /// proceed.
     pub fn limit_bytes(&self) -> usize {
         self.0.limit_bytes / 4 * 3
     }
 
-    /// Bytes that queries, scans and compaction hold now.
+    /// Bytes held now by queries, scans and compaction.
     pub fn used_bytes(&self) -> usize {
         self.0.used_bytes()
     }
 
-    /// Takes bytes if they are there.
+    /// Takes bytes if they are available.
     pub fn try_take(&self, bytes: usize) -> bool {
         let fits = |used: usize| used.checked_add(bytes).filter(|total| *total <= self.limit_bytes());
         self.0.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
-    /// Takes bytes that are held already, whether there is room or not.
+    /// Takes bytes that are already held, even over the limit.
     pub fn take(&self, bytes: usize) {
         self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes bytes that are given back when what this gives is dropped.
+    /// Takes bytes that are given back when the returned value is dropped.
     ///
     /// # Errors
     /// As [`Growing::reach`].
@@ -104,18 +108,18 @@ impl QueryMemory {
         Ok(held)
     }
 
-    /// Nothing, for something that grows.
+    /// An empty charge that can grow.
     pub fn growing(&self) -> Growing {
         Growing { memory: self.clone(), bytes: 0 }
     }
 
-    /// Gives bytes back that were taken before.
+    /// Gives back bytes that were taken.
     pub fn give_back(&self, bytes: usize) {
         self.0.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// Memory of what grows and is of a client, as rows that are gathered: given back when it is dropped.
+/// A growing memory charge, for example of a client's gathered rows. Given back on drop.
 ///
 /// ```
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
@@ -134,10 +138,10 @@ pub struct Growing {
 }
 
 impl Growing {
-    /// Who holds less is not counted: most clients never do more.
+    /// Growth below this is not charged: most clients never hold more.
     const STEP_BYTES: usize = 16 << 10;
 
-    /// Takes what is missing to so many bytes.
+    /// Grows the charge to `bytes`. Growth of less than 16 KiB is not charged.
     ///
     /// # Errors
     /// [`ErrorKind::Retry`](crate::ErrorKind::Retry): others hold the memory now, or the limit is too small.
@@ -165,7 +169,7 @@ impl Growing {
         Ok(())
     }
 
-    /// Gives all back.
+    /// Gives back the whole charge.
     pub fn clear(&mut self) {
         self.memory.give_back(std::mem::take(&mut self.bytes));
     }

@@ -1,18 +1,18 @@
-//! A pool of byte strings, each kept once and named by a small number.
+//! A pool of byte strings. Each is stored once and identified by a small number.
 //!
-//! Used for the text columns of a memtable and for the keys of its containers. Append-only: a
+//! Used for the text columns of a memtable and for its container keys. The pool is append-only: a
 //! number stays valid for the memtable's life, and the WAL of the same generation refers to it.
 //!
-//! A value costs its bytes and about 18 more. Values of up to 16 bytes that came up lately, which tags mostly are, are
-//! found by their bytes in a register, without following a pointer.
+//! A value costs its bytes plus about 18. Recent values of up to 16 bytes, which most tags are, are
+//! found by comparing their bytes in a register, without following a pointer.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
 
-/// A value of up to 16 bytes: the bytes and the length.
+/// A value of up to 16 bytes: its bytes and its length.
 type Short = (u128, u8);
 
-/// How many recent values are remembered; a power of two.
+/// Number of recent values remembered; a power of two.
 const RECENT: usize = 128;
 
 #[derive(Default)]
@@ -20,10 +20,11 @@ pub(crate) struct Pool {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     numbers: HashTable<u32>,
-    /// Values that came up lately, at the place that their bytes say; tags mostly are few, and come again and again.
+    /// Recent values, at slots chosen by their bytes. Tags usually have few distinct values that
+    /// recur.
     recent: Vec<(Short, u32)>,
     hasher: DefaultHashBuilder,
-    /// How many entries the WAL has been told of.
+    /// Number of entries that are already in the WAL.
     logged: usize,
 }
 
@@ -32,7 +33,7 @@ impl Pool {
         self.ends.len()
     }
 
-    /// Bytes of an entry, on average.
+    /// Average bytes per entry.
     pub(crate) fn entry_bytes(&self) -> usize {
         self.bytes.len() / self.ends.len().max(1)
     }
@@ -57,7 +58,7 @@ impl Pool {
         }
         let number = self.intern_known_or_new(value);
         if let Some((short, place)) = short {
-            // A length that no value has stands for an empty place.
+            // No value has this length: it marks an empty slot.
             self.recent.resize(RECENT, ((0, u8::MAX), 0));
             self.recent[place] = (short, number);
         }
@@ -78,13 +79,13 @@ impl Pool {
         number
     }
 
-    /// The entries that the WAL has not been told of; from now on it has.
+    /// The entries not yet in the WAL. Marks them as logged.
     pub(crate) fn take_unlogged(&mut self) -> impl ExactSizeIterator<Item = &[u8]> {
         let first = std::mem::replace(&mut self.logged, self.ends.len());
         (first..self.ends.len()).map(|i| entry(&self.bytes, &self.ends, i as u32))
     }
 
-    /// The WAL has been told of every entry.
+    /// Marks all entries as logged.
     pub(crate) fn mark_logged(&mut self) {
         self.logged = self.ends.len();
     }
@@ -104,14 +105,15 @@ fn entry<'a>(bytes: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
     &bytes[start..ends[number]]
 }
 
-/// Where a value stands among the recent ones: the top bits of a product, which depend on all bytes.
+/// The slot of a recent value: the top bits of a product, which depend on all its bytes.
 fn recent_place((bytes, _): Short) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let folded = (bytes as u64).wrapping_mul(ODD) ^ (bytes >> 64) as u64;
     (folded.wrapping_mul(ODD) >> (64 - RECENT.ilog2())) as usize
 }
 
-/// The bytes of a value of up to 16, lowest first; the length tells trailing zeros apart.
+/// A value of up to 16 bytes as an integer, lowest byte first. The length distinguishes trailing
+/// zeros.
 fn short(value: &[u8]) -> Option<Short> {
     let len = value.len();
     let word = |at: usize| -> Option<u128> {

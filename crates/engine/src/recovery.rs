@@ -1,13 +1,14 @@
-//! Recovery: from the files of a database to its state.
+//! Recovery: from a database's files to its state.
 //!
-//! 1. The manifest gives tables and segments ([`load`]); files it does not list are leftovers of a crash and
-//!    are removed.
-//! 2. WAL files of flushed generations are removed. The others must follow on each other; each is
-//!    replayed into memtables of its own, in order, so that numbers mean what they meant ([`replay`]).
-//! 3. All but the last become frozen and wait for the flush; the last goes on where its good
-//!    frames end.
+//! 1. The manifest gives the tables and segments ([`load`]). Segment files that it does not list
+//!    were left by a crash and are removed.
+//! 2. WAL files of flushed generations are removed. The others must be consecutive. Each is
+//!    replayed into its own memtables, in order, so that container numbers and codes keep their
+//!    meaning ([`replay`]).
+//! 3. All memtables except the last generation's are frozen and wait for the flush. The last WAL
+//!    file is continued after its last good frame.
 //!
-//! A reader beside a writer does the same without removing anything.
+//! A reader does the same while a writer runs, but removes nothing.
 
 use crate::catalog::{Catalog, Table};
 use crate::error::{Code, Error, Result};
@@ -29,10 +30,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// The memory that a replay takes is looked at once in so many frames.
+/// Replay checks its memory use once every this many frames.
 const CHECK_FRAMES: u64 = 64;
 
-/// Brings a database to the state that its files say.
+/// Recovers the state of a database from its files.
 pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
     let manifest = Manifest::open(&io)?;
     let state = manifest.state().clone();
@@ -72,7 +73,8 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
     })
 }
 
-/// The tables and segments that the manifest lists; those that `known` has open stay open.
+/// Loads the tables and segments that the manifest lists. Segments already open in `known` are
+/// reused.
 pub(crate) fn load(io: &Io, state: &State, cache: &Arc<Cache>, known: &Catalog) -> Result<Catalog> {
     let mut catalog = Catalog::default();
     for (&id, schema) in &state.tables {
@@ -101,7 +103,8 @@ fn remove_flushed(io: &Io, state: &State) -> Result<()> {
     Ok(())
 }
 
-/// Removes files that no manifest entry names: a crash came between writing and listing them.
+/// Removes segment files that the manifest does not list: a crash came between writing and listing
+/// them.
 fn remove_leftovers(io: &Io, state: &State) -> Result<()> {
     let listed: BTreeSet<String> = state.segments.values().map(|entry| file_name(entry.table, entry.id)).collect();
     for table in 0..state.next_table {
@@ -120,7 +123,7 @@ fn remove_leftovers(io: &Io, state: &State) -> Result<()> {
 pub(crate) struct Replay {
     pub(crate) last: Sequence,
     generation: Generation,
-    /// How much of the last WAL file is good; `None` if there is no file.
+    /// Length of the good part of the last WAL file; `None` if there is no file.
     good_bytes: Option<usize>,
     frozen: Vec<Frozen>,
 }
@@ -147,7 +150,7 @@ pub(crate) fn replay(io: &Io, settings: &Settings, state: &State, catalog: &mut 
         }
         let last_file = place + 1 == generations.len();
         if place > 0 {
-            // The generation before is complete: it waits for its flush.
+            // The previous generation is complete and waits for its flush.
             catalog.tables.values_mut().for_each(|table| table.freeze(generation));
             replay.frozen.push(Frozen { generation: replay.generation, last: replay.last });
         }
@@ -175,7 +178,7 @@ pub(crate) fn replay(io: &Io, settings: &Settings, state: &State, catalog: &mut 
     Ok(replay)
 }
 
-/// Refuses a log that has less than the manifest knows of: a file was removed or emptied.
+/// Refuses a log that holds less than the manifest knows: a file was removed or truncated.
 pub(crate) fn check_log(io: &Io, state: &State, last: Sequence) -> Result<()> {
     let Some(mark) = state.log.filter(|mark| mark.generation > state.flushed) else { return Ok(()) };
     let name = frame::file_name(mark.generation);
@@ -196,11 +199,10 @@ pub(crate) fn check_log(io: &Io, state: &State, last: Sequence) -> Result<()> {
     Ok(())
 }
 
-/// Forgets what the manifest knows of the log, so that a database is opened whose log files are lost: what they held is
-/// given up. Gives whether there was anything to forget.
+/// Clears what the manifest knows about the log, so that a database with lost log files can be
+/// opened. The batches in those files are given up. Returns whether there was anything to clear.
 ///
-/// # Errors
-/// The database is open, or its manifest cannot be written.
+/// # Errors The database is open, or its manifest cannot be written.
 pub fn accept_loss(io: &Io) -> Result<bool> {
     let _lock = io.storage.lock()?;
     let mut manifest = Manifest::open(io)?;
@@ -211,7 +213,7 @@ pub fn accept_loss(io: &Io) -> Result<bool> {
     Ok(is_known)
 }
 
-/// Refuses to replay more than the memory limit holds: the log was written with larger memtables.
+/// Refuses to replay more than the memory limit allows: the log was written with larger memtables.
 fn check_memory(catalog: &Catalog, settings: &Settings) -> Result<()> {
     let memtables = catalog.tables.values().flat_map(|table| table.frozen.iter().chain([&table.active]));
     let bytes: usize = memtables.map(|memtable| memtable.read().bytes()).sum();
@@ -228,7 +230,7 @@ fn check_memory(catalog: &Catalog, settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Applies one batch. Sections of tables dropped since are passed over.
+/// Applies one batch. Skips the sections of tables that have been dropped.
 fn apply(
     catalog: &Catalog,
     schemas: &BTreeMap<TableId, TableSchema>,

@@ -1,13 +1,13 @@
-//! Lanes as bytes, in the WAL and in a segment's container index.
+//! The encoding of lanes, in the WAL and in a segment's container index.
 //!
 //! A lane is: a form byte (bit 7: a NULL mask follows), then
 //! - form 0, constant: the value (8 bytes);
 //! - form 1, steps: the first value and the step (8 bytes each), `value[i] = first + i * step`;
-//! - form 2, frame of reference: base, scale (8 bytes each), width in bits (1 byte), then
-//!   `(value - base) / scale` in `width` bits each, lowest bits first, padded to whole bytes;
+//! - form 2, frame of reference: base, scale (8 bytes each), width in bits (1 byte), then `(value -
+//!   base) / scale` in `width` bits each, lowest bits first, padded to whole bytes;
 //!
-//! then, if announced, the NULL mask: one bit a value, lowest first, padded to whole bytes.
-//! All numbers are little-endian; the length is known to whoever reads. (Frame of reference:
+//! then, if bit 7 is set, the NULL mask: one bit per value, lowest first, padded to whole bytes.
+//! All numbers are little-endian. The reader knows the number of values. (Frame of reference:
 //! Goldstein, Ramakrishnan, Shaft, "Compressing relations and indexes", ICDE 1998.)
 
 use super::{Lane, NullMask};
@@ -18,7 +18,7 @@ const STEPS: u8 = 1;
 const FRAME: u8 = 2;
 const HAS_NULLS: u8 = 0x80;
 
-/// `value = base + scale * small` for all values of a lane, `small` below `2^width_bits`.
+/// `value = base + scale * small` for all values of a lane, with `small` below `2^width_bits`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) base: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The frame of these values, read as signed numbers.
+    /// The frame of these values, taken as signed numbers.
     pub(crate) fn of(values: &[u64]) -> Self {
         let Some(&first) = values.first() else {
             return Self { base: 0, scale: 0, most: 0 };
@@ -43,7 +43,7 @@ impl Frame {
         }
         let base = least as u64;
         let span = (most as u64).wrapping_sub(base);
-        // Looking for a common factor pays only where the plain difference is wide: timestamps.
+        // A search for a common factor pays only where plain differences are wide: for timestamps.
         let scale = if span >> 16 == 0 {
             1
         } else {
@@ -59,12 +59,12 @@ impl Frame {
         Self { base, scale, most: span / scale }
     }
 
-    /// Bits that the largest `small` needs.
+    /// The bits needed for the largest `small`.
     pub(crate) fn width_bits(&self) -> u32 {
         64 - self.most.leading_zeros()
     }
 
-    /// `small` of a value.
+    /// The `small` of a value.
     pub(crate) fn small(&self, value: u64) -> u64 {
         let difference = value.wrapping_sub(self.base);
         if self.scale <= 1 { difference } else { difference / self.scale }
@@ -78,7 +78,7 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     b
 }
 
-/// Appends the lane's bytes.
+/// Appends the encoded lane.
 pub(crate) fn encode(values: &[u64], nulls: &NullMask, out: &mut Vec<u8>) {
     let flag = if nulls.nulls() > 0 { HAS_NULLS } else { 0 };
     let step = match values {
@@ -109,10 +109,9 @@ pub(crate) fn encode(values: &[u64], nulls: &NullMask, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a lane of `len` values from the front of `bytes` and moves `bytes` behind it.
+/// Decodes a lane of `len` values from the front of `bytes` and advances `bytes`.
 ///
-/// # Errors
-/// The bytes are too few or name an unknown form.
+/// # Errors There are too few bytes, or the form is unknown.
 pub(crate) fn decode(bytes: &mut &[u8], len: usize) -> Result<Lane> {
     let form = take::<1>(bytes)?[0];
     let mut lane = match form & !HAS_NULLS {
@@ -150,7 +149,7 @@ pub(crate) fn pack_bits(values: impl Iterator<Item = u64>, width: u32, out: &mut
         if used >= 64 {
             out.extend_from_slice(&word.to_le_bytes());
             used -= 64;
-            // What did not fit: the value's top `used` bits.
+            // The top `used` bits of the value did not fit.
             word = if used == 0 { 0 } else { value >> (width - used) };
         }
     }
@@ -158,17 +157,16 @@ pub(crate) fn pack_bits(values: impl Iterator<Item = u64>, width: u32, out: &mut
     out.extend_from_slice(&word.to_le_bytes()[..bytes]);
 }
 
-/// Reads `len` values of `width` bits each from the front of `bytes`.
+/// Decodes `len` values of `width` bits each from the front of `bytes`.
 pub(crate) fn unpack_bits(bytes: &mut &[u8], len: usize, width: u32) -> Result<Vec<u64>> {
     let mut values = Vec::new();
     unpack_bits_to(bytes, len, width, &mut values)?;
     Ok(values)
 }
 
-/// Appends `len` values of `width` bits each from the front of `bytes`.
+/// Appends `len` decoded values of `width` bits each from the front of `bytes`.
 ///
-/// # Errors
-/// The bytes are too few, or the width is none.
+/// # Errors There are too few bytes, or the width is invalid.
 pub(crate) fn unpack_bits_to(bytes: &mut &[u8], len: usize, width: u32, out: &mut Vec<u64>) -> Result<()> {
     if !(1..=64).contains(&width) {
         return Err(Error::damaged(format!("a lane of {width} bits a value")));
@@ -190,9 +188,9 @@ pub(crate) fn unpack_bits_to(bytes: &mut &[u8], len: usize, width: u32, out: &mu
     Ok(())
 }
 
-/// Values of any width.
+/// Decodes values of any width.
 fn unpack_odd(packed: &[u8], len: usize, width: u32, out: &mut Vec<u64>) {
-    /// A value lies in so many bytes from the one where it begins.
+    /// A value lies within this many bytes from its first byte.
     const WINDOW_BYTES: usize = 16;
     let mask = u64::MAX >> (64 - width);
     let mut padded = Vec::with_capacity(packed.len() + WINDOW_BYTES);
@@ -202,13 +200,13 @@ fn unpack_odd(packed: &[u8], len: usize, width: u32, out: &mut Vec<u64>) {
         padded.get(byte..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
     }
     let place = |i: usize| {
-        // `len` times the width was checked.
+        // The product of `len` and the width was checked.
         let bit = i.wrapping_mul(width as usize);
         (bit / 8, (bit % 8) as u32)
     };
     let start = out.len();
     if width < 8 {
-        // Eight values are as many bytes as one has bits: one load for all of them.
+        // Eight values take `width` bytes: one load for all of them.
         out.resize(start + len.next_multiple_of(8), 0);
         for (group, values) in out[start..].as_chunks_mut::<8>().0.iter_mut().enumerate() {
             let mut word = u64::from_le_bytes(window(&padded, group * width as usize));
@@ -222,7 +220,7 @@ fn unpack_odd(packed: &[u8], len: usize, width: u32, out: &mut Vec<u64>) {
         let bytes = width as usize / 8;
         out.extend((0..len).map(|i| u64::from_le_bytes(window(&padded, i.wrapping_mul(bytes))) & mask));
     } else if width <= 57 {
-        // With up to 7 bits in front of it a value is in one load.
+        // With up to 7 bits before it, a value still fits in one load.
         out.extend((0..len).map(|i| {
             let (byte, shift) = place(i);
             u64::from_le_bytes(window(&padded, byte)) >> shift & mask
@@ -246,17 +244,17 @@ pub(crate) fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
     Ok(*taken)
 }
 
-/// Takes a little-endian number from the front.
+/// Takes a little-endian `u64` from the front.
 pub(crate) fn take_u64(bytes: &mut &[u8]) -> Result<u64> {
     Ok(u64::from_le_bytes(take(bytes)?))
 }
 
-/// Takes a little-endian number from the front.
+/// Takes a little-endian `u32` from the front.
 pub(crate) fn take_u32(bytes: &mut &[u8]) -> Result<u32> {
     Ok(u32::from_le_bytes(take(bytes)?))
 }
 
-/// Takes a byte string that its length (4 bytes) precedes.
+/// Takes a byte string prefixed by its length (4 bytes).
 pub(crate) fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8]> {
     let len = take_u32(bytes)? as usize;
     if len > bytes.len() {
@@ -267,8 +265,7 @@ pub(crate) fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Result<&'a [u8]> {
     Ok(taken)
 }
 
-/// Appends a byte string with its length (4 bytes) in front; its length is below 2^32, which
-/// admission checks.
+/// Appends a byte string prefixed by its length (4 bytes). Admission ensures a length below 2^32.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);

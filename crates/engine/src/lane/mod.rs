@@ -1,15 +1,15 @@
-//! A lane: one column of raw 64-bit values with NULLs, plain while it grows, packed when it rests.
+//! A lane: one column of raw 64-bit values with NULLs, plain while it grows, packed when complete.
 //!
-//! What a raw value means is the column type's affair: integers, dates and timestamps are
-//! sign-extended (zero-extended without sign), floats are their bits, a boolean is 0 or 1, text and
-//! bytes are the code of an entry in a dictionary beside the lane. A NULL's raw value is 0.
+//! The column type defines what a raw value means. Signed integers, dates and timestamps are
+//! sign-extended; unsigned integers are zero-extended; floats are their bits; a boolean is 0 or 1;
+//! text and binary values are codes in a dictionary outside the lane. NULL has the raw value 0.
 //!
-//! A packed lane keeps `value = base + scale * small` with `small` in 0, 1, 2, 4 or 8 bytes, so
-//! that each value still is read on its own. Used by memtable blocks, the WAL and pages.
+//! A packed lane stores `value = base + scale * small`, with `small` in 0, 1, 2, 4 or 8 bytes, so
+//! that each value can still be read individually. Used by memtable blocks, the WAL and pages.
 
 pub(crate) mod codec;
 
-/// Which values of a lane are NULL; empty as long as none is.
+/// Which values of a lane are NULL. Empty while none is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NullMask {
     words: Vec<u64>,
@@ -33,7 +33,8 @@ impl NullMask {
         if null { self.nulls += 1 } else { self.nulls -= 1 }
     }
 
-    /// Marks, of the 64 values from `at` on, none of which is NULL yet, those whose bit is 1.
+    /// Marks values among the 64 from `at` on as NULL, where their bit is 1. None of them may be
+    /// NULL yet.
     pub(crate) fn mark(&mut self, at: usize, bits: u64) {
         if bits == 0 {
             return;
@@ -50,7 +51,7 @@ impl NullMask {
         self.nulls += bits.count_ones() as usize;
     }
 
-    /// The bits of the values from `start` on, 64 of them.
+    /// The bits of the 64 values from `start` on.
     fn window(&self, start: usize) -> u64 {
         let (word, shift) = (start / 64, start % 64);
         let at = |word: usize| self.words.get(word).copied().unwrap_or(0);
@@ -58,7 +59,8 @@ impl NullMask {
         at(word) >> shift | high
     }
 
-    /// Marks `len` values from `at` on, none of which is NULL yet, as those of another mask from `start` on are.
+    /// Copies the NULLs of `len` values from another mask. The values from `at` on must not be NULL
+    /// yet.
     fn copy(&mut self, at: usize, other: &Self, start: usize, len: usize) {
         if other.nulls == 0 || len == 0 {
             return;
@@ -68,14 +70,14 @@ impl NullMask {
         }
     }
 
-    /// For `len` values a bit each, 1 for those that are not NULL, in words.
+    /// One bit per value for `len` values, 1 if it is not NULL, in words.
     pub(crate) fn validity(&self, len: usize) -> Vec<u64> {
         let mut words: Vec<u64> = self.words.iter().map(|word| !word).collect();
         words.resize(len.div_ceil(64), u64::MAX);
         words
     }
 
-    /// How many values are NULL.
+    /// The number of NULLs.
     pub(crate) fn nulls(&self) -> usize {
         self.nulls
     }
@@ -85,7 +87,7 @@ impl NullMask {
     }
 }
 
-/// A word whose lowest `count` bits are 1, all from 64 on.
+/// A word with its lowest `count` bits set; all bits from 64 on.
 pub(crate) fn lowest_bits(count: usize) -> u64 {
     if count < 64 { (1 << count) - 1 } else { u64::MAX }
 }
@@ -99,7 +101,7 @@ enum Small {
     U64(Vec<u64>),
 }
 
-/// One column of raw values; see the module's head.
+/// One column of raw values; see the module documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
     base: u64,
@@ -121,12 +123,12 @@ impl Lane {
         Self { base: 0, scale: 1, len: values.len(), small: Small::U64(values), nulls }
     }
 
-    /// A plain lane of `len` values, of which those that are not NULL are given.
+    /// A plain lane of `len` values. `values` holds only those that are not NULL.
     pub(crate) fn spread(mut values: Vec<u64>, nulls: NullMask, len: usize) -> Self {
         if nulls.nulls() == 0 {
             return Self::plain(values, nulls);
         }
-        // Behind the last one something is looked at, and taken for 0.
+        // One element past the last is read and masked to 0.
         values.resize(len + 1, 0);
         let (mut all, mut next) = (Vec::with_capacity(len), 0);
         for start in (0..len).step_by(64) {
@@ -136,7 +138,7 @@ impl Lane {
                 next += rows;
                 continue;
             }
-            // Without a branch, which NULLs here and there would have the processor guess wrong.
+            // Branch-free: scattered NULLs would cause branch mispredictions.
             all.extend((0..rows).map(|row| {
                 let present = !word >> row & 1;
                 let value = values[next] & present.wrapping_neg();
@@ -152,7 +154,7 @@ impl Lane {
         Self::plain(Vec::with_capacity(len), NullMask::default())
     }
 
-    /// `len` times the same value.
+    /// The same value `len` times.
     pub(crate) fn constant(value: Option<u64>, len: usize) -> Self {
         let mut nulls = NullMask::default();
         if value.is_none() {
@@ -181,14 +183,14 @@ impl Lane {
         self.base.wrapping_add(self.scale.wrapping_mul(small))
     }
 
-    /// The value at `index`, `None` if it is NULL.
+    /// The value at `index`; `None` if it is NULL.
     pub(crate) fn get(&self, index: usize) -> Option<u64> {
         (!self.nulls.is_null(index)).then(|| self.value(index))
     }
 
-    /// Whether `len` values from `start` are one value, or all NULL.
+    /// Whether the `len` values from `start` are all equal, or all NULL.
     pub(crate) fn is_constant(&self, start: usize, len: usize) -> bool {
-        /// A comparison of slices, which are taken as one piece.
+        /// Compares slices, which the compiler turns into one memory comparison.
         fn is_one<T: PartialEq>(values: &[T]) -> bool {
             values.is_empty() || values[1..] == values[..values.len() - 1]
         }
@@ -205,7 +207,7 @@ impl Lane {
         }
     }
 
-    /// The values of a plain lane; `None` if the lane is packed.
+    /// The values of a plain lane; `None` if it is packed.
     pub(crate) fn as_plain(&self) -> Option<&[u64]> {
         match &self.small {
             Small::U64(values) if self.base == 0 && self.scale == 1 => Some(values),
@@ -213,7 +215,7 @@ impl Lane {
         }
     }
 
-    /// The values of a lane, plain, and its NULLs.
+    /// The values in plain form, and the NULLs.
     pub(crate) fn into_plain(self) -> (Vec<u64>, NullMask) {
         match self.small {
             Small::U64(values) if self.base == 0 && self.scale == 1 => (values, self.nulls),
@@ -221,7 +223,7 @@ impl Lane {
         }
     }
 
-    /// Turns a packed lane into a plain one.
+    /// Makes a packed lane plain.
     fn make_plain(&mut self) -> &mut Vec<u64> {
         if self.as_plain().is_none() {
             let lane = std::mem::take(self);
@@ -230,12 +232,12 @@ impl Lane {
         }
         match &mut self.small {
             Small::U64(values) => values,
-            // The line above made it plain.
+            // Made plain above.
             _ => unreachable!("a plain lane holds 64-bit values"),
         }
     }
 
-    /// Makes room for so many values more.
+    /// Reserves room for `len` more values.
     pub(crate) fn reserve(&mut self, len: usize) {
         self.make_plain().reserve(len);
     }
@@ -261,14 +263,14 @@ impl Lane {
         }
     }
 
-    /// Appends the raw values of `len` rows from `start`, 0 for NULL.
+    /// Appends the raw values of `len` rows from `start`; 0 for NULL.
     pub(crate) fn copy_raw(&self, start: usize, len: usize, out: &mut Vec<u64>) {
         let (base, scale) = (self.base, self.scale);
         let range = start..start + len;
         let widen = |small: u64| base.wrapping_add(scale.wrapping_mul(small));
         match &self.small {
             Small::Constant => out.resize(out.len() + len, base),
-            // Without the multiplication, which 64-bit vectors do not have, the processor does several at once.
+            // 64-bit vectors cannot multiply; without the multiplication this vectorizes.
             Small::U8(v) if scale == 1 => out.extend(v[range].iter().map(|&x| base.wrapping_add(u64::from(x)))),
             Small::U16(v) if scale == 1 => out.extend(v[range].iter().map(|&x| base.wrapping_add(u64::from(x)))),
             Small::U8(v) => out.extend(v[range].iter().map(|&x| widen(u64::from(x)))),
@@ -287,7 +289,7 @@ impl Lane {
         self.nulls.copy(at, &other.nulls, start, len);
     }
 
-    /// Appends raw values, whose NULLs a mask has from `start` on.
+    /// Appends raw values. Their NULLs are in `nulls` from `start` on.
     pub(crate) fn append(&mut self, values: &[u64], nulls: &NullMask, start: usize) {
         let at = self.len;
         self.make_plain().extend_from_slice(values);
@@ -295,7 +297,7 @@ impl Lane {
         self.nulls.copy(at, nulls, start, values.len());
     }
 
-    /// Appends the values of a lane at these places, in their order.
+    /// Appends the values of `from` at these indexes, in order.
     pub(crate) fn gather(&mut self, from: &Self, places: &[u32]) {
         let at = self.len;
         let (base, scale) = (from.base, from.scale);
@@ -319,7 +321,8 @@ impl Lane {
         }
     }
 
-    /// The least and largest value of a packed lane, read as signed numbers; `None` if it is plain or wraps around.
+    /// The minimum and maximum of a packed lane, as signed numbers; `None` if it is plain or wraps
+    /// around.
     fn span(&self) -> Option<(i64, i64)> {
         let most = match &self.small {
             Small::Constant => 0,
@@ -332,8 +335,9 @@ impl Lane {
         Some((self.base as i64, (self.base as i64).checked_add(span)?))
     }
 
-    /// Packed lanes one after the other, each of `rows` rows with NULLs at its end if it is shorter, in the least
-    /// memory in which each value is one load away. What is gathered from it at random then mostly is in the cache.
+    /// Concatenates packed lanes into the smallest form in which each value is one load away, so
+    /// that random reads mostly hit the cache. Each pair gives a lane and its row count; a shorter
+    /// lane is padded with NULLs.
     pub(crate) fn concat(lanes: &[(Option<&Self>, usize)]) -> Self {
         let rows: usize = lanes.iter().map(|(_, rows)| rows).sum();
         let present = || lanes.iter().filter_map(|(lane, _)| *lane).filter(|lane| lane.len > 0);
@@ -344,7 +348,7 @@ impl Lane {
             Some((least, most.checked_sub(least)?))
         });
         let (base, width) = span.map_or((0, i64::MAX), |(base, width)| (base as u64, width));
-        // A NULL's raw value 0 is in the span.
+        // The span includes 0, the raw value of NULL.
         let small = match width {
             0..0x100 => Small::U8(join(lanes, rows, base, |value| value as u8)),
             0x100..0x1_0000 => Small::U16(join(lanes, rows, base, |value| value as u16)),
@@ -364,7 +368,7 @@ impl Lane {
         Self { base, scale: 1, small, len: rows, nulls }
     }
 
-    /// Bytes of memory the lane holds.
+    /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         let values = match &self.small {
             Small::Constant => 0,
@@ -376,7 +380,7 @@ impl Lane {
         size_of::<Self>() + values + self.nulls.bytes()
     }
 
-    /// The lane in its smallest form that still reads each value on its own.
+    /// The lane in its smallest form that allows reading each value individually.
     pub(crate) fn pack(&self) -> Self {
         let (values, nulls) = self.clone().into_plain();
         let frame = codec::Frame::of(&values);
@@ -393,7 +397,7 @@ impl Lane {
     }
 }
 
-/// The values of [`Lane::concat`] less `base`, in a width that holds them.
+/// The values of [`Lane::concat`] minus `base`, narrowed to a type that holds them.
 fn join<T: Copy>(lanes: &[(Option<&Lane>, usize)], rows: usize, base: u64, narrow: impl Fn(u64) -> T) -> Vec<T> {
     let mut out = Vec::with_capacity(rows);
     let mut raw = Vec::new();

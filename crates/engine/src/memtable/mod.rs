@@ -1,17 +1,17 @@
 //! The memtable: the rows of one table in one generation, in memory.
 //!
-//! Rows stand in blocks of [`BLOCK_ROWS`], in order of arrival, one lane a column and no
-//! allocation a row. A full block is packed and never changes again. Each row knows the row before
-//! it of the same container; each container its newest row. A collection has one row a container,
-//! at the place of the container's number, replaced in place.
+//! Rows are in blocks of [`BLOCK_ROWS`], in order of arrival, with one lane per column and no
+//! allocation per row. In a time-series table a full block is packed and never changes again. Each
+//! row knows the previous row of its container, and each container its newest row. A collection has
+//! one row per container, at the position of the container's number, and replaces it in place.
 //!
-//! 1. A committer resolves keys and texts to numbers ([`Inner::resolve`]), logs them, applies them
-//!    ([`Inner::apply`]), all under the write lock of every memtable the batch touches.
-//! 2. A reader takes a [`MemtableView`] under the read locks: the blocks as they are. Blocks are
-//!    shared, and copied when they change while a view holds them.
+//! 1. A committer resolves keys and texts to numbers ([`Inner::resolve`]), logs them, and applies
+//!    them ([`Inner::apply`]), all under the write locks of every memtable that the batch touches.
+//! 2. A reader takes a [`MemtableView`] under the read locks: the current blocks. Blocks are
+//!    shared, and are copied when they change while a view holds them.
 //! 3. [`sorted`] puts a view into (key, time) order, for scans and for the flush.
 //!
-//! Never: waiting, I/O, or a refusal. What reaches a memtable was admitted.
+//! A memtable never waits, does no I/O, and refuses nothing: admission has checked its input.
 
 pub(crate) mod sorted;
 
@@ -29,25 +29,25 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
-/// Rows in a block.
+/// Rows per block.
 pub(crate) const BLOCK_ROWS: usize = 1024;
-/// If at least one in so many rows is wanted, a lane is laid out flat before it is read: values then are one load
-/// apart, not three.
+/// If at least one in this many rows is wanted, a lane is first laid out flat: a value then takes
+/// one load instead of three.
 const FLATTEN_SHARE: usize = 16;
 /// No row.
 const NONE: u32 = u32::MAX;
-/// The most rows of a memtable; it is frozen before.
+/// Maximum rows of a memtable; it is frozen before it reaches this.
 pub(crate) const MAX_ROWS: usize = 1 << 31;
 
-/// Lanes of a block: the container's number, the row before (in a collection: [`PRESENT`] or [`GONE`]), then the
-/// columns by their id.
+/// Lanes of a block: the container's number, the previous row (in a collection: [`PRESENT`] or
+/// [`GONE`]), then the columns by id.
 const CONTAINER_LANE: usize = 0;
 const PREVIOUS_LANE: usize = 1;
 const PRESENT: u64 = 0;
 const GONE: u64 = 1;
 const COLUMN_LANES: usize = 2;
 
-/// Up to [`BLOCK_ROWS`] rows. A lane shorter than the block ends in NULLs.
+/// Up to [`BLOCK_ROWS`] rows. A lane shorter than the block is NULL at its end.
 #[derive(Clone, Default)]
 pub(crate) struct Block {
     lanes: Vec<Lane>,
@@ -78,7 +78,7 @@ impl Block {
     }
 }
 
-/// A container's entry: what the memtable knows of it.
+/// What the memtable knows about a container.
 #[derive(Clone, Copy)]
 struct Container {
     newest_row: u32,
@@ -90,15 +90,15 @@ pub(crate) struct Memtable {
     time_lane: Option<usize>,
     merges_fields: bool,
     inner: RwLock<Inner>,
-    /// Its memory, once only views have it.
+    /// The charge for its memory, once only views hold it.
     left: OnceLock<Charge>,
 }
 
-/// What the lock of a memtable guards.
+/// Data guarded by a memtable's lock.
 pub(crate) struct Inner {
     collection: bool,
     time_column: Option<ColumnId>,
-    /// Container keys; a key's number is the container's.
+    /// Container keys. A key's number is its container's number.
     pub(crate) keys: Pool,
     containers: Vec<Container>,
     /// Dictionaries of the text columns, by column id.
@@ -135,8 +135,8 @@ impl Memtable {
         }
     }
 
-    /// It is flushed, and only views have it from now on: what it takes is no part of the memtables' share any more, but of the
-    /// budget.
+    /// Called after the flush, when only views hold the memtable: its memory then counts against
+    /// the budget instead of the memtables' share.
     pub(crate) fn leave_to_views(&self, budget: &Arc<Budget>) {
         self.left.set(budget.hold(self.read().bytes())).ok();
     }
@@ -149,12 +149,12 @@ impl Memtable {
         self.inner.read()
     }
 
-    /// The generation whose rows it takes.
+    /// The generation of its rows.
     pub(crate) fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// The rows as they are under `inner`, this memtable's own lock.
+    /// A view of the current rows; `inner` is this memtable's locked data.
     pub(crate) fn view(self: &Arc<Self>, inner: &Inner) -> MemtableView {
         MemtableView {
             memtable: Arc::clone(self),
@@ -189,7 +189,7 @@ impl Inner {
         self.texts[place].get_or_insert_with(Pool::default)
     }
 
-    /// Gives keys and texts of admitted rows their numbers.
+    /// Resolves the keys and texts of admitted rows to numbers.
     pub(crate) fn resolve<'a>(&mut self, admitted: Admitted<'a>) -> Section<'a> {
         let containers = (0..admitted.rows).map(|row| u64::from(self.keys.intern(admitted.keys.get(row)))).collect();
         let fields = admitted.fields.into_iter().map(|field| {
@@ -212,7 +212,7 @@ impl Inner {
         }
     }
 
-    /// Writes a resolved section for the log; [`learn`](Self::learn) is its inverse.
+    /// Encodes a resolved section for the log; [`learn`](Self::learn) is the inverse.
     pub(crate) fn log(&mut self, section: &Section<'_>, out: &mut Vec<u8>) {
         let runs = self.runs_before(section);
         let stored = Stored { blocks: &self.blocks, tail: &self.tail };
@@ -220,7 +220,7 @@ impl Inner {
         record::encode(section, &mut self.keys, &mut self.texts, before, out);
     }
 
-    /// Where the rows before a section's rows are, before any of the section is applied.
+    /// Locates the previous rows of a section's rows, before the section is applied.
     fn runs_before(&self, section: &Section<'_>) -> Vec<RunBefore> {
         let mut runs: Vec<RunBefore> = Vec::new();
         for (row, &container) in section.containers.iter().enumerate() {
@@ -265,8 +265,9 @@ impl Inner {
         }
     }
 
-    /// Takes over what a logged section adds to the numbers, and gives the section its values back. The caller
-    /// checks with [`accepts`](Self::accepts) that the section's numbers are all known then.
+    /// Adds a logged section's new keys and texts, and restores its values from differences. The
+    /// caller then checks with [`accepts`](Self::accepts) that all numbers in the section are
+    /// known.
     pub(crate) fn learn(&mut self, news: &News, section: &mut Section<'_>) {
         self.undo_differences(news, section);
         for key in &news.keys {
@@ -284,7 +285,8 @@ impl Inner {
         }
     }
 
-    /// Whether a logged section makes sense here: a checksum can be right and the content not.
+    /// Whether a logged section is valid here: the checksum may match although the content is
+    /// wrong.
     pub(crate) fn accepts(&self, section: &Section<'_>, schema: &TableSchema) -> bool {
         let known = |codes: &[u64], len: usize| codes.iter().all(|&code| code < len as u64);
         known(&section.containers, self.keys.len())
@@ -307,7 +309,7 @@ impl Inner {
             })
     }
 
-    /// Adds the rows of a section whose numbers are known here.
+    /// Adds the rows of a section whose numbers are known.
     pub(crate) fn apply(&mut self, section: &Section<'_>) {
         self.containers.resize(self.keys.len(), Container { newest_row: NONE });
         if self.collection {
@@ -346,13 +348,13 @@ impl Inner {
         self.rows += section.rows;
     }
 
-    /// Takes a delete: it concerns older generations and the rows that are here now. Rows of a time-series table stay
-    /// and are passed over by readers; a collection's are marked.
+    /// Adds a delete. It applies to older generations and to the rows that are here now. A
+    /// time-series table keeps its rows and readers skip them; a collection marks them.
     pub(crate) fn delete(&mut self, delete: Delete) {
         if self.collection {
             self.delete_in_place(delete.key.as_deref());
         }
-        // `MAX_ROWS` fits.
+        // Row numbers fit: they are below `MAX_ROWS`.
         Arc::make_mut(&mut self.deletes).push(Marked { delete, rows_before: self.rows as u32 });
     }
 
@@ -381,7 +383,7 @@ impl Inner {
         }
     }
 
-    /// The tail is full: it becomes a block.
+    /// Turns the full tail into a block.
     fn seal(&mut self, pack: bool) {
         let tail = std::mem::take(&mut self.tail);
         let block = if pack { Arc::new(tail.pack()) } else { tail };
@@ -400,7 +402,7 @@ impl Inner {
             };
             let at = place % BLOCK_ROWS;
             if place >= self.rows {
-                // Containers are numbered in order of appearance, so a new one stands at the end.
+                // Containers are numbered in order of appearance, so a new one goes to the end.
                 block.lane_mut(CONTAINER_LANE).push(Some(container));
                 block.lane_mut(PREVIOUS_LANE).push(Some(PRESENT));
                 self.containers[place].newest_row = container as u32;
@@ -440,22 +442,23 @@ impl Inner {
     }
 }
 
-/// The rows before neighbouring rows of a section: `first` and the rows behind it, all in one block; or all
-/// [`NONE`]; or all [`NEIGHBOUR`], the row in front in the section. Devices that report in one order again and again make
-/// long runs.
+/// The previous rows of adjacent rows in a section: `first` and the rows after it, all in one
+/// block; or all [`NONE`]; or all [`NEIGHBOUR`]. Devices that always report in the same order
+/// produce long runs.
 struct RunBefore {
     first: u32,
     rows: usize,
 }
 
-/// The rows that are there, in front of a section's.
+/// The stored rows that precede a section's rows.
 struct Stored<'a> {
     blocks: &'a [Arc<Block>],
     tail: &'a Block,
 }
 
 impl Stored<'_> {
-    /// Appends, for each row of a section, the value of its container's row before; see [`record`].
+    /// Appends, for each row of a section, the value of its container's previous row; see
+    /// [`record`].
     fn before(&self, runs: &[RunBefore], field: &SectionField<'_>, out: &mut Vec<u64>) {
         for run in runs {
             match run.first {
@@ -466,7 +469,7 @@ impl Stored<'_> {
         }
     }
 
-    /// Appends the raw values of rows of one block, 0 for NULL.
+    /// Appends the raw values of rows of one block; 0 for NULL.
     fn copy(&self, first: u32, rows: usize, lane: usize, out: &mut Vec<u64>) {
         let block = self.blocks.get(first as usize / BLOCK_ROWS).map_or(self.tail, |block| block);
         let (start, end) = (first as usize % BLOCK_ROWS, out.len() + rows);
@@ -477,7 +480,7 @@ impl Stored<'_> {
     }
 }
 
-/// The row before is the row in front in the section.
+/// The previous row is the preceding row of the section.
 const NEIGHBOUR: u32 = NONE - 1;
 
 impl RunBefore {
@@ -519,7 +522,7 @@ impl MemtableView {
         self.memtable.time_lane.and_then(|lane| self.get(lane, row)).unwrap_or(0) as i64
     }
 
-    /// Appends a column's values of these rows, in their order.
+    /// Appends a column's values for these rows, in order.
     pub(crate) fn read(&self, column: ColumnId, rows: &[u32], out: &mut ColumnBuilder) {
         let lane = lane_of(column);
         match out {
@@ -535,7 +538,7 @@ impl MemtableView {
         }
     }
 
-    /// Appends a column's raw values (codes for text) of these rows, in their order.
+    /// Appends a column's raw values (codes for text) for these rows, in order.
     pub(crate) fn read_raw(&self, column: ColumnId, rows: &[u32], out: &mut Lane) {
         let lane = lane_of(column);
         if rows.len() < self.rows / FLATTEN_SHARE {
@@ -553,13 +556,13 @@ impl MemtableView {
         Lane::concat(&pieces)
     }
 
-    /// Bytes of a text of a column, on average.
+    /// Average length of a text column's values.
     pub(crate) fn text_bytes(&self, column: ColumnId) -> usize {
         let inner = self.memtable.read();
         inner.texts.get(column.0 as usize).and_then(Option::as_ref).map_or(0, Pool::entry_bytes)
     }
 
-    /// The memtable's lock, to look codes up.
+    /// The locked memtable, for looking up codes.
     pub(crate) fn inner(&self) -> RwLockReadGuard<'_, Inner> {
         self.memtable.read()
     }

@@ -1,4 +1,4 @@
-//! A memtable's view in (key, time) order, each primary key once: what scans and the flush read.
+//! A memtable view in (key, time) order, with each primary key once, for scans and the flush.
 
 use super::{CONTAINER_LANE, GONE, MemtableView, NONE, PREVIOUS_LANE, lane_of};
 use crate::deletes::DeleteSet;
@@ -9,32 +9,34 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One container's rows in a [`Sorted`] view: a stretch of the order. Counted in 32 bits as rows of a memtable are.
+/// The range of one container's rows in a [`Sorted`] view. 32 bits, like a memtable's row numbers.
 #[derive(Clone, Copy, Debug)]
 struct SortedContainer {
     start: u32,
     rows: u32,
 }
 
-/// A view's rows in (key, time) order; of rows with one primary key only the newest, in whose place those before it may
-/// give values of fields ([`Sorted::rows_with`]).
+/// A view's rows in (key, time) order. Each primary key has only its newest row, although older
+/// ones may supply values of its fields ([`Sorted::rows_with`]).
 pub(crate) struct Sorted {
     pub(crate) view: MemtableView,
-    /// Row numbers of the view in order.
+    /// Row numbers of the view, in order.
     pub(crate) order: Vec<u32>,
-    /// The rows' times in the same order; all 0 in a collection.
+    /// The rows' times, in the same order; all 0 in a collection.
     pub(crate) times: Vec<i64>,
     /// The containers' keys.
     pub(crate) keys: Keys,
     containers: Vec<SortedContainer>,
-    /// If the table merges fields: of rows in the order the older ones with the same primary key, from new to old.
+    /// If the table merges fields: for a row in the order, the older rows with its primary key,
+    /// newest first.
     older: HashMap<u32, Box<[u32]>>,
-    /// What is left out; `None` if there is nothing.
+    /// The deletes to apply; `None` if there are none.
     deletes: Option<DeleteSet>,
 }
 
 impl Sorted {
-    /// All rows of the view: a counting sort by container, then by time where rows came out of order.
+    /// All rows of the view: a counting sort by container, then by time where rows arrived out of
+    /// order.
     pub(crate) fn all(view: MemtableView, deletes: &DeleteSet) -> Self {
         let memtable = Arc::clone(&view.memtable);
         let (numbers, _) = view.flat(CONTAINER_LANE).into_plain();
@@ -44,7 +46,7 @@ impl Sorted {
         numbers.iter().for_each(|&container| counts[container as usize] += 1);
         let mut by_key: Vec<u32> = (0..counts.len() as u32).filter(|&c| counts[c as usize] > 0).collect();
         by_key.sort_unstable_by(|&a, &b| inner.keys.get(a).cmp(inner.keys.get(b)));
-        // From here on a container's count is the place behind its rows that have been placed.
+        // From here on, a container's count is the position after its rows placed so far.
         let mut start = 0;
         for &container in &by_key {
             let count = &mut counts[container as usize];
@@ -83,7 +85,7 @@ impl Sorted {
         let mut rows = Vec::new();
         let mut row = newest;
         while row != NONE {
-            // Rows that came after the view was taken are passed over.
+            // Skips rows that were added after the view was taken.
             if (row as usize) < view.rows {
                 rows.push(row);
             }
@@ -101,7 +103,7 @@ impl Sorted {
         sorted
     }
 
-    /// The places in the order of a container's rows.
+    /// The positions of a container's rows in the order.
     pub(crate) fn rows(&self, container: usize) -> Range<usize> {
         let SortedContainer { start, rows } = self.containers[container];
         start as usize..start as usize + rows as usize
@@ -120,8 +122,8 @@ impl Sorted {
         }
     }
 
-    /// The rows that have a column's values of these rows of the order: mostly themselves; where the table merges fields and
-    /// one is NULL there, the newest older row that is not.
+    /// The rows that supply a column's values for these rows: usually the rows themselves. Where
+    /// the table merges fields and a row is NULL, the newest older row that is not.
     pub(crate) fn rows_with<'a>(&self, column: ColumnId, rows: &'a [u32]) -> Cow<'a, [u32]> {
         if self.older.is_empty() {
             return Cow::Borrowed(rows);
@@ -135,20 +137,21 @@ impl Sorted {
         Cow::Owned(rows.iter().map(row_with).collect())
     }
 
-    /// Whether a row of the order has a value of a column.
+    /// Whether a row of the order has a value in a column.
     pub(crate) fn has_value(&self, column: ColumnId, place: usize) -> bool {
         let row = self.rows_with(column, &self.order[place..=place])[0];
         self.view.get(lane_of(column), row).is_some()
     }
 
-    /// Adds a container whose rows are given in order of arrival; their times stand at the end already.
+    /// Adds a container. `arrived` holds its rows in order of arrival; `times` already ends with
+    /// their times.
     fn push(&mut self, key: &[u8], arrived: &[u32]) {
         let start = self.order.len();
         self.order.extend_from_slice(arrived);
         self.leave_out_deleted(key, start);
         if !self.times[start..].is_sorted_by(|a, b| a < b) {
             let mut rows: Vec<(i64, u32)> = self.times.drain(start..).zip(self.order.drain(start..)).collect();
-            // Stable: rows of one time stay in order of arrival, and the last one counts.
+            // Stable: rows with the same time stay in order of arrival, and the last one counts.
             rows.sort_by_key(|&(time, _)| time);
             for of_time in rows.chunk_by(|a, b| a.0 == b.0) {
                 let Some((&(time, row), older)) = of_time.split_last() else { continue };
@@ -165,7 +168,7 @@ impl Sorted {
         }
     }
 
-    /// Takes deleted rows of the container that begins at `start` out.
+    /// Removes deleted rows of the container that begins at `start`.
     fn leave_out_deleted(&mut self, key: &[u8], start: usize) {
         let Self { view, order, times, deletes, .. } = self;
         let generation = view.memtable.generation;
@@ -178,7 +181,8 @@ impl Sorted {
             let (row, time) = (order[place], times[place]);
             let gone = match deletes {
                 _ if collection && view.get(PREVIOUS_LANE, row) == Some(GONE) => true,
-                // In a collection only an older generation's: a row of its own may have been written again.
+                // In a collection only older generations: a row of this generation may have been
+                // written again.
                 Some(deletes) if collection => deletes.hit(generation, key, u32::MAX, time),
                 Some(deletes) => deletes.hit(generation, key, row, time),
                 None => false,

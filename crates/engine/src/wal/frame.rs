@@ -2,9 +2,10 @@
 //!
 //! File `wal/<generation>.wal`: a header of 24 bytes (magic `FLEETWAL`, format version 4 bytes,
 //! generation 8, CRC32C of those 4), then frames. A frame is a header of 24 bytes (payload length
-//! 4, CRC32C 4 over everything behind it, sequence 8, durable sequence 8) and the payload: the sections of one
-//! batch. The durable sequence is the last one known to be synced when the frame was written; it
-//! tells a torn tail from damage (see [`read_file`]). Numbers are little-endian.
+//! 4, CRC32C 4 of everything after it, sequence 8, durable sequence 8) and the payload: the
+//! sections of one batch. The durable sequence is the last one known to be synced when the frame
+//! was written. It distinguishes a torn tail from damage (see [`read_file`]). Numbers are
+//! little-endian.
 
 use crate::error::{Error, Result};
 use crate::ids::{Generation, Sequence};
@@ -15,7 +16,7 @@ const MAGIC: &[u8; 8] = b"FLEETWAL";
 const VERSION: u32 = 1;
 pub(crate) const FILE_HEADER_BYTES: usize = 24;
 pub(crate) const FRAME_HEADER_BYTES: usize = 24;
-/// The most bytes in a frame's payload.
+/// Maximum size of a frame's payload.
 pub(crate) const MAX_PAYLOAD_BYTES: usize = 1 << 30;
 
 /// The name of a generation's WAL file.
@@ -23,7 +24,7 @@ pub(crate) fn file_name(generation: Generation) -> String {
     format!("{DIRECTORY}/{:016}.wal", generation.0)
 }
 
-/// The generation in the name of a WAL file.
+/// The generation in a WAL file's name.
 pub(crate) fn parse_file_name(name: &str) -> Option<Generation> {
     name.strip_suffix(".wal")?.parse().ok().map(Generation)
 }
@@ -39,15 +40,15 @@ pub(crate) fn file_header(generation: Generation) -> [u8; FILE_HEADER_BYTES] {
     header
 }
 
-/// Makes room for a frame's header at the end of `out`; the payload goes behind it, then
-/// [`finish`] fills the header in. Returns the place of the header.
+/// Reserves a frame header at the end of `out` and returns its offset. Append the payload, then
+/// call [`finish`].
 pub(crate) fn begin(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.resize(start + FRAME_HEADER_BYTES, 0);
     start
 }
 
-/// Fills in the header of the frame that begins at `start` and ends with `out`.
+/// Fills in the header of the frame from `start` to the end of `out`.
 pub(crate) fn finish(out: &mut [u8], start: usize, sequence: Sequence, durable: Sequence) {
     let frame = &mut out[start..];
     let len = frame.len() - FRAME_HEADER_BYTES;
@@ -61,11 +62,11 @@ pub(crate) fn finish(out: &mut [u8], start: usize, sequence: Sequence, durable: 
 /// One frame of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// Where in the file its header begins.
+    /// Byte offset of its header in the file.
     pub offset: usize,
-    /// The batch's place in the order of all batches.
+    /// The batch's position in the order of all batches.
     pub sequence: Sequence,
-    /// The last batch known to be on the medium when this frame was written.
+    /// The last batch known to be durable when this frame was written.
     pub durable: Sequence,
     /// The sections.
     pub payload: &'a [u8],
@@ -77,7 +78,7 @@ impl Frame<'_> {
     }
 }
 
-/// The frame at `offset`, if a whole one with a right checksum is there.
+/// The frame at `offset`, if it is complete and its checksum matches.
 fn frame_at(file: &[u8], offset: usize) -> Option<Frame<'_>> {
     let header = file.get(offset..offset + FRAME_HEADER_BYTES)?;
     let number = |at: usize| header[at..at + 8].iter().rev().fold(0u64, |n, &byte| n << 8 | u64::from(byte));
@@ -98,22 +99,21 @@ fn frame_at(file: &[u8], offset: usize) -> Option<Frame<'_>> {
     })
 }
 
-/// What a WAL file holds.
+/// The contents of a WAL file.
 pub(crate) struct Contents<'a> {
     pub(crate) frames: Vec<Frame<'a>>,
-    /// The file's bytes up to the last good frame; what is behind is a torn tail.
+    /// Bytes up to the end of the last good frame; the rest is a torn tail.
     pub(crate) good_bytes: usize,
 }
 
-/// Reads a whole file; `before` is the last batch of the files before it.
+/// Reads a whole file. `before` is the last batch of the previous files.
 ///
-/// The frames are read in order up to the first that is not whole. If it is the last file, the rest
-/// is a torn tail, which a crash leaves and which holds nothing that was acknowledged as
-/// durable, unless a good frame further on says that the broken one had been synced: then it is
-/// damage. In any other file a broken frame is damage.
+/// Frames are read in order up to the first broken one. In the last file, the rest is a torn tail:
+/// a crash left it, and it holds nothing that was acknowledged as durable. But if a later good
+/// frame says that the broken one was already synced, it is damage. In any other file a broken
+/// frame is damage.
 ///
-/// # Errors
-/// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) that says where and what is lost.
+/// # Errors [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), with the position and what is lost.
 pub(crate) fn read_file<'a>(
     name: &str,
     file: &'a [u8],

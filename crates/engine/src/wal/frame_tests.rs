@@ -3,7 +3,7 @@ use crate::error::ErrorKind;
 
 const GENERATION: Generation = Generation(3);
 
-/// A file with frames of these (sequence, durable sequence, payload).
+/// A file with these frames (sequence, durable sequence, payload).
 fn file(frames: &[(u64, u64, &[u8])]) -> Vec<u8> {
     let mut file = file_header(GENERATION).to_vec();
     for (sequence, durable, payload) in frames {
@@ -45,7 +45,8 @@ fn every_cut_of_the_last_file_is_a_torn_tail() {
 #[test]
 fn a_broken_frame_is_damage_only_if_it_had_been_synced() {
     for (durable, damage) in [(4, false), (5, true)] {
-        // The first frame of the file is broken; the second says how far the log was durable when it was written.
+        // The first frame is broken. The second says how far the log was durable when it was
+        // written.
         let mut file = file(&[(5, 4, b"one"), (6, durable, b"two")]);
         file[FILE_HEADER_BYTES + FRAME_HEADER_BYTES] ^= 1;
         let outcome = read(&file, 4, true).map(|contents| contents.frames.len());

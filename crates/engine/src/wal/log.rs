@@ -1,21 +1,24 @@
-//! The log writer: takes frames from committers and brings them to the file and the medium.
+//! The log writer: takes frames from committers, writes them to the file and syncs it.
 //!
-//! 1. A committer, under the database's commit lock, puts its frame at the end of `pending`
-//!    ([`Log::enqueue`]) together with what is to be called when it is as durable as asked.
-//! 2. The log thread ([`Log::run`]) takes all that is pending, writes it with one `write`, calls
-//!    whoever asked for `os` or `interval`, and, if somebody asked for `sync` or the interval is
-//!    over, does one `fdatasync` and calls the others: group commit.
-//!    A sync waits a moment for those who shared the last one, or came during it, if they are many (as PostgreSQL's
-//!    `commit_delay` with its `commit_siblings`). A committer who has a thread for its sync, when none was shared lately, runs
-//!    the step itself ([`Log::lead`]), and so does one that needs none.
-//!    Small steps that are synced overwrite zeros, which are written ahead of them ([`Log::reserve`]).
-//! 3. A new generation begins with a new file; the old one is cut behind its last frame and synced first, so that files
-//!    are durable in order ([`Log::rotate`]).
+//! 1. A committer, under the database's commit lock, appends its frame to `pending`
+//!    ([`Log::enqueue`]), together with a completion to call when the frame is as durable as
+//!    requested.
+//! 2. The log thread ([`Log::run`]) takes everything pending, writes it with one `write`, and
+//!    completes the `os` and `interval` commits. If there are `sync` commits, or the interval is
+//!    over, it calls `fdatasync` once and completes the others: group commit.
+//!    - If many committers shared the last sync or arrived during it, the next sync waits briefly
+//!      for them (like PostgreSQL's `commit_delay` with its `commit_siblings`).
+//!    - A committer runs the step itself ([`Log::lead`]) if it needs no sync, or if its thread may
+//!      block and no sync was shared lately.
+//!    - Small synced steps overwrite zeros that were written ahead ([`Log::reserve`]).
+//! 3. A new generation begins with a new file. The old file is first truncated after its last frame
+//!    and synced, so that files become durable in order ([`Log::rotate`]).
 //!
-//! A full disk stalls the log: the file is cut back to its last whole frame, whoever waits is told to try again, no
-//! batch is taken, and what could not be written stays in memory and is written, in order, as soon as there is
-//! room. After any other failed write, and after a failed fsync, nothing is acknowledged any more: what the file holds
-//! is unknown (fsync may drop the dirty pages it failed on). Without threads the committer runs the steps.
+//! A full disk stalls the log: the file is truncated after its last whole frame, waiters get a
+//! retriable error, and no batch is accepted. What could not be written stays in memory and is
+//! written, in order, once there is room. After any other failed write, and after a failed fsync,
+//! nothing more is acknowledged: the contents of the file are unknown (fsync may drop the dirty
+//! pages it failed on). Without threads the committer runs the steps.
 
 use super::frame;
 use crate::error::{Code, Error, ErrorKind, Result};
@@ -29,40 +32,42 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Milliseconds until a log that a full disk stalled tries again.
+/// Milliseconds until a log stalled by a full disk tries again.
 const STALL_RETRY_MS: u64 = 200;
 
-/// The longest time that a sync waits for more batches.
+/// Maximum time that a sync waits for more batches.
 const MOST_GATHERING: Duration = Duration::from_millis(2);
 
-/// A sync waits only if so many are likely to share it. Fewer do better with one sync running while the others work, by 15
-/// to 38 % with 8 connections and 42 to 57 % with 32; 96 and more do as well or better, by up to 17 %, with one for all
-/// (`fleetdb-bench bars served --connections 8,32,64,96,160`, with 0 and with `usize::MAX` here).
+/// A sync waits only if at least this many are likely to share it. With fewer, it is faster to run
+/// a sync while the others work: by 15 to 38 % with 8 connections and 42 to 57 % with 32. With 96
+/// or more, one sync for all is as fast or faster, by up to 17 % (`fleetdb-bench bars served
+/// --connections 8,32,64,96,160`, with 0 and with `usize::MAX` here).
 const LEAST_GATHERED: usize = 64;
 
-/// Zeros written ahead of the frames, in one write.
+/// Zeros written ahead of the frames in one write.
 const RESERVED_BYTES: usize = 64 << 10;
 
-/// The most bytes between two syncs that zeros are written for. Each byte is written twice then, but the file system does
-/// not write its journal; that costs whole blocks of 4 KiB, so that larger steps gain nothing.
+/// Maximum bytes between two syncs for which zeros are reserved. Reserving writes each byte twice,
+/// but spares the file system a journal write. Journal blocks are 4 KiB, so larger steps gain
+/// nothing.
 const SMALL_STEP_BYTES: u64 = 4 << 10;
 
-/// A buffer of so many bytes is kept for what comes next, a larger one is given back.
+/// A buffer of up to this size is kept for reuse; a larger one is freed.
 const MOST_SPARE_BYTES: usize = 256 << 10;
 
-/// Called once with the fate of a batch, on the log thread or a committer's, who then holds no lock but the writer: it must
-/// be short and must not wait.
+/// Called once with the outcome of a batch, on the log thread or a committer's thread that holds no
+/// lock but the writer. It must be short and must not wait.
 pub(crate) type Completion = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// What a committer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
-    /// For nothing: it is one of many that a few threads serve. It gives up when the memtables are full. It may
-    /// [lead](Log::lead) if nobody is likely to share its sync.
+    /// Nothing: a few threads serve many such committers. It gives up when the memtables are full.
+    /// It may [lead](Log::lead) if no one else is likely to share its sync.
     Never,
-    /// For room in the memtables. It may write on its own thread, but must not block on a sync.
+    /// Room in the memtables. It may write on its own thread, but must not block on a sync.
     ForRoom,
-    /// For room, and then for its outcome, on a thread of its own: it may lead.
+    /// Room, then the outcome, on its own thread. It may lead.
     ForOutcome,
 }
 
@@ -71,11 +76,11 @@ struct Waiter {
     sequence: Sequence,
     durability: Durability,
     done: Completion,
-    /// Whether it is worth while to wait for others; see [`Log::gather`].
+    /// Whether its sync should wait for others; see [`Log::gather`].
     gathers: bool,
 }
 
-/// One stretch of bytes for one file.
+/// Consecutive bytes for one file.
 struct Stretch {
     /// A new file begins here.
     begins: Option<Generation>,
@@ -86,9 +91,9 @@ struct Stretch {
 /// When a step syncs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Syncs {
-    /// If somebody waits for it, or the interval is over.
+    /// If a waiter needs it, or the interval is over.
     InTime,
-    /// If somebody waits for it: the interval's end is the log's thread's to see.
+    /// If a waiter needs it. The log thread watches the interval.
     ForWaiters,
 }
 
@@ -98,37 +103,38 @@ struct Pending {
     /// A buffer for the next stretch.
     spare: Vec<u8>,
     waiters: Vec<Waiter>,
-    /// How many waiters the next sync is likely to have, if they are waited for.
+    /// Number of waiters that the next sync will probably have if it waits.
     expected: usize,
     /// Why nothing can be written at the moment.
     stalled: Option<Error>,
     /// Why nothing can be written any more.
     failed: Option<Error>,
     closed: bool,
-    /// The log's thread waits to be woken, not for the interval's end.
+    /// The log thread waits to be woken, not for the end of the interval.
     is_asleep: bool,
 }
 
 impl Pending {
-    /// Whether the next sync is better begun a little later: who came last gathers, and others are likely to come.
+    /// Whether the next sync should start later: the newest waiter gathers, and more are expected.
     fn is_gathering(&self) -> bool {
         let are_many = self.expected >= LEAST_GATHERED && self.waiters.len() < self.expected;
         are_many && self.waiters.last().is_some_and(|waiter| waiter.gathers) && !self.closed
     }
 }
 
-/// The file, touched by whoever runs a step.
+/// The file, used by the thread that runs a step.
 struct Writer {
     file: Box<dyn WriteFile>,
-    /// The file's bytes up to the last whole frame.
+    /// Bytes of the file up to the last whole frame.
     good_bytes: u64,
-    /// As `good_bytes`, at the last sync.
+    /// The value of `good_bytes` at the last sync.
     synced_bytes: u64,
-    /// How far zeros were written ahead, see [`Log::reserve`]; the file ends there or behind its frames.
+    /// End of the zeros written ahead; see [`Log::reserve`]. The file ends there or after its
+    /// frames.
     zeros_end: u64,
-    /// What is to be written next, from old to new; more than one step's only after a full disk.
+    /// Stretches to write, oldest first; more than one step's only after a full disk.
     backlog: VecDeque<Stretch>,
-    /// The buffer of what was written last.
+    /// The buffer of the last write, for reuse.
     spare: Vec<u8>,
     last_sync_ns: u64,
     /// Waiters for `sync` whose batch is written.
@@ -136,7 +142,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Cuts the file behind the last whole frame.
+    /// Truncates the file after the last whole frame.
     fn cut(&mut self) -> Result<()> {
         self.file.truncate(self.good_bytes).map_err(Error::final_io)?;
         self.zeros_end = self.good_bytes;
@@ -151,18 +157,18 @@ pub(crate) struct Log {
     pending: Mutex<Pending>,
     wake: Condvar,
     writer: Mutex<Writer>,
-    /// The last batch known to be on the medium.
+    /// The last batch known to be durable.
     durable: AtomicU64,
-    /// The last batch handed to the operating system; changed by whoever has the writer.
+    /// The last batch handed to the operating system. Changed only by the holder of the writer.
     written: AtomicU64,
-    /// The generation of the newest file whose name is durable.
+    /// The generation of the newest file whose directory entry is durable.
     generation: AtomicU64,
     bytes_written: AtomicU64,
     syncs: AtomicU64,
 }
 
 impl Log {
-    /// A log that goes on in a file that exists: `good_bytes` of it hold batches up to `last`.
+    /// Continues an existing log file: its first `good_bytes` hold batches up to `last`.
     pub(crate) fn resume(
         io: &Io,
         sync_interval_ms: u64,
@@ -182,7 +188,7 @@ impl Log {
         Ok(Self::with_file(io, sync_interval_ms, generation, file, good_bytes, last))
     }
 
-    /// A log that begins with a new file.
+    /// Starts a log with a new file.
     pub(crate) fn create(io: &Io, sync_interval_ms: u64, generation: Generation, last: Sequence) -> Result<Arc<Self>> {
         let file = create_file(io, generation)?;
         Ok(Self::with_file(io, sync_interval_ms, generation, file, frame::FILE_HEADER_BYTES as u64, last))
@@ -220,14 +226,15 @@ impl Log {
         })
     }
 
-    /// The last batch known to be on the medium.
+    /// The last batch known to be durable.
     pub(crate) fn durable(&self) -> Sequence {
         Sequence(self.durable.load(Ordering::Acquire))
     }
 
     /// What is known to be in the log, for the manifest.
     pub(crate) fn mark(&self) -> LogMark {
-        // A batch that is durable now is in a file that is there now: the generation is read behind.
+        // The generation must be read after the sequence: the file of a durable batch exists by
+        // then.
         let durable = self.durable();
         LogMark { generation: Generation(self.generation.load(Ordering::Acquire)), durable }
     }
@@ -237,12 +244,12 @@ impl Log {
         self.bytes_written.load(Ordering::Relaxed)
     }
 
-    /// fdatasync calls since the database was opened.
+    /// Number of fdatasync calls since the database was opened.
     pub(crate) fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }
 
-    /// Refuses if the log cannot take a batch, now or ever.
+    /// Returns an error if the log cannot accept a batch, now or ever.
     pub(crate) fn check(&self) -> Result<()> {
         if !self.io.spawn.has_threads() && self.pending.lock().stalled.is_some() {
             self.step();
@@ -256,7 +263,7 @@ impl Log {
         }
     }
 
-    /// Refuses if the log has failed or is closed; a full disk is no reason.
+    /// Returns an error if the log has failed or is closed, but not for a full disk.
     pub(crate) fn check_open(&self) -> Result<()> {
         match self.check() {
             Err(error) if error.kind() == ErrorKind::Retry => Ok(()),
@@ -264,16 +271,16 @@ impl Log {
         }
     }
 
-    /// Takes no more batches: whether a schema change is durable is unknown, and so is how batches after it would be
-    /// read.
+    /// Stops accepting batches: it is unknown whether a schema change is durable, and therefore how
+    /// later batches would be read.
     pub(crate) fn fail(&self, error: &Error) {
         self.pending.lock().failed.get_or_insert_with(|| error.clone());
         self.wake.notify_one();
     }
 
-    /// Adds a frame. The caller holds the commit lock, so that frames stand in the order of their sequences. Gives
-    /// whether the caller, if it may, has to [`lead`](Self::lead) when it holds no lock any more: nobody else is told of the
-    /// frame.
+    /// Appends a frame. The caller holds the commit lock, so that frames are in sequence order.
+    /// Returns whether the caller, if it may, must [`lead`](Self::lead) once it holds no lock: no
+    /// one else has been told about the frame.
     pub(crate) fn enqueue(
         &self,
         sequence: Sequence,
@@ -303,36 +310,36 @@ impl Log {
         let count = pending.waiters.len();
         let is_alone = count == 1 && (!wants_sync || pending.expected <= 1);
         let leads = is_alone && !(wants_sync && waiting == Waiting::ForRoom);
-        // In between, the log's thread works or gathers.
+        // Otherwise the log thread is already working or gathering.
         if !leads && (count == 1 || !pending.is_gathering()) {
             self.wake.notify_one();
         }
         leads
     }
 
-    /// Does the log thread's work for a committer whom nobody is likely to share a sync with, or who needs none: both
-    /// threads would only wait for each other.
+    /// Does the log thread's work on a committer's thread, when no other is likely to share the
+    /// sync or no sync is needed: with two threads, each would only wait for the other.
     pub(crate) fn lead(&self) {
         match self.writer.try_lock() {
             Some(writer) => self.step_with(writer, Syncs::ForWaiters),
-            // Somebody else is at the file and may not see the frame.
+            // Another thread has the file and may miss the frame.
             None => self.wake(),
         }
     }
 
-    /// Tells the log's thread that there is a frame.
+    /// Tells the log thread that there is a frame.
     pub(crate) fn wake(&self) {
         self.wake.notify_one();
     }
 
-    /// Begins a new file behind what is pending. The caller holds the commit lock.
+    /// Begins a new file after what is pending. The caller holds the commit lock.
     pub(crate) fn rotate(&self, generation: Generation, last: Sequence) {
         let mut pending = self.pending.lock();
         pending.stretches.push(Stretch { begins: Some(generation), bytes: Vec::new(), last });
         self.wake.notify_one();
     }
 
-    /// The log thread: steps until the log is closed.
+    /// The log thread: runs steps until the log is closed.
     pub(crate) fn run(&self) {
         let mut sync_time = Duration::ZERO;
         loop {
@@ -362,16 +369,17 @@ impl Log {
         }
     }
 
-    /// Waits for those who are likely to commit soon, if they are [many](LEAST_GATHERED), so that they share a sync, which
-    /// costs as much for one batch as for many: at most twice as long as the last sync took. Never for committers who wait
-    /// on threads of their own: they have work to do while others' sync runs, and with 32 of them waiting for all took
-    /// more than half of the rate (`fleetdb-bench run billing`); a server's, whose work a few threads share, gain by
-    /// coming together.
+    /// Waits for committers that are likely to arrive soon, if they are [many](LEAST_GATHERED), so
+    /// that they share a sync, which costs the same for one batch as for many. Waits at most twice
+    /// as long as the last sync took. Never waits for committers on their own threads: they can
+    /// work while others sync, and with 32 of them, waiting for all cost more than half of the rate
+    /// (`fleetdb-bench run billing`). A server's committers, whose work a few threads share, gain
+    /// from coming together.
     fn gather(&self, pending: &mut MutexGuard<'_, Pending>, sync_time: Duration) {
         self.wake.wait_while_for(pending, |pending| pending.is_gathering(), MOST_GATHERING.min(sync_time * 2));
     }
 
-    /// Writes what is pending, syncs if somebody waits for it or the interval is over.
+    /// Writes what is pending. Syncs if a waiter needs it or the interval is over.
     pub(crate) fn step(&self) {
         self.step_with(self.writer.lock(), Syncs::InTime);
     }
@@ -379,20 +387,20 @@ impl Log {
     fn step_with(&self, writer: MutexGuard<'_, Writer>, syncs: Syncs) {
         let synced = self.write_and_sync(writer, syncs);
         let mut pending = self.pending.lock();
-        // Who came during a sync would have shared it if it had begun later.
+        // Those that arrived during the sync would have shared it had it begun later.
         pending.expected = synced + pending.waiters.len();
         if pending.stalled.is_some() || (pending.is_asleep && self.has_unsynced()) {
-            // The log's thread went to sleep while another one stepped.
+            // The log thread went to sleep while another thread ran a step.
             self.wake.notify_one();
         }
     }
 
-    /// Whether batches are in the file that are not on the medium yet.
+    /// Whether the file holds batches that are not durable yet.
     fn has_unsynced(&self) -> bool {
         self.durable().0 < self.written.load(Ordering::Acquire)
     }
 
-    /// Gives how many waited for a sync.
+    /// Returns the number of waiters for the sync.
     fn write_and_sync(&self, mut writer: MutexGuard<'_, Writer>, syncs: Syncs) -> usize {
         let (stretches, mut waiters, failed, closed) = {
             let mut pending = self.pending.lock();
@@ -454,7 +462,7 @@ impl Log {
         synced
     }
 
-    /// Writes the backlog. `Some` error: the disk is full, and the rest stays in the backlog.
+    /// Writes the backlog. `Ok(Some(error))`: the disk is full, and the rest stays in the backlog.
     fn write(&self, writer: &mut Writer) -> Result<Option<Error>> {
         while let Some(stretch) = writer.backlog.front_mut() {
             let written = match stretch.begins {
@@ -480,7 +488,7 @@ impl Log {
             }
             let Some(stretch) = writer.backlog.front_mut() else { break };
             if stretch.begins.take().is_some() {
-                // Now its bytes.
+                // Now write its bytes.
                 continue;
             }
             writer.good_bytes += stretch.bytes.len() as u64;
@@ -497,9 +505,9 @@ impl Log {
         Ok(None)
     }
 
-    /// Has zeros ready behind the frames, if a small step that is to be synced made the file longer: as long as steps
-    /// overwrite zeros, their syncs write frames only and not the file's length, too (as peers' logs, which are as long from
-    /// their start as they will be: InnoDB, PostgreSQL).
+    /// Writes zeros after the frames if a small synced step has made the file longer. While steps
+    /// overwrite zeros, their syncs write only frames, not the file's length. (InnoDB and
+    /// PostgreSQL preallocate their log files for the same reason.)
     fn reserve(&self, writer: &mut Writer) -> Result<()> {
         let is_longer = writer.good_bytes >= writer.zeros_end;
         if !is_longer || writer.good_bytes - writer.synced_bytes > SMALL_STEP_BYTES {
@@ -511,13 +519,13 @@ impl Log {
                 self.bytes_written.fetch_add(RESERVED_BYTES as u64, Ordering::Relaxed);
                 Ok(())
             }
-            // The frames themselves had room.
+            // The frames themselves fit.
             Err(error) if error.kind() == ErrorKind::Retry => writer.cut(),
             Err(error) => Err(error),
         }
     }
 
-    /// Leaves a file that ends with its last frame, durable.
+    /// Makes the file durable, ending with its last frame.
     fn end_file(&self, writer: &mut Writer) -> Result<()> {
         let has_zeros = writer.zeros_end > writer.good_bytes;
         if has_zeros {
@@ -538,10 +546,10 @@ impl Log {
         Ok(())
     }
 
-    /// Takes no more batches, brings what is pending to the medium.
+    /// Accepts no more batches and makes everything pending durable.
     ///
     /// # Errors
-    /// The log had failed, or fails now.
+    /// The log had already failed, or fails now.
     pub(crate) fn close(&self) -> Result<()> {
         self.pending.lock().closed = true;
         self.wake.notify_one();
@@ -553,7 +561,7 @@ impl Log {
         self.end_file(&mut writer)
     }
 
-    /// Brings everything up to batch `last` to the medium.
+    /// Makes everything up to batch `last` durable.
     ///
     /// # Errors
     /// The disk is full, or the log failed.
@@ -577,7 +585,7 @@ impl Log {
     }
 }
 
-/// A new file with its header, durable. After an error there is no file.
+/// Creates a durable file with its header. After an error there is no file.
 fn create_file(io: &Io, generation: Generation) -> Result<Box<dyn WriteFile>> {
     let name = frame::file_name(generation);
     let mut file = io.storage.create(&name)?;
@@ -586,7 +594,7 @@ fn create_file(io: &Io, generation: Generation) -> Result<Box<dyn WriteFile>> {
         io.storage.sync_directory(frame::DIRECTORY).map_err(Error::final_io)
     });
     if let Err(error) = begun {
-        // The disk may be full; what matters is the first error.
+        // This may fail on a full disk; the first error is the one to report.
         io.storage.remove(&name).ok();
         return Err(error);
     }

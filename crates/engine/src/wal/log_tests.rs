@@ -2,7 +2,7 @@ use super::*;
 use crate::io::{MemoryStorage, Storage};
 use std::sync::mpsc;
 
-/// Far longer than a log takes to try again.
+/// Far longer than the log waits before it tries again.
 const LONGEST_NS: u64 = 30_000_000_000;
 
 #[test]
@@ -18,7 +18,7 @@ fn a_log_that_another_thread_stalled_goes_on_when_there_is_room() {
         let (sender, outcome) = mpsc::channel();
         let done = Box::new(move |result| sender.send(result).unwrap());
         assert!(log.enqueue(Sequence(sequence), Durability::Sync, b"batch", done, Waiting::ForOutcome));
-        // As the flush thread may, before the committer comes to lead.
+        // As the flush thread might, before the committer leads.
         log.step();
         assert_eq!(outcome.recv().unwrap().unwrap_err().kind(), ErrorKind::Retry);
         storage.set_full(false);
@@ -69,7 +69,7 @@ fn what_another_thread_wrote_is_synced_when_the_interval_is_over() {
     let stepper = Arc::clone(&log);
     let join = io.spawn.spawn("log", Box::new(move || stepper.run())).unwrap();
     for sequence in 1..=5 {
-        // A batch that nobody tells the log's thread of.
+        // A batch that the log thread is not told about.
         let mut pending = log.pending.lock();
         let mut bytes = Vec::new();
         let start = frame::begin(&mut bytes);
@@ -102,7 +102,7 @@ fn who_waits_for_no_sync_writes_itself_and_is_synced_when_the_interval_is_over()
             "nobody is in front"
         );
         log.lead();
-        // By this thread, or by the log's if it was at the file.
+        // Completed by this thread, or by the log thread if it had the file.
         outcome.recv().unwrap().unwrap();
         let deadline_ns = io.clock.monotonic_ns() + LONGEST_NS;
         while log.durable() < Sequence(sequence) {
@@ -114,7 +114,7 @@ fn who_waits_for_no_sync_writes_itself_and_is_synced_when_the_interval_is_over()
     join();
 }
 
-/// Brings a batch of so many bytes to the medium; the length of the generation's file after it.
+/// Commits a batch of this size and returns the file length afterwards.
 fn commit(log: &Log, storage: &MemoryStorage, sequence: u64, bytes: usize, durability: Durability) -> u64 {
     let (sender, outcome) = mpsc::channel();
     let done = Box::new(move |result| sender.send(result).unwrap());
@@ -135,7 +135,7 @@ fn small_steps_overwrite_zeros_and_a_crash_keeps_what_was_synced() {
     let log = Log::create(&io, 1_000, Generation(1), Sequence(0)).unwrap();
     let one = (frame::FRAME_HEADER_BYTES + 1000) as u64;
     let start = frame::FILE_HEADER_BYTES as u64;
-    // Only a step that is synced is worth zeros.
+    // Only a synced step reserves zeros.
     assert_eq!(commit(&log, &storage, 1, 1000, Durability::Os), start + one);
     let reserved = commit(&log, &storage, 2, 1000, Durability::Sync);
     assert_eq!(reserved, start + 2 * one + RESERVED_BYTES as u64);
@@ -150,7 +150,7 @@ fn small_steps_overwrite_zeros_and_a_crash_keeps_what_was_synced() {
         let frames = if kept == usize::MAX { 4 } else { 3 };
         assert_eq!((contents.frames.len(), contents.good_bytes as u64), (frames, start + frames as u64 * one));
     }
-    // A step that ends behind the zeros reserves again, one that is large does not.
+    // A step that ends past the zeros reserves more; a large step does not.
     let small = SMALL_STEP_BYTES as usize - frame::FRAME_HEADER_BYTES;
     let again = (5..).find(|&sequence| commit(&log, &storage, sequence, small, Durability::Sync) > reserved).unwrap();
     assert!(again > 5 && length(&storage, 1) >= reserved + RESERVED_BYTES as u64);
@@ -182,7 +182,7 @@ fn zeros_that_do_not_fit_are_done_without() {
     let io = Io { storage: storage.clone(), ..Io::files(directory.path()) };
     let log = Log::create(&io, 1_000, Generation(1), Sequence(0)).unwrap();
     let reserved = commit(&log, &storage, 1, 10, Durability::Sync);
-    // The frame is written, then the disk is full.
+    // The frame is written, then the disk fills up.
     log.writer.lock().cut().unwrap();
     let mut writer = log.writer.lock();
     storage.set_full(true);

@@ -1,8 +1,8 @@
-//! The write-ahead log: every batch is here before it is acknowledged.
+//! The write-ahead log. Every batch is written here before it is acknowledged.
 //!
 //! 1. [`record`]: a batch as bytes.
-//! 2. [`frame`]: bytes with length, checksum and sequence, in files; how a file is read back.
-//! 3. [`log`]: frames to the file, by one thread; whoever waits shares one fdatasync.
+//! 2. [`frame`]: bytes with length, checksum and sequence; WAL files and how to read them back.
+//! 3. [`log`]: a thread writes frames to the file; all waiters share one fdatasync.
 
 pub(crate) mod frame;
 pub(crate) mod log;

@@ -1,23 +1,24 @@
-//! What a WAL frame says: one atomic batch, a section a table.
+//! The payload of a WAL frame: one atomic batch, as one section per table.
 //!
-//! A section that deletes is: table id (4 bytes), `0xffff_ffff` (4), a flag byte (1: a container's key with its length
-//! (4) follows, 0: all containers), least and largest time (8 each), both included. It stands before the same
-//! batch's rows of the table, which it does not concern.
+//! A delete section is: table id (4 bytes), `0xffff_ffff` (4), a flag byte (1: a container key
+//! follows, prefixed by its length (4); 0: all containers), minimum and maximum time (8 each), both
+//! inclusive. It precedes the table's rows of the same batch and does not affect them.
 //!
-//! A section of rows is: table id (4 bytes), rows (4), then
-//! - new containers: count (4), each key with its length (4) in front;
+//! A row section is: table id (4 bytes), number of rows (4), then
+//! - new containers: count (4), each key prefixed by its length (4);
 //! - the rows' container numbers, as a lane;
 //! - a flag byte: 1 if the rows have times; then the times, as a lane;
 //! - field columns: count (4), each: column id (4), count of new dictionary entries (4), the
-//!   entries with their lengths (4) in front, a flag byte (1: what follows are differences), the
-//!   values (codes for text) as a lane.
+//!   entries prefixed by their lengths (4), a flag byte (1: the lane holds differences), the values
+//!   (codes for text) as a lane.
 //!
-//! A difference is to the value of the container's row before: the row in front of it in the section, if that
-//! is of the same container, else the newest row that earlier frames of the file gave the container, else 0. NULL
-//! counts as 0. Whichever takes fewer bits is written.
+//! A difference is relative to the container's previous row: the preceding row of the section if it
+//! belongs to the same container, else the newest row that earlier frames of the file gave the
+//! container, else 0. NULL counts as 0. Values or differences are written, whichever take fewer
+//! bits.
 //!
-//! Container numbers and codes count from 0 in each WAL file, in order of appearance, so that a
-//! file is read without any other. Lanes are as in [`crate::lane::codec`].
+//! Container numbers and codes count from 0 in each WAL file, in order of appearance, so that each
+//! file can be read alone. For lanes see [`crate::lane::codec`].
 
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, TableId};
@@ -27,13 +28,13 @@ use crate::pool::Pool;
 use crate::write::batch::MAX_BATCH_ROWS;
 use std::borrow::Cow;
 
-/// A section as it is read.
+/// A decoded section.
 pub(crate) enum Entry {
     Rows(News, Section<'static>),
     Delete(Removal),
 }
 
-/// Which rows of a table a batch deletes.
+/// The rows of a table that a batch deletes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Removal {
     pub(crate) table: TableId,
@@ -43,10 +44,10 @@ pub(crate) struct Removal {
     pub(crate) to: i64,
 }
 
-/// In the place of the rows of a section: it deletes.
+/// Stands in place of the row count and marks a delete section.
 const DELETES: u32 = u32::MAX;
 
-/// One table's rows in a batch, in the numbers of its generation.
+/// One table's rows in a batch, with the container numbers and codes of its generation.
 pub(crate) struct Section<'a> {
     pub(crate) table: TableId,
     pub(crate) rows: usize,
@@ -64,18 +65,18 @@ pub(crate) struct SectionField<'a> {
     pub(crate) nulls: Cow<'a, NullMask>,
 }
 
-/// What a section adds to its file's numbers.
+/// What a section adds to its file's container numbers and codes.
 #[derive(Default)]
 pub(crate) struct News {
     pub(crate) keys: Vec<Vec<u8>>,
-    /// For each field of the section, the new entries of its dictionary.
+    /// For each field of the section, the new dictionary entries.
     pub(crate) entries: Vec<Vec<Vec<u8>>>,
     /// For each field of the section, whether its values are differences.
     pub(crate) differences: Vec<bool>,
 }
 
-/// Writes one section. `keys` and the pool that `texts` gives for a text column tell what the file
-/// does not know yet; `before` appends a field's values of the rows before.
+/// Writes one section. `keys` and the text columns' pools in `texts` know which entries the file
+/// lacks. `before` appends the previous rows' values of a field.
 pub(crate) fn encode(
     section: &Section<'_>,
     keys: &mut Pool,
@@ -111,7 +112,7 @@ pub(crate) fn encode(
     }
 }
 
-/// Writes a section that deletes.
+/// Writes a delete section.
 pub(crate) fn encode_removal(removal: &Removal, out: &mut Vec<u8>) {
     out.extend_from_slice(&removal.table.0.to_le_bytes());
     out.extend_from_slice(&DELETES.to_le_bytes());
@@ -129,11 +130,10 @@ fn put_entries(out: &mut Vec<u8>, pool: &mut Pool) {
     entries.for_each(|entry| put_bytes(out, entry));
 }
 
-/// Reads one section from the front of `bytes` and moves `bytes` behind it. Where the news say so, its values
-/// still are differences.
+/// Decodes one section from the front of `bytes` and advances `bytes`. Fields marked as differences
+/// in [`News`] are not yet restored.
 ///
-/// # Errors
-/// The bytes are not a section. (Their checksum was right, so this is damage or a bug.)
+/// # Errors The bytes are not a section. (Their checksum matched, so this is damage or a bug.)
 pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Entry> {
     let table = TableId(take_u32(bytes)?);
     let rows = take_u32(bytes)?;

@@ -1,7 +1,7 @@
-//! Admission: rows against their table's schema.
+//! Admission: checks rows against their table's schema.
 //!
-//! Called by `Database::commit` before any lock is taken. What leaves here can be logged and
-//! applied without a further check: keys encoded, times present, field values raw or as bytes.
+//! `Database::commit` calls this before it takes any lock. The output can be logged and applied
+//! without further checks: keys are encoded, times are present, field values are raw or bytes.
 
 use super::batch::{MAX_BATCH_ROWS, Part, Rows};
 use crate::column::{BytesBuilder, ColumnBuilder};
@@ -16,12 +16,12 @@ use arrow::util::display::FormatOptions;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The most bytes in one text or binary value.
+/// Maximum size of one text or binary value.
 pub const MAX_VALUE_BYTES: usize = 16 << 20;
-/// The most bytes in the encoded key of a container.
+/// Maximum size of a container's encoded key.
 pub const MAX_KEY_BYTES: usize = 16 << 10;
 
-/// One table's rows, ready to be applied; what was gathered row by row stays where it is.
+/// One table's rows, ready to be applied. Rows gathered one by one are borrowed, not copied.
 pub(crate) struct Admitted<'a> {
     pub(crate) schema: Arc<TableSchema>,
     pub(crate) rows: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Admitted<'a> {
     pub(crate) fields: Vec<Field<'a>>,
 }
 
-/// The encoded container keys of all rows, one after the other.
+/// The encoded container keys of all rows, concatenated.
 #[derive(Default)]
 pub(crate) struct Keys {
     bytes: Vec<u8>,
@@ -47,7 +47,7 @@ impl Keys {
 
 /// One field column.
 pub(crate) struct Field<'a> {
-    /// The place of the column in its table.
+    /// The column's index in the table.
     pub(crate) column: usize,
     pub(crate) values: FieldValues<'a>,
 }
@@ -66,9 +66,9 @@ impl FieldValues<'_> {
     }
 }
 
-/// A text or binary column as it came.
+/// A text or binary column in the form it arrived in.
 pub(crate) enum BytesColumn<'a> {
-    /// In a box, so that the columns of single rows, which are many, are small.
+    /// Boxed, so that the many columns of single rows stay small.
     Array(Box<ArrayColumn>),
     /// Gathered one by one.
     Gathered(&'a BytesBuilder),
@@ -77,7 +77,7 @@ pub(crate) enum BytesColumn<'a> {
 /// Values, possibly through a dictionary.
 pub(crate) struct ArrayColumn {
     values: BinaryArray,
-    /// For each row its place in `values`; `None` if the row's number is the place.
+    /// For each row, its index in `values`; `None` if row `i` is value `i`.
     places: Option<Vec<u32>>,
     nulls: NullMask,
 }
@@ -106,7 +106,8 @@ impl ArrayColumn {
     }
 
     fn longest(&self) -> usize {
-        // All values together bound each of them; only then is a look at each needed.
+        // The total length bounds each value. Only if that is not enough are they checked one by
+        // one.
         if self.values.value_data().len() <= MAX_VALUE_BYTES {
             return 0;
         }
@@ -129,8 +130,8 @@ impl<'a> BytesColumn<'a> {
         }
     }
 
-    /// Calls `code` for each distinct place once if the column came with a dictionary, for each
-    /// row otherwise; gives each row's code, 0 for NULL.
+    /// Calls `code` once per distinct index if the column has a dictionary, otherwise once per row.
+    /// Returns each row's code, 0 for NULL.
     pub(crate) fn codes(&self, mut code: impl FnMut(&[u8]) -> u32) -> Vec<u64> {
         match self {
             Self::Gathered(gathered) => {
@@ -157,7 +158,7 @@ impl<'a> BytesColumn<'a> {
     }
 }
 
-/// Checks rows and puts them into the engine's form.
+/// Checks rows and converts them to the engine's form.
 pub(crate) fn admit<'a>(schema: &Arc<TableSchema>, part: &'a Part) -> Result<Admitted<'a>> {
     let refused = |e: Error| e.context(format_args!("table '{}'", schema.name));
     let rows = part.rows();
@@ -170,12 +171,13 @@ pub(crate) fn admit<'a>(schema: &Arc<TableSchema>, part: &'a Part) -> Result<Adm
     match part {
         Part::Arrow(_, batch) => admit_batch(schema, batch).map_err(refused),
         Part::Rows(rows) if Arc::ptr_eq(schema, &rows.schema) => admit_rows(rows).map_err(refused),
-        // The table has changed since: its columns are found by their names.
+        // The table has changed since: columns are found by name.
         Part::Rows(rows) => admit_batch(schema, &without_gone(schema, &rows.clone().finish()?)?).map_err(refused),
     }
 }
 
-/// The rows without columns that the table has no more and that nothing is lost of, as who wrote the rows did not name them.
+/// Leaves out columns that the table no longer has and that are entirely NULL: the writer of the
+/// rows did not name them, and nothing is lost.
 fn without_gone(schema: &TableSchema, rows: &RecordBatch) -> Result<RecordBatch> {
     let is_kept = |place: &usize| {
         schema.column_index(rows.schema_ref().field(*place).name()).is_ok()
@@ -219,7 +221,7 @@ fn null_at(row: Option<usize>) -> Error {
     Error::coded(Code::NotNull, format!("it must not be NULL, and row {} is", row.unwrap_or(0)))
 }
 
-/// Rows from a table's columns, `None` for those that are NULL throughout.
+/// Admits a table's columns; `None` stands for a column that is entirely NULL.
 fn admit_columns<'a>(
     schema: &Arc<TableSchema>,
     rows: usize,
@@ -266,7 +268,7 @@ fn admit_column(column: &Column, batch: &RecordBatch) -> Result<Option<FieldValu
     }))
 }
 
-/// The array in the column's own Arrow type, times without their zone, if that loses nothing.
+/// Casts the array to the column's Arrow type (times without a zone), if that loses nothing.
 fn converted(column_type: ColumnType, array: &ArrayRef) -> Result<ArrayRef> {
     let from = array.data_type();
     let to = match from {
@@ -345,12 +347,12 @@ fn raw_values(column_type: ColumnType, array: &ArrayRef) -> Vec<u64> {
             Unit::Microsecond => raw::<types::TimestampMicrosecondType>(array, |v| v as u64),
             Unit::Nanosecond => raw::<types::TimestampNanosecondType>(array, |v| v as u64),
         },
-        // Text and bytes go through `bytes_column`.
+        // Text and binary columns use `bytes_column`.
         ColumnType::Utf8 | ColumnType::Binary => Vec::new(),
     }
 }
 
-/// The primary keys of rows: the containers' keys, and the times if the table has any. Fields need not be there.
+/// The rows' primary keys: container keys, and times if the table has them. Fields may be missing.
 pub(crate) fn admit_keys(schema: &Arc<TableSchema>, batch: &RecordBatch) -> Result<(Keys, Vec<u64>)> {
     let column = |column: &Column| match column.role {
         Role::Field => Ok(None),

@@ -1,4 +1,4 @@
-//! What a caller hands over: a [`Batch`] of record batches, and of [`Rows`] that were gathered one by one.
+//! What a caller submits: a [`Batch`] of record batches and of [`Rows`] gathered one by one.
 
 use crate::column::ColumnBuilder;
 use crate::error::{Code, Error, Result};
@@ -11,31 +11,32 @@ use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-/// The most bytes of a batch in memory; as a frame of the log it is smaller than the largest there is.
+/// Maximum size of a batch in memory. Encoded as a log frame, it stays below the maximum frame
+/// size.
 pub const MAX_BATCH_BYTES: usize = 256 << 20;
 
-/// The most rows of one table in one batch.
+/// Maximum number of rows of one table in a batch.
 pub const MAX_BATCH_ROWS: usize = 1 << 20;
 
-/// Rows that are copied to others of their table rather than kept by themselves.
+/// Up to this many rows are copied to other rows of their table instead of kept as a separate part.
 const FEW_ROWS: usize = 1024;
 
-/// How many parts are looked through for others of their table, from the last one on.
+/// How many parts, from the last one backwards, are searched for rows of the same table.
 const NEAR_PARTS: usize = 16;
 
-/// Rows for one or more tables that are written together or not at all.
+/// Rows for one or more tables, written atomically.
 ///
-/// The columns of a record batch are matched to the table's by name; a missing column is NULL. A
-/// row whose primary key exists already replaces the older row; of two rows with one key in the
-/// same batch the later one wins. In a table that [merges fields](crate::Merge::Fields) an older row's field stays where
-/// the newer row has NULL.
+/// Record batch columns are matched to table columns by name; a missing column is NULL. A row
+/// replaces an existing row with the same primary key. If a batch has several rows with one key,
+/// the last one wins. In a table that [merges fields](crate::Merge::Fields), a field that is NULL
+/// in the newer row keeps the older row's value.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     pub(crate) parts: Vec<Part>,
     pub(crate) deletes: Vec<DeleteRequest>,
-    /// Memory of both.
+    /// Memory of the rows and deletes.
     bytes: usize,
-    /// How durable it is when it is acknowledged; `None` for the database's default.
+    /// The requested durability; `None` for the database's default.
     pub(crate) durability: Option<Durability>,
 }
 
@@ -70,7 +71,7 @@ impl Part {
     }
 }
 
-/// Which rows of a table a batch deletes.
+/// The rows of a table that a batch deletes.
 #[derive(Clone, Debug)]
 pub(crate) struct DeleteRequest {
     pub(crate) table: String,
@@ -92,7 +93,7 @@ impl DeleteRequest {
 }
 
 impl Batch {
-    /// A batch without rows.
+    /// An empty batch.
     pub fn new() -> Self {
         Self::default()
     }
@@ -104,7 +105,8 @@ impl Batch {
         self
     }
 
-    /// Asks for a durability other than the database's default ([`Settings::durability`](crate::Settings)).
+    /// Requests a durability other than the database's default
+    /// ([`Settings::durability`](crate::Settings)).
     ///
     /// ```
     /// use fleetdb_engine::{Batch, Database, Durability, Settings, io::{Io, MemoryStorage}};
@@ -118,16 +120,16 @@ impl Batch {
         self
     }
 
-    /// Adds rows that were gathered one by one.
+    /// Adds rows gathered one by one.
     #[must_use]
     pub fn with_rows(mut self, rows: Rows) -> Self {
         self.push_part(Part::Rows(rows));
         self
     }
 
-    /// Deletes rows of a table: those of the container with this key (its key columns' values, in key order), or of all;
-    /// with a time from `from` to `to`, both included. What a batch deletes are rows from before it: the rows it
-    /// writes itself stay.
+    /// Deletes rows of a table with a time in `times`: of the container with this key (its key
+    /// columns' values, in key order), or of all containers. A batch deletes only rows written
+    /// before it; its own rows stay.
     ///
     /// ```
     /// use fleetdb_engine::{Batch, ColumnType, Database, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
@@ -161,7 +163,7 @@ impl Batch {
         self
     }
 
-    /// Adds another batch's rows and deletes behind this one's.
+    /// Appends another batch's rows and deletes.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.parts.extend(other.parts);
@@ -170,8 +172,9 @@ impl Batch {
         self
     }
 
-    /// As [`and`](Self::and), but few rows come to the others of their table, as which they are counted in errors: for many
-    /// small batches, which would take more memory for what is around their values than for these.
+    /// As [`and`](Self::and), but appends few rows to existing rows of the same table; errors then
+    /// count them from there. For many small batches, whose overhead would otherwise exceed their
+    /// values.
     pub fn gather(&mut self, other: Self) {
         if self.parts.is_empty() && self.deletes.is_empty() {
             *self = other;
@@ -187,10 +190,9 @@ impl Batch {
         }
     }
 
-    /// Adds a row of a table to others of it; for many rows [`Rows`] are faster.
+    /// Appends a row to other rows of its table. For many rows, [`Rows`] is faster.
     ///
-    /// # Errors
-    /// As [`Rows::push`], or naming a column that must not be NULL and is.
+    /// # Errors As [`Rows::push`], or an error that names a column that is NULL but must not be.
     pub fn push<'v>(
         &mut self,
         schema: &Arc<TableSchema>,
@@ -217,7 +219,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds rows, to others of their table if they are few.
+    /// Adds rows. Few rows are appended to other rows of their table.
     fn add_rows(&mut self, rows: Rows) {
         let near = if rows.rows <= FEW_ROWS { self.near(&rows.schema, rows.rows) } else { None };
         let Some(near) = near else { return self.push_part(Part::Rows(rows)) };
@@ -232,7 +234,8 @@ impl Batch {
         self.parts.push(part);
     }
 
-    /// The last rows of a table, if they are near the end, of the same columns, and have room for so many more.
+    /// The last rows of a table, if they are near the end, have the same schema, and have room for
+    /// `rows` more.
     fn near(&mut self, schema: &Arc<TableSchema>, rows: usize) -> Option<&mut Rows> {
         let near = self.parts.iter_mut().rev().take(NEAR_PARTS).find(|near| near.table() == schema.name)?;
         match near {
@@ -241,27 +244,27 @@ impl Batch {
         }
     }
 
-    /// Bytes of memory that it takes; a commit refuses more than [`MAX_BATCH_BYTES`].
+    /// Bytes of memory. A commit refuses more than [`MAX_BATCH_BYTES`].
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many rows the batch has, over all its tables.
+    /// The number of rows, over all tables.
     pub fn rows(&self) -> usize {
         self.parts.iter().map(Part::rows).sum()
     }
 
-    /// The tables that it has rows for, each at least once.
+    /// The tables with rows in this batch, each at least once.
     pub fn tables(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().map(Part::table)
     }
 
-    /// Whether it deletes something.
+    /// Whether it contains deletes.
     pub fn has_deletes(&self) -> bool {
         !self.deletes.is_empty()
     }
 
-    /// Whether it neither writes nor deletes anything.
+    /// Whether it has neither rows nor deletes.
     pub fn is_empty(&self) -> bool {
         self.rows() == 0 && self.deletes.is_empty()
     }
@@ -270,11 +273,11 @@ impl Batch {
 /// One value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// No value.
+    /// NULL.
     Null,
     /// For a boolean column.
     Boolean(bool),
-    /// For an integer, date (days) or timestamp (count of the column's unit) column.
+    /// For an integer, date (days) or timestamp (in the column's unit) column.
     Int(i64),
     /// For an unsigned integer column.
     UInt(u64),
@@ -287,7 +290,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The value as a column of this type holds it; `None` if it does not fit.
+    /// The value in the column type's internal form; `None` if it does not fit.
     pub(crate) fn part(&self, column_type: ColumnType) -> Option<KeyPart<'_>> {
         let integer = |value: i128| {
             let (least, most) = column_type.integer_range()?;
@@ -311,7 +314,7 @@ impl Value {
         }
     }
 
-    /// A raw value of a column that holds no bytes.
+    /// Converts a raw value of a column that is neither text nor binary.
     pub(crate) fn of_raw(raw: u64, column_type: ColumnType) -> Self {
         match column_type {
             ColumnType::Boolean => Self::Boolean(raw != 0),
@@ -322,7 +325,7 @@ impl Value {
         }
     }
 
-    /// A key column's value.
+    /// Converts a key column's value.
     pub(crate) fn of_key(value: &KeyValue, column_type: ColumnType) -> Self {
         match value {
             KeyValue::Null => Self::Null,
@@ -331,7 +334,7 @@ impl Value {
         }
     }
 
-    /// A value of a column that holds text or bytes.
+    /// Converts a value of a text or binary column.
     pub(crate) fn of_bytes(bytes: &[u8], column_type: ColumnType) -> Self {
         match column_type {
             ColumnType::Binary => Self::Binary(bytes.to_vec()),
@@ -340,7 +343,7 @@ impl Value {
     }
 }
 
-/// As people read it; bytes are hexadecimal digits.
+/// Formats the value for people; binary values are hexadecimal.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -393,7 +396,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// No rows yet, for a table of this schema.
+    /// An empty set of rows for a table with this schema.
     pub fn new(schema: &Arc<TableSchema>) -> Self {
         let columns = schema.columns.iter().map(|column| ColumnBuilder::new(column.column_type)).collect();
         Self { schema: Arc::clone(schema), columns, rows: 0 }
@@ -404,21 +407,21 @@ impl Rows {
         &self.schema
     }
 
-    /// How many there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether there is none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// Adds a row: one value for each column, in the table's order.
+    /// Adds a row: one value per column, in the table's order.
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the number of values is not the number of columns, or naming the
-    /// column and row of a value that does not fit; then the row is not added.
+    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if the number of values differs from
+    /// the number of columns, or a value does not fit (the error names its column and row). The row
+    /// is then not added.
     pub fn push<'v>(
         &mut self,
         row: impl IntoIterator<Item = &'v Value, IntoIter: Clone + ExactSizeIterator>,
@@ -440,7 +443,7 @@ impl Rows {
             }
         }
         for ((builder, column), value) in self.columns.iter_mut().zip(&self.schema.columns).zip(row) {
-            // Looked at just now.
+            // Checked above.
             builder.push(value.part(column.column_type).unwrap_or(KeyPart::Null));
         }
         self.rows += 1;
@@ -460,18 +463,18 @@ impl Rows {
     /// The rows as a record batch.
     ///
     /// # Errors
-    /// A column of text is longer than Arrow's can be.
+    /// A text column is longer than Arrow allows.
     pub fn finish(self) -> Result<RecordBatch> {
         let columns = self.columns.into_iter().zip(&self.schema.columns);
         let arrays = columns.map(|(builder, column)| builder.finish(column.column_type)).collect::<Result<_>>()?;
-        // Nullability is checked at admission, with a better message than Arrow's.
+        // Admission checks nullability, with a better message than Arrow's.
         let fields =
             self.schema.to_arrow().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
         Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
     }
 }
 
-/// Why a value does not fit: a text says none of the column's values, any other value is out of its range.
+/// The error code of a value that does not fit: invalid text, or otherwise out of range.
 pub(crate) fn misfit_code(value: &Value, column_type: ColumnType) -> Code {
     match value {
         Value::Text(_) if column_type.time_unit().is_some() || column_type == ColumnType::Date32 => Code::InvalidTime,
@@ -480,7 +483,7 @@ pub(crate) fn misfit_code(value: &Value, column_type: ColumnType) -> Code {
     }
 }
 
-/// A value does not fit a column.
+/// The error for a value that does not fit its column.
 pub(crate) fn misfit(row: usize, value: &Value, column_type: ColumnType) -> Error {
     Error::coded(
         misfit_code(value, column_type),

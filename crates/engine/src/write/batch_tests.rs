@@ -18,7 +18,7 @@ fn schema(db: &Database, table: &str) -> Arc<TableSchema> {
     db.tables().into_iter().find(|schema| schema.name == table).unwrap()
 }
 
-/// A row of container 1; without a note where `v` is odd.
+/// A row of container 1. Its note is NULL if `v` is odd.
 fn row(schema: &Arc<TableSchema>, ts: i64, v: i64) -> Rows {
     let mut rows = Rows::new(schema);
     let note = if v % 2 == 0 { Value::from(format!("note {v}").as_str()) } else { Value::Null };
@@ -26,7 +26,7 @@ fn row(schema: &Arc<TableSchema>, ts: i64, v: i64) -> Rows {
     rows
 }
 
-/// Values and notes in order of time.
+/// Values and notes in time order.
 fn read(db: &Database, table: &str) -> Vec<(i64, Option<String>)> {
     let batches = db.view().table(table).unwrap().scan(&ScanRequest::all()).unwrap();
     let rows = batches.flat_map(|batch| {
@@ -65,7 +65,7 @@ fn rows_do_not_pass_those_that_they_cannot_be_copied_to() {
     assert_eq!(batch.parts.len(), 3);
     db.commit(batch).unwrap();
     assert_eq!(read(&db, "a"), [(3, None), (4, Some("note 4".to_owned()))]);
-    // Of other columns, which are found by their names.
+    // The schema differs, so columns are found by name.
     let mut batch = Batch::new().with_rows(row(&a, 2, 5));
     let more = ColumnDefinition { name: "more".to_owned(), column_type: ColumnType::Int64, nullable: true };
     let now = db.add_column("a", &more, Role::Field).unwrap();
@@ -91,7 +91,7 @@ fn what_a_batch_takes_is_counted_and_bounded() {
     assert!(batch.parts.len() <= 256);
     let refused = db.commit(batch).unwrap_err().to_string();
     assert!(refused.contains("the most is"), "{refused}");
-    // Deletes are counted, too, with the texts of their keys.
+    // Deletes count, including the text in their keys.
     let deletes = Batch::new().delete("a", Some(&[text]), ..);
     assert!(deletes.bytes() > 1 << 20);
     assert_eq!(deletes.clone().and(deletes.clone()).bytes(), 2 * deletes.bytes());

@@ -1,4 +1,4 @@
-//! Rows that replace others as a whole, where a table merges fields as well.
+//! Rows that replace whole rows, even in a table that merges fields.
 
 use super::admit::admit;
 use super::batch::{Batch, Part, Value};
@@ -8,16 +8,17 @@ use crate::schema::TableSchema;
 use arrow::array::{Array, RecordBatch};
 use std::sync::Arc;
 
-/// The most rows that a batch deletes and writes anew, see [`Batch::with_whole`]: each takes a delete in the manifest.
+/// Maximum rows that [`Batch::with_whole`] deletes and rewrites; each adds a delete to the
+/// manifest.
 pub const MAX_RENEWED_ROWS: usize = 100_000;
 
 impl Batch {
-    /// Adds rows that replace those with their primary keys as a whole, in tables that merge fields as well: there a row that is
-    /// NULL in one of `columns` is deleted and written anew. The rows and `columns` are by place in the table.
+    /// Adds rows that replace the rows with the same primary keys as a whole, even in a table that
+    /// merges fields. There, a row that is NULL in one of `columns` is deleted and rewritten. The
+    /// rows have all columns in the table's order; `columns` are indexes into them.
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if more than [`MAX_RENEWED_ROWS`] would be deleted, or the rows do not fit
-    /// the table.
+    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if more than [`MAX_RENEWED_ROWS`]
+    /// rows would be deleted, or the rows do not fit the table.
     pub fn with_whole(mut self, schema: &Arc<TableSchema>, rows: RecordBatch, columns: &[usize]) -> Result<Self> {
         let is_renewed = |row: usize| columns.iter().any(|&place| rows.column(place).is_null(row));
         let renewed = (0..rows.num_rows()).filter(|&row| schema.merges_fields() && is_renewed(row));
