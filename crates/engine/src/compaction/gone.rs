@@ -1,10 +1,11 @@
-//! Primary keys whose rows a merge leaves out, as many as there are: they wait in a temporary file.
+//! Any number of primary keys whose rows a merge leaves out, buffered in a temporary file.
 //!
-//! 1. [`GoneKeys`] takes them in (key, time) order and gives each to the segments that may hold it, by time. A segment's keys
-//!    are a list of its own; what does not fit into its buffer is in the file, piece by piece.
-//! 2. [`Gone`] goes through a segment's list, side by side with the segment's rows.
+//! 1. [`GoneKeys`] receives them in (key, time) order and assigns each to the segments that may
+//!    hold it, by time. Each segment has its own list. What exceeds the list's buffer goes to the
+//!    file, in pieces.
+//! 2. [`Gone`] walks a segment's list in parallel with the segment's rows.
 //!
-//! The file is nobody's but the running process's: it is not synced, and the next opening removes it.
+//! The file belongs to the running process: it is not synced, and the next open removes it.
 
 use crate::error::{Error, Result};
 use crate::io::{ReadFile, Storage, WriteFile};
@@ -20,14 +21,14 @@ use crate::write::admit::Keys;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Bytes of a list in memory; those before them are in the file.
+/// Bytes of a list kept in memory; earlier ones are in the file.
 const BUFFER_BYTES: usize = 8 << 10;
-/// Bytes of memory for a piece in the file.
+/// Memory for each piece in the file.
 const PIECE_BYTES: usize = size_of::<(u64, usize)>();
-/// What the file's memory is for, in messages.
+/// What the memory is for, in messages.
 const WHAT: &str = "a DELETE of many rows";
 
-/// In front of a time: its container is that of the time before, or its key follows.
+/// Precedes a time: its container is that of the previous time, or its key follows.
 const SAME_KEY: u8 = 0;
 const NEW_KEY: u8 = 1;
 
@@ -36,7 +37,7 @@ struct List {
     times: (i64, i64),
     slices: Vec<Slice>,
     buffer: Vec<u8>,
-    /// Where in the file the pieces before the buffer are, with their lengths.
+    /// Offsets and lengths of the pieces in the file that precede the buffer.
     pieces: Vec<(u64, usize)>,
     last_key: Vec<u8>,
     is_empty: bool,
@@ -61,14 +62,14 @@ impl List {
     }
 }
 
-/// Primary keys in order, in a list for each segment that may hold them.
+/// Primary keys in order, in one list per segment that may hold them.
 pub(crate) struct GoneKeys<'a> {
     storage: &'a dyn Storage,
     name: String,
     file: Box<dyn WriteFile>,
     file_bytes: u64,
     lists: Vec<List>,
-    /// The lists that may hold the times from the first to the last of this span.
+    /// The lists that may hold the times in `span`.
     near: Vec<usize>,
     span: (i64, i64),
     last: Option<(Vec<u8>, i64)>,
@@ -79,7 +80,7 @@ pub(crate) struct GoneKeys<'a> {
 }
 
 impl<'a> GoneKeys<'a> {
-    /// No keys yet, for these segments of a table.
+    /// An empty set of keys for these segments of a table.
     pub(crate) fn new<'s>(
         storage: &'a dyn Storage,
         schema: &TableSchema,
@@ -96,7 +97,7 @@ impl<'a> GoneKeys<'a> {
         });
         let lists: Vec<List> = lists.collect();
         let name = format!("{}/gone.tmp", directory(schema.id));
-        // One that could not be removed before is in the way.
+        // One that could not be removed earlier would be in the way.
         storage.remove(&name).ok();
         let file = storage.create(&name)?;
         let memory = budget.growing();
@@ -117,12 +118,12 @@ impl<'a> GoneKeys<'a> {
         })
     }
 
-    /// How many there are.
+    /// Number of keys.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Adds the keys of rows and their times, of which a collection has none. They come in order.
+    /// Adds the keys and times of rows, in order; a collection has no times.
     pub(crate) fn push(&mut self, keys: &Keys, times: &[u64], rows: usize) -> Result<()> {
         for row in 0..rows {
             let (key, time) = (keys.get(row), times.get(row).map_or(0, |time| *time as i64));
@@ -171,7 +172,7 @@ impl<'a> GoneKeys<'a> {
         Ok(())
     }
 
-    /// Finds the lists that may hold a time, and the span of times for which they are the same.
+    /// Finds the lists that may hold a time, and the span of times with the same lists.
     fn look_near(&mut self, time: i64) {
         self.near.clear();
         self.span = (i64::MIN, i64::MAX);
@@ -189,8 +190,8 @@ impl<'a> GoneKeys<'a> {
         }
     }
 
-    /// The keys of each segment, in the order in which the segments were given; `None` for one that holds none of them. They
-    /// keep the file, which has no name any more, and the memory.
+    /// Returns the keys of each segment, in the order of the segments; `None` for a segment that
+    /// holds none. The keys own the file, which is already unlinked, and the memory.
     pub(crate) fn finish(mut self) -> Result<Vec<Option<Gone>>> {
         let file = self.storage.read(&self.name)?;
         let memory = Arc::new(std::mem::replace(&mut self.memory, self.budget.growing()));
@@ -214,12 +215,12 @@ impl<'a> GoneKeys<'a> {
 
 impl Drop for GoneKeys<'_> {
     fn drop(&mut self) {
-        // If it stays, the next opening removes it.
+        // If this fails, the next open removes the file.
         self.storage.remove(&self.name).ok();
     }
 }
 
-/// The keys of rows that one segment is written without, and of a segment with slices how many rows are left in each.
+/// The keys of rows to leave out of one segment, and the number of rows left in each of its slices.
 pub(crate) struct Gone {
     file: Arc<dyn ReadFile>,
     pieces: std::vec::IntoIter<(u64, usize)>,
@@ -235,17 +236,18 @@ pub(crate) struct Gone {
 }
 
 impl Gone {
-    /// Whether the segment has slices, which are counted.
+    /// Whether the segment has slices, whose rows are counted.
     pub(crate) fn has_slices(&self) -> bool {
         !self.slices.is_empty()
     }
 
-    /// The slices that have rows still.
+    /// The slices that still have rows.
     pub(crate) fn into_slices(self) -> Vec<Slice> {
         self.slices.into_iter().filter(|slice| slice.rows > 0).collect()
     }
 
-    /// What is left of rows of a container. They are one source's, and come in order, as do the containers.
+    /// Returns the remaining rows of a container. The rows are from one source; rows and containers
+    /// come in order.
     pub(crate) fn left(
         &mut self,
         key: &[u8],
@@ -285,7 +287,7 @@ impl Gone {
         Ok(left)
     }
 
-    /// Whether the container's row of this time is left out.
+    /// Whether the container's row with this time is left out.
     fn takes(&mut self, key: &[u8], time: i64) -> Result<bool> {
         while self.key == key {
             match self.time {

@@ -46,7 +46,7 @@ fn each_segment_gets_the_keys_that_it_may_hold_in_order() {
     for rows in rows.chunks(1_000) {
         push(&mut gone, &schema, rows).unwrap();
     }
-    // Given twice it counts once.
+    // A key given twice counts once.
     push(&mut gone, &schema, &rows[rows.len() - 1..]).unwrap();
     assert_eq!(gone.count(), 27_000);
     assert!(gone.file_bytes > 100_000, "most of them are in the file");

@@ -1,14 +1,18 @@
-//! Compaction: segments of one time partition become fewer, without deleted and expired rows.
+//! Compaction: merges the segments of a time partition into fewer, without deleted and expired
+//! rows.
 //!
-//! 1. [`plan`] says which segments to merge or to drop.
-//! 2. [`merge`] streams them through the scan's merge, a row group at a time, into new files under temporary names,
-//!    which are synced and renamed; then the directory is synced.
-//! 3. The caller makes one manifest edit that exchanges the segments, and only then removes the old files.
+//! 1. [`plan`] chooses which segments to merge or to drop.
+//! 2. [`merge`] streams them through the scan's merge, one row group at a time, into new files
+//!    under temporary names, which are synced and renamed. Then the directory is synced.
+//! 3. The caller makes one manifest edit that replaces the segments. Only then does it remove the
+//!    old files.
 //!
-//! A DELETE of many rows writes segments anew in the same way, each by itself, without the rows of its keys ([`gone`]).
+//! A DELETE of many rows rewrites segments the same way, each by itself, without the deleted rows
+//! ([`gone`]).
 //!
-//! A crash before the edit leaves files that the next opening removes; after it, old files that it removes. Never:
-//! rows of another partition; deletes that are not in the manifest yet (a crash could take them back).
+//! A crash before the edit leaves new files, a crash after it old files; the next open removes
+//! them. A merge never includes rows of another partition, and never applies deletes that are not
+//! in the manifest yet (a crash could undo them).
 
 pub(crate) mod gone;
 pub(crate) mod plan;
@@ -35,26 +39,27 @@ use crate::segment::writer::{SegmentWriter, SortedRows};
 use crate::segment::{Listed, PAGE_ROWS, ROW_GROUP_ROWS, directory, file_name};
 use std::sync::Arc;
 
-/// A file that has grown beyond this is finished, and the next one begun.
+/// A file larger than this is finished, and a new one is begun.
 const MAX_FILE_BYTES: u64 = 512 << 20;
 
-/// Bytes of memory for a column of a row group: of each row its value, its code and what it takes in a page; of texts that
-/// are no dictionary's the bytes, too, in the pool and in pages.
+/// Memory of a column of a row group. Each row takes its value, its code and its space in a page.
+/// Texts without a dictionary also take their bytes, in the pool and in pages.
 const GROUP_BYTES: usize = ROW_GROUP_ROWS * FIXED_BYTES;
 const FIXED_BYTES: usize = 3 * 8;
-/// Texts that have so many bytes a row are a dictionary's, or as short as its codes.
+/// Texts with at most this many bytes per row are in a dictionary, or as short as its codes.
 const SHORT_TEXT_BYTES: usize = 4;
 
-/// Bytes of memory that a merge of so many segments takes: a column of a row group, and of each segment an index block
-/// and a page.
+/// Memory that a merge of `inputs` segments takes: a column of a row group, and for each segment an
+/// index block and a page.
 pub(crate) fn work_bytes(inputs: usize) -> usize {
     GROUP_BYTES + inputs * (INDEX_BLOCK_BYTES + 2 * PAGE_BYTES)
 }
 
-/// Bytes of memory of a row group of which every other row is left out.
+/// Memory of the picks of a row group in which every other row is left out.
 pub(crate) const PICKED_BYTES: usize = ROW_GROUP_ROWS / 2 * size_of::<Pick>();
 
-/// Rows of a row group, of whose longest texts, on average over an input, not more than [`GROUP_BYTES`] are in memory.
+/// Rows per row group, such that a column of the longest texts (averaged over each input) takes at
+/// most [`GROUP_BYTES`] of memory.
 fn group_rows(inputs: &[Arc<Listed>]) -> usize {
     let segments = inputs.iter().map(|listed| &listed.segment);
     let text_bytes = segments.flat_map(|segment| segment.column_ids().map(|column| segment.text_bytes(column)));
@@ -63,26 +68,27 @@ fn group_rows(inputs: &[Arc<Listed>]) -> usize {
         return ROW_GROUP_ROWS;
     }
     let rows = (GROUP_BYTES / (FIXED_BYTES + 2 * text_bytes)).max(1);
-    // In whole pages, if they are so many.
+    // Whole pages, if there are that many rows.
     if rows < PAGE_ROWS { rows } else { rows - rows % PAGE_ROWS }
 }
 
-/// What is to be merged.
+/// The input of a merge.
 pub(crate) struct Job<'a> {
     pub(crate) schema: &'a Arc<TableSchema>,
-    /// From old to new.
+    /// Oldest first.
     pub(crate) inputs: &'a [Arc<Listed>],
-    /// The partition: rows outside it stay where they are.
+    /// The partition. Rows outside it stay where they are.
     pub(crate) span: (i64, i64),
-    /// The deletes that the manifest lists, and the last batch they go up to.
+    /// The deletes that the manifest lists, and the last batch they include.
     pub(crate) deletes: &'a DeleteSet,
     pub(crate) purged: u64,
-    /// The last time that retention drops.
+    /// The latest time that retention drops.
     pub(crate) expired: Option<i64>,
 }
 
-/// Writes the merged segments, without the rows of `gone`, which are of the one input. `next_id` gives their numbers; `pause` is called after each row group with the bytes
-/// written since, and stops the merge with an error. After an error no file is left.
+/// Writes the merged segments, without the rows of `gone`, which requires a single input. `next_id`
+/// supplies their ids. `pause` is called after each row group with the bytes written since the last
+/// call, and stops the merge by returning an error. After an error no file is left.
 pub(crate) fn merge(
     storage: &dyn Storage,
     job: &Job<'_>,
@@ -94,7 +100,7 @@ pub(crate) fn merge(
     let outcome = merge_into(storage, job, gone, &mut written, &mut next_id, &mut pause);
     if let Err(error) = outcome {
         for entry in &written {
-            // Either name may be there; what matters is the first error.
+            // Either name may exist. The first error is the one to report.
             let name = file_name(entry.table, entry.id);
             storage.remove(&format!("{name}.tmp")).ok();
             storage.remove(&name).ok();
@@ -113,7 +119,7 @@ fn merge_into(
     pause: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let sources = job.inputs.iter().map(|listed| Source::segment(listed, job.schema, job.deletes, false));
-    // Slices are of one file.
+    // All slices must be in one file.
     let most_bytes = if gone.as_ref().is_some_and(|gone| gone.has_slices()) { u64::MAX } else { MAX_FILE_BYTES };
     let mut rows = MergedRows::new(job, Arc::new(sources.collect()), gone);
     let generation = job.inputs.iter().map(|listed| listed.entry.generation).max().unwrap_or_default();
@@ -166,14 +172,14 @@ struct MergedRows<'a> {
     merge: Merge,
     wanted: Wanted,
     memos: Vec<Memo>,
-    /// The container that the group before ended in the middle of.
+    /// The container in whose middle the previous group ended.
     rest: Option<(Vec<u8>, Vec<Pick>)>,
-    /// The group: its containers, their keys' values, where their rows are.
+    /// The current group: its containers, their key values, and the locations of their rows.
     entries: Vec<Entry>,
     keys: Vec<Vec<KeyValue>>,
     picks: Vec<Pick>,
     rows: usize,
-    /// Rows of each group but the last.
+    /// Rows of each group except the last.
     most_rows: usize,
 }
 
@@ -248,7 +254,7 @@ impl<'a> MergedRows<'a> {
         Ok(times.first().copied().unwrap_or(0))
     }
 
-    /// A key column, each container's value as often as it has rows.
+    /// A key column: each container's value, repeated for each of its rows.
     fn key_column(&self, number: usize, is_bytes: bool) -> ColumnValues<'_> {
         let mut lane = Lane::with_capacity(self.rows);
         let mut pool = Pool::default();

@@ -1,50 +1,55 @@
 //! What to compact next: a pure function of the manifest's entries.
 //!
-//! Segments are grouped by time partition. Within a group, segments of one generation are a run; a read of a
-//! container looks at one segment a run. The rules, in this order:
+//! Segments are grouped by time partition. Within a group, segments of one generation are a run. A
+//! read of a container looks at one segment per run. The rules, in this order:
 //! 1. Drop what retention or a delete of all containers has emptied, without reading it.
-//! 2. Merge [`FAN_IN`] or more neighbouring runs of about the same size (size-tiered, as RocksDB's universal
-//!    compaction): each row is written once a tier, and a group of n flushes has less than `FAN_IN * log(n)` runs.
-//! 3. Merge a partition that the last flushes did not touch into one run, if what came late is worth it.
-//! 4. Rewrite a segment of which retention hides half, or that many deletes concern.
+//! 2. Merge [`FAN_IN`] or more adjacent runs of similar size (size-tiered, like RocksDB's universal
+//!    compaction): each row is written once per tier, and a group of n flushes has fewer than
+//!    `FAN_IN * log(n)` runs.
+//! 3. Merge a partition that the last flushes did not touch into one run, if the late rows are
+//!    worth it.
+//! 4. Rewrite a segment if retention hides half of it, or if many deletes affect it.
 //!
-//! Neighbouring in age: the merged run takes the place of its newest part, so a run between its parts would
-//! be overtaken by older rows.
+//! Runs must be adjacent in age: the merged run takes the place of its newest part, so older rows
+//! would overtake a run between its parts.
 
 use crate::flush::partition_span;
 use crate::ids::{Generation, SegmentId};
 use crate::manifest::{Delete, SegmentEntry, Slice};
 use std::collections::BTreeMap;
 
-/// So many runs of about the same size are merged.
+/// This many runs of similar size are merged.
 pub(crate) const FAN_IN: usize = 8;
-/// A run belongs to a tier if it is at most so many times as large as all newer runs of the tier together.
+/// A run joins a tier if it is at most this many times as large as all newer runs of the tier
+/// together.
 const SAME_SIZE: u64 = 2;
-/// A partition is quiet when so many generations were flushed without touching it.
+/// A partition is quiet when this many generations were flushed without touching it.
 const QUIET_GENERATIONS: u64 = 2;
-/// In a quiet partition, late rows are merged when they are at least this share of the rest.
+/// In a quiet partition, late rows are merged when they are at least 1/`LATE_SHARE` of the largest
+/// run.
 const LATE_SHARE: u64 = 4;
-/// A segment concerned by more deletes than this is rewritten.
+/// A segment affected by more deletes than this is rewritten.
 const MOST_DELETES: usize = 64;
 
-/// When a partition has so many runs, flushes wait for compaction: what a read of a container looks at stays bounded.
-/// Far above what a partition of terabytes has when compaction keeps up: some `FAN_IN - 1` runs a tier.
+/// With this many runs in a partition, flushes wait for compaction: this bounds what the read of a
+/// container looks at. It is far above what a partition of terabytes has while compaction keeps up:
+/// about `FAN_IN - 1` runs per tier.
 pub(crate) const MOST_RUNS: usize = 8 * FAN_IN;
 
 /// One step of compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// These go without being read; of the others these slices are left.
+    /// Drops these segments unread. Of the others, only these slices remain.
     Drop(Vec<SegmentId>, Vec<(SegmentId, Vec<Slice>)>),
-    /// These become new segments, as far as their times are in the span.
+    /// Merges the rows of these segments whose times are in the span.
     Merge(Vec<SegmentId>, (i64, i64)),
 }
 
-/// What the plan looks at besides the segments.
+/// The inputs of the plan besides the segments.
 pub(crate) struct Facts<'a> {
     /// The deletes that the manifest lists.
     pub(crate) deletes: &'a [Delete],
-    /// The last time that retention hides.
+    /// The latest time that retention hides.
     pub(crate) expired: Option<i64>,
     /// The last flushed generation.
     pub(crate) flushed: Generation,
@@ -55,7 +60,7 @@ pub(crate) struct Facts<'a> {
 /// The segments of one partition.
 struct Group<'a> {
     span: (i64, i64),
-    /// By generation, from old to new.
+    /// By generation, oldest first.
     runs: BTreeMap<Generation, Vec<&'a SegmentEntry>>,
 }
 
@@ -76,7 +81,7 @@ impl Group<'_> {
     }
 }
 
-/// The next step for one table's segments; `None` if there is nothing to do.
+/// The next step for a table's segments; `None` if there is nothing to do.
 pub(crate) fn next(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step> {
     if let Some(step) = droppable(segments, facts) {
         return Some(step);
@@ -113,7 +118,7 @@ pub(crate) fn next(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step
     entries.next().map(|(group, entry)| Step::Merge(vec![entry.id], group.span))
 }
 
-/// How many bytes wait for a merge: what reads have to go through more than once.
+/// Bytes waiting for a merge: what reads must go through more than once.
 pub(crate) fn debt_bytes(segments: &[&SegmentEntry]) -> u64 {
     let debt = |group: &Group<'_>| {
         let bytes: Vec<u64> = group.runs.values().map(|run| group.run_bytes(run)).collect();
@@ -122,7 +127,7 @@ pub(crate) fn debt_bytes(segments: &[&SegmentEntry]) -> u64 {
     groups(segments).iter().map(debt).sum()
 }
 
-/// Whether a partition has more runs than reads should have to look at.
+/// Whether a partition has more runs than reads should look at.
 pub(crate) fn is_behind(segments: &[&SegmentEntry]) -> bool {
     segments.len() >= MOST_RUNS && groups(segments).iter().any(|group| group.runs.len() >= MOST_RUNS)
 }
@@ -160,13 +165,14 @@ fn is_worth_rewriting(entry: &SegmentEntry, facts: &Facts<'_>) -> bool {
     half_expired || concerning > if facts.full { 0 } else { MOST_DELETES }
 }
 
-/// The time partition of a segment whose rows are all in one.
+/// The time partition of a segment whose rows are all in one partition.
 fn partition(entry: &SegmentEntry) -> (i64, i64) {
     if entry.width <= 0 {
         return (i64::MIN, i64::MAX);
     }
     let (from, to) = partition_span(entry.times.0.div_euclid(entry.width), entry.width);
-    // A merge of partitions of several widths has the largest; its rows are in one partition of that width.
+    // A merge of partitions of different widths gets the largest width; its rows are in one such
+    // partition.
     (from, to.max(entry.times.1))
 }
 

@@ -1,9 +1,11 @@
-//! The manifest's file: a fold of everything before, then edits, each durable before it counts.
+//! The manifest's file: a fold of everything before, then edits, each durable before it takes
+//! effect.
 //!
 //! File `manifest/<number>.manifest`: a header of 24 bytes (magic `FLEETMAN`, format version 4,
-//! number 8, CRC32C of those 4), then frames: length 4, CRC32C 4 (of the content), content in JSON. The first frame
-//! is a [`State`], the others are [`Edit`]s. When the edits have outgrown the fold, a file with the
-//! next number is written under another name, synced and renamed; the highest number counts.
+//! number 8, CRC32C of those 4), then frames: length 4, CRC32C 4 (of the content), JSON content.
+//! The first frame is a [`State`], the others are [`Edit`]s. When the edits have outgrown the fold,
+//! a file with the next number is written under a temporary name, synced and renamed. The highest
+//! number is current.
 
 use super::{Edit, State};
 use crate::error::{Error, ErrorKind, Result};
@@ -15,9 +17,9 @@ pub(crate) const DIRECTORY: &str = "manifest";
 const MAGIC: &[u8; 8] = b"FLEETMAN";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 24;
-/// A fold is written anew when the edits behind it have this many bytes and twice the fold's.
+/// A new fold is written when the edits exceed both this size and twice the size of the fold.
 const LEAST_EDIT_BYTES: usize = 256 << 10;
-/// A longer frame is not believed.
+/// A frame header with a greater length is invalid.
 const MAX_FRAME_BYTES: usize = 1 << 30;
 
 /// The manifest of an open database.
@@ -26,19 +28,19 @@ pub(crate) struct Manifest {
     number: u64,
     file: Box<dyn WriteFile>,
     state: State,
-    /// The file's bytes up to the last whole edit.
+    /// Bytes of the file up to the last complete edit.
     good_bytes: u64,
     fold_bytes: usize,
     edit_bytes: usize,
-    /// Set when a write or sync failed: what the file holds is unknown until it is opened again.
+    /// Set when a write or sync failed: the file's contents are then unknown until it is reopened.
     failed: Option<Error>,
 }
 
-/// What a manifest file says.
+/// The contents of a manifest file.
 pub(crate) struct Contents {
     pub(crate) edits: Vec<Edit>,
     pub(crate) state: State,
-    /// The file's bytes up to the last whole frame.
+    /// Bytes of the file up to the last complete frame.
     pub(crate) good_bytes: usize,
     fold_bytes: usize,
 }
@@ -65,7 +67,7 @@ fn put_frame(out: &mut Vec<u8>, content: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// The content of the frame at `offset`, if a whole one with a right checksum is there.
+/// The content of the frame at `offset`, if it is complete and its checksum matches.
 fn frame_at(file: &[u8], offset: usize) -> Option<&[u8]> {
     let (len, rest) = file.get(offset..)?.split_first_chunk::<4>()?;
     let (crc, rest) = rest.split_first_chunk::<4>()?;
@@ -82,7 +84,7 @@ fn parse<T: DeserializeOwned>(name: &str, offset: usize, content: &[u8]) -> Resu
     })
 }
 
-/// The number of the manifest file that counts.
+/// The number of the current manifest file.
 fn newest(storage: &dyn Storage) -> Result<Option<u64>> {
     let names = storage.list(DIRECTORY)?;
     Ok(names.iter().filter_map(|name| name.strip_suffix(".manifest")?.parse().ok()).max())
@@ -97,7 +99,7 @@ pub(crate) fn read(storage: &dyn Storage) -> Result<Option<(u64, Contents)>> {
     Ok(Some((number, read_bytes(&name, &bytes, number)?)))
 }
 
-/// Reads the bytes of a manifest file.
+/// Decodes a manifest file.
 pub(crate) fn read_bytes(name: &str, bytes: &[u8], number: u64) -> Result<Contents> {
     let lost = |offset: usize, what: &str| {
         Error::damaged(format!(
@@ -118,8 +120,8 @@ pub(crate) fn read_bytes(name: &str, bytes: &[u8], number: u64) -> Result<Conten
         contents.edits.push(edit);
         contents.good_bytes += content.len() + 8;
     }
-    // Each edit is synced before the next begins, so only the last can be torn: a good one behind a
-    // broken one says that the broken one had been whole.
+    // Each edit is synced before the next is written, so only the last can be torn. If a good edit
+    // follows a broken one, the broken one was complete and is damaged.
     let behind = contents.good_bytes + 1..bytes.len().max(contents.good_bytes + 1);
     if behind.into_iter().any(|offset| frame_at(bytes, offset).is_some_and(|content| content.len() > 1)) {
         return Err(lost(contents.good_bytes, "an edit is damaged"));
@@ -128,7 +130,7 @@ pub(crate) fn read_bytes(name: &str, bytes: &[u8], number: u64) -> Result<Conten
 }
 
 impl Manifest {
-    /// Opens the manifest, or makes the first one.
+    /// Opens the manifest, or creates the first one.
     pub(crate) fn open(io: &Io) -> Result<Self> {
         remove_temporaries(io.storage.as_ref(), DIRECTORY)?;
         let Some((number, contents)) = read(io.storage.as_ref())? else {
@@ -164,7 +166,7 @@ impl Manifest {
         })
     }
 
-    /// Whether what the file holds is unknown.
+    /// Whether the file's contents are unknown.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
@@ -175,9 +177,8 @@ impl Manifest {
 
     /// Makes an edit durable.
     ///
-    /// # Errors
-    /// The edit breaks an invariant or the writer's lock is lost, and nothing is changed; or the medium fails, and the
-    /// manifest takes no more edits until it is opened again.
+    /// # Errors If the edit breaks an invariant or the writer's lock is lost, nothing changes. If
+    /// the storage fails, the manifest accepts no more edits until it is reopened.
     pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(Error::closed(format!(
@@ -189,7 +190,7 @@ impl Manifest {
         let mut frame = Vec::new();
         put_frame(&mut frame, edit)?;
         if let Err(error) = self.file.write(&frame) {
-            // A full disk: back to the last whole edit, and nothing has happened.
+            // A full disk: truncate to the last complete edit, as if nothing had happened.
             if error.kind() == ErrorKind::Retry && self.file.truncate(self.good_bytes).is_ok() {
                 return Err(error);
             }
@@ -210,8 +211,8 @@ impl Manifest {
         error
     }
 
-    /// Begins a new file with a fold. The edit before is durable already: a full disk only means that the fold is
-    /// written another time.
+    /// Begins a new file with a fold. The last edit is already durable, so on a full disk the fold
+    /// is simply written later.
     fn fold(&mut self) {
         let (number, old) = (self.number + 1, file_name(self.number));
         match write_fold(&self.io, number, &self.state) {
@@ -219,10 +220,10 @@ impl Manifest {
                 self.file = file;
                 (self.number, self.fold_bytes, self.edit_bytes) = (number, fold_bytes, 0);
                 self.good_bytes = (HEADER_BYTES + fold_bytes) as u64;
-                // Left behind it is removed by the next opening.
+                // If this fails, the next open removes the file.
                 self.io.storage.remove(&old).ok();
             }
-            // The new file does not have its name yet.
+            // The new file has not been renamed yet.
             Err(error) if error.kind() == ErrorKind::Retry => self.edit_bytes = 0,
             Err(error) => {
                 self.failed = Some(error);
@@ -231,7 +232,8 @@ impl Manifest {
     }
 }
 
-/// Makes `state` the content of a manifest that nobody has open: a file with this number, and no other.
+/// Replaces the manifest of a database that no process has open by a file with this number and
+/// state.
 pub(crate) fn replace(io: &Io, number: u64, state: &State) -> Result<()> {
     remove_temporaries(io.storage.as_ref(), DIRECTORY)?;
     let older = io.storage.list(DIRECTORY)?;
@@ -242,7 +244,8 @@ pub(crate) fn replace(io: &Io, number: u64, state: &State) -> Result<()> {
     Ok(())
 }
 
-/// Writes a manifest file that begins with `state`. [`ErrorKind::Retry`]: the disk is full, and nothing is left.
+/// Writes a manifest file that begins with `state`. [`ErrorKind::Retry`]: the disk is full, and no
+/// file is left.
 fn write_fold(io: &Io, number: u64, state: &State) -> Result<(Box<dyn WriteFile>, usize)> {
     let mut bytes = header(number);
     put_frame(&mut bytes, state)?;

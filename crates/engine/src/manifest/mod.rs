@@ -1,8 +1,9 @@
-//! The manifest: which tables and segments there are, and up to where the WAL is in segments.
+//! The manifest: the list of tables and segments, and how far the WAL has been flushed.
 //!
-//! 1. [`State`] is the fold of all edits; [`Edit`] changes it; [`State::apply`] checks the numbered
-//!    invariants after each edit, so that a wrong edit never becomes durable.
-//! 2. [`file`] keeps them: a file begins with a fold, edits follow, each synced before it counts.
+//! 1. [`State`] is the fold of all edits. Each [`Edit`] changes it. After each edit
+//!    [`State::apply`] checks the numbered invariants, so that a wrong edit never becomes durable.
+//! 2. [`file`] stores them: a file begins with a fold, followed by edits. Each is synced before it
+//!    takes effect.
 
 pub(crate) mod file;
 
@@ -12,68 +13,69 @@ use crate::schema::{Column, ColumnType, Role, TableSchema};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A segment as the manifest knows it.
+/// A segment as recorded in the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentEntry {
-    /// Names the file.
+    /// Identifies the file.
     pub id: SegmentId,
-    /// Whose rows these are.
+    /// The table of the rows.
     pub table: TableId,
-    /// Which turn of the memtables they come from.
+    /// The memtable generation that the rows come from.
     pub generation: Generation,
-    /// How many rows.
+    /// Number of rows in the file.
     pub rows: u64,
-    /// The file's length.
+    /// File length.
     pub bytes: u64,
-    /// CRC32C of the whole file, footer included; `check` compares it.
+    /// CRC32C of the whole file, including the footer; `check` verifies it.
     pub crc: u32,
-    /// The least and largest time.
+    /// Minimum and maximum time.
     pub times: (i64, i64),
-    /// The width of the time partition that holds the rows (of each, if there are slices); 0 in a collection.
+    /// Width of the time partition that holds the rows (of each partition, if there are slices); 0
+    /// in a collection.
     pub width: i64,
-    /// Every delete up to this one has been applied: the file is free of what they deleted.
+    /// Every delete up to this one has been applied: the file no longer holds the rows it deleted.
     pub purged: u64,
-    /// The time partitions whose rows count, where one file holds few rows of many partitions; empty if all rows of
-    /// the file count.
+    /// The time partitions whose rows are valid, if one file holds few rows of many partitions.
+    /// Empty if all rows of the file are valid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<Slice>,
 }
 
 impl SegmentEntry {
-    /// How many rows count.
+    /// The number of valid rows.
     pub fn live_rows(&self) -> u64 {
         if self.slices.is_empty() { self.rows } else { self.slices.iter().map(|slice| slice.rows).sum() }
     }
 }
 
-/// One time partition's rows in a file that holds several.
+/// The rows of one time partition in a file that holds several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
     /// The partition's first time.
     pub from: i64,
     /// The partition's last time.
     pub to: i64,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
 }
 
-/// Rows deleted by key and time, in everything older than it.
+/// A delete by key and time, of all rows older than it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delete {
-    /// The batch that deleted them; unique within a table.
+    /// The batch that contains the delete; unique within a table.
     pub id: u64,
-    /// The generation it came in: older generations are affected.
+    /// The generation of that batch; the delete affects older generations.
     pub generation: Generation,
     /// The container's encoded key; `None` for all containers.
     pub key: Option<Vec<u8>>,
-    /// From this time on.
+    /// First deleted time.
     pub from: i64,
-    /// Up to and with this time.
+    /// Last deleted time, inclusive.
     pub to: i64,
 }
 
 impl Delete {
-    /// Whether rows of a segment are affected.
+    /// Whether it affects rows of a segment.
     pub fn concerns(&self, segment: &SegmentEntry) -> bool {
         segment.generation < self.generation
             && segment.purged < self.id
@@ -82,25 +84,25 @@ impl Delete {
     }
 }
 
-/// What is known to be in the log. Where the log says less, a file of it was removed or emptied.
+/// What the log is known to hold. If it holds less, one of its files was removed or truncated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogMark {
-    /// The file of this generation is there, and its name is durable.
+    /// The file of this generation exists, and its directory entry is durable.
     pub generation: Generation,
     /// Every batch up to this one is durable.
     pub durable: Sequence,
 }
 
-/// Everything the manifest says.
+/// The complete state of the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// Names the database, for ever.
+    /// Identifies the database. Never changes.
     pub database_id: String,
-    /// The next table's number.
+    /// The id of the next table.
     pub next_table: u32,
-    /// The next segment's number.
+    /// The id of the next segment.
     pub next_segment: u64,
-    /// Every generation up to this one is in segments; its WAL file is not needed.
+    /// All generations up to this one are in segments; their WAL files are no longer needed.
     pub flushed: Generation,
     /// The last batch of the flushed generations.
     pub flushed_sequence: Sequence,
@@ -108,42 +110,42 @@ pub struct State {
     pub tables: BTreeMap<TableId, TableSchema>,
     /// The segments.
     pub segments: BTreeMap<SegmentId, SegmentEntry>,
-    /// Deletes that some segment is not free of yet.
+    /// Deletes that have not been applied to all segments yet.
     #[serde(default)]
     pub deletes: BTreeMap<TableId, Vec<Delete>>,
-    /// What is known to be in the log; `None` in a backup, which has no log.
+    /// What the log is known to hold; `None` in a backup, which has no log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogMark>,
 }
 
-/// One change of the state.
+/// One change to the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Edit {
-    /// A table is there from now on.
+    /// Creates a table.
     CreateTable {
         /// The table.
         schema: TableSchema,
     },
-    /// A table is gone, with its segments.
+    /// Drops a table and its segments.
     DropTable {
         /// The table.
         table: TableId,
     },
-    /// A table has one more column.
+    /// Adds a column to a table.
     AddColumn {
         /// The table.
         table: TableId,
-        /// The column, behind all others.
+        /// The column, added after all others.
         column: Column,
     },
-    /// A table has another name.
+    /// Renames a table.
     RenameTable {
         /// The table.
         table: TableId,
         /// Its new name.
         name: String,
     },
-    /// A column has another name.
+    /// Renames a column.
     RenameColumn {
         /// The table.
         table: TableId,
@@ -152,14 +154,14 @@ pub enum Edit {
         /// Its new name.
         name: String,
     },
-    /// A column is gone.
+    /// Drops a column.
     DropColumn {
         /// The table.
         table: TableId,
         /// The column.
         column: ColumnId,
     },
-    /// A column holds a wider type.
+    /// Widens a column's type.
     WidenColumn {
         /// The table.
         table: TableId,
@@ -168,23 +170,23 @@ pub enum Edit {
         /// Its new type.
         column_type: ColumnType,
     },
-    /// Rows older than this are dropped.
+    /// Sets a table's retention.
     SetRetention {
         /// The table.
         table: TableId,
-        /// Their age in seconds; `None` keeps all.
+        /// Maximum age in seconds; `None` keeps all rows.
         seconds: Option<i64>,
     },
-    /// Segments became others, or went because all their rows were deleted or expired.
+    /// Replaces segments, or removes them because all their rows were deleted or expired.
     Compact {
-        /// The segments that are gone.
+        /// The removed segments.
         removed: Vec<SegmentId>,
-        /// Segments of which only these slices are left.
+        /// Segments of which only these slices remain.
         sliced: Vec<(SegmentId, Vec<Slice>)>,
-        /// The segments that hold their rows.
+        /// The segments that now hold their rows.
         added: Vec<SegmentEntry>,
     },
-    /// A generation is in segments.
+    /// Records that a generation is in segments.
     Flush {
         /// The generation.
         generation: Generation,
@@ -192,16 +194,16 @@ pub enum Edit {
         sequence: Sequence,
         /// Its segments.
         segments: Vec<SegmentEntry>,
-        /// Its deletes, which older segments are not free of.
+        /// Its deletes, which have not been applied to older segments.
         #[serde(default)]
         deletes: Vec<(TableId, Delete)>,
-        /// What is known to be in the log.
+        /// What the log is known to hold.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         log: Option<LogMark>,
     },
-    /// This is known to be in the log.
+    /// Records what the log is known to hold.
     Log {
-        /// `None`: whatever is there, as batches that are lost have been given up.
+        /// `None` if nothing is known, because lost batches were given up.
         mark: Option<LogMark>,
     },
 }
@@ -302,12 +304,12 @@ impl State {
         Ok(state)
     }
 
-    /// The segments of a table, by number.
+    /// The segments of a table, by id.
     pub(crate) fn segments_of(&self, table: TableId) -> impl Iterator<Item = &SegmentEntry> {
         self.segments.values().filter(move |entry| entry.table == table)
     }
 
-    /// The deletes that are listed for a table.
+    /// The deletes listed for a table.
     pub(crate) fn deletes_of(&self, table: TableId) -> &[Delete] {
         self.deletes.get(&table).map_or(&[], Vec::as_slice)
     }
@@ -317,7 +319,7 @@ impl State {
         schema.ok_or_else(|| broken("E3", format!("table {table} is changed and does not exist")))
     }
 
-    /// A column's table, and its place there.
+    /// A column's table, and the column's index in it.
     fn column(&mut self, table: TableId, column: ColumnId) -> Result<(&mut TableSchema, usize)> {
         let schema = self.table(table)?;
         match schema.columns.iter().position(|c| c.id == column) {
@@ -334,7 +336,7 @@ impl State {
         }
     }
 
-    /// Forgets the deletes that no segment has rows for any more.
+    /// Removes the deletes that affect no remaining segment.
     fn settle_deletes(&mut self) {
         let segments = &self.segments;
         self.deletes.retain(|table, deletes| {
@@ -344,10 +346,10 @@ impl State {
         });
     }
 
-    /// Checks the invariants that hold for every state.
+    /// Checks the invariants of a state.
     ///
     /// # Errors
-    /// [`ErrorKind::Bug`](crate::ErrorKind::Bug) that names the broken one.
+    /// [`ErrorKind::Bug`](crate::ErrorKind::Bug), naming the violated invariant.
     pub fn check(&self) -> Result<()> {
         let mut names = BTreeSet::new();
         for (id, table) in &self.tables {

@@ -1,4 +1,4 @@
-//! The cache of decoded pages, dictionaries and index blocks: one for a database, bounded in bytes.
+//! The cache of decoded pages, dictionaries and index blocks: one per database, bounded in bytes.
 
 use super::index::IndexBlock;
 use super::page::{Dictionary, Page};
@@ -7,7 +7,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache as QuickCache;
 use std::sync::Arc;
 
-/// What part of which segment.
+/// A cacheable part of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
     Page { column: u32, page: u32 },
@@ -42,7 +42,7 @@ pub(crate) struct Cache(QuickCache<(SegmentId, Part), Cached, Bytes>);
 
 impl Cache {
     pub(crate) fn new(capacity_bytes: usize) -> Self {
-        // About how many pages fit; only sizes the tables.
+        // Approximate number of pages that fit; only sizes the tables.
         let items = (capacity_bytes / (32 << 10)).max(16);
         Self(QuickCache::with_weighter(items, capacity_bytes as u64, Bytes))
     }
@@ -55,7 +55,7 @@ impl Cache {
         self.0.insert((segment, part), value);
     }
 
-    /// The most bytes it holds.
+    /// Maximum bytes it holds.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         self.0.capacity()
     }

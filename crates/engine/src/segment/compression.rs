@@ -1,4 +1,4 @@
-//! zstd with contexts that are kept: making one costs more than decompressing a page.
+//! zstd with reused contexts: creating one costs more than decompressing a page.
 
 use crate::error::{Error, Result};
 use std::cell::RefCell;
@@ -11,10 +11,11 @@ pub(crate) fn compressor() -> Result<Compressor<'static>> {
     Compressor::new(LEVEL).map_err(|e| Error::bug(format!("zstd does not start: {e}")))
 }
 
-/// The plain bytes, exactly `plain_bytes` of them.
+/// Decompresses to exactly `plain_bytes` bytes.
 ///
 /// # Errors
-/// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged): the bytes are not zstd's, or of another length.
+/// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged): the bytes are not zstd, or have another
+/// length.
 pub(crate) fn decompress(stored: &[u8], plain_bytes: usize) -> Result<Vec<u8>> {
     thread_local! {
         static CONTEXT: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };

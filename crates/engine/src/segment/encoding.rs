@@ -1,8 +1,8 @@
 //! Parquet's value encodings, for the physical types that segments use.
 //!
-//! PLAIN, BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, and the RLE / bit-packing hybrid of definition
-//! levels and dictionary codes, each as the Apache Parquet format describes it ("Encodings.md").
-//! Values are raw 64-bit numbers; [`Physical`] says how many of their bytes are stored.
+//! PLAIN, BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, and the RLE / bit-packing hybrid for definition
+//! levels and dictionary codes, as the Apache Parquet format defines them ("Encodings.md"). Values
+//! are raw 64-bit numbers; [`Physical`] says how many of their bytes are stored.
 
 use super::page_header::{put_varint, take_varint};
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use crate::schema::ColumnType;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Physical {
     Bit,
-    /// 4 bytes; read back with or without sign.
+    /// 4 bytes; sign- or zero-extended when read.
     Four {
         signed: bool,
     },
@@ -46,7 +46,7 @@ impl Physical {
     }
 }
 
-/// Values as they are, one after the other.
+/// Encodes values as PLAIN.
 pub(crate) fn put_plain(values: &[u64], physical: Physical, out: &mut Vec<u8>) {
     match physical {
         Physical::Bit => pack_bits(values.iter().copied(), 1, out),
@@ -57,7 +57,7 @@ pub(crate) fn put_plain(values: &[u64], physical: Physical, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads `len` values.
+/// Decodes `len` PLAIN values.
 pub(crate) fn take_plain(mut bytes: &[u8], len: usize, physical: Physical) -> Result<Vec<u64>> {
     match physical {
         Physical::Bit => unpack_bits(&mut bytes, len, 1),
@@ -74,7 +74,7 @@ pub(crate) fn take_plain(mut bytes: &[u8], len: usize, physical: Physical) -> Re
     }
 }
 
-/// The first byte of each value, then the second of each, and so on.
+/// Writes the first byte of each value, then the second byte of each, and so on.
 pub(crate) fn put_byte_stream_split(values: &[u64], physical: Physical, out: &mut Vec<u8>) {
     let width = if matches!(physical, Physical::Four { .. }) { 4 } else { 8 };
     for byte in 0..width {
@@ -82,7 +82,7 @@ pub(crate) fn put_byte_stream_split(values: &[u64], physical: Physical, out: &mu
     }
 }
 
-/// Reads `len` values.
+/// Decodes `len` BYTE_STREAM_SPLIT values.
 pub(crate) fn take_byte_stream_split(bytes: &[u8], len: usize, physical: Physical) -> Result<Vec<u64>> {
     let width = if matches!(physical, Physical::Four { .. }) { 4 } else { 8 };
     if bytes.len() != len * width {
@@ -100,18 +100,18 @@ pub(crate) fn take_byte_stream_split(bytes: &[u8], len: usize, physical: Physica
     Ok(values)
 }
 
-/// Values in a block of differences: the fewest the format allows.
+/// Values per block of differences: the minimum that the format allows.
 const TIGHT_BLOCK: usize = 128;
-/// With differences in whole bytes a width for each 256 values does.
+/// For differences in whole bytes, one width per 256 values suffices.
 const WHOLE_BYTES_BLOCK: usize = 1024;
-/// Bit widths in a block.
+/// Bit widths per block.
 const MINIS: usize = 4;
 
-/// Differences to the value before, in blocks with 4 bit widths.
+/// Encodes each value's difference from the previous one, in blocks with 4 bit widths each.
 ///
-/// With `whole_bytes` every block has the same frame of reference and widths of whole bytes, which the format
-/// allows: equal differences are equal bytes then, and an entropy coder behind (zstd) does better on noisy
-/// walks than tight widths do.
+/// With `whole_bytes`, all blocks share one frame of reference and have widths of whole bytes,
+/// which the format allows. Equal differences are then equal bytes, and zstd compresses noisy
+/// random walks better than tight widths would.
 pub(crate) fn put_delta(values: &[u64], physical: Physical, whole_bytes: bool, out: &mut Vec<u8>) {
     let four = matches!(physical, Physical::Four { .. });
     let block_values = if whole_bytes { WHOLE_BYTES_BLOCK } else { TIGHT_BLOCK };
@@ -163,7 +163,7 @@ pub(crate) fn put_delta(values: &[u64], physical: Physical, whole_bytes: bool, o
     }
 }
 
-/// Reads `len` values.
+/// Decodes `len` DELTA_BINARY_PACKED values.
 pub(crate) fn take_delta(mut bytes: &[u8], len: usize, physical: Physical) -> Result<Vec<u64>> {
     let bytes = &mut bytes;
     let mut number = || take_varint(bytes).ok_or_else(too_short);
@@ -190,7 +190,7 @@ pub(crate) fn take_delta(mut bytes: &[u8], len: usize, physical: Physical) -> Re
             let from = values.len();
             match width {
                 0 => values.resize(from + take, 0),
-                // Bytes, as of noisy walks, are added up as they are read.
+                // Noisy walks have one-byte differences; these are summed as they are read.
                 8 => {
                     let (packed, rest) = bytes.split_at_checked(mini_values).ok_or_else(too_short)?;
                     *bytes = rest;
@@ -226,13 +226,13 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Small numbers of `width` bits as runs of one value and stretches of packed ones.
+/// Encodes small numbers of `width` bits as runs of one value and sequences of packed values.
 pub(crate) fn put_hybrid(values: &[u64], width: u32, out: &mut Vec<u8>) {
     let mut at = 0;
     let mut packed_from = 0;
     while at < values.len() {
         let run = values[at..].iter().take_while(|&&v| v == values[at]).count();
-        // A stretch of packed values has a multiple of 8 of them, so a run may begin only there.
+        // A packed sequence has a multiple of 8 values, so a run can begin only at such a position.
         let into_stretch = (8 - (at - packed_from) % 8) % 8;
         if run >= into_stretch + 8 {
             let start = at + into_stretch;
@@ -261,13 +261,13 @@ fn put_packed(values: &[u64], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// A piece of a hybrid; numbers of no bits are a run of zeros.
+/// A piece of a hybrid encoding. With a width of 0, it is a run of zeros.
 enum Piece<'a> {
     Run(u64),
     Packed(&'a [u8]),
 }
 
-/// Takes the next piece, and how many numbers it has, at most `left`.
+/// Takes the next piece, and its number of values, at most `left`.
 fn take_piece<'a>(bytes: &mut &'a [u8], left: usize, width: u32) -> Result<(Piece<'a>, usize)> {
     let head = take_varint(bytes).ok_or_else(too_short)?;
     let count = usize::try_from(head >> 1).map_err(|_| too_short())?;
@@ -275,7 +275,7 @@ fn take_piece<'a>(bytes: &mut &'a [u8], left: usize, width: u32) -> Result<(Piec
         return Err(Error::damaged("an empty run of codes"));
     }
     let is_packed = head & 1 == 1;
-    // A packed stretch is in eights, and eight numbers are as many bytes as one has bits.
+    // Packed values come in groups of eight, and a group takes `width` bytes.
     let (size, count) = match is_packed {
         true => (count.saturating_mul(width as usize), count.saturating_mul(8)),
         false => (width.div_ceil(8) as usize, count),
@@ -290,12 +290,12 @@ fn take_piece<'a>(bytes: &mut &'a [u8], left: usize, width: u32) -> Result<(Piec
     Ok((Piece::Run(u64::from_le_bytes(value)), count.min(left)))
 }
 
-/// Reads `len` codes of a dictionary with so many entries.
+/// Decodes `len` codes of a dictionary with `entries` entries.
 pub(crate) fn take_codes(mut bytes: &[u8], len: usize, width: u32, entries: usize) -> Result<Vec<u64>> {
     let mut codes = Vec::with_capacity(len);
     while codes.len() < len {
         let from = codes.len();
-        // A run is one code to look at.
+        // A run has only one code to check.
         let looked_at = match take_piece(&mut bytes, len - from, width)? {
             (Piece::Packed(mut packed), count) => {
                 unpack_bits_to(&mut packed, count, width, &mut codes)?;
@@ -313,7 +313,7 @@ pub(crate) fn take_codes(mut bytes: &[u8], len: usize, width: u32, entries: usiz
     Ok(codes)
 }
 
-/// Reads `len` definition levels of one bit: values at level 0 are NULL.
+/// Decodes `len` one-bit definition levels; level 0 is NULL.
 pub(crate) fn take_levels(mut bytes: &[u8], len: usize) -> Result<NullMask> {
     let mut nulls = NullMask::default();
     let mut at = 0;

@@ -1,15 +1,18 @@
-//! The container index: which rows of a segment are whose, what they amount to, and each container's last row.
+//! The container index: each container's row range, its totals, and its last row.
 //!
-//! Behind the last row group, in the segment's file: blocks of [`BLOCK_CONTAINERS`] containers in key
-//! order, then a directory of the blocks, which the footer points at. A block (zstd) is: containers
-//! (4 bytes); the keys, each with its length (4) in front; lanes of row counts, least and largest
-//! times; a flag byte: 1 if fields follow. Then for each field, in column order:
-//! - if it is numeric: a flag byte, 1 if lanes follow: of the count of values, least, largest, and sum. Sums of
-//!   integers are 64 bits; where one overflows the lanes are absent.
-//! - the values of the containers' last rows: of a number, as a lane; of text, a lane of lengths, then the bytes.
+//! It follows the last row group in the segment's file: blocks of [`BLOCK_CONTAINERS`] containers
+//! in key order, then a directory of the blocks, which the footer points to. A block (zstd) is:
+//! number of containers (4 bytes); the keys, each prefixed by its length (4); lanes of row counts,
+//! minimum and maximum times; a flag byte: 1 if fields follow. Then for each field, in column
+//! order:
+//! - if it is numeric: a flag byte, 1 if lanes follow: of value counts, minima, maxima and sums.
+//!   Sums of integers have 64 bits; if one overflows, the lanes are absent.
+//! - the values of the containers' last rows: for numbers, a lane; for text, a lane of lengths,
+//!   then the bytes.
 //!
-//! The directory is: the first key with its length (4) in front; blocks (4), then for each: offset (8), stored bytes (4), plain bytes (4), CRC32C
-//! of the stored bytes (4), first row (8), containers (4), its last key with its length (4) in front.
+//! The directory is: the first key, prefixed by its length (4); number of blocks (4); then for each
+//! block: offset (8), stored bytes (4), plain bytes (4), CRC32C of the stored bytes (4), first row
+//! (8), containers (4), its last key, prefixed by its length (4).
 
 use super::compression::{compressor, decompress};
 use crate::error::{Error, Result};
@@ -21,19 +24,20 @@ use crate::schema::{ColumnType, widen};
 use std::collections::VecDeque;
 use zstd::bulk::Compressor;
 
-/// Containers in a block.
+/// Containers per block.
 pub(crate) const BLOCK_CONTAINERS: usize = 128;
-/// Below this many rows a container, reading the rows is as cheap as reading what the block says of fields.
+/// With fewer rows per container than this, reading the rows is as cheap as reading the block's
+/// fields.
 const LEAST_ROWS_FOR_FIELDS: usize = 32;
 
-/// What a container's values of one column amount to.
+/// The totals of a container's values in one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Amounts {
-    /// Values that are not NULL.
+    /// Number of non-NULL values.
     pub(crate) count: u64,
-    /// The least value, raw; meaningless if there is no value.
+    /// The minimum, as a raw value; meaningless if there are no values.
     pub(crate) least: u64,
-    /// The largest value, raw.
+    /// The maximum, as a raw value.
     pub(crate) most: u64,
     pub(crate) sum: Sum,
 }
@@ -66,7 +70,7 @@ impl Amounts {
         }
     }
 
-    /// Adds values of which none is NULL.
+    /// Adds values, none of which may be NULL.
     pub(crate) fn add_all(&mut self, raws: &[u64], column_type: ColumnType) {
         if column_type.is_float() || column_type == ColumnType::UInt64 {
             return raws.iter().for_each(|&raw| self.add(raw, column_type));
@@ -82,7 +86,7 @@ impl Amounts {
         self.merge(&Self { count: raws.len() as u64, least, most, sum: Sum::Integer(sum) }, column_type);
     }
 
-    /// The same, of a column that has been widened.
+    /// The same totals for a column that has been widened.
     #[must_use]
     pub(crate) fn widened(self, from: ColumnType, to: ColumnType) -> Self {
         if from == to {
@@ -95,7 +99,7 @@ impl Amounts {
         Self { least: widen(self.least, from, to), most: widen(self.most, from, to), sum, ..self }
     }
 
-    /// Adds what other values of the same column amount to.
+    /// Adds the totals of other values of the same column.
     pub(crate) fn merge(&mut self, other: &Self, column_type: ColumnType) {
         if other.count == 0 {
             return;
@@ -110,7 +114,7 @@ impl Amounts {
         match (&mut self.sum, other.sum) {
             (Sum::Float(sum), Sum::Float(other)) => *sum += other,
             (Sum::Integer(sum), Sum::Integer(other)) => *sum += other,
-            // Both come from the same column type.
+            // Both have the same column type.
             _ => debug_assert!(false, "sums of two kinds"),
         }
     }
@@ -140,7 +144,7 @@ fn is_less(a: u64, b: u64, column_type: ColumnType) -> bool {
     }
 }
 
-/// One container of a segment, as the writer knows it.
+/// One container of a segment, for the writer.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
@@ -148,7 +152,7 @@ pub(crate) struct Entry {
     pub(crate) times: (i64, i64),
 }
 
-/// A field as the index knows it.
+/// A field, for the index writer.
 struct FieldEntries {
     column_type: ColumnType,
     /// Empty unless the field is numeric.
@@ -164,14 +168,14 @@ pub(crate) enum LastValue<B = Vec<u8>> {
     Bytes(B),
 }
 
-/// Gathers containers as rows are written; turns them into blocks as they fill.
+/// Collects containers as rows are written, and turns them into blocks as they fill.
 pub(crate) struct IndexWriter {
-    /// Containers that are in no block yet.
+    /// Containers not yet in a block.
     entries: VecDeque<Entry>,
     fields: Vec<FieldEntries>,
     first_key: Vec<u8>,
     blocks: Vec<u8>,
-    /// Offsets in it are into `blocks`.
+    /// Its offsets are relative to `blocks`.
     directory: Vec<BlockEntry>,
     first_row: u64,
     containers: u64,
@@ -180,7 +184,7 @@ pub(crate) struct IndexWriter {
 }
 
 impl IndexWriter {
-    /// An empty index of these fields.
+    /// An empty index for these fields.
     pub(crate) fn new(fields: impl Iterator<Item = ColumnType>) -> Result<Self> {
         let field = |column_type| FieldEntries { column_type, amounts: VecDeque::new(), last: VecDeque::new() };
         Ok(Self {
@@ -196,8 +200,8 @@ impl IndexWriter {
         })
     }
 
-    /// Adds the containers of the next rows; the first may go on with the last one that is there. Gives for each
-    /// its place for [`add`](Self::add), and its rows.
+    /// Adds the containers of the next rows. The first may continue the last one already there.
+    /// Returns for each its position, for [`add`](Self::add), and its number of rows.
     pub(crate) fn extend(&mut self, entries: &[Entry]) -> Vec<(usize, usize)> {
         let mut places = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -226,8 +230,8 @@ impl IndexWriter {
         places
     }
 
-    /// Adds the values of a field (its place among the fields) for the rows of [`extend`](Self::extend); `text`
-    /// gives the bytes for a code.
+    /// Adds the values of a field (given by its index among the fields) for the rows of
+    /// [`extend`](Self::extend). `text` returns the bytes for a code.
     pub(crate) fn add(&mut self, field: usize, places: &[(usize, usize)], lane: &Lane, text: &dyn Fn(u64) -> Vec<u8>) {
         let field = &mut self.fields[field];
         let column_type = field.column_type;
@@ -250,7 +254,7 @@ impl IndexWriter {
         }
     }
 
-    /// Writes the blocks that are full. The last container stays: rows of it may follow.
+    /// Writes the full blocks. The last container is kept: more of its rows may follow.
     pub(crate) fn write_full(&mut self) -> Result<()> {
         while self.entries.len() > BLOCK_CONTAINERS {
             self.write_block(BLOCK_CONTAINERS)?;
@@ -294,7 +298,7 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Writes the blocks and then the directory to `out`, which will stand at `offset` of the file.
+    /// Appends the blocks and the directory to `out`, which will be at `offset` in the file.
     pub(crate) fn finish(mut self, offset: u64, out: &mut Vec<u8>) -> Result<IndexFacts> {
         self.write_full()?;
         if !self.entries.is_empty() {
@@ -325,7 +329,7 @@ impl IndexWriter {
     }
 }
 
-/// What a finished index tells the footer.
+/// What the footer needs from a finished index.
 pub(crate) struct IndexFacts {
     pub(crate) directory_offset: u64,
     pub(crate) directory_bytes: u64,
@@ -379,7 +383,7 @@ fn put_last(out: &mut Vec<u8>, last: &[LastValue], column_type: ColumnType) {
     }
 }
 
-/// A block's line in the directory.
+/// A block's entry in the directory.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockEntry {
     pub(crate) offset: u64,
@@ -411,13 +415,13 @@ pub(crate) fn read_directory(mut bytes: &[u8]) -> Result<(Vec<u8>, Vec<BlockEntr
     Ok((first_key, entries))
 }
 
-/// A block, decoded.
+/// A decoded block.
 pub(crate) struct IndexBlock {
     pub(crate) keys: Keys,
-    /// One more than there are containers: where each begins, and where the last ends.
+    /// The first row of each container, then the end of the last one.
     pub(crate) starts: Vec<u64>,
     pub(crate) times: Vec<(i64, i64)>,
-    /// In column order; empty if the block says nothing of fields.
+    /// In column order; empty if the block has no fields.
     fields: Vec<FieldLanes>,
 }
 
@@ -427,7 +431,7 @@ struct FieldLanes {
     amounts: Option<AmountLanes>,
     /// Raw values, or lengths of texts.
     last: Lane,
-    /// Where the text of each container begins in `texts`; empty for numbers.
+    /// The offset of each container's text in `texts`; empty for numbers.
     text_starts: Vec<usize>,
     texts: Vec<u8>,
 }
@@ -440,7 +444,7 @@ struct AmountLanes {
 }
 
 impl IndexBlock {
-    /// Reads a block whose checksum was right; `fields` are the segment's.
+    /// Decodes a block whose checksum matched; `fields` are the segment's.
     pub(crate) fn read(
         stored: &[u8],
         entry: &BlockEntry,
@@ -481,7 +485,7 @@ impl IndexBlock {
         self.fields.iter().find(|field| field.id == column)
     }
 
-    /// What a container's values of a numeric field amount to, if that is known.
+    /// The totals of a container's values in a numeric field, if the block has them.
     pub(crate) fn amounts(&self, container: usize, column: ColumnId, column_type: ColumnType) -> Option<Amounts> {
         let field = self.field(column)?;
         let lanes = field.amounts.as_ref()?;
@@ -499,12 +503,12 @@ impl IndexBlock {
         Some(stored.widened(field.column_type, column_type))
     }
 
-    /// Whether the last rows are known.
+    /// Whether the block has the last rows.
     pub(crate) fn knows_last(&self) -> bool {
         !self.fields.is_empty()
     }
 
-    /// A field of a container's last row; NULL if the segment does not have the field.
+    /// A field of a container's last row; NULL if the segment lacks the field.
     pub(crate) fn last(&self, container: usize, column: ColumnId, column_type: ColumnType) -> LastValue<&[u8]> {
         let Some(field) = self.field(column) else { return LastValue::Null };
         match field.last.get(container) {
@@ -517,7 +521,7 @@ impl IndexBlock {
         }
     }
 
-    /// Bytes of memory, about.
+    /// Approximate bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         self.keys.memory_bytes() + self.starts.len() * 24 + self.fields.iter().map(FieldLanes::bytes).sum::<usize>()
     }

@@ -1,9 +1,11 @@
-//! Segments: immutable Parquet files, sorted by (key, time), each primary key once.
+//! Segments: immutable Parquet files, sorted by (key, time), with each primary key once.
 //!
-//! 1. [`encoding`], [`page_header`]: values and pages as Parquet wants them.
-//! 2. [`writer`]: sorted rows to a file: pages of [`PAGE_ROWS`] rows (fewer where texts are long) with checksums, the
-//!    encoding of each column chosen by trial, page index, statistics, container index ([`index`]), footer.
-//! 3. [`reader`]: an open segment; pages and index blocks are read when needed and kept in [`cache`].
+//! 1. [`encoding`], [`page_header`]: values and pages in Parquet's format.
+//! 2. [`writer`] writes sorted rows to a file: pages of [`PAGE_ROWS`] rows (fewer if texts are
+//!    long) with checksums, each column's encoding chosen by trial, page index, statistics,
+//!    container index ([`index`]), footer.
+//! 3. [`reader`]: an open segment. It reads pages and index blocks on demand and keeps them in
+//!    [`cache`].
 
 pub(crate) mod cache;
 pub(crate) mod compression;
@@ -23,62 +25,62 @@ use crate::schema::{ColumnType, Role};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Rows in a page; a column of long texts has pages of 2,048, 1,024 and so on, the same in all of a row group, so that a
-/// row's page is known without a search.
+/// Rows per page. A column of long texts has pages of 2,048, 1,024 and so on. All pages of a column
+/// in a row group have the same size, so that a row's page can be computed.
 pub(crate) const PAGE_ROWS: usize = 4_096;
-/// The most rows in a row group; a multiple of [`PAGE_ROWS`].
+/// Maximum rows in a row group; a multiple of [`PAGE_ROWS`].
 pub(crate) const ROW_GROUP_ROWS: usize = 128 * PAGE_ROWS;
-/// The directory of segments in the database.
+/// The directory of the segments, within the database.
 pub(crate) const DIRECTORY: &str = "segments";
-/// The key in the footer's metadata under which [`Facts`] stand.
+/// The key of [`Facts`] in the footer's metadata.
 pub(crate) const FACTS_KEY: &str = "fleetdb.segment";
 /// The version of [`Facts`] and of the container index.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 
-/// What a segment's footer says of it beyond Parquet.
+/// What a segment's footer says beyond Parquet's own metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// The version of this structure and of the container index.
     pub version: u32,
-    /// The table whose rows these are.
+    /// The table of the rows.
     pub table: TableId,
-    /// Which turn of the memtables they come from: later rows win over earlier ones.
+    /// The memtable generation that the rows come from. Rows of a larger generation win.
     pub generation: Generation,
-    /// How many rows there are.
+    /// Number of rows.
     pub rows: u64,
-    /// How many containers they belong to.
+    /// Number of containers.
     pub containers: u64,
-    /// The least and the largest time, in the time column's unit; 0 in a collection.
+    /// Minimum and maximum time, in the time column's unit; 0 in a collection.
     pub times: (i64, i64),
-    /// The columns as the file has them.
+    /// The columns as stored in the file.
     pub columns: Vec<StoredColumn>,
-    /// Where the directory of the container index begins in the file.
+    /// File offset of the container index's directory.
     pub index_offset: u64,
-    /// Its length in bytes.
+    /// Length of that directory.
     pub index_bytes: u64,
-    /// Its CRC32C.
+    /// CRC32C of that directory.
     pub index_crc: u32,
 }
 
 /// A column of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredColumn {
-    /// The table's column.
+    /// The column's id in the table.
     pub id: ColumnId,
     /// Its type when the segment was written.
     pub column_type: ColumnType,
-    /// What it does in its row.
+    /// Its role in a row.
     pub role: Role,
 }
 
-/// A segment as a table lists it: the open file, and what the manifest says of it.
+/// A segment in a table's list: the open file and its manifest entry.
 pub(crate) struct Listed {
     pub(crate) segment: Arc<reader::Segment>,
     pub(crate) entry: SegmentEntry,
 }
 
 impl Listed {
-    /// Opens a segment and compares it with its manifest entry.
+    /// Opens a segment and checks it against its manifest entry.
     pub(crate) fn open(io: &Io, entry: &SegmentEntry, cache: &Arc<cache::Cache>) -> Result<Arc<Self>> {
         let name = file_name(entry.table, entry.id);
         let segment = reader::Segment::open(io.storage.as_ref(), &name, entry.id, cache)?;
@@ -91,7 +93,7 @@ impl Listed {
         Ok(Arc::new(Self { segment: Arc::new(segment), entry: entry.clone() }))
     }
 
-    /// The same open file under what the manifest says of it now.
+    /// The same open file with its current manifest entry.
     pub(crate) fn again(self: &Arc<Self>, entry: &SegmentEntry) -> Arc<Self> {
         if self.entry == *entry {
             return Arc::clone(self);
@@ -100,7 +102,7 @@ impl Listed {
     }
 }
 
-/// The name of a segment's file.
+/// The file name of a segment.
 pub(crate) fn file_name(table: TableId, id: SegmentId) -> String {
     format!("{}/{:016}.parquet", directory(table), id.0)
 }

@@ -1,4 +1,4 @@
-//! Decoded pages and dictionaries, as the cache keeps them and scans copy from them.
+//! Decoded pages and dictionaries. The cache keeps them, and scans copy from them.
 
 use crate::column::{BytesBuilder, ColumnBuilder};
 use crate::key::KeyPart;
@@ -16,12 +16,12 @@ pub(crate) enum Page {
 pub(crate) struct Dictionary {
     pub(super) data: Vec<u8>,
     pub(super) ends: Vec<usize>,
-    /// For a column of numbers: the raw values.
+    /// The raw values, if the column is numeric.
     pub(super) raw: Vec<u64>,
 }
 
 impl Dictionary {
-    /// How many texts it has.
+    /// Number of texts.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -45,7 +45,7 @@ impl Page {
         }
     }
 
-    /// The same in the least memory that still reads each value on its own.
+    /// The page in the least memory that allows reading each value individually.
     pub(super) fn packed(self) -> Self {
         match self {
             Self::Raw(lane) => Self::Raw(lane.pack()),
@@ -58,7 +58,7 @@ impl Page {
     pub(crate) fn copy(&self, start: usize, len: usize, out: &mut ColumnBuilder) {
         match (self, out) {
             (Self::Raw(lane), ColumnBuilder::Raw(out)) => out.extend(lane, start, len),
-            // Neighbours mostly have one text, a container's.
+            // Adjacent rows usually have the same text: their container's.
             (Self::Codes(lane, dictionary), ColumnBuilder::Bytes(out)) if lane.is_constant(start, len) => {
                 out.push_repeated(lane.get(start).map(|code| dictionary.get(code)), len);
             }
@@ -72,7 +72,7 @@ impl Page {
         }
     }
 
-    /// The value at a place.
+    /// The value at an index.
     pub(crate) fn value(&self, at: usize) -> KeyPart<'_> {
         let value = match self {
             Self::Raw(lane) => lane.get(at).map(KeyPart::Raw),
@@ -82,7 +82,7 @@ impl Page {
         value.unwrap_or(KeyPart::Null)
     }
 
-    /// Whether `len` values from `start` are known to be the same.
+    /// Whether the `len` values from `start` are known to be equal.
     pub(crate) fn is_constant(&self, start: usize, len: usize) -> bool {
         match self {
             Self::Raw(lane) | Self::Codes(lane, _) => lane.is_constant(start, len),
@@ -90,7 +90,7 @@ impl Page {
         }
     }
 
-    /// Appends the values at these places.
+    /// Appends the values at these indexes.
     pub(crate) fn gather(&self, places: &[u32], out: &mut ColumnBuilder) {
         let mut wide = places.iter().map(|&place| place as usize);
         match (self, out) {
@@ -102,7 +102,7 @@ impl Page {
     }
 }
 
-/// Appends the texts of codes, each run of one text at once.
+/// Appends the texts of codes; a run of equal texts is appended at once.
 fn copy_codes(lane: &Lane, dictionary: &Dictionary, places: impl Iterator<Item = usize>, out: &mut BytesBuilder) {
     let mut codes = places.map(|place| lane.get(place)).peekable();
     while let Some(code) = codes.next() {

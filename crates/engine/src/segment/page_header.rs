@@ -1,13 +1,13 @@
-//! Parquet page headers: the one structure of a Parquet file that the `parquet` crate cannot write
-//! with a checksum, so it is written and read here. (Apache Parquet format, `PageHeader` in
-//! `parquet.thrift`; Thrift compact protocol.)
+//! Parquet page headers. The `parquet` crate cannot write them with a checksum, so they are written
+//! and read here. (Apache Parquet format, `PageHeader` in `parquet.thrift`; Thrift compact
+//! protocol.)
 
 use crate::error::{Error, Result};
 
 const DICTIONARY_PAGE: i32 = 2;
 const DATA_PAGE_V2: i32 = 3;
 
-/// How a page's values are encoded; the numbers are Parquet's.
+/// How a page's values are encoded, with Parquet's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Plain = 0,
@@ -27,23 +27,23 @@ impl Encoding {
 /// The header of a dictionary page or of a version 2 data page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageHeader {
-    /// Bytes behind the header, decompressed.
+    /// Bytes after the header, uncompressed.
     pub(crate) plain_bytes: usize,
-    /// Bytes behind the header.
+    /// Bytes after the header.
     pub(crate) stored_bytes: usize,
-    /// CRC-32 of the bytes behind the header.
+    /// CRC-32 of the bytes after the header.
     pub(crate) crc: u32,
     pub(crate) values: usize,
     /// `None` for a dictionary page.
     pub(crate) data: Option<DataHeader>,
 }
 
-/// What only a data page's header says.
+/// The part of the header that only data pages have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DataHeader {
     pub(crate) nulls: usize,
     pub(crate) encoding: Encoding,
-    /// Bytes of definition levels in front of the values; never compressed.
+    /// Bytes of definition levels before the values; never compressed.
     pub(crate) level_bytes: usize,
     pub(crate) compressed: bool,
 }
@@ -73,10 +73,9 @@ impl PageHeader {
         out.push(0);
     }
 
-    /// Reads a header from the front of `bytes` and moves `bytes` behind it.
+    /// Reads a header from the front of `bytes` and advances `bytes`.
     ///
-    /// # Errors
-    /// The bytes are not such a header.
+    /// # Errors The bytes are not a valid header.
     pub(crate) fn read(bytes: &mut &[u8]) -> Result<Self> {
         let mut outer = [0i64; 9];
         let mut inner = [0i64; 9];
@@ -151,7 +150,7 @@ fn store(fields: &mut [i64; 9], field: u8, value: i64) {
     }
 }
 
-/// Called with what is left of the bytes, a field's number and its wire type.
+/// Called with the remaining bytes, a field's number and its wire type.
 type EachField<'a> = dyn FnMut(&mut &[u8], u8, u8) -> Result<()> + 'a;
 
 fn read_structure(bytes: &mut &[u8], each: &mut EachField<'_>) -> Result<()> {
@@ -162,7 +161,7 @@ fn read_structure(bytes: &mut &[u8], each: &mut EachField<'_>) -> Result<()> {
         if head == 0 {
             return Ok(());
         }
-        // Headers written here have no gaps of 15 fields or more, which would need the long form.
+        // Headers written here have no gaps of 15 fields or more, which need the long form.
         field = field.checked_add(head >> 4).filter(|_| head >> 4 != 0).ok_or_else(broken)?;
         each(bytes, field, head & 15)?;
     }
@@ -184,7 +183,7 @@ fn broken() -> Error {
     Error::damaged("a page header does not decode")
 }
 
-/// Appends a number in groups of 7 bits, lowest first.
+/// Appends a number as a varint: groups of 7 bits, lowest first.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -193,7 +192,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Takes such a number from the front.
+/// Takes a varint from the front.
 pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {

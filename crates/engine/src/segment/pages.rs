@@ -1,10 +1,11 @@
 //! The pages of one column in one row group (Parquet's "column chunk").
 //!
 //! 1. The encoding is chosen by trial: the first and the middle page are encoded with every
-//!    candidate and compressed; the smallest wins, or one that is read much faster and hardly larger
-//!    ([`TIGHT_SLACK_VALUES`]). Text is a dictionary or plain.
-//! 2. Each page of [`PAGE_ROWS`] rows, or of fewer long texts ([`TEXT_PAGE_BYTES`]), is encoded, compressed with zstd if that saves a sixteenth,
-//!    and written with its CRC-32; its least and largest value go to the column index.
+//!    candidate and compressed. The smallest wins, or one that is slightly larger but much faster
+//!    to read ([`TIGHT_SLACK_VALUES`]). Text uses a dictionary or is plain.
+//! 2. Each page of [`PAGE_ROWS`] rows, or of fewer if texts are long ([`TEXT_PAGE_BYTES`]), is
+//!    encoded and written with its CRC-32. It is compressed with zstd if that saves a sixteenth.
+//!    Its minimum and maximum go to the column index.
 
 use super::PAGE_ROWS;
 use super::compression::compressor;
@@ -24,30 +25,32 @@ use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::Statistics;
 use std::ops::Deref;
 
-/// The most entries of a dictionary.
+/// Maximum entries of a dictionary.
 const MAX_DICTIONARY: usize = 1 << 16;
-/// The most bytes of a dictionary.
+/// Maximum bytes of a dictionary.
 const MAX_DICTIONARY_BYTES: usize = 4 << 20;
-/// About how many bytes of plain texts a page holds: who wants one row reads the others of its page.
+/// Approximate bytes of plain texts per page: reading one row means reading its whole page.
 const TEXT_PAGE_BYTES: usize = 64 << 10;
-/// Longer least and largest texts are left out of statistics.
+/// Minima and maxima longer than this are left out of the statistics.
 const MAX_STATISTICS_BYTES: usize = 64;
-/// Differences in the fewest bits are read several times as fast as whole bytes behind zstd, above all where most of
-/// them are equal, as times are: a byte in so many values is worth that.
+/// Differences in minimal bits decode several times as fast as whole bytes under zstd, most of all
+/// where many of them are equal, as in times. They may cost one byte more per this many values.
 const TIGHT_SLACK_VALUES: usize = 64;
-/// The encoding is tried anew after so many row groups: the values of a column seldom change their nature.
+/// The trial is repeated after this many row groups: a column's values seldom change their
+/// character.
 const TRIAL_GROUPS: usize = 8;
-/// Short matches in noise cost more than the bytes they stand for: without them zstd's entropy coder does the work.
+/// In noise, short matches cost more than the bytes they replace. Without them zstd only
+/// entropy-codes.
 const NOISE_MIN_MATCH: u32 = 7;
 
-/// A column's values for a stretch of rows.
+/// A column's values for a range of rows.
 pub(crate) enum ColumnValues<'a> {
     Raw(Lane),
-    /// Text as numbers of entries in a pool.
+    /// Text, as entry numbers in a pool.
     Text(Lane, Texts<'a>),
 }
 
-/// The pool that a stretch's codes are of.
+/// The pool that the codes refer to.
 pub(crate) enum Texts<'a> {
     Borrowed(&'a Pool),
     Owned(Pool),
@@ -64,12 +67,12 @@ impl Deref for Texts<'_> {
     }
 }
 
-/// What the footer needs to know of a column.
+/// What the footer needs to know about a column.
 pub(crate) struct ColumnFacts {
     pub(crate) dictionary: Option<(u64, usize)>,
-    /// Rows of each page; the last may have fewer.
+    /// Rows per page; the last page may have fewer.
     pub(crate) page_rows: usize,
-    /// Offset and length of each page, header included.
+    /// Offset and length of each page, including its header.
     pub(crate) pages: Vec<(u64, usize)>,
     pub(crate) encodings: Vec<ParquetEncoding>,
     pub(crate) stored_bytes: i64,
@@ -78,23 +81,23 @@ pub(crate) struct ColumnFacts {
     pub(crate) column_index: ColumnIndexMetaData,
 }
 
-/// Writes columns; keeps what can be used again.
+/// Writes columns, and keeps buffers and contexts for reuse.
 pub(crate) struct ColumnWriter {
     zstd: zstd::bulk::Compressor<'static>,
-    /// For differences in whole bytes, which are noise.
+    /// For differences in whole bytes, which look like noise.
     zstd_for_noise: zstd::bulk::Compressor<'static>,
     body: Vec<u8>,
-    /// For each column the outcome of its last trial, and how many row groups ago that was.
+    /// For each column, the result of its last trial and the row groups since.
     trials: HashMap<ColumnId, (Vec<Form>, usize)>,
 }
 
-/// Values of a column with the NULLs taken out, page by page.
+/// The values of a column without NULLs, divided into pages.
 struct Pages {
     /// Non-NULL values (codes for text).
     values: Vec<u64>,
     rows: usize,
     page_rows: usize,
-    /// For each page: rows, and the end of its values in `values`.
+    /// For each page, its rows and the end of its values in `values`.
     ends: Vec<(usize, usize)>,
     nulls: NullMask,
 }
@@ -116,7 +119,7 @@ impl Pages {
         pages
     }
 
-    /// Divides them into pages of so many rows.
+    /// Divides the values into pages of `page_rows` rows.
     fn divide(&mut self, page_rows: usize) {
         let mut end = 0;
         let pages = (0..self.rows).step_by(page_rows).map(|start| {
@@ -131,7 +134,7 @@ impl Pages {
         self.page_rows = page_rows;
     }
 
-    /// Rows of a page with about [`TEXT_PAGE_BYTES`], a power of two.
+    /// Rows that fill a page of about [`TEXT_PAGE_BYTES`]; a power of two.
     fn rows_of_texts(&self, pool: &Pool) -> usize {
         let bytes: usize = self.values.iter().map(|&code| pool.get(code as u32).len()).sum();
         let rows = TEXT_PAGE_BYTES * self.rows / bytes.max(1);
@@ -153,7 +156,7 @@ impl ColumnWriter {
         Ok(Self { zstd, zstd_for_noise, body: Vec::new(), trials: HashMap::new() })
     }
 
-    /// Writes a column to `out`, which stands at `offset` of the file.
+    /// Writes a column to `out`, which will be at `offset` in the file.
     pub(crate) fn write(
         &mut self,
         column: &Column,
@@ -257,7 +260,7 @@ impl ColumnWriter {
         if form == Form::DeltaBytes { &mut self.zstd_for_noise } else { &mut self.zstd }
     }
 
-    /// Writes one page; gives its length if it were not compressed.
+    /// Writes one page and returns its uncompressed length.
     fn page(
         &mut self,
         form: Form,
@@ -269,7 +272,7 @@ impl ColumnWriter {
     ) -> Result<usize> {
         let compressed =
             self.zstd(form).compress(body).map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
-        // A dictionary page has no flag for it and is always compressed.
+        // A dictionary page has no flag for compression and is always compressed.
         let stored: &[u8] = match &mut data {
             None => &compressed,
             Some(header) => {
@@ -295,7 +298,7 @@ impl ColumnWriter {
         Ok(header_bytes + levels.len() + body.len())
     }
 
-    /// The encodings that raw values may have, the smallest on a sample first.
+    /// The encodings possible for raw values, ordered by their size on a sample, smallest first.
     fn trial(&mut self, pages: &Pages, column_type: ColumnType) -> Vec<Form> {
         let physical = Physical::of(column_type);
         if physical == Physical::Bit {
@@ -308,7 +311,7 @@ impl ColumnWriter {
         let candidates = [Form::Delta, Form::DeltaBytes, Form::Split, Form::Plain, Form::Dictionary];
         let mut sizes: Vec<(usize, Form)> = Vec::new();
         for candidate in candidates {
-            // Parquet knows differences of integers only.
+            // Parquet's delta encoding is for integers only.
             if candidate.encoding() == Encoding::DeltaBinaryPacked && column_type.is_float() {
                 continue;
             }
@@ -322,8 +325,8 @@ impl ColumnWriter {
                     };
                     let width = width_of(dictionary.entries.saturating_sub(1) as u64);
                     encoding::put_hybrid(&dictionary.codes, width, &mut self.body);
-                    // A dictionary is worth its bytes only if its entries come again and again; then
-                    // they are few beside the whole column.
+                    // A dictionary pays off only if its entries recur. Its size is then negligible
+                    // next to the whole column.
                     if dictionary.entries * 4 > values.len() {
                         bytes += dictionary.bytes.len();
                     }
@@ -385,13 +388,13 @@ impl ColumnWriter {
     }
 }
 
-/// A way to write values; two of them are one encoding to a reader.
+/// A way to write values. Two of them are the same encoding to a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Plain,
-    /// Differences in the fewest bits.
+    /// Differences in minimal bits.
     Delta,
-    /// Differences in whole bytes, for zstd to shorten.
+    /// Differences in whole bytes, to be compressed by zstd.
     DeltaBytes,
     Dictionary,
     Split,
@@ -436,11 +439,11 @@ fn width_of(most: u64) -> u32 {
 struct Dictionary {
     codes: Vec<u64>,
     entries: usize,
-    /// The entries, plain.
+    /// The entries in plain encoding.
     bytes: Vec<u8>,
 }
 
-/// The dictionary of a text column; `None` if its entries are too many to be worth it.
+/// The dictionary of a text column; `None` if it has too many entries to pay off.
 fn text_dictionary(codes: &[u64], pool: &Pool) -> Option<Dictionary> {
     let mut numbers = vec![u32::MAX; pool.len()];
     let mut dictionary = Dictionary { codes: Vec::with_capacity(codes.len()), entries: 0, bytes: Vec::new() };
@@ -483,7 +486,7 @@ fn raw_dictionary(values: &[u64], physical: Physical) -> Option<Dictionary> {
     Some(Dictionary { codes, entries: entries.len(), bytes })
 }
 
-/// Least and largest values in the order that Parquet's statistics have.
+/// Minima and maxima in the order of Parquet's statistics.
 struct Extremes<'a> {
     column_type: ColumnType,
     pool: Option<&'a Pool>,
@@ -506,7 +509,7 @@ impl Extremes<'_> {
         if self.is_less(b, a) { a } else { b }
     }
 
-    /// `None` if a value has no place in the order: NaN.
+    /// `None` if a value is unordered: NaN.
     fn of(&self, values: &[u64]) -> Option<(u64, u64)> {
         let float = self.column_type.is_float();
         let first = values[0];
@@ -531,7 +534,8 @@ impl Extremes<'_> {
         Some((least, most))
     }
 
-    /// The value's plain bytes; of a zero the sign is chosen so that -0 and 0 are both inside.
+    /// The value's plain bytes. The sign of a zero is chosen so that the range includes both -0 and
+    /// 0.
     fn bytes(&self, value: u64, most: bool) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         match self.pool {

@@ -1,6 +1,6 @@
-//! An open segment: its facts and page places in memory, everything else read when needed.
+//! An open segment: its facts and page offsets are in memory, everything else is read on demand.
 //!
-//! Each part read is checked against its checksum before it is decoded.
+//! Each part's checksum is verified before the part is decoded.
 
 use super::cache::{Cache, Cached, Part};
 use super::compression::decompress;
@@ -22,7 +22,7 @@ use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
 use std::sync::Arc;
 
-/// The largest plain page or dictionary that is believed.
+/// The largest valid size of a plain page or dictionary.
 const MAX_PAGE_BYTES: usize = 1 << 31;
 
 /// An open segment.
@@ -31,7 +31,7 @@ pub(crate) struct Segment {
     pub(crate) name: String,
     pub(crate) facts: Facts,
     file: Arc<dyn ReadFile>,
-    /// Where the row groups begin, and where the last one ends.
+    /// The first row of each row group, and the end of the last one.
     group_starts: Vec<usize>,
     columns: Vec<StoredPages>,
     first_key: Vec<u8>,
@@ -39,15 +39,15 @@ pub(crate) struct Segment {
     cache: Arc<Cache>,
 }
 
-/// Where a column's pages are.
+/// The locations of a column's pages.
 struct StoredPages {
     id: ColumnId,
     column_type: ColumnType,
     nullable: bool,
-    /// As encoded, before zstd.
+    /// Size after encoding, before zstd.
     plain_bytes: usize,
     groups: Vec<StoredGroup>,
-    /// All pages of the file, in order of rows.
+    /// All pages of the file, in row order.
     pages: Vec<(u64, usize)>,
 }
 
@@ -55,26 +55,26 @@ struct StoredPages {
 struct StoredGroup {
     dictionary: Option<(u64, usize)>,
     first_page: usize,
-    /// Rows of each page; the last may have fewer.
+    /// Rows per page; the last page may have fewer.
     page_rows: usize,
 }
 
-/// The page of rows that there are not: reading it is an error.
+/// Page number of rows that do not exist: reading it is an error.
 const NOWHERE: usize = usize::MAX;
 
-/// Where a row of a column is.
+/// The location of a row in a column.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    /// The page's number.
+    /// The page number.
     pub(crate) page: usize,
-    /// The row in it.
+    /// The row's position in the page.
     pub(crate) at: usize,
-    /// How many rows it has from there on.
+    /// Number of rows in the page from there on.
     pub(crate) rows: usize,
 }
 
 impl StoredPages {
-    /// Where a row is; see [`Segment::group_starts`].
+    /// Locates a row; for `group_starts` see [`Segment`].
     fn place(&self, row: usize, group_starts: &[usize]) -> Place {
         let next = group_starts.partition_point(|start| *start <= row);
         let (Some(&end), Some(group)) = (group_starts.get(next), self.groups.get(next.wrapping_sub(1))) else {
@@ -87,7 +87,8 @@ impl StoredPages {
     }
 }
 
-/// Rows of each page of a row group of `rows`; `None` if they are none that a segment has.
+/// The page size of a row group with `rows` rows; `None` if the pages are not as a segment has
+/// them.
 fn page_rows(locations: &[PageLocation], rows: usize) -> Option<usize> {
     let rows_of_first = match locations {
         [first, second, ..] => usize::try_from(second.first_row_index.checked_sub(first.first_row_index)?).ok()?,
@@ -101,7 +102,7 @@ fn page_rows(locations: &[PageLocation], rows: usize) -> Option<usize> {
     (is_size && are_even(rows_of_first)).then_some(rows_of_first)
 }
 
-/// A segment's file as the `parquet` crate reads its footer.
+/// A segment's file, for the `parquet` crate's footer reader.
 struct FooterReader<'a>(&'a dyn ReadFile);
 
 impl Length for FooterReader<'_> {
@@ -123,7 +124,7 @@ impl ChunkReader for FooterReader<'_> {
     }
 }
 
-/// Reads a Parquet footer and what FleetDB put into it.
+/// Reads a Parquet footer and FleetDB's metadata in it.
 pub(crate) fn read_footer(file: &dyn ReadFile, name: &str) -> Result<(ParquetMetaData, Facts)> {
     let damaged = |what: String| {
         Error::damaged(format!("segment {name}: {what}. Its rows cannot be read; restore the file from a backup"))
@@ -208,7 +209,7 @@ impl Segment {
         Ok(Self { id, name: name.to_owned(), facts, file, group_starts, columns, first_key, blocks, cache })
     }
 
-    /// The type a column had when the segment was written; `None` if it was not there.
+    /// The type that a column had when the segment was written; `None` if the segment lacks it.
     pub(crate) fn stored_type(&self, column: ColumnId) -> Option<ColumnType> {
         self.stored(column).map(|stored| stored.column_type)
     }
@@ -222,7 +223,7 @@ impl Segment {
         &self.blocks
     }
 
-    /// Whether one of these sorted keys lies between the segment's first and last.
+    /// Whether one of these sorted keys lies between the segment's first and last key.
     pub(crate) fn may_hold(&self, keys: &[Vec<u8>]) -> bool {
         let last_key = self.blocks.last().map_or(&[][..], |block| &block.last_key);
         let next = keys.partition_point(|key| *key < self.first_key);
@@ -238,7 +239,7 @@ impl Segment {
         Error::damaged(format!("segment {}: {what}; restore the file from a backup", self.name))
     }
 
-    /// Whether pages of so many bytes leave half of the cache to others.
+    /// Whether pages of `bytes` in total leave half of the cache to others.
     pub(crate) fn has_cache_for(&self, bytes: usize) -> bool {
         bytes as u64 <= self.cache.capacity_bytes() / 2
     }
@@ -266,28 +267,28 @@ impl Segment {
     }
 
     fn stored(&self, column: ColumnId) -> Option<&StoredPages> {
-        // At its number, as long as the table has lost no column.
+        // At its own id, unless the table has dropped a column.
         let expected = self.columns.get(column.0 as usize).filter(|stored| stored.id == column);
         expected.or_else(|| self.columns.iter().find(|stored| stored.id == column))
     }
 
-    /// How many pages a column has, if its texts are not long.
+    /// Number of pages per column, except for long texts.
     pub(crate) fn pages(&self) -> usize {
         (self.facts.rows as usize).div_ceil(PAGE_ROWS)
     }
 
-    /// Bytes that a row has in a column of texts, on average; little where they are a dictionary's.
+    /// Average bytes per row of a text column; little where texts are in a dictionary.
     pub(crate) fn text_bytes(&self, column: ColumnId) -> usize {
         let stored = self.stored(column).filter(|stored| stored.column_type.is_bytes());
         stored.map_or(0, |stored| stored.plain_bytes) / (self.facts.rows as usize).max(1)
     }
 
-    /// How many pages a column has.
+    /// Number of pages of a column.
     pub(crate) fn pages_of(&self, column: ColumnId) -> usize {
         self.stored(column).map_or(0, |stored| stored.pages.len())
     }
 
-    /// Where a row of a column is; if the file does not have the column, all of its rows are in one page.
+    /// Locates a row of a column. If the file lacks the column, all its rows are in one page.
     pub(crate) fn place(&self, column: ColumnId, row: usize) -> Place {
         match self.stored(column) {
             Some(stored) => stored.place(row, &self.group_starts),
@@ -295,7 +296,7 @@ impl Segment {
         }
     }
 
-    /// The pages of a stretch of a column's rows, with how many rows of each it has.
+    /// The pages that hold a range of a column's rows, with the number of rows in each.
     pub(crate) fn places(&self, column: ColumnId, start: u64, rows: usize) -> impl Iterator<Item = Place> {
         let (mut row, end) = (start as usize, start as usize + rows);
         std::iter::from_fn(move || {
@@ -309,8 +310,8 @@ impl Segment {
         })
     }
 
-    /// Page `number` of a column; `None` if the file does not have the column (it is NULL then).
-    /// With `keep` the page goes to the cache.
+    /// Page `number` of a column; `None` if the file lacks the column, which is then NULL. With
+    /// `keep` the page is cached.
     pub(crate) fn page(&self, column: ColumnId, number: usize, keep: bool) -> Result<Option<Arc<Page>>> {
         let Some(stored) = self.stored(column) else { return Ok(None) };
         let part = Part::Page { column: column.0, page: number as u32 };
@@ -332,7 +333,7 @@ impl Segment {
         let page = self.file.read_at(offset, bytes)?;
         let (header, body) = checked(&page)?;
         let data = header.data.as_ref().ok_or_else(|| Error::damaged("a dictionary where a data page should be"))?;
-        // There is a page, so that there is a group that begins with it or before it.
+        // The page exists, so some group begins at it or before it.
         let number_of_group = stored.groups.partition_point(|group| group.first_page <= number) - 1;
         let group = &stored.groups[number_of_group];
         let first_row = self.group_starts[number_of_group] + (number - group.first_page) * group.page_rows;
@@ -418,17 +419,17 @@ impl Segment {
         Ok(dictionary)
     }
 
-    /// The columns the file has.
+    /// The columns in the file.
     pub(crate) fn column_ids(&self) -> impl Iterator<Item = ColumnId> {
         self.columns.iter().map(|stored| stored.id)
     }
 }
 
-/// A page's header and what is behind it, if its checksum is right.
+/// A page's header and body, if the checksum matches.
 fn checked(page: &[u8]) -> Result<(PageHeader, &[u8])> {
     let mut body = page;
     let header = PageHeader::read(&mut body)?;
-    // The header has no checksum of its own: it must be exactly what would be written for what it says.
+    // The header has no checksum: it must equal what would be written for its contents.
     let mut again = Vec::new();
     header.write(&mut again);
     let lengths = body.len() == header.stored_bytes && header.plain_bytes <= MAX_PAGE_BYTES;

@@ -15,8 +15,8 @@ fn schema() -> Arc<TableSchema> {
     Arc::new(table.field("v", ColumnType::Int32).field("s", ColumnType::Utf8).build(TableId(0)).unwrap())
 }
 
-/// Rows of containers of `each` rows; every third value is NULL. Texts are one of two, or, if they are to have so many bytes,
-/// all different.
+/// Rows of containers with `each` rows; every third value is NULL. Texts are one of two or, if
+/// `text_bytes` is set, all different.
 struct Made {
     each: usize,
     text_bytes: usize,
@@ -86,7 +86,7 @@ fn written_in_groups(storage: &MemoryStorage, containers: usize, made: &Made, gr
 
 #[test]
 fn odd_shapes_come_back() {
-    // One row; one container over pages; containers over blocks; a container over row groups.
+    // One row; a container across pages; containers across blocks; a container across row groups.
     for (containers, each) in [(1, 1), (1, PAGE_ROWS + 1), (300, 40), (129, 3), (3, ROW_GROUP_ROWS / 2 + 1)] {
         let storage = MemoryStorage::new();
         let segment = written(&storage, containers, each, 0);
@@ -129,7 +129,7 @@ fn long_texts_have_pages_of_fewer_rows() {
     let (storage, rows) = (MemoryStorage::new(), ROW_GROUP_ROWS + PAGE_ROWS + 5);
     let segment = written(&storage, 1, rows, 100);
     assert_eq!(segment.pages_of(ColumnId(2)), segment.pages());
-    // Two of three rows have one: about 67 bytes a row.
+    // Two of three rows have a text: about 67 bytes per row.
     assert_eq!(segment.pages_of(ColumnId(3)), rows.div_ceil(PAGE_ROWS / 8));
     let ends = [0, 1, 511, 512, 513, ROW_GROUP_ROWS - 1, ROW_GROUP_ROWS, ROW_GROUP_ROWS + 1, rows - 1];
     for row in ends {
@@ -152,7 +152,7 @@ fn row_groups_may_have_few_rows() {
     for row in 0..15_000 {
         for column in [ColumnId(2), ColumnId(3)] {
             let place = segment.place(column, row);
-            // Pages of 4,096 rows begin anew with each group.
+            // Each group starts a new page of 4,096 rows.
             assert_eq!((place.at, place.rows), (row % 7_000 % PAGE_ROWS, rows_left(row)), "row {row}");
         }
     }

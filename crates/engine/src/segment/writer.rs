@@ -1,9 +1,12 @@
-//! Writes a segment: rows that are already in order become a Parquet file, in bounded memory.
+//! The segment writer: writes sorted rows to a Parquet file in bounded memory.
 //!
-//! 1. Row group by row group ([`SegmentWriter::group`]), column by column, values are asked of a [`SortedRows`].
-//! 2. [`pages`](super::pages) turns them into pages, which go to the file at once.
-//! 3. The container index gathers containers, sums and last rows on the way, and keeps its finished blocks.
-//! 4. [`SegmentWriter::finish`] adds the container index and the footer and syncs the file. The caller renames it.
+//! 1. It reads values from a [`SortedRows`], one row group at a time ([`SegmentWriter::group`]) and
+//!    within it one column at a time.
+//! 2. [`pages`](super::pages) turns them into pages, which are written at once.
+//! 3. Meanwhile the container index collects containers, sums and last rows. Finished blocks are
+//!    kept.
+//! 4. [`SegmentWriter::finish`] appends the container index and the footer and syncs the file. The
+//!    caller renames it.
 
 use super::index::{Entry, IndexWriter};
 use super::pages::{ColumnFacts, ColumnValues, ColumnWriter};
@@ -23,13 +26,13 @@ use parquet::schema::types::SchemaDescPtr;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Rows in (key, time) order, each primary key once.
+/// Rows in (key, time) order, with each primary key once.
 pub(crate) trait SortedRows {
-    /// The values of a column (a place in the table) for `len` rows from `start`.
+    /// The values of a column (by its index in the table) for `len` rows from `start`.
     fn values(&self, column: usize, start: usize, len: usize) -> Result<ColumnValues<'_>>;
 }
 
-/// The file as the `parquet` crate writes to it; keeps the engine's own error.
+/// The output file for the `parquet` crate; keeps the engine's own error.
 struct Output {
     file: Box<dyn WriteFile>,
     error: Option<Error>,
@@ -38,7 +41,7 @@ struct Output {
     bytes: u64,
 }
 
-/// The handle that the `parquet` crate takes for good.
+/// A handle that the `parquet` crate can own.
 struct Handle(Arc<Mutex<Output>>);
 
 impl std::io::Write for Handle {
@@ -58,7 +61,7 @@ impl std::io::Write for Handle {
     }
 }
 
-/// A segment that is being written.
+/// A segment being written.
 pub(crate) struct SegmentWriter {
     schema: Arc<TableSchema>,
     arrow: arrow::datatypes::Schema,
@@ -68,14 +71,14 @@ pub(crate) struct SegmentWriter {
     out: TrackedWrite<Handle>,
     columns: ColumnWriter,
     groups: Vec<(usize, Vec<ColumnFacts>)>,
-    /// The fields, as places in the table.
+    /// The fields, as indexes into the table's columns.
     fields: Vec<usize>,
     index: IndexWriter,
     pages: Vec<u8>,
 }
 
 impl SegmentWriter {
-    /// Begins the file `name`.
+    /// Creates the file `name`.
     pub(crate) fn create(
         storage: &dyn Storage,
         name: &str,
@@ -116,13 +119,13 @@ impl SegmentWriter {
         written.map_err(|e| self.failed(Error::io("write a segment", &e)))
     }
 
-    /// The storage's own error, if there is one, instead of what the `parquet` crate made of it.
+    /// Returns the storage's own error, if any, instead of the `parquet` crate's version of it.
     fn failed(&mut self, error: Error) -> Error {
         self.output.lock().error.take().unwrap_or(error)
     }
 
-    /// Writes a row group: the rows `start` to `start + len` of `source`. `entries` are their containers, in order; the first may go on with the container
-    /// that the group before ended with.
+    /// Writes a row group: the rows `start` to `start + len` of `source`. `entries` are their
+    /// containers, in order. The first may continue the previous group's last container.
     pub(crate) fn group(&mut self, entries: &[Entry], source: &dyn SortedRows, start: usize, len: usize) -> Result<()> {
         let schema = Arc::clone(&self.schema);
         let places = self.index.extend(entries);
@@ -147,8 +150,8 @@ impl SegmentWriter {
         self.index.write_full()
     }
 
-    /// Writes the container index and the footer, and syncs the file. Gives what the footer says, the CRC32C of the
-    /// whole file, and its length.
+    /// Writes the container index and the footer, and syncs the file. Returns the footer's facts,
+    /// the CRC32C of the whole file, and its length.
     pub(crate) fn finish(mut self) -> Result<(Facts, u32, u64)> {
         let offset = self.bytes();
         let mut index_bytes = Vec::new();
@@ -180,7 +183,7 @@ impl SegmentWriter {
             own.unwrap_or_else(|| error.into())
         })?;
         let mut output = output.lock();
-        // The crate's own buffer is written when it is dropped, which cannot say that it failed.
+        // The `parquet` crate writes its buffer on drop, which cannot report an error.
         if let Some(error) = output.error.take() {
             return Err(error);
         }
