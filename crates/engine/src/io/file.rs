@@ -1,4 +1,4 @@
-//! The real machine: files, the system's clock, random numbers and threads.
+//! The real machine: files, and the system's clock, random numbers and threads.
 
 #![allow(clippy::disallowed_methods, reason = "this is the one place that touches the machine")]
 
@@ -13,13 +13,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Only the owner reads and writes a database's files.
+/// Only the owner can read and write a database's files.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
 pub(super) struct FileStorage {
     root: PathBuf,
-    /// Device and number of the file `LOCK` that is held.
+    /// Device and inode number of the `LOCK` file that is held.
     locked: Mutex<Option<(u64, u64)>>,
 }
 
@@ -102,7 +102,7 @@ impl Storage for FileStorage {
         let Some(other) = other.directory() else { return Ok(false) };
         match fs::hard_link(other.join(original), self.path(name)) {
             Ok(()) => Ok(true),
-            // Another file system, or one without links.
+            // Different file systems, or one without hard links.
             Err(e)
                 if matches!(
                     e.kind(),
@@ -124,7 +124,7 @@ impl Storage for FileStorage {
 
     fn place(&self) -> Option<PathBuf> {
         let absolute = std::path::absolute(&self.root).ok()?;
-        // Of a path whose end is not there yet, the part that is.
+        // If the end of the path does not exist yet, resolves the part that does.
         absolute.ancestors().find_map(|there| {
             let rest = absolute.strip_prefix(there).ok()?;
             fs::canonicalize(there).ok().map(|there| there.join(rest))
@@ -136,11 +136,11 @@ impl Storage for FileStorage {
             let place = self.root.display();
             Error::retry(format!("another process writes the database {place}: close it there first"))
         };
-        // Who removes LOCK, or has another one made, still finds this one held.
+        // This lock still holds if someone removes LOCK or creates a new one.
         let directory = File::open(&self.root).map_err(|e| self.error("open", "", &e))?;
         match directory.try_lock() {
             Err(fs::TryLockError::WouldBlock) => return Err(taken()),
-            // Some network file systems lock no directories; then there is LOCK alone.
+            // Some network file systems cannot lock directories; then only LOCK protects.
             Ok(()) | Err(fs::TryLockError::Error(_)) => {}
         }
         let file = OpenOptions::new()
@@ -182,7 +182,7 @@ impl Storage for FileStorage {
 struct Written {
     file: File,
     path: PathBuf,
-    /// Where the next write goes.
+    /// Offset of the next write.
     end_bytes: u64,
 }
 
@@ -289,7 +289,7 @@ impl Spawn for Threads {
             .spawn(work)
             .map_err(|e| Error::io(format_args!("start thread {name}"), &e))?;
         Ok(Box::new(move || {
-            // A panic of the thread was already printed by the panic hook; waiting is all we owe.
+            // The panic hook has already printed a panic of the thread; we only need to wait.
             handle.join().ok();
         }))
     }

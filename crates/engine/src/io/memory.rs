@@ -1,5 +1,5 @@
-//! A machine in memory: files that remember what was synced, a clock that steps, background work
-//! on the calling thread.
+//! A machine in memory: files that remember what was synced, a clock that advances in steps, and
+//! background work on the calling thread.
 
 use super::{Clock, Joiner, Random, ReadFile, Spawn, Storage, WriteFile};
 use crate::error::{Error, Result};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-/// Files in memory. [`crash`](Self::crash) forgets what was not synced.
+/// Files in memory. [`crash`](Self::crash) discards what was not synced.
 ///
 /// ```
 /// use fleetdb_engine::io::{MemoryStorage, Storage};
@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 #[derive(Default)]
 pub struct MemoryStorage {
     files: Mutex<BTreeMap<String, Arc<Mutex<Content>>>>,
-    /// The directory as it is on the medium: what a crash keeps.
+    /// The durable directory: what a crash keeps.
     durable: Mutex<BTreeMap<String, Arc<Mutex<Content>>>>,
     locked: Arc<AtomicBool>,
-    /// How many syncs are still let through before every later one fails; -1 is all.
+    /// Syncs that still succeed before all later ones fail; -1 means no limit.
     syncs_left: Arc<AtomicI64>,
     syncs: Arc<AtomicU64>,
     full: Arc<AtomicBool>,
@@ -32,22 +32,22 @@ pub struct MemoryStorage {
 
 #[derive(Default)]
 struct Content {
-    /// What was written.
+    /// The written bytes.
     bytes: Vec<u8>,
     synced_bytes: usize,
-    /// The file's length: behind what was written it holds zeros.
+    /// The file's length. After the written bytes it holds zeros.
     length_bytes: usize,
     synced_length_bytes: usize,
 }
 
 impl Content {
-    /// A file that is on the medium as it is.
+    /// A file whose contents are durable.
     fn synced(bytes: Vec<u8>) -> Self {
         let length_bytes = bytes.len();
         Self { bytes, synced_bytes: length_bytes, length_bytes, synced_length_bytes: length_bytes }
     }
 
-    /// The file's bytes, the first so many of those written and zeros up to a length.
+    /// The first `written` bytes, followed by zeros up to `length_bytes`.
     fn with_zeros(&self, written: usize, length_bytes: usize) -> Vec<u8> {
         let mut bytes = self.bytes[..written].to_vec();
         bytes.resize(length_bytes.max(written), 0);
@@ -63,28 +63,28 @@ impl MemoryStorage {
         Arc::new(storage)
     }
 
-    /// Lets `syncs` more syncs through; every later one fails, as if the medium had gone.
+    /// Allows `syncs` more syncs; all later ones fail, as if the disk were gone.
     pub fn fail_after(&self, syncs: i64) {
         self.syncs_left.store(syncs, Ordering::Relaxed);
     }
 
-    /// Lets every write fail as on a full disk, or makes room again.
+    /// Makes every write fail as on a full disk, or stops doing so.
     pub fn set_full(&self, full: bool) {
         self.full.store(full, Ordering::Release);
     }
 
-    /// How many syncs (of files and directories) there were.
+    /// Number of syncs (of files and directories).
     pub fn syncs(&self) -> u64 {
         self.syncs.load(Ordering::Relaxed)
     }
 
-    /// A storage as a power cut leaves it: only synced bytes of files whose directory was synced.
+    /// The storage after a power cut: only the synced bytes of files whose directory was synced.
     pub fn crash(&self) -> Arc<Self> {
         self.crash_keeping(|_, _| 0)
     }
 
-    /// As [`crash`](Self::crash), but of each file's unsynced tail as many bytes survive as `keep`
-    /// says from the file's name and the number of unsynced bytes.
+    /// As [`crash`](Self::crash), but `keep` decides how many bytes of each file's unsynced tail
+    /// survive, given the file's name and the number of unsynced bytes.
     pub fn crash_keeping(&self, mut keep: impl FnMut(&str, usize) -> usize) -> Arc<Self> {
         let after = Self::new();
         for (name, content) in self.durable.lock().iter() {
@@ -99,7 +99,7 @@ impl MemoryStorage {
         after
     }
 
-    /// Changes the bytes of a file behind the engine's back, to test what it makes of damage.
+    /// Changes the bytes of a file behind the engine's back, to test how it handles damage.
     pub fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         if let Some(content) = self.files.lock().get(name) {
             let mut content = content.lock();
@@ -282,14 +282,14 @@ impl WriteFile for Written {
     }
 }
 
-/// A file in memory, to be read; for storages of one's own, too.
+/// A file in memory for reading. Other storage implementations can use it as well.
 pub struct MemoryFile {
     name: String,
     bytes: Bytes,
 }
 
 impl MemoryFile {
-    /// A file with this name, for messages, and this content.
+    /// A file with this content; the name is for messages.
     pub fn new(name: &str, bytes: impl Into<Bytes>) -> Self {
         Self { name: name.to_owned(), bytes: bytes.into() }
     }
@@ -314,7 +314,7 @@ impl ReadFile for MemoryFile {
     }
 }
 
-/// A clock that goes one microsecond at each look, and further when it is told to.
+/// A clock that advances by one microsecond per reading, and further on request.
 ///
 /// ```
 /// use fleetdb_engine::io::{Clock, StepClock};
@@ -326,7 +326,7 @@ impl ReadFile for MemoryFile {
 pub struct StepClock(AtomicU64);
 
 impl StepClock {
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn advance(&self, ns: u64) {
         self.0.fetch_add(ns, Ordering::Relaxed);
     }

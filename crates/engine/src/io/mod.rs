@@ -1,8 +1,8 @@
-//! The one seam to the world: storage, clock, random numbers and threads.
+//! The interface to the machine: storage, clock, random numbers and threads.
 //!
-//! Everything the engine asks of the machine goes through [`Io`]; [`Io::files`] is the real form,
-//! [`Io::memory`] a deterministic one for tests. No other module may touch a file, a clock, a
-//! random number or a thread; clippy's `disallowed-methods` keeps it so.
+//! The engine reaches the machine only through [`Io`]. [`Io::files`] is the real one,
+//! [`Io::memory`] a deterministic one for tests. No other module may use files, clocks, random
+//! numbers or threads; clippy's `disallowed-methods` enforces this.
 
 mod file;
 mod memory;
@@ -13,21 +13,21 @@ use std::sync::Arc;
 
 pub use memory::{MemoryFile, MemoryStorage, StepClock};
 
-/// Storage, clock, random numbers and threads of one database.
+/// The storage, clock, random numbers and threads of one database.
 #[derive(Clone)]
 pub struct Io {
-    /// Where the database's files are.
+    /// The database's files.
     pub storage: Arc<dyn Storage>,
-    /// What time it is.
+    /// The current time.
     pub clock: Arc<dyn Clock>,
-    /// Where random numbers come from.
+    /// The source of random numbers.
     pub random: Arc<dyn Random>,
     /// How background work runs.
     pub spawn: Arc<dyn Spawn>,
 }
 
 impl Io {
-    /// The real machine: files below `directory`, the system's clock, random numbers and threads.
+    /// The real machine: files under `directory`, the system's clock, random numbers and threads.
     pub fn files(directory: impl Into<std::path::PathBuf>) -> Self {
         Self {
             storage: Arc::new(file::FileStorage::new(directory.into())),
@@ -37,8 +37,8 @@ impl Io {
         }
     }
 
-    /// A database in memory: `storage` may be shared by several openings one after the other;
-    /// background work runs on the calling thread, so that every run is the same.
+    /// A database in memory. Successive opens may share `storage`. Background work runs on the
+    /// calling thread, so that every run is identical.
     pub fn memory(storage: Arc<MemoryStorage>) -> Self {
         Self {
             storage,
@@ -49,26 +49,26 @@ impl Io {
     }
 }
 
-/// A tree of files; names are relative to the database and use `/`.
+/// A tree of files. Names are relative to the database directory and use `/`.
 pub trait Storage: Send + Sync {
-    /// Creates a file that must not exist yet.
+    /// Creates a file. It must not exist.
     fn create(&self, name: &str) -> Result<Box<dyn WriteFile>>;
-    /// Opens an existing file to append to it, cut to its first `len_bytes`.
+    /// Opens an existing file for appending, truncated to `len_bytes`.
     fn append(&self, name: &str, len_bytes: u64) -> Result<Box<dyn WriteFile>>;
-    /// Opens an existing file to read it.
+    /// Opens an existing file for reading.
     fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>>;
-    /// The names of the files directly in `directory`, sorted; empty if there is no such directory.
+    /// The names of the files directly in `directory`, sorted; empty if it does not exist.
     fn list(&self, directory: &str) -> Result<Vec<String>>;
-    /// Creates a directory and what is missing above it; fine if it exists.
+    /// Creates a directory and its missing parents. It may exist already.
     fn create_directory(&self, directory: &str) -> Result<()>;
     /// Makes the entries of a directory durable.
     fn sync_directory(&self, directory: &str) -> Result<()>;
-    /// Moves a file over another name, atomically.
+    /// Renames a file atomically, replacing the target.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
-    /// Removes a file. Whoever has it open still reads it.
+    /// Removes a file. Open handles can still read it.
     fn remove(&self, name: &str) -> Result<()>;
-    /// Makes `name` a hard link to the file `original` of another storage; `false` if the two have no file system in
-    /// common, and nothing has happened.
+    /// Makes `name` a hard link to the file `original` of another storage. Returns `false`, without
+    /// effect, if the two have no file system in common.
     fn link(&self, name: &str, other: &dyn Storage, original: &str) -> Result<bool> {
         let (_, _, _) = (name, other, original);
         Ok(false)
@@ -77,21 +77,22 @@ pub trait Storage: Send + Sync {
     fn directory(&self) -> Option<&std::path::Path> {
         None
     }
-    /// The same, without links in the path, so that two paths can be compared; also of a directory that is yet to be made.
+    /// The directory without symbolic links in its path, so that two paths can be compared. It may
+    /// not exist yet.
     fn place(&self) -> Option<std::path::PathBuf> {
         None
     }
-    /// Takes the one writer's lock; it is held until the returned value is dropped.
+    /// Takes the exclusive writer's lock, which is held until the returned value is dropped.
     fn lock(&self) -> Result<Box<dyn Send + Sync>>;
-    /// Refuses if the lock that was taken is not the one writer's any more: somebody removed or replaced its file.
+    /// Returns an error if the lock is no longer valid because its file was removed or replaced.
     fn check_lock(&self) -> Result<()> {
         Ok(())
     }
-    /// How messages name the place: a path or `memory`.
+    /// The location for messages: a path or `memory`.
     fn describe(&self) -> String;
 }
 
-/// Removes what a crash left of files that are written under another name first: those ending in `.tmp`.
+/// Removes temporary files that a crash left: those ending in `.tmp`.
 pub(crate) fn remove_temporaries(storage: &dyn Storage, directory: &str) -> Result<()> {
     for name in storage.list(directory)?.iter().filter(|name| name.ends_with(".tmp")) {
         storage.remove(&format!("{directory}/{name}"))?;
@@ -99,32 +100,33 @@ pub(crate) fn remove_temporaries(storage: &dyn Storage, directory: &str) -> Resu
     Ok(())
 }
 
-/// A file being written from front to back.
+/// A file being written sequentially.
 pub trait WriteFile: Send {
-    /// Appends all bytes. After an error any number of them may be there.
+    /// Appends bytes. After an error any number of them may have been written.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
-    /// Writes so many zeros behind the end, in whose place what is written next stands: its sync then need not bring a new
-    /// length of the file, and the file system's journal of it, to the medium.
+    /// Writes `bytes` zeros after the end. Later writes overwrite them, so that a sync need not
+    /// also write a new file length and the file system's journal.
     fn reserve(&mut self, bytes: usize) -> Result<()>;
-    /// Cuts the file to its first `len_bytes`, and what was reserved; what is written next stands behind them.
+    /// Truncates the file to `len_bytes`, dropping any reserved zeros. Later writes continue from
+    /// there.
     fn truncate(&mut self, len_bytes: u64) -> Result<()>;
-    /// Makes what was written durable (`fdatasync`).
+    /// Makes the written data durable (`fdatasync`).
     fn sync(&mut self) -> Result<()>;
 }
 
-/// A file being read at any place.
+/// A file for random-access reads.
 pub trait ReadFile: Send + Sync {
-    /// The file's length in bytes.
+    /// File length.
     fn len_bytes(&self) -> u64;
-    /// Exactly `len` bytes from `offset`; an error if the file is shorter.
+    /// Reads exactly `len` bytes at `offset`; an error if the file is shorter.
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes>;
 }
 
-/// What time it is.
+/// A clock.
 pub trait Clock: Send + Sync {
     /// Nanoseconds since 1970 (UTC).
     fn wall_ns(&self) -> i64;
-    /// Nanoseconds from some start that never go back.
+    /// Nanoseconds since an arbitrary start; never goes back.
     fn monotonic_ns(&self) -> u64;
 }
 
@@ -134,13 +136,13 @@ pub trait Random: Send + Sync {
     fn next_u64(&self) -> u64;
 }
 
-/// A background thread that was started.
+/// Waits for the end of a background thread.
 pub type Joiner = Box<dyn FnOnce() + Send>;
 
 /// How background work runs.
 pub trait Spawn: Send + Sync {
-    /// Whether there are threads; without them background steps run on the caller's thread.
+    /// Whether there are threads. Without them, background steps run on the caller's thread.
     fn has_threads(&self) -> bool;
-    /// Starts a named thread; the returned function waits for its end.
+    /// Starts a named thread. The returned function waits for its end.
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Joiner>;
 }

@@ -1,11 +1,11 @@
-//! Where lines of line protocol end: at a line break outside of quoted texts.
+//! Finds where a line of line protocol ends: at a line break outside quoted text.
 //!
-//! Everything that takes lines apart asks [`LineEnds`], so that all of them find the same lines. The rule is that of
-//! InfluxDB 1 (`scanLine`): behind the first blank a quote opens a text if more equals signs than commas came before it,
-//! and a backslash takes the next byte with it. Only a comment is different: it ends with its line, whatever quotes it
-//! has, where InfluxDB loses the lines behind it.
+//! All code that splits lines uses [`LineEnds`], so that it finds the same lines. The rule is that
+//! of InfluxDB 1 (`scanLine`): after the first blank, a quote opens a text if more equals signs
+//! than commas precede it, and a backslash escapes the next byte. Only comments differ: a comment
+//! ends with its line even if it contains quotes, whereas InfluxDB loses the lines after it.
 
-/// Finds the ends of lines in bytes, which may come piece by piece.
+/// Finds the ends of lines in bytes, which may arrive in pieces.
 ///
 /// ```
 /// use fleetdb_engine::LineEnds;
@@ -18,30 +18,31 @@
 pub struct LineEnds {
     place: Place,
     is_escaped: bool,
-    /// Equals signs and commas behind the first blank, outside of texts.
+    /// Equals signs and commas after the first blank, outside texts.
     equals: usize,
     commas: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
-    /// No byte of the line has come.
+    /// No byte of the line yet.
     #[default]
     Start,
-    /// Only blanks have come.
+    /// Only blanks so far.
     Blanks,
     Comment,
-    /// No blank has come: the measurement and its tags.
+    /// No blank so far: the measurement and its tags.
     Tags,
     Fields,
     Text,
 }
 
 impl LineEnds {
-    /// The place behind the byte that ends the line; `None` if `bytes` do not end it: then the next piece goes on with it.
+    /// The offset after the byte that ends the line; `None` if `bytes` do not end it and the line
+    /// continues in the next piece.
     pub fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         if self.place == Place::Start {
-            // Most lines have neither quotes nor backslashes: they end at their first line break.
+            // Most lines have no quotes or backslashes and end at their first line break.
             let special = bytes.iter().position(|byte| matches!(byte, b'\n' | b'"' | b'\\'));
             if let Some(at) = special.filter(|&at| bytes[at] == b'\n') {
                 return Some(at + 1);
@@ -52,12 +53,12 @@ impl LineEnds {
         Some(at + 1)
     }
 
-    /// Whether the bytes since the last line's end break off within a text.
+    /// Whether the bytes since the last line's end stop within a text.
     pub fn is_in_text(&self) -> bool {
         self.place == Place::Text
     }
 
-    /// Takes a byte, and says whether the line ends with it.
+    /// Consumes a byte and tells whether the line ends with it.
     fn ends_with(&mut self, byte: u8) -> bool {
         if std::mem::take(&mut self.is_escaped) {
             return false;
@@ -82,16 +83,16 @@ impl LineEnds {
     }
 }
 
-/// A line of a body.
+/// A line of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLine<'a> {
-    /// The number of its first line of text, counted from 1.
+    /// The number of its first text line, counted from 1.
     pub number: usize,
-    /// The line, with the line break behind it.
+    /// The line, including its line break.
     pub bytes: &'a [u8],
 }
 
-/// The lines of a body; the last one may lack its line break.
+/// The lines of a request body. The last one may lack a line break.
 pub fn body_lines(body: &[u8]) -> impl Iterator<Item = BodyLine<'_>> {
     let (mut rest, mut number) = (body, 1);
     std::iter::from_fn(move || {
@@ -103,7 +104,7 @@ pub fn body_lines(body: &[u8]) -> impl Iterator<Item = BodyLine<'_>> {
         let line = BodyLine { number, bytes };
         number += 1;
         if bytes.len() > 1 {
-            // A line break before the last byte is part of a text.
+            // Line breaks before the last byte are part of a text.
             number += bytes[..bytes.len() - 1].iter().filter(|&&byte| byte == b'\n').count();
         }
         Some(line)

@@ -10,9 +10,9 @@ fn a_line_break_within_a_text_does_not_end_the_line() {
         lines("m,t=\"a v=\"b\nc\",w=\"\\\"\n\" 1\n\n m v=1\n# it's \"v=\"x\nlast v=\"1\""),
         [(1, "m,t=\"a v=\"b\nc\",w=\"\\\"\n\" 1"), (4, ""), (5, " m v=1"), (6, "# it's \"v=\"x"), (7, "last v=\"1\"")]
     );
-    // A quote that stands in a name, in a tag or behind a comma opens no text.
+    // A quote in a name, in a tag or after a comma opens no text.
     assert_eq!(lines("m\",t=\"a v=1\nm \"v=1\nm v=1,\"w=2\n").len(), 3);
-    // One that is not closed takes what is behind it, as in InfluxDB.
+    // An unclosed quote takes everything after it, as in InfluxDB.
     assert_eq!(lines("m v=1\nm v=\"a\nm v=2\n"), [(1, "m v=1"), (2, "m v=\"a\nm v=2")]);
     assert_eq!(lines("m v=\"a\\\\\"\nm v=2").len(), 2);
 }

@@ -1,14 +1,14 @@
-//! One line of line protocol: its measurement, tags, fields and time.
+//! Parses one line of line protocol into measurement, tags, fields and time.
 
 use crate::schema::{ColumnType, Role};
 use std::borrow::Cow;
 
-/// What is wrong with a line.
+/// Why a line is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError {
-    /// Where in the line, counted in bytes from 1.
+    /// The position in the line, in bytes from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
 }
 
@@ -45,7 +45,7 @@ impl FieldValue<'_> {
 pub(super) struct Part<'a> {
     pub(super) name: Cow<'a, str>,
     pub(super) value: FieldValue<'a>,
-    /// Where in the line the name begins, counted from 1.
+    /// Where the name begins in the line, counted from 1.
     pub(super) at: usize,
     pub(super) role: Role,
 }
@@ -59,10 +59,10 @@ pub(super) struct Line<'a> {
     pub(super) time: Option<i64>,
 }
 
-/// Tags and fields that most lines do not have more of.
+/// Enough tags and fields for most lines.
 const USUAL_PARTS: usize = 24;
 
-/// Goes through a line byte by byte.
+/// Reads a line byte by byte.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -77,12 +77,13 @@ impl<'a> Reader<'a> {
         LineError { column: self.at + 1, reason: reason.to_owned() }
     }
 
-    /// A tag's name or value: up to an unescaped comma, blank or equals sign.
+    /// A tag's name or value: up to an unescaped comma, space or equals sign.
     fn tag_part(&mut self) -> Cow<'a, str> {
         self.unescaped(true, b", =")
     }
 
-    /// The name of a measurement or, which `ends_at_equals`, a field: in both a quote may be escaped as well.
+    /// The name of a measurement, or of a field if `ends_at_equals`. In both, quotes may also be
+    /// escaped.
     fn name(&mut self, ends_at_equals: bool) -> Cow<'a, str> {
         self.unescaped(ends_at_equals, b", =\"")
     }
@@ -120,7 +121,7 @@ impl<'a> Reader<'a> {
         Cow::Owned(name)
     }
 
-    /// A text value; the opening quote is the current byte.
+    /// A text value. The current byte is the opening quote.
     fn text(&mut self) -> std::result::Result<Cow<'a, str>, LineError> {
         let open = self.at;
         self.at += 1;
@@ -143,7 +144,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Parses a line that begins at `start`, without what ends it.
+/// Parses a line that begins at `start` and has no line break.
 pub(super) fn parse_line(text: &str, start: usize) -> std::result::Result<Line<'_>, LineError> {
     let mut reader = Reader { text, at: start };
     let measurement = reader.name(false);
@@ -197,12 +198,14 @@ pub(super) fn parse_line(text: &str, start: usize) -> std::result::Result<Line<'
     Ok(Line { measurement, parts, time })
 }
 
-/// Whether a text may be a number; Rust also reads `+1`, `inf` and `nan`, which line protocol has not.
+/// Whether a text may be a number. Rust also parses `+1`, `inf` and `nan`, which line protocol
+/// lacks.
 fn begins_number(text: &str) -> bool {
     text.bytes().next().is_some_and(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.'))
 }
 
-/// Whether a byte may stand in front of a line, its fields and its time; what comes before these ends with a blank.
+/// Whether a byte may precede a line, its fields or its time. The part before these ends at a
+/// space.
 pub(super) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | 0)
 }
@@ -229,7 +232,7 @@ fn field_value<'a>(reader: &mut Reader<'a>) -> std::result::Result<FieldValue<'a
         _ => match (raw.strip_suffix('i'), raw.strip_suffix('u')) {
             (Some(digits), _) => digits.parse().ok().map(FieldValue::Int),
             (_, Some(digits)) => digits.parse().ok().map(FieldValue::UInt),
-            // Rust also reads "-inf", and makes an infinity of what is too large.
+            // Rust also parses "-inf", and turns values that are too large into infinity.
             _ => raw.parse::<f64>().ok().filter(|value| value.is_finite()).map(FieldValue::Float),
         },
     };

@@ -31,7 +31,7 @@ fn two_who_create_the_same_table_at_once_both_write() {
     parsers[2].parse("cpu,host=c usage=4i 3").unwrap();
     let outcomes: Vec<_> = parsers.into_iter().map(|parser| parser.commit(Durability::Sync)).collect();
     assert!(outcomes[0].is_ok() && outcomes[1].is_ok(), "{outcomes:?}");
-    // The third finds a float where it would have made an integer; its lines can be sent again.
+    // The third finds a float column where it expected an integer; its lines can be sent again.
     assert!(outcomes[2].as_ref().is_err_and(|error| error.to_string().contains("'usage'")), "{outcomes:?}");
     assert_eq!(db.view().table("cpu").unwrap().count().unwrap(), 2);
     let mut again = LineParser::new(&db, Unit::Second, 0);
@@ -79,7 +79,7 @@ fn a_table_too_many_is_refused_line_by_line() {
     lines.parse("b v=3 3").unwrap();
     assert!(lines.parse("c v=1 1").is_err());
     lines.commit(Durability::Sync).unwrap();
-    // Who makes a table by its definition means it.
+    // The limit does not apply to a table that is created explicitly.
     let definition = TableDefinition::new("c").time("ts", Unit::Second).field("v", ColumnType::Float64);
     db.create_table(&definition).unwrap();
     assert!(LineParser::new(&db, Unit::Second, 0).parse("d v=1 1").is_err());
@@ -92,7 +92,8 @@ fn a_tag_stands_once_in_a_line_and_no_name_is_the_times() {
     let mut lines = LineParser::new(&db, Unit::Second, 0);
     lines.parse("m,a=1,b=2 v=1,w=2 1").unwrap();
     for (line, column) in [
-        // Known names, in order and not; names that are new with this line; a tag as a field.
+        // Known names, in and out of order; names that this line introduces; a tag that is also a
+        // field.
         ("m,a=1,a=2 v=1 2", 7),
         ("m,b=1,a=2,b=3 v=1 2", 11),
         ("m,c=1,a=2,c=3 v=1 2", 11),
@@ -110,7 +111,7 @@ fn a_tag_stands_once_in_a_line_and_no_name_is_the_times() {
 
 #[test]
 fn of_a_field_that_stands_in_a_line_again_the_last_value_counts() {
-    // With the time's, as many columns as the line has names.
+    // Including the time column, as many columns as the line has names.
     let settings = Settings { max_columns: 4, ..Settings::default() };
     let db = Database::open_with(Io::memory(MemoryStorage::new()), settings).unwrap();
     let mut lines = LineParser::new(&db, Unit::Second, 0);
@@ -143,7 +144,7 @@ fn a_tag_and_a_field_of_one_name_have_a_column_each() {
     lines.parse("m,a=1 b=3,a=2 2").unwrap();
     lines.commit(Durability::Sync).unwrap();
     assert_eq!(columns(), named(&[("a", true), ("a_1", false), ("b", false)]));
-    // The tag comes second, in a table that has the field; both ways again, where the columns are there.
+    // The tag comes second, in a table that has the field; then both orders, with existing columns.
     let mut lines = LineParser::new(&db, Unit::Second, 0);
     lines.parse("m,a=1,b=x a=2 3").unwrap();
     lines.parse("m,b=x,a=1 b=2 4").unwrap();
@@ -236,7 +237,8 @@ fn fields_of_one_series_and_time_merge() {
     };
     let (one, two, text) = (Value::Float(1.0), Value::Float(2.0), Value::Text("x".to_owned()));
     let db = open();
-    // Within a body, across bodies, across a flush, after a restart, over several segments, and after compaction.
+    // Within a body, across bodies, after a flush, after a restart, over several segments, and
+    // after compaction.
     write(&db, &["m,id=1 a=1 7", "m,id=1 b=2 7", "m,id=2 b=1 7"]);
     assert_eq!(row(&db, "1"), [one.clone(), two.clone()]);
     write(&db, &["m,id=2 a=2 7", "m,id=2 a=3 6", "m,id=2 b=2 7"]);
@@ -255,7 +257,7 @@ fn fields_of_one_series_and_time_merge() {
     db.compact().unwrap();
     assert_eq!(row(&db, "1"), [two.clone(), two.clone(), text.clone()]);
     assert_eq!(row(&db, "2"), [one.clone(), two.clone(), Value::Null]);
-    // NULL by an UPDATE stays, and what is deleted gives no fields to what comes later.
+    // NULL set by an UPDATE stays, and deleted rows supply no fields to later ones.
     let request = crate::scan::ScanRequest::all().container(&[Value::Text("1".to_owned())]);
     assert_eq!(db.update("m", &request, &[("a", Value::Null), ("b", Value::Float(1.0))]).unwrap().0, 1);
     assert_eq!(row(&db, "1"), [Value::Null, one.clone(), text]);

@@ -58,7 +58,7 @@ fn a_wrong_line_is_refused_where_it_is_wrong() {
         ("m v=1,", 7),
         ("m v=1 2.5", 7),
         ("m v=1 99999999999999999999", 7),
-        // What Rust reads as numbers, and line protocol does not.
+        // Rust parses these as numbers; line protocol does not.
         ("m v=+1", 5),
         ("m v=+1i", 5),
         ("m v=-inf", 5),

@@ -1,15 +1,17 @@
-//! InfluxDB line protocol as rows.
+//! Parses InfluxDB line protocol into rows.
 //!
-//! `measurement[,tag=value]* field=value[,field=value]* [timestamp]`, one line a point. A measurement is a
-//! table; tags are its key columns, then comes the time (`time`), fields are the other columns. Backslash
-//! escapes comma, blank and equals sign in names and tag values; text fields stand in double quotes, where
-//! backslash escapes a quote and itself. (InfluxDB v1 line protocol reference.)
+//! `measurement[,tag=value]* field=value[,field=value]* [timestamp]`, one line per point. A
+//! measurement is a table. Tags are its key columns, followed by the time (`time`); fields are its
+//! other columns. In names and tag values a backslash escapes comma, space and equals sign. Text
+//! fields are in double quotes, where a backslash escapes a quote and itself. (InfluxDB v1 line
+//! protocol reference.)
 //!
 //! 0. [`LineEnds`] finds lines in bytes.
-//! 1. A [`LineParser`] takes lines and gathers columns per table. A line that is wrong is refused with
-//!    its column, and leaves nothing behind. What admission would refuse of one line is refused here.
-//! 2. [`LineParser::commit`] creates tables and columns that are missing, then writes everything as
-//!    one batch.
+//! 1. A [`LineParser`] receives lines and gathers columns per table. An invalid line is refused
+//!    with its column and has no effect. Everything that admission would refuse about one line is
+//!    refused here.
+//! 2. [`LineParser::commit`] creates missing tables and columns, then writes everything as one
+//!    batch.
 
 mod ends;
 mod line;
@@ -35,7 +37,7 @@ use arrow::datatypes::{Field as ArrowField, Schema};
 use line::{FieldValue, Line, Part, is_blank, parse_line};
 use std::sync::Arc;
 
-/// The name of the time column in tables made from line protocol.
+/// The name of the time column in tables created by line protocol.
 pub const TIME_COLUMN: &str = "time";
 
 enum Values {
@@ -44,7 +46,7 @@ enum Values {
     UInt(Vec<Option<u64>>),
     Boolean(Vec<Option<bool>>),
     Text(StringBuilder),
-    /// A column of a type that line protocol cannot write: a count of rows, each without a value.
+    /// A column of a type that line protocol cannot write: a number of rows, all NULL.
     Other(usize),
 }
 
@@ -106,7 +108,7 @@ impl Values {
             (Self::UInt(v), FieldValue::UInt(value)) => v.push(Some(value)),
             (Self::Boolean(v), FieldValue::Boolean(value)) => v.push(Some(value)),
             (Self::Text(v), FieldValue::Text(value)) => v.append_value(value),
-            // `takes` was asked first.
+            // The caller has asked `takes`.
             (values, _) => values.push_null(),
         }
     }
@@ -128,9 +130,9 @@ struct GatheredColumn {
     name: String,
     role: Role,
     column_type: ColumnType,
-    /// Whether the table has the column already.
+    /// Whether the table already has the column.
     exists: bool,
-    /// Whether every line must have it.
+    /// Whether every line must have a value for it.
     is_required: bool,
     values: Values,
 }
@@ -144,7 +146,7 @@ struct GatheredTable {
     times: Vec<i64>,
 }
 
-/// Parses lines and gathers their rows; see the module's head.
+/// Parses lines and gathers their rows; see the module documentation.
 ///
 /// ```
 /// use fleetdb_engine::{Database, LineParser, Settings, Unit, io::{Io, MemoryStorage}};
@@ -164,17 +166,18 @@ pub struct LineParser<'a> {
 }
 
 impl<'a> LineParser<'a> {
-    /// A parser without lines. Timestamps are in `precision`; lines without one get `now_ns`.
+    /// A parser without lines. Timestamps are in `precision`; lines without a timestamp get
+    /// `now_ns`.
     pub fn new(db: &'a Database, precision: impl Into<Precision>, now_ns: i64) -> Self {
         Self { db, precision: precision.into(), now_ns, tables: Vec::new(), rows: 0 }
     }
 
-    /// How many rows are gathered.
+    /// The number of gathered rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Adds a line as [`LineEnds`] finds it. A blank line or a comment (`#`) adds nothing.
+    /// Adds a line found by [`LineEnds`]. A blank line or a comment (`#`) adds nothing.
     ///
     /// # Errors
     /// As [`parse`](Self::parse); or the line is not UTF-8.
@@ -187,7 +190,7 @@ impl<'a> LineParser<'a> {
     /// Adds a line. A blank line or a comment (`#`) adds nothing.
     ///
     /// # Errors
-    /// The line is wrong or does not fit its table; then it adds nothing.
+    /// The line is invalid or does not fit its table; it then adds nothing.
     pub fn parse(&mut self, text: &str) -> std::result::Result<(), LineError> {
         let trimmed = text.trim_end_matches(['\r', '\n', ' ', '\t']);
         let Some(start) = trimmed.bytes().position(|byte| !is_blank(byte)) else { return Ok(()) };
@@ -220,7 +223,7 @@ impl<'a> LineParser<'a> {
         Ok(())
     }
 
-    /// Refuses a line whose table would be one too many.
+    /// Refuses a line that would create a table beyond the limit.
     fn check_new_table(&self, name: &str) -> std::result::Result<(), String> {
         let new = self.tables.iter().filter(|table| !table.exists).count();
         let most = self.db.settings().max_tables;
@@ -233,7 +236,7 @@ impl<'a> LineParser<'a> {
         ))
     }
 
-    /// Creates tables and columns that are missing, and gives all gathered rows as one batch.
+    /// Creates missing tables and columns, and returns all gathered rows as one batch.
     ///
     /// # Errors
     /// As [`Database::create_table`] and [`Database::add_column`].
@@ -246,10 +249,10 @@ impl<'a> LineParser<'a> {
         Ok(batch)
     }
 
-    /// Creates what is missing and writes all gathered rows as one batch.
+    /// Creates missing tables and columns, and writes all gathered rows as one batch.
     ///
     /// # Errors
-    /// As [`into_batch`](Self::into_batch) and [`Database::commit`]; then no row is written.
+    /// As [`into_batch`](Self::into_batch) and [`Database::commit`]. No row is then written.
     pub fn commit(self, durability: Durability) -> Result<Acknowledged> {
         let db = self.db;
         db.commit(self.into_batch()?.with_durability(durability))
@@ -284,16 +287,17 @@ fn gathered(measurement: &str, schema: Option<&TableSchema>) -> std::result::Res
     Ok(GatheredTable { name, exists: true, time_name, unit, columns: columns.collect(), times })
 }
 
-/// Where a tag or field goes.
+/// The column for a tag or field.
 enum Place {
-    /// A column that is there.
+    /// An existing column.
     Column(usize),
-    /// A new column of this name.
+    /// A new column with this name.
     New(String),
 }
 
-/// The column of a tag or field, if it is not called as the line calls it or is not there. Where a tag and a field have
-/// one name, the one that came second has its column under `name_1`, as InfluxQL calls it; `name_2` if that is taken.
+/// Finds the column of a tag or field that has no column of its name and role. If a tag and a field
+/// share a name, the column of the later one is called `name_1`, as in InfluxQL, or `name_2` if
+/// that is taken.
 fn place_of(table: &GatheredTable, places: &[Place], parts: &[Part<'_>], part: &Part<'_>) -> Place {
     let mut name = part.name.clone().into_owned();
     let mut number = 0;
@@ -314,7 +318,7 @@ fn place_of(table: &GatheredTable, places: &[Place], parts: &[Part<'_>], part: &
     }
 }
 
-/// Adds a line's values, which begins at `start`, to its table's columns: first every check, then every change.
+/// Adds a line that begins at `start` to its table's columns. All checks come before any change.
 fn add(
     table: &mut GatheredTable,
     line: Line<'_>,
@@ -323,7 +327,8 @@ fn add(
 ) -> std::result::Result<(), LineError> {
     let rows = table.times.len();
     let mut places: Vec<Place> = Vec::with_capacity(line.parts.len());
-    // Lines name their columns in one order, mostly the table's: then each name is found at once and stands there once.
+    // Lines usually name their columns in the table's order. Each name is then found at once and is
+    // unique.
     let (mut guess, mut highest, mut new) = (0, None, 0);
     let mut tag_bytes = 0;
     let mut overtaken = Vec::new();
@@ -353,7 +358,7 @@ fn add(
         match earlier {
             None => {}
             Some(_) if *role == Role::Key => return Err(wrong(format!("{kind} '{name}' stands twice in the line"))),
-            // As in InfluxDB the last value of a field counts.
+            // As in InfluxDB, the last value of a field wins.
             Some(earlier) => overtaken.push(earlier),
         }
         match &place {
@@ -372,7 +377,7 @@ fn add(
             Place::New(name) => {
                 check_name("column", name).map_err(|e| wrong(e.to_string()))?;
                 new += usize::from(earlier.is_none());
-                // With the time's.
+                // Including the time column.
                 let columns = table.columns.len() + new + 1;
                 if columns > max_columns {
                     return Err(wrong(format!(
@@ -409,7 +414,7 @@ fn add(
     Ok(())
 }
 
-/// Refuses a line as a whole: one that lacks a value which its table demands, or has a key that is too long.
+/// Refuses a whole line: it lacks a required value, or its key is too long.
 fn check_row(
     table: &GatheredTable,
     places: &[Place],
@@ -424,7 +429,7 @@ fn check_row(
             ));
         }
     }
-    // What a value takes in a key beside its bytes, and a zero byte twice, is less than so much.
+    // An upper bound for the key: a byte takes at most two bytes, and a column less than four more.
     if 2 * tag_bytes + 4 * (table.columns.len() + places.len()) > MAX_KEY_BYTES {
         let mut key = Vec::new();
         let columns = table.columns.iter().filter(|column| column.role == Role::Key);
@@ -441,7 +446,8 @@ fn check_row(
     Ok(())
 }
 
-/// Creates what a table lacks. Somebody else may create the same at the same time: then it is there.
+/// Creates missing tables and columns. If another writer creates the same ones meanwhile, uses
+/// those.
 fn create_missing(db: &Database, table: &GatheredTable) -> Result<()> {
     if !table.exists {
         let mut definition = TableDefinition { merge: Merge::Fields, ..TableDefinition::new(&table.name) };

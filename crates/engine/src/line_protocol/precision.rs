@@ -1,8 +1,8 @@
-//! The unit of a line's timestamp.
+//! The unit of timestamps in line protocol.
 
 use crate::schema::Unit;
 
-/// What the timestamps of lines count.
+/// The unit that timestamps count in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// Nanoseconds.
@@ -31,7 +31,7 @@ impl Precision {
         }
     }
 
-    /// A timestamp in a column's unit, rounded down; `None` if it is outside the column's range.
+    /// Converts a timestamp to a column's unit, rounding down; `None` if it is out of range.
     pub(super) fn convert(self, time: i64, unit: Unit) -> Option<i64> {
         let nanoseconds = i128::from(time) * i128::from(self.nanoseconds());
         i64::try_from(nanoseconds.div_euclid(1_000_000_000 / i128::from(unit.per_second()))).ok()

@@ -1,4 +1,4 @@
-//! One container: its newest row, a range, what a range amounts to, and adding to it.
+//! One container: its newest row, a range of its rows, and the totals of a range.
 
 use super::containers::{Amount, Total};
 use super::rows::Scan;
@@ -28,28 +28,28 @@ pub struct Container<'a> {
     values: Vec<Value>,
 }
 
-/// What a column's values over a range of times amount to.
+/// The totals of a column's values over a time range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aggregate {
-    /// Values that are not NULL.
+    /// Number of non-NULL values.
     pub count: u64,
-    /// The least value; `None` if there is no value.
+    /// The minimum; `None` if there are no values.
     pub min: Option<f64>,
-    /// The largest value; NaN counts as larger than any number.
+    /// The maximum; NaN counts as larger than any number.
     pub max: Option<f64>,
-    /// The sum.
+    /// The sum; `None` if there are no values.
     pub sum: Option<f64>,
 }
 
 impl Aggregate {
-    /// The mean; `None` if there is no value.
+    /// The mean; `None` if there are no values.
     pub fn avg(&self) -> Option<f64> {
         self.sum.map(|sum| sum / self.count as f64)
     }
 }
 
 impl TableView {
-    /// The container with these key values, in key order; it may hold no rows.
+    /// The container with these key values, in key order. It may have no rows.
     ///
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the values do not fit the key.
@@ -60,7 +60,7 @@ impl TableView {
 }
 
 impl Container<'_> {
-    /// The rows from time `from` to time `to`, both included, in order of time.
+    /// The rows from time `from` to time `to`, both inclusive, in time order.
     ///
     /// # Errors
     /// See [`TableView::scan`].
@@ -69,7 +69,7 @@ impl Container<'_> {
         self.table.scan(&request.from_time(from).to_time(to))
     }
 
-    /// The newest row, all columns; `None` if the container has no rows.
+    /// The newest row with all columns; `None` if the container has no rows.
     ///
     /// # Errors
     /// Reading failed.
@@ -77,8 +77,8 @@ impl Container<'_> {
         self.table.last_rows(&ScanRequest::all().container(&self.values))?.next().transpose()
     }
 
-    /// The newest row as values in the order of the table's columns; `None` if the container has no rows. Costs less than
-    /// [`last`](Self::last), which makes an Arrow array of each value.
+    /// The newest row as values in the table's column order; `None` if the container has no rows.
+    /// Cheaper than [`last`](Self::last), which creates an Arrow array for each value.
     ///
     /// # Errors
     /// Reading failed.
@@ -86,11 +86,12 @@ impl Container<'_> {
         self.table.last_rows(&ScanRequest::all().container(&self.values))?.next_row()
     }
 
-    /// Count, least, largest and sum of a numeric column from time `from` to time `to`, both
-    /// included. Parts of segments that the range covers whole are not read.
+    /// Count, minimum, maximum and sum of a numeric column from time `from` to time `to`, both
+    /// inclusive. Segment parts that the range covers whole are not read.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the column is not numeric; or reading failed.
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the column is not numeric; or the read
+    /// failed.
     pub fn aggregate(&self, column: &str, from: i64, to: i64) -> Result<Aggregate> {
         let place = self.table.schema.column_index(column)?;
         let request = ScanRequest::all().container(&self.values).from_time(from).to_time(to);

@@ -1,7 +1,7 @@
-//! The containers of a table: which there are, how many rows each has, and what its columns amount to.
+//! The containers of a table, with their row counts and the totals of their columns.
 //!
-//! A part of a segment that is wanted whole is not read: the container index has its amounts. Of the rows only those are
-//! read where a bound cuts, and the times where sources overlap.
+//! A segment part that matches whole is not read: the container index has its totals. Rows are read
+//! only where a bound cuts a container, and times only where sources overlap.
 
 use super::merge::{self, Merge};
 use super::source::{Memo, Run, Source};
@@ -14,34 +14,34 @@ use crate::schema::{ColumnType, Role};
 use crate::segment::index::{Amounts, Sum};
 use crate::write::batch::Value;
 
-/// A container, and what it holds of what was asked for.
+/// A container and its totals for a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerRows {
     /// The key columns' values, in key order.
     pub key: Vec<Value>,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
-    /// The first and the last time; 0 in a collection.
+    /// The first and last time; 0 in a collection.
     pub times: (i64, i64),
-    /// What the columns that were asked for amount to, in their order.
+    /// The totals of the requested columns, in their order.
     pub amounts: Vec<Amount>,
 }
 
-/// What a numeric column's values amount to.
+/// The totals of a numeric column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Amount {
-    /// Values that are not NULL.
+    /// Number of non-NULL values.
     pub count: u64,
-    /// The least value; `Null` if there is no value.
+    /// The minimum; `Null` if there are no values.
     pub min: Value,
-    /// The largest value; NaN counts as larger than any number.
+    /// The maximum; NaN counts as larger than any number.
     pub max: Value,
-    /// The sum; 0 if there is no value.
+    /// The sum; 0 if there are no values.
     pub sum: Total,
 }
 
 impl Amount {
-    /// Adds what other values amount to.
+    /// Adds the totals of other values.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         if is_below(&other.min, &self.min) {
@@ -53,13 +53,13 @@ impl Amount {
         match (&mut self.sum, other.sum) {
             (Total::Integer(sum), Total::Integer(other)) => *sum += other,
             (Total::Float(sum), Total::Float(other)) => *sum += other,
-            // Of one column both are the same.
+            // Both have the column's type.
             _ => {}
         }
     }
 }
 
-/// The order of numbers of one column; NULL is not below anything, and everything is below it.
+/// The order of numbers in a column. NULL is below nothing, and everything is below NULL.
 fn is_below(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Null, _) => false,
@@ -74,9 +74,9 @@ fn is_below(a: &Value, b: &Value) -> bool {
 /// A sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Total {
-    /// Of integers, exact.
+    /// Exact, for integers.
     Integer(i128),
-    /// Of floats, in no particular order.
+    /// For floats, added in no particular order.
     Float(f64),
 }
 
@@ -91,8 +91,8 @@ pub struct Containers {
 }
 
 impl TableView {
-    /// The containers that hold rows a request asks for, in key order, with what these columns (their places in the
-    /// table) amount to. The request's own columns and limit play no part.
+    /// The containers with rows that match a request, in key order, with the totals of `columns`
+    /// (indexes into the table). The request's own columns and limit are ignored.
     ///
     /// ```
     /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
@@ -105,9 +105,8 @@ impl TableView {
     /// assert_eq!((found.key, found.rows, found.times), (vec![Value::Int(7)], 5, (5, 9)));
     /// ```
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column is not numeric or part of the key; else see
-    /// [`scan`](Self::scan).
+    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if a column is not numeric or is part
+    /// of the key; otherwise see [`scan`](Self::scan).
     pub fn containers(&self, request: &ScanRequest, columns: &[usize]) -> Result<Containers> {
         let wanted = self.wanted(request)?;
         let mut numeric = Vec::with_capacity(columns.len());

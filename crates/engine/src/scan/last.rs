@@ -1,8 +1,8 @@
 //! The newest row of each container, without a scan.
 //!
-//! The container index of a segment holds each container's last row; a memtable knows it by its order. Only where
-//! deletes or slices cut a container's end off, or an index block says nothing of fields because its containers are
-//! short, is one row read from its pages.
+//! A segment's container index holds each container's last row, and a memtable knows it from its
+//! order. A row is read from its pages only where deletes or slices cut off a container's end, or
+//! where an index block has no fields because its containers are short.
 
 use super::merge::{self, Merge};
 use super::rows::BATCH_TEXT_BYTES;
@@ -19,7 +19,7 @@ use crate::write::batch::Value;
 use arrow::array::{ArrayRef, RecordBatch};
 use std::sync::Arc;
 
-/// Yields the last rows of a table's containers as Arrow batches, in key order.
+/// Yields the newest rows of a table's containers as Arrow batches, in key order.
 pub struct LastRows {
     schema: Arc<TableSchema>,
     sources: Sources,
@@ -30,8 +30,9 @@ pub struct LastRows {
 }
 
 impl TableView {
-    /// The newest row of every container among those that a request asks for (its columns and limit play no part), all
-    /// columns, in key order. Reads the container indexes, and rows only where a bound cuts.
+    /// The newest row of every container that matches a request, with all columns, in key order.
+    /// The request's columns and limit are ignored. Reads the container indexes, and rows only
+    /// where a bound cuts a container.
     ///
     /// ```
     /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
@@ -49,7 +50,7 @@ impl TableView {
     /// ```
     ///
     /// # Errors
-    /// See [`scan`](Self::scan). Errors of reading come from the iterator.
+    /// See [`scan`](Self::scan). Read errors come from the iterator.
     pub fn last_rows(&self, request: &ScanRequest) -> Result<LastRows> {
         let wanted = self.wanted(request)?;
         let sources = self.sources(&wanted, 0)?;
@@ -68,11 +69,11 @@ impl TableView {
 struct Newest {
     time: i64,
     version: Version,
-    /// Older rows with its primary key, from new to old, if their fields count where it has none.
+    /// Older rows with its primary key, newest first, if they can supply fields that it lacks.
     older: Vec<Version>,
 }
 
-/// A row as one source has it.
+/// A row in one source.
 struct Version {
     source: usize,
     run: Run,
@@ -80,14 +81,14 @@ struct Version {
     row: u64,
 }
 
-/// Where a field's value is.
+/// The location of a field's value.
 enum Found<'a> {
     Known(LastValue<&'a [u8]>),
     Stored(&'a Version),
 }
 
 impl LastRows {
-    /// The next container's newest row, as values in the order of the table's columns.
+    /// The next container's newest row, as values in the table's column order.
     pub(super) fn next_row(&mut self) -> Result<Option<Vec<Value>>> {
         let Some(newest) = self.next_newest()? else { return Ok(None) };
         let schema = Arc::clone(&self.schema);
@@ -147,7 +148,7 @@ impl LastRows {
     fn next_newest(&mut self) -> Result<Option<Newest>> {
         while let Some(mut runs) = self.merge.next()? {
             let parts = merge::parts(&self.sources.list, &runs, &self.wanted, &mut self.memos)?;
-            // Of equal times the newest source counts; it comes last.
+            // For equal times the newest source wins; it comes last.
             let Some(newest) = parts.iter().max_by_key(|part| (part.times.1, part.pick.source)) else { continue };
             let Some(version) = version(&mut runs, newest) else { continue };
             let mut older = Vec::new();
@@ -162,7 +163,7 @@ impl LastRows {
         Ok(None)
     }
 
-    /// Where a field of the newest row is.
+    /// Finds the value of a field of the newest row.
     fn find<'a>(&mut self, newest: &'a Newest, place: usize) -> Result<Found<'a>> {
         let column = self.schema.columns[place].id;
         let mut versions = std::iter::once(&newest.version).chain(&newest.older).peekable();
@@ -183,7 +184,7 @@ impl LastRows {
         self.sources.list[version.source].has_value(column, version.row, memo)
     }
 
-    /// A field of a row, if that is known without reading the row.
+    /// A field of a row, if the index has it.
     fn known<'a>(&self, version: &'a Version, place: usize) -> Option<LastValue<&'a [u8]>> {
         let Version { source, run, row } = version;
         let column = &self.schema.columns[place];
@@ -199,7 +200,7 @@ impl LastRows {
     }
 }
 
-/// The last row of a part, whose run is taken out of `runs`.
+/// The last row of a part. Takes the part's run out of `runs`.
 fn version(runs: &mut Vec<(usize, Run)>, part: &merge::Part) -> Option<Version> {
     let (source, row) = (part.pick.source, part.pick.start + part.pick.rows as u64 - 1);
     let place = runs.iter().position(|(of, _)| *of == source)?;

@@ -1,10 +1,11 @@
-//! The merge: rows of several sources in (key, time) order, of each primary key the newest.
+//! The merge: rows of several sources in (key, time) order, the newest row of each primary key.
 //!
-//! Where a table merges fields, the older rows with a primary key come behind the newest as picks of no rows, and
-//! [`picks_with`] says of a column which of them has the value. All that reads picked rows asks it.
+//! If a table merges fields, the older rows with a primary key follow the newest one as picks
+//! without rows. [`picks_with`] tells which of them has the value of a column. All code that reads
+//! picked rows calls it.
 //!
-//! Sources are ordered from old to new. A container whose runs do not overlap in time is taken run
-//! after run without looking at a row; only where they overlap are times compared.
+//! Sources are ordered from oldest to newest. Runs of a container that do not overlap in time are
+//! taken one after another without looking at rows. Times are compared only where runs overlap.
 
 use super::source::{Cursor, Memo, Run, Source};
 use super::wanted::Wanted;
@@ -14,8 +15,8 @@ use crate::ids::ColumnId;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Rows of one container from one source, in order. With no rows it is an older row of the primary key of the pick before
-/// it, at `start`.
+/// Consecutive rows of one container in one source. If `rows` is 0, it is an older row at `start`,
+/// with the primary key of the pick before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick {
     pub(crate) source: usize,
@@ -23,7 +24,7 @@ pub(crate) struct Pick {
     pub(crate) rows: usize,
 }
 
-/// Goes through the wanted containers of all sources in key order.
+/// Iterates over the matching containers of all sources in key order.
 pub(crate) struct Merge {
     sources: Arc<Vec<Source>>,
     cursors: Vec<Cursor>,
@@ -45,7 +46,8 @@ impl Merge {
         }
     }
 
-    /// The next container's runs that touch the wanted times, by source from old to new.
+    /// The next container's runs that touch the requested times, ordered from oldest to newest
+    /// source.
     pub(crate) fn next(&mut self) -> Result<Option<Vec<(usize, Run)>>> {
         loop {
             let runs = if self.wanted.keys.is_some() { self.next_wanted()? } else { self.next_of_all()? };
@@ -99,7 +101,7 @@ impl Merge {
     }
 }
 
-/// The rows of one container in order: `runs` as [`Merge::next`] gives them.
+/// The rows of one container in order; `runs` come from [`Merge::next`].
 pub(crate) fn pick(
     sources: &[Source],
     runs: &[(usize, Run)],
@@ -109,7 +111,8 @@ pub(crate) fn pick(
     picks_of(sources, &parts(sources, runs, wanted, memos)?, wanted.merges_fields, memos)
 }
 
-/// The rows of parts in order of time, each time once; with older rows behind the newest if fields are merged.
+/// The rows of parts in time order, each time once. If fields are merged, older rows follow the
+/// newest.
 pub(crate) fn picks_of(
     sources: &[Source],
     parts: &[Part],
@@ -135,13 +138,13 @@ pub(crate) fn picks_of(
     Ok(picks)
 }
 
-/// Rows of a run that count and are wanted.
+/// Valid and matching rows of a run.
 pub(crate) struct Part {
     pub(crate) pick: Pick,
     pub(crate) times: Span,
 }
 
-/// What counts of the runs of one container and is wanted, by first time.
+/// The valid and matching parts of the runs of one container, ordered by first time.
 pub(crate) fn parts(
     sources: &[Source],
     runs: &[(usize, Run)],
@@ -159,7 +162,7 @@ pub(crate) fn parts(
     Ok(parts)
 }
 
-/// The rows of a run within a span of times.
+/// The rows of a run within a time span.
 fn clip(sources: &[Source], source: usize, run: &Run, span: Span, memo: &mut Memo) -> Result<Option<Part>> {
     if span.0 <= run.times.0 && run.times.1 <= span.1 {
         return Ok(Some(Part { pick: Pick { source, start: run.start, rows: run.rows }, times: run.times }));
@@ -180,7 +183,7 @@ fn clip(sources: &[Source], source: usize, run: &Run, span: Span, memo: &mut Mem
     Ok(Some(Part { pick: Pick { source, start, rows: to - from }, times }))
 }
 
-/// Merges parts that overlap: by time; of equal times the row of the newest source.
+/// Merges overlapping parts by time. For equal times, the row of the newest source wins.
 fn merge_rows(
     sources: &[Source],
     parts: &[Part],
@@ -196,7 +199,7 @@ fn merge_rows(
     let mut at = vec![0usize; parts.len()];
     loop {
         let heads = (0..parts.len()).filter_map(|i| Some((*times[i].get(at[i])?, i)));
-        // Of equal times the part of the newest source comes first.
+        // For equal times, the part of the newest source comes first.
         let best = heads.min_by_key(|&(time, i)| (time, std::cmp::Reverse(parts[i].pick.source)));
         let Some((time, winner)) = best else { return Ok(()) };
         let mut older = Vec::new();
@@ -208,7 +211,7 @@ fn merge_rows(
                 at[i] += 1;
             }
         }
-        // As many rows of the winner as come before every other part's next row.
+        // All rows of the winner before the next row of any other part.
         let next_other = (0..parts.len()).filter(|&i| i != winner).filter_map(|i| times[i].get(at[i]).copied()).min();
         let rest = &times[winner][at[winner]..];
         let rows = match next_other {
@@ -224,7 +227,8 @@ fn merge_rows(
     }
 }
 
-/// The picks that have a column's values of the rows of these: of a row with older ones behind it the newest that has one.
+/// The picks that supply a column's values for these rows: where older rows follow a row, the
+/// newest one that has a value.
 pub(crate) fn picks_with<'a>(
     sources: &[Source],
     picks: &'a [Pick],

@@ -10,7 +10,7 @@ use crate::wal::record::{News, Section, SectionField};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A memtable of one generation with these (container, time, value) rows, sorted.
+/// A sorted memtable of one generation with these (container, time, value) rows.
 fn source(generation: u64, rows: &[(u8, i64, u64)], deletes: &DeleteSet) -> Source {
     let table = TableDefinition::new("t").key("id", ColumnType::UInt8).time("ts", Unit::Second);
     let schema = table.field("v", ColumnType::UInt64).build(TableId(0)).unwrap();
@@ -34,7 +34,7 @@ fn source(generation: u64, rows: &[(u8, i64, u64)], deletes: &DeleteSet) -> Sour
     Source::Memtable(Sorted::all(view, deletes))
 }
 
-/// All rows that a merge gives, as (key, time, source).
+/// All rows that a merge returns, as (key, time, source).
 fn merged(sources: Vec<Source>, wanted: Wanted) -> Vec<(u8, i64, usize)> {
     let sources = Arc::new(sources);
     let mut memos: Vec<Memo> = sources.iter().map(|_| Memo::default()).collect();
@@ -88,6 +88,6 @@ fn deleted_rows_of_a_memtable_are_passed_over() {
     let set = DeleteSet::new([Arc::new(deletes)].into_iter());
     let old = source(1, &[(7, 1, 0), (7, 2, 0), (8, 2, 0)], &set);
     let own = source(2, &[(7, 3, 0), (7, 2, 0)], &set);
-    // The older memtable loses time 2; the delete's own memtable only its first row, time 3.
+    // The older memtable loses time 2. The delete's own memtable loses only its first row, time 3.
     assert_eq!(merged(vec![old, own], Wanted::default()), [(7, 1, 0), (7, 2, 1), (8, 2, 0)]);
 }

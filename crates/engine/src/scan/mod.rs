@@ -1,11 +1,12 @@
-//! Reading: a [`View`] of tables at one moment, and what can be asked of it.
+//! Reading: a [`View`] of tables at one moment, and the requests it answers.
 //!
-//! 1. A view holds memtable views and segments ([`TableView`]); writers and flushes do not change it.
-//! 2. [`TableView::scan`] prunes segments by time, containers by key, pages by rows ([`merge`]), and yields
-//!    Arrow batches in (key, time) order ([`rows`]).
-//! 3. [`Container`](container::Container) reads one container through the same merge; aggregates take
-//!    whole segments' parts from the container index.
-//! 4. A transaction reads its own batches, which are not written, through an [`Overlay`](overlay::Overlay).
+//! 1. A view holds memtable views and segments ([`TableView`]). Writers and flushes do not change
+//!    it.
+//! 2. [`TableView::scan`] prunes segments by time, containers by key and pages by rows ([`merge`]),
+//!    and yields Arrow batches in (key, time) order ([`rows`]).
+//! 3. [`Container`](container::Container) reads one container through the same merge. Aggregates
+//!    take the totals of whole segment parts from the container index.
+//! 4. A transaction reads its own uncommitted batches through an [`Overlay`](overlay::Overlay).
 
 pub mod container;
 pub mod containers;
@@ -36,7 +37,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use wanted::{KeyTest, Wanted};
 
-/// All tables as they were at one moment; a batch is in it whole or not at all.
+/// All tables as they were at one moment. It contains each batch whole or not at all.
 #[derive(Clone)]
 pub struct View {
     pub(crate) tables: BTreeMap<String, TableView>,
@@ -47,7 +48,7 @@ impl View {
     /// The table called `name`.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is none.
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist.
     pub fn table(&self, name: &str) -> Result<&TableView> {
         self.tables.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.tables.keys().map(String::as_str).collect();
@@ -72,7 +73,7 @@ impl View {
         self.tables.keys().map(String::as_str)
     }
 
-    /// The last batch that is in the view.
+    /// The last batch in the view.
     pub fn sequence(&self) -> Sequence {
         self.sequence
     }
@@ -82,31 +83,31 @@ impl View {
 #[derive(Clone)]
 pub struct TableView {
     pub(crate) schema: Arc<TableSchema>,
-    /// From old to new.
+    /// Oldest first.
     pub(crate) segments: Arc<Vec<Arc<Listed>>>,
-    /// From old to new.
+    /// Oldest first.
     pub(crate) memtables: Vec<MemtableView>,
     pub(crate) deletes: DeleteSet,
-    /// The last time that retention hides.
+    /// The latest time that retention hides.
     pub(crate) expired: Option<i64>,
     pub(crate) batch_rows: usize,
     pub(crate) budget: Arc<Budget>,
 }
 
-/// What a scan reads from, and the memory it takes.
+/// The sources of a scan, and the memory they take.
 pub(crate) struct Sources {
     pub(crate) list: Arc<Vec<Source>>,
     _charge: Charge,
 }
 
-/// Bytes a memtable row takes while it is sorted: its place, its time, and both once more on the way.
+/// Memory of a memtable row while it is sorted: its position and time, and a second copy of both.
 const SORTED_ROW_BYTES: usize = 28;
-/// Bytes a segment takes in a scan: a block of its container index.
+/// Memory of a segment in a scan: a block of its container index.
 pub(crate) const INDEX_BLOCK_BYTES: usize = 48 << 10;
-/// And a decoded page of each column that is read.
+/// In addition, a decoded page of each column that is read.
 pub(crate) const PAGE_BYTES: usize = 8 * PAGE_ROWS;
 
-/// So many containers at most are looked up one by one when conditions list them.
+/// If conditions list at most this many containers, they are looked up one by one.
 const MOST_LISTED_KEYS: usize = 4_096;
 
 /// Which rows and columns a scan yields.
@@ -118,49 +119,50 @@ const MOST_LISTED_KEYS: usize = 4_096;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ScanRequest {
-    /// The columns, by name or place.
+    /// The columns, by name or index.
     pub projection: Projection,
-    /// The containers: for each its key columns' values, in key order; `None` for all.
+    /// The containers, each as the values of its key columns in key order; `None` for all.
     pub keys: Option<Vec<Vec<Value>>>,
-    /// What key columns must pass; a container is tested once, before any of its rows is read.
+    /// Conditions on key columns. A container is tested once, before any of its rows is read.
     pub key_predicates: Vec<KeyPredicate>,
-    /// Only rows with this time or later, in the time column's unit.
+    /// Only rows at or after this time, in the time column's unit.
     pub from: Option<i64>,
-    /// Only rows with this time or earlier.
+    /// Only rows at or before this time.
     pub to: Option<i64>,
     /// At most this many rows.
     pub limit: Option<usize>,
-    /// The rows of each container come from its newest to its oldest.
+    /// Whether each container's rows are returned newest first.
     pub newest_first: bool,
 }
 
 /// A condition on one key column.
 #[derive(Clone, Debug)]
 pub struct KeyPredicate {
-    /// The column's place in the table.
+    /// The column's index in the table.
     pub column: usize,
     /// The condition.
     pub test: KeyCondition,
 }
 
-/// What a key column must pass. NULL passes only where it is listed; NULL comes before every value.
+/// A condition on a key column's value. NULL passes only if it is listed. NULL sorts before every
+/// value.
 #[derive(Clone, Debug)]
 pub enum KeyCondition {
-    /// It is one of these.
+    /// The value is one of these.
     In(Vec<Value>),
-    /// It lies between these and is not NULL.
+    /// The value is within these bounds and not NULL.
     Between(Bound<Value>, Bound<Value>),
 }
 
 /// Which columns a scan yields.
 #[derive(Clone, Debug, Default)]
 pub enum Projection {
-    /// All, in the table's order.
+    /// All columns, in the table's order.
     #[default]
     All,
-    /// These, by name.
+    /// These columns, by name.
     Names(Vec<String>),
-    /// These, by place in the table.
+    /// These columns, by index in the table.
     Places(Vec<usize>),
 }
 
@@ -170,21 +172,21 @@ impl ScanRequest {
         Self::default()
     }
 
-    /// Adds a container to those wanted.
+    /// Adds a container to the requested ones.
     #[must_use]
     pub fn container(mut self, key: &[Value]) -> Self {
         self.keys.get_or_insert_default().push(key.to_vec());
         self
     }
 
-    /// Only rows with this time or later.
+    /// Only rows at or after this time.
     #[must_use]
     pub fn from_time(mut self, from: i64) -> Self {
         self.from = Some(from);
         self
     }
 
-    /// Only rows with this time or earlier.
+    /// Only rows at or before this time.
     #[must_use]
     pub fn to_time(mut self, to: i64) -> Self {
         self.to = Some(to);
@@ -205,7 +207,7 @@ impl ScanRequest {
         self
     }
 
-    /// The newest rows of each container first.
+    /// Returns each container's newest rows first.
     #[must_use]
     pub fn newest_first(mut self) -> Self {
         self.newest_first = true;
@@ -214,28 +216,28 @@ impl ScanRequest {
 }
 
 impl TableView {
-    /// The table's columns and key.
+    /// The table's schema.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
 
-    /// How many segments the table has in this view.
+    /// Number of segments of the table in this view.
     pub fn segments(&self) -> usize {
         self.segments.len()
     }
 
-    /// The manifest's entries of the segments, from old to new.
+    /// The manifest entries of the segments, oldest first.
     pub fn segment_entries(&self) -> impl Iterator<Item = &SegmentEntry> {
         self.segments.iter().map(|listed| &listed.entry)
     }
 
-    /// How many rows the table has; see [`count_of`](Self::count_of).
+    /// The number of rows of the table; see [`count_of`](Self::count_of).
     pub fn count(&self) -> Result<u64> {
         self.count_of(&ScanRequest::all())
     }
 
-    /// How many rows a request asks for; its columns and limit play no part. A segment that is wanted whole and
-    /// overlaps no other source in time is not looked into.
+    /// The number of rows that match a request; its columns and limit are ignored. A segment is not
+    /// read if all its rows match and its times do not overlap another source.
     ///
     /// # Errors
     /// See [`scan`](Self::scan).
@@ -311,14 +313,14 @@ impl TableView {
         if wanted.keys.is_none() {
             wanted.keys = self.listed_keys(&wanted.tests);
         }
-        // Leading columns with one possible value give a prefix to seek.
+        // Leading columns with only one possible value give a prefix to seek.
         for part in 0..self.schema.key.len() {
             let only = wanted.tests.iter().find_map(|test| match test.any_of.as_deref() {
                 Some([only]) if test.part == part => Some(only.clone()),
                 _ => None,
             });
             match only {
-                // A NULL may have been left out at the key's end.
+                // At the end of a key, NULL may have been left out.
                 Some(only) if only != [0] => wanted.prefix.extend_from_slice(&only),
                 _ => break,
             }
@@ -326,7 +328,8 @@ impl TableView {
         Ok(wanted)
     }
 
-    /// The keys, sorted, if conditions list every key column's values; `None` if they do not, or if there are too many.
+    /// The keys, sorted, if conditions list the values of every key column; `None` if they do not,
+    /// or if there are too many.
     fn listed_keys(&self, tests: &[KeyTest]) -> Option<Vec<Vec<u8>>> {
         let types = self.schema.key_types();
         let mut keys: Vec<Vec<&Vec<u8>>> = vec![Vec::new()];
@@ -343,7 +346,7 @@ impl TableView {
         Some(keys)
     }
 
-    /// Everything from a time on, but for what retention hides.
+    /// All rows from a time on, except those that retention hides.
     pub(crate) fn wanted_from(&self, from: Option<i64>) -> Wanted {
         let kept = self.expired.map(|expired| expired.saturating_add(1));
         Wanted { from: from.max(kept), merges_fields: self.schema.merges_fields(), ..Wanted::default() }
@@ -383,10 +386,10 @@ impl TableView {
         })
     }
 
-    /// The sources that may hold wanted rows, from old to new, to read so many columns of them.
+    /// The sources that may hold matching rows, oldest first, for reading `columns` columns of
+    /// them.
     ///
-    /// # Errors
-    /// The memory budget is spent.
+    /// # Errors The memory budget is exhausted.
     pub(crate) fn sources(&self, wanted: &Wanted, columns: usize) -> Result<Sources> {
         let touched: Vec<&Arc<Listed>> = self
             .segments
@@ -394,7 +397,7 @@ impl TableView {
             .filter(|listed| wanted.touches(listed.entry.times))
             .filter(|listed| wanted.keys.as_deref().is_none_or(|keys| listed.segment.may_hold(keys)))
             .collect();
-        // Pages are kept for the next time: those of a few containers, and of a table that does not fill the cache.
+        // Pages are cached for a few containers, and for a table that does not fill the cache.
         let pages: usize = touched.iter().map(|listed| listed.segment.pages()).sum();
         let bytes = pages.saturating_mul((columns + 1) * PAGE_BYTES);
         let keep = wanted.keys.is_some() || touched.iter().all(|listed| listed.segment.has_cache_for(bytes));
@@ -419,7 +422,7 @@ impl TableView {
     }
 }
 
-/// A container's key from the values of its key columns.
+/// Encodes a container's key from the values of its key columns.
 pub(crate) fn encode_key(schema: &TableSchema, values: &[Value]) -> Result<Vec<u8>> {
     if values.len() != schema.key.len() {
         return Err(Error::input(format!(
@@ -446,7 +449,7 @@ pub(crate) fn removal(schema: &TableSchema, request: &DeleteRequest) -> Result<R
     Ok(Removal { table: schema.id, key, from: request.from, to: request.to })
 }
 
-/// A value as part of a key.
+/// A value as a part of a key.
 fn key_part<'a>(column: &Column, value: &'a Value) -> Result<KeyPart<'a>> {
     let Column { name, column_type, .. } = column;
     let misfit = || {

@@ -1,4 +1,4 @@
-//! What a transaction sees of itself: batches that are not written, on top of a view (as RocksDB's `WriteBatchWithIndex`).
+//! A transaction's own uncommitted batches on top of a view (like RocksDB's `WriteBatchWithIndex`).
 
 use super::{View, removal};
 use crate::error::Result;
@@ -12,10 +12,10 @@ use crate::write::batch::Batch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Newer than everything that is written.
+/// Newer than all committed generations.
 const UNWRITTEN: Generation = Generation(u64::MAX);
 
-/// Rows and deletes of batches that are not written, in memtables of their own; see the module.
+/// Rows and deletes of uncommitted batches, in separate memtables.
 ///
 /// ```
 /// use fleetdb_engine::{Batch, ColumnType, Database, Overlay, Rows, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
@@ -34,12 +34,11 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Adds a batch behind those before it; its deletes, which concern their rows, come before its rows. The tables are
-    /// those of the view.
+    /// Adds a batch after the previous ones. The batch's deletes apply to the rows of previous
+    /// batches and come before its own rows. Its tables must be in the view.
     ///
-    /// # Errors
-    /// As [`Database::commit`](crate::Database::commit) for a batch that does not fit its tables; a part of it may be in
-    /// the overlay then.
+    /// # Errors As [`Database::commit`](crate::Database::commit) for a batch that does not fit its
+    /// tables. Part of the batch may then be in the overlay.
     pub fn add(&mut self, batch: &Batch, view: &View) -> Result<()> {
         for request in &batch.deletes {
             let (schema, memtable) = self.table(&request.table, view)?;
@@ -65,14 +64,14 @@ impl Overlay {
         Ok(&self.tables[name])
     }
 
-    /// Whether the view's tables are still as they were when batches were added.
+    /// Whether the view's tables have not changed since batches were added.
     pub fn fits(&self, view: &View) -> bool {
         self.tables
             .iter()
             .all(|(name, (schema, _))| view.tables.get(name).is_some_and(|table| Arc::ptr_eq(&table.schema, schema)))
     }
 
-    /// A view as it would be if the batches were written now; it must [fit](Self::fits).
+    /// A view as if the batches were committed now. The view must [fit](Self::fits).
     #[must_use]
     pub fn over(&self, mut view: View) -> View {
         for (name, (_, memtable)) in &self.tables {

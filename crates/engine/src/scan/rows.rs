@@ -1,4 +1,4 @@
-//! A scan on its way: rows are picked container by container, and read column by column.
+//! A running scan: picks rows container by container, and reads them column by column.
 
 use super::merge::{self, Merge, Pick};
 use super::source::Memo;
@@ -14,12 +14,12 @@ use arrow::datatypes::SchemaRef;
 use std::cell::LazyCell;
 use std::sync::Arc;
 
-/// A condition on rows that a scan asks while it reads, see [`TableView::scan_where`].
+/// A condition that a scan applies to rows while it reads; see [`TableView::scan_where`].
 pub struct RowCondition {
-    /// The columns that it looks at, by place in the table.
+    /// The columns it needs, as indexes into the table.
     pub places: Vec<usize>,
-    /// Says of each row of these columns whether it is wanted, by its values alone: it is asked once for rows with the
-    /// same ones. NULL is no.
+    /// Tells for each row of these columns whether it matches; NULL means no. It must depend on the
+    /// values alone: rows with equal values are tested once.
     pub test: Box<RowTest>,
 }
 
@@ -27,18 +27,18 @@ pub struct RowCondition {
 pub type RowTest = dyn FnMut(&RecordBatch) -> Result<BooleanArray> + Send;
 
 impl TableView {
-    /// Rows in (key, time) order.
+    /// Scans rows in (key, time) order.
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column or key does not fit the table. Errors of
-    /// reading come from the iterator.
+    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if a column or key does not fit the
+    /// table. Read errors come from the iterator.
     pub fn scan(&self, request: &ScanRequest) -> Result<Scan> {
         self.scan_with(request, None)
     }
 
-    /// The rows of a scan that a condition wants. What it looks at is read first; pages of other columns are read only
-    /// where it wants rows ("late materialization": Abadi et al., ICDE 2007). A batch without wanted rows is yielded
-    /// empty, so that a reader may stop; the request's limit counts rows before the condition.
+    /// Scans the rows that match a condition. The condition's columns are read first; pages of
+    /// other columns are read only for matching rows ("late materialization": Abadi et al., ICDE
+    /// 2007). A batch without matching rows is yielded empty, so that a reader can stop. The
+    /// request's limit counts rows before the condition.
     ///
     /// # Errors
     /// As [`scan`](Self::scan).
@@ -69,7 +69,7 @@ impl TableView {
         })
     }
 
-    /// Rows of a batch with these columns: fewer where texts are long.
+    /// Rows per batch with these columns: fewer if texts are long.
     fn rows_of_texts<'a>(&self, sources: &Sources, places: impl Iterator<Item = &'a usize>) -> usize {
         let texts = places.map(|&place| &self.schema.columns[place]).filter(|column| column.column_type.is_bytes());
         let bytes = texts.flat_map(|column| sources.list.iter().map(|source| source.text_bytes(column.id)));
@@ -77,10 +77,11 @@ impl TableView {
     }
 }
 
-/// About the most bytes of a column of texts in a batch.
+/// Approximate maximum bytes of a text column in a batch.
 pub(crate) const BATCH_TEXT_BYTES: usize = 8 << 20;
 
-/// Where more than one row in so many is wanted, columns are read whole: rows one by one cost more.
+/// If more than one in this many rows matches, whole columns are read: reading single rows costs
+/// more.
 const MOST: usize = 2;
 
 /// Yields the rows of a scan as Arrow batches, in (key, time) order.
@@ -93,7 +94,7 @@ pub struct Scan {
     wanted: Wanted,
     merge: Merge,
     memos: Vec<Memo>,
-    /// The container whose rows are picked and not yet yielded: its key, and what is left.
+    /// The container whose rows are picked but not all yielded: its key, and the remaining picks.
     ready: Option<(Arc<[KeyValue]>, Vec<Pick>)>,
     batch_rows: usize,
     left: usize,
@@ -136,15 +137,15 @@ impl Scan {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.output), columns, &options)?)
     }
 
-    /// All columns of all these rows.
+    /// Reads all columns of all these rows.
     fn whole(&mut self, taken: &[Taken], rows: usize) -> Result<RecordBatch> {
         let columns = self.places.clone().into_iter().map(|place| self.read(place, taken, None));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         self.batch(columns, rows)
     }
 
-    /// The next rows, of as many containers as one batch holds; with the newest first of one, whose rows the batch then has
-    /// the other way round.
+    /// The next rows, from as many containers as fit in a batch. With newest first, from one
+    /// container only; the caller then reverses the batch.
     fn take(&mut self) -> Result<Vec<Taken>> {
         let types = self.schema.key_types();
         let (mut all, mut rows) = (Vec::new(), 0);
@@ -173,7 +174,7 @@ impl Scan {
         Ok(all)
     }
 
-    /// One column of the rows, or of those of them at `selected` places.
+    /// Reads one column of the rows, or only of the rows at the positions in `selected`.
     fn read(&mut self, place: usize, taken: &[Taken], selected: Option<&[u32]>) -> Result<ArrayRef> {
         let column = &self.schema.columns[place];
         let mut out = ColumnBuilder::new(column.column_type);
@@ -211,7 +212,7 @@ impl Scan {
         out.finish(column.column_type)
     }
 
-    /// Whether each pick's rows are known to have the same value of a column.
+    /// Whether each pick's rows are known to have the same value in a column.
     fn is_constant(&mut self, place: usize, taken: &[Taken]) -> Result<bool> {
         let column = &self.schema.columns[place];
         if column.role == Role::Key {
@@ -226,7 +227,7 @@ impl Scan {
         Ok(true)
     }
 
-    /// What a condition looks at, of all rows, and which of them it wants.
+    /// The columns that a condition needs, for all rows, and which rows match.
     fn test(
         &mut self,
         taken: &[Taken],
@@ -246,7 +247,7 @@ impl Scan {
         Ok((batch, wanted))
     }
 
-    /// The picks that a condition wants, which looks only at columns that have one value in each pick.
+    /// The picks that match a condition whose columns have one value in each pick.
     fn selected_picks(&mut self, taken: Vec<Taken>, condition: &mut RowCondition) -> Result<RecordBatch> {
         let first = |pick: &Pick| Pick { rows: pick.rows.min(1), ..*pick };
         let firsts = taken.iter().map(|taken| Taken {
@@ -273,7 +274,7 @@ impl Scan {
         self.whole(&kept, kept.iter().map(|kept| kept.rows).sum())
     }
 
-    /// The rows that the condition wants: what it looks at is read whole, other columns only where rows are wanted.
+    /// The rows that match a condition: its columns are read whole, others only for matching rows.
     fn selected(&mut self, taken: Vec<Taken>, rows: usize, condition: &mut RowCondition) -> Result<RecordBatch> {
         let mut constant = true;
         for &place in &condition.places {
@@ -285,7 +286,7 @@ impl Scan {
         let taken = taken.as_slice();
         let (batch, wanted) = self.test(taken, rows, condition)?;
         let count = wanted.true_count();
-        // Rows one by one, if a column is read so, and the filter of columns that are read whole.
+        // The matching rows, for columns read row by row; the filter, for columns read whole.
         let selected = LazyCell::new(|| wanted.values().set_indices().map(|row| row as u32).collect::<Vec<u32>>());
         let filter = LazyCell::new(|| FilterBuilder::new(&wanted).optimize().build());
         let places = self.places.clone();
@@ -308,7 +309,7 @@ impl Scan {
     }
 }
 
-/// The rows in the other order.
+/// The rows in reverse order.
 fn reversed(batch: RecordBatch) -> Result<RecordBatch> {
     if batch.num_columns() == 0 {
         return Ok(batch);
@@ -317,7 +318,7 @@ fn reversed(batch: RecordBatch) -> Result<RecordBatch> {
     Ok(take_record_batch(&batch, &rows)?)
 }
 
-/// Takes the numbers below a bound from the front of rising ones.
+/// Takes the numbers below a bound from the front of an ascending slice.
 fn split_below<'a>(numbers: &mut &'a [u32], bound: usize) -> &'a [u32] {
     let (below, rest) = numbers.split_at(numbers.partition_point(|&number| (number as usize) < bound));
     *numbers = rest;
@@ -355,14 +356,14 @@ pub(crate) fn take_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
     taken
 }
 
-/// Takes up to `most` rows from the end of the picks, in their order.
+/// Takes up to `most` rows from the end of the picks, keeping their order.
 fn take_last_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
     let (mut first, mut rows) = (picks.len(), 0);
     while first > 0 && rows + picks[first - 1].rows <= most {
         first -= 1;
         rows += picks[first].rows;
     }
-    // Older rows stay behind the row that they belong to.
+    // Older rows stay with the row before them, to which they belong.
     while picks.get(first).is_some_and(|pick| pick.rows == 0) {
         first += 1;
     }

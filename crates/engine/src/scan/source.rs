@@ -1,4 +1,4 @@
-//! Where rows come from: a sorted memtable or a segment, behind one small interface.
+//! Sources of rows: a sorted memtable or a segment, behind one small interface.
 
 use super::wanted::Wanted;
 use crate::column::ColumnBuilder;
@@ -17,15 +17,15 @@ use crate::segment::page::{Dictionary, Page};
 use crate::segment::reader::{Place, Segment};
 use std::sync::Arc;
 
-/// Rows of one container in one source; rows are numbered in the source's (key, time) order.
+/// The rows of one container in one source. Rows are numbered in the source's (key, time) order.
 #[derive(Clone)]
 pub(crate) struct Run {
     pub(crate) key: Vec<u8>,
     pub(crate) start: u64,
     pub(crate) rows: usize,
-    /// The times of the first and the last row.
+    /// The times of the first and last row.
     pub(crate) times: (i64, i64),
-    /// Where the container's statistics are.
+    /// The index block and the position in it that hold the container's totals.
     statistics: Option<(Arc<IndexBlock>, usize)>,
 }
 
@@ -36,14 +36,14 @@ pub(crate) enum Source {
         listed: Arc<Listed>,
         schema: Arc<TableSchema>,
         deletes: DeleteSet,
-        /// The spans of time whose rows count, but for deletes of single containers; in order.
+        /// The ordered time spans whose rows are valid, before deletes of single containers.
         spans: Vec<Span>,
-        /// Whether pages read go to the cache: yes for a few containers, no for a long scan.
+        /// Whether to cache the pages read: yes for a few containers, no for a long scan.
         keep: bool,
     },
 }
 
-/// Walks the containers of a source in key order.
+/// Iterates over the containers of a source in key order.
 #[derive(Default)]
 pub(crate) struct Cursor {
     next: usize,
@@ -51,12 +51,12 @@ pub(crate) struct Cursor {
     loaded: Option<Arc<IndexBlock>>,
 }
 
-/// The page of each column that was used last.
+/// The last used page of each column.
 #[derive(Default)]
 pub(crate) struct Memo(Vec<(ColumnId, usize, Arc<Page>)>);
 
 impl Source {
-    /// A segment as a source; `keep` says whether pages that are read go to the cache.
+    /// A segment as a source; `keep` says whether to cache the pages read.
     pub(crate) fn segment(listed: &Arc<Listed>, schema: &Arc<TableSchema>, deletes: &DeleteSet, keep: bool) -> Self {
         let slices = &listed.entry.slices;
         let mut spans = match slices.as_slice() {
@@ -70,7 +70,7 @@ impl Source {
         Self::Segment { listed, schema, deletes, spans, keep }
     }
 
-    /// The first and the last time of all rows; `None` if there are none.
+    /// The minimum and maximum time of all rows; `None` if there are no rows.
     pub(crate) fn span(&self) -> Option<Span> {
         match self {
             Self::Memtable(sorted) => Some((*sorted.times.iter().min()?, *sorted.times.iter().max()?)),
@@ -78,7 +78,7 @@ impl Source {
         }
     }
 
-    /// How many rows there are, if all of them are wanted and count; `span` is the source's.
+    /// The number of rows, if all of them match and are valid; `span` is the source's.
     pub(crate) fn whole_rows(&self, span: Span, wanted: &Wanted, deletes: &DeleteSet) -> Option<u64> {
         let inside = wanted.from.is_none_or(|from| from <= span.0) && wanted.to.is_none_or(|to| span.1 <= to);
         if wanted.keys.is_some() || !wanted.tests.is_empty() || !inside {
@@ -93,7 +93,7 @@ impl Source {
         }
     }
 
-    /// The spans of time in which a container's rows count, within `wanted`.
+    /// The time spans within `wanted` in which a container's rows are valid.
     pub(crate) fn spans(&self, key: &[u8], wanted: Span) -> Vec<Span> {
         let Self::Segment { listed, deletes, spans, .. } = self else { return vec![wanted] };
         let inside = spans.iter().map(|span| (span.0.max(wanted.0), span.1.min(wanted.1)));
@@ -104,13 +104,13 @@ impl Source {
         inside
     }
 
-    /// A field of a run's last row, if that is known without reading the row.
+    /// A field of a run's last row, if the index has it.
     pub(crate) fn known_last<'a>(&self, run: &'a Run, column: (ColumnId, ColumnType)) -> Option<LastValue<&'a [u8]>> {
         let (block, place) = run.statistics.as_ref()?;
         block.knows_last().then(|| block.last(*place, column.0, column.1))
     }
 
-    /// The next container, skipping those below `from`; `None` at the end.
+    /// The next container, skipping keys below `from`; `None` at the end.
     pub(crate) fn next(&self, cursor: &mut Cursor, from: Option<&[u8]>) -> Result<Option<Run>> {
         match self {
             Self::Memtable(sorted) => {
@@ -168,7 +168,7 @@ impl Source {
         }
     }
 
-    /// Bytes that a row has in a column of texts, on average.
+    /// Average bytes per row of a text column.
     pub(crate) fn text_bytes(&self, column: ColumnId) -> usize {
         match self {
             Self::Memtable(sorted) => sorted.view.text_bytes(column),
@@ -176,12 +176,12 @@ impl Source {
         }
     }
 
-    /// The container with this key.
+    /// Finds the container with this key.
     pub(crate) fn find(&self, key: &[u8]) -> Result<Option<Run>> {
         Ok(self.next(&mut Cursor::default(), Some(key))?.filter(|run| run.key == key))
     }
 
-    /// The times of a stretch of rows.
+    /// The times of a range of rows.
     pub(crate) fn times(&self, start: u64, rows: usize, memo: &mut Memo) -> Result<Vec<i64>> {
         match self {
             Self::Memtable(sorted) => Ok(sorted.times[start as usize..start as usize + rows].to_vec()),
@@ -200,7 +200,7 @@ impl Source {
         }
     }
 
-    /// How many of a run's rows have a time below `bound`.
+    /// The number of rows in a run with a time below `bound`.
     pub(crate) fn rows_before(&self, run: &Run, bound: i64, memo: &mut Memo) -> Result<usize> {
         if bound <= run.times.0 {
             return Ok(0);
@@ -232,7 +232,7 @@ impl Source {
         }
     }
 
-    /// Appends a stretch of a field or time column.
+    /// Appends a range of rows of a field or time column.
     pub(crate) fn read(
         &self,
         column: (ColumnId, ColumnType),
@@ -259,7 +259,7 @@ impl Source {
         }
     }
 
-    /// Appends single rows, in rising order, of a field or time column.
+    /// Appends single rows, in ascending order, of a field or time column.
     pub(crate) fn read_rows(
         &self,
         column: (ColumnId, ColumnType),
@@ -293,12 +293,12 @@ impl Source {
         }
     }
 
-    /// Whether all rows of a stretch are known to have the same value of a column.
+    /// Whether all rows of a range are known to have the same value in a column.
     pub(crate) fn is_constant(&self, column: ColumnId, start: u64, rows: usize, memo: &mut Memo) -> Result<bool> {
         let Self::Segment { listed, keep, .. } = self else { return Ok(rows <= 1) };
         let mut before: Option<(Arc<Page>, usize)> = None;
         for Place { page, at, rows } in listed.segment.places(column, start, rows) {
-            // A column that the segment does not have is NULL.
+            // A column that the segment lacks is NULL.
             let Some(page) = memo.page(&listed.segment, column, page, *keep)? else { return Ok(true) };
             let goes_on = before.is_none_or(|(before, last)| before.value(last) == page.value(at));
             if !goes_on || !page.is_constant(at, rows) {
@@ -309,7 +309,7 @@ impl Source {
         Ok(true)
     }
 
-    /// Whether a row has a value of a field or time column.
+    /// Whether a row has a value in a field or time column.
     pub(crate) fn has_value(&self, column: ColumnId, row: u64, memo: &mut Memo) -> Result<bool> {
         match self {
             Self::Memtable(sorted) => Ok(sorted.has_value(column, row as usize)),
@@ -349,7 +349,7 @@ impl Source {
         }
     }
 
-    /// Appends a stretch of a text column of a segment as codes; `number` is the source's.
+    /// Appends a range of a segment's text column as codes; `number` is the source's.
     pub(crate) fn read_codes(
         &self,
         column: ColumnId,
@@ -361,7 +361,7 @@ impl Source {
         self.pages(column, start, rows, memo, |page, at, take| codes.extend(number, page, at, take))
     }
 
-    /// Adds up a stretch of a numeric field.
+    /// Adds a range of a numeric field to the totals.
     pub(crate) fn add_up(
         &self,
         column: (ColumnId, ColumnType),
@@ -392,7 +392,8 @@ impl Source {
         }
     }
 
-    /// Shows the pages of a stretch of a segment's rows, each with its first row wanted and how many of it are.
+    /// Visits the pages of a range of a segment's rows, each with its first matching row and their
+    /// number.
     fn pages(
         &self,
         column: ColumnId,
@@ -408,30 +409,31 @@ impl Source {
         Ok(())
     }
 
-    /// What all rows of a run amount to, if that is known without reading them.
+    /// The totals of all rows of a run, if the index has them.
     pub(crate) fn known_amounts(&self, run: &Run, column: (ColumnId, ColumnType)) -> Option<Amounts> {
         let (block, place) = run.statistics.as_ref()?;
         block.amounts(*place, column.0, column.1)
     }
 }
 
-/// Widens the values from `start` on, if the column's type was a smaller one when the segment was written.
+/// Widens the values from `start` on, if the column had a narrower type when the segment was
+/// written.
 fn widen_stored(segment: &Segment, column: (ColumnId, ColumnType), start: usize, out: &mut ColumnBuilder) {
     if let Some(stored) = segment.stored_type(column.0).filter(|stored| *stored != column.1) {
         out.widen(start, stored, column.1);
     }
 }
 
-/// A text column as codes of one pool, gathered from pages with dictionaries of their own.
+/// A text column as codes of one pool, gathered from pages that have their own dictionaries.
 pub(crate) struct Codes {
     pub(crate) pool: Pool,
     pub(crate) values: Vec<u64>,
     pub(crate) nulls: NullMask,
-    /// For each source the dictionary it used last.
+    /// For each source, the dictionary it used last.
     known: Vec<Option<KnownCodes>>,
 }
 
-/// A dictionary, and the pool's codes for its entries as far as they came up.
+/// A dictionary, and the pool's codes for the entries seen so far.
 type KnownCodes = (Arc<Dictionary>, Vec<Option<u32>>);
 
 impl Codes {

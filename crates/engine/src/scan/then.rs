@@ -1,4 +1,4 @@
-//! Two batches one behind the other as one, which is written at once.
+//! Combines two consecutive batches into one that is written at once.
 
 use super::{View, removal};
 use crate::error::Result;
@@ -11,8 +11,8 @@ use arrow::compute::filter_record_batch;
 use std::sync::Arc;
 
 impl Batch {
-    /// This batch and one behind it as one with the same outcome: without the rows of this one that the other deletes. The
-    /// tables are those of the view.
+    /// Combines this batch and a later one into one with the same outcome: rows of this batch that
+    /// the later one deletes are left out. The tables must be in the view.
     ///
     /// ```
     /// use fleetdb_engine::{Batch, ColumnType, Database, Rows, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
@@ -47,7 +47,7 @@ impl Batch {
     }
 }
 
-/// Rows without those that are removed.
+/// The rows without those that are removed.
 fn without(part: Part, schema: &Arc<TableSchema>, removals: &[Removal]) -> Result<Part> {
     let admitted = admit(schema, &part)?;
     let kept: BooleanArray = (0..admitted.rows).map(|row| Some(!is_removed(&admitted, row, removals))).collect();

@@ -1,16 +1,16 @@
-//! Which rows a scan wants: containers by key, rows by time.
+//! The rows that a scan requests: containers by key, rows by time.
 
 use crate::error::Result;
 use crate::key;
 use crate::schema::ColumnType;
 use std::ops::Bound;
 
-/// A test of one key column, on its encoded bytes.
+/// A test of one key column's encoded bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyTest {
-    /// The column's place in the key.
+    /// The column's position in the key.
     pub(crate) part: usize,
-    /// Sorted; `None` for any value.
+    /// The allowed values, sorted; `None` if any value is allowed.
     pub(crate) any_of: Option<Vec<Vec<u8>>>,
     pub(crate) from: Bound<Vec<u8>>,
     pub(crate) to: Bound<Vec<u8>>,
@@ -33,27 +33,27 @@ impl KeyTest {
     }
 }
 
-/// Which containers and times are wanted.
+/// The requested containers and times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
-    /// The types of the key's columns.
+    /// The types of the key columns.
     pub(crate) key_types: Vec<ColumnType>,
-    /// What the key's columns must pass.
+    /// Tests for the key columns.
     pub(crate) tests: Vec<KeyTest>,
-    /// Every wanted key begins with these bytes.
+    /// A prefix of every matching key.
     pub(crate) prefix: Vec<u8>,
-    /// Sorted keys, each once; `None` for all containers.
+    /// Sorted distinct keys; `None` for all containers.
     pub(crate) keys: Option<Vec<Vec<u8>>>,
-    /// From this time on.
+    /// First time, inclusive.
     pub(crate) from: Option<i64>,
-    /// Up to and with this time.
+    /// Last time, inclusive.
     pub(crate) to: Option<i64>,
-    /// Whether older rows of a primary key are wanted, for their fields.
+    /// Whether older rows of a primary key are needed for their fields.
     pub(crate) merges_fields: bool,
 }
 
 impl Wanted {
-    /// Whether a span of times has anything in common with what is wanted.
+    /// Whether a time span overlaps the requested times.
     pub(crate) fn touches(&self, times: (i64, i64)) -> bool {
         self.from.is_none_or(|from| times.1 >= from) && self.to.is_none_or(|to| times.0 <= to)
     }
