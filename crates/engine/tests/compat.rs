@@ -1,6 +1,8 @@
-//! Golden directories: databases written by earlier versions are read by this one. `tests/compat/v1` is format version 1.
+//! Golden directories: this version reads databases written by earlier versions. `tests/compat/v1`
+//! has format version 1.
 //!
-//! `FLEETDB_MAKE_COMPAT=<empty directory>` writes one with this version; a directory that is committed never changes.
+//! `FLEETDB_MAKE_COMPAT=<empty directory>` writes one with this version. A committed directory
+//! never changes.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that copies directories")]
 
 use arrow::array::{Array, AsArray};
@@ -17,7 +19,7 @@ fn golden() -> PathBuf {
     Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../tests/compat/v1")
 }
 
-/// Rows before a step of [`write`], by the device's number.
+/// The float value of reading `n`.
 fn value(n: i64) -> f64 {
     (n * 37 % 101) as f64 / 4.0
 }
@@ -45,7 +47,7 @@ fn write(directory: &Path) {
     db.rename_column("readings", "small", "value").unwrap();
     let extra = ColumnDefinition { name: "extra".into(), column_type: ColumnType::Int64, nullable: true };
     let schema = db.add_column("readings", &extra, Role::Field).unwrap();
-    // In the log: a delete, an overwriting row, new rows, a collection.
+    // In the log: a delete, new rows, a collection.
     let mut rows = Rows::new(&schema);
     for n in 12_000..12_010 {
         rows.push(&["site 1".into(), Value::Int(1), Value::Int(n), Value::Float(value(n)), Value::Null, Value::Int(n)])
@@ -61,7 +63,7 @@ fn write(directory: &Path) {
     db.close().unwrap();
 }
 
-/// What [`write`] wrote.
+/// Checks that everything [`write`] wrote is there.
 fn verify(view: &View) {
     let mut count = 0;
     for batch in view.table("readings").unwrap().scan(&ScanRequest::all()).unwrap() {

@@ -1,5 +1,6 @@
-//! A real file system of 200 MB, filled 20 times under ingest: nothing acknowledged is lost, reads go on, ingest resumes by
-//! itself when there is room. Mounts a loop device, so it needs the right to mount; without it the test is skipped.
+//! Fills a real file system of 200 MB 20 times during ingest: nothing acknowledged is lost, reads
+//! go on, and ingest resumes by itself when there is room. The test mounts a loop device; without
+//! the right to mount it is skipped.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test on a real disk")]
 
 use fleetdb_engine::inspect::check;
@@ -13,7 +14,7 @@ const FILLS: i64 = 20;
 const IMAGE_BYTES: u64 = 200 << 20;
 const BATCH_ROWS: i64 = 200;
 
-/// A mounted file system, unmounted at the end.
+/// A mounted file system, unmounted on drop.
 struct Mount {
     directory: tempfile::TempDir,
 }
@@ -44,7 +45,7 @@ impl Drop for Mount {
     }
 }
 
-/// Takes what room there is but for some bytes.
+/// Fills the file system except for `leave_bytes`.
 fn fill(path: &Path, leave_bytes: usize) {
     let mut file = std::fs::File::create(path).unwrap();
     let piece = vec![7u8; 1 << 20];
@@ -54,7 +55,7 @@ fn fill(path: &Path, leave_bytes: usize) {
     file.sync_all().ok();
 }
 
-/// A batch whose bytes do not compress; the same each time it is asked for.
+/// A batch that does not compress; equal for equal numbers.
 fn batch(db: &Database, number: i64) -> Batch {
     let mut rows = Rows::new(&db.tables()[0]);
     for row in 0..BATCH_ROWS {
@@ -84,7 +85,7 @@ fn a_disk_that_is_full_twenty_times_loses_nothing_and_ingest_resumes() {
     let filler = mount.path().join("filler");
     let (mut next, mut kept_from) = (0, 0);
     for round in 0..FILLS {
-        // Room for a little, a flush or several.
+        // Room for nothing much, for one flush, or for several.
         fill(&filler, (round as usize % 4) * (3 << 20) + 4_096);
         let refused = loop {
             match db.commit(batch(&db, next)) {
@@ -97,7 +98,7 @@ fn a_disk_that_is_full_twenty_times_loses_nothing_and_ingest_resumes() {
         let acknowledged = (next - kept_from) * BATCH_ROWS;
         assert!([acknowledged, acknowledged + BATCH_ROWS].contains(&count()), "fill {round}: reads go on");
         std::fs::remove_file(&filler).unwrap();
-        // By itself: the same batch is tried until it is taken.
+        // Without help: the same batch is retried until it is accepted.
         while let Err(error) = db.commit(batch(&db, next)) {
             assert_eq!(error.kind(), ErrorKind::Retry, "fill {round}: {error}");
             std::thread::yield_now();
@@ -105,7 +106,7 @@ fn a_disk_that_is_full_twenty_times_loses_nothing_and_ingest_resumes() {
         next += 1;
         assert_eq!(count(), (next - kept_from) * BATCH_ROWS, "fill {round}");
         if round % 5 == 4 {
-            // Old rows go, so that the next fills find room for theirs.
+            // Delete old rows, so that the next fills have room for theirs.
             kept_from = next - 10;
             db.commit(Batch::new().delete("t", None, ..kept_from * BATCH_ROWS)).unwrap();
             db.compact().unwrap();

@@ -22,7 +22,7 @@ fn create(db: &Database) -> fleetdb_engine::Result<()> {
     Ok(())
 }
 
-/// Batch `n` puts 20 rows into table a and one into table b.
+/// Batch `n` writes 20 rows to table a and one to table b.
 fn batch(db: &Database, n: i64) -> Batch {
     let tables = db.tables();
     let (mut a, mut b) = (Rows::new(&tables[0]), Rows::new(&tables[1]));
@@ -41,7 +41,7 @@ fn count(db: &Database, table: &str) -> u64 {
     rows as u64
 }
 
-/// Writes until the medium fails; gives how many batches were acknowledged.
+/// Writes until the storage fails; returns the number of acknowledged batches.
 fn write_until_failure(storage: &Arc<MemoryStorage>, batches: i64) -> u64 {
     let Ok(db) = open(storage) else { return 0 };
     let mut acknowledged = 0;
@@ -90,7 +90,7 @@ fn a_power_cut_at_any_sync_loses_nothing_acknowledged() {
 fn a_sync_of_one_batch_is_its_committers_or_the_logs_and_survives_a_power_cut() {
     let storage = MemoryStorage::new();
     let directory = tempfile::tempdir().unwrap();
-    // With threads.
+    // With background threads.
     let io = Io { storage: Arc::clone(&storage) as _, ..Io::files(directory.path()) };
     let db = Database::open_with(io, Settings::default()).unwrap();
     create(&db).unwrap();
@@ -159,7 +159,7 @@ fn a_torn_tail_is_dropped_and_a_damaged_frame_is_an_error() {
     storage.tamper(&wal, cut);
     assert_eq!(count(&open(&storage).unwrap(), "b"), 9, "the torn batch is gone, the others are there");
     drop(db);
-    // After a clean end it was no crash that cut the file.
+    // After a clean close, it was not a crash that truncated the file.
     let storage = filled();
     storage.tamper(&wal, cut);
     let error = open(&storage).err().expect("a batch is lost");

@@ -1,6 +1,8 @@
-//! kill -9 at random moments: what was acknowledged is there, and a batch over two tables is whole or not there.
+//! kill -9 at random moments: everything acknowledged is there, and a batch over two tables is
+//! there whole or not at all.
 //!
-//! The test starts itself as the writer that is killed. `FLEETDB_SEED=<seed>` repeats a run's choices.
+//! The test starts itself as the writer to be killed. `FLEETDB_SEED=<seed>` repeats a run's
+//! choices.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, and the writer is a real process")]
 
 use arrow::array::AsArray;
@@ -19,7 +21,7 @@ use std::process::{Command, Stdio};
 
 const KILLS: usize = 50;
 const DEVICES: i64 = 50;
-/// Readings a batch: a device's reading number n is row n.
+/// Readings per batch. The times of batch `n` are `n * ROWS` to `n * ROWS + ROWS - 1`.
 const ROWS: i64 = 40;
 
 fn settings() -> Settings {
@@ -54,7 +56,7 @@ fn write_for_ever(directory: &Path, durability: Durability) {
     }
 }
 
-/// Not a test by itself: the process that is killed.
+/// Not a test on its own: the process to be killed.
 #[test]
 fn the_writer_that_is_killed() {
     if let Ok(directory) = std::env::var("FLEETDB_KILL_DIRECTORY") {
@@ -62,7 +64,7 @@ fn the_writer_that_is_killed() {
     }
 }
 
-/// Starts a writer, kills it after some acknowledgements, gives the last one.
+/// Starts a writer, kills it after some acknowledgements, and returns the last one.
 fn kill_a_writer(directory: &Path, durability: Durability, start: i64, acknowledgements: usize) -> Option<i64> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_writer_that_is_killed", "--nocapture"])
@@ -76,7 +78,7 @@ fn kill_a_writer(directory: &Path, durability: Durability, start: i64, acknowled
     let mut last = None;
     let mut seen = 0;
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
-        // The last line may be cut; a line that is there in full was acknowledged.
+        // The last line may be cut off; a complete line was acknowledged.
         let Ok(line) = line else { break };
         if let Some(number) = line.strip_prefix("ack ").and_then(|n| n.parse().ok()) {
             last = Some(number);
@@ -91,7 +93,7 @@ fn kill_a_writer(directory: &Path, durability: Durability, start: i64, acknowled
     last
 }
 
-/// All numbers from 0 up to the newest that is there; checks that each batch is whole.
+/// The number of the newest batch. Checks that all batches up to it are there, and whole.
 fn newest_whole_batch(directory: &Path) -> i64 {
     let db = Database::open_with(Io::files(directory), settings()).unwrap();
     let view = db.view();

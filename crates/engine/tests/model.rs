@@ -1,7 +1,8 @@
-//! The engine against a model: an ordered map from (key, time) to a row.
+//! Tests the engine against a model: an ordered map from (key, time) to a row.
 //!
-//! Random writes, overwrites, late rows, deletes, deletes of many single rows, transactions, flushes, compactions, changes of columns, reopens, power cuts and scans. Every case prints its seed
-//! on failure; `FLEETDB_SEED=<seed>` repeats it, `FLEETDB_CASES=<n>` sets how many are run.
+//! Random writes, overwrites, late rows, deletes, deletes of many single rows, transactions,
+//! flushes, compactions, column changes, reopens, power cuts and scans. A failing case prints its
+//! seed. `FLEETDB_SEED=<seed>` repeats it; `FLEETDB_CASES=<n>` sets the number of cases.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -27,9 +28,9 @@ struct Case {
     series: BTreeMap<Key, Row>,
     items: BTreeMap<i64, Option<String>>,
     has_extra: bool,
-    /// Whether a new row leaves the fields of the old one that it does not have.
+    /// Whether a new row keeps the old row's values of fields that it lacks.
     merges_fields: bool,
-    /// What a transaction has gathered, which the model has already.
+    /// The batches of an open transaction, already applied to the model.
     open: Option<(Overlay, Batch)>,
 }
 
@@ -92,7 +93,7 @@ impl Case {
         }
     }
 
-    /// Commits a batch, or gathers it.
+    /// Commits a batch, or adds it to the open transaction.
     fn take(&mut self, batch: Batch) {
         let view = self.db().view();
         match &mut self.open {
@@ -110,7 +111,7 @@ impl Case {
         let most = if self.random.random_bool(0.1) { 3000 } else { 50 };
         let devices = self.random.random_range(1..8);
         let start = self.random.random_range(-3_000..3_000i64);
-        // As a tag: the same text, or none, in all rows.
+        // Like a tag: the same text, or NULL, in all rows.
         let tag =
             self.random.random_bool(0.4).then(|| [None, Some("same"), Some("other")][self.random.random_range(0..3)]);
         let has = if self.merges_fields && self.random.random_bool(0.7) { 0.4 } else { 0.9 };
@@ -159,7 +160,7 @@ impl Case {
     }
 
     fn delete(&mut self) {
-        // What a batch deletes are rows from before it.
+        // A batch deletes only rows written before it.
         if self.open.as_ref().is_some_and(|(_, batch)| batch.rows() > 0) {
             return;
         }
@@ -179,7 +180,7 @@ impl Case {
             let id = self.random.random_range(0..1500);
             batch = batch.delete("items", Some(&[Value::Int(id)]), ..);
             self.items.remove(&id);
-            // What a batch writes comes after what it deletes.
+            // A batch's rows come after its deletes.
             if self.random.random_bool(0.5) {
                 let mut rows = Rows::new(&self.db().tables()[1]);
                 rows.push(&[Value::Int(id), Value::Text("again".into())]).unwrap();
@@ -190,7 +191,7 @@ impl Case {
         self.take(batch);
     }
 
-    /// Sets columns, to NULL or not, of the rows of a container within a span of time.
+    /// Sets columns, possibly to NULL, of a container's rows within a time span.
     fn update(&mut self) {
         self.commit();
         let device = self.random.random_range(0..8);
@@ -216,7 +217,7 @@ impl Case {
         assert_eq!(count, changed);
     }
 
-    /// Deletes single rows all over the tables by writing segments anew.
+    /// Deletes single rows all over the table by rewriting segments.
     fn delete_rows(&mut self) {
         use arrow::array::{AsArray, BooleanArray};
         use arrow::datatypes::{Int32Type, Int64Type};
@@ -398,7 +399,7 @@ impl Case {
         assert_eq!(count, self.series.keys().filter(|(_, t)| (from..=to).contains(t)).count());
     }
 
-    /// A condition asked while scanning gives the rows that it holds for.
+    /// A condition evaluated during the scan returns exactly the rows that satisfy it.
     fn check_where(&self, table: &TableView, request: &ScanRequest, expected: &[(Key, Row)]) {
         use arrow::array::{Array, AsArray, BooleanArray};
         let divisor = [1, 2, 7, 1_000_000][expected.len() % 4];
@@ -411,7 +412,7 @@ impl Case {
         let condition = RowCondition { places: vec![place], test: Box::new(test) };
         let of_i: Vec<_> = expected.iter().filter(|(_, row)| row.0.is_some_and(holds)).cloned().collect();
         assert_eq!(rows_of(table.scan_where(request, condition).unwrap()), of_i);
-        // Of texts that may be the same in many rows, and of a key's column.
+        // Conditions on texts, which may repeat in many rows, and on a key column.
         for (column, text) in [("s", "same"), ("device", "dev\x001")] {
             let test = move |rows: &RecordBatch| {
                 let texts = rows.column(0).as_string::<i32>().iter();

@@ -1,4 +1,4 @@
-//! What keeps a database running for years: retention, deletes that give space back, backups, readers beside a writer.
+//! Long-term operation: retention, deletes that free space, backups, readers alongside a writer.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, with a writer that is a real process")]
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisecondArray};
@@ -73,11 +73,11 @@ fn retention_follows_the_clock_and_not_the_rows() {
     assert!(db.status().segments < before, "whole partitions went: {} of {before}", db.status().segments);
     let last = db.view().table("t").unwrap().container(&[Value::Int(1)]).unwrap().last().unwrap().unwrap();
     assert_eq!(last.column(1).as_primitive::<TimestampSecondType>().value(0), 99 * DAY_S + 60);
-    // Ten days later ten more are gone, without anybody writing.
+    // Ten days later, ten more are hidden, without any write.
     clock.advance(10 * DAY_S as u64 * 1_000_000_000);
     assert_eq!(read(&db).len(), 22);
     assert_eq!(db.view().table("t").unwrap().count().unwrap(), 22);
-    // Longer: what is on disk still comes back; what went does not.
+    // With a longer retention, rows still on disk return; removed rows do not.
     db.set_retention("t", None).unwrap();
     assert_eq!(read(&db).len(), 32);
     clock.advance(1_000 * DAY_S as u64 * 1_000_000_000);
@@ -96,7 +96,7 @@ fn deleted_rows_give_their_space_back() {
     let storage = MemoryStorage::new();
     let (db, _) = with_clock(&storage, 0);
     create(&db, "t");
-    // Noise, so that its size is its rows.
+    // Noise, so that the size depends on the number of rows.
     let noise = |n: i64| {
         let mixed = n.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64);
         (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9_u64 as i64)
@@ -114,7 +114,7 @@ fn deleted_rows_give_their_space_back() {
     db.compact().unwrap();
     assert_eq!(read(&db).len(), 15_000);
     assert!(db.status().segment_bytes < before / 2, "{} of {before} bytes", db.status().segment_bytes);
-    // The deletes are forgotten: rows with those keys may come again.
+    // The deletes are gone: rows with those keys can be written again.
     write(&db, "t", [(0, 5, 5)]);
     assert_eq!(read(&db).len(), 15_001);
     db.commit(Batch::new().delete("t", None, 7..7)).unwrap();
@@ -174,7 +174,7 @@ fn long_texts_are_merged_and_read_in_small_pieces() {
         let bytes = file.read_at(0, file.len_bytes() as usize).unwrap();
         let footer = ParquetMetaDataReader::new().parse_and_finish(&bytes).unwrap();
         for group in footer.row_groups() {
-            // 12 MiB hold so many rows with two copies of their texts.
+            // 12 MiB hold this many rows with two copies of their texts.
             assert!(group.num_rows() < 2_100, "{} rows in a row group", group.num_rows());
             rows += group.num_rows();
         }
@@ -230,13 +230,13 @@ fn closing_does_not_wait_for_a_throttled_compaction() {
         write(&db, "t", (0..2_000).map(|n| (n % 7, flush * 2_000 + n, n)));
         db.flush().unwrap();
     }
-    // The merge writes its one row group and then waits for hours.
+    // The merge writes its only row group and then waits for hours.
     while db.status().compacting.is_none() {
         std::thread::yield_now();
     }
     let status = db.status();
     assert!(status.compaction_debt_bytes > 0 || status.segments < 10, "{status:?}");
-    // If it waited for the merge, it would wait for hours.
+    // If closing waited for the merge, it would take hours.
     db.close().unwrap();
     let db = Database::open_with(Io::files(directory.path()), Settings::default()).unwrap();
     assert_eq!(read(&db).len(), 20_000);
@@ -272,12 +272,12 @@ fn writers_wait_when_compaction_is_far_behind() {
     assert_eq!(refused.kind(), ErrorKind::Retry);
     assert!(refused.to_string().contains("compaction does not keep up"), "{refused}");
     assert!(db.status().held_back && db.status().segments < 80, "{:?}", db.status());
-    // Who asks for a flush gets one, and closing is no different.
+    // A requested flush is not held back, and neither is the one on close.
     db.flush().unwrap();
     db.close().unwrap();
     let db = Database::open_with(Io::files(directory.path()), Settings::default()).unwrap();
     assert_eq!(read(&db).len() as i64, (n - 1_000).min(7 * DAY_S));
-    // Without the throttle compaction catches up.
+    // Without the throttle, compaction catches up.
     while db.status().compaction_debt_bytes > 0 {
         std::thread::yield_now();
     }
@@ -348,7 +348,7 @@ fn times_get_a_zone_while_their_rows_stay() {
     (0..100).for_each(|n| rows.push(&[Value::Int(1), Value::Int(n), Value::Int(n * 10)]).unwrap());
     db.commit(Batch::new().with_rows(rows)).unwrap();
     db.flush().unwrap();
-    // This row is in the log only.
+    // This row is only in the log.
     let mut rows = Rows::new(&schema);
     rows.push(&[Value::Int(1), Value::Int(100), Value::Int(1_000)]).unwrap();
     db.commit(Batch::new().with_rows(rows)).unwrap();
@@ -362,7 +362,7 @@ fn times_get_a_zone_while_their_rows_stay() {
     ] {
         assert_eq!(db.widen_column("t", column, wrong).unwrap_err().kind(), ErrorKind::Input, "{column} {wrong}");
     }
-    // Batches come with another zone, another unit, or none.
+    // Batches with another zone, another unit, or no zone.
     let array = |zone: Option<&str>, ms: i64| -> ArrayRef {
         Arc::new(TimestampMillisecondArray::from(vec![ms]).with_timezone_opt(zone))
     };
@@ -398,7 +398,7 @@ fn times_get_a_zone_while_their_rows_stay() {
     check_rows(&crashed);
     db.compact().unwrap();
     check_rows(&db);
-    // Other readers of the files see it, too.
+    // Other Parquet readers see it as well.
     let schema = db.tables().remove(0);
     let directory = format!("segments/{}", schema.id);
     let name = storage.list(&directory).unwrap().remove(0);
@@ -435,7 +435,7 @@ fn a_backup_holds_what_was_acknowledged_and_grows_by_what_is_new() {
     let (copy, _) = with_clock(&restored, 0);
     assert_eq!(read(&copy).len(), 2_000);
     drop(copy);
-    // A stranger's directory, a backup that was written to, and a damaged backup are refused.
+    // A foreign directory, a backup that was written to, and a damaged backup are refused.
     let error = restore(&from, &Io::memory(Arc::clone(&restored)), |_, _| ()).unwrap_err();
     assert!(error.to_string().contains("holds a database already"), "{error}");
     let other = MemoryStorage::new();
@@ -477,10 +477,9 @@ fn a_backup_on_the_same_disk_is_links_and_keeps_files_that_compaction_replaces()
     assert!(check(&Io::files(backup.path()), |_, _| ()).unwrap().problems.is_empty());
 }
 
-/// Rows a batch of the process that writes.
+/// Rows per batch of the writing process.
 const BATCH_ROWS: i64 = 50;
 
-/// Not a test by itself: the process that writes while others read.
 #[test]
 fn what_an_old_view_keeps_is_of_the_memory_for_queries() {
     let (db, _) = with_clock(&MemoryStorage::new(), 0);
@@ -495,6 +494,7 @@ fn what_an_old_view_keeps_is_of_the_memory_for_queries() {
     assert_eq!(memory.used_bytes(), 0);
 }
 
+/// Not a test on its own: the process that writes while others read.
 #[test]
 fn the_writer_beside_readers() {
     let Ok(directory) = std::env::var("FLEETDB_WRITER_DIRECTORY") else { return };
@@ -532,7 +532,7 @@ fn readers_see_whole_batches_and_everything_acknowledged_while_another_process_w
     let reader = Reader::open(Io::files(directory.path()), Settings::default()).unwrap();
     let (mut before, mut segments) = (0, 0);
     for _ in 0..150 {
-        // The pipe holds some thousand lines: the writer runs ahead of what is read here.
+        // The pipe holds some thousand lines, so the writer runs ahead of what is read here.
         let acknowledged = (0..20).map(|_| next_ack()).last().unwrap();
         reader.refresh().unwrap();
         let view = reader.view();
@@ -562,7 +562,7 @@ fn a_removed_lock_file_lets_no_second_process_write() {
     std::fs::remove_file(directory.path().join("LOCK")).unwrap();
     let second = open().err().unwrap();
     assert!(second.kind() == ErrorKind::Retry && second.to_string().contains("another process writes"), "{second}");
-    // Not even when the file is there again: it is not the one that is held.
+    // Not even when the file exists again: it is not the one that is locked.
     std::fs::write(directory.path().join("LOCK"), "").unwrap();
     let error = db.flush().unwrap_err().to_string();
     assert!(error.contains("LOCK was removed or replaced"), "{error}");
@@ -603,7 +603,7 @@ fn a_newest_log_file_that_was_removed_or_cut_is_noticed() {
             let name = format!("wal/{}", storage.list("wal").unwrap().last().unwrap());
             change(&storage, &name);
             let io = Io::memory(Arc::clone(&storage));
-            // How much was written since the opening only a clean end says.
+            // Only a clean close records how much was written since the open.
             if !is_closed && expected.starts_with("the log ends") {
                 Database::open_with(io, Settings::default()).unwrap();
                 continue;
@@ -618,7 +618,7 @@ fn a_newest_log_file_that_was_removed_or_cut_is_noticed() {
             assert_eq!(db.view().table("t").unwrap().count().unwrap(), 1);
         }
     }
-    // Rows that a flush has brought to segments are not missed, and what is known of the log follows the flushes.
+    // Flushed rows are not missed, and the manifest's log mark follows the flushes.
     let storage = MemoryStorage::new();
     let db = Database::open_with(Io::memory(Arc::clone(&storage)), Settings::default()).unwrap();
     create(&db, "t");

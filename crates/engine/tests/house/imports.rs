@@ -1,10 +1,10 @@
-//! Which files import each other: in the engine none does, directly or by way of others.
+//! Which files import each other, directly or indirectly. In the engine none do.
 
 use super::{files, root};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The files that import each other today, by crate. A ratchet: a file that leaves its circle is
-/// taken off the list, and none may be added.
+/// The files that import each other today, by crate. A ratchet: a file that no longer does is
+/// removed from the list, and none may be added.
 const CIRCLES: [(&str, &[&str]); 3] = [("engine", &[]), ("query", &QUERY), ("server", &SERVER)];
 const QUERY: [&str; 54] = [
     "alter",
@@ -76,7 +76,7 @@ const SERVER: [&str; 11] = [
     "server",
 ];
 
-/// The paths of one `use`, or of one path in the code: `a::{b, c::d}` is `a::b` and `a::c::d`.
+/// The paths in a `use` or in a path in the code: `a::{b, c::d}` gives `a::b` and `a::c::d`.
 fn expand(prefix: &str, text: &str, found: &mut Vec<String>) {
     let Some((before, rest)) = text.split_once('{') else {
         let path = text.split(" as ").next().unwrap_or_default();
@@ -100,7 +100,7 @@ fn expand(prefix: &str, text: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The paths within the crate that a file names, whether in a `use` or in the code.
+/// The paths within the crate that a file names, in a `use` or in the code.
 fn paths(source: &str) -> Vec<String> {
     let code: Vec<&str> = source.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
     let code = code.join("\n");
@@ -124,7 +124,7 @@ fn paths(source: &str) -> Vec<String> {
     found
 }
 
-/// The module that a path names from within `module`: the longest part of it that is a file.
+/// The module that a path refers to from within `module`: the longest prefix that is a file.
 fn target(modules: &BTreeSet<String>, module: &str, path: &str) -> Option<String> {
     let mut base: Vec<&str> = module.split("::").collect();
     let mut parts = path.split("::").map(str::trim).peekable();
@@ -138,7 +138,7 @@ fn target(modules: &BTreeSet<String>, module: &str, path: &str) -> Option<String
     (1..=whole.len()).rev().map(|len| whole[..len].join("::")).find(|name| modules.contains(name))
 }
 
-/// The modules that can be reached from `module`, over one import or more.
+/// The modules reachable from `module` through one or more imports.
 fn reached(imports: &BTreeMap<String, BTreeSet<String>>, module: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut next: Vec<&String> = imports[module].iter().collect();

@@ -1,11 +1,12 @@
-//! House rules, as tests: import order, file length, banned words, links in documents.
+//! House rules as tests: import order, file length, banned words, links in documents.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that reads the sources")]
 
 mod imports;
 
 use std::path::{Path, PathBuf};
 
-/// The engine's modules from the ground up: a module imports only from its own row and those above it.
+/// The engine's modules from the bottom up. A module imports only from its own row and the rows
+/// above it.
 const ORDER: [&[&str]; 14] = [
     &["ids", "error", "settings"],
     &["io", "memory"],
@@ -22,12 +23,12 @@ const ORDER: [&[&str]; 14] = [
     &["db"],
     &["alter", "update", "delete_rows", "backup", "reader", "inspect", "line_protocol", "handle"],
 ];
-/// The longest file, in lines. A ratchet: it only ever gets smaller.
+/// Maximum lines of a file. A ratchet: it only gets smaller.
 const MOST_LINES: usize = 750;
-/// Words that are not used for anything here; see CONTRIBUTING.md for those that are.
+/// Words that the project does not use; CONTRIBUTING.md lists those that it does.
 const BANNED: [&str; 3] = ["snapshot", "region of", "shard"];
 
-/// Asked when the test runs: a test binary from a shared cache may have been built in another checkout.
+/// Read at run time: a test binary from a shared cache may have been built in another checkout.
 fn root() -> PathBuf {
     Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..")
 }
@@ -114,7 +115,7 @@ fn links_in_documents_lead_somewhere() {
     }
 }
 
-/// The one file that may: libraries give some errors as a text only.
+/// The only file that may, because some libraries give errors only as text.
 const READS_MESSAGES: &str = "crates/query/src/errors.rs";
 
 #[test]
