@@ -1,5 +1,5 @@
-//! A simulated disk. What a file holds is its synced content and the writes since; what a directory holds is its synced
-//! entries and the changes since. A crash draws for each of them what became of it.
+//! A simulated disk. A file is its synced content and the writes since; a directory is its synced
+//! entries and the changes since. A crash decides at random what happens to each of these.
 
 use fleetdb_engine::io::{MemoryFile, ReadFile, Storage, WriteFile};
 use fleetdb_engine::{Error, Result};
@@ -9,21 +9,21 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes that are written whole or not at all.
+/// Bytes that are written atomically.
 const SECTOR_BYTES: usize = 512;
 
-/// What a crash does to what was not synced.
+/// What a crash does to unsynced changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// All of it is lost: a power cut with an honest cache.
+    /// All are lost: a power cut with an honest cache.
     Lost,
-    /// All of it is kept: a killed process.
+    /// All are kept: a killed process.
     Kept,
-    /// Each write is kept as far as some sector, in order, up to some write.
+    /// Writes are kept in order up to some write, and that one only up to some sector.
     Torn,
-    /// Each sector of each write is kept or lost on its own.
+    /// Each sector of each write is kept or lost independently.
     Reordered,
-    /// As reordered, and a bit of what was kept is flipped.
+    /// As reordered, and one bit of what was kept is flipped.
     Flipped,
 }
 
@@ -40,7 +40,7 @@ enum Change {
 struct Content {
     now: Vec<u8>,
     synced: Vec<u8>,
-    /// What is not synced, in order.
+    /// Unsynced changes, in order.
     changes: Vec<Change>,
 }
 
@@ -56,17 +56,17 @@ enum Entry {
 struct State {
     files: BTreeMap<String, File>,
     synced: BTreeMap<String, File>,
-    /// Changes of entries that no directory sync has made durable, in order.
+    /// Changes to directory entries that no directory sync has made durable, in order.
     entries: Vec<Entry>,
-    /// Syncs until the crash; `None` for none.
+    /// Syncs until the crash; `None` for no crash.
     crash_in: Option<u64>,
     /// Syncs until one fails.
     fail_in: Option<u64>,
     crashed: bool,
     syncs: u64,
-    /// Bytes that still fit; `None` for as many as come.
+    /// Bytes of free space; `None` for unlimited.
     room_bytes: Option<usize>,
-    /// A checksum over everything that was asked of the disk, in order.
+    /// A checksum over all requests to the disk, in order.
     trace: u32,
 }
 
@@ -93,7 +93,7 @@ impl State {
         Ok(())
     }
 
-    /// Counts a sync; it may be the one that crashes or fails.
+    /// Counts a sync, which may be the one that crashes or fails.
     fn sync(&mut self, name: &str) -> Result<()> {
         self.note("sync", name, &[])?;
         self.syncs += 1;
@@ -121,17 +121,17 @@ impl Disk {
         Self::default()
     }
 
-    /// Crashes the machine at the sync after so many more.
+    /// Crashes the machine at the sync after this many more.
     pub fn crash_in(&self, syncs: Option<u64>) {
         self.0.lock().crash_in = syncs;
     }
 
-    /// Lets the sync after so many more fail.
+    /// Makes the sync after this many more fail.
     pub fn fail_in(&self, syncs: Option<u64>) {
         self.0.lock().fail_in = syncs;
     }
 
-    /// Lets only so many more bytes fit; `None` for as many as come.
+    /// Limits the free space; `None` for unlimited.
     pub fn set_room(&self, bytes: Option<usize>) {
         self.0.lock().room_bytes = bytes;
     }
@@ -141,22 +141,22 @@ impl Disk {
         self.0.lock().crashed
     }
 
-    /// Syncs so far.
+    /// Number of syncs so far.
     pub fn syncs(&self) -> u64 {
         self.0.lock().syncs
     }
 
-    /// A checksum over everything that was asked of the disk.
+    /// A checksum over all requests to the disk.
     pub fn trace(&self) -> u32 {
         self.0.lock().trace
     }
 
-    /// The disk as a crash leaves it; what is drawn follows the seed.
+    /// The disk after a crash, decided by the seed.
     pub fn after_crash(&self, mode: Mode, seed: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let state = self.0.lock();
         let mut entries = state.synced.clone();
-        // Directory entries are journalled: a crash keeps the first so many changes.
+        // Directory entries are journalled: a crash keeps a prefix of the changes.
         let kept = match mode {
             Mode::Lost => 0,
             Mode::Kept => state.entries.len(),
@@ -190,7 +190,7 @@ impl Disk {
     }
 }
 
-/// What is left of a file.
+/// The content of a file that survives.
 fn survivors(content: &Content, mode: Mode, random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     let mut bytes = content.synced.clone();
     if mode == Mode::Lost {
@@ -201,7 +201,7 @@ fn survivors(content: &Content, mode: Mode, random: &mut Xoshiro256PlusPlus) -> 
     for (number, change) in content.changes.iter().enumerate() {
         match change {
             Change::Truncate(len) => {
-                // A cut is metadata: journalled, in order.
+                // A truncation is metadata: journalled, in order.
                 if mode == Mode::Kept || number < whole {
                     bytes.truncate(*len);
                 }
@@ -301,7 +301,7 @@ impl Storage for Disk {
         let missing = || Error::io(format_args!("rename {from}"), &std::io::Error::from(std::io::ErrorKind::NotFound));
         let file = state.files.remove(from).ok_or_else(missing)?;
         state.files.insert(to.to_owned(), Arc::clone(&file));
-        // One step of the journal: the new name first, so that no crash sees neither.
+        // One journal step: the new name first, so that no crash loses both.
         state.entries.push(Entry::Set(to.to_owned(), file));
         state.entries.push(Entry::Remove(from.to_owned()));
         Ok(())
@@ -333,12 +333,12 @@ struct Writer {
     disk: Disk,
     name: String,
     file: File,
-    /// Where the next write goes.
+    /// Offset of the next write.
     end: usize,
 }
 
 impl Writer {
-    /// Writes at the end, of which what was reserved has its room already.
+    /// Writes at the end. Reserved bytes need no further space.
     fn write_at_end(&self, what: &str, bytes: &[u8]) -> Result<()> {
         let mut state = self.disk.0.lock();
         state.note(what, &self.name, bytes)?;

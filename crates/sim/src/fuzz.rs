@@ -1,7 +1,9 @@
-//! What the fuzz targets in `fuzz/` run: bytes from anywhere must give an error or an answer, never a panic.
+//! The functions behind the fuzz targets in `fuzz/`: any input must give an error or an answer,
+//! never a panic.
 //!
-//! A checksum in front of hostile bytes would stop a fuzzer at once, so the checksums here are right and what they
-//! cover is not. The same functions run on random bytes in this crate's tests, so that they cannot rot.
+//! A wrong checksum would stop a fuzzer at once, so checksums here are correct, and only the data
+//! they cover is hostile. This crate's tests run the same functions on random bytes, so that they
+//! keep working.
 
 use crate::run::random_crashes;
 use fleetdb_engine::inspect::check;
@@ -12,7 +14,7 @@ use fleetdb_engine::{
 };
 use std::sync::Arc;
 
-/// A database with two tables, some of it in segments.
+/// A database with two tables, partly in segments.
 fn database() -> Arc<MemoryStorage> {
     let storage = MemoryStorage::new();
     let Ok(db) = Database::open_with(Io::memory(Arc::clone(&storage)), Settings::default()) else { return storage };
@@ -49,7 +51,7 @@ fn use_it(storage: &Arc<MemoryStorage>) {
     }
 }
 
-/// The bytes as the payload of a WAL frame whose checksum is right.
+/// Uses the bytes as the payload of a WAL frame with a correct checksum.
 pub fn wal_frame(payload: &[u8]) {
     let storage = database();
     let Some(name) = storage.list("wal").ok().and_then(|names| names.last().cloned()) else { return };
@@ -65,7 +67,7 @@ pub fn wal_frame(payload: &[u8]) {
     use_it(&storage);
 }
 
-/// The bytes as a manifest edit whose checksum is right.
+/// Uses the bytes as a manifest edit with a correct checksum.
 pub fn manifest_edit(content: &[u8]) {
     let storage = database();
     let Some(name) = storage.list("manifest").ok().and_then(|names| names.last().cloned()) else { return };
@@ -77,8 +79,8 @@ pub fn manifest_edit(content: &[u8]) {
     use_it(&storage);
 }
 
-/// The bytes as changes of a segment: each three say where, counted from the file's end, and what; the footer, the page
-/// index and the container index stand there.
+/// Uses the bytes as changes to a segment, three per change: an offset from the end of the file,
+/// where the footer, the page index and the container index are, and a value.
 pub fn segment(changes: &[u8]) {
     let storage = database();
     let Some(name) = storage.list("segments/0").ok().and_then(|names| names.last().cloned()) else { return };
@@ -93,7 +95,7 @@ pub fn segment(changes: &[u8]) {
     use_it(&storage);
 }
 
-/// The bytes as line protocol.
+/// Uses the bytes as line protocol.
 pub fn line_protocol(text: &[u8]) {
     let storage = MemoryStorage::new();
     let Ok(db) = Database::open_with(Io::memory(storage), Settings::default()) else { return };
@@ -104,7 +106,7 @@ pub fn line_protocol(text: &[u8]) {
     parser.commit(Durability::Sync).ok();
 }
 
-/// The bytes as a seed of the crash simulator.
+/// Uses the bytes as a seed for the crash simulator.
 pub fn operations(seed: &[u8]) {
     let seed = seed.iter().take(8).fold(0u64, |seed, &byte| seed << 8 | u64::from(byte));
     random_crashes(seed, 3);

@@ -1,24 +1,24 @@
-//! `fleetdb-sim`: runs seeds of the crash simulator and prints what they did.
+//! `fleetdb-sim`: runs seeds of the crash simulator and prints statistics.
 
 use clap::Parser;
 use fleetdb_sim::run::{Report, random_crashes};
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Crashes the engine on a simulated disk, and checks that nothing acknowledged is lost.
+/// Crashes the engine on a simulated disk and checks that nothing acknowledged is lost.
 #[derive(Parser)]
 #[command(name = "fleetdb-sim")]
 struct Args {
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
-    /// The first seed; by default one that was never used
+    /// First seed; by default a fresh one
     #[arg(long)]
     first: Option<u64>,
-    /// Crashes of each seed
+    /// Crashes per seed
     #[arg(long, default_value_t = 20)]
     crashes: u64,
-    /// Threads
+    /// Number of threads
     #[arg(long, default_value_t = 2)]
     threads: u64,
 }

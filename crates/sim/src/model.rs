@@ -1,10 +1,10 @@
-//! What must be there: all batches in order, and what a crash may take back.
+//! The model: all batches in order, and what a crash may undo.
 
 use std::collections::BTreeMap;
 
-/// A series' key and time, and its row.
+/// The rows of the series, by key and time.
 pub type Series = BTreeMap<(i64, i64), Row>;
-/// A collection's rows.
+/// The rows of the collection.
 pub type Items = BTreeMap<i64, i64>;
 
 /// A row of the series.
@@ -14,8 +14,8 @@ pub struct Row {
     pub value: i64,
     /// The text.
     pub text: String,
-    /// The value of the column that comes and goes, and the number of that column: one that is dropped and added
-    /// again is another.
+    /// The id and value of the column that comes and goes. After a drop, an added column has a new
+    /// id.
     pub extra: Option<(u32, i64)>,
 }
 
@@ -26,27 +26,28 @@ pub enum Change {
     Row(i64, i64, Row),
     /// A row of the collection.
     Item(i64, i64),
-    /// Rows of a device (or of all) in a span of times go.
+    /// Deletes the rows of a device (or of all devices) in a time span.
     Delete(Option<i64>, i64, i64),
-    /// A row of the collection goes.
+    /// Deletes a row of the collection.
     DeleteItem(i64),
-    /// Rows of the series go whose value has this rest when divided by that number.
+    /// Deletes the rows of the series whose value has this remainder (second) modulo the divisor
+    /// (first).
     DeleteValues(i64, i64),
 }
 
 impl Change {
-    /// Whether a delete by value deletes rows of this one.
+    /// Whether a delete by value deletes a row with this value.
     pub fn hits(&self, value: i64) -> bool {
         matches!(self, Self::DeleteValues(divisor, rest) if value.rem_euclid(*divisor) == *rest)
     }
 }
 
-/// What a batch was acknowledged with.
+/// How a batch was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It returned an error: it may be there or not.
+    /// It returned an error, so it may or may not be there.
     Unknown,
-    /// At `os`: a killed process does not lose it.
+    /// At `os`: survives the death of the process.
     Os,
     /// At `interval`, at this time (nanoseconds).
     Interval(u64),
@@ -54,23 +55,24 @@ pub enum Fate {
     Sync,
 }
 
-/// All batches that the log took, in order of their sequence.
+/// All batches that the log accepted, in sequence order.
 #[derive(Default)]
 pub struct Model {
     batches: Vec<(Vec<Change>, Fate)>,
-    /// Deletes by value, which are no batches: each with how many batches came before it, all of which are durable.
+    /// Deletes by value, which are not batches, each with the number of batches before it. All of
+    /// those are durable.
     by_value: Vec<(u64, Change)>,
-    /// One that returned an error: it may be there or not.
+    /// A delete that returned an error, so it may or may not be there.
     doubtful: Option<Change>,
-    /// The state after the first so many batches.
+    /// The state after all batches.
     series: Series,
     items: Items,
-    /// Whether a row of the series without the column that comes and goes leaves the older row's value.
+    /// Whether a new row that lacks the column that comes and goes keeps the older row's value.
     merges_fields: bool,
 }
 
 impl Model {
-    /// A model of an empty database; the series merges fields or does not.
+    /// A model of an empty database.
     pub fn new(merges_fields: bool) -> Self {
         Self { merges_fields, ..Self::default() }
     }
@@ -91,19 +93,19 @@ impl Model {
         self.batches.push((changes, fate));
     }
 
-    /// Deletes rows by value: that is durable, and so is everything before it.
+    /// Deletes rows by value. This is durable, and so is everything before it.
     pub fn delete_values(&mut self, delete: Change) {
         self.all_durable();
         apply(std::slice::from_ref(&delete), self.merges_fields, &mut self.series, &mut self.items);
         self.by_value.push((self.sequence(), delete));
     }
 
-    /// A delete by value returned an error; `None`: it is known that nothing came of it.
+    /// Records the outcome of a delete by value that returned an error; `None` if it had no effect.
     pub fn doubt(&mut self, delete: Option<Change>) {
         self.doubtful = delete;
     }
 
-    /// Takes the delete that returned an error for done, if `is_done` says so of the rows that would be there then.
+    /// Accepts the doubtful delete as done, if `is_done` confirms the rows that would then remain.
     pub fn settle(&mut self, is_done: impl FnOnce(&Series) -> bool) {
         let Some(delete) = self.doubtful.take() else { return };
         let mut series = self.series.clone();
@@ -113,13 +115,13 @@ impl Model {
         }
     }
 
-    /// Everything up to the last batch was acknowledged as durable: a flush returned.
+    /// Marks all batches as durable: a flush returned.
     pub fn all_durable(&mut self) {
         self.batches.iter_mut().for_each(|(_, fate)| *fate = Fate::Sync);
     }
 
-    /// The first sequence that a crash may take back: everything up to the one before must be there. `stepped_ns` is
-    /// when the log last had a chance to sync.
+    /// The last sequence that a crash must keep. `stepped_ns` is when the log last had a chance to
+    /// sync.
     pub fn must_keep(&self, power_cut: bool, stepped_ns: u64, interval_ns: u64) -> u64 {
         let kept = |fate: &Fate| match fate {
             Fate::Unknown => false,
@@ -130,12 +132,12 @@ impl Model {
         self.batches.iter().rposition(|(_, fate)| kept(fate)).map_or(0, |last| last as u64 + 1)
     }
 
-    /// Takes back every batch behind `sequence`.
+    /// Undoes every batch after `sequence`.
     pub fn cut(&mut self, sequence: u64) {
         if sequence < self.sequence() {
             self.batches.truncate(usize::try_from(sequence).unwrap_or(usize::MAX));
             (self.series, self.items) = (Series::new(), Items::new());
-            // What was deleted by value was durable with all before it.
+            // Deletes by value were durable, and so was everything before them.
             assert!(self.by_value.last().is_none_or(|(before, _)| *before <= sequence));
             let mut by_value = self.by_value.iter().peekable();
             for number in 0..=self.batches.len() {
@@ -151,7 +153,7 @@ impl Model {
         self.all_durable();
     }
 
-    /// The rows there must be.
+    /// The expected rows.
     pub fn rows(&self) -> (&Series, &Items) {
         (&self.series, &self.items)
     }

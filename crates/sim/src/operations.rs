@@ -1,8 +1,8 @@
-//! What operators do to a database in use: schema changes, retention, backups.
+//! Operations on a database in use: schema changes, retention, backups.
 //!
-//! The column `extra` of the series comes, widens and goes; `text` changes its name. What a schema change that failed
-//! has left behind is what the engine says after the next opening: both the old and the new schema are right then.
-//! Rows that retention has ever hidden may be gone or not ([`Forgotten`]).
+//! The series' column `extra` is added, widened and dropped; `text` is renamed. After a failed
+//! schema change, both the old and the new schema are valid, so the model takes what the engine has
+//! after the next open. Rows that retention ever hid may or may not be there ([`Forgotten`]).
 
 use crate::model::{Change, Items, Row, Series};
 use crate::run::Run;
@@ -19,7 +19,8 @@ use fleetdb_engine::{
 use rand::Rng;
 use std::sync::Arc;
 
-/// Up to which time rows were hidden at some moment: a longer retention may bring them back, or not.
+/// The latest time that retention ever hid. A longer retention may or may not bring those rows
+/// back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forgotten(i64);
 
@@ -42,7 +43,7 @@ impl Forgotten {
 }
 
 impl Run {
-    /// The last second that the series' retention hides now. It is noted as forgotten.
+    /// The latest second that the series' retention hides now. Records it as forgotten.
     pub(crate) fn expired(&mut self) -> Option<i64> {
         let retention_s = self.db().tables()[0].retention_seconds?;
         let expired = self.bound(retention_s);
@@ -54,9 +55,9 @@ impl Run {
         self.clock.wall_ns().div_euclid(1_000_000_000) - retention_s - 1
     }
 
-    /// The rows that must be there: never hidden, and with what there is of the column that comes and goes.
+    /// The rows that must be there: those never hidden, with the current extra column only.
     pub(crate) fn visible(&mut self) -> (Series, Items) {
-        // The clock has moved since the rows were read.
+        // The clock has advanced since the rows were read.
         self.expired();
         let column = extra(&self.db().tables()[0]).map(|column| column.id.0);
         let (series, items) = self.model.rows();
@@ -67,13 +68,13 @@ impl Run {
         (series, items.clone())
     }
 
-    /// A random change of the series' schema.
+    /// Makes a random change to the series' schema.
     pub(crate) fn alter(&mut self) {
         let schema = self.db().tables().swap_remove(0);
         let extra = extra(&schema);
         let choice = self.random.random_range(0..4);
         let db = self.db();
-        // A change that a failing disk refuses is one that did not happen, or did.
+        // A change that returns an error on a failing disk may or may not have happened.
         let _ = match (choice, extra) {
             (0, _) => {
                 let renamed = if schema.find("text").is_some() { ("text", "words") } else { ("words", "text") };
@@ -95,13 +96,13 @@ impl Run {
     pub(crate) fn retain(&mut self) {
         self.expired();
         let seconds = self.random.random_bool(0.7).then(|| self.random.random_range(1..2_000));
-        // Noted before: a crash leaves the old or the new one.
+        // Recorded first: a crash leaves either the old or the new one.
         self.forgotten.note(seconds.map(|seconds| self.bound(seconds) + 1));
         self.db().set_retention("series", seconds).ok();
         self.clock.advance(self.random.random_range(0..20) * 1_000_000_000);
     }
 
-    /// Deletes single rows all over the series, by writing its segments anew.
+    /// Deletes single rows all over the series by rewriting its segments.
     pub(crate) fn delete_values(&mut self) {
         let divisor = self.random.random_range(1..4);
         let delete = Change::DeleteValues(divisor, self.random.random_range(0..divisor));
@@ -119,7 +120,8 @@ impl Run {
         match outcome {
             Ok(_) => self.model.delete_values(delete),
             Err(_) => {
-                // As long as the log takes batches, or will when there is room, it is known what there is: nothing has happened.
+                // While the log accepts batches, or will once there is room, the outcome is known:
+                // nothing happened.
                 let refused = self.db().commit(Batch::new()).err();
                 let is_known = refused.is_none_or(|error| error.kind() == ErrorKind::Retry);
                 self.model.doubt((!is_known).then_some(delete));
@@ -127,7 +129,7 @@ impl Run {
         }
     }
 
-    /// Whether the delete that returned an error is done, as rows say that were read.
+    /// Decides from the rows read whether a delete that returned an error is done.
     pub(crate) fn settle(&mut self, found: &Series) {
         let column = extra(&self.db().tables()[0]).map(|column| column.id.0);
         let forgotten = self.forgotten;
@@ -141,7 +143,7 @@ impl Run {
         });
     }
 
-    /// Backs the database up beside older backups, and opens the copy.
+    /// Backs up the database on top of older backups, and opens the copy.
     pub(crate) fn back_up(&mut self) {
         let destination = self.io_over(Arc::clone(&self.backup) as Arc<dyn Storage>);
         match self.db().backup(&destination, |_, _| ()) {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const INTERVAL_MS: u64 = 50;
 
-/// What runs of a seed do: how often, drawn once.
+/// The relative frequencies of a run's actions, drawn once per seed.
 struct Weights {
     write: u32,
     flush: u32,
@@ -33,16 +33,16 @@ struct Weights {
     durability: Durability,
 }
 
-/// What a run did.
+/// Statistics of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     /// Crashes survived.
     pub crashes: u64,
-    /// Batches the log took.
+    /// Batches that the log accepted.
     pub batches: u64,
-    /// Syncs asked of the disk.
+    /// Syncs requested from the disk.
     pub syncs: u64,
-    /// A checksum over everything asked of the disks: equal for equal seeds.
+    /// A checksum over all requests to the disks; equal for equal seeds.
     pub trace: u32,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Run {
     db: Option<Database>,
     pub(crate) model: Model,
     pub(crate) forgotten: Forgotten,
-    /// Where backups go: a disk that never fails.
+    /// The destination of backups: a disk that never fails.
     pub(crate) backup: Arc<MemoryStorage>,
     /// When the log last had a chance to sync.
     stepped_ns: u64,
@@ -72,16 +72,16 @@ pub(crate) struct Run {
 /// Where and how to crash.
 #[derive(Clone, Copy, Debug)]
 pub struct Crash {
-    /// At the sync after so many.
+    /// At the sync after this many.
     pub after_syncs: u64,
-    /// What becomes of what was not synced.
+    /// What happens to unsynced changes.
     pub mode: Mode,
 }
 
-/// A run of `crashes` crashes at random syncs in random modes.
+/// Runs a seed with `crashes` crashes at random syncs in random modes.
 ///
 /// # Panics
-/// Where the engine breaks a promise; the message says which.
+/// If the engine breaks a promise; the message says which.
 pub fn random_crashes(seed: u64, crashes: u64) -> Report {
     let mut run = Run::new(seed);
     for _ in 0..crashes {
@@ -92,10 +92,11 @@ pub fn random_crashes(seed: u64, crashes: u64) -> Report {
     run.finish()
 }
 
-/// A scripted run, the same for every crash, with one crash. `None` if it ends before the crash.
+/// A scripted run with one crash; the script is the same for every crash. `None` if it ends before
+/// the crash.
 ///
 /// # Panics
-/// Where the engine breaks a promise; the message says which.
+/// If the engine breaks a promise; the message says which.
 pub fn one_crash(seed: u64, crash: Crash, steps: u64) -> Option<Report> {
     let mut run = Run::new(seed);
     run.disk.crash_in(Some(crash.after_syncs));
@@ -156,14 +157,14 @@ impl Run {
         self.io_over(disk)
     }
 
-    /// The simulated world over a storage.
+    /// The simulated machine on top of a storage.
     pub(crate) fn io_over(&mut self, storage: Arc<dyn Storage>) -> Io {
         let random = SeededRandom(parking_lot::Mutex::new(Xoshiro256PlusPlus::seed_from_u64(self.random.next_u64())));
         Io {
             storage,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             random: Arc::new(random),
-            // No threads: every step runs on this one, in the same order each time.
+            // No threads: every step runs on this thread, in the same order each time.
             ..Io::memory(MemoryStorage::new())
         }
     }
@@ -205,7 +206,7 @@ impl Run {
         self.recover(crash.mode);
     }
 
-    /// One random step of work. Errors are part of it: what they may mean is checked where they come up.
+    /// One random step of work. It may return errors; each is checked where it occurs.
     fn step(&mut self) {
         let Weights { write, flush, compact, wait, close, full, fail, alter, retain, backup, delete_values, .. } =
             self.weights;
@@ -257,7 +258,7 @@ impl Run {
         self.db.as_ref().expect("a database is open between steps")
     }
 
-    /// Opens the database again without a crash: everything written is there, and the log's bytes are all read.
+    /// Reopens the database without a crash: everything written must be there.
     fn reopen_after(&mut self, what: &str) {
         self.disk.fail_in(None);
         if self.disk.has_crashed() {
@@ -269,7 +270,7 @@ impl Run {
         }
     }
 
-    /// After a failed fsync the database takes no more writes: open it again, as its message says.
+    /// After a failed fsync the database accepts no more writes: reopens it, as its message says.
     fn heal(&mut self) {
         if self.disk.has_crashed() || self.db.is_none() {
             return;
@@ -296,7 +297,7 @@ impl Run {
         let outcome = self.db().commit(batch.with_durability(durability));
         let now_ns = self.clock.monotonic_ns();
         let after = self.db().view().sequence().0;
-        // A refused batch has no sequence; one that failed on its way has.
+        // A refused batch has no sequence; one that failed while being logged has one.
         assert!(after == before || after == before + 1, "a batch took sequences {before} to {after}");
         assert!(outcome.is_err() || after == before + 1, "an acknowledged batch has no sequence");
         if after > before {
@@ -357,7 +358,8 @@ impl Run {
         (changes, batch.with("series", series).with("items", items.finish().expect("it fits")))
     }
 
-    /// A disk that is full for some writes, and then has room again: nothing may be lost, and writing goes on.
+    /// Lets the disk be full for some writes, then frees space: nothing may be lost, and writing
+    /// resumes.
     fn fill_up(&mut self) {
         self.disk.set_room(Some(self.random.random_range(0..20_000)));
         for _ in 0..self.random.random_range(1..6) {
@@ -380,9 +382,10 @@ impl Run {
         assert!(!stuck || self.disk.has_crashed(), "there is room again, and writes are still refused: {error:?}");
     }
 
-    /// What the machine does after a crash.
+    /// Restarts the machine after a crash.
     fn recover(&mut self, mode: Mode) {
-        // The process is gone: what closing it tries to write, the crashed disk refuses.
+        // The process is gone: the crashed disk refuses whatever closing the database tries to
+        // write.
         assert!(self.disk.has_crashed());
         drop(self.db.take());
         self.report.syncs += self.disk.syncs();
@@ -397,7 +400,8 @@ impl Run {
         assert!(report.problems.is_empty(), "after a crash ({mode:?}): {:?}", report.problems);
     }
 
-    /// What is there is a prefix of the batches, and holds all that was acknowledged for this kind of crash.
+    /// What is there must be a prefix of the batches that includes all that this kind of crash must
+    /// keep.
     fn compare(&mut self, mode: Mode) {
         let sequence = self.db().view().sequence().0;
         let must = self.model.must_keep(mode != Mode::Kept, self.stepped_ns, INTERVAL_MS * 1_000_000);

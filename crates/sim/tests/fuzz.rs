@@ -1,4 +1,4 @@
-//! The fuzz targets on random and on nearly right bytes. `FLEETDB_SEED=<seed>` repeats a seed.
+//! The fuzz targets on random and on nearly valid bytes. `FLEETDB_SEED=<seed>` repeats a seed.
 
 use fleetdb_sim::fuzz;
 use rand::{Rng, RngCore, SeedableRng};

@@ -1,10 +1,10 @@
-//! The simulator's fixed seeds, some fresh ones, and a crash at every sync of one script in every mode.
-//! `FLEETDB_SEED=<seed>` repeats a seed; `fleetdb-sim` runs as many as wanted.
+//! The simulator's fixed seeds, some fresh ones, and a crash at every sync of one script in every
+//! mode. `FLEETDB_SEED=<seed>` repeats a seed; `fleetdb-sim` runs any number of seeds.
 
 use fleetdb_sim::disk::MODES;
 use fleetdb_sim::run::{Crash, one_crash, random_crashes};
 
-/// Crashes of each seed.
+/// Crashes per seed.
 const CRASHES: u64 = 20;
 /// Steps of the script that is crashed at every sync.
 const STEPS: u64 = 60;
@@ -20,8 +20,8 @@ fn the_simulator_does_the_same_for_the_same_seed() {
 
 #[test]
 fn fixed_seeds_lose_nothing_acknowledged() {
-    // Among them were: the first frame of a log file, torn, taken for damage; batches of a schema whose change had failed,
-    // and that the next opening did not have.
+    // Bugs that these seeds found: a torn first frame of a log file was taken for damage; the log
+    // held batches of a schema whose change had failed and was missing after the next open.
     for seed in 1..=100 {
         random_crashes(seed, CRASHES);
     }
@@ -64,7 +64,7 @@ fn a_flush_is_whole_or_a_full_disk_whatever_room_there_is() {
     let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
     let schema = db.create_table(&table.field("v", ColumnType::Int64)).expect("it fits");
     let mut rows = 0;
-    // The footer was once written by a buffer whose end nobody asked whether it had been written.
+    // The footer was once written through a buffer whose final write nobody checked.
     for room in (0..6_000).step_by(61) {
         let mut batch = Rows::new(&schema);
         for n in 0..50 {
@@ -82,7 +82,7 @@ fn a_flush_is_whole_or_a_full_disk_whatever_room_there_is() {
         assert_eq!(db.view().table("t").expect("it exists").count().expect("it reads"), rows as u64);
     }
     db.compact().expect("there is room");
-    // Full memtables whose flush failed: a writer without threads tries the flush again itself.
+    // Full memtables whose flush failed: a writer without threads retries the flush itself.
     let big = |first: i64| {
         let mut batch = Rows::new(&schema);
         let noise = |n: i64| n.wrapping_mul(0x5851_f42d_4c95_7f2d) >> 3;
