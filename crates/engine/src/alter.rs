@@ -90,8 +90,9 @@ impl Database {
     /// Drops a column and its values; durable when this returns. Writers wait while the memtables
     /// are flushed.
     ///
-    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if the table or column does not
-    /// exist, or the column is part of the key. If the flush fails, nothing changes.
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table or column does not exist, or the
+    /// column is part of the key. If the flush fails, nothing changes.
     pub fn drop_column(&self, table: &str, column: &str) -> Result<Arc<TableSchema>> {
         let mut commit = self.shared.open_commit()?;
         let (schema, place) = self.find_column(table, column)?;
@@ -108,8 +109,9 @@ impl Database {
     /// a time column, even in the key; durable when this returns. Stored values are widened on
     /// read. Writers wait while the memtables are flushed.
     ///
-    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if the table or column does not
-    /// exist, or the column cannot change to this type. If the flush fails, nothing changes.
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table or column does not exist, or the
+    /// column cannot change to this type. If the flush fails, nothing changes.
     pub fn widen_column(&self, table: &str, column: &str, column_type: ColumnType) -> Result<Arc<TableSchema>> {
         let mut commit = self.shared.open_commit()?;
         let (schema, place) = self.find_column(table, column)?;
@@ -128,7 +130,8 @@ impl Database {
     /// Older rows disappear from reads at once and from disk soon. A longer retention brings back
     /// rows that are still on disk.
     ///
-    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist or is a
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist or is a
     /// collection, or the age is not positive.
     pub fn set_retention(&self, table: &str, seconds: Option<i64>) -> Result<Arc<TableSchema>> {
         let _commit = self.shared.open_commit()?;

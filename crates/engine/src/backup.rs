@@ -55,9 +55,10 @@ impl Database {
     /// assert_eq!(copy.view().table("t").unwrap().count().unwrap(), 1);
     /// ```
     ///
-    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if the directory is the database's
-    /// own, holds something else, or holds a backup that has been written to; or the error of
-    /// reading or writing a file. The older backup stays valid.
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the directory is the database's own, holds
+    /// something else, or holds a backup that has been written to; or the error of reading or
+    /// writing a file. The older backup stays valid.
     pub fn backup(&self, destination: &Io, progress: impl FnMut(u64, u64)) -> Result<BackupReport> {
         refuse_itself(self.shared.io.storage.as_ref(), destination.storage.as_ref())?;
         self.flush()?;

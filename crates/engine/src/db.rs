@@ -46,11 +46,11 @@ pub struct Status {
     pub segments: usize,
     /// Total size of all segments.
     pub segment_bytes: u64,
-    /// Decoded pages in the cache.
+    /// Bytes of decoded pages in the cache.
     pub cache_bytes: u64,
     /// Memory held by scans and compactions.
     pub work_bytes: usize,
-    /// Written to WAL files.
+    /// Bytes written to WAL files.
     pub wal_bytes_written: u64,
     /// Number of fdatasync calls on WAL files.
     pub wal_syncs: u64,
@@ -106,7 +106,8 @@ impl Database {
     /// Opens a database on an [`Io`] ([`Io::files`], [`Io::memory`]) with settings, or creates an
     /// empty one.
     ///
-    /// # Errors [`ErrorKind::Retry`] if another process has the database open for writing;
+    /// # Errors
+    /// [`ErrorKind::Retry`] if another process has the database open for writing;
     /// [`ErrorKind::Damaged`] if stored data is lost, with what is lost and how to continue;
     /// [`ErrorKind::Input`] if a setting is out of range; [`ErrorKind::Io`].
     pub fn open_with(io: Io, settings: Settings) -> Result<Self> {
@@ -134,9 +135,10 @@ impl Database {
 
     /// Creates a table. It is durable when this returns.
     ///
-    /// # Errors [`ErrorKind::Input`] if the definition is invalid, the name is taken, or the
-    /// database has the maximum number of tables. [`max_tables`](Settings::max_tables) does not
-    /// apply here: it limits only the tables that line protocol creates.
+    /// # Errors
+    /// [`ErrorKind::Input`] if the definition is invalid, the name is taken, or the database has
+    /// the maximum number of tables. [`max_tables`](Settings::max_tables) does not apply here: it
+    /// limits only the tables that line protocol creates.
     pub fn create_table(&self, definition: &TableDefinition) -> Result<Arc<TableSchema>> {
         let commit = self.shared.open_commit()?;
         let mut manifest = self.shared.manifest.lock();
@@ -200,10 +202,11 @@ impl Database {
     /// Writes a batch atomically and waits until it is as durable as
     /// [requested](Batch::with_durability), or as [`Settings::durability`] says.
     ///
-    /// # Errors [`ErrorKind::Input`]: the message names the wrong table, column and row, and
-    /// nothing is written. [`ErrorKind::Retry`]: the memtables are full and the flush did not catch
-    /// up. [`ErrorKind::Closed`]: the database is closed or the log failed; it is then unknown
-    /// whether the batch survives.
+    /// # Errors
+    /// [`ErrorKind::Input`]: the message names the wrong table, column and row, and nothing is
+    /// written. [`ErrorKind::Retry`]: the memtables are full and the flush did not catch up.
+    /// [`ErrorKind::Closed`]: the database is closed or the log failed; it is then unknown whether
+    /// the batch survives.
     pub fn commit(&self, batch: Batch) -> Result<Acknowledged> {
         let (done, outcome) = completion();
         self.shared.commit(&batch, Waiting::ForOutcome, done)?;

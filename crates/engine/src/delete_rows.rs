@@ -56,8 +56,9 @@ impl Database {
     /// assert_eq!(db.view().table("t").unwrap().count().unwrap(), 6);
     /// ```
     ///
-    /// # Errors What `find` and `go_on` return, or any error of a flush or compaction; nothing is
-    /// then deleted. After a manifest error it is unknown whether the rows are deleted until the
+    /// # Errors
+    /// What `find` and `go_on` return, or any error of a flush or compaction; nothing is then
+    /// deleted. After a manifest error it is unknown whether the rows are deleted until the
     /// database is reopened.
     pub fn delete_rows(
         &self,

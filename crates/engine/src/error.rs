@@ -1,7 +1,7 @@
 //! The engine's error. A program matches on its [`Code`]. The code's [`ErrorKind`] says what the
 //! caller should do. The message tells people what happened, where, and how to continue.
 //!
-//! No code inspects a message: whatever a program must distinguish has its own code.
+//! Programs never inspect the message: every case that they must distinguish has its own code.
 
 use std::fmt;
 
@@ -97,7 +97,7 @@ pub enum Code {
     DuplicateStatement,
     /// Another session holds the lock.
     LockNotAvailable,
-    /// Too many others are waiting, or the engine cannot keep up.
+    /// Too many requests are waiting, or the engine cannot keep up.
     Busy,
     /// Another transaction changed what this one has read: run it again.
     Conflict,

@@ -57,7 +57,8 @@ pub struct WalFrame {
 
 /// The manifest: the edits since its last fold, and the resulting state.
 ///
-/// # Errors There is no database, or its manifest is damaged.
+/// # Errors
+/// There is no database, or its manifest is damaged.
 pub fn read_manifest(io: &Io) -> Result<(Vec<Edit>, State)> {
     match manifest_file::read(io.storage.as_ref())? {
         Some((_, contents)) => Ok((contents.edits, contents.state)),

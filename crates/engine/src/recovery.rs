@@ -202,7 +202,8 @@ pub(crate) fn check_log(io: &Io, state: &State, last: Sequence) -> Result<()> {
 /// Clears what the manifest knows about the log, so that a database with lost log files can be
 /// opened. The batches in those files are given up. Returns whether there was anything to clear.
 ///
-/// # Errors The database is open, or its manifest cannot be written.
+/// # Errors
+/// The database is open, or its manifest cannot be written.
 pub fn accept_loss(io: &Io) -> Result<bool> {
     let _lock = io.storage.lock()?;
     let mut manifest = Manifest::open(io)?;

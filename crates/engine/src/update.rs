@@ -29,8 +29,8 @@ impl Database {
     /// }).unwrap();
     /// ```
     ///
-    /// # Errors What `change` returns; nothing is then written. Otherwise as
-    /// [`commit`](Self::commit).
+    /// # Errors
+    /// What `change` returns; nothing is then written. Otherwise as [`commit`](Self::commit).
     pub fn transact(&self, change: impl FnOnce(&View) -> Result<Batch>) -> Result<Acknowledged> {
         let (done, outcome) = completion();
         self.shared.transact(change, done)?;
@@ -54,8 +54,9 @@ impl Database {
     /// assert_eq!(seven.aggregate("b", 0, 0).unwrap().sum, Some(3.0));
     /// ```
     ///
-    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if a column is part of the key, a
-    /// value does not fit its column, or there are more rows than a batch may hold; otherwise as
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column is part of the key, a value does
+    /// not fit its column, or there are more rows than a batch may hold; otherwise as
     /// [`commit`](Self::commit).
     pub fn update(&self, table: &str, rows: &ScanRequest, values: &[(&str, Value)]) -> Result<(u64, Acknowledged)> {
         let mut count = 0;

@@ -53,7 +53,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) expired: Option<i64>,
     /// The last flushed generation.
     pub(crate) flushed: Generation,
-    /// Merge every partition into one run, and rewrite whatever is deleted or expired.
+    /// Whether to merge every partition into one run and rewrite all deleted or expired rows.
     pub(crate) full: bool,
 }
 

@@ -3,8 +3,8 @@
 //! A lane is: a form byte (bit 7: a NULL mask follows), then
 //! - form 0, constant: the value (8 bytes);
 //! - form 1, steps: the first value and the step (8 bytes each), `value[i] = first + i * step`;
-//! - form 2, frame of reference: base, scale (8 bytes each), width in bits (1 byte), then `(value -
-//!   base) / scale` in `width` bits each, lowest bits first, padded to whole bytes;
+//! - form 2, frame of reference: base, scale (8 bytes each), width in bits (1 byte), then
+//!   `(value - base) / scale` in `width` bits each, lowest bits first, padded to whole bytes;
 //!
 //! then, if bit 7 is set, the NULL mask: one bit per value, lowest first, padded to whole bytes.
 //! All numbers are little-endian. The reader knows the number of values. (Frame of reference:
@@ -111,7 +111,8 @@ pub(crate) fn encode(values: &[u64], nulls: &NullMask, out: &mut Vec<u8>) {
 
 /// Decodes a lane of `len` values from the front of `bytes` and advances `bytes`.
 ///
-/// # Errors There are too few bytes, or the form is unknown.
+/// # Errors
+/// There are too few bytes, or the form is unknown.
 pub(crate) fn decode(bytes: &mut &[u8], len: usize) -> Result<Lane> {
     let form = take::<1>(bytes)?[0];
     let mut lane = match form & !HAS_NULLS {
@@ -166,7 +167,8 @@ pub(crate) fn unpack_bits(bytes: &mut &[u8], len: usize, width: u32) -> Result<V
 
 /// Appends `len` decoded values of `width` bits each from the front of `bytes`.
 ///
-/// # Errors There are too few bytes, or the width is invalid.
+/// # Errors
+/// There are too few bytes, or the width is invalid.
 pub(crate) fn unpack_bits_to(bytes: &mut &[u8], len: usize, width: u32, out: &mut Vec<u64>) -> Result<()> {
     if !(1..=64).contains(&width) {
         return Err(Error::damaged(format!("a lane of {width} bits a value")));

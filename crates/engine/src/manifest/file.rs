@@ -177,8 +177,9 @@ impl Manifest {
 
     /// Makes an edit durable.
     ///
-    /// # Errors If the edit breaks an invariant or the writer's lock is lost, nothing changes. If
-    /// the storage fails, the manifest accepts no more edits until it is reopened.
+    /// # Errors
+    /// If the edit breaks an invariant or the writer's lock is lost, nothing changes. If the
+    /// storage fails, the manifest accepts no more edits until it is reopened.
     pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(Error::closed(format!(

@@ -105,8 +105,9 @@ impl TableView {
     /// assert_eq!((found.key, found.rows, found.times), (vec![Value::Int(7)], 5, (5, 9)));
     /// ```
     ///
-    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if a column is not numeric or is part
-    /// of the key; otherwise see [`scan`](Self::scan).
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column is not numeric or is part of the
+    /// key; otherwise see [`scan`](Self::scan).
     pub fn containers(&self, request: &ScanRequest, columns: &[usize]) -> Result<Containers> {
         let wanted = self.wanted(request)?;
         let mut numeric = Vec::with_capacity(columns.len());

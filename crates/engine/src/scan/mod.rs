@@ -389,7 +389,8 @@ impl TableView {
     /// The sources that may hold matching rows, oldest first, for reading `columns` columns of
     /// them.
     ///
-    /// # Errors The memory budget is exhausted.
+    /// # Errors
+    /// The memory budget is exhausted.
     pub(crate) fn sources(&self, wanted: &Wanted, columns: usize) -> Result<Sources> {
         let touched: Vec<&Arc<Listed>> = self
             .segments

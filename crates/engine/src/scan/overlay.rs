@@ -37,8 +37,9 @@ impl Overlay {
     /// Adds a batch after the previous ones. The batch's deletes apply to the rows of previous
     /// batches and come before its own rows. Its tables must be in the view.
     ///
-    /// # Errors As [`Database::commit`](crate::Database::commit) for a batch that does not fit its
-    /// tables. Part of the batch may then be in the overlay.
+    /// # Errors
+    /// As [`Database::commit`](crate::Database::commit) for a batch that does not fit its tables.
+    /// Part of the batch may then be in the overlay.
     pub fn add(&mut self, batch: &Batch, view: &View) -> Result<()> {
         for request in &batch.deletes {
             let (schema, memtable) = self.table(&request.table, view)?;

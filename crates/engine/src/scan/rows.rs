@@ -29,8 +29,9 @@ pub type RowTest = dyn FnMut(&RecordBatch) -> Result<BooleanArray> + Send;
 impl TableView {
     /// Scans rows in (key, time) order.
     ///
-    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if a column or key does not fit the
-    /// table. Read errors come from the iterator.
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column or key does not fit the table.
+    /// Read errors come from the iterator.
     pub fn scan(&self, request: &ScanRequest) -> Result<Scan> {
         self.scan_with(request, None)
     }

@@ -75,7 +75,8 @@ impl PageHeader {
 
     /// Reads a header from the front of `bytes` and advances `bytes`.
     ///
-    /// # Errors The bytes are not a valid header.
+    /// # Errors
+    /// The bytes are not a valid header.
     pub(crate) fn read(bytes: &mut &[u8]) -> Result<Self> {
         let mut outer = [0i64; 9];
         let mut inner = [0i64; 9];

@@ -113,7 +113,8 @@ pub(crate) struct Contents<'a> {
 /// frame says that the broken one was already synced, it is damage. In any other file a broken
 /// frame is damage.
 ///
-/// # Errors [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), with the position and what is lost.
+/// # Errors
+/// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged), with the position and what is lost.
 pub(crate) fn read_file<'a>(
     name: &str,
     file: &'a [u8],

@@ -40,8 +40,8 @@ const MOST_GATHERING: Duration = Duration::from_millis(2);
 
 /// A sync waits only if at least this many are likely to share it. With fewer, it is faster to run
 /// a sync while the others work: by 15 to 38 % with 8 connections and 42 to 57 % with 32. With 96
-/// or more, one sync for all is as fast or faster, by up to 17 % (`fleetdb-bench bars served
-/// --connections 8,32,64,96,160`, with 0 and with `usize::MAX` here).
+/// or more, one sync for all is as fast or faster, by up to 17 %
+/// (`fleetdb-bench bars served --connections 8,32,64,96,160`, with 0 and with `usize::MAX` here).
 const LEAST_GATHERED: usize = 64;
 
 /// Zeros written ahead of the frames in one write.
@@ -405,7 +405,7 @@ impl Log {
         let (stretches, mut waiters, failed, closed) = {
             let mut pending = self.pending.lock();
             let stretches = std::mem::take(&mut pending.stretches);
-            // As many are likely to come again.
+            // The next step will probably have as many.
             let next = Vec::with_capacity(pending.waiters.len());
             let waiters = std::mem::replace(&mut pending.waiters, next);
             if pending.spare.capacity() == 0 {

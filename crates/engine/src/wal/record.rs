@@ -133,7 +133,8 @@ fn put_entries(out: &mut Vec<u8>, pool: &mut Pool) {
 /// Decodes one section from the front of `bytes` and advances `bytes`. Fields marked as differences
 /// in [`News`] are not yet restored.
 ///
-/// # Errors The bytes are not a section. (Their checksum matched, so this is damage or a bug.)
+/// # Errors
+/// The bytes are not a section. (Their checksum matched, so this is damage or a bug.)
 pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Entry> {
     let table = TableId(take_u32(bytes)?);
     let rows = take_u32(bytes)?;

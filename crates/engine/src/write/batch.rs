@@ -192,7 +192,8 @@ impl Batch {
 
     /// Appends a row to other rows of its table. For many rows, [`Rows`] is faster.
     ///
-    /// # Errors As [`Rows::push`], or an error that names a column that is NULL but must not be.
+    /// # Errors
+    /// As [`Rows::push`], or an error that names a column that is NULL but must not be.
     pub fn push<'v>(
         &mut self,
         schema: &Arc<TableSchema>,
@@ -419,9 +420,10 @@ impl Rows {
 
     /// Adds a row: one value per column, in the table's order.
     ///
-    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if the number of values differs from
-    /// the number of columns, or a value does not fit (the error names its column and row). The row
-    /// is then not added.
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the number of values differs from the
+    /// number of columns, or a value does not fit (the error names its column and row). The row is
+    /// then not added.
     pub fn push<'v>(
         &mut self,
         row: impl IntoIterator<Item = &'v Value, IntoIter: Clone + ExactSizeIterator>,

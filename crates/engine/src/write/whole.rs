@@ -17,8 +17,9 @@ impl Batch {
     /// merges fields. There, a row that is NULL in one of `columns` is deleted and rewritten. The
     /// rows have all columns in the table's order; `columns` are indexes into them.
     ///
-    /// # Errors [`ErrorKind::Input`](crate::ErrorKind::Input) if more than [`MAX_RENEWED_ROWS`]
-    /// rows would be deleted, or the rows do not fit the table.
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if more than [`MAX_RENEWED_ROWS`] rows would
+    /// be deleted, or the rows do not fit the table.
     pub fn with_whole(mut self, schema: &Arc<TableSchema>, rows: RecordBatch, columns: &[usize]) -> Result<Self> {
         let is_renewed = |row: usize| columns.iter().any(|&place| rows.column(place).is_null(row));
         let renewed = (0..rows.num_rows()).filter(|&row| schema.merges_fields() && is_renewed(row));
