@@ -163,7 +163,7 @@ impl Shared {
     }
 
     /// Logs and applies an admitted batch: first the removals, then the rows. Returns whether the
-    /// committer leads the next sync.
+    /// committer must run the log's next step.
     fn apply(
         &self,
         commit: &mut Commit,

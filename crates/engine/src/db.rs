@@ -108,7 +108,8 @@ impl Database {
     ///
     /// # Errors
     /// [`ErrorKind::Retry`] if another process has the database open for writing;
-    /// [`ErrorKind::Damaged`] if stored data is lost, with what is lost and how to continue;
+    /// [`ErrorKind::Damaged`] if stored data is damaged (the message says what is lost and how to
+    /// continue);
     /// [`ErrorKind::Input`] if a setting is out of range; [`ErrorKind::Io`].
     pub fn open_with(io: Io, settings: Settings) -> Result<Self> {
         settings.validate()?;

@@ -141,7 +141,7 @@ impl Growing {
     /// Growth below this is not charged: most clients never hold more.
     const STEP_BYTES: usize = 16 << 10;
 
-    /// Grows the charge to `bytes`. Growth of less than 16 KiB is not charged.
+    /// Grows the charge to `bytes`. Small growth is not charged.
     ///
     /// # Errors
     /// [`ErrorKind::Retry`](crate::ErrorKind::Retry): others hold the memory now, or the limit is too small.

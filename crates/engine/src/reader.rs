@@ -51,7 +51,8 @@ impl Reader {
     ///
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is no database;
-    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) with what is lost.
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) if stored data is damaged (the message says
+    /// what is lost).
     pub fn open(io: Io, settings: Settings) -> Result<Self> {
         settings.validate()?;
         let cache = Arc::new(Cache::new(settings.cache_bytes));

@@ -85,7 +85,7 @@ fn a_disk_that_is_full_twenty_times_loses_nothing_and_ingest_resumes() {
     let filler = mount.path().join("filler");
     let (mut next, mut kept_from) = (0, 0);
     for round in 0..FILLS {
-        // Room for nothing much, for one flush, or for several.
+        // Room for almost nothing, for one flush, or for several.
         fill(&filler, (round as usize % 4) * (3 << 20) + 4_096);
         let refused = loop {
             match db.commit(batch(&db, next)) {

@@ -97,7 +97,7 @@ impl<'a> GoneKeys<'a> {
         });
         let lists: Vec<List> = lists.collect();
         let name = format!("{}/gone.tmp", directory(schema.id));
-        // One that could not be removed earlier would be in the way.
+        // A leftover file would be in the way.
         storage.remove(&name).ok();
         let file = storage.create(&name)?;
         let memory = budget.growing();

@@ -53,7 +53,7 @@ impl LineEnds {
         Some(at + 1)
     }
 
-    /// Whether the bytes since the last line's end stop within a text.
+    /// Whether the bytes since the last line's end break off inside a text.
     pub fn is_in_text(&self) -> bool {
         self.place == Place::Text
     }

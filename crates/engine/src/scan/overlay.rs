@@ -65,7 +65,7 @@ impl Overlay {
         Ok(&self.tables[name])
     }
 
-    /// Whether the view's tables have not changed since batches were added.
+    /// Whether the view's tables are unchanged since batches were added.
     pub fn fits(&self, view: &View) -> bool {
         self.tables
             .iter()

@@ -172,9 +172,9 @@ impl Batch {
         self
     }
 
-    /// As [`and`](Self::and), but appends few rows to existing rows of the same table; errors then
-    /// count them from there. For many small batches, whose overhead would otherwise exceed their
-    /// values.
+    /// As [`and`](Self::and), but appends small sets of rows to earlier rows of the same table, and
+    /// errors use their row numbers there. For many small batches, whose overhead would otherwise
+    /// exceed their values.
     pub fn gather(&mut self, other: Self) {
         if self.parts.is_empty() && self.deletes.is_empty() {
             *self = other;
