@@ -1,13 +1,14 @@
-//! Who may do what: users with passwords and tokens with names, in the file `access.json` of the database's directory.
+//! Users with passwords and named tokens, stored in `access.json` in the database directory.
 //!
-//! 1. The file holds argon2 hashes of passwords and tokens, and for each user what SCRAM-SHA-256 needs (RFC 5802: a
-//!    salted password). It is replaced as a whole, by the command line or by hand; a server sees the change with the next
-//!    request.
-//! 2. Verifying is slow on purpose. What was verified once is remembered by its SHA-256 until the file changes; no more
-//!    than a few strangers are verified at a time, those of an address one after the other ([`Turns`]). A token's hash is
-//!    not slow, as nobody guesses 24 random bytes: it waits for nobody.
-//! 3. A directory without the file has no users: then everybody has all rights if the server is reached from its own
-//!    machine only, and nobody any if it is not ([`Strangers`]).
+//! 1. The file holds argon2 hashes of passwords and tokens, and for each user the salted password
+//!    that SCRAM-SHA-256 needs (RFC 5802). The command line or an administrator replaces it as a
+//!    whole; a server picks up the change with the next request.
+//! 2. Verification is slow on purpose. A verified secret is remembered by its SHA-256 until the
+//!    file changes. Only a few unknown secrets are verified at a time, and those from one address
+//!    run one after another ([`Turns`]). Hashing a token is fast, since 24 random bytes cannot be
+//!    guessed, so a token never waits for a turn.
+//! 3. A directory without the file has no users. Then everyone has all rights if the server listens
+//!    on loopback only, and no one has any otherwise ([`Strangers`]).
 
 use crate::turns::Turns;
 use argon2::password_hash::phc::PasswordHash;
@@ -27,28 +28,29 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use subtle::ConstantTimeEq;
 
-/// The file's name.
+/// The name of the file in the database directory.
 pub const FILE: &str = "access.json";
-/// Passwords of an address that wait: the last of them for about a second, even if one who guesses them sends the others.
+/// Passwords from one address that may wait. The last one waits about a second, even if an attacker
+/// sends all the others.
 const MOST_PASSWORDS_WAITING: usize = 1_000;
-/// Others of an address that wait, whose hashes are slow.
+/// Secrets from one address with slow hashes that may wait.
 const MOST_HASHES_WAITING: usize = 16;
-/// Verified secrets that are remembered.
+/// The largest number of verified secrets that are remembered.
 const MOST_REMEMBERED: usize = 10_000;
-/// Bytes of a user's salt.
+/// Length of a user's salt.
 const SALT_BYTES: usize = 16;
-/// Bytes of a token's secret part.
+/// Length of a token's secret part.
 const SECRET_BYTES: usize = 24;
 
-/// What a user or token may do; each role may do what those before it may.
+/// The rights of a user or token. Each role includes the rights of the roles before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Queries
+    /// Run queries
     Read,
-    /// Rows: line protocol (which makes tables), INSERT, UPDATE, DELETE
+    /// Write rows: line protocol (which also creates tables), INSERT, UPDATE, DELETE
     Write,
-    /// Everything: tables, server files, backup
+    /// Everything, including tables, server files and backups
     Admin,
 }
 
@@ -62,16 +64,16 @@ impl std::fmt::Display for Role {
     }
 }
 
-/// A user or token as the file has it.
+/// A user or token as stored in the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// The name: what a user logs in with, and what a token is called.
+    /// The login name of a user, or the name of a token.
     pub name: String,
-    /// What it may do.
+    /// Its rights.
     pub role: Role,
-    /// Argon2 of the password or of the token's secret part.
+    /// Argon2 hash of the password or of the token's secret part.
     hash: String,
-    /// Users only: salt and salted password for SCRAM, base64.
+    /// Users only: salt and salted password for SCRAM, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     scram: Option<(String, String)>,
 }
@@ -91,24 +93,23 @@ impl Entries {
     }
 }
 
-/// The file, to be changed from the command line.
+/// The file, opened for changes from the command line.
 pub struct AccessFile {
     path: PathBuf,
     entries: Entries,
 }
 
 impl AccessFile {
-    /// Reads the file of a database's directory; there may be none.
+    /// Reads the file in a database directory. A missing file is empty.
     ///
-    /// # Errors
-    /// The file cannot be read, or is not what it should be.
+    /// # Errors The file cannot be read or is malformed.
     pub fn open(data: &Path) -> Result<Self> {
         let path = data.join(FILE);
         let entries = read(&path)?;
         Ok(Self { path, entries })
     }
 
-    /// Gives another directory, as of a backup, the users and tokens of a database.
+    /// Copies the users and tokens of a database to another directory, such as a backup.
     ///
     /// ```
     /// use fleetdb_server::access::{AccessFile, Role};
@@ -118,8 +119,7 @@ impl AccessFile {
     /// assert_eq!(AccessFile::open(backup.path()).unwrap().users()[0].name, "ann");
     /// ```
     ///
-    /// # Errors
-    /// One of the files cannot be read or written, or is not what it should be.
+    /// # Errors One of the files cannot be read, written or parsed.
     pub fn copy(from: &Path, to: &Path) -> Result<()> {
         let copy = Self { path: to.join(FILE), ..Self::open(from)? };
         if copy.entries.is_empty() && !copy.path.exists() { Ok(()) } else { copy.write() }
@@ -135,10 +135,10 @@ impl AccessFile {
         &self.entries.tokens
     }
 
-    /// Adds a user, or gives one that is there a new password and role.
+    /// Adds a user, or replaces the password and role of an existing one.
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a name or password that cannot be one.
+    /// # Errors [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the name or password is
+    /// invalid.
     pub fn set_user(&mut self, name: &str, password: &str, role: Role) -> Result<()> {
         check_name(name)?;
         if password.is_empty() {
@@ -153,10 +153,10 @@ impl AccessFile {
         self.write()
     }
 
-    /// Adds a token. Gives the token itself, which stands nowhere else.
+    /// Adds a token and returns it. The token itself is stored nowhere.
     ///
-    /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a name that is taken or cannot be one.
+    /// # Errors [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the name is taken or
+    /// invalid.
     pub fn add_token(&mut self, name: &str, role: Role) -> Result<String> {
         check_name(name)?;
         if self.entries.tokens.iter().any(|token| token.name == name) {
@@ -172,7 +172,7 @@ impl AccessFile {
     /// Removes a user.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if there is none.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the user does not exist.
     pub fn remove_user(&mut self, name: &str) -> Result<()> {
         remove(&mut self.entries.users, "user", name)?;
         self.write()
@@ -181,13 +181,13 @@ impl AccessFile {
     /// Removes a token.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if there is none.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the token does not exist.
     pub fn remove_token(&mut self, name: &str) -> Result<()> {
         remove(&mut self.entries.tokens, "token", name)?;
         self.write()
     }
 
-    /// Replaces the file, readable by its owner only.
+    /// Replaces the file; only its owner can read it.
     fn write(&self) -> Result<()> {
         use std::os::unix::fs::OpenOptionsExt;
         let text = serde_json::to_string_pretty(&self.entries).map_err(|e| Error::bug(format!("{FILE}: {e}")))?;
@@ -202,7 +202,7 @@ impl AccessFile {
             .map_err(failed)?;
         file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
         std::fs::rename(&new, &self.path).map_err(failed)?;
-        // The new name is durable when its directory is.
+        // The rename is durable once the directory is synced.
         let directory = self.path.parent().unwrap_or(Path::new("."));
         std::fs::File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)
     }
@@ -236,7 +236,8 @@ fn random<const N: usize>() -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// A token's 24 random bytes cannot be guessed: their hash need not be slow, so that wrong tokens cost little.
+/// The cheapest argon2 parameters. A token's 24 random bytes cannot be guessed, so a slow hash
+/// would only make wrong tokens costly to check.
 fn for_tokens() -> Result<Argon2<'static>> {
     let params = Params::new(Params::MIN_M_COST, Params::MIN_T_COST, Params::MIN_P_COST, None);
     let params = params.map_err(|e| Error::bug(format!("argon2: {e}")))?;
@@ -248,20 +249,20 @@ fn hash(secret: &str, argon2: &Argon2<'_>) -> Result<String> {
     hash.map(|hash| hash.to_string()).map_err(|e| Error::bug(format!("argon2: {e}")))
 }
 
-/// What SCRAM runs its hash so often for; RFC 7677 asks for 4,096 at least.
+/// Iterations of SCRAM's password hash; RFC 7677 asks for at least 4,096.
 pub(crate) const SCRAM_ITERATIONS: usize = 4_096;
 
-/// Who asks.
+/// An authenticated user or token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The user's or token's name; "anybody" if nobody has to say it.
+    /// The name of the user or token; "anybody" if no login is required.
     pub name: String,
-    /// What it may do.
+    /// Its rights.
     pub role: Role,
 }
 
 impl Identity {
-    /// As a session knows it; a client has this number.
+    /// The identity as a session sees it; `number` is the client's number.
     pub(crate) fn asker(&self, number: i32) -> fleetdb_query::Asker {
         fleetdb_query::Asker { number, user: self.name.clone(), is_admin: self.role == Role::Admin, may_end: true }
     }
@@ -271,10 +272,9 @@ impl Identity {
     }
 }
 
-/// Refuses a statement that its sender may not run.
+/// Refuses a statement that the role `has` does not allow.
 ///
-/// # Errors
-/// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that says which role it takes.
+/// # Errors [`Code::Denied`] with a message that names the required role.
 pub(crate) fn check(name: &str, has: Role, takes: fleetdb_query::Access) -> Result<()> {
     let role = match takes {
         fleetdb_query::Access::Read => Role::Read,
@@ -288,18 +288,18 @@ pub(crate) fn check(name: &str, has: Role, takes: fleetdb_query::Access) -> Resu
     Err(Error::coded(Code::Denied, message))
 }
 
-/// How somebody says who he is.
+/// How a client identifies itself.
 pub enum Credentials {
-    /// Not at all.
+    /// It does not.
     None,
-    /// By name and password.
+    /// With name and password.
     Password(String, String),
-    /// By a token.
+    /// With a token.
     Token(String),
 }
 
 impl Credentials {
-    /// As whom, without the secret; `None` if that is not said.
+    /// The name the client claims, without the secret; `None` if it claims none.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::None => None,
@@ -309,16 +309,16 @@ impl Credentials {
     }
 }
 
-/// What a secret is compared with.
+/// The stored value that a secret is compared with.
 enum Verify {
-    /// SCRAM's salted password.
+    /// The salted password of SCRAM.
     Scram { salt: Vec<u8>, salted: Vec<u8> },
-    /// A hash of argon2.
+    /// An argon2 hash.
     Hash(String),
 }
 
 impl Verify {
-    /// Whether it takes some microseconds, as the hash that tokens have.
+    /// Whether verification takes only microseconds, as with the hashes of tokens.
     fn is_fast(&self) -> bool {
         let Self::Hash(hash) = self else { return false };
         let params = PasswordHash::new(hash).ok().and_then(|hash| Params::try_from(&hash.params).ok());
@@ -337,44 +337,43 @@ impl Verify {
     }
 }
 
-/// Whether those who do not say who they are have all rights.
+/// Whether clients that do not authenticate have all rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strangers {
-    /// They have: the server is told so.
+    /// They have; the server was started with `no_authentication`.
     Always,
-    /// As long as there are no users: nobody else's machine reaches the server.
+    /// They have while there are no users, because no other machine can reach the server.
     WithoutUsers,
-    /// Never, also if the last user is removed while the server runs.
+    /// They have not, even if the last user is removed while the server runs.
     Never,
 }
 
-/// What a server knows of users and tokens.
+/// The users and tokens that a server knows.
 pub struct Access {
     path: PathBuf,
     strangers: Strangers,
     known: Mutex<Known>,
-    /// At passwords, which are compared by SCRAM's salted password: about a millisecond each.
+    /// Turns for passwords compared by SCRAM's salted password, about a millisecond each.
     passwords: Turns,
-    /// At hashes of argon2, some of which take tens of milliseconds and 19 MiB.
+    /// Turns for argon2 hashes, some of which take tens of milliseconds and 19 MiB.
     hashes: Turns,
-    /// What the salts of users who are not there are made of.
+    /// Seed of the salts of users that do not exist.
     nobody: [u8; SECRET_BYTES],
 }
 
 #[derive(Default)]
 struct Known {
-    /// The file's time and length when it was read.
+    /// Modification time and length of the file when it was read.
     stamp: Option<(SystemTime, u64)>,
     entries: Arc<Entries>,
-    /// Verified secrets by the SHA-256 of name and secret, which says nothing about either.
+    /// Verified secrets by the SHA-256 of name and secret, which reveals neither.
     verified: HashMap<[u8; 32], Identity>,
 }
 
 impl Access {
-    /// The users and tokens of a database's directory.
+    /// Loads the users and tokens of a database directory.
     ///
-    /// # Errors
-    /// The file is broken.
+    /// # Errors The file cannot be read or is malformed.
     pub fn new(data: &Path, strangers: Strangers) -> Result<Self> {
         let access = Self {
             path: data.join(FILE),
@@ -388,20 +387,20 @@ impl Access {
         Ok(access)
     }
 
-    /// Whether there is anybody to log in as.
+    /// Whether there is any user or token.
     ///
-    /// # Errors
-    /// The file is broken.
+    /// # Errors The file cannot be read or is malformed.
     pub fn has_entries(&self) -> Result<bool> {
         Ok(!self.entries()?.is_empty())
     }
 
-    /// What says that the file has changed: its time and length; `None` if there is none.
+    /// Modification time and length of the file, which change when it is replaced; `None` if there
+    /// is no file.
     pub(crate) fn stamp(&self) -> Option<(SystemTime, u64)> {
         std::fs::metadata(&self.path).ok().and_then(|meta| Some((meta.modified().ok()?, meta.len())))
     }
 
-    /// The entries as the file has them now.
+    /// The current entries, read again if the file has changed.
     fn entries(&self) -> Result<Arc<Entries>> {
         let stamp = self.stamp();
         let mut known = self.known.lock();
@@ -411,7 +410,7 @@ impl Access {
         Ok(Arc::clone(&known.entries))
     }
 
-    /// Whether nobody has to say who he is.
+    /// Whether no login is required.
     fn is_open(&self, entries: &Entries) -> bool {
         match self.strangers {
             Strangers::Always => true,
@@ -420,10 +419,10 @@ impl Access {
         }
     }
 
-    /// Who somebody at this address is; `None` if he did not say it, or it is not true.
+    /// Identifies a client at `address`; `None` if it gave no credentials or wrong ones.
     ///
-    /// # Errors
-    /// The file is broken, or too many of the address wait for the same.
+    /// # Errors The file cannot be read or is malformed, or too many secrets from the address are
+    /// waiting.
     pub async fn identify(&self, credentials: Credentials, address: IpAddr) -> Result<Option<Identity>> {
         let entries = self.entries()?;
         if self.is_open(&entries) {
@@ -432,7 +431,7 @@ impl Access {
         let (list, name, secret) = match &credentials {
             Credentials::None => return Ok(None),
             Credentials::Password(name, password) => (&entries.users, name.as_str(), password.as_str()),
-            // A name has no dot.
+            // A token is `name.secret`, and a name holds no dot.
             Credentials::Token(token) => {
                 let Some((name, secret)) = token.split_once('.') else { return Ok(None) };
                 (&entries.tokens, name, secret)
@@ -447,7 +446,7 @@ impl Access {
         let entry = list.iter().find(|entry| entry.name == name);
         let (turns, verify) = match &credentials {
             Credentials::Password(..) if entry.is_none_or(|user| user.scram.is_some()) => {
-                // Somebody who is not there costs as much time as a wrong password.
+                // An unknown user costs as much time as a wrong password.
                 let (salt, salted) = self.scram(name)?.unwrap_or_else(|| self.nobody(name));
                 (&self.passwords, Verify::Scram { salt, salted })
             }
@@ -460,14 +459,15 @@ impl Access {
             verify.is_right(secret)
         } else {
             let turn = turns.turn(address).await?;
-            // It may have been verified meanwhile.
+            // Another request may have verified it meanwhile.
             if let Some(identity) = self.known.lock().verified.get(&digest) {
                 return Ok(Some(identity.clone()));
             }
             let secret = secret.to_owned();
             let verify = move || {
                 let is_right = verify.is_right(&secret);
-                // Here, as it goes on if nobody waits for it any more.
+                // Dropped here, because this closure runs to its end even if the request that waits
+                // for it is cancelled.
                 drop(turn);
                 is_right
             };
@@ -476,22 +476,22 @@ impl Access {
         let Some(entry) = entry.filter(|_| is_right) else { return Ok(None) };
         let identity = Identity { name: entry.name.clone(), role: entry.role };
         let mut known = self.known.lock();
-        // What was read before the file changed is not remembered.
+        // Do not remember an identity that was read before the file changed.
         if Arc::ptr_eq(&known.entries, &entries) && known.verified.len() < MOST_REMEMBERED {
             known.verified.insert(digest, identity.clone());
         }
         Ok(Some(identity))
     }
 
-    /// Whether a user of the PostgreSQL protocol has to say who he is.
+    /// Whether a client of the PostgreSQL protocol must log in.
     ///
-    /// # Errors
-    /// The file is broken.
+    /// # Errors The file cannot be read or is malformed.
     pub(crate) fn asks(&self) -> Result<bool> {
         Ok(!self.is_open(&*self.entries()?))
     }
 
-    /// Salt and salted password of a user who is not there: always the same, and no password gives them.
+    /// Salt and salted password for a user that does not exist: always the same for a name, and no
+    /// password produces them.
     pub(crate) fn nobody(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
         let salted = digest(&SHA256, &[&self.nobody, name.as_bytes()].concat());
         let salt = digest(&SHA256, salted.as_ref());
@@ -509,11 +509,11 @@ impl Access {
         }
     }
 
-    /// What a user of the PostgreSQL protocol may do now; `has_proven` says whether it has given its password. `None` if there
-    /// is no such user any more, or if one must log in by now who did not.
+    /// The current role of a user of the PostgreSQL protocol; `has_proven` says whether the client
+    /// gave its password. `None` if the user no longer exists, or if a login is now required and
+    /// the client has not logged in.
     ///
-    /// # Errors
-    /// The file is broken.
+    /// # Errors The file cannot be read or is malformed.
     pub(crate) fn role(&self, name: &str, has_proven: bool) -> Result<Option<Role>> {
         let entries = self.entries()?;
         if self.is_open(&entries) {

@@ -17,7 +17,7 @@ fn a_password_or_token_is_known_until_the_file_says_otherwise() {
     file.set_user("ann", "secret", Role::Admin).unwrap();
     let token = file.add_token("agent", Role::Write).unwrap();
     let access = Arc::new(Access::new(directory.path(), Strangers::WithoutUsers).unwrap());
-    // The second time it is remembered.
+    // The second time, the remembered result is used.
     for _ in 0..2 {
         assert_eq!(identify(&access, password("ann", "secret")).unwrap().role, Role::Admin);
         assert_eq!(identify(&access, Credentials::Token(token.clone())).unwrap().role, Role::Write);
@@ -43,7 +43,7 @@ fn a_token_waits_for_nobody_who_guesses_passwords_at_its_address() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let address = [127, 0, 0, 1].into();
-        // Nobody else of the address has a turn as long as these are held.
+        // While these are held, no other login from the address gets a turn.
         let _turns = (access.hashes.turn(address).await.unwrap(), access.passwords.turn(address).await.unwrap());
         let asked = access.identify(Credentials::Token(token), address).now_or_never();
         assert_eq!(asked.unwrap().unwrap().unwrap().role, Role::Write);

@@ -1,4 +1,4 @@
-//! Who is connected and what they do: what `pg_stat_activity` shows, and what ends it.
+//! The connected clients: what `pg_stat_activity` shows, and how their statements are cancelled.
 
 use fleetdb_query::Client;
 use parking_lot::Mutex;
@@ -9,31 +9,32 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Weak};
 use subtle::ConstantTimeEq;
 
-/// One who is connected.
+/// A connected client.
 pub(crate) trait Connected: Send + Sync {
-    /// What it is and does; it has this number.
+    /// Describes the client and what it is doing; `number` is its number.
     fn client(&self, number: i32) -> Client;
 
-    /// Who it is.
+    /// The name of its user.
     fn user(&self) -> String;
 
-    /// Cancels the statement that runs.
+    /// Cancels the running statement.
     fn cancel(&self);
 
     /// Ends the connection.
     fn end(&self);
 
-    /// Users have been changed: one who was removed goes.
+    /// Called when users have changed. A client whose user was removed disconnects.
     fn users_changed(&self) {}
 }
 
 struct Known {
-    /// What somebody must know who is not connected to cancel a statement; nobody may without one.
+    /// The secret that a cancel request must present, which arrives on a connection that has not
+    /// logged in. Without a secret no cancel request is accepted.
     secret: Option<Vec<u8>>,
     client: Weak<dyn Connected>,
 }
 
-/// All of a server's, by number.
+/// The clients of a server by number.
 #[derive(Default)]
 pub(crate) struct Clients {
     last: AtomicI32,
@@ -41,7 +42,7 @@ pub(crate) struct Clients {
     known: Mutex<BTreeMap<i32, Known>>,
 }
 
-/// A client is known as long as this lives.
+/// Keeps a client listed while it is alive.
 pub(crate) struct Listed {
     number: i32,
     clients: Arc<Clients>,
@@ -54,19 +55,20 @@ impl Drop for Listed {
 }
 
 impl Clients {
-    /// A number that no other has.
+    /// Returns a number that no other client has.
     pub(crate) fn number(&self) -> i32 {
-        // Two thousand million later they begin anew.
+        // Numbers start over after about two billion clients.
         (self.last.fetch_add(1, Ordering::Relaxed) & i32::MAX).wrapping_add(1).max(1)
     }
 
-    /// Makes a client known.
+    /// Lists a client.
     pub(crate) fn list(self: &Arc<Self>, number: i32, secret: Option<Vec<u8>>, client: Weak<dyn Connected>) -> Listed {
         self.known.lock().insert(number, Known { secret, client });
         Listed { number, clients: Arc::clone(self) }
     }
 
-    /// Cancels the statement of a client, for one who knows its secret; the time it takes says nothing about that.
+    /// Cancels a client's statement if `secret` is the client's secret. The comparison takes
+    /// constant time.
     pub(crate) fn cancel_by(&self, number: i32, secret: &[u8]) {
         let client = self.known.lock().get(&number).and_then(|known| {
             let is_right = bool::from(known.secret.as_deref()?.ct_eq(secret));
@@ -77,20 +79,21 @@ impl Clients {
         }
     }
 
-    /// Without the lock, as a client may have to wait for others' to say what it does.
+    /// Returns without holding the lock, because a client may wait for other clients' locks to
+    /// describe itself.
     fn find(&self, number: i32) -> Option<Arc<dyn Connected>> {
         self.known.lock().get(&number)?.client.upgrade()
     }
 }
 
 impl Clients {
-    /// All of them, without the lock.
+    /// All clients. The lock is released before they are used.
     fn connected(&self) -> Vec<(i32, Arc<dyn Connected>)> {
         let known = self.known.lock();
         known.iter().filter_map(|(number, of)| Some((*number, of.client.upgrade()?))).collect()
     }
 
-    /// Has all of them look whether they are still users.
+    /// Tells every client to check whether its user still exists.
     pub(crate) fn users_changed(&self) {
         self.connected().iter().for_each(|(_, client)| client.users_changed());
     }
@@ -124,7 +127,7 @@ impl PidSecretKeyGenerator for Clients {
     }
 }
 
-/// What is shown of a statement's text.
+/// The part of a statement's text that other clients see.
 pub(crate) fn shown(statement: &str) -> Arc<str> {
     statement[..statement.floor_char_boundary(Client::STATEMENT_BYTES)].into()
 }

@@ -1,13 +1,16 @@
-//! The FleetDB server: a database directory behind the protocols that agents and drivers speak.
+//! The FleetDB server: serves a database directory over the protocols that agents and drivers
+//! speak.
 //!
-//! 1. [`Options`] become a [`Config`] ([`options`]); [`Server::start`] opens the database and listens.
-//! 2. Each protocol has a folder or file: [`http`] (line protocol, SQL, metrics), [`postgres`], [`line_sockets`] (line
-//!    protocol over TCP and UDP). Connections are tokio tasks.
-//! 3. What computes or may wait for a disk runs on a bounded number of threads ([`work`]); a write waits for its fsync
-//!    without a thread.
-//! 4. [`access`] knows users and tokens, [`clients`] who is connected and what they do, [`metrics`] what happened.
+//! 1. [`Options`] become a [`Config`] ([`options`]); [`Server::start`] opens the database and
+//!    listens.
+//! 2. Each protocol has a folder or file: [`http`] (line protocol, SQL, metrics), [`postgres`],
+//!    [`line_sockets`] (line protocol over TCP and UDP). Each connection is a tokio task.
+//! 3. Work that computes or may wait for a disk runs on a bounded number of threads ([`work`]). A
+//!    write waits for its fsync without occupying a thread.
+//! 4. [`access`] holds users and tokens, [`clients`] lists who is connected and what they run, and
+//!    [`metrics`] counts events.
 //!
-//! Nothing here is acknowledged before the engine has acknowledged it.
+//! The server acknowledges nothing before the engine has acknowledged it.
 
 pub mod access;
 mod clients;

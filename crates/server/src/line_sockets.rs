@@ -1,7 +1,8 @@
-//! Line protocol over plain TCP and UDP. Nothing is answered: a wrong line is logged and counted.
+//! Line protocol over plain TCP and UDP. Nothing is answered: an invalid line is logged and
+//! counted.
 //!
-//! Over TCP a connection is not read further while its lines are written, so that a client that is too fast waits; over
-//! UDP the system drops what comes meanwhile.
+//! A TCP connection is not read while its lines are being written, so a client that sends too fast
+//! waits. Over UDP the operating system drops what arrives meanwhile.
 
 use crate::lines;
 use crate::server::Shared;
@@ -11,18 +12,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinSet;
 
-/// Bytes that are gathered before they are written, if more are there at once.
+/// Bytes to gather before a write, if more data is available at once.
 const GATHERED_BYTES: usize = 1 << 20;
-/// The longest line.
+/// The longest line that is accepted.
 const LINE_BYTES: usize = 1 << 20;
-/// The longest datagram there is.
+/// The longest possible datagram.
 const DATAGRAM_BYTES: usize = 64 << 10;
 
-/// Takes connections until the server stops.
+/// Accepts connections until the server stops.
 pub(crate) async fn tcp(shared: Arc<Shared>, listener: TcpListener) {
     let mut connections = JoinSet::new();
     while let Some(stream) = shared.accept(&listener).await {
-        // Those that have ended.
+        // Forget the connections that have ended.
         while connections.try_join_next().is_some() {}
         if let Some(admitted) = shared.admit("line_tcp") {
             let shared = Arc::clone(&shared);
@@ -37,9 +38,10 @@ pub(crate) async fn tcp(shared: Arc<Shared>, listener: TcpListener) {
 
 async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream) {
     let mut lines = Vec::with_capacity(64 << 10);
-    // Where the lines end, how far that is known, and the last end.
+    // `line_ends` finds the ends of lines, `seen` is how far it has looked, `ends` is the last end.
     let (mut line_ends, mut seen, mut ends) = (LineEnds::default(), 0, 0);
-    // Whether the client has said that nothing more comes; a connection that broke off may have cut a line in two.
+    // Whether the client closed its side properly. A connection that broke off may have cut a line
+    // in two.
     let mut is_complete = false;
     let mut goes_on = true;
     while goes_on {
@@ -48,7 +50,7 @@ async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream) {
             read = stream.read_buf(&mut lines) => read.ok(),
         };
         (goes_on, is_complete) = (read.is_some_and(|bytes| bytes > 0), read == Some(0));
-        // What is there already is written together.
+        // Write together what has already arrived.
         while goes_on && lines.len() < GATHERED_BYTES && stream.try_read_buf(&mut lines).is_ok_and(|bytes| bytes > 0) {}
         while let Some(end) = line_ends.find(&lines[seen..]) {
             seen += end;
@@ -88,7 +90,8 @@ pub(crate) async fn udp(shared: Arc<Shared>, socket: UdpSocket) {
     }
 }
 
-/// Adds a datagram's lines. A text that the datagram does not close would go on in the next one: its line is dropped.
+/// Adds the lines of a datagram. A string that is still open at its end would continue into the
+/// next datagram, so the line that holds it is dropped.
 fn add_datagram(shared: &Arc<Shared>, lines: &mut Vec<u8>, datagram: &[u8]) {
     let (mut line_ends, mut whole) = (LineEnds::default(), 0);
     while let Some(end) = line_ends.find(&datagram[whole..]) {

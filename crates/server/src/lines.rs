@@ -1,37 +1,37 @@
-//! Line protocol as it comes over any wire: lines are parsed, wrong ones are left out and named, the others are written
-//! as one batch.
+//! Line protocol, however it arrives: parses the lines, leaves out and reports invalid ones, and
+//! writes the others as one batch.
 
 use crate::server::Shared;
 use fleetdb_engine::{Acknowledged, Batch, BodyLine, Database, Error, LineParser, Precision, Result, body_lines};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Wrong lines of one body that are named one by one.
+/// The most invalid lines of a body that are reported one by one.
 const MOST_NAMED: usize = 100;
 
-/// What became of a body.
+/// The result of writing a body.
 pub(crate) struct Written {
-    /// Lines that are kept.
+    /// Lines that were kept.
     pub(crate) kept: usize,
-    /// Lines that are not.
+    /// Lines that were left out.
     pub(crate) dropped: usize,
-    /// The first of these, with what is wrong.
+    /// The first of the lines that were left out, each with its error.
     pub(crate) wrong: Vec<WrongLine>,
-    /// How durable the others are; `None` if there are none.
+    /// The durability of the lines that were kept; `None` if there are none.
     pub(crate) acknowledged: Option<Acknowledged>,
 }
 
 /// A line that was left out.
 pub(crate) struct WrongLine {
-    /// The body's line with which it begins, counted from 1.
+    /// Its first line in the body, counted from 1.
     pub(crate) number: usize,
-    /// The column and what is wrong.
+    /// The column and the error.
     pub(crate) reason: String,
     /// The line itself, or its beginning.
     pub(crate) text: String,
 }
 
-/// The lines as a batch, and what is to be said of them.
+/// Parses the lines into a batch and a report.
 fn parse(db: &Database, body: &[u8], precision: Precision) -> Result<(Batch, Written)> {
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     let mut parser = LineParser::new(db, precision, now_ns);
@@ -50,10 +50,9 @@ fn parse(db: &Database, body: &[u8], precision: Precision) -> Result<(Batch, Wri
     Ok((parser.into_batch()?, Written { kept, dropped, wrong, acknowledged: None }))
 }
 
-/// Parses a body and writes its lines; returns when they are as durable as asked.
+/// Parses a body and writes its lines. Returns when they have the durability that is asked for.
 ///
-/// # Errors
-/// The engine's; then no line is written.
+/// # Errors Those of the engine; then no line is written.
 pub(crate) async fn write(
     shared: &Arc<Shared>,
     body: impl AsRef<[u8]> + Send + 'static,

@@ -1,4 +1,4 @@
-//! What happened, for Prometheus.
+//! Metrics for Prometheus.
 
 use fleetdb_engine::{Database, Status};
 use prometheus_client::collector::Collector;
@@ -12,20 +12,20 @@ use prometheus_client::registry::{Registry, Unit};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-/// Which protocol.
+/// Label: the protocol.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct Protocol {
     pub(crate) protocol: &'static str,
 }
 
-/// Which protocol, and how it ended.
+/// Labels: the protocol and the outcome.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub(crate) struct Outcome {
     pub(crate) protocol: &'static str,
     pub(crate) outcome: &'static str,
 }
 
-/// The statements of a protocol.
+/// Metrics of the statements of a protocol.
 pub(crate) struct Statements {
     seconds: Histogram,
     done: Counter,
@@ -33,7 +33,7 @@ pub(crate) struct Statements {
 }
 
 impl Statements {
-    /// A statement ended.
+    /// Records that a statement ended.
     pub(crate) fn ended(&self, begun: Instant, is_done: bool) {
         self.seconds.observe(begun.elapsed().as_secs_f64());
         let outcome = if is_done { &self.done } else { &self.failed };
@@ -41,7 +41,7 @@ impl Statements {
     }
 }
 
-/// Everything that is counted.
+/// All metrics of a server.
 pub(crate) struct Metrics {
     registry: Registry,
     pub(crate) connections: Family<Protocol, Gauge>,
@@ -98,13 +98,13 @@ impl Metrics {
         }
     }
 
-    /// Lines came.
+    /// Records the lines of a body.
     pub(crate) fn lines(&self, protocol: &'static str, kept: usize, dropped: usize) {
         self.lines.get_or_create(&Outcome { protocol, outcome: "kept" }).inc_by(kept as u64);
         self.lines.get_or_create(&Outcome { protocol, outcome: "dropped" }).inc_by(dropped as u64);
     }
 
-    /// The text that Prometheus reads.
+    /// The metrics in the text format that Prometheus reads.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -113,12 +113,12 @@ impl Metrics {
     }
 }
 
-/// From 0.1 ms to 26 s.
+/// Buckets from 0.1 ms to 26 s.
 fn histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 4.0, 10))
 }
 
-/// What the engine says of itself when it is asked. It does not keep the database open.
+/// Collects the engine's metrics on request. Does not keep the database open.
 #[derive(Debug)]
 struct Engine(Weak<Database>);
 

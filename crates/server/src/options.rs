@@ -1,5 +1,6 @@
-//! How a server is set up: a TOML file, environment variables and flags with the same names; flags win over variables,
-//! variables over the file, the file over the defaults.
+//! How a server is configured: a TOML file, environment variables and flags, all with the same
+//! names. Flags override variables, variables override the file, and the file overrides the
+//! defaults.
 
 use crate::access::{Access, Strangers};
 use crate::size::Size;
@@ -10,10 +11,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Names the options once: as flags and variables (clap), as keys of the file (serde), and how one set fills another.
+/// Declares each option once: as a flag and variable (clap), as a key of the file (serde), and in
+/// the merge of two sets.
 macro_rules! options {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $variable:literal,)*) => {
-        /// What a server is told; what it is not told has a default, see [`Config`].
+        /// The options given to a server. Options that are not given have a default; see
+        /// [`Config`].
         #[derive(clap::Args, Clone, Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct Options {
@@ -21,7 +24,7 @@ macro_rules! options {
         }
 
         impl Options {
-            /// These options, and of `others` those that are not given here.
+            /// These options, with those that are not given taken from `others`.
             #[must_use]
             pub fn or(self, others: Self) -> Self {
                 Self { $($name: self.$name.or(others.$name),)* }
@@ -33,7 +36,7 @@ macro_rules! options {
 options! {
     /// Directory of the database [default: fleetdb-data]
     data: PathBuf = "FLEETDB_DATA",
-    /// Address for HTTP: line protocol, SQL, metrics; "off" for none [default: 127.0.0.1:8086]
+    /// Address for HTTP (line protocol, SQL, metrics); "off" for none [default: 127.0.0.1:8086]
     http: String = "FLEETDB_HTTP",
     /// Address for the PostgreSQL protocol; "off" for none [default: 127.0.0.1:5432]
     postgres: String = "FLEETDB_POSTGRES",
@@ -43,44 +46,53 @@ options! {
     line_udp: String = "FLEETDB_LINE_UDP",
     /// When a write is acknowledged: sync, interval or os [default: sync]
     durability: String = "FLEETDB_DURABILITY",
-    /// Memory for everything that grows with data: 4GiB, 500MB, or bytes [default: 1GiB]
+    /// Memory for everything that grows with the data: 4GiB, 500MB, or bytes [default: 1GiB]
     memory_limit: Size = "FLEETDB_MEMORY_LIMIT",
-    /// Tables up to which line protocol makes more; one for each kind of device is enough [default: 1000]
+    /// Number of tables at which line protocol stops creating new ones; one for each kind of device
+    /// is enough [default: 1000]
     max_tables: usize = "FLEETDB_MAX_TABLES",
-    /// Columns of a table up to which line protocol adds more [default: 1000]
+    /// Number of columns of a table at which line protocol stops adding new ones [default: 1000]
     max_columns: usize = "FLEETDB_MAX_COLUMNS",
-    /// Let everybody in who reaches the server, with all rights, also beyond loopback [default: false]
+    /// Give all rights to everyone who can reach the server, even from other machines [default:
+    /// false]
     #[arg(num_args = 0..=1, default_missing_value = "true")]
     no_authentication: bool = "FLEETDB_NO_AUTHENTICATION",
-    /// Certificates for TLS, a PEM file; with tls_key, HTTP and the PostgreSQL protocol speak TLS
+    /// TLS certificate chain, a PEM file; together with tls_key it enables TLS for HTTP and the
+    /// PostgreSQL protocol
     tls_certificate: PathBuf = "FLEETDB_TLS_CERTIFICATE",
-    /// Private key for TLS, a PEM file
+    /// TLS private key, a PEM file
     tls_key: PathBuf = "FLEETDB_TLS_KEY",
-    /// Whether the PostgreSQL protocol takes only TLS: require, or allow [default: require where there is a certificate and
-    /// the address is not loopback]
+    /// Whether the PostgreSQL protocol requires TLS: require, or allow [default: require if there
+    /// is a certificate and the address is not loopback]
     tls: String = "FLEETDB_TLS",
-    /// Directory below which statements and backups may read and write files of this machine, several behind commas
-    /// [default: none]
+    /// Directory below which statements and backups may read and write server files; separate
+    /// several with commas [default: none]
     #[arg(value_delimiter = ',')]
     files: Vec<PathBuf> = "FLEETDB_FILES",
-    /// Name by which browsers reach the server over HTTP beside its address, several behind commas [default: localhost]
+    /// Host name under which browsers reach the server over HTTP, in addition to its address;
+    /// separate several with commas [default: localhost]
     #[arg(value_delimiter = ',')]
     hosts: Vec<String> = "FLEETDB_HOSTS",
-    /// Connections at a time, of all protocols together [default: 12000]
+    /// Maximum number of open connections, all protocols together [default: 12000]
     max_connections: usize = "FLEETDB_MAX_CONNECTIONS",
-    /// Statements and parsed bodies that are worked on at a time; others wait [default: twice the cores, at least 4]
+    /// Maximum number of statements and request bodies processed at a time; others wait [default:
+    /// twice the cores, at least 4]
     max_running: usize = "FLEETDB_MAX_RUNNING",
-    /// Requests that wait for their turn; more are told to come again [default: 1000]
+    /// Maximum number of requests that wait to be processed; further requests are told to retry
+    /// [default: 1000]
     max_waiting: usize = "FLEETDB_MAX_WAITING",
-    /// Size of a request's body, before and after decompression: 64MiB, 500KB, or bytes [default: 64MiB]
+    /// Maximum size of a request body, before and after decompression: 64MiB, 500KB, or bytes
+    /// [default: 64MiB]
     max_body_bytes: Size = "FLEETDB_MAX_BODY_BYTES",
-    /// Milliseconds a statement may take; 0 for as long as it wants [default: 0]
+    /// Time limit for a statement in milliseconds; 0 for none [default: 0]
     statement_timeout_ms: u64 = "FLEETDB_STATEMENT_TIMEOUT_MS",
-    /// Milliseconds that running requests have to end when the server is stopped [default: 30000]
+    /// Time that running requests have to finish when the server stops, in milliseconds [default:
+    /// 30000]
     stop_timeout_ms: u64 = "FLEETDB_STOP_TIMEOUT_MS",
-    /// How much is logged: error, warn, info, debug, or a filter as of the crate tracing [default: info]
+    /// Log level: error, warn, info, debug, or a filter in the syntax of the crate tracing
+    /// [default: info]
     log: String = "FLEETDB_LOG",
-    /// How it is logged: text or json [default: text]
+    /// Log format: text or json [default: text]
     log_format: String = "FLEETDB_LOG_FORMAT",
 }
 
@@ -95,7 +107,7 @@ impl Options {
     }
 }
 
-/// What a server does; every part has been checked.
+/// The checked configuration of a server.
 ///
 /// ```
 /// use fleetdb_server::{Config, Options};
@@ -106,43 +118,43 @@ impl Options {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The database's directory.
+    /// The database directory.
     pub data: PathBuf,
-    /// Where HTTP is spoken.
+    /// Address for HTTP.
     pub http: Option<SocketAddr>,
-    /// Where the PostgreSQL protocol is spoken.
+    /// Address for the PostgreSQL protocol.
     pub postgres: Option<SocketAddr>,
-    /// Where line protocol is taken over TCP.
+    /// Address for line protocol over TCP.
     pub line_tcp: Option<SocketAddr>,
-    /// Where line protocol is taken over UDP.
+    /// Address for line protocol over UDP.
     pub line_udp: Option<SocketAddr>,
     /// The engine's settings.
     pub settings: Settings,
-    /// Nobody needs to say who he is.
+    /// Whether no login is required.
     pub no_authentication: bool,
-    /// The files of certificate and key.
+    /// The files with the certificate and the key.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// The PostgreSQL protocol takes only TLS.
+    /// Whether the PostgreSQL protocol requires TLS.
     pub requires_tls: bool,
-    /// The files of the machine that statements and backups may read and write.
+    /// The server files that statements and backups may read and write.
     pub files: Files,
-    /// Names by which browsers reach the server.
+    /// Host names under which browsers reach the server.
     pub hosts: Vec<String>,
-    /// Connections at a time.
+    /// Maximum number of open connections.
     pub max_connections: usize,
-    /// Statements and bodies that are worked on at a time.
+    /// Maximum number of statements and bodies processed at a time.
     pub max_running: usize,
-    /// Requests that wait for their turn.
+    /// Maximum number of requests that wait to be processed.
     pub max_waiting: usize,
-    /// Bytes of a body.
+    /// Maximum size of a request body.
     pub max_body_bytes: usize,
-    /// How long a statement may take.
+    /// Time limit for a statement.
     pub statement_timeout: Option<Duration>,
-    /// How long stopping may take.
+    /// Time limit for stopping.
     pub stop_timeout: Duration,
-    /// What is logged.
+    /// The log level or filter.
     pub log: String,
-    /// Whether it is logged as JSON.
+    /// Whether the log is JSON.
     pub log_json: bool,
 }
 
@@ -150,7 +162,8 @@ impl Config {
     /// Checks options and fills in the defaults.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the option, its value and what it may be.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the option, its value and
+    /// the allowed values.
     pub fn new(options: Options) -> Result<Self> {
         let address = |name: &str, given: Option<String>, default: &str| -> Result<Option<SocketAddr>> {
             let text = given.unwrap_or_else(|| default.to_owned());
@@ -218,7 +231,8 @@ impl Config {
         })
     }
 
-    /// Checks what is outside of the options: the files that they name, and who could reach the server.
+    /// Checks what the options refer to: the files they name, and whether the server would be open
+    /// to other machines.
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the file or option.
@@ -230,7 +244,7 @@ impl Config {
         crate::log::filter(&self.log).map(|_| ())
     }
 
-    /// The addresses that are listened on, with what is spoken there.
+    /// The addresses to listen on, each with the name of its option.
     pub fn listeners(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
         let all = [
             ("http", self.http),
@@ -241,7 +255,7 @@ impl Config {
         all.into_iter().filter_map(|(name, address)| Some((name, address?)))
     }
 
-    /// Whether those who do not say who they are have all rights.
+    /// Whether clients that do not authenticate have all rights.
     pub fn strangers(&self) -> Strangers {
         let is_exposed = self.listeners().any(|(_, address)| !address.ip().is_loopback());
         match (self.no_authentication, is_exposed) {
@@ -251,7 +265,7 @@ impl Config {
         }
     }
 
-    /// Refuses to be reached from other machines by anybody.
+    /// Refuses a configuration that lets other machines in without a login.
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that says what to do.

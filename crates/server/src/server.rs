@@ -1,7 +1,8 @@
-//! Starting and stopping.
+//! Starting and stopping the server.
 //!
-//! Stopping: nobody new is let in, idle connections are closed, running requests end; what has not ended after
-//! `stop_timeout` is cut off. Then the database is closed, which makes everything acknowledged durable.
+//! On stop, new clients are refused, idle connections are closed, and running requests finish;
+//! those that have not finished after `stop_timeout` are cut off. Then the database is closed,
+//! which makes everything acknowledged durable.
 
 use crate::access::Access;
 use crate::clients::Clients;
@@ -21,14 +22,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// Silence after which the system asks whether the other side of a connection is still there.
+/// Idle time after which the operating system probes whether the peer is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
-/// Files of the database that are open at a time, roughly: segments and logs.
+/// Rough number of database files open at a time: segments and logs.
 const FILES_OF_DATABASE: usize = 4_000;
-/// When a connection is looked for again after one could not be taken.
+/// Delay before accepting again after an accept failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// How often it is looked whether users have been changed, for the connections that do nothing.
+/// How often to check for changed users, on behalf of idle connections.
 const USERS_LOOK: Duration = Duration::from_millis(500);
 
 /// What all connections share.
@@ -44,7 +45,7 @@ pub(crate) struct Shared {
     connections: Arc<Semaphore>,
 }
 
-/// An open connection, counted as long as it lives.
+/// An open connection, counted while it is alive.
 pub(crate) struct Connection {
     shared: Arc<Shared>,
     protocol: &'static str,
@@ -57,28 +58,27 @@ impl Drop for Connection {
     }
 }
 
-/// A batch on its way to the medium.
+/// A batch that has been queued for writing.
 pub(crate) struct Committing(oneshot::Receiver<Result<Acknowledged>>);
 
 impl Committing {
-    /// Waits, without a thread, until the batch is as durable as the server is told.
+    /// Waits, without occupying a thread, until the batch has the server's durability.
     ///
-    /// # Errors
-    /// The log failed.
+    /// # Errors The log failed.
     pub(crate) async fn done(self) -> Result<Acknowledged> {
         self.0.await.unwrap_or_else(|_| Err(Error::closed("the log ended without a word")))
     }
 }
 
-/// What is called with a batch's fate, and where that arrives.
+/// A completion callback for a batch, and the receiver of its result.
 fn outcome() -> (impl FnOnce(Result<Acknowledged>) + Send + 'static, oneshot::Receiver<Result<Acknowledged>>) {
     let (done, outcome) = oneshot::channel();
-    // The receiver is gone if the client is.
+    // The receiver is gone if the client is gone.
     (move |fate| drop(done.send(fate)), outcome)
 }
 
 impl Shared {
-    /// Lets a connection in; `None` if there are too many.
+    /// Admits a connection; `None` if there are too many.
     pub(crate) fn admit(self: &Arc<Self>, protocol: &'static str) -> Option<Connection> {
         let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
             self.metrics.refused_connections.inc();
@@ -88,7 +88,7 @@ impl Shared {
         Some(Connection { shared: Arc::clone(self), protocol, _permit: permit })
     }
 
-    /// The next connection; `None` when the server is to stop.
+    /// The next connection; `None` when the server is stopping.
     pub(crate) async fn accept(&self, listener: &TcpListener) -> Option<TcpStream> {
         loop {
             let accepted = tokio::select! {
@@ -102,7 +102,7 @@ impl Shared {
                     socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive).ok();
                     return Some(stream);
                 }
-                // Most often there are no more file descriptors, which takes a while to change.
+                // The usual cause is a lack of file descriptors, which does not pass at once.
                 Err(error) => {
                     tracing::warn!("a connection could not be taken: {error}");
                     tokio::time::sleep(ACCEPT_AGAIN).await;
@@ -111,21 +111,21 @@ impl Shared {
         }
     }
 
-    /// Begins to write a batch; if the memtables are full it waits, and so is for threads that may.
+    /// Starts to write a batch. It blocks while the memtables are full, so call it only on threads
+    /// that may block.
     ///
-    /// # Errors
-    /// As [`Database::commit_async`].
+    /// # Errors As [`Database::commit_async`].
     pub(crate) fn begin_commit(&self, batch: Batch) -> Result<Committing> {
         let (done, outcome) = outcome();
         self.db.commit_async(batch, done)?;
         Ok(Committing(outcome))
     }
 
-    /// Writes a batch. No thread waits for it, but for one of [`Work`] if the memtables are full; a sync that nobody shares is run here, while the thread's other tasks go to another one: two threads need not
-    /// be woken for it then.
+    /// Writes a batch. No thread waits for it, except one of [`Work`] while the memtables are full.
+    /// A sync that no other writer shares runs on this thread, whose other tasks move to another
+    /// one; that saves waking two threads.
     ///
-    /// # Errors
-    /// As [`Database::commit`], or those of [`Work::run`].
+    /// # Errors As [`Database::commit`], or those of [`Work::run`].
     pub(crate) async fn commit(self: &Arc<Self>, batch: Batch) -> Result<Acknowledged> {
         let (done, outcome) = outcome();
         match self.db.try_commit(&batch, done)? {
@@ -136,18 +136,19 @@ impl Shared {
                 return self.work.run(move || shared.begin_commit(batch)).await??.done().await;
             }
         }
-        // Before the wait, after which another thread may go on: memory is given back fastest where it was taken.
+        // Drop the batch before waiting: the task may continue on another thread, and memory is
+        // freed fastest on the thread that allocated it.
         drop(batch);
         Committing(outcome).done().await
     }
 
-    /// A login failed: counted, and logged with where it came from and as whom.
+    /// Counts a failed login and logs its address and name.
     pub(crate) fn login_failed(&self, protocol: &'static str, address: IpAddr, name: &str) {
         self.metrics.failed_logins.get_or_create(&Protocol { protocol }).inc();
         tracing::warn!(protocol, %address, name = name.escape_debug().take(63).collect::<String>(), "a login failed");
     }
 
-    /// Looks now and then whether users have been changed, and ends connections of those who were removed.
+    /// Checks regularly whether users have changed, and ends the connections of removed users.
     async fn watch_users(self: Arc<Self>) {
         let mut known = self.access.stamp();
         loop {
@@ -169,7 +170,8 @@ impl Shared {
     }
 }
 
-/// Lets the process open a file for each connection, and those of the database, as far as the system allows it.
+/// Raises the limit of open files, as far as the system allows, to cover all connections and the
+/// files of the database.
 fn make_room_for_files(max_connections: usize) {
     let wanted = (max_connections + FILES_OF_DATABASE) as u64;
     match rlimit::increase_nofile_limit(wanted) {
@@ -203,8 +205,8 @@ pub struct Server {
 impl Server {
     /// Opens the database and listens.
     ///
-    /// # Errors
-    /// The database does not open, an address is taken, or the options let anybody in from other machines.
+    /// # Errors The database does not open, an address is in use, or the configuration lets other
+    /// machines in without a login.
     pub fn start(config: Config) -> Result<Self> {
         let access = Arc::new(Access::new(&config.data, config.strangers())?);
         config.check_exposure(access.has_entries()?)?;
@@ -270,15 +272,14 @@ impl Server {
         Ok(())
     }
 
-    /// Where an option's protocol is spoken; `None` if it is off.
+    /// The address of an option's protocol; `None` if it is off.
     pub fn address(&self, option: &str) -> Option<SocketAddr> {
         self.addresses.iter().find(|(name, _)| *name == option).map(|(_, address)| *address)
     }
 
-    /// Waits until the process is told to end (SIGTERM, SIGINT).
+    /// Waits until the process is told to stop (SIGTERM, SIGINT).
     ///
-    /// # Errors
-    /// The signals cannot be listened to.
+    /// # Errors Signal handlers cannot be installed.
     pub fn wait(&self) -> Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         self.runtime.block_on(async {
@@ -293,7 +294,7 @@ impl Server {
         })
     }
 
-    /// Lets running requests end, and closes the database.
+    /// Lets running requests finish, and closes the database.
     ///
     /// # Errors
     /// As [`Database::close`].
@@ -304,7 +305,7 @@ impl Server {
         if self.runtime.block_on(async { tokio::time::timeout(limit, all).await }).is_err() {
             tracing::warn!("requests that have not ended after {} ms are cut off", limit.as_millis());
         }
-        // Tasks that are left end here; a statement that computes ends with its next batch.
+        // The remaining tasks end here; a statement that is computing ends with its next batch.
         self.runtime.shutdown_timeout(Duration::from_secs(5));
         let Some(shared) = Arc::into_inner(self.shared) else {
             tracing::warn!("a statement still runs: what is in the memtables is in the log, the next start replays it");

@@ -1,5 +1,5 @@
-//! Sessions: those for requests that keep nothing, taken for a statement and given back; and statements whose rows are
-//! on their way.
+//! A pool of sessions for requests that keep no state, and running statements whose rows are still
+//! being read.
 
 use crate::clients::{Clients, Connected, Listed};
 use crate::work::{Weight, Work};
@@ -15,16 +15,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Sessions that are kept for the next request.
+/// The largest number of idle sessions that are kept.
 const MOST_IDLE: usize = 64;
 
-/// Rows that are fetched before the first of them are sent.
+/// Rows to compute before the first ones are sent.
 const FEW_ROWS: usize = 1_000;
 
 /// See [`Running::is_short`].
 const SHORT: Duration = Duration::from_millis(1);
 
-/// Sessions that nobody uses.
+/// The pool of idle sessions.
 pub(crate) struct Sessions {
     db: Arc<Database>,
     timeout: Option<Duration>,
@@ -40,7 +40,7 @@ impl Sessions {
         Self { db: Arc::clone(db), timeout, locks: Arc::default(), clients, files, idle: Mutex::default() }
     }
 
-    /// A new session, which whoever asks for it keeps.
+    /// Creates a session for a caller that keeps it.
     pub(crate) fn make(&self, asker: Asker) -> Result<Session> {
         let session = Session::sharing(Arc::clone(&self.db), &self.locks, Arc::clone(&self.clients) as Arc<_>)?;
         let session = session.with_files(self.files.clone());
@@ -49,7 +49,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// A session as a new one is.
+    /// Takes a session from the pool, in the state of a new one.
     pub(crate) fn take(self: &Arc<Self>, asker: Asker) -> Result<Pooled> {
         let idle = self.idle.lock().pop();
         let session = match idle {
@@ -69,25 +69,26 @@ impl Sessions {
     }
 }
 
-/// A session that is given back when it is dropped.
+/// A session that returns to the pool when it is dropped.
 pub(crate) struct Pooled {
-    /// There until it is dropped.
+    /// `Some` until this is dropped.
     session: Option<Session>,
     sessions: Arc<Sessions>,
     is_changed: AtomicBool,
-    /// Whoever has it.
+    /// The client that uses the session.
     client: Option<(Listed, Arc<dyn Connected>)>,
 }
 
 impl Pooled {
-    /// Makes known who has the session, by a number, until it is given back: what cancels it must not reach the next one.
+    /// Lists the client that uses the session, until the session is returned: a cancel request must
+    /// not reach the next user.
     pub(crate) fn list<C: Connected + 'static>(&mut self, number: i32, client: C) {
         let client = Arc::new(client);
         let connected = Arc::downgrade(&client);
         self.client = Some((self.sessions.clients.list(number, None, connected), client));
     }
 
-    /// A statement changes the session: nobody gets it after this request.
+    /// Marks that a statement changes the session, which is then not reused.
     pub(crate) fn changes(&self) {
         self.is_changed.store(true, Ordering::Relaxed);
     }
@@ -114,7 +115,7 @@ impl Drop for Pooled {
     }
 }
 
-/// Cancels what is still running when it is dropped.
+/// Cancels the statement when dropped, if it is still running.
 struct CancelOnDrop(Option<Canceller>);
 
 impl Drop for CancelOnDrop {
@@ -125,24 +126,23 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A statement whose rows are on their way.
+/// A running statement whose rows are still being read.
 pub(crate) struct Running<S> {
-    /// `None` while a thread works for it, and when all rows have come.
+    /// `None` while a thread works on the statement, and when all rows have been computed.
     state: Option<(S, Answer)>,
     schema: Option<SchemaRef>,
     tag: Option<String>,
-    /// Rows that have come and were not asked for yet.
+    /// Rows that have been computed but not yet taken.
     come: VecDeque<RecordBatch>,
     cancel: CancelOnDrop,
-    /// How long it took to its first rows, without the wait for its turn.
+    /// Time to the first rows, without the wait for a turn.
     took: Duration,
 }
 
 impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
-    /// Runs a statement, which `begin` begins, up to its first rows, on a thread of its own.
+    /// Runs a statement up to its first rows on another thread; `begin` executes it.
     ///
-    /// # Errors
-    /// The statement's, or those of [`Work::run`].
+    /// # Errors Those of the statement, or of [`Work::run`].
     pub(crate) async fn start(
         work: &Work,
         weight: Weight,
@@ -150,15 +150,14 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         begin: impl FnOnce(&S) -> Result<Answer> + Send + 'static,
     ) -> Result<Self> {
         let cancel = CancelOnDrop(Some(session.announce()));
-        // The canceller stays here: if nobody waits any more the statement ends.
+        // The canceller stays here, so that the statement ends if its caller no longer waits.
         let begun = work.run_as(weight, move || Self::begun(session, begin)).await;
         Self::watched(begun, cancel)
     }
 
-    /// As [`start`](Self::start), on this thread; see [`Work::run_here`].
+    /// Like [`start`](Self::start), but on this thread; see [`Work::run_here`].
     ///
-    /// # Errors
-    /// As there.
+    /// # Errors As there.
     pub(crate) async fn start_here(
         work: &Work,
         weight: Weight,
@@ -170,11 +169,11 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         Self::watched(begun, cancel)
     }
 
-    /// As [`start_here`](Self::start_here), for a statement that is likely to be short: no thread takes over this one's
-    /// other tasks before it has shown to be long ([`next_soon`]). `None` if `begin` gives no answer.
+    /// Like [`start_here`](Self::start_here), for a statement that is likely to be short: this
+    /// thread's other tasks move to another thread only once the statement has proved long
+    /// ([`next_soon`]). `None` if `begin` gives no answer.
     ///
-    /// # Errors
-    /// As there.
+    /// # Errors As there.
     pub(crate) async fn start_short(
         work: &Work,
         session: S,
@@ -201,7 +200,7 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         Self::with_first_rows(session, answer, at, Answer::next)
     }
 
-    /// Most answers end with their first rows, and need not be asked again whether they have.
+    /// Reads the first rows. Most answers end with them, and are then not asked again.
     fn with_first_rows(
         session: S,
         mut answer: Answer,
@@ -220,14 +219,16 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         Ok(Self { state, schema, tag, come, cancel: CancelOnDrop(None), took: begun.elapsed() })
     }
 
-    /// Cancels what is still to come when it is dropped; `begun` is an error if there was no thread for it.
+    /// Arms `cancel` for a statement that still runs; `begun` is an error if there was no thread
+    /// for it.
     fn watched(begun: Result<Result<Self>>, mut cancel: CancelOnDrop) -> Result<Self> {
         match begun.flatten() {
             Ok(mut running) if running.state.is_some() => {
                 running.cancel = cancel;
                 Ok(running)
             }
-            // The session may run another statement by now; one that did not begin is not to cancel it.
+            // Disarm `cancel`, because the session may be running another statement by now, which
+            // must not be cancelled.
             ended => {
                 cancel.0 = None;
                 ended
@@ -235,33 +236,33 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         }
     }
 
-    /// Rows are asked for again, perhaps after other statements of the session: what was cancelled before is no longer
-    /// meant, and the time that a statement may take begins anew.
+    /// Prepares for more rows, perhaps after other statements of the session: an earlier cancel no
+    /// longer applies, and the statement's time limit starts anew.
     pub(crate) fn go_on(&mut self) {
         if let Some((session, answer)) = &mut self.state {
             session.go_on(answer);
         }
     }
 
-    /// Whether it took so little time that a thread may do nothing else meanwhile.
+    /// Whether the statement was so short that it may run on a thread without moving the thread's
+    /// other tasks.
     pub(crate) fn is_short(&self) -> bool {
         self.state.is_none() && self.took < SHORT
     }
 
-    /// The rows' schema, if it is a statement that gives rows.
+    /// The schema of the rows, if the statement returns rows.
     pub(crate) fn schema(&self) -> Option<&SchemaRef> {
         self.schema.as_ref()
     }
 
-    /// What a statement did that gives no rows.
+    /// The command tag of a statement that returns no rows.
     pub(crate) fn tag(&self) -> &str {
         self.tag.as_deref().unwrap_or_default()
     }
 
-    /// The next rows; `None` when all have come. No thread waits while nobody asks.
+    /// The next rows; `None` when there are no more. No thread waits between calls.
     ///
-    /// # Errors
-    /// The statement failed on the way.
+    /// # Errors The statement failed while running.
     pub(crate) async fn next(&mut self, work: &Work) -> Result<Option<RecordBatch>> {
         if let Some(come) = self.come.pop_front() {
             return Ok(Some(come));
@@ -275,15 +276,16 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         let next = next?;
         match next {
             Some(_) => self.state = Some((session, answer)),
-            // The session may run another statement by now.
+            // The session may be running another statement by now.
             None => self.cancel.0 = None,
         }
         Ok(next)
     }
 }
 
-/// The next rows, on this thread alone as far as they come without a wait, and without a pause: plans make one every 128
-/// batches (tokio's budget), so that not even queries on all threads at once keep others out for long.
+/// The next rows. Stays on this thread as long as they come without a wait or a pause. Plans pause
+/// every 128 batches (tokio's budget), so even queries on all threads at once do not block other
+/// tasks for long.
 fn next_soon(answer: &mut Answer) -> Option<Result<RecordBatch>> {
     let soon = answer.next_rows().now_or_never();
     soon.unwrap_or_else(|| tokio::task::block_in_place(|| answer.next()))

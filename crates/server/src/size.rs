@@ -1,9 +1,9 @@
-//! Sizes as people write them: `4GiB`, `500 MB`, or bytes.
+//! Sizes as people write them: `4GiB`, `500 MB`, or a number of bytes.
 
 use serde::Deserialize;
 use std::str::FromStr;
 
-/// The units, with their bytes.
+/// The units and their sizes in bytes.
 const UNITS: [(&str, usize); 8] = [
     ("B", 1),
     ("KB", 1_000),
@@ -15,7 +15,8 @@ const UNITS: [(&str, usize); 8] = [
     ("TiB", 1 << 40),
 ];
 
-/// A number of bytes, read as `4GiB`, `1.5 GiB`, `500MB` or `4294967296`, whatever the case of the unit's letters.
+/// A number of bytes, parsed from `4GiB`, `1.5 GiB`, `500MB` or `4294967296`. Units are
+/// case-insensitive.
 ///
 /// ```
 /// use fleetdb_server::Size;
@@ -31,7 +32,7 @@ pub struct Size(
     pub usize,
 );
 
-/// How a file of options has it.
+/// A size in an options file.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {

@@ -1,5 +1,5 @@
-//! Turns at what is slow on purpose: verifying a password or a token takes a while, so that few are verified at a time. Each
-//! address has a queue of its own: one that guesses passwords keeps no other address waiting.
+//! Limits the verification of passwords and tokens, which is slow on purpose, to a few at a time.
+//! Each address has its own queue, so a client that guesses passwords delays no other address.
 
 use fleetdb_engine::{Error, Result};
 use parking_lot::Mutex;
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Those of all addresses at a time.
+/// Number of turns that all addresses share.
 const MOST: usize = 2;
-/// All addresses that have asked for a turn and still have one or wait.
+/// All addresses that hold a turn or wait for one.
 pub(crate) struct Turns {
     most_waiting: usize,
     of_all: Arc<Semaphore>,
@@ -23,14 +23,14 @@ struct OfAddress {
     asking: AtomicUsize,
 }
 
-/// One whose turn it is.
+/// Permission to verify a secret, until it is dropped.
 pub(crate) struct Turn {
     _of_all: OwnedSemaphorePermit,
     _of_address: OwnedSemaphorePermit,
     _asking: Asking,
 }
 
-/// Counted as long as it lives.
+/// Counts a request of an address while it is alive.
 struct Asking {
     address: IpAddr,
     of: Arc<OfAddress>,
@@ -47,15 +47,15 @@ impl Drop for Asking {
 }
 
 impl Turns {
-    /// So many of an address may wait.
+    /// Allows up to `most_waiting` waiting requests per address.
     pub(crate) fn new(most_waiting: usize) -> Self {
         Self { most_waiting, of_all: Arc::new(Semaphore::new(MOST)), addresses: Arc::default() }
     }
 
     /// Waits for a turn of this address.
     ///
-    /// # Errors
-    /// [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if too many of it wait; the server stops.
+    /// # Errors [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if too many requests of it
+    /// wait; or the server is stopping.
     pub(crate) async fn turn(&self, address: IpAddr) -> Result<Turn> {
         let too_many = || {
             let most = self.most_waiting;
@@ -72,7 +72,7 @@ impl Turns {
         let mut addresses = self.addresses.lock();
         let none = || Arc::new(OfAddress { one: Arc::new(Semaphore::new(1)), asking: AtomicUsize::new(0) });
         let of = addresses.entry(address).or_insert_with(none);
-        // Changed under the lock only.
+        // The counter changes only under the lock.
         if of.asking.load(Ordering::Relaxed) > self.most_waiting {
             return None;
         }
@@ -81,7 +81,8 @@ impl Turns {
     }
 }
 
-/// Who has one address of IPv6 most often has its whole network of 64 bits.
+/// The holder of an IPv6 address usually holds its whole 64-bit network, so the network shares one
+/// queue.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),

@@ -1,44 +1,46 @@
-//! Threads for what computes or waits for a disk: so many at a time, so many more that wait, and no queue behind that.
+//! Runs work that computes or waits for a disk: a limited number of jobs at a time, a limited
+//! number that wait, and no queue beyond that.
 //!
-//! Statements that may take long to plan ([`Weight::Heavy`]) have half of the turns: others never wait for all of them.
+//! Statements that may take long to plan ([`Weight::Heavy`]) share half of the turns, so light ones
+//! never have to wait for all of them.
 
 use fleetdb_engine::{Error, Result};
 use prometheus_client::metrics::gauge::Gauge;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Whether a statement is planned in a moment, by its form ([`fleetdb_query::is_light`]).
+/// Whether the form of a statement guarantees that planning is quick ([`fleetdb_query::is_light`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
-    /// In less than some milliseconds; or there is nothing to plan.
+    /// Planned within a few milliseconds, or nothing to plan.
     Light,
-    /// Perhaps in seconds.
+    /// May take seconds to plan.
     Heavy,
 }
 
 impl Weight {
-    /// That of a text.
+    /// The weight of a text.
     pub(crate) fn of_text(text: &str) -> Self {
         if fleetdb_query::is_light(text) { Self::Light } else { Self::Heavy }
     }
 
-    /// That of a statement.
+    /// The weight of a statement.
     pub(crate) fn of(statement: &fleetdb_query::Statement) -> Self {
         if statement.is_light() { Self::Light } else { Self::Heavy }
     }
 }
 
-/// Bounded work off the tasks' threads.
+/// Runs a bounded number of jobs, apart from the tasks' own threads.
 pub(crate) struct Work {
     turns: Arc<Semaphore>,
-    /// Those that heavy work may have of them.
+    /// The turns that heavy jobs may hold.
     heavy: Arc<Semaphore>,
     running: Gauge,
     waiting: Gauge,
     most_waiting: usize,
 }
 
-/// Counted as long as it lives.
+/// Counted in a gauge while it is alive.
 struct Counted(Gauge);
 
 impl Drop for Counted {
@@ -47,7 +49,7 @@ impl Drop for Counted {
     }
 }
 
-/// One whose turn it is.
+/// Permission to run, until it is dropped.
 pub(crate) struct Turn {
     _permit: OwnedSemaphorePermit,
     _heavy: Option<OwnedSemaphorePermit>,
@@ -55,24 +57,24 @@ pub(crate) struct Turn {
 }
 
 impl Work {
-    /// Counts in the two gauges what runs and what waits for its turn.
+    /// `running` and `waiting` count the jobs that run and that wait for their turn.
     pub(crate) fn new(most_running: usize, most_waiting: usize, running: Gauge, waiting: Gauge) -> Self {
         let [turns, heavy] = [most_running, (most_running / 2).max(1)].map(|most| Arc::new(Semaphore::new(most)));
         Self { turns, heavy, running, waiting, most_waiting }
     }
 
-    /// Runs a light job when it is its turn, on a thread of its own: who asked may go before it ends.
+    /// Runs a light job on another thread when it gets its turn. The job finishes even if its
+    /// caller is cancelled.
     ///
-    /// # Errors
-    /// [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if too many wait already.
+    /// # Errors [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if too many jobs are
+    /// waiting.
     pub(crate) async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         self.run_as(Weight::Light, job).await
     }
 
-    /// As [`run`](Self::run), of any weight.
+    /// Like [`run`](Self::run), for a job of any weight.
     ///
-    /// # Errors
-    /// As there.
+    /// # Errors As there.
     pub(crate) async fn run_as<T: Send + 'static>(
         &self,
         weight: Weight,
@@ -87,22 +89,20 @@ impl Work {
         tokio::task::spawn_blocking(job).await.map_err(|e| Error::bug(format!("a request ended the thread: {e}")))
     }
 
-    /// Runs a job when it is its turn, on this thread, whose other tasks go to another one: nobody has to be woken for the
-    /// answer.
+    /// Runs a job on this thread when it gets its turn; the thread's other tasks move to another
+    /// thread. No thread needs to be woken for the answer.
     ///
-    /// # Errors
-    /// As [`run`](Self::run).
+    /// # Errors As [`run`](Self::run).
     pub(crate) async fn run_here<T>(&self, weight: Weight, job: impl FnOnce() -> T) -> Result<T> {
         let _turn = self.turn(weight).await?;
         Ok(tokio::task::block_in_place(job))
     }
 
-    /// Waits for the turn; it lasts until what this gives is dropped.
+    /// Waits for a turn, which lasts until the returned value is dropped.
     ///
-    /// # Errors
-    /// As [`run`](Self::run).
+    /// # Errors As [`run`](Self::run).
     pub(crate) async fn turn(&self, weight: Weight) -> Result<Turn> {
-        // Before the turn itself: what waits here keeps nobody else from it.
+        // Take the heavy permit first, so that a heavy job that waits for it does not hold a turn.
         let heavy = match weight {
             Weight::Light => None,
             Weight::Heavy => Some(self.permit(&self.heavy).await?),

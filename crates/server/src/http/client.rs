@@ -1,4 +1,4 @@
-//! A statement over HTTP as others see it who ask what the server does: its client has no session of its own.
+//! Lists each running HTTP statement as a client, since an HTTP client has no session to list.
 
 use crate::access::Identity;
 use crate::clients::{Connected, shown};
@@ -8,17 +8,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Where a request comes from.
+/// The address a request comes from.
 #[derive(Clone, Copy)]
 pub(super) struct Peer(pub(super) SocketAddr);
 
-/// Bytes of a program's name, as PostgreSQL's `application_name`.
+/// Length limit of a program's name, as for PostgreSQL's `application_name`.
 const PROGRAM_BYTES: usize = 63;
 
-/// Who sends a statement.
+/// The sender of a statement.
 pub(super) struct Sender {
     pub(super) identity: Identity,
-    /// What its program calls itself.
+    /// The program's name, from the header `User-Agent`.
     program: String,
     address: SocketAddr,
 }
@@ -31,7 +31,7 @@ impl Sender {
     }
 }
 
-/// A statement that runs.
+/// A running statement.
 pub(super) struct Statement {
     sender: Sender,
     text: Arc<str>,
@@ -40,7 +40,7 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    /// One that begins, of such a sender, with what cancels it.
+    /// A statement that begins now; `canceller` cancels it.
     pub(super) fn new(sender: Sender, text: &str, canceller: Canceller) -> Self {
         Self { sender, text: shown(text), began: SystemTime::now(), canceller }
     }

@@ -1,4 +1,5 @@
-//! Who sends a request: `Authorization: Basic`, `Token` or `Bearer`, or InfluxDB 1's `u` and `p`.
+//! Authenticates a request: `Authorization: Basic`, `Token` or `Bearer`, or InfluxDB 1's `u` and
+//! `p`.
 
 use super::Failure;
 use super::client::Peer;
@@ -11,17 +12,18 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long one who was wrong waits for the answer: guesses of a connection come one after the other.
+/// Delay of the answer to a failed login. It slows down guessing, since the guesses of a connection
+/// come one after another.
 const FAILED_DELAY: Duration = Duration::from_millis(100);
 
-/// User and password in the address, as InfluxDB 1 takes them.
+/// User and password in the URL, as in InfluxDB 1.
 #[derive(Default, Deserialize)]
 pub(super) struct Login {
     u: Option<String>,
     p: Option<String>,
 }
 
-/// Lets somebody in who may do what `role` may.
+/// Authenticates a request and requires at least the rights of `role`.
 pub(super) async fn require(
     shared: &Arc<Shared>,
     headers: &HeaderMap,
@@ -60,9 +62,9 @@ fn credentials(headers: &HeaderMap, login: &Login) -> Result<Credentials, Failur
     let text = header.to_str().map_err(|_| wrong())?;
     let (scheme, value) = text.split_once(' ').map_or((text, ""), |(scheme, value)| (scheme, value.trim()));
     match scheme.to_ascii_lowercase().as_str() {
-        // As Telegraf sends it that has no token.
+        // Telegraf without a token sends this.
         "token" | "bearer" if value.is_empty() => Ok(Credentials::None),
-        // InfluxDB 1 takes `Token user:password` too.
+        // InfluxDB 1 also takes `Token user:password`.
         "token" | "bearer" => Ok(match value.split_once(':') {
             Some((user, password)) => Credentials::Password(user.to_owned(), password.to_owned()),
             None => Credentials::Token(value.to_owned()),

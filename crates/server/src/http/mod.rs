@@ -1,8 +1,9 @@
-//! HTTP: line protocol as InfluxDB's clients write it ([`write`]), SQL ([`sql`]), and what operators need
-//! ([`operations`]).
+//! HTTP: line protocol as InfluxDB's clients write it ([`write`]), SQL ([`sql`]), and endpoints for
+//! operators ([`operations`]).
 //!
-//! A request passes: its connection is let in (or answered 503), it is not of somebody else's page ([`origin`]), who it is is
-//! found out, the route says which role it takes, its body is read up to `max_body_bytes`.
+//! A request passes these steps: its connection is admitted (or answered with 503), requests from
+//! foreign web pages are refused ([`origin`]), the sender is identified, the role that the route
+//! requires is checked, and the body is read up to `max_body_bytes`.
 
 mod body;
 mod client;
@@ -32,7 +33,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-/// How long a client may take for the TLS handshake, and for the head of a request.
+/// Time limit for the TLS handshake, and for the head of a request.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 
 fn router(shared: Arc<Shared>) -> Router {
@@ -78,11 +79,12 @@ async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     response
 }
 
-/// An answer that says what is wrong, in the form of InfluxDB's clients.
+/// An error response in the form that InfluxDB's clients read.
 pub(crate) struct Failure {
     status: StatusCode,
     message: String,
-    /// Of a statement: its SQLSTATE, and where in its text, in characters from 1.
+    /// For a statement: its SQLSTATE, and the position of the error in its text, in characters from
+    /// 1.
     statement: Option<(&'static str, Option<usize>)>,
 }
 
@@ -91,7 +93,7 @@ impl Failure {
         Self { status, message: message.into(), statement: None }
     }
 
-    /// What a statement with this text ended with.
+    /// The error of the statement with this text.
     pub(crate) fn of_statement(error: &fleetdb_engine::Error, text: &str) -> Self {
         let position = error.place().and_then(|place| position(place, text));
         let statement = Some((sqlstate(error.code()), position));
@@ -108,7 +110,7 @@ impl From<fleetdb_engine::Error> for Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let Self { status, message, statement } = self;
-        // `error` is what clients of version 1 read, `code` and `message` those of version 2.
+        // Clients of InfluxDB 1 read `error`; those of InfluxDB 2 read `code` and `message`.
         let code = statement.map_or(influx_code(status), |(sqlstate, _)| sqlstate);
         let mut body = serde_json::json!({ "error": message, "code": code, "message": message });
         if let Some((_, Some(position))) = statement {
@@ -126,7 +128,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// An answer with what is wrong in the header that InfluxDB's clients read too.
+/// An error response that repeats the message in a header, which InfluxDB's clients also read.
 fn refusal(status: StatusCode, message: &str, body: serde_json::Value) -> Response {
     let mut response = (status, axum::Json(body)).into_response();
     if let Ok(message) = HeaderValue::from_str(&message.replace(|c: char| c.is_ascii_control(), " ")) {
@@ -135,7 +137,7 @@ fn refusal(status: StatusCode, message: &str, body: serde_json::Value) -> Respon
     response
 }
 
-/// Takes connections until the server stops, then lets running requests end.
+/// Accepts connections until the server stops, then lets running requests finish.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Option<TlsAcceptor>) {
     let router = router(Arc::clone(&shared));
     let graceful = GracefulShutdown::new();
@@ -160,7 +162,8 @@ async fn speak(
 ) {
     let Ok(peer) = stream.peer_addr().map(client::Peer) else { return };
     let mut http = hyper::server::conn::http1::Builder::new();
-    // A client that closes its side has gone, as for nginx and Go's net/http: what it asked for ends.
+    // A client that closes its side is gone, as for nginx and Go's net/http, and its request is
+    // cancelled.
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
@@ -180,7 +183,7 @@ async fn speak(
     }
 }
 
-/// Says that there are too many connections, without reading.
+/// Answers that there are too many connections, without reading the request.
 async fn refuse(mut stream: TcpStream) {
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\nRetry-After: {RETRY_AFTER_S}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"

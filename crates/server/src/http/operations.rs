@@ -1,4 +1,5 @@
-//! What operators and agents ask: is it there, is it well, what has happened, make a backup.
+//! Endpoints for operators and agents: ping, health, metrics, backup, and the InfluxQL statements
+//! that agents send before they write.
 
 use super::client::Peer;
 use super::identity::{self, Login};
@@ -14,19 +15,19 @@ use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the one database is called where it must have a name.
+/// The name of the only database, for clients that require one.
 const DATABASE: &str = "fleetdb";
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Nothing but that it is there. Clients of InfluxDB 1 look for a version they know.
+/// Answers that the server is there. Clients of InfluxDB 1 look for a version that they know.
 pub(super) async fn ping() -> Response {
     let headers =
         [("x-influxdb-version", "1.8-compatible"), ("x-influxdb-build", "FleetDB"), ("x-fleetdb-version", VERSION)];
     (StatusCode::NO_CONTENT, headers).into_response()
 }
 
-/// Whether it takes writes; in the form of InfluxDB 2.
+/// Whether the server takes writes, in the form of InfluxDB 2.
 pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Response {
     let status = shared.db.status();
     let error = status.flush_error.or(status.compaction_error);
@@ -38,7 +39,7 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Response {
         .into_response()
 }
 
-/// For Prometheus.
+/// Metrics for Prometheus.
 pub(super) async fn metrics(
     State(shared): State<Arc<Shared>>,
     Query(login): Query<Login>,
@@ -50,20 +51,21 @@ pub(super) async fn metrics(
     Ok(([(header::CONTENT_TYPE, kind)], shared.metrics.text()).into_response())
 }
 
-/// A statement in InfluxQL.
+/// An InfluxQL statement.
 #[derive(Default, Deserialize)]
 pub(super) struct InfluxQl {
     q: Option<String>,
     db: Option<String>,
 }
 
-/// The names of databases: what the one is called here, and what the client calls it.
+/// The database names to report: the server's own, and the one the client uses.
 fn names(of_client: Option<&str>) -> Vec<[&str; 1]> {
     let of_client = of_client.filter(|name| !name.is_empty() && *name != DATABASE);
     std::iter::once(DATABASE).chain(of_client).map(|name| [name]).collect()
 }
 
-/// What agents send before they write (`CREATE DATABASE`) is answered; queries take SQL.
+/// Answers the statements that agents send before they write (`CREATE DATABASE`). Queries must be
+/// SQL.
 pub(super) async fn influxql(
     State(shared): State<Arc<Shared>>,
     Query(asked): Query<InfluxQl>,
@@ -73,7 +75,7 @@ pub(super) async fn influxql(
     body: Body,
 ) -> Result<Response, Failure> {
     identity::require(&shared, &headers, &login, peer, Role::Read).await?;
-    // Clients send the statement in the address or as a form, which is written as an address is.
+    // Clients send the statement in the URL or as a form, which has the same encoding.
     let form = body::read(&shared, &headers, body).await?;
     let form = format!("/?{}", String::from_utf8_lossy(form.as_ref())).parse().ok();
     let in_form = form.and_then(|form| Query::<InfluxQl>::try_from_uri(&form).ok());
@@ -90,7 +92,7 @@ pub(super) async fn influxql(
                 "DROP DATABASE is refused: there is one database; DROP TABLE, in SQL, drops a measurement",
             ));
         }
-        // The one database has every name; clients look for the one that they use.
+        // The only database answers to every name; clients look for the one they use.
         "SHOW DATABASES" => serde_json::json!({
             "statement_id": 0,
             "series": [{ "name": "databases", "columns": ["name"], "values": names(asked.db.as_deref()) }],
@@ -105,13 +107,13 @@ pub(super) async fn influxql(
     Ok(axum::Json(serde_json::json!({ "results": [result] })).into_response())
 }
 
-/// Where a backup goes.
+/// Where to write a backup.
 #[derive(Deserialize)]
 pub(super) struct Destination {
     to: String,
 }
 
-/// Backs up to a directory of this machine, while everything goes on.
+/// Backs up to a directory on the server, while the server keeps running.
 pub(super) async fn backup(
     State(shared): State<Arc<Shared>>,
     Query(Destination { to }): Query<Destination>,

@@ -1,16 +1,18 @@
-//! Requests that a page of somebody else has a browser send are refused: the browser reaches what the page's author does not,
-//! and most servers on loopback let everybody in.
+//! Refuses requests that a browser sends on behalf of a foreign web page. The browser can reach
+//! servers that the author of the page cannot, and most servers on loopback require no login.
 //!
-//! 1. `Origin` and `Sec-Fetch-Site` say that a page of another origin asks. No program but a browser sends them.
-//! 2. Where nobody has to log in, `Host` is an address, localhost or a name of the option `hosts`. A page can have its own
-//!    name lead to 127.0.0.1, and is of the same origin then (DNS rebinding); it has no password of ours.
+//! 1. `Origin` and `Sec-Fetch-Site` show that a page of another origin sent the request. Only
+//!    browsers send these headers.
+//! 2. Where no login is required, `Host` must be an IP address, localhost or a name from the option
+//!    `hosts`. A page can point its own name at 127.0.0.1 and is then of the same origin (DNS
+//!    rebinding), but it does not have a password of this server.
 
 use super::Failure;
 use crate::server::Shared;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use std::net::IpAddr;
 
-/// Refuses a request that somebody else's page sends.
+/// Refuses a request that a foreign page sends.
 pub(super) fn check(shared: &Shared, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
     let refused = |what: String| Err(Failure::new(StatusCode::FORBIDDEN, what));
     let hosts = &shared.config.hosts;
@@ -38,7 +40,7 @@ pub(super) fn check(shared: &Shared, uri: &Uri, headers: &HeaderMap) -> Result<(
     Ok(())
 }
 
-/// A host without its port.
+/// The host without its port.
 fn host_of(authority: &str) -> &str {
     let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
     match authority.rsplit_once(':') {

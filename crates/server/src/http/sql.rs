@@ -1,7 +1,9 @@
-//! `/api/v1/sql`: one statement a request, its rows as JSON, JSON lines, CSV or an Arrow IPC stream.
+//! `/api/v1/sql`: one statement per request; its rows come as JSON, JSON lines, CSV or an Arrow IPC
+//! stream.
 //!
-//! Rows are encoded batch by batch as the client takes them. If a statement fails after the first rows are gone, the
-//! connection breaks off before the answer's end, so that nobody takes a part for the whole.
+//! Rows are encoded batch by batch as the client takes them. If a statement fails after its first
+//! rows have been sent, the connection is closed before the end of the answer, so that the client
+//! cannot mistake a part for the whole.
 
 use super::client::{Peer, Sender, Statement};
 use super::identity::{self, Login};
@@ -25,12 +27,12 @@ use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What is asked.
+/// The parameters of a request.
 #[derive(Deserialize)]
 pub(super) struct Asked {
-    /// The statement, if it is not the body.
+    /// The statement, unless it is the body.
     q: Option<String>,
-    /// The rows' form; else the header `Accept` says it.
+    /// The format of the rows; by default the header `Accept` decides.
     format: Option<String>,
 }
 
@@ -43,7 +45,7 @@ pub(super) async fn from_query(
 ) -> std::result::Result<Response, Failure> {
     let identity = identity::require(&shared, &headers, &login, peer, Role::Read).await?;
     let sql = asked.q.ok_or_else(|| Failure::new(StatusCode::BAD_REQUEST, "give the statement as q=..."))?;
-    // A link or an image in a foreign page can make a browser send this.
+    // A GET only reads, because a link or an image in a foreign page can make a browser send it.
     let format = Format::of(asked.format.as_deref(), &headers)?;
     run(shared, Sender::new(identity, &headers, peer), sql, format, true).await
 }
@@ -130,7 +132,7 @@ async fn run(
     Ok(([(header::CONTENT_TYPE, format.content_type())], Body::from_stream(chunks)).into_response())
 }
 
-/// The rows' form.
+/// The format of the rows.
 #[derive(Clone, Copy)]
 enum Format {
     Json,
@@ -165,9 +167,9 @@ impl Format {
     }
 }
 
-/// Rows as bytes, batch by batch.
+/// Encodes rows batch by batch.
 struct Encoder {
-    /// With a name of its own for each column.
+    /// The schema with distinct column names.
     schema: SchemaRef,
     form: Form,
 }
@@ -204,7 +206,7 @@ impl Encoder {
         match &mut self.form {
             Form::Lines => lines(&rows),
             Form::Json(goes_on) => {
-                // No line of JSON has a line break inside.
+                // A line of JSON contains no line break.
                 let lines = lines(&rows)?;
                 let mut array = Vec::with_capacity(lines.len() + 2);
                 for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
@@ -231,7 +233,7 @@ impl Encoder {
     fn end(&mut self) -> Result<Vec<u8>> {
         match &mut self.form {
             Form::Json(goes_on) => Ok(if *goes_on { b"]\n".to_vec() } else { b"[]\n".to_vec() }),
-            // The header of no rows.
+            // Without rows, the answer is only the header.
             Form::Csv(false) => {
                 let mut out = Vec::new();
                 csv_header(&self.schema, &mut out);
@@ -246,7 +248,7 @@ impl Encoder {
     }
 }
 
-/// The columns as CSV has them: arrays are texts.
+/// The columns as CSV shows them: arrays become text.
 ///
 /// # Errors
 /// A column has no text form.

@@ -1,8 +1,8 @@
 //! `/write` (InfluxDB 1) and `/api/v2/write` (InfluxDB 2).
 //!
-//! Lines that are wrong are left out and named, the others are written as one batch and acknowledged when they are as
-//! durable as the server is told; the header `X-FleetDB-Durability` says how durable that is. As in InfluxDB an answer
-//! other than 2xx may have kept lines: its text says how many.
+//! Invalid lines are left out and reported. The others are written as one batch and acknowledged at
+//! the server's durability level, which the header `X-FleetDB-Durability` names. As in InfluxDB,
+//! lines may have been kept even if the status is not 2xx; the error text says how many.
 
 use super::client::Peer;
 use super::identity::{self, Login};
@@ -18,8 +18,8 @@ use fleetdb_engine::Precision;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// What the address says beside the login; the database, bucket and organisation are taken as they come, since a server
-/// has one database.
+/// URL parameters other than the login. Any database, bucket and organisation is accepted, since a
+/// server has one database.
 #[derive(Deserialize)]
 pub(super) struct Target {
     precision: Option<String>,
@@ -88,7 +88,7 @@ fn answer(written: &Written) -> Response {
     response
 }
 
-/// The lines that were left out, in words for people and one by one for programs.
+/// Reports the lines that were left out, as one message for people and one by one for programs.
 fn refusal(written: &Written) -> Response {
     let first = written.wrong.first();
     let first =

@@ -1,4 +1,4 @@
-//! One client: who it is, its session, and what it has written that is not yet committed.
+//! One client: its identity, its session, and the rows it has written but not yet committed.
 
 use super::copy_in::CopyingIn;
 use super::cursors::Cursors;
@@ -17,37 +17,39 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Notify;
 
-/// How often a server that stops looks whether a statement has ended.
+/// How often to check whether a statement has ended while the server stops.
 const BUSY_LOOK: Duration = Duration::from_millis(5);
 
-/// How long a statement may take to end whose connection is ended, and a client to read why.
+/// Time that a running statement has to end when its connection is ended, and a client has to read
+/// the reason.
 pub(super) const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// See the module. Messages of a client are handled one after the other: the locks are never waited for long.
+/// One client's connection. Its messages are handled one after another, so no lock is held for
+/// long.
 pub(crate) struct Connection {
     pub(super) shared: Arc<Shared>,
     address: SocketAddr,
     came: SystemTime,
     identity: OnceLock<Identity>,
     rights: Mutex<Rights>,
-    /// Its number, and where it is known by it.
+    /// The client's number, and its entry in the list of clients.
     listed: OnceLock<(i32, Listed)>,
-    /// What the client has set when it connected.
+    /// The settings the client sent when it connected.
     settings: OnceLock<SessionSettings>,
-    /// Made with the first statement: an idle connection costs no session.
+    /// Created by the first statement, so that an idle connection costs no session.
     session: Mutex<Option<Arc<Session>>>,
     /// INSERTs since the last Sync, outside a transaction.
     pending: Mutex<Pending>,
     pub(super) copying: Mutex<Option<CopyingIn>>,
     pub(super) cursors: Cursors,
-    /// How many rows a COPY TO STDOUT has sent.
+    /// Number of rows that a COPY TO STDOUT has sent.
     pub(super) copied_out: Arc<AtomicUsize>,
-    /// What the next answer has to warn of.
+    /// The warning to send with the next answer.
     warning: Mutex<Option<String>>,
-    /// Whether a statement is on its way.
+    /// Whether a message is being processed.
     is_busy: AtomicBool,
     newest: Mutex<Newest>,
-    /// Why it is to end.
+    /// Why the connection is to end.
     end: OnceLock<End>,
     told_to_end: Notify,
 }
@@ -55,37 +57,37 @@ pub(crate) struct Connection {
 /// What the client may do.
 #[derive(Default)]
 struct Rights {
-    /// Whether it has given a password.
+    /// Whether the client has given a password.
     has_proven: bool,
-    /// As it was asked last; `None` if it is to be asked again.
+    /// The role as last looked up; `None` if it must be looked up again.
     role: Option<Role>,
     is_admin: bool,
 }
 
-/// The newest statement.
+/// The latest statement.
 #[derive(Clone)]
 struct Newest {
     text: Arc<str>,
     began: Option<SystemTime>,
-    /// When it began, or when it had been answered.
+    /// When the statement began, or when it had been answered.
     changed: SystemTime,
 }
 
-/// Why a connection ends that the client has not ended.
+/// Why the server ends a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
-    /// The server stops, or somebody has ended it.
+    /// The server is stopping, or another client has ended the connection.
     Command,
-    /// The client did nothing for too long.
+    /// The client was idle for too long.
     Idle,
-    /// The same, with a transaction open.
+    /// The client was idle for too long in an open transaction.
     IdleInTransaction,
-    /// Its user was removed.
+    /// The client's user was removed.
     Removed,
 }
 
 impl End {
-    /// What the client is told, as PostgreSQL says it.
+    /// What the client is told, in PostgreSQL's words.
     pub(super) fn error(self) -> ErrorInfo {
         let (code, why) = match self {
             Self::Command => ("57P01", "administrator command"),
@@ -116,7 +118,7 @@ impl Pending {
         Ok(count)
     }
 
-    /// What was gathered, if anything was.
+    /// Takes the gathered rows, if there are any.
     fn take(&mut self) -> Option<Batch> {
         self.memory.clear();
         (!self.batch.is_empty()).then(|| std::mem::take(&mut self.batch))
@@ -147,12 +149,12 @@ impl Connection {
         }
     }
 
-    /// The client begins with these settings.
+    /// Stores the settings the client starts with.
     pub(super) fn set_first(&self, settings: SessionSettings) {
         self.settings.set(settings).ok();
     }
 
-    /// The client has proven who it is.
+    /// Records that the client has logged in.
     pub(super) fn let_in(self: &Arc<Self>, identity: Identity, has_proven: bool, number: i32, secret: Vec<u8>) {
         *self.rights.lock() = Rights { has_proven, role: None, is_admin: identity.role == Role::Admin };
         self.identity.set(identity).ok();
@@ -160,15 +162,15 @@ impl Connection {
         self.listed.set((number, self.shared.clients.list(number, Some(secret), connected))).ok();
     }
 
-    /// Who it is.
+    /// Who the client is.
     pub(super) fn identity(&self) -> PgWireResult<&Identity> {
         self.identity.get().ok_or_else(|| user_error("28000", "nobody has logged in"))
     }
 
-    /// What it may do now. That is asked once between two Syncs: users are changed and removed while it is connected.
+    /// What the client may do now. It is looked up once between two Syncs, because users may be
+    /// changed or removed while they are connected.
     ///
-    /// # Errors
-    /// Its user was removed: the connection ends.
+    /// # Errors The user was removed: the connection ends.
     pub(super) fn role(&self) -> PgWireResult<Role> {
         let identity = self.identity()?;
         let mut rights = self.rights.lock();
@@ -189,7 +191,7 @@ impl Connection {
         Ok(role)
     }
 
-    /// Has the next statement ask what the client may do.
+    /// Makes the next statement look up what the client may do.
     pub(super) fn ask_rights_again(&self) {
         self.rights.lock().role = None;
     }
@@ -199,9 +201,9 @@ impl Connection {
         Identity { name: identity.name.clone(), role }.asker(number)
     }
 
-    /// The session; made when it is asked for first.
+    /// The session, created on first use.
     pub(super) fn session(&self) -> PgWireResult<Arc<Session>> {
-        // Asked before the session is locked, which needs that lock if the role has changed.
+        // Look up the role before locking the session, because a changed role takes that lock.
         let (role, identity) = (self.role()?, self.identity()?);
         let mut session = self.session.lock();
         if let Some(session) = session.as_ref() {
@@ -214,7 +216,8 @@ impl Connection {
         Ok(Arc::clone(session.insert(Arc::new(new))))
     }
 
-    /// The longest message: little from somebody who has not logged in.
+    /// The longest message that is accepted; a client that has not logged in may send only short
+    /// ones.
     pub(super) fn most_message_bytes(&self) -> usize {
         const OF_A_STRANGER: usize = 64 << 10;
         if self.identity.get().is_some() { self.shared.config.max_body_bytes } else { OF_A_STRANGER }
@@ -224,50 +227,50 @@ impl Connection {
         self.session.lock().as_ref().map(|session| session.canceller())
     }
 
-    /// A message is worked on.
+    /// Marks that a message is being processed.
     pub(super) fn set_busy(&self) {
         self.is_busy.store(true, Ordering::Release);
     }
 
-    /// Everything that was asked has been answered.
+    /// Marks that everything the client asked has been answered.
     pub(super) fn set_idle(&self) {
         if self.is_busy.swap(false, Ordering::AcqRel) {
             self.newest.lock().changed = SystemTime::now();
         }
     }
 
-    /// A statement begins, of which this is shown.
+    /// Records that a statement with this text begins.
     pub(super) fn begins(&self, text: &Arc<str>) {
         let now = SystemTime::now();
         *self.newest.lock() = Newest { text: Arc::clone(text), began: Some(now), changed: now };
     }
 
-    /// Has the connection end, for this reason if there was none before.
+    /// Makes the connection end, for this reason unless there is one already.
     pub(super) fn end_for(&self, end: End) {
         self.end.set(end).ok();
         self.told_to_end.notify_one();
     }
 
-    /// Whether somebody, or the time, has ended it.
+    /// Whether the connection is to end, because of a command or a timeout.
     pub(super) fn is_to_end(&self) -> bool {
         self.end.get().is_some()
     }
 
-    /// Waits until the connection is to end and no statement is on its way; says why.
+    /// Waits until the connection is to end and no statement is running; returns the reason.
     pub(super) async fn ended(&self) -> End {
         let mut cut_off = None;
         tokio::select! {
             () = self.shared.stopped() => {}
             () = self.told_to_end.notified() => cut_off = Some(Instant::now() + END_LIMIT),
         }
-        // Looked at now and then, so that a statement need not tell anybody when it ends.
+        // Polled, so that a statement need not signal its end.
         while self.is_busy.load(Ordering::Acquire) && cut_off.is_none_or(|at| Instant::now() < at) {
             tokio::time::sleep(BUSY_LOOK).await;
         }
         self.end.get().copied().unwrap_or(End::Command)
     }
 
-    /// How long the client may do nothing, and what happens then.
+    /// How long the client may be idle, and what happens after that.
     pub(super) fn idle_limit(&self) -> Option<(Duration, End)> {
         if self.copying.lock().is_some() {
             return None;
@@ -279,19 +282,20 @@ impl Connection {
         Some((session.idle_limit()?, end))
     }
 
-    /// Has the next answer warn of something, if there is something to warn of.
+    /// Sends a warning, if there is one, with the next answer.
     pub(super) fn warn(&self, warning: Option<impl Into<String>>) {
         *self.warning.lock() = warning.map(Into::into);
     }
 
-    /// What the answer has to warn of.
+    /// The warning to send with this answer.
     pub(super) fn take_warning(&self) -> Option<NoticeResponse> {
         let warning = self.warning.lock().take()?;
         Some(ErrorInfo::new("WARNING".to_owned(), "01000".to_owned(), warning).into())
     }
 
-    /// Something failed: what was gathered since the last Sync is not written, and a transaction can only be rolled
-    /// back. Gives the status that the client is told from now on: a COMMIT that failed has left no transaction.
+    /// Handles a failure: discards what was gathered since the last Sync and leaves an open
+    /// transaction able only to roll back. Returns the status to report; after a failed COMMIT
+    /// there is no transaction.
     pub(super) fn failed(&self) -> TransactionStatus {
         drop(self.pending.lock().take());
         *self.copying.lock() = None;
@@ -304,7 +308,8 @@ impl Connection {
         }
     }
 
-    /// Gathers the rows of an INSERT of plain values for the transaction, or for the next Sync; gives how many they are.
+    /// Gathers the rows of an INSERT of plain values for the transaction or the next Sync; returns
+    /// their number.
     pub(super) fn gather(&self, insert: &InsertValues, values: &[Value]) -> Result<usize> {
         let session = self.session.lock().clone();
         if let Some(session) = &session {
@@ -318,7 +323,7 @@ impl Connection {
         Ok(count)
     }
 
-    /// Writes what was gathered; returns when it is as durable as the server is told.
+    /// Writes what was gathered; returns once it has the server's durability.
     pub(super) async fn commit_pending(&self) -> PgWireResult<()> {
         let pending = self.pending.lock().take();
         match pending {
@@ -327,7 +332,7 @@ impl Connection {
         }
     }
 
-    /// Writes a batch, without a thread that waits for it.
+    /// Writes a batch; no thread waits for it.
     pub(super) async fn commit(&self, batch: Batch) -> PgWireResult<()> {
         if batch.is_empty() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! `COPY table FROM STDIN`: rows as text, as CSV or in binary form, written in batches; each batch is atomic, the whole is
-//! not.
+//! `COPY table FROM STDIN`: rows as text, CSV or in binary form, written in batches. Each batch is
+//! atomic; the COPY as a whole is not.
 
 use super::connection::Connection;
 use super::values;
@@ -17,33 +17,34 @@ use pgwire::messages::copy::{CopyData, CopyDone, CopyFail};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Bytes of rows that are gathered for a batch.
+/// Bytes of rows to gather for a batch.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// The longest line.
 const MOST_LINE_BYTES: usize = 16 << 20;
 
-/// What the binary form begins with: its signature, no flags, and nothing more.
+/// The start of the binary form: its signature, no flags, no extension.
 pub(super) const BINARY_HEAD: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 const BINARY_SIGNATURE_BYTES: usize = BINARY_HEAD.len() - 8;
 
-/// Rows on their way in.
+/// A COPY FROM STDIN in progress.
 pub(super) struct CopyingIn {
     copy: CopyIn,
     cells: CellReader,
-    /// Of CSV, what has come.
+    /// Data received in CSV form.
     csv: CsvReader,
-    /// Of the other forms.
+    /// Data received in the other forms.
     bytes: Vec<u8>,
-    /// Lines that were taken, the header's too; in CSV the one where the last row begins, in the binary form rows.
+    /// Lines taken, including the header. In CSV it is the line where the last row begins; in the
+    /// binary form it counts rows.
     lines: u64,
-    /// Whether the end of the binary form has come.
+    /// Whether the end mark of the binary form has been read.
     is_complete: bool,
     rows: u64,
 }
 
 impl Connection {
-    /// Gets ready for rows; gives the number of columns.
+    /// Prepares for rows; returns the number of columns.
     pub(super) fn begin_copy(&self, copy: &CopyIn) -> PgWireResult<usize> {
         self.session()?.check_may_write("COPY FROM").map_err(|e| postgres_error(&e))?;
         let copying =
@@ -53,7 +54,7 @@ impl Connection {
         Ok(columns)
     }
 
-    /// Writes the lines that are whole; with `is_end` all of them.
+    /// Writes the complete lines, or with `is_end` all data.
     async fn copy_lines(&self, is_end: bool) -> PgWireResult<u64> {
         let taken = self.copying.lock().take();
         let mut copying = taken.ok_or_else(|| user_error("08P01", "there is no COPY that rows could be for"))?;
@@ -96,7 +97,7 @@ impl CopyingIn {
         self.csv.pending_bytes() + self.bytes.len()
     }
 
-    /// The rows of the whole lines that are there.
+    /// The rows of the complete lines received so far.
     fn take_lines(&mut self, is_end: bool) -> Result<Option<Rows>> {
         match self.copy.form.format {
             CopyFormat::Binary => return self.take_binary(is_end),
@@ -123,7 +124,7 @@ impl CopyingIn {
             let is_header = self.lines == 0 && self.copy.form.header;
             let line = row.line;
             self.lines = line;
-            // An empty line is a row of one column that is NULL.
+            // An empty line is a row only if the rows have a single column, which is then NULL.
             let is_row = !row.is_end_mark() && (self.cells.places().len() == 1 || !row.is_empty());
             if !is_row || is_header {
                 continue;
@@ -156,8 +157,8 @@ impl CopyingIn {
         Ok(())
     }
 
-    /// The rows of the binary form that are there as a whole: a head, for each row the count of its values and each with
-    /// its length in front, and perhaps a count of -1 at the end.
+    /// The complete rows received so far in binary form: a head, then for each row the number of
+    /// its values and each value preceded by its length, and perhaps a count of -1 at the end.
     fn take_binary(&mut self, is_end: bool) -> Result<Option<Rows>> {
         let bytes = std::mem::take(&mut self.bytes);
         let mut rest = Rest(&bytes);
@@ -169,7 +170,7 @@ impl CopyingIn {
                 return Ok(None);
             }
             let head = rest.take(BINARY_SIGNATURE_BYTES).filter(|head| BINARY_HEAD.starts_with(head));
-            // Flags, of which none is known that changes anything here, and more that may be passed over.
+            // The flags, none of which matters here, and an extension that may be skipped.
             head.and_then(|_| rest.take(4))
                 .and_then(|_| rest.value())
                 .ok_or_else(|| self.wrong(&"this is not the binary form"))?;
@@ -205,7 +206,7 @@ impl CopyingIn {
         if rest.0.len() > MOST_LINE_BYTES {
             return Err(self.wrong(&format!("the row is longer than {MOST_LINE_BYTES} bytes")));
         }
-        // As PostgreSQL, which does without the count of -1 if the client says that it is done.
+        // PostgreSQL does not require the count of -1 if the client says that it is done.
         if is_end && !rest.0.is_empty() {
             return Err(self.wrong(&"the last row is cut off, or something follows it"));
         }
@@ -222,12 +223,13 @@ fn wrong(table: &str, line: u64, reason: &dyn std::fmt::Display) -> Error {
     Error::coded(Code::InvalidCopy, reason.to_string()).context(at_line(table, line))
 }
 
-/// Where a COPY is.
+/// The position of a COPY.
 fn at_line(table: &str, line: u64) -> String {
     format!("COPY {table}, line {line}")
 }
 
-/// The cells of a line of PostgreSQL's text form: a delimiter behind a backslash is one of the cell's own.
+/// The cells of a line of PostgreSQL's text form. A delimiter after a backslash is part of the
+/// cell.
 fn cells(line: &str, delimiter: char) -> Vec<&str> {
     let (mut is_escaped, mut cells) = (false, Vec::new());
     let mut start = 0;
@@ -242,7 +244,7 @@ fn cells(line: &str, delimiter: char) -> Vec<&str> {
     cells
 }
 
-/// A cell of PostgreSQL's text form without its backslashes.
+/// A cell of PostgreSQL's text form with its escapes resolved.
 fn unescaped(cell: &str) -> String {
     let mut text = String::with_capacity(cell.len());
     let mut chars = cell.chars();
@@ -278,7 +280,7 @@ impl CopyHandler for Connection {
                 copying.push(&data.data);
                 copying.pending_bytes() >= BATCH_BYTES
             }
-            // The COPY has failed; what still comes of it is passed over.
+            // The COPY has failed; skip the rest of its data.
             None => false,
         };
         if enough {

@@ -1,4 +1,4 @@
-//! `COPY table TO STDOUT`: a query's rows as text, as CSV or in binary form, a message each.
+//! `COPY table TO STDOUT`: the rows of a query as text, CSV or in binary form, one message per row.
 
 use super::copy_in::BINARY_HEAD;
 use super::wire::Rest;
@@ -14,7 +14,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The rows of a query as COPY sends them; `count` says how many have come.
+/// The rows of a query as COPY sends them; `count` counts them.
 pub(super) fn response(form: CopyForm, rows: QueryResponse, count: Arc<AtomicUsize>) -> CopyResponse {
     let fields = rows.row_schema();
     count.store(0, Ordering::Relaxed);
@@ -24,7 +24,7 @@ pub(super) fn response(form: CopyForm, rows: QueryResponse, count: Arc<AtomicUsi
         put_line(fields.iter().map(|field| Some(field.name().as_bytes())), &form, &mut line);
         Ok(CopyData::new(line.freeze()))
     });
-    // As PostgreSQL: the head is in front of the first row, or of the end.
+    // As in PostgreSQL, the head precedes the first row, or the end if there are no rows.
     let head = if form.format == CopyFormat::Binary { BINARY_HEAD } else { &[] };
     let state = (Some(rows), head, form, count);
     let lines = futures::stream::try_unfold(state, |(rows, head, form, count)| async move {
@@ -43,7 +43,7 @@ pub(super) fn response(form: CopyForm, rows: QueryResponse, count: Arc<AtomicUsi
     CopyResponse::new(format, fields.len(), futures::stream::iter(header).chain(lines))
 }
 
-/// Sends the rows, and how many there were.
+/// Sends the rows and their number.
 pub(super) async fn send<C>(client: &mut C, mut copy: CopyResponse, count: &AtomicUsize) -> PgWireResult<()>
 where
     C: Sink<PgWireBackendMessage> + Unpin,
@@ -65,7 +65,7 @@ fn row_of(row: &DataRow, head: &[u8], form: &CopyForm) -> Bytes {
     let mut out = BytesMut::with_capacity(head.len() + row.data.len() + 16);
     out.put_slice(head);
     if form.format == CopyFormat::Binary {
-        // A row is the same in both: for each value its length and its bytes.
+        // Both formats encode a row alike: each value as its length and its bytes.
         out.put_i16(row.field_count);
         out.put_slice(&row.data);
     } else {
@@ -89,7 +89,7 @@ fn put_line<'a>(values: impl Iterator<Item = Option<&'a [u8]>>, form: &CopyForm,
     out.put_u8(b'\n');
 }
 
-/// A value of PostgreSQL's text form, with backslashes.
+/// Writes a value in PostgreSQL's text form, with escapes.
 fn put_escaped(value: &[u8], delimiter: u8, out: &mut BytesMut) {
     for &byte in value {
         let letter = match byte {

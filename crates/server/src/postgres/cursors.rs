@@ -1,5 +1,5 @@
-//! Cursors: `DECLARE name CURSOR FOR query`, `FETCH`, `CLOSE`. A cursor is a statement whose rows are on their way; no thread
-//! waits for whom they are for.
+//! Cursors: `DECLARE name CURSOR FOR query`, `FETCH`, `CLOSE`. A cursor is a statement whose rows
+//! are still being read; it occupies no thread between fetches.
 
 use super::connection::Connection;
 use super::values;
@@ -18,24 +18,24 @@ use pgwire::error::PgWireResult;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Cursors of one connection, each of which may keep some thousand rows.
+/// Most cursors of one connection. Each may hold a few thousand rows.
 const MOST: usize = 100;
 
-/// A client's cursors.
+/// The cursors of a client.
 #[derive(Default)]
 pub(super) struct Cursors(Mutex<HashMap<String, Arc<Cursor>>>);
 
 pub(super) struct Cursor {
     schema: SchemaRef,
     declared: Declare,
-    /// The session's last savepoint before it.
+    /// The last savepoint of the session when the cursor was declared.
     savepoint: u64,
     rows: tokio::sync::Mutex<Rows>,
 }
 
 struct Rows {
     running: Running<Arc<Session>>,
-    /// Rows that have come and were too many for a FETCH.
+    /// Rows that have been computed but exceeded the last FETCH.
     left: Option<RecordBatch>,
 }
 
@@ -45,7 +45,7 @@ impl Cursors {
         found.ok_or_else(|| user_error("34000", format!("cursor \"{name}\" does not exist")))
     }
 
-    /// Changes which there are.
+    /// Changes the set of cursors.
     fn change<T>(&self, session: &Session, change: impl FnOnce(&mut HashMap<String, Arc<Cursor>>) -> T) -> T {
         let mut cursors = self.0.lock();
         let (before, changed) = (cursors.len(), change(&mut cursors));
@@ -55,12 +55,12 @@ impl Cursors {
         changed
     }
 
-    /// The transaction ends.
+    /// Closes the cursors that do not outlive the transaction.
     pub(super) fn end_transaction(&self, session: &Session) {
         self.change(session, |cursors| cursors.retain(|_, cursor| cursor.declared.holds));
     }
 
-    /// The transaction goes back to a savepoint: what was declared behind it goes.
+    /// Closes the cursors declared after a savepoint to which the transaction rolls back.
     pub(super) fn roll_back_to(&self, session: &Session, savepoint: u64) {
         self.change(session, |cursors| cursors.retain(|_, cursor| cursor.savepoint < savepoint));
     }
@@ -69,7 +69,7 @@ impl Cursors {
         self.change(session, HashMap::clear);
     }
 
-    /// The columns of a cursor, if there is one.
+    /// The columns of a cursor, if it exists.
     pub(super) fn fields(&self, name: &str, format: &Format) -> Option<PgWireResult<Vec<FieldInfo>>> {
         self.0.lock().get(name).map(|cursor| values::fields(&cursor.schema, format))
     }
@@ -94,7 +94,7 @@ impl Connection {
         }
         let query = self.parse_one(&declare.query).await?;
         self.check(query.access())?;
-        // What is none must not have been run.
+        // Anything but a query must be refused before it runs.
         if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query {
             return Err(user_error("42P11", "a cursor is declared for a query that only reads"));
         }
@@ -109,7 +109,7 @@ impl Connection {
         Ok(Response::Execution(Tag::new("DECLARE CURSOR")))
     }
 
-    /// The next rows of a cursor, all that are left without a count.
+    /// Fetches the next rows of a cursor; without a count, all that are left.
     pub(super) async fn fetch(
         &self,
         session: &Session,
@@ -125,7 +125,7 @@ impl Connection {
         Ok(Response::Query(response))
     }
 
-    /// Passes the next rows of a cursor over.
+    /// Skips the next rows of a cursor (MOVE).
     pub(super) async fn pass_over(
         &self,
         session: &Session,
@@ -145,7 +145,7 @@ impl Connection {
         Ok(cursor)
     }
 
-    /// Closes a cursor, or all.
+    /// Closes a cursor; without a name, all cursors.
     pub(super) fn close_cursor(&self, session: &Session, name: Option<&str>) -> PgWireResult<Response> {
         let Some(name) = name else {
             self.cursors.clear(session);
@@ -157,7 +157,7 @@ impl Connection {
     }
 }
 
-/// The next rows of a cursor, so many if there are.
+/// The next `count` rows of a cursor, or fewer if it ends.
 fn next_rows(
     cursor: Arc<Cursor>,
     shared: Arc<Shared>,

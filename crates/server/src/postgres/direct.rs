@@ -1,6 +1,6 @@
-//! Bind and Execute in a row, some with a Describe in between, and Sync, which is what drivers send to run prepared
-//! statements, one or several: taken as they lie in the read buffer, without the copies and the portal that pgwire makes of
-//! them. What has another form is left to pgwire.
+//! A fast path for prepared statements. Drivers run them with Bind, perhaps Describe, Execute, and
+//! Sync, one or several in a row. These messages are handled in place in the read buffer, without
+//! the copies and the portal that pgwire makes. Messages in any other form are left to pgwire.
 
 use super::connection::Connection;
 use super::extended::{Stored, check_bind, feed_columns};
@@ -18,7 +18,7 @@ use pgwire::tokio::server::PgWireMessageServerCodec;
 use std::sync::Arc;
 use tokio_util::codec::Framed;
 
-/// Bytes of a message's kind and length.
+/// Bytes of a message's type and length.
 const HEAD_BYTES: usize = 5;
 
 /// A client's connection.
@@ -28,16 +28,17 @@ pub(super) type Socket = Framed<Checked, PgWireMessageServerCodec<Arc<Stored>>>;
 struct Run<'a> {
     statement: &'a str,
     parameters: Parameters<'a>,
-    /// Of how many parameters and columns the forms are given.
+    /// The number of format codes for parameters and for columns.
     formats: (usize, usize),
     result_format: Format,
-    /// The columns are asked for, too.
+    /// Whether a Describe asks for the columns.
     is_described: bool,
-    /// Of all its messages.
+    /// Length of all messages of the run.
     bytes: usize,
 }
 
-/// Takes the next messages, if they are such a run or a Sync; `false` if they are not. The first message is whole and well-formed.
+/// Handles the next messages if they are such a run or a Sync; returns `false` if they are not. The
+/// first message must be complete and well-formed.
 pub(super) async fn take(socket: &mut Socket, connection: &Connection) -> PgWireResult<bool> {
     if !matches!(socket.state(), PgWireConnectionState::ReadyForQuery) {
         return Ok(false);
@@ -69,8 +70,9 @@ pub(super) async fn take(socket: &mut Socket, connection: &Connection) -> PgWire
     Ok(true)
 }
 
-/// The run at the front of a buffer: a Bind of the unnamed portal, perhaps a Describe of it (libpq always asks), and an
-/// Execute of all its rows, behind which that portal is not named again: the next run of a pipeline comes, or a Sync.
+/// Parses the run at the front of a buffer: a Bind of the unnamed portal, perhaps a Describe of it
+/// (libpq always sends one), and an Execute of all its rows. The portal must not be used again, so
+/// the next message must start another run of a pipeline or be a Sync.
 fn run_at(buffer: &[u8]) -> Option<Run<'_>> {
     let mut buffered = Rest(buffer);
     let mut bind = Rest(buffered.message(b'B')?);
@@ -100,7 +102,7 @@ fn run_at(buffer: &[u8]) -> Option<Run<'_>> {
 }
 
 impl Rest<'_> {
-    /// Forms of values, and of how many they are given.
+    /// Reads format codes; returns them and their number.
     fn format(&mut self) -> Option<(Format, usize)> {
         let count = self.count()?;
         let codes = (0..count).map(|_| self.count().map(|code| i16::from(code == 1)));

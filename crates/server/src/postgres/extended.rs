@@ -1,7 +1,7 @@
-//! The extended protocol: statements are prepared once, bound and run often.
+//! The extended protocol: a statement is prepared once, then bound and run many times.
 //!
-//! pgwire's own steps send each answer by itself; here they are gathered until the client asks for them with Sync or Flush,
-//! so that a pipeline costs one write to the socket.
+//! pgwire's own handlers send each answer separately. Here answers are gathered until the client
+//! asks for them with Sync or Flush, so that a pipeline costs one write to the socket.
 
 use super::connection::Connection;
 use super::copy_out;
@@ -38,36 +38,36 @@ use std::time::Instant;
 /// A prepared statement.
 pub(crate) struct Stored {
     statement: Statement,
-    /// What is shown of its text.
+    /// The part of its text that other clients see.
     text: Arc<str>,
-    /// Of memory for queries.
+    /// Memory charged to the budget of queries.
     _held: Growing,
-    /// The EXECUTE that it was.
+    /// The EXECUTE it was prepared from, if any.
     execute: Option<Statement>,
     kind: Kind,
     takes: Access,
-    /// The parameters' types: as the client gave them, else as the statement says.
+    /// Types of the parameters, as given by the client or else as derived from the statement.
     types: Vec<Type>,
     plan: Plan,
 }
 
 enum Plan {
-    /// An INSERT of plain values; looked at again when its table changes.
+    /// An INSERT of plain values, analysed again when its table changes.
     Insert(Mutex<Arc<InsertValues>>),
     Query(Query),
-    /// Rows of a cursor, with the columns that it had.
+    /// A FETCH, with the columns that its cursor had.
     Fetch(Vec<FieldInfo>),
-    /// Planned at each run, with the values as literals; the columns of RETURNING, as the session and as clients know them.
+    /// Planned at each run, with the values as literals. Holds the columns of RETURNING.
     Other(Option<Returns>),
 }
 
-/// Roughly what a prepared statement takes of memory, most of it for what it was parsed and planned to.
+/// Rough memory use of a prepared statement, most of it for its syntax tree and plan.
 fn held_bytes(text: &str, is_query: bool) -> usize {
     let (each, of_each_byte) = if is_query { (32 << 10, 256) } else { (16 << 10, 128) };
     each + text.len().saturating_mul(of_each_byte)
 }
 
-/// What a statement that writes gives back.
+/// The columns that a writing statement returns, as the session and as clients know them.
 struct Returns {
     columns: SchemaRef,
     described: SchemaRef,
@@ -76,14 +76,14 @@ struct Returns {
 /// A prepared query.
 struct Query {
     prepared: Arc<Prepared<Arc<Session>>>,
-    /// Its columns when it was prepared, as clients know them.
+    /// The columns as clients know them, from when the query was prepared.
     described: SchemaRef,
-    /// Whether its last run was.
+    /// Whether the last run was short.
     is_short: AtomicBool,
 }
 
 impl Query {
-    /// Refuses rows of other columns than clients know: the table has changed.
+    /// Refuses to send rows if the columns have changed since clients were told of them.
     fn check(&self, running: &Running<Arc<Session>>) -> PgWireResult<()> {
         let gives_these = running.schema().is_some_and(|schema| schema.fields().len() == self.described.fields().len());
         let now = if gives_these { self.prepared.schema() } else { Arc::new(Schema::empty()) };
@@ -91,7 +91,7 @@ impl Query {
     }
 }
 
-/// A statement as pgwire keeps it.
+/// A statement as pgwire stores it.
 pub(crate) type Shared = Arc<Stored>;
 
 impl Connection {
@@ -120,7 +120,7 @@ impl Connection {
                 (Plan::Insert(Mutex::new(Arc::new(insert))), types)
             }
             (Kind::Query, None) => {
-                // What was sent before may have made the table.
+                // Statements sent earlier must take effect first.
                 self.commit_pending().await?;
                 let (query, weight) = (statement.clone(), Weight::of(&statement));
                 let prepared = self.shared.work.run_as(weight, move || Prepared::new(session, query)).await;
@@ -144,7 +144,8 @@ impl Connection {
                 let (types, columns) = looked.await.map_err(|e| postgres_error(&e))?;
                 let types = match types {
                     Ok(types) => types,
-                    // What can only be planned with its values has parameters of text.
+                    // A statement that can only be planned with its values gets parameters of type
+                    // text.
                     Err(error) if matches!(error.code(), Code::UndefinedTable | Code::UndefinedColumn) => {
                         return Err(postgres_error(&error));
                     }
@@ -171,7 +172,7 @@ impl Connection {
         Ok(Arc::new(Stored { statement, text: shown, _held: held, execute, kind, takes, types, plan }))
     }
 
-    /// Runs a prepared statement with these parameters, of which there are as many as it takes.
+    /// Runs a prepared statement; the number of parameters has been checked.
     pub(super) async fn execute(
         &self,
         stored: &Stored,
@@ -237,7 +238,7 @@ impl Connection {
         self.respond(running, Some(&returns.described), format)
     }
 
-    /// Starts a prepared query, on this thread alone if it is likely to be short.
+    /// Starts a prepared query; stays on this thread if the query is likely to be short.
     async fn start_prepared(
         &self,
         session: &Arc<Session>,
@@ -256,7 +257,7 @@ impl Connection {
         self.start(session, weight, |_| prepared.start(values)).await
     }
 
-    /// The columns of what a statement gives; those of FETCH are the ones that its cursor has now.
+    /// The columns that a statement returns; for a FETCH, the current columns of its cursor.
     pub(super) fn columns(&self, stored: &Shared, format: &Format) -> PgWireResult<Vec<FieldInfo>> {
         let of_cursor = match &stored.kind {
             Kind::Fetch(cursor, _) => self.cursors.fields(cursor, format),
@@ -265,7 +266,7 @@ impl Connection {
         of_cursor.unwrap_or_else(|| Describer.get_result_schema(stored, Some(format)))
     }
 
-    /// Sends what an execution gave.
+    /// Sends the result of an execution.
     pub(super) async fn answer<C>(&self, client: &mut C, response: Response) -> PgWireResult<()>
     where
         C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
@@ -352,7 +353,8 @@ impl ExtendedQueryHandler for Connection {
         let Entry::Value(portal) = entry.ok_or_else(|| PgWireError::PortalNotFound(name.to_owned()))? else {
             return self._on_execute(client, message).await;
         };
-        // All without a number. pgwire's own step makes room for as many rows as are asked for before there is one.
+        // Zero means all rows. pgwire's own handler reserves room for `max_rows` rows before there
+        // is one.
         let most = usize::try_from(message.max_rows).unwrap_or(0);
         let state = portal.state();
         let mut state = state.lock().await;
@@ -377,7 +379,7 @@ impl ExtendedQueryHandler for Connection {
         Ok(())
     }
 
-    /// As pgwire's; a cursor is a portal, too.
+    /// Like pgwire's handler, but a cursor is also a portal.
     async fn on_describe<C>(&self, client: &mut C, message: Describe) -> PgWireResult<()>
     where
         C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
@@ -467,7 +469,8 @@ impl ExtendedQueryHandler for Connection {
     }
 }
 
-/// Says which columns rows have. pgwire's `send_describe_response` sends it at once, in a packet of its own.
+/// Feeds the description of the columns. pgwire's `send_describe_response` sends it at once, in a
+/// packet of its own.
 pub(super) async fn feed_columns<C>(client: &mut C, fields: &[FieldInfo]) -> PgWireResult<()>
 where
     C: Sink<PgWireBackendMessage> + Unpin,
@@ -480,8 +483,8 @@ where
     Ok(client.feed(columns).await?)
 }
 
-/// Refuses a Bind of another number of parameters, and formats for another number of values; `formats` are how many
-/// there are for parameters and for columns.
+/// Refuses a Bind with the wrong number of parameters or format codes; `formats` holds the number
+/// of format codes for parameters and for columns.
 pub(super) fn check_bind(
     entry: &Entry<StoredStatement<Shared>>,
     parameters: usize,
@@ -503,13 +506,14 @@ pub(super) fn check_bind(
 }
 
 impl Stored {
-    /// The values of parameters, for places of these types, as far as they are known.
+    /// The values of parameters; `target` gives the type of the place that a parameter is for, if
+    /// known.
     fn values(
         &self,
         parameters: &Parameters<'_>,
         target: impl Fn(usize) -> Option<ColumnType>,
     ) -> PgWireResult<Vec<Value>> {
-        // Results that are collected have no known number.
+        // Collecting into a `Result` would not reserve the exact capacity.
         let mut values = Vec::with_capacity(self.types.len());
         for (place, given) in self.types.iter().enumerate() {
             values.push(parameters.value(place, given, target(place))?);
@@ -517,7 +521,7 @@ impl Stored {
         Ok(values)
     }
 
-    /// How many columns its rows have.
+    /// The number of columns of its rows.
     fn columns(&self) -> usize {
         match &self.plan {
             Plan::Query(query) => query.described.fields().len(),
@@ -528,7 +532,7 @@ impl Stored {
     }
 }
 
-/// Says what prepared statements take and give.
+/// Tells pgwire the parameter types and result columns of prepared statements.
 pub(crate) struct Describer;
 
 #[async_trait::async_trait]

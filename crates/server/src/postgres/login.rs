@@ -1,4 +1,5 @@
-//! Who a client is: SCRAM-SHA-256 (RFC 5802, RFC 7677), or nobody asks.
+//! Authenticates a client: by SCRAM-SHA-256 (RFC 5802, RFC 7677), or not at all if no login is
+//! required.
 
 use super::connection::Connection;
 use super::startup;
@@ -37,7 +38,7 @@ impl Login {
     }
 }
 
-/// What a client is told of the server. Drivers read the version to know what they may ask.
+/// The server parameters sent to a client. Drivers infer the server's features from the version.
 fn parameters() -> DefaultServerParameterProvider {
     let mut parameters = DefaultServerParameterProvider::default();
     parameters.server_version = format!("16.6 (FleetDB {})", env!("CARGO_PKG_VERSION"));
@@ -58,7 +59,7 @@ impl StartupHandler for Login {
             self.connection.set_first(startup::settings(first, &startup.parameters).map_err(fatal)?);
         }
         let access = &self.connection.shared.access;
-        // The answers belong to the question, whatever the file says meanwhile.
+        // Once a SCRAM exchange has begun, it goes on even if the file of users changes meanwhile.
         let asks = match client.state() {
             PgWireConnectionState::AuthenticationInProgress => true,
             _ => access.asks().map_err(|e| postgres_error(&e))?,
@@ -79,7 +80,7 @@ impl StartupHandler for Login {
             let user = client.metadata().get(METADATA_USER).map_or("", String::as_str);
             let role = access.role(user, asks).map_err(|e| postgres_error(&e))?.ok_or_else(|| wrong_login(user))?;
             let (pid, secret) = client.pid_and_secret_key();
-            // Where nobody is asked, whoever it says it is.
+            // Without a login, the client may use any name.
             let identity = Identity { name: user.to_owned(), role };
             self.connection.let_in(identity, asks, pid, secret.to_bytes().to_vec());
         }
@@ -103,19 +104,20 @@ impl Login {
     }
 }
 
-/// That a name and a password do not belong together, in PostgreSQL's words; the same for a user who is not there.
+/// The error for a wrong name or password, in PostgreSQL's words. It does not reveal whether the
+/// user exists.
 fn wrong_login(user: &str) -> PgWireError {
     let text = format!("password authentication failed for user \"{user}\"");
     PgWireError::UserError(Box::new(ErrorInfo::new("FATAL".to_owned(), "28P01".to_owned(), text)))
 }
 
-/// An error after which there is no connection.
+/// An error that ends the connection.
 fn fatal(error: Error) -> PgWireError {
     let info = ErrorInfo::new("FATAL".to_owned(), "22023".to_owned(), error.to_string());
     PgWireError::UserError(Box::new(info))
 }
 
-/// What SCRAM compares with.
+/// Looks up the salted passwords for SCRAM.
 struct Passwords(Arc<Access>);
 
 impl Debug for Passwords {
@@ -129,7 +131,7 @@ impl AuthSource for Passwords {
     async fn get_password(&self, login: &LoginInfo) -> PgWireResult<Password> {
         let user = login.user().unwrap_or_default();
         let known = self.0.scram(user).map_err(|e| postgres_error(&e))?;
-        // A user who is not there gets as far as one with a wrong password.
+        // An unknown user gets as far as one with a wrong password.
         let (salt, salted) = known.unwrap_or_else(|| self.0.nobody(user));
         Ok(Password::new(Some(salt), salted))
     }

@@ -1,12 +1,15 @@
-//! The PostgreSQL protocol: the crate pgwire speaks it, what is here decides what is answered.
+//! The PostgreSQL protocol. The crate pgwire implements the messages; this module decides what to
+//! answer.
 //!
-//! 1. [`wire`]: TLS, and messages that are not well-formed; [`login`]: who it is, by SCRAM-SHA-256.
-//! 2. [`simple`] and [`extended`]: the two ways to send statements; [`run`] runs them for both. [`copy_in`] and
-//!    [`copy_out`]: rows of COPY FROM STDIN and TO STDOUT. [`cursors`]: rows part by part.
-//! 3. Statements between two Syncs, or in one simple query, that are INSERTs of plain values are one batch, which is
-//!    written before the client is told that the server is ready for the next: one fsync for all of them, shared
-//!    with every other connection that waits for one.
-//! 4. [`direct`]: runs of prepared statements, as most come, past pgwire.
+//! 1. [`wire`]: TLS, and the check that messages are well-formed; [`login`]: authentication with
+//!    SCRAM-SHA-256.
+//! 2. [`simple`] and [`extended`]: the two ways to send statements; [`run`] runs them for both.
+//!    [`copy_in`] and [`copy_out`]: the rows of COPY FROM STDIN and TO STDOUT. [`cursors`]: rows in
+//!    portions.
+//! 3. INSERTs of plain values between two Syncs, or in one simple query, form one batch. It is
+//!    written before the client is told that the server is ready for the next query, with one fsync
+//!    for all of them, shared with every other connection that waits for one.
+//! 4. [`direct`]: the fast path for the usual runs of prepared statements, past pgwire.
 //! 5. [`values`]: parameters and rows on the wire.
 
 mod connection;
@@ -47,17 +50,17 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::Framed;
 use wire::Checked;
 
-/// Bytes of answers that are sent together; a connection's buffer of them keeps its size.
+/// Size at which buffered answers are sent. The buffer of a connection keeps its size.
 const SENT_BYTES: usize = 32 << 10;
 
-/// How long a client may take until it has logged in.
+/// Time limit for the login.
 const LOGIN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Takes connections until the server stops, then lets running statements end.
+/// Accepts connections until the server stops, then lets running statements finish.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Option<TlsAcceptor>) {
     let mut connections = JoinSet::new();
     while let Some(stream) = shared.accept(&listener).await {
-        // Those that have ended.
+        // Forget the connections that have ended.
         while connections.try_join_next().is_some() {}
         let Some(admitted) = shared.admit("postgres") else {
             tokio::spawn(refuse(stream));
@@ -75,7 +78,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Optio
     while connections.join_next().await.is_some() {}
 }
 
-/// Speaks with a client until it has gone, or the connection is ended here, of which it is told.
+/// Serves a client until it is gone or the server ends the connection; then the client is told why.
 async fn speak(stream: TcpStream, tls: Option<TlsAcceptor>, shared: &Arc<Shared>) -> std::io::Result<()> {
     let address = stream.peer_addr()?;
     let connection = Arc::new(Connection::new(shared, address));
@@ -88,13 +91,14 @@ async fn speak(stream: TcpStream, tls: Option<TlsAcceptor>, shared: &Arc<Shared>
         gone = converse(&mut socket, &connection, login_ends) => gone.map(|()| None),
         end = connection.ended() => Ok(Some(end)),
     };
-    // What still runs for it.
+    // Cancel whatever still runs for this client.
     connection.cancel();
     let outcome = match ended {
         Ok(Some(end)) => timeout(END_LIMIT, give_up(&mut socket, end.error())).await.map_err(too_late).flatten(),
         gone => gone.map(drop),
     };
-    // What the client has prepared gives its memory back before the client sees that the connection has ended.
+    // Release the memory of prepared statements before the client sees that the connection has
+    // ended.
     drop(socket.into_parts().codec);
     outcome
 }
@@ -103,7 +107,7 @@ fn too_late(_: tokio::time::error::Elapsed) -> std::io::Error {
     std::io::ErrorKind::TimedOut.into()
 }
 
-/// Agrees on TLS.
+/// Negotiates TLS.
 async fn open(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
@@ -118,7 +122,7 @@ async fn open(
     Ok(socket)
 }
 
-/// Takes messages until the client has gone.
+/// Handles messages until the client is gone.
 async fn converse(
     socket: &mut direct::Socket,
     connection: &Arc<Connection>,
@@ -128,7 +132,7 @@ async fn converse(
     let cancelling = Arc::new(Cancelling(Arc::clone(connection)));
     loop {
         if connection.is_to_end() {
-            // Nothing more is begun.
+            // Start nothing more.
             connection.set_idle();
             std::future::pending::<()>().await;
         }
@@ -152,7 +156,7 @@ async fn converse(
             }
         }
         let message = match socket.next().await {
-            // Who says goodbye behind a statement may still read its answer.
+            // A client that sends Terminate right after a statement may still read its answer.
             None | Some(Ok(PgWireFrontendMessage::Terminate(_))) => return socket.flush().await,
             Some(Ok(message)) => message,
             Some(Err(error)) => return give_up(socket, wrong_message(&error)).await,
@@ -171,7 +175,7 @@ async fn converse(
     }
 }
 
-/// Reads what has come, or waits for it; gives how many bytes there are, 0 if the client has gone.
+/// Reads what has arrived, or waits for more; returns the number of bytes, 0 if the client is gone.
 async fn read_more(
     socket: &mut direct::Socket,
     connection: &Connection,
@@ -180,7 +184,8 @@ async fn read_more(
     if let Some(come) = socket.get_mut().fill().now_or_never() {
         return come;
     }
-    // Nothing more has come: answers are sent together, and the connection may be closed.
+    // Nothing more has arrived, so send the gathered answers and let the connection be closed while
+    // it waits.
     socket.flush().await?;
     connection.set_idle();
     let more = socket.get_mut().fill();
@@ -197,7 +202,7 @@ async fn read_more(
     }
 }
 
-/// That a message is not read, after which no other can be.
+/// The error for a malformed or too large message, after which no further message can be read.
 fn wrong_message(error: &(dyn std::error::Error + 'static)) -> ErrorInfo {
     let io = error.downcast_ref::<std::io::Error>();
     let is_too_large = io.is_some_and(|error| error.kind() == std::io::ErrorKind::OutOfMemory);
@@ -205,12 +210,12 @@ fn wrong_message(error: &(dyn std::error::Error + 'static)) -> ErrorInfo {
     ErrorInfo::new("FATAL".to_owned(), code.to_owned(), error.to_string())
 }
 
-/// Says why nothing more is answered.
+/// Tells the client why nothing more will be answered.
 async fn give_up(socket: &mut direct::Socket, why: ErrorInfo) -> std::io::Result<()> {
     socket.send(PgWireBackendMessage::ErrorResponse(why.into())).await
 }
 
-/// Says that there are too many connections, without reading.
+/// Answers that there are too many connections, without reading anything.
 async fn refuse(mut stream: TcpStream) {
     let error =
         ErrorInfo::new("FATAL".to_owned(), "53300".to_owned(), "too many connections (max_connections)".to_owned());

@@ -1,4 +1,4 @@
-//! Running one statement, for both ways to send it.
+//! Runs one statement, for both ways to send it.
 
 use super::connection::Connection;
 use super::{copy_out, values};
@@ -18,21 +18,21 @@ use std::time::Instant;
 const NO_TRANSACTION: &str = "there is no transaction";
 
 impl Connection {
-    /// Refuses a statement that the client may not run.
+    /// Refuses a statement that the client's role does not allow.
     pub(super) fn check(&self, takes: Access) -> PgWireResult<()> {
         let role = self.role()?;
         crate::access::check(&self.identity()?.name, role, takes).map_err(|e| postgres_error(&e))
     }
 
-    /// Runs a statement that is not an INSERT of plain values.
+    /// Runs a statement other than an INSERT of plain values.
     pub(super) async fn run(&self, statement: &Statement, kind: &Kind, format: &Format) -> PgWireResult<Response> {
         let session = self.session()?;
-        // What was sent before is there for this statement.
+        // This statement must see the rows that were sent before it.
         self.commit_pending().await?;
         match kind {
             Kind::Begin => {
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
-                // As PostgreSQL, which only warns if there is a transaction.
+                // As in PostgreSQL, BEGIN within a transaction only causes a warning.
                 let warning = match session.is_in_transaction() {
                     true => Some("there is a transaction already"),
                     false => session.begin_as(statement).map_err(|e| postgres_error(&e))?,
@@ -47,7 +47,8 @@ impl Connection {
                 }
                 self.cursors.end_transaction(&session);
                 let done = self.commit_transaction(&session, statement).await;
-                // Whatever came of it: a client that tries again begins another.
+                // Even if the COMMIT failed, the transaction has ended; a client that retries
+                // begins a new one.
                 session.transaction_ended();
                 done.map(|tag| Response::TransactionEnd(Tag::new(&tag)))
             }
@@ -87,7 +88,7 @@ impl Connection {
             Kind::CopyToStdout(copy) => {
                 let query = self.parse_one(&copy.query).await?;
                 self.check(query.access())?;
-                // What gives none must not have been run.
+                // A statement without rows must be refused before it runs.
                 if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query && !query.has_returning() {
                     return Err(user_error("0A000", "COPY ... TO STDOUT takes a query that gives rows"));
                 }
@@ -118,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Writes what the open transaction has gathered; gives the tag of the answer.
+    /// Commits the open transaction; returns the command tag.
     async fn commit_transaction(&self, session: &Arc<Session>, statement: &Statement) -> PgWireResult<String> {
         if session.has_read_rows() {
             let statement = statement.clone();
@@ -143,7 +144,7 @@ impl Connection {
         self.respond(running, columns.as_ref(), format)
     }
 
-    /// What a statement gives: rows if it has columns.
+    /// The response for a statement: its rows if it has columns, else its tag.
     pub(super) fn respond(
         &self,
         running: Running<Arc<Session>>,
@@ -153,7 +154,7 @@ impl Connection {
         match columns {
             None => Ok(Response::Execution(Tag::new(running.tag()))),
             Some(columns) => {
-                // pgwire puts the count of rows behind it.
+                // pgwire appends the row count to the tag.
                 let tag = running.tag().rsplit_once(' ').map(|(tag, _)| tag.to_owned());
                 let mut response = values::response(&self.shared, running, columns, format)?;
                 if let Some(tag) = tag {
@@ -164,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// Starts what `begin` begins.
+    /// Starts a statement; `begin` executes it.
     pub(super) async fn start(
         &self,
         session: &Arc<Session>,
@@ -176,7 +177,7 @@ impl Connection {
         self.started(begun, running)
     }
 
-    /// Counts a statement that has started.
+    /// Records in the metrics that a statement has started or failed to start.
     pub(super) fn started(
         &self,
         begun: Instant,
@@ -186,7 +187,8 @@ impl Connection {
         running.map_err(|e| postgres_error(&e))
     }
 
-    /// Takes the rows of an INSERT of plain values: they are written with the transaction, or with the next Sync.
+    /// Takes the rows of an INSERT of plain values, which are written with the transaction or at
+    /// the next Sync.
     pub(super) fn insert(&self, insert: &InsertValues, values: &[fleetdb_engine::Value]) -> PgWireResult<Response> {
         let begun = Instant::now();
         let gathered = self.gather(insert, values);
@@ -195,17 +197,18 @@ impl Connection {
         Ok(Response::Execution(Tag::new("INSERT").with_oid(0).with_rows(rows)))
     }
 
-    /// The statements of a text.
+    /// Parses a text into its statements.
     pub(super) async fn parse(&self, text: &str) -> PgWireResult<Vec<Statement>> {
         self.parse_by(text, Session::parse).await
     }
 
-    /// The one statement of a text that was part of another.
+    /// Parses the one statement of a text that was part of another statement.
     pub(super) async fn parse_one(&self, text: &str) -> PgWireResult<Statement> {
         self.parse_by(text, Session::parse_one).await
     }
 
-    /// Parses a text: on this thread if it is [light](Weight), behind others and off the tasks' threads if it is not.
+    /// Parses a text: on this thread if it is [light](Weight), otherwise on a worker thread when it
+    /// gets its turn.
     async fn parse_by<T: Send + 'static>(&self, text: &str, parse: fn(&Session, &str) -> Result<T>) -> PgWireResult<T> {
         let session = self.session()?;
         let parsed = match Weight::of_text(text) {

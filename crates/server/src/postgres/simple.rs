@@ -1,4 +1,4 @@
-//! The simple protocol: a text of statements, run one after the other.
+//! The simple protocol: a text of several statements, which run one after another.
 
 use super::connection::Connection;
 use super::copy_out;
@@ -20,8 +20,8 @@ use std::fmt::Debug;
 
 #[async_trait::async_trait]
 impl SimpleQueryHandler for Connection {
-    /// pgwire's own step runs all statements before it sends the first answer; here each is answered before the next is
-    /// run, since a session runs one at a time.
+    /// Answers each statement before it runs the next, since a session runs one at a time. pgwire's
+    /// own handler runs all statements before it sends the first answer.
     async fn on_query<C>(&self, client: &mut C, query: Query) -> PgWireResult<()>
     where
         C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
@@ -76,7 +76,7 @@ impl Connection {
         }
     }
 
-    /// Answers what a statement did that gives no rows.
+    /// Answers a statement that returns no rows.
     pub(super) async fn send_done<C>(&self, client: &mut C, response: Response) -> PgWireResult<()>
     where
         C: ClientInfo + Sink<PgWireBackendMessage> + Unpin + Send,
@@ -86,7 +86,7 @@ impl Connection {
         let before = client.transaction_status();
         let (tag, after) = match response {
             Response::Execution(tag) => (tag, before),
-            // After ROLLBACK TO, too, which ends that a statement had failed.
+            // Also after a ROLLBACK TO, which makes a failed transaction usable again.
             Response::TransactionStart(tag) => (tag, TransactionStatus::Transaction),
             Response::TransactionEnd(tag) => (tag, before.to_idle_state()),
             _ => return Err(user_error("XX000", "a statement gave an answer that it cannot give")),

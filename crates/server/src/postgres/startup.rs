@@ -1,14 +1,13 @@
-//! What a client sets when it connects: parameters of its first message, and `-c name=value` in `options`, as libpq sends
-//! `PGOPTIONS`.
+//! The settings a client sends when it connects: parameters of its first message, and `-c
+//! name=value` in `options`, which is how libpq sends `PGOPTIONS`.
 
 use fleetdb_engine::Result;
 use fleetdb_query::SessionSettings;
 use std::collections::BTreeMap;
 
-/// These settings with what a client asks for. What changes nothing here is passed over.
+/// Applies a client's parameters to `first`. Parameters that have no effect here are ignored.
 ///
-/// # Errors
-/// A value does not fit.
+/// # Errors A value is invalid.
 pub(super) fn settings(first: SessionSettings, parameters: &BTreeMap<String, String>) -> Result<SessionSettings> {
     let mut settings = first;
     for (name, value) in parameters.get("options").map(|text| options(text)).unwrap_or_default() {
@@ -20,7 +19,8 @@ pub(super) fn settings(first: SessionSettings, parameters: &BTreeMap<String, Str
     Ok(settings)
 }
 
-/// The settings in `options`: `-c name=value`, `-cname=value`, `--name=value`. A backslash takes what follows as it is.
+/// The settings in `options`: `-c name=value`, `-cname=value`, `--name=value`. A backslash escapes
+/// the next character.
 fn options(text: &str) -> Vec<(String, String)> {
     let mut words = vec![String::new()];
     let mut chars = text.chars();

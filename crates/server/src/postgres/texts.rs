@@ -1,6 +1,7 @@
-//! Columns in the form that the encoder of the crate, which writes `2.0`, `1e15`, `inf` and times with patterns that it reads
-//! anew for each value, sends as PostgreSQL would: numbers and times as texts, arrays of such, spans between times with their
-//! days apart, integers of one byte, which PostgreSQL has none of, with two.
+//! Converts columns so that pgwire's encoder sends what PostgreSQL would. The encoder writes `2.0`,
+//! `1e15` and `inf`, and parses a pattern again for each time it writes. So numbers and times
+//! become text, also in arrays; durations get their days separated; and one-byte integers, which
+//! PostgreSQL lacks, become two bytes.
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch};
 use arrow::compute::cast;
@@ -9,7 +10,7 @@ use fleetdb_query::{days_apart, text_form};
 use pgwire::api::results::{FieldFormat, FieldInfo};
 use std::sync::Arc;
 
-/// The rows with columns in their form for the wire.
+/// Converts the columns of a batch for the wire.
 pub(super) fn for_wire(rows: &RecordBatch, fields: &[FieldInfo]) -> arrow::error::Result<RecordBatch> {
     let schema = rows.schema_ref();
     let (mut columns, mut types) = (Vec::with_capacity(fields.len()), Vec::with_capacity(fields.len()));
@@ -33,7 +34,8 @@ pub(super) fn for_wire(rows: &RecordBatch, fields: &[FieldInfo]) -> arrow::error
     RecordBatch::try_new(Arc::new(Schema::new(types)), columns)
 }
 
-/// A column of integers of one byte, or of arrays of such, with two: the encoder calls their type int2 and sends one byte.
+/// Widens one-byte integers, also in arrays, to two bytes: the encoder declares them as int2 but
+/// would send one byte.
 fn widened(column: &ArrayRef) -> arrow::error::Result<ArrayRef> {
     match column.data_type() {
         DataType::Int8 => cast(column, &DataType::Int16),
@@ -45,8 +47,8 @@ fn widened(column: &ArrayRef) -> arrow::error::Result<ArrayRef> {
     }
 }
 
-/// Whether the encoder takes these rows as they are: all is sent in binary, and there are no spans between times and no
-/// integers of one byte.
+/// Whether the encoder can take these rows unchanged: all columns are sent in binary, and there are
+/// no durations and no one-byte integers.
 pub(super) fn are_for_wire(rows: &RecordBatch, fields: &[FieldInfo]) -> bool {
     let is_other = |column: &ArrayRef| match column.data_type() {
         DataType::Duration(_) | DataType::Int8 => true,
@@ -56,7 +58,8 @@ pub(super) fn are_for_wire(rows: &RecordBatch, fields: &[FieldInfo]) -> bool {
     fields.iter().all(|field| field.format() == FieldFormat::Binary) && !rows.columns().iter().any(is_other)
 }
 
-/// Arrays with their elements as texts, which the encoder puts together; `None` if its own are PostgreSQL's.
+/// Arrays with their elements as text, which the encoder joins; `None` if its own form is
+/// PostgreSQL's.
 fn array_texts(column: &ArrayRef) -> arrow::error::Result<Option<ArrayRef>> {
     let arrays = column.as_list::<i32>();
     let Some(elements) = text_form(arrays.values())? else { return Ok(None) };

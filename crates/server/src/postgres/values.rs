@@ -1,4 +1,4 @@
-//! Parameters and rows on the wire.
+//! Converts parameters and rows between the wire and the session.
 
 use super::texts::{are_for_wire, for_wire};
 use crate::error::{postgres_error, sqlstate, user_error};
@@ -22,33 +22,33 @@ use postgres_types::Kind;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// 2000-01-01, from which PostgreSQL counts, in microseconds since 1970.
+/// 2000-01-01, PostgreSQL's epoch, in microseconds since 1970.
 const EPOCH_US: i64 = 946_684_800_000_000;
 const EPOCH_DAYS: i64 = 10_957;
 
-/// The column type of a query's parameter, if it is a time: an integer counts its unit.
+/// The column type of a query's parameter if it is a time; then an integer is a count of its unit.
 pub(super) fn time_type(data_type: &DataType) -> Option<ColumnType> {
     matches!(data_type, DataType::Timestamp(..)).then(|| ColumnType::from_arrow(data_type).ok())?
 }
 
-/// The type of a column, as clients know it.
+/// The PostgreSQL type of a column.
 pub(super) fn type_of_column(column_type: ColumnType) -> Type {
     into_pg_type(&column_type.to_arrow()).unwrap_or(Type::TEXT)
 }
 
-/// The type of a parameter of a query, as clients know it.
+/// The PostgreSQL type of a query's parameter.
 pub(super) fn type_of_parameter(data_type: Option<&DataType>) -> Type {
     if let Some(DataType::List(element)) = data_type
         && *element.data_type() == DataType::UInt32
     {
-        // The only array of unsigned numbers that clients know.
+        // The only array of unsigned integers that PostgreSQL has.
         return Type::OID_ARRAY;
     }
     data_type.and_then(|data_type| into_pg_type(data_type).ok()).unwrap_or(Type::TEXT)
 }
 
-/// The type that a client gives a parameter, with its number, if what stands beside it may say another
-/// ([`Statement::set_types`](fleetdb_query::Statement::set_types)).
+/// The type a client gives a parameter, with the parameter's number, if the neighbouring expression
+/// alone might imply another type ([`Statement::set_types`](fleetdb_query::Statement::set_types)).
 pub(super) fn type_given((place, given): (usize, &Option<Type>)) -> Option<(usize, DataType)> {
     let data_type = match *given.as_ref()? {
         Type::INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
@@ -59,7 +59,7 @@ pub(super) fn type_given((place, given): (usize, &Option<Type>)) -> Option<(usiz
     Some((place, data_type))
 }
 
-/// A statement's parameters, as they came.
+/// The parameters of a statement, as received.
 pub(super) struct Parameters<'a> {
     pub(super) values: Vec<Option<&'a [u8]>>,
     pub(super) format: Format,
@@ -71,7 +71,8 @@ impl<'a> Parameters<'a> {
         Self { values, format: portal.parameter_format.clone() }
     }
 
-    /// A parameter's value; `target` is the type of the column that it is for or compared with, if that is known.
+    /// The value of a parameter; `target` is the type of the column it is stored in or compared
+    /// with, if known.
     pub(super) fn value(&self, place: usize, given: &Type, target: Option<ColumnType>) -> PgWireResult<Value> {
         match self.values[place] {
             None => Ok(Value::Null),
@@ -81,7 +82,7 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// A parameter's value; else the code and the reason why it is none.
+/// Decodes a parameter; on failure returns the SQLSTATE and the reason.
 fn parameter(
     bytes: &[u8],
     is_binary: bool,
@@ -106,12 +107,12 @@ fn parameter(
     }
 }
 
-/// A value of the binary form for a column; `None` if it is none.
+/// Decodes a value in binary form for a column; `None` if it is invalid.
 pub(super) fn binary_of_column(bytes: &[u8], column_type: ColumnType) -> Option<Value> {
     binary(bytes, &type_of_column(column_type), Some(column_type))
 }
 
-/// A value of the binary form; `None` if it is none of this type.
+/// Decodes a value in binary form; `None` if it is not of this type.
 fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>) -> Option<Value> {
     fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
         bytes.try_into().ok()
@@ -160,19 +161,20 @@ fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>) -> Option<Valu
             text_value(&format!("{months} months {days} days {us} microseconds"), target)?
         }
         _ if let Kind::Array(element) = given.kind() => Value::Text(array_text(bytes, element)?),
-        // Texts are the same in both forms.
+        // Text is the same in both forms.
         _ => text_value(str::from_utf8(bytes).ok()?, target)?,
     })
 }
 
-/// The text form of a UUID, which is kept as text: `6ba7b810-9dad-11d1-80b4-00c04fd430c8`.
+/// The text form of a UUID, which is stored as text: `6ba7b810-9dad-11d1-80b4-00c04fd430c8`.
 fn uuid_text(bytes: [u8; 16]) -> String {
     let digits = format!("{:032x}", u128::from_be_bytes(bytes));
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
     parts.join("-")
 }
 
-/// The text form of an array, `{1,NULL,"a"}`; `None` if these are not the bytes of one, or it is one of arrays.
+/// The text form of an array, `{1,NULL,"a"}`; `None` if the bytes are invalid or the array has more
+/// than one dimension.
 fn array_text(bytes: &[u8], element: &Type) -> Option<String> {
     let array = postgres_protocol::types::array_from_sql(bytes).ok()?;
     if array.element_type() != element.oid() || array.dimensions().count().ok()? > 1 {
@@ -204,7 +206,7 @@ fn text_value(text: &str, target: Option<ColumnType>) -> Option<Value> {
     target.map_or_else(|| Some(Value::Text(text.to_owned())), |target| value_of_text(text, target).ok())
 }
 
-/// Microseconds as a count of another unit; what is finer is cut off, towards the past.
+/// Converts microseconds to another unit, rounding down.
 fn in_unit(us: i64, unit: Unit) -> Option<i64> {
     match unit {
         Unit::Second => Some(us.div_euclid(1_000_000)),
@@ -214,12 +216,12 @@ fn in_unit(us: i64, unit: Unit) -> Option<i64> {
     }
 }
 
-/// The columns of an answer.
+/// The columns of a result as PostgreSQL fields.
 pub(super) fn fields(schema: &Schema, format: &Format) -> PgWireResult<Vec<FieldInfo>> {
     arrow_schema_to_pg_fields(schema, format, None)
 }
 
-/// The rows of a statement, as they come.
+/// The rows of a statement, as they are computed.
 pub(super) fn response<S: Deref<Target = Session> + Send + 'static>(
     shared: &Arc<Shared>,
     running: Running<S>,
@@ -235,10 +237,10 @@ pub(super) fn response<S: Deref<Target = Session> + Send + 'static>(
     Ok(QueryResponse::new(Arc::clone(&fields), encoded(fields, batches)))
 }
 
-/// Rows whose texts are made at once.
+/// Number of rows converted to text at a time.
 const TEXT_ROWS: usize = 512;
 
-/// Rows as they are sent: each is made when it is asked for, in the buffer of the one before.
+/// Encodes rows as messages. Each is made when it is asked for, in the buffer of the one before.
 pub(super) fn encoded(
     fields: Arc<Vec<FieldInfo>>,
     batches: impl Stream<Item = PgWireResult<RecordBatch>>,

@@ -37,7 +37,7 @@ fn a_startup_is_a_version_and_texts() {
     assert!(!is_startup(&[&CANCEL_REQUEST.to_be_bytes()[..], &[0; 7]].concat()));
 }
 
-/// Bodies of messages as they must be, with their kinds; 0 stands for the first message, which has none.
+/// Well-formed message bodies with their types; 0 stands for the first message, which has none.
 const WELL_FORMED: [(u8, &[u8]); 14] = [
     (0, b"\0\x03\0\0user\0me\0database\0fleetdb\0\0"),
     (0, b"\x04\xd2\x16\x2e\0\0\0\x01\0\0\0\x02"),
@@ -89,7 +89,7 @@ fn what_passes_is_read_as_it_was_checked() {
         let Ok(read) = PgWireFrontendMessage::decode(&mut bytes, &context) else { continue };
         assert!(bytes.is_empty(), "seed {seed}: {} of {:?} is left of kind {kind}", bytes.len(), body);
         match read {
-            // Which answer of SASL it is, is not known before.
+            // The kind of SASL answer is not known before it is read.
             Some(PgWireFrontendMessage::PasswordMessageFamily(answer)) => drop(answer.into_sasl_initial_response()),
             Some(_) => {}
             None => panic!("seed {seed}: pgwire waits for more than {body:?} of kind {kind}"),
