@@ -1,4 +1,4 @@
-//! `fleetdb user` and `fleetdb token`: who may use a server.
+//! `fleetdb user` and `fleetdb token`: manage the users and tokens of a server.
 
 use crate::say::say;
 use crate::{DEFAULT_DATA, is_database};
@@ -32,24 +32,24 @@ pub struct TokenArgs {
 
 #[derive(Subcommand)]
 enum TokenCommand {
-    /// Make a token and print it; it cannot be shown again
+    /// Create a token and print it; it cannot be shown again
     Add(NewArgs),
     /// Remove a token
     Remove(NameArgs),
-    /// List the tokens' names
+    /// List the names of the tokens
     List(DataArgs),
 }
 
 #[derive(clap::Args)]
 struct DataArgs {
-    /// The database's directory
+    /// The database directory
     #[arg(long, default_value = DEFAULT_DATA)]
     data: PathBuf,
 }
 
 #[derive(clap::Args)]
 struct NameArgs {
-    /// The name
+    /// The name of the user or token
     name: String,
     #[command(flatten)]
     data: DataArgs,
@@ -59,13 +59,14 @@ struct NameArgs {
 struct NewArgs {
     #[command(flatten)]
     name: NameArgs,
-    /// What it may do
+    /// The role, which sets its rights
     #[arg(long, value_enum, default_value_t = Role::Write)]
     role: Role,
 }
 
 impl DataArgs {
-    /// The directory's users and tokens; the directory may be made by the server later.
+    /// Opens the users and tokens of the directory, which is created if the server has not done so
+    /// yet.
     fn open(&self) -> Result<AccessFile> {
         if !is_database(&self.data) {
             std::fs::create_dir_all(&self.data)
@@ -107,7 +108,7 @@ pub fn token(args: &TokenArgs) -> Result<()> {
     Ok(())
 }
 
-/// A password from standard input: its first line.
+/// Reads a password, the first line of standard input.
 fn password() -> Result<String> {
     let mut input = std::io::stdin().lock();
     if std::io::stdin().is_terminal() {

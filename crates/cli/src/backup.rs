@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub struct BackupArgs {
-    /// The database's directory
+    /// The database directory
     #[arg(long, default_value = DEFAULT_DATA)]
     data: PathBuf,
-    /// Where the backup goes: an empty directory, or an older backup of the same database
+    /// The directory for the backup: empty, or holding an older backup of the same database
     destination: PathBuf,
 }
 
 #[derive(clap::Args)]
 pub struct RestoreArgs {
-    /// The backup's directory
+    /// The directory of the backup
     backup: PathBuf,
     /// The directory to restore to; it must not hold a database
     #[arg(long, default_value = DEFAULT_DATA)]

@@ -1,4 +1,4 @@
-//! `fleetdb check`: verifies every checksum and invariant of a database that nobody has open.
+//! `fleetdb check`: verifies every checksum and invariant of a database that is not open elsewhere.
 
 use crate::progress::{bar, thousands};
 use crate::say::say;
@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The database's directory
+    /// The database directory
     #[arg(long, default_value = DEFAULT_DATA)]
     data: PathBuf,
-    /// Go on without batches whose log files are lost: only if nothing can bring the files back
+    /// Give up batches whose log files are lost; use this only if the files cannot be recovered
     #[arg(long)]
     accept_loss: bool,
 }

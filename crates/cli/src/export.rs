@@ -1,4 +1,4 @@
-//! `fleetdb export`: a table's or a query's rows as a Parquet or CSV file.
+//! `fleetdb export`: writes the rows of a table or query to a Parquet or CSV file.
 
 use crate::progress::{bar, thousands};
 use crate::say::say;
@@ -11,19 +11,19 @@ use std::sync::Arc;
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("rows").required(true)))]
 pub struct Args {
-    /// The database's directory
+    /// The database directory
     #[arg(long, default_value = DEFAULT_DATA)]
     data: PathBuf,
     /// The table to export
     #[arg(long, group = "rows")]
     table: Option<String>,
-    /// The query whose rows to export
+    /// The query whose rows are exported
     #[arg(long, group = "rows")]
     sql: Option<String>,
-    /// Only read, beside a process that has the database open
+    /// Read only; another process may have the database open
     #[arg(long)]
     read_only: bool,
-    /// The file to write; its ending (.parquet or .csv) says the format. It must not exist
+    /// The file to write, which must not exist; its extension, .parquet or .csv, selects the format
     file: PathBuf,
 }
 

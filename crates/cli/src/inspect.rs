@@ -1,4 +1,4 @@
-//! `fleetdb inspect`: shows what is in the WAL, the manifest or a segment.
+//! `fleetdb inspect`: shows the contents of the WAL, the manifest or a segment.
 
 use crate::DEFAULT_DATA;
 use crate::say::say;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(subcommand)]
     what: What,
-    /// The database's directory
+    /// The database directory
     #[arg(long, default_value = DEFAULT_DATA, global = true)]
     data: PathBuf,
 }
@@ -22,9 +22,9 @@ enum What {
     Wal,
     /// The tables and segments, and the edits since the last fold
     Manifest,
-    /// What a segment's footer says; without a number, a line for each segment
+    /// The footer of a segment; without a number, one line for each segment
     Segment {
-        /// The segment's number
+        /// The number of the segment
         number: Option<u64>,
     },
 }

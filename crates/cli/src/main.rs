@@ -1,7 +1,8 @@
 //! The `fleetdb` command.
 //!
-//! One file or folder a subcommand; each has an `Args` and a `run`. Errors end the program with a message
-//! on standard error and status 1; results go to standard output, progress to standard error.
+//! Each subcommand has a file or folder with an `Args` and a `run`. An error ends the program with
+//! status 1 and a message on standard error. Results go to standard output, progress to standard
+//! error.
 
 mod access;
 mod backup;
@@ -32,7 +33,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Simulate a meter fleet's year, take it in durably, and print a month's bills
+    /// Simulate a year of a meter fleet, store it durably, and print a month's bills
     Demo(demo::Args),
     /// Load a file of line protocol, CSV or Parquet
     Load(load::Args),
@@ -44,15 +45,15 @@ enum Command {
     User(access::UserArgs),
     /// Add, remove and list the tokens of a server
     Token(access::TokenArgs),
-    /// Write a table or a query's rows to a Parquet or CSV file
+    /// Write the rows of a table or query to a Parquet or CSV file
     Export(export::Args),
-    /// Back a database up to an empty directory, or bring an older backup up to date
+    /// Back up a database to an empty directory, or update an older backup
     Backup(backup::BackupArgs),
-    /// Make a database of a backup, and verify it
+    /// Restore a database from a backup and verify it
     Restore(backup::RestoreArgs),
     /// Verify every checksum and invariant of a database
     Check(check::Args),
-    /// Show what is in the WAL, the manifest or a segment
+    /// Show the contents of the WAL, the manifest or a segment
     Inspect(inspect::Args),
 }
 
@@ -79,10 +80,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// The directory that `--data` names when it is not given.
+/// The default of `--data`.
 const DEFAULT_DATA: &str = "fleetdb-data";
 
-/// Opens a database for writing; with `create` it may be new.
+/// Opens a database for writing; `create` allows a new one.
 fn open(data: &Path, create: bool) -> Result<Arc<Database>> {
     if !create && !is_database(data) {
         return Err(Error::input(format!(
@@ -93,7 +94,7 @@ fn open(data: &Path, create: bool) -> Result<Arc<Database>> {
     Ok(Arc::new(Database::open_with(Io::files(data), Settings::default())?))
 }
 
-/// Opens a database to read it, beside a process that may write it.
+/// Opens a database for reading, while another process may write it.
 fn open_reader(data: &Path) -> Result<Arc<Reader>> {
     Ok(Arc::new(Reader::open(Io::files(data), Settings::default())?))
 }
@@ -103,7 +104,7 @@ fn is_database(data: &Path) -> bool {
     data.join("manifest").is_dir()
 }
 
-/// Closes a database that nobody else uses any more.
+/// Closes a database that has no other users left.
 fn close(db: Arc<Database>) -> Result<()> {
     match Arc::into_inner(db) {
         Some(db) => db.close(),
@@ -111,7 +112,7 @@ fn close(db: Arc<Database>) -> Result<()> {
     }
 }
 
-/// An error of the operating system, with what was being done.
+/// An error of the operating system, with the operation that failed.
 fn io_error(what: impl std::fmt::Display, error: &std::io::Error) -> Error {
     Error::io(what, error)
 }

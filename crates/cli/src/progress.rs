@@ -1,4 +1,4 @@
-//! Progress bars: with rate and remaining time, and only where somebody looks.
+//! Progress bars with rate and remaining time, shown only on a terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -11,14 +11,14 @@ pub fn bar(total: u64, doing: &str, unit: &str) -> ProgressBar {
         ("{human_pos}/{human_len}", "{per_sec}")
     };
     let template = format!("{doing} [{{bar:32}}] {{percent}} % {done} {unit}, {rate}, {{eta}} left");
-    // A template that does not parse would be a bug of this line; the default bar does as well.
+    // If the template did not parse, the default bar would do.
     if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style.progress_chars("=> "));
     }
     bar
 }
 
-/// A number with a blank between its thousands.
+/// Formats a number with a space between groups of thousands.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

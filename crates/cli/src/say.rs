@@ -1,8 +1,9 @@
-//! Standard output, whose reader may have seen enough: `fleetdb inspect wal | head`.
+//! Standard output that may be closed early, as in `fleetdb inspect wal | head`.
 
 use std::io::{ErrorKind, Result, Stdout, Write};
 
-/// As `println!`, but ends the program quietly when nobody reads any more, instead of with a panic.
+/// Like `println!`, but ends the program quietly if standard output has been closed, instead of
+/// panicking.
 macro_rules! say {
     ($($text:tt)*) => { $crate::say::line(format_args!($($text)*)) };
 }
@@ -10,7 +11,7 @@ pub(crate) use say;
 
 /// Writes a line.
 pub fn line(text: std::fmt::Arguments<'_>) {
-    // What else fails, as a full disk, is seen by who flushes.
+    // Other errors, such as a full disk, are reported by the caller that flushes.
     writeln!(output(), "{text}").ok();
 }
 
@@ -19,7 +20,8 @@ pub fn output() -> Output {
     Output(std::io::stdout())
 }
 
-/// Standard output that ends the program when nobody reads any more: what was acknowledged is in the log.
+/// Standard output that ends the program when it has been closed. Acknowledged writes are already
+/// in the log.
 pub struct Output(Stdout);
 
 impl Write for Output {

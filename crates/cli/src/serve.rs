@@ -1,4 +1,4 @@
-//! `fleetdb serve`: the server.
+//! `fleetdb serve`: runs the server.
 
 use crate::say::say;
 use fleetdb_engine::Result;
@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A TOML file with the options below, under the same names; flags and variables win over it
+    /// A TOML file with the options below under the same names; flags and variables override it
     #[arg(long, env = "FLEETDB_CONFIG")]
     config: Option<PathBuf>,
-    /// Only check the options and the files they name, and end
+    /// Check the options and the files they name, then exit
     #[arg(long)]
     check_config: bool,
     #[command(flatten)]

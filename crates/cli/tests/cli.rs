@@ -1,4 +1,4 @@
-//! The `fleetdb` program as its users run it.
+//! Tests of the `fleetdb` program as users run it.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use serde_json::Value;
@@ -31,7 +31,7 @@ fn root() -> PathBuf {
     Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..")
 }
 
-/// A sample of TSBS, which lies beside the checkout; `None`, said aloud, where it does not.
+/// A TSBS sample, stored next to the checkout; `None`, with a message, if it is missing.
 fn sample(name: &str) -> Option<String> {
     let path = root().join("../shared/data").join(name);
     if !path.exists() {
@@ -96,7 +96,7 @@ fn the_tsbs_samples_load_and_equal_what_duckdb_computes() {
     assert!(succeeds(&["check", "--data", data]).contains("clean"));
 }
 
-/// Python with DuckDB and pyarrow, or word that it is not there.
+/// Python with DuckDB and pyarrow; `None`, with a message, if it is missing.
 fn python() -> Option<&'static str> {
     let found = Command::new("python3").args(["-c", "import duckdb, pyarrow"]).output();
     if found.is_ok_and(|output| output.status.success()) {
@@ -119,7 +119,7 @@ fn segments_open_in_duckdb_and_pyarrow_and_give_the_same_rows() {
                 v * 0.5, CASE WHEN v % 5 = 0 THEN NULL ELSE concat('text ', v) END, CAST(v % 30000 AS INTEGER)::DATE AS d, '1969-12-31T23:59:59.999' \
                 FROM generate_series(1, 100000) AS v";
     succeeds(&["sql", "--data", data, "-c", types, "-c", rows]);
-    // What the segments must hold, from the program's own export.
+    // The expected contents of the segments, exported by the program itself.
     for table in ["readings", "diagnostics", "types"] {
         let out = directory.path().join(format!("{table}.csv"));
         succeeds(&["export", "--data", data, "--table", table, out.to_str().unwrap()]);
@@ -149,7 +149,7 @@ fn a_bad_line_stops_the_load_or_is_skipped_and_is_named() {
     let summary = succeeds(&["load", file, "--data", data, "--on-error", "skip"]);
     assert!(summary.contains("loaded 2 rows (2 new, 0 replaced), refused 1"), "{summary}");
     assert_eq!(query(data, "SELECT v FROM m").len(), 2);
-    // Of lines whose texts have line breaks the first number counts.
+    // A line whose strings contain line breaks is reported by its first line number.
     std::fs::write(file, "n v=\"a\nb\" 1\nn,n=\"x v=\"c\" 2\nn w=\"d\n\n\",v=1 3\n n v=\"e\" 4\nn v=x 5").unwrap();
     let output = fleetdb(&["load", file, "--data", data, "--on-error", "skip", "--precision", "h"]);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -316,7 +316,7 @@ fn an_open_quote_ends_a_load_and_is_named_by_its_line() {
         let error = fails(&[args, &["--data", &data]].concat());
         assert!(error.contains("notes.csv, line 4: a quote is not closed"), "{args:?}: {error}");
     }
-    // What stood in front of the quote is skipped to no longer, and is there.
+    // The rows before the quote were loaded, although nothing after it could be skipped.
     assert_eq!(query(&data, "SELECT id, note FROM notes"), [serde_json::json!({"id": 1, "note": "two\nlines"})]);
     std::fs::write(&file, "id,note\n1,\"two\nlines\",3\n2,\"\"\n3,\n4,\"\"\n").unwrap();
     let output = fleetdb(&["load", &file, "--table", "notes", "--data", &data, "--on-error", "skip"]);

@@ -1,7 +1,8 @@
-//! The simulated fleet: households with a daily and a seasonal shape, each a little different.
+//! The simulated fleet: households whose usage has a daily and a seasonal shape, each a little
+//! different.
 //!
-//! Random numbers come from xoshiro256++ seeded with the demo's seed, in a fixed order, so that a seed means the
-//! same readings everywhere. Usage is metered in whole watt-hours.
+//! Random numbers come from xoshiro256++, seeded with the demo's seed, in a fixed order, so a seed
+//! gives the same readings everywhere. Usage is metered in whole watt-hours.
 
 use super::nanoseconds;
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
@@ -14,7 +15,7 @@ use rand_distr::{Distribution, LogNormal};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::sync::Arc;
 
-/// The usage columns of E1's METER_READS, in order.
+/// The usage columns of METER_READS in experiment E1, in order.
 pub const USAGE_COLUMNS: [&str; 7] = [
     "usage_since_read",
     "usage_this_hour",
@@ -24,14 +25,15 @@ pub const USAGE_COLUMNS: [&str; 7] = [
     "usage_this_year",
     "all_time_usage",
 ];
-/// A reading as plain values: id, time, seven floats, two codes, 8 bytes each.
+/// Size of a reading as plain values: id, time, seven floats and two codes of 8 bytes each.
 pub const RAW_READING_BYTES: u64 = 11 * 8;
-/// A meter's row as plain values, about: numbers 8 bytes each, texts their length.
+/// Approximate size of a meter's row as plain values: 8 bytes for each number, and the length of
+/// each text.
 pub const RAW_METER_BYTES: u64 = 4 * 8 + 120;
 /// Meters in one batch.
 const BATCH_METERS: usize = 5_000;
 
-/// One hour of the year and how it stands in local time.
+/// One hour of the year, with its place in local time.
 pub struct Hour {
     pub start: DateTime<Utc>,
     hour_of_day: u32,
@@ -42,7 +44,7 @@ pub struct Hour {
     new_month: bool,
 }
 
-/// Every hour of a local year; 8,760 or 8,784 of them, clock changes or not.
+/// All hours of a local year: 8,760 or 8,784, whatever the clock changes.
 pub fn hours_of_year(year: i32, tz: Tz) -> Result<Vec<Hour>> {
     let (start, end) = (local_midnight(year, 1, tz)?, local_midnight(year + 1, 1, tz)?);
     let mut hours: Vec<Hour> = Vec::with_capacity(8_784);
@@ -66,14 +68,14 @@ pub fn hours_of_year(year: i32, tz: Tz) -> Result<Vec<Hour>> {
     Ok(hours)
 }
 
-/// The bounds of a local month, as instants: the first is inside, the second is not.
+/// The bounds of a local month as instants: the first is included, the second is not.
 pub fn month(year: i32, month: u32, tz: Tz) -> Result<(DateTime<Utc>, DateTime<Utc>)> {
     let (next_year, next) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
     Ok((local_midnight(year, month, tz)?, local_midnight(next_year, next, tz)?))
 }
 
 fn local_midnight(year: i32, month: u32, tz: Tz) -> Result<DateTime<Utc>> {
-    // Where a clock change skips midnight, the day begins an hour later.
+    // If a clock change skips midnight, the day begins an hour later.
     (0..24)
         .find_map(|hour| tz.with_ymd_and_hms(year, month, 1, hour, 0, 0).earliest())
         .map(|local| local.with_timezone(&Utc))
@@ -82,11 +84,11 @@ fn local_midnight(year: i32, month: u32, tz: Tz) -> Result<DateTime<Utc>> {
 
 /// A household.
 struct Meter {
-    /// Mean usage in kWh an hour.
+    /// Mean usage in kWh per hour.
     base: f64,
-    /// How much of it follows the winter.
+    /// Relative rise of usage in winter.
     heating: f64,
-    /// When its evening begins, shifted by this many hours.
+    /// Shift of the daily shape, in hours.
     shift: i32,
     day: f64,
     week: f64,
@@ -95,12 +97,12 @@ struct Meter {
     all: f64,
 }
 
-/// The fleet and its counters.
+/// The fleet with its counters.
 pub struct Fleet {
     random: Xoshiro256PlusPlus,
     noise: LogNormal<f64>,
     meters: Vec<Meter>,
-    /// The columns of METERS that do not change, by batch of meters.
+    /// The constant columns of METERS, for each batch of meters.
     fixed: Vec<Vec<(&'static str, ArrayRef)>>,
 }
 
@@ -114,7 +116,7 @@ impl Fleet {
     /// A fleet of `count` meters, numbered from 1.
     pub fn new(count: u32, seed: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        // The parameters are finite, which is all that `new` asks for.
+        // `new` fails only for parameters that are not finite.
         let noise = LogNormal::new(-0.045, 0.3).unwrap_or_else(|_| unreachable!("finite parameters"));
         let meters = (0..count)
             .map(|_| Meter {
@@ -133,9 +135,9 @@ impl Fleet {
         Self { random, noise, meters, fixed }
     }
 
-    /// The batches of one hour: readings and the meters' new state together.
+    /// The batches of one hour, each with readings and the new state of their meters.
     pub fn read(&mut self, hour: &Hour) -> Result<Vec<Batch>> {
-        // A reading carries the time at which the hour it counts began.
+        // The timestamp of a reading is the start of the hour it counts.
         let time = nanoseconds(hour.start);
         // Coldest in the middle of January.
         let winter = (f64::from(hour.day_of_year) - 15.0) / 365.0 * std::f64::consts::TAU;
@@ -175,7 +177,7 @@ impl Fleet {
 }
 
 impl Meter {
-    /// Counts an hour's usage; gives the values of [`USAGE_COLUMNS`].
+    /// Adds an hour's usage; returns the values of [`USAGE_COLUMNS`].
     fn count(&mut self, usage: f64, hour: &Hour) -> [f64; 7] {
         if hour.new_day {
             self.day = 0.0;
@@ -187,7 +189,7 @@ impl Meter {
             self.month = 0.0;
         }
         for counter in [&mut self.day, &mut self.week, &mut self.month, &mut self.year, &mut self.all] {
-            // Whole watt-hours: a float's error must not add up over a year.
+            // Round to whole watt-hours, so that float errors do not add up over a year.
             *counter = ((*counter + usage) * 1e3).round() / 1e3;
         }
         [usage, usage, self.day, self.week, self.month, self.year, self.all]

@@ -1,8 +1,9 @@
-//! `fleetdb demo`: a meter fleet's year goes in, a month's bills come out.
+//! `fleetdb demo`: loads a year of a meter fleet and computes the bills of a month.
 //!
-//! 1. [`generate`] makes the fleet's readings, the same for the same seed on every machine.
-//! 2. Each hour's readings and the meters' new state are one atomic batch, acknowledged durably.
-//! 3. The bills are the answer to one SQL statement, which is printed; [`plot`] draws one meter's month.
+//! 1. [`generate`] produces the fleet's readings. A seed gives the same readings on every machine.
+//! 2. For each hour, readings and the meters' new state are committed together and durably, in an
+//!    atomic batch for up to 5,000 meters.
+//! 3. One SQL statement, which is printed, computes the bills; [`plot`] draws one meter's month.
 
 mod generate;
 mod plot;
@@ -21,24 +22,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The year that is simulated; its December is billed.
+/// The simulated year. Its December is billed.
 const YEAR: i32 = 2025;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// How many meters
+    /// Number of meters
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     meters: u32,
-    /// The seed of the simulation: the same seed gives the same bills
+    /// Seed of the simulation; the same seed gives the same bills
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The database's directory
+    /// The database directory
     #[arg(long, default_value = "fleetdb-demo")]
     data: PathBuf,
-    /// The fleet's time zone (an IANA name)
+    /// Time zone of the fleet, an IANA name
     #[arg(long, default_value = "Europe/Berlin")]
     tz: chrono_tz::Tz,
-    /// Use the readings that are in the directory from an earlier demo, print its bills
+    /// Keep the readings of an earlier demo in the directory and print their bills
     #[arg(long, conflicts_with = "replace")]
     keep: bool,
     /// Delete the database in the directory first
@@ -74,9 +75,9 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Removes what a database consists of, and nothing else that may be in the directory.
+/// Removes the parts of a database, and nothing else that may be in the directory.
 fn remove_database(data: &Path) -> Result<()> {
-    // Whoever has it open would lose it under its feet.
+    // Fails if a process has the database open.
     let lock = Io::files(data).storage.lock()?;
     for part in ["manifest", "wal", "segments"] {
         let part = data.join(part);
@@ -164,7 +165,7 @@ fn ingest(db: &Database, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// A statement with the month's bills; largest first.
+/// The SQL statement that computes the month's bills, largest first.
 fn bills_sql(from: DateTime<Utc>, to: DateTime<Utc>, tz: chrono_tz::Tz) -> String {
     let (from, to) = (from.format("%Y-%m-%dT%H:%M:%SZ"), to.format("%Y-%m-%dT%H:%M:%SZ"));
     format!(
@@ -226,8 +227,8 @@ fn draw(view: &View, from: DateTime<Utc>, to: DateTime<Utc>, tz: chrono_tz::Tz, 
     plot::draw(&points, tz, path)
 }
 
-/// An instant as the tables hold it.
+/// An instant as stored in the tables.
 fn nanoseconds(instant: DateTime<Utc>) -> i64 {
-    // The demo's years are far inside the range of 64-bit nanoseconds.
+    // The demo's years are well within the range of 64-bit nanoseconds.
     instant.timestamp_nanos_opt().unwrap_or(i64::MAX)
 }

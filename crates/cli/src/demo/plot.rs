@@ -1,4 +1,4 @@
-//! One meter's month as an SVG picture.
+//! Draws one meter's month as an SVG image.
 
 use chrono::{TimeZone, Utc};
 use chrono_tz::Tz;
@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::path::Path;
 
-/// Every fifth local midnight from the first on, and its name.
+/// Every fifth local midnight from the first day on, with its label.
 fn midnights(first: i64, last: i64, tz: Tz) -> Vec<(i64, String)> {
     let start = Utc.timestamp_nanos(first).with_timezone(&tz).date_naive();
     let days = (0..).step_by(5).map_while(|days| start.checked_add_days(chrono::Days::new(days)));
@@ -18,7 +18,7 @@ fn midnights(first: i64, last: i64, tz: Tz) -> Vec<(i64, String)> {
     days.filter_map(midnight).skip_while(|(time, _)| *time < first).take_while(|(time, _)| *time <= last).collect()
 }
 
-/// Draws (time in nanoseconds, kWh) points, labelled in local time.
+/// Draws points of (time in nanoseconds, kWh), with labels in local time.
 pub fn draw(points: &[(i64, f64)], tz: Tz, path: &Path) -> Result<()> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Err(Error::input("meter 1 has no readings in the month"));
@@ -34,7 +34,8 @@ pub fn draw(points: &[(i64, f64)], tz: Tz, path: &Path) -> Result<()> {
         .y_label_area_size(48)
         .build_cartesian_2d(first.0..last.0, 0.0..most * 1.05)
         .map_err(|e| failed(&e))?;
-    // Days are marked by hand: an axis of nanoseconds would be marked at round numbers of them.
+    // Days are marked by hand, because the axis would put its marks at round numbers of
+    // nanoseconds.
     chart
         .configure_mesh()
         .disable_x_mesh()

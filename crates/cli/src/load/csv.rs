@@ -1,4 +1,4 @@
-//! CSV with a header: its names are the table's columns; an unquoted empty cell is NULL.
+//! CSV with a header that names the table's columns. An unquoted empty cell is NULL.
 
 use super::input::Input;
 use super::{Args, BATCH_ROWS, OnError, Tally, target};
@@ -8,7 +8,7 @@ use fleetdb_query::{CellReader, CsvReader, CsvRow};
 use std::io::Read;
 use std::sync::Arc;
 
-/// Bytes that are read at once.
+/// Bytes read at a time.
 const READ_BYTES: usize = 1 << 20;
 
 pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> Result<()> {
@@ -25,7 +25,8 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
             let row = match reader.next_row(count == 0) {
                 Ok(Some(row)) => row,
                 Ok(None) => break,
-                // Behind an open quote no row begins for certain, so there is none to skip to.
+                // After an open quote the start of the next row is uncertain, so no row can be
+                // skipped to.
                 Err(e) => {
                     if args.on_error == OnError::Skip {
                         commit(db, args, rows, tally)?;
@@ -60,7 +61,7 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
 }
 
 fn take(row: &CsvRow<'_>, cells: &mut CellReader, rows: &mut Rows) -> Result<()> {
-    // An empty line is a row of one column that is NULL.
+    // An empty line is a row only if the rows have a single column, which is then NULL.
     if row.is_empty() && cells.places().len() > 1 {
         return Ok(());
     }

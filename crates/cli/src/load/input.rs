@@ -1,4 +1,4 @@
-//! The file to load: its format, decompression, and how far it has been read.
+//! The file to load: its format, its decompression, and the progress of reading it.
 
 use crate::io_error;
 use crate::progress::bar;
@@ -20,14 +20,14 @@ pub enum FileFormat {
     Parquet,
 }
 
-/// An opened file, decompressed, that moves a progress bar.
+/// An opened and decompressed file whose reader moves a progress bar.
 pub struct Input {
     pub name: String,
     pub reader: Box<dyn BufRead>,
     pub progress: ProgressBar,
 }
 
-/// The format that the name says, or that was given.
+/// The format given, or else the one that the file name implies.
 pub fn format_of(file: &Path, given: Option<FileFormat>) -> Result<FileFormat> {
     if let Some(format) = given {
         return Ok(format);
@@ -56,7 +56,7 @@ pub fn open(file: &Path) -> Result<Input> {
         Box::new(opened)
     };
     let mut raw = BufReader::with_capacity(1 << 20, progress.wrap_read(raw));
-    // The first bytes say how it is compressed, whatever the name says.
+    // The first bytes tell the compression, whatever the file name says.
     let head = raw.fill_buf().map_err(|e| io_error(format_args!("read {name}"), &e))?;
     let reader: Box<dyn BufRead> = if head.starts_with(&[0x1f, 0x8b]) {
         Box::new(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(raw)))

@@ -1,4 +1,4 @@
-//! Line protocol.
+//! Loads line protocol.
 
 use super::input::Input;
 use super::{Args, BATCH_ROWS, Tally};
@@ -6,7 +6,7 @@ use crate::io_error;
 use fleetdb_engine::{Database, Error, LineEnds, LineParser, MAX_VALUE_BYTES, Precision, Result};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The longest line: what a quote takes that is not closed ends there.
+/// The longest line. It also limits how much an unclosed quote can swallow.
 const LINE_BYTES: usize = 2 * MAX_VALUE_BYTES;
 
 pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> Result<()> {
@@ -14,7 +14,8 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     let mut parser = LineParser::new(db, precision, now_ns);
     let mut line = Vec::new();
-    // The line's number, and that of the line of text that is read.
+    // The number of the first physical line of the current line, and of the physical line just
+    // read.
     let (mut number, mut text_number) = (1u64, 0u64);
     let mut ends = LineEnds::default();
     loop {

@@ -1,7 +1,8 @@
-//! `fleetdb load`: line protocol, CSV with a header, or Parquet; plain, gzip or zstd; a file or standard input.
+//! `fleetdb load`: loads line protocol, CSV with a header, or Parquet; plain or compressed with
+//! gzip or zstd; from a file or standard input.
 //!
-//! Rows are written in batches, each atomic. With `--on-error stop` the batch with the bad line is not
-//! written and the load ends; with `skip` bad lines are reported and left out.
+//! Rows are written in batches, each atomic. With `--on-error stop`, the batch with the invalid
+//! line is not written and the load ends; with `skip`, invalid lines are reported and left out.
 
 mod csv;
 mod input;
@@ -15,37 +16,37 @@ use fleetdb_engine::{Database, Durability, Error, Result};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Rows in a batch.
+/// Rows per batch.
 const BATCH_ROWS: usize = 10_000;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The file; - is standard input. Its name says the format: .lp, .csv or .parquet, then .gz or .zst if
-    /// it is compressed
+    /// The file; - is standard input. Its extension selects the format: .lp, .csv or .parquet, with
+    /// .gz or .zst appended if it is compressed
     file: PathBuf,
-    /// The database's directory; made if it is missing
+    /// The database directory; created if it is missing
     #[arg(long, default_value = DEFAULT_DATA)]
     data: PathBuf,
-    /// The table to load into; line protocol needs none, its measurements are the tables
+    /// The table to load into; not needed for line protocol, whose measurements name the tables
     #[arg(long)]
     table: Option<String>,
-    /// The format, if the file's name does not say it
+    /// The format, if the file name does not tell it
     #[arg(long, value_enum)]
     format: Option<input::FileFormat>,
-    /// The unit of line protocol's timestamps
+    /// The unit of the timestamps in line protocol
     #[arg(long, value_enum, default_value_t = Precision::Ns)]
     precision: Precision,
-    /// What to do with a line that is wrong
+    /// What to do with an invalid line
     #[arg(long, value_enum, default_value_t = OnError::Stop)]
     on_error: OnError,
-    /// When a batch counts as written
+    /// The durability at which a batch counts as written
     #[arg(long, default_value_t = Durability::Sync)]
     durability: Durability,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum OnError {
-    /// End the load; the batch with the line is not written
+    /// End the load without writing the batch that holds the line
     Stop,
     /// Report the line and leave it out
     Skip,
@@ -80,7 +81,7 @@ impl From<Precision> for fleetdb_engine::Precision {
     }
 }
 
-/// What a load has done.
+/// The result of a load.
 #[derive(Default)]
 struct Tally {
     /// Rows written.
@@ -90,7 +91,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// A line is wrong: ends the load or counts it.
+    /// Handles an invalid line: ends the load or counts the line.
     fn refuse(&mut self, on_error: OnError, error: Error) -> Result<()> {
         if on_error == OnError::Stop {
             return Err(error);
@@ -129,13 +130,13 @@ pub fn run(args: &Args) -> Result<()> {
     outcome
 }
 
-/// Rows of all tables.
+/// Number of rows in all tables.
 fn rows(db: &Database) -> Result<u64> {
     let view = db.view();
     view.table_names().map(|name| view.table(name)?.count()).sum()
 }
 
-/// The table that CSV and Parquet go into.
+/// The table to load CSV or Parquet into.
 fn target(db: &Database, args: &Args) -> Result<std::sync::Arc<fleetdb_engine::TableSchema>> {
     let name = args.table.as_ref().ok_or_else(|| {
         Error::input("name the table with --table: only line protocol says itself which table a row is for")

@@ -1,4 +1,4 @@
-//! Parquet: columns are matched by name.
+//! Loads Parquet; columns are matched by name.
 
 use super::input::Input;
 use super::{Args, BATCH_ROWS, Tally, target};
@@ -16,7 +16,7 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
     {
         return load_from(db, args, file, &input, tally);
     }
-    // Parquet is read from its end, so a stream must be held in memory.
+    // Reading Parquet starts at its end, so a stream must be held in memory.
     let mut bytes = Vec::new();
     input.reader.read_to_end(&mut bytes).map_err(|e| io_error(format_args!("read {}", input.name), &e))?;
     load_from(db, args, bytes::Bytes::from(bytes), &input, tally)

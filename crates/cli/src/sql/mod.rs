@@ -1,4 +1,4 @@
-//! `fleetdb sql`: one statement (`-c`), a file (`-f`), or a shell.
+//! `fleetdb sql`: runs a statement (`-c`), a file (`-f`), or an interactive shell.
 
 pub mod output;
 mod shell;
@@ -13,22 +13,22 @@ use std::sync::Arc;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The database's directory
+    /// The database directory
     #[arg(long, default_value = DEFAULT_DATA)]
     data: PathBuf,
-    /// Run this text and end; may be given several times
+    /// Run this text and exit; may be given several times
     #[arg(short, long)]
     command: Vec<String>,
-    /// Run this file and end; - is standard input
+    /// Run this file and exit; - is standard input
     #[arg(short, long, conflicts_with = "command")]
     file: Option<PathBuf>,
-    /// Make the database if there is none in the directory
+    /// Create the database if the directory holds none
     #[arg(long, conflicts_with = "read_only")]
     create: bool,
-    /// Only read, beside a process that has the database open
+    /// Read only; another process may have the database open
     #[arg(long)]
     read_only: bool,
-    /// How rows are shown
+    /// Output format of the rows
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 }
@@ -67,7 +67,7 @@ fn run_in(session: &Session, args: &Args) -> Result<()> {
     run_text(session, &text, args.format)
 }
 
-/// Runs all statements of a text, one after the other, and shows what they give.
+/// Runs all statements of a text, one after another, and shows their results.
 fn run_text(session: &Session, text: &str, format: Format) -> Result<()> {
     let mut out = crate::say::output();
     for statement in session.parse(text)? {

@@ -1,4 +1,5 @@
-//! Rows for people and programs: an aligned table, CSV with a header, or one JSON object a row.
+//! Shows rows to people and programs: as an aligned table, as CSV with a header, or as one JSON
+//! object per row.
 
 use crate::io_error;
 use arrow::util::pretty::pretty_format_batches_with_schema;
@@ -6,21 +7,21 @@ use fleetdb_engine::{Error, Result};
 use fleetdb_query::{Answer, csv_header, csv_rows, distinct_names, json_lines, with_names};
 use std::io::Write;
 
-/// How rows are shown.
+/// Output format of rows.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub enum Format {
     /// An aligned table
     Table,
     /// CSV with a header
     Csv,
-    /// One JSON object a row
+    /// One JSON object per row
     Json,
 }
 
-/// Shows the answer to one statement.
+/// Shows the result of one statement.
 pub fn show(answer: Answer, format: Format, out: &mut dyn Write) -> Result<()> {
     let failed = |e: &dyn std::fmt::Display| Error::input(format!("cannot show the rows: {e}"));
-    // Programs that read CSV or JSON get rows and nothing else.
+    // Programs that read CSV or JSON get only rows.
     let tag =
         answer.tag().filter(|_| matches!(format, Format::Table)).map(|tag| format!("{tag}\n")).unwrap_or_default();
     let Some(schema) = answer.schema() else {
@@ -28,7 +29,7 @@ pub fn show(answer: Answer, format: Format, out: &mut dyn Write) -> Result<()> {
     };
     match format {
         Format::Table => {
-            // Aligning takes all rows.
+            // Alignment requires all rows.
             let batches = answer.collect()?;
             let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
             let table = pretty_format_batches_with_schema(schema, &batches).map_err(|e| failed(&e))?;

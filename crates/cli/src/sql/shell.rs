@@ -1,4 +1,4 @@
-//! The shell: history, statements over several lines, and psql's backslash commands.
+//! The shell: history, statements of several lines, and psql's backslash commands.
 
 use super::output::Format;
 use crate::say::say;
@@ -17,7 +17,7 @@ pub fn run(session: &Session, format: Format) -> Result<()> {
     let mut editor = DefaultEditor::new().map_err(broken)?;
     let history = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".fleetdb_history"));
     if let Some(history) = &history {
-        // The first session has none.
+        // There is no history at the first start.
         editor.load_history(history).ok();
     }
     say!("fleetdb {} - type \\? for help", env!("CARGO_PKG_VERSION"));

@@ -1,4 +1,4 @@
-//! Who is let in, and to what.
+//! Authentication and rights.
 
 use crate::http::request;
 use crate::process::{Server, fleetdb};
@@ -22,7 +22,7 @@ pub fn add_token(data: &Path, name: &str, role: &str) -> String {
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }
 
-/// Connects, runs a statement; the SQLSTATE of what failed.
+/// Connects and runs a statement; an error is its SQLSTATE.
 pub fn ask(server: &Server, user: &str, password: &str, sql: &str) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config = format!("host=127.0.0.1 port={} user={user} password={password}", server.port("postgres"));
@@ -34,7 +34,7 @@ pub fn ask(server: &Server, user: &str, password: &str, sql: &str) -> Result<(),
     })
 }
 
-/// Every endpoint that reads or writes, by the role it takes.
+/// Every endpoint that reads or writes, with the role it requires.
 const ENDPOINTS: [(&str, &str, &[u8], &str); 10] = [
     ("GET", "/metrics", b"", "read"),
     ("GET", "/query?q=SHOW%20DATABASES", b"", "read"),
@@ -61,7 +61,7 @@ fn a_stranger_reads_and_writes_nothing_and_roles_bind() {
     let (ann, ray, wrong) =
         (with("Basic YW5uOnNlY3JldA=="), with("Basic cmF5OnJlYWRvbmx5"), with("Basic YW5uOndyb25n"));
     let agent = with(&format!("Token {token}"));
-    // Another last letter than the token's own.
+    // Differs from the token in its last letter.
     let last = if token.ends_with('x') { 'y' } else { 'x' };
     let forged = with(&format!("Token {}{last}", &token[..token.len() - 1]));
     for (method, path, body, role) in ENDPOINTS {
@@ -106,7 +106,7 @@ fn a_stranger_reads_and_writes_nothing_and_roles_bind() {
     others_are_left_alone(&server, &ann, &ray);
     assert_eq!(ask(&server, "ann", "wrong", "SELECT 1"), Err("28P01".to_owned()));
     assert_eq!(ask(&server, "nobody", "secret", "SELECT 1"), Err("28P01".to_owned()));
-    // A user who is removed while the server runs is out.
+    // A user that is removed while the server runs can no longer log in.
     assert!(fleetdb().args(["user", "remove", "ray", "--data"]).arg(data.path()).status().unwrap().success());
     assert_eq!(request(http, "GET", "/metrics", &ray, b"").unwrap().status, 401);
     assert_eq!(ask(&server, "ray", "readonly", "SELECT 1"), Err("28P01".to_owned()));
@@ -115,7 +115,8 @@ fn a_stranger_reads_and_writes_nothing_and_roles_bind() {
     assert!(!kept.contains("secret") && !kept.contains(secret) && kept.contains("$argon2id$"));
 }
 
-/// Who may only read sees that others are there, not what they ask, and ends nothing of theirs.
+/// A user that may only read sees that other clients exist, but not their statements, and cannot
+/// end their connections.
 fn others_are_left_alone(server: &Server, ann: &str, ray: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let config = format!("host=127.0.0.1 port={} user=ann password=secret", server.port("postgres"));
@@ -216,7 +217,7 @@ fn rights_are_asked_at_each_statement_and_users_who_were_removed_go() {
     runtime.block_on(ann.batch_execute(create)).unwrap();
     let insert = runtime.block_on(ann.prepare("INSERT INTO t VALUES ($1)")).unwrap();
     assert_eq!(code(runtime.block_on(ann.execute(&insert, &[&1_i64]))), Ok(1));
-    // Fewer rights, and more again, on a connection that is open.
+    // Fewer rights, then more again, on an open connection.
     for (role, allowed) in [("read", false), ("write", true), ("read", false)] {
         add_user(data.path(), "ann", "secret", role);
         let denied = || if allowed { Ok(1) } else { Err("42501".to_owned()) };
@@ -231,11 +232,12 @@ fn rights_are_asked_at_each_statement_and_users_who_were_removed_go() {
         let removed = fleetdb().args(["user", "remove", user, "--data"]).arg(data.path()).status().unwrap();
         assert!(removed.success());
     };
-    // An idle connection.
+    // An idle connection of a removed user is closed.
     remove("bob");
     let ended = runtime.block_on(async { tokio::time::timeout(std::time::Duration::from_secs(30), bobs).await });
     assert!(ended.is_ok() && bob.is_closed(), "the connection of a user who was removed goes on");
-    // A connection that sends a statement: no users are left, but it logged in as one and is not let in as a stranger.
+    // A connection that sends a statement: no users are left, but it logged in as a user and is not
+    // treated as anonymous.
     add_user(data.path(), "eve", "secret", "admin");
     remove("ann");
     assert!(runtime.block_on(ann.simple_query("SELECT 1")).is_err());

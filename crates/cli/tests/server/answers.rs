@@ -1,4 +1,5 @@
-//! A real PostgreSQL and FleetDB answer alike: each statement of `tests/postgres/same.sql` is asked of both.
+//! PostgreSQL and FleetDB give the same answers: runs each statement of `tests/postgres/same.sql`
+//! on both.
 
 use crate::process::Server;
 use std::net::TcpListener;
@@ -7,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-/// Where Debian keeps PostgreSQL's programs, in a folder for each version.
+/// Where Debian installs the programs of PostgreSQL, in a folder for each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-/// A PostgreSQL of the test's own.
+/// A PostgreSQL server started by the test.
 struct Postgres {
     programs: PathBuf,
     data: PathBuf,
@@ -18,7 +19,7 @@ struct Postgres {
 }
 
 impl Postgres {
-    /// Starts one; `None` if it is not installed.
+    /// Starts a server; `None` if PostgreSQL is not installed.
     fn start(directory: &Path) -> Option<Self> {
         let versions = std::fs::read_dir(DEBIAN).into_iter().flatten().flatten();
         let programs = versions.map(|version| version.path().join("bin")).find(|bin| bin.join("initdb").is_file())?;
@@ -34,7 +35,8 @@ impl Postgres {
         Some(postgres)
     }
 
-    /// Runs one of its programs, which refuse root: in a namespace of its own root has another number.
+    /// Runs one of PostgreSQL's programs. They refuse to run as root, so root runs them in a user
+    /// namespace with another user id.
     fn run(&self, program: &str, args: &[&str]) -> bool {
         let program = self.programs.join(program);
         let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
@@ -45,7 +47,7 @@ impl Postgres {
         if is_root {
             command.args(["--user", "--map-user=1000", "--map-group=1000"]).arg(&program);
         }
-        // The server that pg_ctl starts would keep a pipe open.
+        // No pipes: the server started by pg_ctl would keep them open.
         command.args(args).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     }
 }
@@ -63,7 +65,7 @@ async fn connect(port: &str) -> Client {
     client
 }
 
-/// The names of the columns, and the rows' texts; `Err` with what the server says is wrong.
+/// The column names, then the rows as text; an error is the server's message.
 async fn answer(client: &Client, sql: &str) -> Result<Vec<Vec<String>>, String> {
     let messages = client.simple_query(sql).await.map_err(|error| {
         let said = error.as_db_error().map(|error| error.message().to_owned());
@@ -89,7 +91,7 @@ async fn answer(client: &Client, sql: &str) -> Result<Vec<Vec<String>>, String> 
     Ok(rows)
 }
 
-/// Numbers may differ in digits that a float does not have: PostgreSQL's numeric is a float here.
+/// Floats may differ in their last digits, since PostgreSQL's numeric is a float here.
 fn are_same(one: &str, other: &str) -> bool {
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs().max(b.abs());
     one == other || matches!((one.parse::<f64>(), other.parse::<f64>()), (Ok(a), Ok(b)) if close(a, b))

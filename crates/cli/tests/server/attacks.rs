@@ -1,4 +1,5 @@
-//! Everything at once: who attacks a server in all the ways that have ended or stopped one, and a client that behaves.
+//! All attacks at once: clients attack a server in every way that once crashed or blocked one,
+//! while a well-behaved client is served.
 
 use crate::access::{add_token, add_user, ask};
 use crate::deep::hostile;
@@ -10,15 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio_postgres::NoTls;
 
-/// What the client that behaves writes, one row after the other.
+/// Rows that the well-behaved client writes, one after another.
 const ROWS: usize = 60;
 const LIMIT_MIB: u64 = 128;
-/// What comes on top of the limit: see the tests of the limit.
+/// Memory allowed beyond the limit; see the tests of the limit.
 const ON_TOP_MIB: u64 = 300;
-/// How long one request may be put off.
+/// How long a request may be delayed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Ends the attacks, also if the client that behaves has failed.
+/// Ends the attacks, even if the well-behaved client has failed.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -27,7 +28,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Until it is not told to come again.
+/// Repeats a request until the answer is not 503.
 fn insist(http: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
     let begun = Instant::now();
     loop {
@@ -40,7 +41,7 @@ fn insist(http: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
     }
 }
 
-/// A user who is removed while it is connected.
+/// A user that is removed while it is connected.
 fn removed(data: &Path, server: &Server, name: &str) {
     add_user(data, name, "secret", "admin");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -83,7 +84,7 @@ fn a_client_that_behaves_is_served_rightly_during_every_attack() {
             scope.spawn(move || {
                 for text in hogs.iter().cycle().skip(number).take_while(|_| goes_on()) {
                     let answer = request(http, "POST", "/api/v1/sql", ray, text.as_bytes()).unwrap();
-                    // Who only reads writes nothing.
+                    // A user with the role `read` writes nothing.
                     let is_refused = matches!(answer.status, 403 | 503);
                     assert!(answer.status == 200 || is_refused, "{}: {}", &text[..60], answer.body);
                 }

@@ -1,5 +1,5 @@
-//! Programs that nobody here wrote: psql, psycopg, JDBC, node-postgres, pgx, toolkits over some of them, the Python clients of
-//! InfluxDB 1 and 2, Telegraf, pgAdmin.
+//! Third-party programs: psql, psycopg, JDBC, node-postgres, pgx, toolkits on top of some of them,
+//! the Python clients of InfluxDB 1 and 2, Telegraf, pgAdmin.
 
 use crate::process::{Server, count};
 use std::process::Command;
@@ -13,14 +13,14 @@ fn is_there(program: &str, args: &[&str]) -> bool {
     found
 }
 
-/// Runs a program that says so when all is well.
+/// Runs a program that prints "all is well" if it succeeds.
 fn says_that_all_is_well(command: &mut Command) {
     let run = command.output().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success() && said.contains("all is well"), "{said}");
 }
 
-/// Runs what asks a server of its own over tokio-postgres.
+/// Runs a test that talks over tokio-postgres to a server started for it.
 fn with_server(options: &[&str], asks: impl AsyncFnOnce(&Server)) {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), options);
@@ -36,7 +36,8 @@ async fn connect(server: &Server) -> Client {
     client
 }
 
-/// The programs of `drivers/`, with the drivers that `.ci/run` fetches to where FLEETDB_DRIVERS says.
+/// The programs in `drivers/`, with the drivers that `.ci/run` downloads to the directory in
+/// FLEETDB_DRIVERS.
 #[test]
 fn drivers_of_other_languages_work_unmodified() {
     let Some(drivers) = std::env::var_os("FLEETDB_DRIVERS").map(std::path::PathBuf::from) else {
@@ -47,7 +48,7 @@ fn drivers_of_other_languages_work_unmodified() {
     let port = server.port("postgres");
     let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     let program = |name: &str| format!("{folder}/tests/server/drivers/{name}");
-    // Clocks that are not in UTC: drivers take a time without a zone for one of these.
+    // A zone other than UTC: drivers read a timestamp without a zone as local time.
     let zone = "America/New_York";
     let mut java = Command::new("java");
     java.arg(format!("-Duser.timezone={zone}")).arg("-cp").arg(drivers.join("postgresql.jar"));
@@ -61,7 +62,7 @@ fn drivers_of_other_languages_work_unmodified() {
     assert!(server.terminate());
 }
 
-/// Runs a program that says when all is well, with the port at which a server of its own speaks the PostgreSQL protocol.
+/// Runs a program that prints "all is well", with the PostgreSQL port of a server started for it.
 fn works(program: &mut Command) {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &[]);
@@ -85,7 +86,8 @@ fn active_record_works_unmodified() {
     }
 }
 
-/// pgAdmin, which `.ci/run` installs by itself, as it wants other versions of what others have.
+/// pgAdmin, which `.ci/run` installs separately, because it needs other versions of shared
+/// packages.
 #[test]
 fn pgadmin_works_unmodified() {
     let drivers = std::env::var("FLEETDB_DRIVERS").unwrap_or_default();
@@ -96,7 +98,8 @@ fn pgadmin_works_unmodified() {
     }
 }
 
-/// Telegraf's outputs for InfluxDB 1 and 2, and for PostgreSQL, as docs/line-protocol.md has them; `.ci/run` builds it.
+/// Telegraf's outputs for InfluxDB 1 and 2 and for PostgreSQL, configured as in
+/// docs/line-protocol.md. `.ci/run` builds Telegraf.
 #[test]
 fn telegraf_writes_unmodified() {
     if !is_there("telegraf", &["version"]) {
@@ -178,7 +181,7 @@ fn a_transaction_takes_no_more_memory_than_there_is() {
         assert_eq!(refused.code().unwrap().code(), "53200", "{refused}");
         assert_eq!(client.query("SELECT 1", &[]).await.unwrap_err().code().unwrap().code(), "25P02");
         client.batch_execute("ROLLBACK").await.unwrap();
-        // What it held is there for others again.
+        // The memory it held is available to others again.
         other.batch_execute("BEGIN").await.unwrap();
         let insert = other.prepare("INSERT INTO notes VALUES ($1, $2)").await.unwrap();
         for id in 0..id {
@@ -201,7 +204,7 @@ fn what_a_query_has_no_room_for_is_refused_with_its_code() {
             )
         };
         for (query, code) in [
-            // Its start goes into temporary files, until there are too many.
+            // Its intermediate state spills to temporary files until they exceed their limit.
             (of_all(100, 30_000), "53100"),
             (of_all(3_000, 3_000), "53200"),
             ("SELECT cardinality(range(0, 100000000))".to_owned(), "53200"),
@@ -221,10 +224,10 @@ fn queries_that_were_short_and_are_long_keep_nobody_out() {
         let table = "CREATE TABLE few (id BIGINT, ts TIMESTAMP(0), PRIMARY KEY (id, ts))";
         other.batch_execute(&format!("{table}; {rows}")).await.unwrap();
         let (mut long, mut cancels) = (Vec::new(), Vec::new());
-        // More than there are threads for connections.
+        // More queries than there are threads for connections.
         for _ in 0..=std::thread::available_parallelism().unwrap().get() {
             let client = connect(server).await;
-            // It takes hours, and no more memory than its start.
+            // The query takes hours, but needs no more memory than at its start.
             let query = "SELECT count(*) FROM few d JOIN (SELECT a.ts + (b.ts - c.ts) AS ts FROM few a, few b, few c \
                 WHERE a.id = $1) AS many ON many.ts <> d.ts";
             let query = client.prepare(query).await.unwrap();
@@ -260,7 +263,7 @@ fn drivers_and_agents_in_python_work_unmodified() {
     assert!(server.terminate());
 }
 
-/// What is said to them by programs that people use: SQLAlchemy, pandas, and drivers that look into the catalog by themselves.
+/// Toolkits and drivers that query the catalog: SQLAlchemy, pandas and others.
 #[test]
 fn toolkits_in_python_work_unmodified() {
     if is_there("python3", &["-c", "import asyncpg, pandas, pg8000, psycopg, psycopg2, sqlalchemy"]) {
@@ -297,7 +300,7 @@ fn psql_describes_queries_and_copies() {
     assert!(described.contains("\"reads_pkey\" PRIMARY KEY, btree (id, ts)"), "{described}");
     assert!(psql(&["\\di"]).contains("public|reads_pkey|index|me|reads"), "{}", psql(&["\\di"]));
     assert!(psql(&["\\l"]).contains("fleetdb|"));
-    // What else psql describes; `\\dt+` has sizes.
+    // Other psql commands that describe objects; `\\dt+` shows sizes.
     for command in [
         "d+ reads",
         "dt+",
@@ -361,7 +364,7 @@ fn psql_describes_queries_and_copies() {
         psql(&["BEGIN", "DELETE FROM reads WHERE id = 1", "ROLLBACK", "SELECT count(*) FROM reads"]),
         "BEGIN\nDELETE 1\nROLLBACK\n2\n"
     );
-    // Each statement behind a savepoint: the wrong one is as if it had not been.
+    // With a savepoint before each statement, the failed one has no effect.
     let rows = "INSERT INTO reads VALUES (8, '2026-01-01', 1, 'kept')";
     let kept = [
         "\\set ON_ERROR_STOP 0",
@@ -376,7 +379,7 @@ fn psql_describes_queries_and_copies() {
     assert!(said.starts_with("BEGIN\nINSERT 0 1\n1\nCOMMIT\nERROR:"), "{said}");
     assert_eq!(psql(&["DELETE FROM reads WHERE id = 8"]), "DELETE 1\n");
     assert_eq!(psql(&["SELECT 1; SELECT 2"]), "1\n2\n");
-    // A session that has looked into the catalog plans as before.
+    // A session that has queried the catalog still plans as before.
     let planned = psql(&["SELECT pg_backend_pid() > 0; EXPLAIN SELECT id, count(*) FROM reads GROUP BY id"]);
     assert!(planned.starts_with("t\n") && planned.contains("ContainerAggregate"), "{planned}");
     let file = data.path().join("rows.csv");
@@ -384,7 +387,7 @@ fn psql_describes_queries_and_copies() {
     let copy = format!("\\copy reads FROM '{}' WITH (FORMAT csv, HEADER)", file.display());
     assert_eq!(psql(&[&copy]), "COPY 2\n");
     assert_eq!(psql(&["SELECT note FROM reads WHERE id = 3"]), "a, \"b\"\n");
-    // Out again, and in again: in each form the same rows.
+    // Exporting and importing again gives the same rows in each format.
     assert_eq!(psql(&["COPY reads (id, note) TO STDOUT"]), "1\t\\N\n2\tx\n3\ta, \"b\"\n4\t\\N\n");
     let query = "COPY (SELECT id, note FROM reads WHERE id > 2) TO STDOUT WITH (FORMAT csv, HEADER)";
     assert_eq!(psql(&[query]), "id,note\n3,\"a, \"\"b\"\"\"\n4,\n");

@@ -1,4 +1,4 @@
-//! Killed and stopped under load: nothing that was acknowledged is lost.
+//! Servers that are killed or stopped under load: no acknowledged row is lost.
 
 use crate::http::write;
 use crate::process::{Server, count};
@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
 use tokio_postgres::NoTls;
 
-/// Writers over both protocols until the server is gone; what they were told is kept, and what they tried.
+/// Writers over both protocols that run until the server is gone. Counts the rows they tried to
+/// write and those acknowledged.
 pub struct Load {
     threads: Vec<JoinHandle<()>>,
     lines: Arc<Counts>,
@@ -23,7 +24,7 @@ struct Counts {
 }
 
 impl Load {
-    /// `round` tells the rows of one run from those of another.
+    /// `round` distinguishes the rows of one run from those of another.
     pub fn start(server: &Server, round: usize) -> Self {
         let (lines, rows, ends) = (Arc::<Counts>::default(), Arc::<Counts>::default(), Arc::<AtomicBool>::default());
         let mut threads = Vec::new();
@@ -56,7 +57,7 @@ impl Load {
                     let Ok(insert) = client.prepare(insert).await else { return };
                     for number in 0i64.. {
                         counts.tried.fetch_add(2, Ordering::SeqCst);
-                        // Two rows that are there together or not at all.
+                        // A transaction writes two rows, which must appear together or not at all.
                         let Ok(transaction) = client.transaction().await else { return };
                         let id = (round * 10 + writer) as i64;
                         for half in 0..2 {
@@ -78,7 +79,7 @@ impl Load {
         Self { threads, lines, rows, ends }
     }
 
-    /// Waits until every kind of writer was told something.
+    /// Waits until each kind of writer has received acknowledgements.
     pub fn wait(&self) {
         while [&self.lines, &self.rows].iter().any(|counts| counts.acknowledged.load(Ordering::SeqCst) < 40) {
             assert!(self.threads.iter().any(|thread| !thread.is_finished()), "the writers gave up");
@@ -86,7 +87,7 @@ impl Load {
         }
     }
 
-    /// Ends the writers; compares what is there with what they know.
+    /// Stops the writers; compares the stored rows with their counts.
     pub fn compare(self, data: &Path, round: usize) {
         self.ends.store(true, Ordering::SeqCst);
         self.threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -118,7 +119,7 @@ pub fn make_table(data: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// With FLEETDB_KILLS so many times.
+/// FLEETDB_KILLS sets the number of kills.
 #[test]
 fn a_killed_server_has_lost_nothing_acknowledged() {
     let data = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Statements that are made to end a server, or to keep it busy: each protocol answers or refuses them, and answers others
-//! meanwhile.
+//! Statements crafted to crash a server or to keep it busy: each protocol answers or refuses them,
+//! and meanwhile answers others.
 
 use crate::http::{request, sql};
 use crate::process::Server;
@@ -7,28 +7,28 @@ use crate::wrong::{answers, message, startup};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Generous: the machine runs all tests at the same time.
+/// A generous limit, since all tests run on the machine at the same time.
 const SOON: Duration = Duration::from_secs(5);
-/// Half of those who ask while hostile statements run are answered in less.
+/// Limit for the median answer time while hostile statements run.
 const MOST_OF_HALF: Duration = Duration::from_millis(100);
 
 pub fn simple(server: &Server, text: &str) -> String {
     answers(server, &[startup(), message(b'Q', &[text.as_bytes(), b"\0"].concat()), message(b'X', b"")].concat())
 }
 
-/// Whether it is ready for a next statement, as it was behind the login.
+/// Whether the server is ready for another statement, as it was after the login.
 pub fn is_ready_again(said: &str) -> bool {
     said.matches("Z\0\0\0\u{5}").count() >= 2
 }
 
-/// Prepared, described, run and closed.
+/// Prepares, describes, runs and closes a statement.
 fn extended(server: &Server, text: &str) -> String {
     let parse = message(b'P', &[b"\0", text.as_bytes(), b"\0\0\0"].concat());
     let run = [message(b'D', b"S\0"), message(b'B', b"\0\0\0\0\0\0\0\0"), message(b'E', b"\0\0\0\0\0")].concat();
     answers(server, &[startup(), parse, run, message(b'S', b""), message(b'X', b"")].concat())
 }
 
-/// Statements, each with a chain of `count` terms.
+/// Statements that each contain a chain of `count` terms.
 fn chains(count: usize) -> Vec<String> {
     let chain = |begin: &str, again: &str| begin.to_owned() + &again.repeat(count);
     vec![
@@ -63,7 +63,8 @@ fn a_chain_of_any_length_is_answered_or_refused_by_each_protocol() {
             format!("PREPARE p AS {text}; EXECUTE p"),
         ];
         for said in wrapped.iter().map(|text| simple(&server, text)).chain([extended(&server, &text)]) {
-            // It is ready for the next, whatever it has said; what is too long a message is no more than that.
+            // Whatever the answer, the server is ready for the next statement; a message that is
+            // too long is only refused.
             assert!(is_ready_again(&said), "{begins}: {}", said.escape_debug());
         }
     }
@@ -107,7 +108,8 @@ fn ten_thousand_terms_of_a_program_that_writes_sql_are_answered() {
     assert!(server.terminate());
 }
 
-/// Statements of less than a kilobyte whose planning once doubled with each level, and one that is planned in seconds.
+/// Statements of less than a kilobyte whose planning time once doubled with each level, and one
+/// whose planning takes seconds.
 pub fn hostile() -> Vec<String> {
     let nested = |begin: &str, end: &str, levels: usize| {
         format!("SELECT {}now(){} AS x", begin.repeat(levels), end.repeat(levels))
@@ -164,7 +166,8 @@ fn others_are_answered_beside_hostile_statements() {
                         "write" => {
                             assert_eq!(crate::http::write(http, "cpu,host=a usage=1.5 1000").unwrap().status, 204);
                         }
-                        // Of a client that is not there: it is looked for as one that is.
+                        // A cancel request for a client that does not exist; it is looked up like
+                        // any other.
                         _ => assert_eq!(answers(&server, &cancel_request()), ""),
                     }
                     took.push(begun.elapsed());
@@ -183,7 +186,7 @@ fn others_are_answered_beside_hostile_statements() {
     assert!(server.terminate());
 }
 
-/// A request to cancel what a client runs.
+/// A cancel request for a client's running statement.
 fn cancel_request() -> Vec<u8> {
     const CANCEL: u32 = 80_877_102;
     [16_u32, CANCEL, 1, 2].iter().flat_map(|number| number.to_be_bytes()).collect()

@@ -1,4 +1,5 @@
-//! A DELETE of many rows by any condition: in bounded memory, and whole or not at all when the server is killed.
+//! A DELETE of many rows by any condition: uses bounded memory, and is complete or absent after the
+//! server is killed.
 
 use crate::process::{Server, count};
 use std::time::Duration;
@@ -15,7 +16,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// How many rows a statement was about; an error if it did not come to its end.
+/// The number of rows that a statement affected; an error if it did not finish.
 async fn run(client: &Client, sql: &str) -> Result<u64, tokio_postgres::Error> {
     let messages = client.simple_query(sql).await?;
     let counts = messages.iter().filter_map(|message| match message {
@@ -25,7 +26,7 @@ async fn run(client: &Client, sql: &str) -> Result<u64, tokio_postgres::Error> {
     Ok(counts.sum())
 }
 
-/// Rows of twelve devices whose values go up by one.
+/// Adds rows of twelve devices with increasing values.
 async fn fill(client: &Client, first: u64, rows: u64) {
     let step = 500_000;
     for first in (first..first + rows).step_by(step as usize) {
@@ -41,7 +42,7 @@ async fn fill(client: &Client, first: u64, rows: u64) {
 const TABLE: &str =
     "CREATE TABLE reads (id BIGINT, ts TIMESTAMP(3), v BIGINT, kwh DOUBLE PRECISION, PRIMARY KEY (id, ts))";
 
-/// The most memory that a process has had, in bytes.
+/// The peak resident memory of a process.
 fn peak_bytes(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -60,7 +61,7 @@ fn three_of_four_million_rows_are_deleted_by_any_condition_within_the_memory_lim
         assert_eq!(run(&client, "DELETE FROM reads WHERE v % 4 <> 0").await.unwrap(), 3_000_000);
         let peak = peak_bytes(server.process.id());
         println!("peak {} MiB, {} MiB before the DELETE", peak >> 20, before >> 20);
-        // The limit, and as much again as a server takes that has nothing to do, with its planner's work.
+        // The limit, plus the memory of an idle server and of its planner.
         assert!(peak < 264 << 20, "{} MiB", peak >> 20);
     });
     server.kill();
@@ -81,7 +82,7 @@ fn a_delete_of_many_rows_is_whole_or_not_at_all_when_the_server_is_killed() {
             run(&client, TABLE).await.unwrap();
             fill(&client, 0, ROWS).await;
             let delete = run(&client, "DELETE FROM reads WHERE v % 4 <> 0");
-            // At a random moment of it, or after it.
+            // Kill the server at a random moment during the DELETE, or after it.
             let moment = Duration::from_millis(rand::random_range(0..600));
             tokio::time::timeout(moment, delete).await.is_ok_and(|done| done.is_ok())
         });

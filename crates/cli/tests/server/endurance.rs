@@ -1,5 +1,5 @@
-//! What has held against hard use, and must go on holding: a process that is stopped for a while, files that
-//! are damaged, tables that change under load, and a reader who tries to write.
+//! Hard use that the server must withstand: a process that is suspended for a while, damaged files,
+//! tables that change under load, and a user that may only read but tries to write.
 
 use crate::access::{add_user, ask};
 use crate::crash::{Load, make_table};
@@ -15,7 +15,7 @@ fn signal(server: &Server, name: &str) {
     assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
 }
 
-/// The letter that the kernel gives for what a process does: `T` is stopped.
+/// The kernel's letter for the state of a process: `T` is stopped.
 fn state(server: &Server) -> char {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.process.id())).unwrap();
     stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
@@ -33,7 +33,7 @@ fn a_server_that_is_stopped_for_a_while_goes_on() {
         while state(&server) != 'T' {
             std::thread::yield_now();
         }
-        // The kernel takes the connection; the server answers it when it goes on.
+        // The kernel accepts the connection; the server answers it once it continues.
         let http = server.address("http").to_owned();
         let asked = std::thread::spawn(move || request(&http, "GET", "/health", "", b"").unwrap().status);
         signal(&server, "-CONT");
@@ -43,7 +43,7 @@ fn a_server_that_is_stopped_for_a_while_goes_on() {
     load.compare(data.path(), 0);
 }
 
-/// Every file of a database but its lock, with its place below the directory.
+/// Every file of a database except its lock, relative to the directory.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut next = vec![directory.to_owned()];
@@ -69,7 +69,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Rows at rest in several segments, and rows in the log only.
+/// Creates rows in several segments, and rows that are only in the log.
 fn fill(data: &Path) {
     let rows = |from: i64| {
         format!(
@@ -83,7 +83,7 @@ fn fill(data: &Path) {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
     let backup = tempfile::tempdir().unwrap();
-    // A backup has everything in segments; what is written after it is in the log.
+    // A backup has all rows in segments; rows written after it are in the log.
     let to = backup.path().join("backup");
     assert!(fleetdb().arg("backup").arg("--data").arg(data).arg(&to).output().unwrap().status.success());
     std::fs::remove_dir_all(data).unwrap();
@@ -92,7 +92,7 @@ fn fill(data: &Path) {
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
 }
 
-/// Everything that is in the table; the error of a database that cannot tell.
+/// All rows of the table, or the error if the database cannot be read.
 fn contents(data: &Path) -> Result<String, String> {
     let query = "SELECT id, n, v, s FROM t ORDER BY id, n";
     let output = fleetdb().args(["sql", "--data"]).arg(data).args(["--format", "csv", "-c", query]).output().unwrap();
@@ -104,7 +104,7 @@ fn contents(data: &Path) -> Result<String, String> {
     }
 }
 
-/// With FLEETDB_DAMAGES so many files are damaged, with FLEETDB_SEED the same ones again.
+/// FLEETDB_DAMAGES sets the number of damaged files; FLEETDB_SEED repeats a run.
 #[test]
 fn a_damaged_file_is_named_or_harms_no_answer() {
     let data = tempfile::tempdir().unwrap();
@@ -154,7 +154,7 @@ fn a_damaged_file_is_named_or_harms_no_answer() {
     }
 }
 
-/// With FLEETDB_DDL so many rounds of changes.
+/// FLEETDB_DDL sets the number of rounds.
 #[test]
 fn tables_are_made_and_changed_under_load() {
     let data = tempfile::tempdir().unwrap();
@@ -180,7 +180,8 @@ fn tables_are_made_and_changed_under_load() {
     load.compare(data.path(), 0);
 }
 
-/// Statements that write, change or administrate, for each place where one may stand.
+/// Statements that write, change or administrate, one for each place in which such a statement can
+/// appear.
 fn writes() -> Vec<String> {
     let plain = [
         "INSERT INTO t VALUES (9, 9, 9, 'x')",

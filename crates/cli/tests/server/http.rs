@@ -1,4 +1,4 @@
-//! A client for HTTP that can do wrong things too, and what the endpoints answer.
+//! An HTTP client that can also send malformed requests, and tests of the endpoints' answers.
 
 use crate::process::Server;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Sends one request; `None` if the connection broke off before an answer.
+/// Sends one request; `None` if the connection broke off before the answer.
 pub fn request(address: &str, method: &str, path: &str, headers: &str, body: &[u8]) -> Option<Answer> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
@@ -34,7 +34,7 @@ pub fn write(address: &str, lines: &str) -> Option<Answer> {
 pub fn sql(address: &str, sql: &str, format: &str) -> String {
     let answer = request(address, "POST", &format!("/api/v1/sql?format={format}"), "", sql.as_bytes()).unwrap();
     assert_eq!(answer.status, 200, "{sql}: {}", answer.body);
-    // Chunks: a length in hexadecimal digits before each.
+    // The body is chunked: a length in hexadecimal digits precedes each chunk.
     let mut text = String::new();
     let mut rest = answer.body.as_str();
     if !answer.head.contains("transfer-encoding: chunked") {
@@ -88,7 +88,8 @@ fn lines_are_written_and_wrong_ones_are_named() {
         sql(http, "SELECT time FROM unit ORDER BY u", "ndjson"),
         "{\"time\":\"1970-01-01T01:00:00\"}\n{\"time\":\"1970-01-01T01:00:00\"}\n"
     );
-    // Each bad line is refused alone, by the number with which it begins; a text may have line breaks.
+    // Each invalid line is refused alone and reported by its first line number; a string may
+    // contain line breaks.
     sql(
         http,
         "CREATE TABLE strict (d TEXT, time TIMESTAMP, v DOUBLE NOT NULL, w DOUBLE, PRIMARY KEY (d, time))",
@@ -106,7 +107,7 @@ fn lines_are_written_and_wrong_ones_are_named() {
         "[{\"text\":\"one\\ntwo\",\"d_1\":null},\n{\"text\":null,\"d_1\":7.0}]\n"
     );
     assert_eq!(sql(http, "SELECT count(*) AS n FROM strict", "json"), "[{\"n\":2}]\n");
-    // Without a time it is the server's.
+    // A line without a time gets the server's time.
     assert_eq!(write(http, "cpu,host=now usage=1").unwrap().status, 204);
     assert_eq!(
         sql(http, "SELECT count(*) AS n FROM cpu WHERE host = 'now' AND time > now() - INTERVAL '1 minute'", "json"),
@@ -122,14 +123,14 @@ fn a_text_with_line_breaks_comes_whole_over_sockets() {
     let http = server.address("http");
     assert_eq!(write(http, "m,d=x t=\"\" 1").unwrap().status, 204);
     let mut tcp = TcpStream::connect(server.address("line_tcp")).unwrap();
-    // The pieces are cut within a text, the first behind its line break.
+    // The pieces are cut within a string, the first one after its line break.
     for piece in ["m,d=a t=\"one\n", "two\" 1\nm,d=b t=\"", "\n\" 1\n"] {
         tcp.write_all(piece.as_bytes()).unwrap();
         std::thread::sleep(Duration::from_millis(50));
     }
     drop(tcp);
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    // A text that is not closed ends with its datagram.
+    // A string that is not closed ends with its datagram.
     for datagram in ["m,d=c t=\"three\nfour\" 1\nm,d=lost t=\"", "m,d=d t=\"five\" 1"] {
         udp.send_to(datagram.as_bytes(), server.address("line_udp")).unwrap();
     }
@@ -208,7 +209,7 @@ fn sql_is_answered_in_every_form_and_errors_say_what_is_wrong() {
     assert_eq!(request(http, "POST", "/api/v1/sql", "", &[b' '; 1001]).unwrap().status, 413);
     assert_eq!(request(http, "POST", "/write", "Content-Encoding: gzip\r\n", b"no gzip").unwrap().status, 400);
     assert_eq!(request(http, "GET", "/nothing", "", b"").unwrap().status, 404);
-    // What one request sets no other one sees.
+    // A setting of one request does not affect another.
     let size = "SHOW datafusion.execution.batch_size";
     let before = sql(http, size, "csv");
     sql(http, "SET datafusion.execution.batch_size = 7", "json");
@@ -240,7 +241,7 @@ fn a_backup_is_made_while_the_server_runs() {
     let restored = backup.path().join("r");
     let restore = crate::process::fleetdb().arg("restore").arg(&to).arg("--data").arg(&restored).output().unwrap();
     assert!(restore.status.success(), "{}", String::from_utf8_lossy(&restore.stderr));
-    // Who may come in may do so there, too.
+    // Users and tokens are valid in the restored database as well.
     let again = Server::start(&restored, &[]);
     let count = "/api/v1/sql?format=csv&q=SELECT%20count(*)%20AS%20n%20FROM%20cpu";
     assert_eq!(request(again.address("http"), "GET", count, "", b"").unwrap().status, 401);
@@ -262,7 +263,7 @@ fn connections_beyond_the_limit_are_told_to_come_again() {
     postgres.read_to_end(&mut said).unwrap();
     assert!(said.starts_with(b"E") && String::from_utf8_lossy(&said).contains("53300"));
     drop(idle);
-    // A place is free as soon as the server has seen that one has gone.
+    // A slot is free once the server has noticed that a client is gone.
     let freed =
         (0..500).any(|_| request(server.address("http"), "GET", "/ping", "", b"").is_some_and(|a| a.status == 204));
     assert!(freed);
@@ -273,7 +274,7 @@ fn a_statement_ends_when_its_client_goes() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &[]);
     let http = server.address("http");
-    // It would take minutes.
+    // The statement would take minutes.
     let statement = "SELECT count(*) FROM generate_series(1, 100000000000)";
     let mut client = TcpStream::connect(http).unwrap();
     let length = statement.len();
@@ -330,7 +331,8 @@ fn a_page_of_somebody_else_reaches_nothing() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &["--hosts", "db.example.com,db2.example.com"]);
     let http = server.address("http");
-    // A Host of its own: the server sees both, and one that is foreign is enough.
+    // Sends its own Host headers. The server sees both, and one foreign Host is enough for a
+    // refusal.
     let status = |headers: &str, method: &str, path: &str, body: &[u8]| {
         let head =
             format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
@@ -433,7 +435,7 @@ fn arrays_are_texts_in_csv_and_databases_are_answered() {
     let form = request(http, "POST", "/query", "", b"q=SHOW+DATABASES%3B&db=home").unwrap();
     assert!(form.body.contains("[\"home\"]"), "{}", form.body);
     assert_eq!(influxql("DROP%20DATABASE%20home").status, 400);
-    // What line protocol may not make, an administrator may.
+    // An administrator may create tables beyond the limit for line protocol.
     assert_eq!(write(http, "a v=1 1").unwrap().status, 204);
     assert_eq!(write(http, "b v=1 1").unwrap().status, 400);
     assert!(sql(http, "CREATE TABLE b (id BIGINT PRIMARY KEY)", "json").contains("CREATE TABLE"));

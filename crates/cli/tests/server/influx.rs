@@ -1,6 +1,7 @@
-//! Lines as a real InfluxDB 1 takes them: `influx.py` sends bodies of line protocol, most of them broken, to both and compares.
+//! FleetDB accepts the same lines as InfluxDB 1: `influx.py` sends bodies of line protocol, most of
+//! them malformed, to both and compares.
 //!
-//! `FLEETDB_SEED` repeats a run, `FLEETDB_BODIES` says how many bodies are sent.
+//! `FLEETDB_SEED` repeats a run; `FLEETDB_BODIES` sets the number of bodies.
 
 use crate::process::Server;
 use std::net::{TcpListener, TcpStream};
@@ -8,14 +9,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many bodies are sent if nothing else is said.
+/// The default number of bodies.
 const BODIES: u64 = 3_000;
 
-/// An InfluxDB of the test's own.
+/// An InfluxDB server started by the test.
 struct Influx(Child, String);
 
 impl Influx {
-    /// Starts one; `None` if it is not installed.
+    /// Starts a server; `None` if InfluxDB is not installed.
     fn start(directory: &Path) -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let place = |name: &str| directory.join(name).display().to_string();

@@ -1,5 +1,5 @@
-//! A server process and the programs that people use with it. What needs a program that is not there says so and is
-//! skipped; `.ci/run` installs them all.
+//! Tests of a server process with the programs that people use with it. A test whose program is
+//! missing says so and is skipped; `.ci/run` installs all programs.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod access;

@@ -1,4 +1,4 @@
-//! A server on free ports of loopback, ended with the test.
+//! A server on free loopback ports that ends with the test.
 
 use serde_json::Value;
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use std::thread::JoinHandle;
 pub struct Server {
     pub process: Child,
     addresses: HashMap<String, String>,
-    /// Gives what the log holds that is no event: a panic.
+    /// Returns the log output that is not an event, such as a panic.
     log: Option<JoinHandle<String>>,
-    /// What it has warned of, event by event.
+    /// The warnings in the log.
     pub warnings: Arc<Mutex<Vec<String>>>,
 }
 
@@ -22,7 +22,7 @@ pub fn fleetdb() -> Command {
 }
 
 impl Server {
-    /// Starts a server with everything on, and waits until it listens.
+    /// Starts a server with all protocols enabled, and waits until it listens.
     pub fn start(data: &Path, options: &[&str]) -> Self {
         let mut command = fleetdb();
         command.args(["serve", "--log-format", "json", "--data", data.to_str().unwrap()]);
@@ -42,7 +42,7 @@ impl Server {
                 addresses.insert(name.to_owned(), fields["address"].as_str().unwrap().to_owned());
             }
         }
-        // The rest of the log must be read, or the server waits for its reader.
+        // Read the rest of the log, or the server would block on a full pipe.
         let warnings = Arc::<Mutex<Vec<String>>>::default();
         let warned = Arc::clone(&warnings);
         let rest = log.lines().map_while(Result::ok).filter(move |line| {
@@ -55,7 +55,7 @@ impl Server {
         Self { process, addresses, log, warnings }
     }
 
-    /// Nothing that is sent to a server may make it panic.
+    /// No input may make the server panic.
     fn check_log(&mut self) {
         let said = self.log.take().map_or_else(String::new, |log| log.join().unwrap());
         assert!(said.is_empty(), "the server said: {said}");
@@ -69,7 +69,7 @@ impl Server {
         self.address(name).rsplit(':').next().unwrap()
     }
 
-    /// Ends it as a service manager does; gives whether it ended well.
+    /// Stops the server as a service manager does; returns whether it ended cleanly.
     pub fn terminate(mut self) -> bool {
         let pid = self.process.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
@@ -78,7 +78,8 @@ impl Server {
         ended_well
     }
 
-    /// Ends it as a power cut does, but for what the system has taken.
+    /// Kills the server. Like a power cut, except that data written to the operating system
+    /// survives.
     pub fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -96,7 +97,7 @@ impl Drop for Server {
     }
 }
 
-/// Rows of a query, with the data at rest or under a killed server's log.
+/// The count that a query returns, from data at rest or recovered from a killed server's log.
 pub fn count(data: &Path, sql: &str) -> i64 {
     let output = fleetdb().args(["sql", "--data", data.to_str().unwrap(), "--format", "json", "-c", sql]).output();
     let output = output.unwrap();

@@ -1,4 +1,4 @@
-//! Rows of every type, out of a table and into another one, in every form there is.
+//! Exports rows of every type from a table and imports them into another one, in every format.
 
 use super::process::{Server, fleetdb};
 use arrow::array::Array;
@@ -24,7 +24,7 @@ fn columns() -> Vec<(String, ColumnType)> {
     types.into_iter().enumerate().map(|(place, column_type)| (format!("c{place}"), column_type)).collect()
 }
 
-/// A table with a column of each type.
+/// Creates a table with a column of each type.
 fn create(db: &Database, name: &str) {
     let table = TableDefinition::new(name).key("id", ColumnType::Int64).time("ts", Unit::Microsecond);
     let table = columns().into_iter().fold(table, |table, (name, column_type)| table.field(&name, column_type));
@@ -60,9 +60,9 @@ fn value(column_type: ColumnType, random: &mut impl Rng) -> Value {
         ColumnType::Float64 => Value::Float(f64::from_bits(random.random::<u64>() & 0xffef_ffff_ffff_ffff)),
         ColumnType::Utf8 => Value::Text(texts[random.random_range(0..texts.len())].to_owned()),
         ColumnType::Binary => Value::Binary((0..random.random_range(0..5)).map(|_| random.random()).collect()),
-        // The years that PostgreSQL's clients know: 4713 BC is the first one.
+        // Within the years that PostgreSQL's clients support, which start at 4713 BC.
         ColumnType::Date32 => Value::Int(random.random_range(-2_400_000..20_000_000)),
-        // What does not fit the wire's microseconds is not sent there: the last three digits are left out.
+        // The wire carries microseconds, so the last three digits are zero.
         ColumnType::Timestamp(Unit::Nanosecond) | ColumnType::TimestampUtc(Unit::Nanosecond) => {
             Value::Int(next() / 1_000 * 1_000)
         }
@@ -77,7 +77,7 @@ fn open(data: &Path) -> Database {
     Database::open_with(Io::files(data), Settings::default()).unwrap()
 }
 
-/// A database with random rows in the first table, and none in the second.
+/// Creates a database with random rows in the first table and none in the second.
 fn fill(data: &Path) {
     let given = std::env::var("FLEETDB_SEED").ok().and_then(|seed| seed.parse().ok());
     let now = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
@@ -97,7 +97,7 @@ fn fill(data: &Path) {
     db.close().unwrap();
 }
 
-/// The rows of a table as texts that tell all values apart.
+/// The rows of a table as text that distinguishes all values.
 fn rows(data: &Path, table: &str) -> Vec<String> {
     let db = open(data);
     let view = db.view();
@@ -121,7 +121,7 @@ fn run(args: &[&str]) {
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Asserts that the second table has what the first one has, and empties it.
+/// Asserts that both tables hold the same rows, and empties the second one.
 fn assert_same(data: &Path, form: &str) {
     let (expected, found) = (rows(data, TABLES[0]), rows(data, TABLES[1]));
     for (expected, found) in expected.iter().zip(&found) {

@@ -1,4 +1,5 @@
-//! How transactions end: what the server says of its state, byte by byte, and loops that try again.
+//! How transactions end: the status that the server reports, byte by byte, and clients that retry
+//! in a loop.
 
 use crate::process::Server;
 use std::io::{Read, Write};
@@ -9,9 +10,9 @@ use tokio_postgres::error::SqlState;
 /// A client that sees each message.
 pub struct Raw(TcpStream);
 
-/// What came up to ReadyForQuery.
+/// What the server sent up to ReadyForQuery.
 pub struct Said {
-    /// Its byte: `I`, `T` or `E`.
+    /// The status byte of ReadyForQuery: `I`, `T` or `E`.
     pub status: char,
     /// The SQLSTATE of the error, if there was one.
     pub code: Option<String>,
@@ -51,13 +52,13 @@ impl Raw {
         }
     }
 
-    /// By the simple protocol.
+    /// Runs a text with the simple protocol.
     pub fn simple(&mut self, sql: &str) -> Said {
         self.send(b'Q', &[sql.as_bytes(), b"\0"].concat());
         self.until_ready()
     }
 
-    /// Prepared, bound, executed, and a Sync.
+    /// Prepares, binds and executes a statement, then sends Sync.
     fn extended(&mut self, sql: &str) -> Said {
         self.send(b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"].concat());
         self.send(b'B', b"\0\0\0\0\0\0\0\0");
@@ -79,19 +80,20 @@ fn a_session_is_idle_behind_every_commit_and_rollback() {
     other.simple("CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT); INSERT INTO t VALUES (1, 0)");
     let add = "UPDATE t SET v = v + 1 WHERE id = 1";
     for (way, ask) in WAYS {
-        // Another one has changed the row.
+        // Another client has changed the row.
         assert_eq!(ask(&mut one, "BEGIN").status, 'T', "{way}");
         assert_eq!(ask(&mut one, add).status, 'T', "{way}");
         assert_eq!(other.simple(add).status, 'I');
         let failed = ask(&mut one, "COMMIT");
         assert_eq!((failed.status, failed.code.as_deref()), ('I', Some("40001")), "{way}");
-        // Tried again, with nothing in between.
+        // Retry at once.
         for statement in ["BEGIN", add] {
             assert_eq!(ask(&mut one, statement).status, 'T', "{way}: {statement}");
         }
         let done = ask(&mut one, "COMMIT");
         assert_eq!((done.status, done.code), ('I', None), "{way}");
-        // A statement failed: only an end helps, and each is one.
+        // After a failed statement only the end of the transaction is accepted, and each of these
+        // ends it.
         for end in ["COMMIT", "ROLLBACK", "ABORT", "END"] {
             ask(&mut one, "BEGIN");
             assert_eq!(ask(&mut one, "SELECT nope").status, 'E', "{way}");
@@ -104,7 +106,7 @@ fn a_session_is_idle_behind_every_commit_and_rollback() {
         }
         assert_eq!(ask(&mut one, "SELECT nope").status, 'I', "{way}");
     }
-    // In one text: what stands behind a COMMIT that failed is not run.
+    // In a text of several statements, those after a failed COMMIT are not run.
     one.simple("BEGIN");
     one.simple(add);
     other.simple(add);
@@ -164,7 +166,7 @@ fn inserts_go_on_while_other_columns_are_dropped_and_renamed() {
     let address = server.address("postgres");
     let (mut one, mut other) = (Raw::connect(address, "me"), Raw::connect(address, "me"));
     other.simple("CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT, a BIGINT, b TEXT)");
-    // In a transaction, whose rows are written long after they were planned.
+    // In a transaction, rows are written long after they were planned.
     let change = "ALTER TABLE t DROP COLUMN a; ALTER TABLE t RENAME COLUMN b TO c";
     for insert in ["INSERT INTO t (id, v) SELECT 1, 10", "INSERT INTO t (id, v) VALUES (2, 2)"] {
         one.simple("BEGIN");
@@ -173,13 +175,13 @@ fn inserts_go_on_while_other_columns_are_dropped_and_renamed() {
         assert_eq!(one.simple("COMMIT").code, None, "{insert}");
         assert_eq!(other.simple("ALTER TABLE t ADD COLUMN a BIGINT; ALTER TABLE t RENAME COLUMN c TO b").code, None);
     }
-    // What was named is not lost without a word.
+    // A column that the INSERT names must not be lost silently.
     one.simple("BEGIN");
     one.simple("INSERT INTO t (id, a) VALUES (3, 3)");
     other.simple(change);
     let refused = one.simple("COMMIT");
     assert!(refused.code.is_some() && refused.status == 'I');
-    // At the same time.
+    // The same concurrently.
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

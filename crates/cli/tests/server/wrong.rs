@@ -1,7 +1,8 @@
-//! Wrong requests: valid ones with bytes changed, cut off and put in. The server answers or closes, and goes on, without
-//! keeping their connections.
+//! Malformed requests: valid ones with bytes changed, removed and inserted. The server answers or
+//! closes the connection, keeps running, and does not leak connections.
 //!
-//! The seed is printed; FLEETDB_SEED repeats it, FLEETDB_MUTATIONS says how many requests of each protocol.
+//! The seed is printed, and FLEETDB_SEED repeats it; FLEETDB_MUTATIONS sets the number of requests
+//! per protocol.
 
 use crate::access::add_user;
 use crate::http::{request, sql, write};
@@ -29,7 +30,7 @@ pub fn startup() -> Vec<u8> {
     [&(startup.len() as u32 + 4).to_be_bytes()[..], startup].concat()
 }
 
-/// A startup and both answers of SCRAM, of which the second cannot be right.
+/// A startup message and both answers of SCRAM, the second of which cannot be right.
 fn login() -> Vec<u8> {
     let first = b"n,,n=,r=rOprNGfwEbeRWgbNEkqO";
     let mechanism = [b"SCRAM-SHA-256\0".as_slice(), &(first.len() as u32).to_be_bytes(), first].concat();
@@ -37,7 +38,8 @@ fn login() -> Vec<u8> {
     [startup(), message(b'p', &mechanism), message(b'p', last)].concat()
 }
 
-/// A startup, a simple query, a statement prepared, bound, described and executed, rows copied in, and a cursor.
+/// A startup message, a simple query, a statement that is prepared, bound, described and executed,
+/// rows copied in, and a cursor.
 fn postgres() -> Vec<u8> {
     let mut bytes = startup();
     bytes.extend(message(b'Q', b"SELECT id, v FROM rows LIMIT 3\0"));
@@ -47,11 +49,11 @@ fn postgres() -> Vec<u8> {
     bytes.extend(message(b'D', b"Ss\0"));
     bytes.extend(message(b'E', b"p\0\0\0\0\0"));
     bytes.extend(message(b'S', b""));
-    // The run that takes the short way: the unnamed portal, bound, executed, and a Sync.
+    // A run that takes the fast path: Bind and Execute of the unnamed portal, then Sync.
     bytes.extend(message(b'B', &bind[1..]));
     bytes.extend(message(b'E', b"\0\0\0\0\0"));
     bytes.extend(message(b'S', b""));
-    // A query part by part.
+    // A query read in portions.
     bytes.extend(message(b'P', b"q\0SELECT id, v FROM rows WHERE id = $1\0\0\0"));
     bytes.extend(message(b'B', b"r\0q\0\0\0\0\x01\0\0\0\x01a\0\0"));
     bytes.extend(message(b'E', b"r\0\0\0\0\x01"));
@@ -68,11 +70,11 @@ fn postgres() -> Vec<u8> {
     bytes
 }
 
-/// 2026-01-02 as PostgreSQL counts, in microseconds since 2000.
+/// 2026-01-02 in microseconds since 2000, PostgreSQL's epoch.
 const SOON_US: i64 = 820_627_200_000_000;
 
-/// As drivers and toolkits ask: parameters with types of their own, an array and an interval in binary; a transaction that
-/// changes rows by what they were.
+/// Requests like those of drivers and toolkits: typed parameters, an array and an interval in
+/// binary form, and a transaction whose changes depend on stored rows.
 fn drivers() -> Vec<u8> {
     let mut bytes = startup();
     let update = b"a\0UPDATE rows SET v = v + $1 WHERE id = ANY($2) AND ts < $3::timestamp + $4\0";
@@ -102,7 +104,7 @@ fn drivers() -> Vec<u8> {
     bytes
 }
 
-/// A look into the catalog.
+/// A query on the catalog.
 fn catalog() -> Vec<u8> {
     let query = b"SELECT version(), c.relname, pg_size_pretty(pg_table_size(c.oid)), ARRAY(SELECT attname FROM pg_attribute a WHERE a.attrelid = c.oid), \
         EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid), pg_try_advisory_lock(7), (SELECT conkey[1] FROM pg_constraint WHERE conrelid = c.oid) \
@@ -131,7 +133,7 @@ fn mutated(random: &mut Xoshiro256PlusPlus, valid: &[u8]) -> Vec<u8> {
 fn send(address: &str, bytes: &[u8]) {
     let Ok(mut stream) = TcpStream::connect(address) else { panic!("the server takes no connection any more") };
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    // The server may close before everything is sent.
+    // The server may close the connection before everything is sent.
     if stream.write_all(bytes).is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
         let mut answer = Vec::new();
         match stream.read_to_end(&mut answer) {
@@ -143,23 +145,24 @@ fn send(address: &str, bytes: &[u8]) {
     }
 }
 
-/// Threads that send a protocol's requests.
+/// Threads per protocol.
 const THREADS: usize = 4;
 
-/// After how many requests of a thread the table is emptied: what changed INSERTs have left in it makes the others slow.
+/// Requests of a thread after which the table is emptied: the rows left by mutated INSERTs would
+/// slow down other statements.
 const EMPTIED: usize = 2_000;
 
-/// Deleted rows are in the memtable until it is flushed.
+/// Deleted rows stay in the memtable until it is flushed.
 fn empty_rows(http: &str) {
     sql(http, "DELETE FROM rows", "json");
     sql(http, "VACUUM", "json");
 }
 
-/// Counts what is sent to a server, and keeps an eye on what it uses.
+/// Counts the requests sent to a server, and watches its resources.
 struct Watched<'a> {
     server: &'a Server,
     sent: AtomicUsize,
-    /// Requests of all protocols.
+    /// Requests over all protocols.
     total: usize,
 }
 
@@ -171,15 +174,15 @@ impl Watched<'_> {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// Its connections, and what it listens on.
+    /// The number of its sockets: connections and listeners.
     fn sockets(&self) -> usize {
         let files = std::fs::read_dir(format!("/proc/{}/fd", self.server.process.id())).unwrap();
-        // One that was there may be closed by now.
+        // A listed file may have been closed since.
         let named = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
         named.filter(|name| name.to_string_lossy().starts_with("socket:")).count()
     }
 
-    /// One more request was sent: ten times in all what the server uses is printed.
+    /// Counts a request; prints the server's resource use ten times in all.
     fn sent(&self) {
         let sent = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
         if sent.is_multiple_of((self.total / 10).max(1)) {
@@ -188,7 +191,7 @@ impl Watched<'_> {
     }
 }
 
-/// Sends so many changed requests of each protocol, the protocols side by side.
+/// Sends `mutations` mutated requests over each protocol, all protocols at the same time.
 fn send_all(server: &Server, seed: u64, mutations: usize, protocols: &[(&str, &[Vec<u8>])]) {
     let watched = Watched { server, sent: AtomicUsize::new(0), total: mutations * protocols.len() };
     let sockets = watched.sockets();
@@ -220,12 +223,12 @@ fn send_all(server: &Server, seed: u64, mutations: usize, protocols: &[(&str, &[
             }
         }
     });
-    // Some may still be on their way out.
+    // Some connections may still be closing.
     let now = watched.sockets();
     assert!(now <= sockets + 2 * THREADS * protocols.len(), "seed {seed}: {sockets} sockets before, {now} after");
 }
 
-/// The seed and how many requests of each protocol.
+/// The seed, and the number of requests per protocol.
 fn settings() -> (u64, usize) {
     let seed = std::env::var("FLEETDB_SEED").map_or_else(|_| rand::rng().random(), |seed| seed.parse().unwrap());
     let mutations: usize = std::env::var("FLEETDB_MUTATIONS").map_or(500, |count| count.parse().unwrap());
@@ -237,16 +240,16 @@ fn settings() -> (u64, usize) {
 fn wrong_requests_harm_nothing() {
     let (seed, mutations) = settings();
     let data = tempfile::tempdir().unwrap();
-    // What changed lines make takes memory, too, but no more than this.
+    // Tables created by mutated lines also take memory, but no more than this.
     let mut server =
         Server::start(data.path(), &["--memory-limit", "67108864", "--max-tables", "100", "--max-columns", "100"]);
     let http = server.address("http").to_owned();
     assert_eq!(write(&http, "cpu,host=a,dc=b u=1.5,n=3i,t=\"x\" 1234567").unwrap().status, 204);
     sql(&http, "CREATE TABLE rows (id TEXT, ts TIMESTAMP, v DOUBLE, PRIMARY KEY (id, ts))", "json");
-    // A changed request may well be a right one; none becomes one about this table.
+    // A mutated request may still be valid, but none of them names this table.
     assert_eq!(write(&http, "kept,host=a v=1 1").unwrap().status, 204);
     let lines = [b"cpu,host=a,dc=b u=1.5 1\ncpu,host=b u=2 2\n".to_vec()];
-    // A look into the catalog costs its session some fifty milliseconds: there are fewer.
+    // A catalog query takes about fifty milliseconds per session, so there are fewer of them.
     let statements = [vec![postgres(); 25], vec![drivers(); 25], vec![catalog()]].concat();
     let protocols: [(&str, &[Vec<u8>]); 4] =
         [("http", &HTTP.map(<[u8]>::to_vec)), ("postgres", &statements), ("line_tcp", &lines), ("line_udp", &lines)];
@@ -270,7 +273,8 @@ fn wrong_logins_let_nobody_in() {
     assert!(server.terminate(), "seed {seed}");
 }
 
-/// Nobody waits for an answer before saying goodbye, or closing their half of the connection.
+/// A client may send Terminate, or close its half of the connection, without waiting for the
+/// answer.
 #[test]
 fn what_was_asked_before_a_goodbye_is_answered() {
     let data = tempfile::tempdir().unwrap();
@@ -285,7 +289,8 @@ fn what_was_asked_before_a_goodbye_is_answered() {
     assert!(server.terminate());
 }
 
-/// Rows part by part, and as many as a number can say: no room is made for what nobody has.
+/// Rows in portions, and as many as the number allows: the server reserves no room for rows that do
+/// not exist.
 #[test]
 fn a_client_may_ask_for_any_number_of_rows() {
     let data = tempfile::tempdir().unwrap();
@@ -308,7 +313,7 @@ fn a_client_may_ask_for_any_number_of_rows() {
     assert!(server.terminate());
 }
 
-/// What is prepared and kept takes of the memory for queries, and gives it back.
+/// Prepared statements are charged to the memory for queries, and give it back.
 #[test]
 fn a_client_that_prepares_without_end_is_refused_at_some_point() {
     let data = tempfile::tempdir().unwrap();
