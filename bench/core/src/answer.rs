@@ -1,4 +1,5 @@
-//! Rows for targets that take and give them one by one: cells of a batch, and a batch gathered from cells.
+//! Helpers for targets that exchange rows cell by cell: reading the cells of a batch, and building
+//! a batch from cells.
 
 use crate::Outcome;
 use crate::table::{Column, ColumnType, schema};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 /// A value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
-    /// None is there.
+    /// No value.
     Null,
     /// See [`ColumnType::Int`].
     Int(i64),
@@ -23,10 +24,9 @@ pub enum Cell<'a> {
     Time(i64),
 }
 
-/// A row's cells.
+/// The cells of a row.
 ///
-/// # Panics
-/// On a column of a type that no [`ColumnType`] has.
+/// # Panics If a column has a type that no [`ColumnType`] maps to.
 pub fn cells(rows: &RecordBatch, row: usize) -> impl Iterator<Item = Cell<'_>> {
     rows.columns().iter().map(move |column| cell(column, row))
 }
@@ -48,7 +48,7 @@ enum Values {
     Time(Vec<Option<i64>>),
 }
 
-/// An answer that is gathered cell by cell, row by row.
+/// An answer that is built cell by cell, row by row.
 ///
 /// ```
 /// use fleetdb_bench_core::answer::{Cell, Gather};
@@ -65,7 +65,7 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// Nothing yet, of these columns.
+    /// An empty answer with these columns.
     pub fn new(columns: &[Column]) -> Self {
         let values = columns.iter().map(|(_, kind)| match kind {
             ColumnType::Int => Values::Int(Vec::new()),
@@ -81,15 +81,15 @@ impl Gather {
         &self.columns
     }
 
-    /// What the next cell is to be.
+    /// The type of the next cell.
     pub fn expects(&self) -> ColumnType {
         self.columns[self.next].1
     }
 
-    /// Adds the next cell. Whole numbers may come as floats and the other way round, and times as integers.
+    /// Adds the next cell. An integer may arrive as a whole float or a float as an integer, and a
+    /// time as an integer.
     ///
-    /// # Errors
-    /// The cell is of another type.
+    /// # Errors The cell is of another type.
     pub fn push(&mut self, cell: Cell<'_>) -> Outcome<()> {
         match (&mut self.values[self.next], cell) {
             (Values::Int(values), Cell::Int(value)) => values.push(Some(value)),
@@ -107,10 +107,9 @@ impl Gather {
         Ok(())
     }
 
-    /// The rows.
+    /// Returns the rows.
     ///
-    /// # Errors
-    /// The last row is not whole.
+    /// # Errors The last row is incomplete.
     pub fn finish(self) -> Outcome<RecordBatch> {
         let arrays = self.values.into_iter().map(|values| match values {
             Values::Int(values) => Arc::new(Int64Array::from(values)) as ArrayRef,

@@ -1,8 +1,10 @@
-//! Load: one thread a worker, closed loop (the next operation when the last is acknowledged) or open loop (at given
-//! times, whether or not the last is done).
+//! Generates load with one thread per worker. In a closed loop an operation starts when the
+//! previous one is acknowledged; in an open loop operations start at given times, whether or not
+//! the previous one is done.
 //!
-//! In an open loop an operation's latency counts from when it was to begin, not from when a thread came to it: a target
-//! that stops for a second is late for every operation of that second (Tene's "coordinated omission").
+//! In an open loop the latency of an operation counts from when it was due, not from when a thread
+//! got to it: a target that stalls for a second is late for every operation of that second (Tene's
+//! "coordinated omission").
 
 use crate::Outcome;
 use hdrhistogram::Histogram;
@@ -11,43 +13,42 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// One client. `prepare` makes the next operation's rows and is not timed; `operate` runs it and says how many rows it
-/// wrote or got.
+/// One client. `prepare` creates the rows of the next operation and is not timed; `operate` runs it
+/// and returns the number of rows written or received.
 pub trait Worker: Send {
-    /// Makes the next operation ready; `false` if there is none left.
+    /// Prepares the next operation; `false` if there is none left.
     ///
-    /// # Errors
-    /// The rows cannot be made.
+    /// # Errors The rows cannot be created.
     fn prepare(&mut self) -> Outcome<bool>;
 
-    /// Runs it.
+    /// Runs the operation.
     ///
-    /// # Errors
-    /// The target's.
+    /// # Errors Those of the target.
     fn operate(&mut self) -> Outcome<u64>;
 }
 
-/// Who looks on: what is done so far, and whether to stop.
+/// Observes a run: its progress, and a request to stop.
 #[derive(Default)]
 pub struct Watch {
     /// Operations done.
     pub operations: AtomicU64,
-    /// Rows written or got.
+    /// Rows written or received.
     pub rows: AtomicU64,
-    /// Set when the run is to end before its time.
+    /// Set to end the run early.
     pub stop: Arc<AtomicBool>,
 }
 
-/// How long and how fast.
+/// The duration and rate of a run.
 #[derive(Clone, Copy, Default)]
 pub struct Limit {
-    /// No operation that is due later begins, and none at all after twice as long; `None` until the workers have none left.
+    /// No operation due later than this starts, and none at all after twice this time. `None` runs
+    /// until the workers have no operations left.
     pub time: Option<Duration>,
-    /// Operations a second of all workers together; `None` for a closed loop.
+    /// Operations per second of all workers together; `None` for a closed loop.
     pub rate: Option<f64>,
 }
 
-/// How long operations took, in microseconds.
+/// The latency of operations, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Latency {
@@ -59,18 +60,19 @@ pub struct Latency {
     pub max_us: f64,
 }
 
-/// What was done.
+/// The result of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Driven {
-    /// Operations that were acknowledged or answered.
+    /// Operations acknowledged or answered.
     pub operations: u64,
-    /// Rows written or got.
+    /// Rows written or received.
     pub rows: u64,
-    /// From the first operation's begin to the last one's end. With one worker, less the time in which it made rows.
+    /// From the start of the first operation to the end of the last. With one worker, the time it
+    /// spent preparing is subtracted.
     pub seconds: f64,
-    /// Each operation's time.
+    /// Latency of the operations.
     pub latency: Latency,
-    /// Rows of each whole second since the begin, as far as they were timed.
+    /// Rows in each full second since the start, as far as they were timed.
     pub rows_by_second: Vec<u64>,
 }
 
@@ -81,10 +83,9 @@ struct Timed {
     preparing: Duration,
 }
 
-/// Runs the workers to the limit, a thread each.
+/// Runs each worker on its own thread up to the limit.
 ///
-/// # Errors
-/// The first worker's that fails; the others stop.
+/// # Errors The first error of a worker; the others then stop.
 pub fn drive<W: Worker>(workers: &mut [W], limit: Limit, watch: &Watch) -> Outcome<Driven> {
     let (count, begin, failed) = (workers.len(), Instant::now(), AtomicBool::new(false));
     let timed: Vec<Outcome<Timed>> = std::thread::scope(|scope| {
@@ -122,7 +123,7 @@ pub fn drive<W: Worker>(workers: &mut [W], limit: Limit, watch: &Watch) -> Outco
     Ok(driven)
 }
 
-/// When one of several workers is to begin its operations.
+/// When one of several workers starts its operations.
 #[derive(Clone, Copy)]
 struct Pace {
     number: usize,
@@ -177,7 +178,7 @@ fn one(
     }
 }
 
-/// From a nanosecond to ten minutes, with three digits.
+/// From a nanosecond to ten minutes, with three significant digits.
 fn histogram() -> Outcome<Histogram<u64>> {
     Ok(Histogram::new_with_bounds(1, 600_000_000_000, 3)?)
 }

@@ -3,7 +3,7 @@ use crate::Outcome;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// So many operations, of which the first takes a while, and one may fail.
+/// A worker with a given number of operations. The first one is slow, and one may fail.
 struct Counted {
     left: u64,
     first: Duration,
@@ -36,7 +36,8 @@ fn a_closed_loop_runs_until_nothing_is_left() {
 
 #[test]
 fn an_open_loop_counts_from_when_an_operation_was_due() {
-    // Twenty a second apart of 10 ms; the first takes 150 ms, so that those due meanwhile are late, too.
+    // Twenty operations, one every 10 ms. The first takes 150 ms, so the ones due meanwhile are
+    // late as well.
     let slow = Counted { left: 20, first: Duration::from_millis(150), fails_at: None };
     let limit = Limit { time: None, rate: Some(100.0) };
     let driven = drive(&mut [slow], limit, &Watch::default()).unwrap();

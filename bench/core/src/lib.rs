@@ -1,10 +1,13 @@
 //! The benchmark suite without any database: workloads, driver, oracle, meters, statistics, report.
 //!
-//! 1. A [`target::Target`] is a database that is measured; the crate beside this one has a file for each.
-//! 2. [`workload`]s make the same rows from the same seed; a [`query::Query`] says what is asked, in no database's words.
-//! 3. An [`experiment`] makes tables, has the [`driver`] write and ask, and gives what the [`meters`] saw.
-//! 4. The [`oracle`] knows the right answers; a wrong one voids the number.
-//! 5. [`results`] are kept as JSON; a [`report`] is made of them, and [`statistics`] say which differences count.
+//! 1. A [`target::Target`] is a database to measure; the crate `targets` has a file for each.
+//! 2. A [`workload`] generates the same rows for the same seed; a [`query::Query`] describes a
+//!    question independently of any database.
+//! 3. An [`experiment`] creates tables, has the [`driver`] write and query, and returns what the
+//!    [`meters`] measured.
+//! 4. The [`oracle`] knows the right answers; a wrong answer voids the number.
+//! 5. [`results`] are stored as JSON; a [`report`] presents them, and [`statistics`] tell which
+//!    differences are significant.
 
 pub mod answer;
 pub mod driver;
@@ -20,5 +23,5 @@ pub mod table;
 pub mod target;
 pub mod workload;
 
-/// What anything here may fail with: it is printed and ends the run.
+/// The result of anything fallible here; an error is printed and ends the run.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

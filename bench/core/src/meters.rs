@@ -1,5 +1,6 @@
-//! Meters: processor time, memory, bytes moved and context switches of processes and all that they started, sampled each
-//! second; bytes on disk; what an fsync costs here. All figures are the kernel's (proc(5)).
+//! Meters: processor time, memory, bytes transferred and context switches of processes and their
+//! descendants, sampled every second; bytes on disk; and the cost of an fsync on this machine. All
+//! figures come from the kernel (proc(5)).
 
 use crate::Outcome;
 use serde::{Deserialize, Serialize};
@@ -12,24 +13,24 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two samples.
+/// Interval between two samples.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// What processes have used so far, or between two moments.
+/// Resources that processes have used so far, or between two points in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Usage {
     pub processor_s: f64,
     pub resident_bytes: u64,
-    /// The largest resident set of any sample.
+    /// The largest resident set seen in a sample.
     pub peak_bytes: u64,
-    /// Read from and written to the disk.
+    /// Bytes read from the disk; `written_bytes` are those written to it.
     pub read_bytes: u64,
     pub written_bytes: u64,
     pub context_switches: u64,
 }
 
-/// A second of a [`Meter`].
+/// One sample of a [`Meter`].
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Sample {
@@ -39,42 +40,42 @@ pub struct Sample {
     pub load_average: f64,
 }
 
-/// What a [`Meter`] saw.
+/// The result of a [`Meter`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Metered {
-    /// The target's own processes; nothing if it runs inside the client's.
+    /// The target's own processes; zero if the target runs inside the client.
     pub server: Usage,
     /// This process.
     pub client: Usage,
-    /// Bytes over the loopback interface, of all programs here.
+    /// Bytes over the loopback interface, from all programs on the machine.
     pub network_bytes: u64,
-    /// Bytes that the disk itself has written, for all programs here; `None` where the kernel does not say it of the file
-    /// system. A process' own count is too large where the page cache has large folios: a byte changed in one counts as
-    /// all of it.
+    /// Bytes written by the disk itself, for all programs on the machine; `None` if the kernel does
+    /// not report them for the file system. The count of a process is too high if the page cache
+    /// uses large folios: changing one byte counts as writing the whole folio.
     pub disk_written_bytes: Option<u64>,
-    /// The largest load average of a minute.
+    /// The largest one-minute load average.
     pub load_average: f64,
-    /// Each second, counted from the begin.
+    /// The samples, one per second since the start.
     pub samples: Vec<Sample>,
 }
 
-/// Has everything that the file system of a directory holds back written to the disk, so that a [`Meter`] that starts then
-/// does not count what others wrote before.
+/// Writes back everything that the file system of a directory has buffered, so that a [`Meter`]
+/// started afterwards does not count earlier writes.
 ///
-/// # Errors
-/// The directory cannot be opened, or the disk fails.
+/// # Errors The directory cannot be opened, or the disk fails.
 pub fn write_back(directory: &Path) -> Outcome<()> {
     Ok(nix::unistd::syncfs(File::open(directory)?)?)
 }
 
-/// Reads the meters of a target's processes and of this one each second.
+/// Samples the resources of a target's processes and of this process every second.
 pub struct Meter {
     stop: Sender<()>,
     thread: JoinHandle<Metered>,
 }
 
 impl Meter {
-    /// Begins to read; `server` are the target's processes, whose children count too, and `directory` is where it writes.
+    /// Starts sampling. `server` are the target's processes, whose descendants count as well;
+    /// `directory` is where the target writes.
     pub fn start(server: Vec<u32>, directory: &Path) -> Self {
         let (stop, stopped) = channel();
         let begin = Instant::now();
@@ -106,7 +107,7 @@ impl Meter {
         Self { stop, thread }
     }
 
-    /// The last sample, and all together.
+    /// Takes the last sample and returns the result.
     pub fn stop(self) -> Metered {
         self.stop.send(()).ok();
         self.thread.join().unwrap_or_default()
@@ -116,7 +117,8 @@ impl Meter {
 impl Usage {
     fn since(&self, begin: &Self) -> Self {
         Self {
-            // A child's counters go when it ends; its processor time goes to its parent.
+            // A child's counters disappear when it ends, but its processor time is added to its
+            // parent's.
             processor_s: (self.processor_s - begin.processor_s).max(0.0),
             read_bytes: self.read_bytes.saturating_sub(begin.read_bytes),
             written_bytes: self.written_bytes.saturating_sub(begin.written_bytes),
@@ -131,13 +133,13 @@ impl Usage {
 }
 
 impl Metered {
-    /// What was written to the disk: the disk's own count, or the processes'.
+    /// Bytes written to disk: the disk's own count, or else that of the processes.
     pub fn written_bytes(&self) -> u64 {
         self.disk_written_bytes.unwrap_or(self.server.written_bytes + self.client.written_bytes)
     }
 }
 
-/// The counters of the block device that a directory lies on (Documentation/block/stat.rst).
+/// The statistics file of the block device that holds a directory (Documentation/block/stat.rst).
 fn device(directory: &Path) -> Option<PathBuf> {
     let device = std::fs::metadata(directory).ok()?.dev();
     let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xfff00);
@@ -145,7 +147,7 @@ fn device(directory: &Path) -> Option<PathBuf> {
     counters.is_file().then_some(counters)
 }
 
-/// The seventh counter are sectors of 512 bytes written.
+/// The seventh counter is the number of sectors of 512 bytes written.
 fn disk_bytes_written(counters: &Path) -> Option<u64> {
     let sectors: u64 = std::fs::read_to_string(counters).ok()?.split_whitespace().nth(6)?.parse().ok()?;
     Some(sectors * 512)
@@ -157,7 +159,7 @@ fn own() -> Usage {
     usage
 }
 
-/// The sum over processes and all that they started.
+/// The sum over processes and their descendants.
 pub fn used(processes: &[u32]) -> Usage {
     let mut usage = Usage::default();
     for process in with_children(processes) {
@@ -166,7 +168,7 @@ pub fn used(processes: &[u32]) -> Usage {
     usage
 }
 
-/// Processes, and all that they started and that run still, each once.
+/// Processes and their descendants that still run, each once.
 pub fn with_children(processes: &[u32]) -> Vec<u32> {
     let mut all = processes.to_vec();
     if processes.is_empty() {
@@ -175,14 +177,14 @@ pub fn with_children(processes: &[u32]) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(process) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // The parent is the second figure behind the name.
+        // The parent is the second field after the name.
         if let Some(parent) = stat(process).and_then(|figures| figures.get(1)?.parse::<u32>().ok()) {
             children.entry(parent).or_default().push(process);
         }
     }
     let mut next = 0;
     while let Some(process) = all.get(next) {
-        // One may have been given with the one that started it.
+        // A child may have been given together with its parent.
         let new = children.remove(process).unwrap_or_default().into_iter().filter(|child| !all.contains(child));
         all.extend(new.collect::<Vec<_>>());
         next += 1;
@@ -196,8 +198,8 @@ impl Usage {
         /// Linux counts in hundredths of a second.
         const TICK_S: f64 = 0.01;
         let name = process.to_string();
-        // The 12th and 13th figure behind the name are the ticks of the program and of the system for it, the next two
-        // those of children that have ended.
+        // The 12th and 13th fields after the name are user and system ticks; the next two are those
+        // of children that have ended.
         let ticks = |figures: Vec<String>| {
             let count = if with_ended_children { 4 } else { 2 };
             figures.iter().skip(11).take(count).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>()
@@ -217,7 +219,7 @@ impl Usage {
     }
 }
 
-/// The figures behind a process' name, which ends with the last parenthesis.
+/// The fields after a process's name, which ends with the last parenthesis.
 fn stat(process: u32) -> Option<Vec<String>> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     Some(stat.rsplit_once(')')?.1.split_whitespace().map(str::to_owned).collect())
@@ -233,26 +235,27 @@ fn load_average() -> f64 {
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }
 
-/// Bytes that the loopback interface has taken.
+/// Bytes received by the loopback interface.
 fn network_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/net/dev").unwrap_or_default();
     let line = text.lines().find_map(|line| line.trim().strip_prefix("lo:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// The largest resident set of this process so far, in bytes.
+/// The peak resident set of this process, in bytes.
 pub fn peak_memory_bytes() -> Outcome<u64> {
     memory_bytes("self", "VmHWM:")
 }
 
-/// A figure of a process (by number, or `self`) from its status: `VmRSS:` is its resident set, `VmHWM:` the largest so far.
+/// A figure from the status of a process (by number, or `self`): `VmRSS:` is its resident set,
+/// `VmHWM:` the peak.
 pub fn memory_bytes(process: &str, figure: &str) -> Outcome<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(figure)).ok_or("the process has no memory")?;
     Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
 }
 
-/// The processor time that a process (by number, or `self`) has used, in microseconds.
+/// The processor time used by a process (by number, or `self`), in microseconds.
 pub fn processor_us(process: &str) -> Outcome<f64> {
     let process = if process == "self" { std::process::id() } else { process.parse()? };
     let mut usage = Usage::default();
@@ -271,14 +274,14 @@ pub fn disk_bytes(directory: &Path) -> Outcome<u64> {
     Ok(bytes)
 }
 
-/// Bytes that this process has had written to the disk.
+/// Bytes that this process has caused to be written to disk.
 pub fn written_bytes() -> Outcome<u64> {
     let io = std::fs::read_to_string("/proc/self/io")?;
     let line = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")).ok_or("no write_bytes")?;
     Ok(line.parse()?)
 }
 
-/// The median of 200 times 4 KiB appended and fdatasync, in microseconds.
+/// The median time to append 4 KiB and fdatasync, over 200 attempts, in microseconds.
 pub fn fsync_us(directory: &Path) -> Outcome<f64> {
     let path = directory.join("fsync-probe");
     let mut file = File::create(&path)?;

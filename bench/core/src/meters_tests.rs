@@ -9,7 +9,7 @@ fn own_directory() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().to_owned()
 }
 
-/// Ends with the test.
+/// A child process that ends with the test.
 struct Shell(Child);
 
 impl Drop for Shell {
@@ -19,7 +19,7 @@ impl Drop for Shell {
     }
 }
 
-/// A shell that does this and then says so, and stays until it is dropped.
+/// A shell that runs a script, reports completion, and stays until it is dropped.
 fn shell(script: &str) -> Shell {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("{script}; echo done; read _")]).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -32,11 +32,11 @@ fn shell(script: &str) -> Shell {
 fn the_processor_time_of_what_a_process_started_counts() {
     let idle = shell("true");
     let loops = "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done)";
-    // In a child of the shell, which has ended when the shell says so.
+    // The loop runs in a child of the shell, which has ended when the shell reports completion.
     let busy = shell(loops);
     let (idle, busy) = (used(&[idle.0.id()]), used(&[busy.0.id()]));
     assert!(busy.processor_s > idle.processor_s + 0.05, "{idle:?} {busy:?}");
-    // In a child that still lives.
+    // A child that is still running.
     let parent = shell("true");
     let both = used(&[std::process::id()]);
     assert!(both.resident_bytes > used(&[parent.0.id()]).resident_bytes, "the children of this process count");
@@ -44,7 +44,7 @@ fn the_processor_time_of_what_a_process_started_counts() {
 
 #[test]
 fn written_bytes_and_switches_are_counted() {
-    // Beside the build's outputs, which lie on a disk; a file system in memory writes nothing.
+    // Next to the build's outputs, which are on a disk; a file system in memory writes nothing.
     let file = own_directory().join(format!("meters-{}", std::process::id()));
     let meter = Meter::start(Vec::new(), &own_directory());
     let mut written = std::fs::File::create(&file).unwrap();
@@ -75,7 +75,7 @@ fn memory_is_seen_at_its_peak() {
     let meter = Meter::start(Vec::new(), &own_directory());
     let mut held = vec![0_u8; 200 << 20];
     held.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
-    // Until a sample has seen it.
+    // Wait until a sample has seen it.
     std::thread::sleep(Duration::from_millis(1_500));
     drop(held);
     let metered = meter.stop();

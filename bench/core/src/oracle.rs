@@ -1,5 +1,5 @@
-//! The right answers, computed from the workload's rows by other means than any database's, and what a target's answers
-//! are compared with.
+//! The right answers, computed from the workload's rows independently of any database, and the
+//! comparison with a target's answers.
 
 use crate::Outcome;
 use crate::answer::{Cell, Gather, cells};
@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 const MINUTE_NS: i64 = 60_000_000_000;
 const HOUR_NS: i64 = 60 * MINUTE_NS;
-/// How far a float may be from the right one, as a share of it: sums are added in another order.
+/// Relative tolerance for floats, since databases add sums in another order.
 const TOLERANCE: f64 = 1e-9;
 
-/// A row of a batch that others share.
+/// A row of a shared batch.
 type Row = (Arc<RecordBatch>, usize);
 
-/// The answers over E2's rows: all rows of the hosts that are asked for, and the newest of every host.
+/// The answers for E2: keeps all rows of the queried hosts, and the newest row of every host.
 pub struct CpuOracle {
     asked: BTreeSet<String>,
     rows: BTreeMap<String, BTreeMap<i64, Row>>,
@@ -28,7 +28,7 @@ pub struct CpuOracle {
 }
 
 impl CpuOracle {
-    /// For these queries.
+    /// An oracle for these queries.
     pub fn new<'a>(queries: impl IntoIterator<Item = &'a Query>) -> Self {
         let mut asked = BTreeSet::new();
         for query in queries {
@@ -43,7 +43,7 @@ impl CpuOracle {
         Self { asked, rows: BTreeMap::new(), newest: BTreeMap::new(), count: 0 }
     }
 
-    /// Takes rows that were written.
+    /// Adds rows that were written.
     pub fn feed(&mut self, batch: RecordBatch) {
         let batch = Arc::new(batch);
         let hosts = batch.column(0).as_string::<i32>();
@@ -65,7 +65,7 @@ impl CpuOracle {
         }
     }
 
-    /// So many of the rows had been taken before.
+    /// Subtracts rows that were sent twice.
     pub fn forget(&mut self, repeated: u64) {
         self.count -= repeated as i64;
     }
@@ -74,10 +74,9 @@ impl CpuOracle {
         self.rows.get(host).into_iter().flat_map(move |rows| rows.range(from..to).map(|(_, row)| row))
     }
 
-    /// The right answer.
+    /// The right answer to a query.
     ///
-    /// # Errors
-    /// The query is not about these rows.
+    /// # Errors The query is not about these rows.
     pub fn answer(&self, query: &Query) -> Outcome<RecordBatch> {
         let mut answer = Gather::new(&query.columns());
         let mut whole = |row: &Row| cells(&row.0, row.1).try_for_each(|cell| answer.push(cell));
@@ -99,13 +98,13 @@ impl CpuOracle {
     }
 }
 
-/// The answers over a user's own rows, all of which it keeps.
+/// The answers for a user's own rows, all of which it keeps.
 pub struct RowsOracle {
     series: BTreeMap<Key, BTreeMap<i64, Row>>,
 }
 
 impl RowsOracle {
-    /// Over these.
+    /// An oracle for these rows.
     pub fn of(own: &Own) -> Self {
         let mut series: BTreeMap<Key, BTreeMap<i64, Row>> = BTreeMap::new();
         for batch in &own.batches {
@@ -118,12 +117,13 @@ impl RowsOracle {
         Self { series }
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn count(&self) -> u64 {
         self.series.values().map(|rows| rows.len() as u64).sum()
     }
 
-    /// A key, and a window with so many of its rows, or all if there are fewer; which, a drawn number says.
+    /// A key, and a window with `rows` of its rows, or all if it has fewer; the random number
+    /// `drawn` selects them.
     pub fn window(&self, drawn: u64, rows: usize) -> Option<(Key, (i64, i64))> {
         let (key, times) = self.series.iter().nth(drawn as usize % self.series.len().max(1))?;
         let first = (drawn >> 32) as usize % times.len().saturating_sub(rows).max(1);
@@ -132,10 +132,9 @@ impl RowsOracle {
         Some((key.clone(), (from, window.next_back().copied().unwrap_or(from) + 1_000)))
     }
 
-    /// The right answer.
+    /// The right answer to a query.
     ///
-    /// # Errors
-    /// The query is not about these rows.
+    /// # Errors The query is not about these rows.
     pub fn answer(&self, query: &Query) -> Outcome<RecordBatch> {
         let mut answer = Gather::new(&query.columns());
         let mut whole = |row: &Row| cells(&row.0, row.1).try_for_each(|cell| answer.push(cell));
@@ -152,7 +151,8 @@ impl RowsOracle {
     }
 }
 
-/// The maxima of the first fields, as many as the answer has columns, by buckets of time.
+/// The maxima of the first fields in each time bucket, as many fields as the answer has columns
+/// after the time.
 fn maxima<'a>(rows: impl Iterator<Item = &'a Row>, width_ns: i64, answer: &mut Gather) -> Outcome<()> {
     let fields = answer.columns().len() - 1;
     let mut buckets: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
@@ -171,7 +171,8 @@ fn maxima<'a>(rows: impl Iterator<Item = &'a Row>, width_ns: i64, answer: &mut G
     Ok(())
 }
 
-/// What is wrong with an answer, if anything is: the number of rows, or the first cell that differs.
+/// Describes the first difference between two answers, if any: the number of rows or columns, or a
+/// cell.
 pub fn difference(query: &Query, right: &RecordBatch, answer: &RecordBatch) -> Option<String> {
     if right.num_rows() != answer.num_rows() {
         return Some(format!("{query:?}: {} rows instead of {}", answer.num_rows(), right.num_rows()));

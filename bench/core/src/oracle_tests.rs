@@ -19,7 +19,7 @@ fn asked() -> Vec<Query> {
     ]
 }
 
-/// Four hosts, 40 epochs of ten seconds.
+/// An oracle with four hosts and 40 epochs of ten seconds.
 fn fed() -> CpuOracle {
     let (mut oracle, mut rows) = (CpuOracle::new(&asked()), Cpu::part(7, 0..4, 3));
     for _ in 0..80 {
@@ -41,7 +41,7 @@ fn answers_have_the_rows_of_their_windows() {
 fn the_maximum_is_that_of_the_rows() {
     let oracle = fed();
     let rows = oracle.answer(&asked()[1]).unwrap();
-    // usage_user, the column behind ten tags and the time.
+    // usage_user is the column after ten tags and the time.
     let users = (0..6).map(|row| cells(&rows, row).nth(11).unwrap());
     let most = users.map(|cell| if let Cell::Int(value) = cell { value } else { panic!("{cell:?}") }).max().unwrap();
     let maxima = oracle.answer(&asked()[2]).unwrap();
@@ -61,7 +61,7 @@ fn a_wrong_answer_is_named() {
     assert!(difference(&query, &bill(1000.0), &bill(1000.1)).unwrap().contains("sum: Float(1000.1)"));
     let all = oracle.answer(&Query::LastOfAll).unwrap();
     assert!(difference(&Query::LastOfAll, &all, &all.slice(1, 3)).unwrap().contains("3 rows instead of 4"));
-    // In any order, where none is asked for.
+    // Any order is accepted unless the query is ordered.
     let turned = arrow::compute::concat_batches(&all.schema(), [&all.slice(2, 2), &all.slice(0, 2)]).unwrap();
     assert_eq!(difference(&Query::LastOfAll, &all, &turned), None);
     let one = oracle.answer(&asked()[1]).unwrap();

@@ -1,50 +1,52 @@
-//! What is asked, in no database's words.
+//! Queries, described independently of any database.
 
 use crate::answer::Cell;
 use crate::table::{Column, ColumnType, Table};
 use crate::workload::cpu::{FIELDS, cpu_columns};
 use std::sync::Arc;
 
-/// A query. Times are nanoseconds since 1970; a window is from its first to before its second.
+/// A query. Times are nanoseconds since 1970; a window includes its first time and excludes its
+/// second.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Query {
-    /// How many rows a table has.
+    /// The number of rows of a table.
     Count(&'static str),
-    /// E1: a meter's usage in a window, summed.
+    /// E1: the sum of a meter's usage in a window.
     Bill {
         /// The meter.
         meter: i64,
         /// The window.
         window_ns: (i64, i64),
     },
-    /// Whole rows of one key, in order: E2's FIVE_MINUTE_1, and what E3 and E4 read back.
+    /// Whole rows of one key, in order: E2's FIVE_MINUTE_1, and the rows read back in E3 and E4.
     Rows {
-        /// Of which table; its key is a column and `ts`.
+        /// The table; its key is a column and `ts`.
         of: Arc<Table>,
         /// The key.
         key: Key,
         /// The window.
         window_ns: (i64, i64),
     },
-    /// E2's CPU_MAX_ALL: each hour's maximum of all ten fields over some hosts together, in order.
+    /// E2's CPU_MAX_ALL: for each hour, the maximum of all ten fields over a set of hosts, in
+    /// order.
     HourlyMaxima {
         /// The hosts.
         hosts: Vec<String>,
         /// The window.
         window_ns: (i64, i64),
     },
-    /// E2's SINGLE_GROUP_BY_1_1_1: each minute's maximum of one field of one host, in order.
+    /// E2's SINGLE_GROUP_BY_1_1_1: for each minute, the maximum of one field of one host, in order.
     MinuteMaxima {
         /// The host.
         host: String,
         /// The window.
         window_ns: (i64, i64),
     },
-    /// E2's LAST_POINT_ALL: the newest whole row of every host, in any order.
+    /// E2's LAST_POINT_ALL: the newest row of every host, in any order.
     LastOfAll,
-    /// The newest whole row of one key, as in E2's LAST_POINT_ONE.
+    /// The newest row of one key, as in E2's LAST_POINT_ONE.
     Last {
-        /// As in [`Rows`](Self::Rows).
+        /// See [`Rows`](Self::Rows).
         of: Arc<Table>,
         /// The key.
         key: Key,
@@ -54,14 +56,14 @@ pub enum Query {
 /// The key of a series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// A number, as of a meter.
+    /// A number, such as that of a meter.
     Int(i64),
-    /// A name, as of a host.
+    /// A name, such as that of a host.
     Text(String),
 }
 
 impl Key {
-    /// As a cell.
+    /// The key as a cell.
     pub fn cell(&self) -> Cell<'_> {
         match self {
             Self::Int(number) => Cell::Int(*number),
@@ -71,7 +73,7 @@ impl Key {
 }
 
 impl Query {
-    /// The columns of its answer.
+    /// The columns of the answer.
     pub fn columns(&self) -> Vec<Column> {
         match self {
             Self::Count(_) => vec![("count", ColumnType::Int)],

@@ -1,4 +1,4 @@
-//! Results as they are kept: a JSON file of a versioned form.
+//! Stored results: a JSON file in a versioned format.
 
 use crate::Outcome;
 use crate::driver::Driven;
@@ -7,36 +7,36 @@ use crate::target::{Info, Profile};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// The form's version; a reader refuses another.
+/// The version of the format; a reader refuses other versions.
 pub const VERSION: u32 = 1;
 
-/// One run of an experiment: some targets, some repetitions.
+/// One run of an experiment, with its targets and repetitions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
     /// See [`VERSION`].
     pub version: u32,
-    /// The suite's version.
+    /// The version of the suite.
     pub suite: String,
-    /// Which experiment.
+    /// The name of the experiment.
     pub experiment: String,
-    /// Whose settings.
+    /// The settings that were used.
     pub profile: Profile,
-    /// When it began, in seconds since 1970.
+    /// Start time in seconds since 1970.
     pub began_s: u64,
     /// The seed of all rows.
     pub seed: u64,
-    /// Sizes as they were given.
+    /// The sizes as given.
     pub scale: serde_json::Value,
-    /// What the machine costs an hour, if that was given.
+    /// The price of the machine per hour, if given.
     #[serde(default)]
     pub price_per_hour: Option<f64>,
-    /// Where it ran.
+    /// The machine it ran on.
     pub machine: Machine,
-    /// Every repetition of every target, in the order in which they ran.
+    /// Every repetition of every target, in the order they ran.
     pub runs: Vec<Run>,
 }
 
-/// The machine, as far as it bears on the numbers.
+/// The machine, as far as it affects the numbers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Machine {
@@ -44,58 +44,58 @@ pub struct Machine {
     pub cores: usize,
     pub memory_bytes: u64,
     pub kernel: String,
-    /// The median of 4 KiB appended and fdatasync, where the databases lay.
+    /// The median time to append 4 KiB and fdatasync, on the disk with the databases.
     pub fsync_us: f64,
 }
 
 /// One repetition of one target.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// Its name on the command line.
+    /// The target's name on the command line.
     pub target: String,
-    /// From 0.
+    /// The number of the repetition, from 0.
     pub repetition: usize,
-    /// What the target said of itself; `None` if it did not start.
+    /// The target's description of itself; `None` if it did not start.
     pub info: Option<Info>,
-    /// What it and the client used while nothing was asked of them.
+    /// What the target and the client used while idle.
     #[serde(default)]
     pub idle: Option<Metered>,
-    /// Whether it ran to its end.
+    /// Whether the run was completed.
     pub is_complete: bool,
-    /// What broke it off.
+    /// The error that ended it.
     pub error: Option<String>,
-    /// What was measured.
+    /// The measurements.
     pub phases: Vec<Phase>,
 }
 
 /// A measured part of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Phase {
-    /// What was done, as in `ingest` or `LAST_POINT_ALL`.
+    /// The name of the phase, such as `ingest` or `LAST_POINT_ALL`.
     pub name: String,
-    /// What one operation is.
+    /// The meaning of one operation.
     pub operation: String,
-    /// Operations, rows, time, latency.
+    /// Operations, rows, time and latency.
     pub driven: Driven,
-    /// What flushing and compaction took afterwards.
+    /// Seconds of flushing and compaction afterwards.
     pub settle_s: f64,
-    /// Of the target, after settling; 0 where nothing was written.
+    /// Size of the target's data after settling; 0 if nothing was written.
     pub disk_bytes: u64,
-    /// Server and client.
+    /// Resources of server and client.
     pub metered: Metered,
-    /// What a bounded queue in front of the target could not take, where there is one.
+    /// Datapoints that a bounded queue in front of the target could not take, if there is a queue.
     #[serde(default)]
     pub lost: Option<u64>,
-    /// Answers that were compared with the oracle's.
+    /// Number of answers compared with the oracle's.
     pub verified: usize,
     /// The first wrong answer, which voids the number.
     pub wrong: Option<String>,
-    /// Why the target cannot do it.
+    /// Why the target cannot run this phase.
     pub lacking: Option<String>,
 }
 
 impl Run {
-    /// A repetition in which nothing was measured yet.
+    /// A repetition without measurements.
     pub fn new(target: &str, repetition: usize) -> Self {
         let target = target.to_owned();
         Self { target, repetition, info: None, idle: None, is_complete: false, error: None, phases: Vec::new() }
@@ -103,24 +103,24 @@ impl Run {
 }
 
 impl Phase {
-    /// Operations a second, the settling counted.
+    /// Operations per second, including the time to settle.
     pub fn rate(&self) -> f64 {
         self.driven.operations as f64 / (self.driven.seconds + self.settle_s)
     }
 
-    /// Rows a second, the settling counted.
+    /// Rows per second, including the time to settle.
     pub fn row_rate(&self) -> f64 {
         self.driven.rows as f64 / (self.driven.seconds + self.settle_s)
     }
 
-    /// Whether its numbers count.
+    /// Whether the numbers are valid.
     pub fn is_valid(&self) -> bool {
         self.wrong.is_none() && self.lacking.is_none() && self.driven.operations > 0
     }
 }
 
 impl Machine {
-    /// This machine; `directory` is where databases are made.
+    /// Describes this machine; `directory` is where databases are created.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -144,8 +144,7 @@ impl Machine {
 impl Results {
     /// Reads a file.
     ///
-    /// # Errors
-    /// It cannot be read, is no such file, or is of another version.
+    /// # Errors The file cannot be read, is not a result file, or has another version.
     pub fn read(path: &Path) -> Outcome<Self> {
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let text = std::fs::read_to_string(path).map_err(|e| named(&e))?;
@@ -157,7 +156,7 @@ impl Results {
         Ok(serde_json::from_value(value).map_err(|e| named(&e))?)
     }
 
-    /// The targets, in the order in which they first ran.
+    /// The targets, in the order they first ran.
     pub fn targets(&self) -> Vec<&str> {
         let mut targets: Vec<&str> = Vec::new();
         for run in &self.runs {
@@ -168,7 +167,7 @@ impl Results {
         targets
     }
 
-    /// The phases that any run has, in the order in which they were measured.
+    /// The phases of all runs, in the order they were measured.
     pub fn phases(&self) -> Vec<&str> {
         let mut phases: Vec<&str> = Vec::new();
         for phase in self.runs.iter().flat_map(|run| &run.phases) {
@@ -179,18 +178,18 @@ impl Results {
         phases
     }
 
-    /// All repetitions of a phase of a target, the broken-off ones left out.
+    /// All complete repetitions of a target's phase.
     pub fn repetitions(&self, target: &str, phase: &str) -> Vec<&Phase> {
         let runs = self.runs.iter().filter(|run| run.target == target && run.is_complete);
         runs.flat_map(|run| &run.phases).filter(|found| found.name == phase).collect()
     }
 
-    /// The [`repetitions`](Self::repetitions) whose numbers count.
+    /// The [`repetitions`](Self::repetitions) whose numbers are valid.
     pub fn valid(&self, target: &str, phase: &str) -> Vec<&Phase> {
         self.repetitions(target, phase).into_iter().filter(|phase| phase.is_valid()).collect()
     }
 
-    /// What a target said of itself when it first started.
+    /// A target's description of itself at its first start.
     pub fn info(&self, target: &str) -> Option<&Info> {
         self.runs.iter().filter(|run| run.target == target).find_map(|run| run.info.as_ref())
     }

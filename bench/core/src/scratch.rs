@@ -1,23 +1,22 @@
-//! Where a measurement runs: a directory of its own that is removed at the end.
+//! A directory for a measurement, removed at the end.
 
 use crate::Outcome;
 use std::path::{Path, PathBuf};
 
-/// A new directory, removed with everything in it when it is dropped.
+/// A new directory that is removed with its contents on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A directory in `parent` that nobody else uses.
+    /// Creates a directory in `parent` with a unique name.
     ///
-    /// # Errors
-    /// It cannot be made.
+    /// # Errors The directory cannot be created.
     pub fn new(parent: &Path) -> Outcome<Self> {
         let directory = parent.join(format!("fleetdb-bench-{}", std::process::id()));
         std::fs::create_dir(&directory)?;
         Ok(Self(directory))
     }
 
-    /// Its path.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -25,7 +24,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays behind is seen by whoever looks at the directory.
+        // If removal fails, the directory stays visible in its parent.
         std::fs::remove_dir_all(&self.0).ok();
     }
 }

@@ -1,8 +1,8 @@
-//! What repetitions say together.
+//! Statistics over repetitions.
 
 use serde::{Deserialize, Serialize};
 
-/// The middle value, or the mean of the two in the middle; NaN of none.
+/// The middle value, or the mean of the two middle values; NaN if there are none.
 ///
 /// ```
 /// assert_eq!(fleetdb_bench_core::statistics::median(vec![3.0, 1.0, 2.0]), 2.0);
@@ -17,7 +17,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// The median of repetitions with the smallest and the largest of them.
+/// The median of repetitions, with the minimum and maximum.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Interval {
@@ -27,7 +27,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Of some repetitions; `None` of none.
+    /// The interval of these values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let low = values.iter().copied().min_by(f64::total_cmp)?;
         let high = values.iter().copied().max_by(f64::total_cmp)?;
@@ -35,11 +35,11 @@ impl Interval {
     }
 }
 
-/// How likely two samples that differ so much or more are of one distribution: the two-sided, exact test of Mann and
-/// Whitney (1947), ties counted as half.
+/// The probability that two samples from the same distribution differ at least this much: the exact
+/// two-sided test of Mann and Whitney (1947), with ties counted as half.
 ///
-/// With five repetitions each, samples that do not overlap give 0.008; with three each 0.1, so that three can never show
-/// a difference at 0.05.
+/// With five repetitions each, samples that do not overlap give 0.008; with three each they give
+/// 0.1, so three repetitions can never show a difference at the 0.05 level.
 ///
 /// ```
 /// let p = fleetdb_bench_core::statistics::mann_whitney(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]);
@@ -48,7 +48,7 @@ impl Interval {
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let doubled = a.iter().flat_map(|x| b.iter().map(move |y| 1 + i64::from(x > y) - i64::from(x < y))).sum::<i64>();
     let doubled = doubled.min((2 * a.len() * b.len()) as i64 - doubled);
-    // Ways in which `n` of one and `m` of the other sample give each U.
+    // The number of ways in which `n` of one sample and `m` of the other give each U.
     let (n, m) = (a.len(), b.len());
     let most = n * m;
     let mut ways = vec![vec![vec![0.0; most + 1]; m + 1]; n + 1];

@@ -11,12 +11,12 @@ fn the_median_is_the_middle() {
 
 #[test]
 fn the_test_gives_the_published_probabilities() {
-    // Both directions; samples that overlap; the same sample twice.
+    // Both directions, overlapping samples, and the same sample twice.
     let (low, high) = ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]);
     assert!((mann_whitney(&low, &high) - 0.1).abs() < 1e-9);
     assert!((mann_whitney(&high, &low) - 0.1).abs() < 1e-9);
     assert_eq!(mann_whitney(&low, &low), 1.0);
-    // U = 2 of 5 and 5: 0.0317 in the tables.
+    // The tables give 0.0317 for U = 2 and samples of five each.
     let p = mann_whitney(&[1.0, 2.0, 3.0, 4.0, 6.5], &[5.0, 6.0, 7.0, 8.0, 9.0]);
     assert!((p - 8.0 / 252.0).abs() < 1e-9, "{p}");
 }

@@ -1,26 +1,27 @@
-//! Tables as experiments describe them; each target makes its own of them.
+//! Tables as experiments describe them; each target derives its own from them.
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
-    /// 64 bits, with a sign.
+    /// A signed 64-bit integer.
     Int,
-    /// 64 bits, IEEE 754.
+    /// A 64-bit IEEE 754 float.
     Float,
-    /// UTF-8.
+    /// UTF-8 text.
     Text,
-    /// A document as UTF-8, the names in it in alphabetical order; in no key, and longer than texts are.
+    /// A UTF-8 JSON document with its names in alphabetical order. It is never in a key and longer
+    /// than a text.
     Json,
-    /// Nanoseconds since 1970, UTC. Targets that keep fewer digits round; the experiments' times are whole seconds
-    /// wherever that would matter.
+    /// Nanoseconds since 1970, UTC. Targets with less precision round; where that would matter, the
+    /// experiments use whole seconds.
     Time,
 }
 
 impl ColumnType {
-    /// As Arrow says it.
+    /// The Arrow type.
     pub fn data_type(self) -> DataType {
         match self {
             Self::Int => DataType::Int64,
@@ -31,33 +32,33 @@ impl ColumnType {
     }
 }
 
-/// A column.
+/// A column: its name and type.
 pub type Column = (&'static str, ColumnType);
 
-/// A table: its columns, and which of them are its primary key. A row with a known key replaces the one that is there.
+/// A table: its columns and its primary key. A row with an existing key replaces the old row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Its name.
+    /// The table's name.
     pub name: &'static str,
-    /// In the order of the rows' columns.
+    /// The columns, in the order of the rows.
     pub columns: Vec<Column>,
     /// The key's columns; a time comes last.
     pub key: &'static [&'static str],
 }
 
 impl Table {
-    /// The schema of its rows.
+    /// The schema of the rows.
     pub fn schema(&self) -> SchemaRef {
         schema(&self.columns)
     }
 
-    /// Columns that are not in the key.
+    /// The columns outside the key.
     pub fn fields(&self) -> impl Iterator<Item = &Column> {
         self.columns.iter().filter(|(name, _)| !self.key.contains(name))
     }
 }
 
-/// Columns as an Arrow schema.
+/// Converts columns to an Arrow schema.
 pub fn schema(columns: &[Column]) -> SchemaRef {
     Arc::new(Schema::new(
         columns.iter().map(|(name, kind)| Field::new(*name, kind.data_type(), true)).collect::<Vec<_>>(),

@@ -1,4 +1,4 @@
-//! What a database must be able to do to be measured.
+//! What a database must support to be measured.
 
 use crate::Outcome;
 use crate::query::Query;
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 
-/// When a write is acknowledged, printed beside every number.
+/// Durability at which a write is acknowledged; shown with every number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Tier {
-    /// In the process' memory, or not at all.
+    /// In the memory of the process, or not at all.
     T0,
-    /// In the page cache: survives a killed process, not a power cut.
+    /// In the page cache: survives a killed process, but not a power cut.
     T1,
-    /// Synced on a timer: a bounded loss.
+    /// Synced on a timer: the loss is bounded.
     T2,
-    /// Synced before.
+    /// Synced before the acknowledgement.
     T3,
 }
 
@@ -27,13 +27,13 @@ impl fmt::Display for Tier {
     }
 }
 
-/// Whose settings are used.
+/// The settings to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// Those of the publication, its mistakes included.
+    /// Those of the publication, including its mistakes.
     Published,
-    /// One durability tier, equal keys, equal meaning.
+    /// One durability tier, the same keys, and the same semantics for all targets.
     Fair,
 }
 
@@ -46,71 +46,70 @@ impl fmt::Display for Profile {
     }
 }
 
-/// What a target is told when it starts.
+/// What a target receives when it starts.
 #[derive(Clone, Copy)]
 pub struct Start<'a> {
-    /// A directory of its own, which is removed later. What an earlier start left in it is found again.
+    /// The target's own directory, which is removed later. Data from an earlier start is still
+    /// there.
     pub directory: &'a Path,
-    /// Whose settings.
+    /// The settings to use.
     pub profile: Profile,
-    /// Where it runs already; `None` to start it in the directory.
+    /// The URL of a running instance; `None` starts the target in the directory.
     pub url: Option<&'a str>,
 }
 
-/// What a running target says of itself.
+/// A target's description of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Info {
-    /// Its version, as it says it.
+    /// The version it reports.
     pub version: String,
-    /// What it has acknowledged a write at.
+    /// The durability at which it acknowledges writes.
     pub tier: Tier,
-    /// Settings that differ from its defaults.
+    /// The settings that differ from its defaults.
     pub settings: Vec<String>,
 }
 
-/// A running database. It ends when it is dropped, if it was started here.
+/// A running database. If it was started by this program, dropping it stops it.
 pub trait Target {
-    /// What it is, and with which settings.
+    /// The target's version, durability and settings.
     fn info(&self) -> Info;
 
-    /// Makes the tables; in a directory that was used before they are there. At a URL they must not be.
+    /// Creates the tables. In a directory used before, they already exist; at a URL they must not
+    /// exist.
     ///
-    /// # Errors
-    /// The database's.
+    /// # Errors Those of the database.
     fn create(&mut self, tables: &[Table]) -> Outcome<()>;
 
-    /// Removes the tables that were made: asked for at a URL, where they would stay.
+    /// Removes the tables that were created. Called for a target at a URL, where they would remain.
     ///
-    /// # Errors
-    /// The database's; what stays behind makes the next run say so.
+    /// # Errors Those of the database. If a table remains, the next run reports it.
     fn remove(&mut self) -> Outcome<()> {
         Ok(())
     }
 
     /// Opens a connection for a thread.
     ///
-    /// # Errors
-    /// The database's.
+    /// # Errors Those of the database.
     fn connect(&self) -> Outcome<Box<dyn Connection>>;
 
-    /// Waits until flushing and compaction have nothing left to do, or has it done.
+    /// Waits until flushing and compaction have finished, or triggers them.
     ///
-    /// # Errors
-    /// The database's.
+    /// # Errors Those of the database.
     fn settle(&mut self) -> Outcome<()>;
 
-    /// What it keeps on disk, in bytes; 0 where that cannot be seen from here.
+    /// Its size on disk in bytes; 0 if that cannot be determined from here.
     ///
     /// # Errors
     /// The files cannot be listed.
     fn disk_bytes(&self) -> Outcome<u64>;
 
-    /// Processes of its own, whose children count too; none if it runs inside the client's.
+    /// The processes it consists of, whose descendants count as well; none if it runs inside the
+    /// client.
     fn processes(&self) -> Vec<u32> {
         Vec::new()
     }
 
-    /// Why it cannot answer a query, if so; shown in the report.
+    /// The reason why it cannot answer a query, if so; shown in the report.
     fn lacks(&self, _query: &Query) -> Option<&'static str> {
         None
     }
@@ -118,36 +117,35 @@ pub trait Target {
 
 /// A connection to a target, used by one thread.
 pub trait Connection: Send {
-    /// Writes rows of some tables; a row with a known key replaces the one that is there. Returns when all are
-    /// acknowledged, as one transaction where the target has them.
+    /// Writes rows to one or more tables; a row with an existing key replaces the old row. Returns
+    /// when all rows are acknowledged, as one transaction if the target has transactions.
     ///
-    /// # Errors
-    /// The database's; nothing is known of the rows then.
+    /// # Errors Those of the database; the state of the rows is then unknown.
     fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()>;
 
-    /// Asks; the answer has the query's [columns](Query::columns).
+    /// Runs a query; the answer has the query's [columns](Query::columns).
     ///
-    /// # Errors
-    /// The database's.
+    /// # Errors Those of the database.
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch>;
 }
 
-/// A target that can be named: a line in the list of all.
+/// An entry in the list of all targets.
 pub struct Entry {
-    /// How the command line names it.
+    /// The name on the command line.
     pub name: &'static str,
-    /// A line for people.
+    /// A one-line description.
     pub about: &'static str,
-    /// What is missing on this machine to start it, and how to get it; no function if it is never started here.
+    /// Returns what is missing on this machine to start the target, and how to get it; `None` if
+    /// the target is never started here.
     pub missing: Option<fn() -> Option<String>>,
-    /// What a URL looks like at which one that runs already is measured.
+    /// The form of a URL at which a running instance is measured.
     pub url: Option<&'static str>,
-    /// Starts it, or connects to it.
+    /// Starts the target, or connects to it.
     pub start: fn(&Start<'_>) -> Outcome<Box<dyn Target>>,
 }
 
 impl Entry {
-    /// Why it cannot be measured without a URL, if so.
+    /// Why the target cannot be measured without a URL, if so.
     pub fn lacking(&self) -> Option<String> {
         match self.missing {
             Some(missing) => missing(),

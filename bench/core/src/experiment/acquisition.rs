@@ -1,10 +1,13 @@
-//! E4: a board samples five channels a thousand times a second; a writer takes the datapoints from a bounded queue to the
-//! database. Whatever the queue cannot take is lost, and counted.
+//! E4: a board samples five channels a thousand times per second. A writer moves the datapoints
+//! from a bounded queue to the database. Datapoints that do not fit into the queue are lost, and
+//! counted.
 //!
-//! 1. The sampler is a process of its own ([`sample`]), with absolute deadlines: a late sample does not move the next.
-//! 2. The queue is a pipe of 16 KB. The sampler never waits for it: what does not fit is an overrun.
-//! 3. The writer is this process, and writes in two [`Way`]s, one after the other.
-//! 4. Everything is read back and compared, and single datapoints by their time.
+//! 1. The sampler is a separate process ([`sample`]) with absolute deadlines: a late sample does
+//!    not delay the next.
+//! 2. The queue is a pipe of 16 KB. The sampler never waits for it; a datapoint that does not fit
+//!    is an overrun.
+//! 3. The writer is this process. It writes in two [`Way`]s, one after the other.
+//! 4. Everything is read back and compared, and single datapoints are queried by their time.
 
 use super::{Job, Run, Size};
 use crate::Outcome;
@@ -21,22 +24,22 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The command of this program that [`sample`]s.
+/// The command of this program that runs [`sample`].
 pub const SAMPLER: &str = "sample";
 
-/// The published queue.
+/// Size of the queue in the publication.
 const QUEUE_BYTES: usize = 16 << 10;
 const MICROSECOND_NS: i64 = 1_000;
-/// Datapoints that are asked for by their time.
+/// Number of datapoints to query by their time.
 const ASKED: usize = 100;
 
-/// How large.
+/// The size of the experiment.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Scale {
-    /// Seconds of each way to write [full: 600]
+    /// Seconds for each way of writing [full: 600]
     #[arg(long)]
     pub seconds: Option<u64>,
-    /// Datapoints a second
+    /// Datapoints per second
     #[arg(long)]
     pub rate: Option<u64>,
 }
@@ -44,11 +47,13 @@ pub struct Scale {
 /// How datapoints are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// A transaction for each, as it was published.
+    /// One transaction per datapoint, as published.
     Single,
-    /// A transaction for those that have come since the last was acknowledged, as an engineer would write it today.
+    /// One transaction for all datapoints that arrived since the last acknowledgement, as an
+    /// engineer would write it today.
     Batched,
-    /// A document for each second, when it is over: published, too. None of its datapoints can be found by its time.
+    /// One document per second, written when the second is over; also published. Its datapoints
+    /// cannot be queried by time.
     Bulk,
 }
 
@@ -60,7 +65,7 @@ impl Way {
         }
     }
 
-    /// Its phase, and what one operation of it is.
+    /// The name of its phase, and the meaning of one operation.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Single => ("single", "a datapoint"),
@@ -84,20 +89,20 @@ impl Way {
     }
 }
 
-/// What a sampler has to do.
+/// The task of a sampler.
 #[derive(clap::Args)]
 pub struct Sampling {
-    /// Datapoints a second
+    /// Datapoints per second
     #[arg(long)]
     rate: u64,
-    /// How many
+    /// Number of datapoints
     #[arg(long)]
     count: u64,
     #[arg(long)]
     seed: u64,
 }
 
-/// What a sampler did; it says so as JSON on its standard error.
+/// The result of a sampler, which it reports as JSON on standard error.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Sampled {
     sampled: u64,
@@ -105,10 +110,9 @@ struct Sampled {
     seconds: f64,
 }
 
-/// The sampler: datapoints to standard output, which is the queue.
+/// The sampler: writes datapoints to standard output, which is the queue.
 ///
-/// # Errors
-/// The queue's other end is gone.
+/// # Errors The reader of the queue is gone.
 pub fn sample(sampling: &Sampling) -> Outcome<()> {
     let queue = std::io::stdout();
     fcntl(&queue, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
@@ -119,11 +123,12 @@ pub fn sample(sampling: &Sampling) -> Outcome<()> {
         if let Some(early) = due.checked_sub(begin.elapsed()) {
             std::thread::sleep(early);
         }
-        // Two that were late may be taken in the same microsecond, but a time is a key.
+        // Two late samples may fall into the same microsecond, but each needs a distinct time,
+        // which is a key.
         stamp_us = (SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros() as i64).max(stamp_us + 1);
         let point = Datapoint::sampled(sampling.seed, number, stamp_us * 1_000);
         done.sampled += 1;
-        // Less than a page: all of it goes, or nothing.
+        // A datapoint is smaller than a page, so the pipe takes all of it or nothing.
         match nix::unistd::write(&queue, &point.to_bytes()) {
             Ok(_) => {}
             Err(nix::errno::Errno::EAGAIN) => done.lost += 1,
@@ -135,10 +140,9 @@ pub fn sample(sampling: &Sampling) -> Outcome<()> {
     Ok(())
 }
 
-/// Runs it.
+/// Runs the experiment.
 ///
-/// # Errors
-/// The target's.
+/// # Errors Those of the target.
 pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let seconds = run.plan.size(scale.seconds, 600, 5).max(1);
     let rate = scale.rate.unwrap_or(1_000).max(1);
@@ -169,7 +173,8 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
         run.drive_and_settle(job, std::slice::from_mut(&mut writer), Limit::default())?;
         let sampled = writer.sampler.end()?;
         let phase = run.phases.last_mut().ok_or("nothing was measured")?;
-        // The sampler's pace is the phase's, not the writer's; and not the time to settle.
+        // The phase lasts as long as the sampler, whatever the writer does; the time to settle is
+        // not counted.
         (phase.driven.seconds, phase.settle_s) = (sampled.seconds, 0.0);
         phase.lost = Some(sampled.lost);
         phase.disk_bytes = phase.disk_bytes.saturating_sub(disk_bytes);
@@ -199,28 +204,28 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     })
 }
 
-/// What is written in one way.
+/// The rows written in one way.
 struct Board {
-    /// The key of its rows.
+    /// The key of the rows.
     number: i64,
     way: Way,
     table: Arc<Table>,
-    /// Acknowledged.
+    /// The acknowledged datapoints.
     written: Vec<Datapoint>,
 }
 
 impl Board {
-    /// Asks for its rows.
+    /// A query for its rows.
     fn query(&self, window_ns: (i64, i64)) -> Query {
         Query::Rows { of: Arc::clone(&self.table), key: Key::Int(self.number), window_ns }
     }
 
-    /// A window with all of them, which begins with a second, as documents do.
+    /// A window that holds all its rows and starts at a full second, as documents do.
     fn window(&self) -> Option<(i64, i64)> {
         Some((self.written.first()?.second() * SECOND_NS, self.written.last()?.time_ns + MICROSECOND_NS))
     }
 
-    /// How many rows it has.
+    /// The number of its rows.
     fn count(&self) -> usize {
         match self.way {
             Way::Single | Way::Batched => self.written.len(),
@@ -228,13 +233,13 @@ impl Board {
         }
     }
 
-    /// Datapoints as its rows.
+    /// Converts datapoints to rows.
     fn rows(&self, points: &[Datapoint]) -> Outcome<RecordBatch> {
         self.way.rows(self.number, points)
     }
 }
 
-/// A sampler in a process of its own.
+/// A sampler in a separate process.
 struct Sampler(Child);
 
 impl Sampler {
@@ -263,21 +268,21 @@ impl Drop for Sampler {
     }
 }
 
-/// Takes datapoints from the queue to the target.
+/// Moves datapoints from the queue to the target.
 struct Writer<'a> {
     connection: Box<dyn Connection>,
     sampler: Sampler,
     board: &'a mut Board,
-    /// Taken from the queue: less than a datapoint.
+    /// Bytes read from the queue that do not yet form a datapoint.
     bytes: Vec<u8>,
-    /// Taken from the queue and not written yet.
+    /// Datapoints read from the queue and not yet written.
     waiting: Vec<Datapoint>,
-    /// The queue has ended.
+    /// Whether the queue has ended.
     is_over: bool,
 }
 
 impl Writer<'_> {
-    /// How many of those that wait are the next transaction's.
+    /// The number of waiting datapoints to write in the next transaction.
     fn due(&self) -> usize {
         match (self.board.way, self.waiting.first()) {
             (_, None) => 0,
@@ -290,7 +295,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Waits for more.
+    /// Waits for more data.
     fn take(&mut self) -> Outcome<()> {
         let queue = self.sampler.0.stdout.as_mut().ok_or("the sampler has no output")?;
         let mut part = [0; QUEUE_BYTES];

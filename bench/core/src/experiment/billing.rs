@@ -1,9 +1,10 @@
-//! E1: meters report each hour, and are billed each month.
+//! E1: meters report every hour and are billed every month.
 //!
-//! 1. `ingest`: so many connections; each owns one meter after the other and reports its hours as fast as they are
-//!    acknowledged. An operation upserts the meter and adds a reading, in one transaction.
-//! 2. What is missing of the hours is filled in with larger batches, unmeasured.
-//! 3. `bill`: each meter's usage of each month that is whole, months by Berlin's clocks; every sum is compared.
+//! 1. `ingest`: each connection takes one meter after another and reports its hours as fast as they
+//!    are acknowledged. An operation upserts the meter and adds a reading, in one transaction.
+//! 2. The hours that are still missing are written in larger batches, unmeasured.
+//! 3. `bill`: computes the usage of each meter in each complete month by Berlin time; every sum is
+//!    compared.
 
 use super::{Job, Plan, Run, Size, one};
 use crate::Outcome;
@@ -17,32 +18,32 @@ use arrow::array::RecordBatch;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Hours of a meter that are made at once.
+/// Hours of a meter created at a time.
 const CHUNK_HOURS: i64 = 256;
-/// Readings of one transaction of the filling.
+/// Readings per transaction when filling in missing hours.
 const FILL_ROWS: i64 = 1_000;
 
-/// How large.
+/// The size of the experiment.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Scale {
-    /// Meters [full: 1600]
+    /// Number of meters [full: 1600]
     #[arg(long)]
     pub meters: Option<i64>,
-    /// Hourly readings of each; months that they do not fill are not billed [full: 8760]
+    /// Hourly readings per meter; only months that they cover completely are billed [full: 8760]
     #[arg(long)]
     pub hours: Option<i64>,
-    /// Connections that report [full: 160]
+    /// Number of connections that report [full: 160]
     #[arg(long)]
     pub connections: Option<usize>,
-    /// Seconds for which they report, at most
+    /// Maximum number of seconds for which they report
     #[arg(long)]
     pub seconds: Option<u64>,
-    /// Bills, at most [full: all]
+    /// Maximum number of bills [full: all]
     #[arg(long)]
     pub bills: Option<usize>,
 }
 
-/// With nothing left open.
+/// The sizes with defaults filled in.
 #[derive(Clone, Copy)]
 struct Sizes {
     meters: i64,
@@ -64,10 +65,9 @@ impl Scale {
     }
 }
 
-/// Runs it.
+/// Runs the experiment.
 ///
-/// # Errors
-/// The target's.
+/// # Errors Those of the target.
 pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let sizes = scale.sizes(run.plan);
     let [meters, reads] = tables();
@@ -94,7 +94,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     if run.is_stopped() {
         return Ok(());
     }
-    // What was acknowledged and what was filled in, each once.
+    // Each row must be there once, whether it was reported or filled in.
     run.check_count("meter_reads", (sizes.meters * sizes.hours) as u64)?;
     run.check_count("meters", sizes.meters as u64)?;
     let months = months(sizes.hours);
@@ -112,7 +112,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     })
 }
 
-/// One connection; it owns every so-manieth meter.
+/// One connection. With n connections, it owns every n-th meter.
 struct Reporter<'a> {
     connection: Box<dyn Connection>,
     tables: (&'a Table, &'a Table),
@@ -120,12 +120,12 @@ struct Reporter<'a> {
     sizes: Sizes,
     meter: i64,
     hour: i64,
-    /// A chunk of the meter's rows and readings, and the first hour in it.
+    /// A chunk of the meter's rows and readings, with the first hour in it.
     chunk: Option<(i64, RecordBatch, RecordBatch)>,
 }
 
 impl Reporter<'_> {
-    /// Goes on to the next meter when this one has reported all its hours.
+    /// Advances to the next meter once this one has reported all its hours.
     fn turn(&mut self) -> bool {
         if self.hour == self.sizes.hours {
             (self.hour, self.chunk) = (0, None);
@@ -158,7 +158,7 @@ impl Worker for Reporter<'_> {
     }
 }
 
-/// Writes the hours that no reporter came to.
+/// Writes the hours that were not reported.
 fn fill(run: &mut Run<'_>, reporters: Vec<Reporter<'_>>, sizes: Sizes) -> Outcome<()> {
     let all = (sizes.meters * sizes.hours) as u64;
     let reported = run.phases.last().map_or(0, |phase| phase.driven.operations);

@@ -1,12 +1,15 @@
-//! Durability, tried rather than believed: whether what was acknowledged is there after `kill -9`.
+//! Tests durability instead of trusting it: is every acknowledged write still there after `kill
+//! -9`?
 //!
-//! 1. A process of its own ([`write`]) starts the target and writes E3's records over some connections, one a transaction.
-//!    It says each acknowledgement on its standard output.
-//! 2. At a drawn moment it is killed with every process of the target.
-//! 3. The target is started again where it was, and every acknowledged record is read back and compared.
+//! 1. A separate process ([`write`]) starts the target and writes E3's records over several
+//!    connections, one per transaction. It prints each acknowledgement on standard output.
+//! 2. At a random moment it is killed, together with every process of the target.
+//! 3. The target is started again on the same data, and every acknowledged record is read back and
+//!    compared.
 //!
-//! What a killed process gave to the kernel is kept: this finds targets that acknowledge what is in their memory, and those
-//! that do not start again. What a power cut leaves is another matter, of which the tier speaks.
+//! Data that a killed process handed to the kernel survives. So this finds targets that acknowledge
+//! data held only in their memory, and targets that do not start again. What a power cut would
+//! leave is not tested; the tier states that.
 
 use super::{QUERY, Size};
 use crate::Outcome;
@@ -32,28 +35,27 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// The command of this program that [`write`]s.
+/// The command of this program that runs [`write`].
 pub const COMMAND: &str = "write-until-killed";
 
-/// How long what was killed may take to end.
+/// Time limit for killed processes to end.
 const END_LIMIT: Duration = Duration::from_secs(30);
 
-/// How large.
+/// The size of the experiment.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Scale {
-    /// Seconds until the target is killed, at most; at least half of them
+    /// Maximum number of seconds until the target is killed; at least half of them pass
     #[arg(long, default_value_t = 3)]
     pub seconds: u64,
-    /// Connections that write
+    /// Number of connections that write
     #[arg(long, default_value_t = 8)]
     pub connections: usize,
 }
 
-/// Writes until it is killed: first its target's processes on a line, then a line for each acknowledgement, the container
-/// and the record's number.
+/// Writes until it is killed. Prints a line with the processes of the target, then one line per
+/// acknowledgement with the container and the number of the record.
 ///
-/// # Errors
-/// The target's.
+/// # Errors Those of the target.
 pub fn write(target: &mut dyn Target, seed: u64, connections: usize) -> Outcome<()> {
     let table = Series::Records.table();
     target.create(std::slice::from_ref(&table))?;
@@ -83,23 +85,23 @@ impl Worker for Acknowledging<'_> {
     fn operate(&mut self) -> Outcome<u64> {
         let rows = records(self.seed, self.container, self.written..self.written + 1)?;
         self.connection.write(&[(self.table, rows)])?;
-        // Whole and at once, as a line is.
+        // A line is written at once and in full.
         writeln!(std::io::stdout(), "{} {}", self.container, self.written)?;
         self.written += 1;
         Ok(1)
     }
 }
 
-/// What a killed writer had been told, by container.
+/// The acknowledgements a killed writer had received, by container.
 struct Killed {
     acknowledged: Vec<u64>,
     seconds: f64,
 }
 
-/// Runs it, and gives what the target says of itself, too. `writer` is the command of this program that [`write`]s, and `start` starts the target where that did.
+/// Runs the experiment; also returns the target's description of itself. `writer` is the command of
+/// this program that runs [`write`]; `start` starts the target on the data that `writer` left.
 ///
-/// # Errors
-/// The target's: it does not start, or not again.
+/// # Errors Those of the target: it does not start, or does not start again.
 pub fn run(
     scale: &Scale,
     seed: u64,
@@ -109,7 +111,7 @@ pub fn run(
     announce: &dyn Fn(&str, Size),
 ) -> Outcome<(Info, Vec<Phase>)> {
     announce("write until killed", Size::Seconds(scale.seconds));
-    // Another moment in every run, since no seed would make it the same.
+    // The moment differs in every run; a seed could not reproduce it anyway.
     let share = Xoshiro256PlusPlus::seed_from_u64(std::process::id().into()).random_range(0.5..1.0);
     let killed = write_and_kill(writer, Duration::from_secs_f64(scale.seconds as f64 * share), watch)?;
     announce("start again", Size::Operations(1));
@@ -128,7 +130,7 @@ pub fn run(
         let answer = connection.query(&query)?;
         let gone = acknowledged.saturating_sub(answer.num_rows() as u64);
         lost += gone;
-        // A tier that promises nothing of it may lose some, and says how many.
+        // A tier without a guarantee against this may lose rows; their number is reported.
         if gone == 0 || matches!(info.tier, Tier::T1 | Tier::T3) {
             wrong = wrong.or(difference(&query, &records(seed, container, 0..*acknowledged)?, &answer));
         }
@@ -156,7 +158,7 @@ pub fn run(
     Ok((info, phases))
 }
 
-/// Lets the writer write for so long from its first acknowledgement on, and kills it with its target.
+/// Lets the writer write for `time` after its first acknowledgement, then kills it and its target.
 fn write_and_kill(writer: &mut Command, time: Duration, watch: &Watch) -> Outcome<Killed> {
     let mut child = Ended(writer.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?);
     let output = child.0.stdout.take().ok_or("the writer has no output")?;
@@ -195,18 +197,19 @@ fn write_and_kill(writer: &mut Command, time: Duration, watch: &Watch) -> Outcom
     let processes = with_children(&processes);
     for process in &processes {
         match kill(Pid::from_raw(i32::try_from(*process)?), Signal::SIGKILL) {
-            // Some end with the one that started them.
+            // Some processes end with their parent.
             Ok(()) | Err(Errno::ESRCH) => {}
             Err(error) => return Err(error.into()),
         }
     }
     let seconds = begin.elapsed().as_secs_f64();
     child.0.wait()?;
-    // What it said before.
+    // Acknowledgements printed before the kill.
     heard.iter().try_for_each(hear)?;
     reader.join().map_err(|_| "the reader's thread panicked")?;
     let begin = Instant::now();
-    // PostgreSQL does not start while there is the number of an earlier one, be it that its parent has only not asked yet.
+    // PostgreSQL refuses to start while the process id of an earlier server exists, even if that
+    // process is only a zombie.
     while processes.iter().any(is_there) {
         if begin.elapsed() > END_LIMIT {
             return Err("a process of the target does not end when it is killed".into());
@@ -216,7 +219,7 @@ fn write_and_kill(writer: &mut Command, time: Duration, watch: &Watch) -> Outcom
     Ok(Killed { acknowledged, seconds })
 }
 
-/// Ends with whoever waits for it.
+/// A child that is killed when this is dropped.
 struct Ended(Child);
 
 impl Drop for Ended {

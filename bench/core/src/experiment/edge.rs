@@ -1,11 +1,12 @@
-//! E2: an embedded database on a small board takes TSBS' cpu rows and answers seven queries.
+//! E2: an embedded database on a small board ingests TSBS cpu rows and answers seven queries.
 //!
-//! 1. `ingest`: batches of 1,000 rows (of all hosts, if they are fewer) over one connection, each acknowledged; the size on
-//!    disk afterwards.
-//! 2. The seven queries, each with other hosts and windows every time; every answer is compared.
-//! 3. `ingest, 4 connections`: a quarter as many rows more, over four.
-//! 4. `43,000 rows/s`: the published rate, in an open loop: processor time and memory at a rate that leaves room. Then the
-//!    same while another connection asks FIVE_MINUTE_1 all the time.
+//! 1. `ingest`: batches of 1,000 rows (or of all hosts, if there are fewer) over one connection,
+//!    each acknowledged; then the size on disk.
+//! 2. The seven queries, each time with other hosts and windows; every answer is compared.
+//! 3. `ingest, 4 connections`: a quarter as many additional rows, over four connections.
+//! 4. `43,000 rows/s`: the published rate, in an open loop; measures processor time and memory at a
+//!    rate that leaves headroom. Then the same while another connection continuously asks
+//!    FIVE_MINUTE_1.
 
 use super::workers::Writer;
 use super::{Job, Plan, Run, Size};
@@ -28,22 +29,23 @@ const MINUTE_NS: i64 = 60 * SECOND_NS;
 const HOUR_NS: i64 = 60 * MINUTE_NS;
 /// Connections of the concurrent ingest.
 const CONNECTIONS: usize = 4;
-/// The published rate.
+/// The published rate, in rows per second.
 const RATE: usize = 43_000;
 
-/// How large.
+/// The size of the experiment.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Scale {
     /// Rows of the first ingest [full: 10000000]
     #[arg(long)]
     pub rows: Option<usize>,
-    /// Hosts [full: 4000]
+    /// Number of hosts [full: 4000]
     #[arg(long)]
     pub hosts: Option<usize>,
-    /// How often each query is asked [full: 50]
+    /// Number of times each query is asked [full: 50]
     #[arg(long)]
     pub asked: Option<usize>,
-    /// Devices are offline for a while, have wrong clocks and send rows twice; only the first ingest and the queries
+    /// Let devices go offline for a while, have wrong clocks and send rows twice; runs only the
+    /// first ingest and the queries
     #[arg(long)]
     pub late: bool,
     /// Seconds at 43,000 rows/s [full: 60]
@@ -51,10 +53,9 @@ pub struct Scale {
     pub rate_seconds: Option<u64>,
 }
 
-/// Runs it.
+/// Runs the experiment.
 ///
-/// # Errors
-/// The target's.
+/// # Errors Those of the target.
 pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let plan = run.plan;
     let hosts = plan.size(scale.hosts, HOSTS, 1_000).max(8);
@@ -100,7 +101,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     run.verify(&|query| oracle.answer(query))
 }
 
-/// The ingest of some connections, and those at a rate.
+/// The ingest over several connections, and the phases at a given rate.
 fn more(
     run: &mut Run<'_>,
     table: &Table,
@@ -126,9 +127,9 @@ fn more(
     run.drive_while_asked(asked, writer, limit, &format!("{name} while written"), queries)
 }
 
-/// The seven queries. In `fair` hosts and windows are drawn, and windows lie in the data, or are as long as they are; in
-/// `published` they are always the same: windows of eight hours, though there are seven, and the query of an hour asks
-/// eight.
+/// The seven queries. In `fair`, hosts and windows are random, and the windows lie within the data
+/// or cover all of it. In `published` they are always the same: windows of eight hours although the
+/// data spans seven, and eight hours even for the query meant for one.
 fn queries(
     plan: Plan<'_>,
     table: &Arc<Table>,
@@ -144,7 +145,7 @@ fn queries(
         if is_published {
             return (START_NS, START_NS + width_ns);
         }
-        // Whole seconds, for targets that keep fewer digits.
+        // Whole seconds, for targets that store less precise times.
         let latest_s = ((end_ns - width_ns - START_NS) / SECOND_NS).max(0);
         let from_ns = START_NS + random.random_range(0..=latest_s) * SECOND_NS;
         (from_ns, (from_ns + width_ns).min(end_ns))

@@ -1,4 +1,4 @@
-//! The experiments: what is written and asked, in which order, and what is measured of it.
+//! The experiments: what is written and queried, in which order, and what is measured.
 
 pub mod acquisition;
 pub mod billing;
@@ -23,23 +23,23 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use workers::{Answers, Asker};
 
-/// How an experiment is run, whatever the target.
+/// How to run an experiment, independent of the target.
 #[derive(Clone, Copy)]
 pub struct Plan<'a> {
-    /// Where the target writes.
+    /// The directory in which the target writes.
     pub directory: &'a Path,
-    /// Whose settings.
+    /// The settings to use.
     pub profile: Profile,
     /// The seed of all rows.
     pub seed: u64,
-    /// Whether sizes that are not given are the published ones.
+    /// Whether sizes that are not given default to the published ones.
     pub is_full: bool,
-    /// When a phase of queries begins no more of them, however many are left.
+    /// Time after which a phase of queries starts no more of them, however many are left.
     pub query_time: Duration,
 }
 
 impl Plan<'_> {
-    /// A size: as given, or the published one, or one that takes minutes.
+    /// A size: the given one, the published one, or one that takes minutes.
     fn size<T>(&self, given: Option<T>, full: T, small: T) -> T {
         given.unwrap_or(if self.is_full { full } else { small })
     }
@@ -47,28 +47,28 @@ impl Plan<'_> {
 
 /// A run of an experiment with one target.
 pub struct Run<'a> {
-    /// The target, which holds nothing yet.
+    /// The target, which is empty at the start.
     target: &'a mut dyn Target,
     plan: Plan<'a>,
     watch: &'a Watch,
     announce: &'a dyn Fn(&str, Size),
-    /// What was measured.
+    /// The measurements.
     pub phases: Vec<Phase>,
-    /// What was answered in which phase. The answers are compared when all is measured, so that the oracle's memory and
-    /// time are in no number.
+    /// The answers, with the phase they belong to. They are compared after all measurements, so
+    /// that the oracle's memory and time affect no number.
     asked: Vec<(usize, Answers)>,
 }
 
-/// How much there is to do.
+/// The amount of work in a phase.
 #[derive(Clone, Copy, Debug)]
 pub enum Size {
-    /// So many operations.
+    /// A number of operations.
     Operations(u64),
-    /// So many seconds.
+    /// A number of seconds.
     Seconds(u64),
 }
 
-/// What a phase is called, what one operation of it is, and how much there is to do.
+/// The name of a phase, the meaning of one operation, and the amount of work.
 #[derive(Clone, Copy)]
 struct Job<'a> {
     name: &'a str,
@@ -76,14 +76,14 @@ struct Job<'a> {
     size: Size,
 }
 
-/// The operation of phases that ask.
+/// The operation of query phases.
 const QUERY: &str = "query";
 
-/// Operations of each worker's warm-up, if they take no more than this share of the time that is then measured.
+/// Operations of each worker's warm-up, limited to this fraction of the measured time.
 const WARM_UP_OPERATIONS: u32 = 100;
 const WARM_UP_SHARE: u32 = 10;
 
-/// A worker that does so many operations more.
+/// A worker limited to a number of further operations.
 impl<W: Worker> Worker for (&mut W, u32) {
     fn prepare(&mut self) -> Outcome<bool> {
         Ok(self.1 > 0 && self.0.prepare()?)
@@ -96,12 +96,12 @@ impl<W: Worker> Worker for (&mut W, u32) {
 }
 
 impl<'a> Run<'a> {
-    /// A run that has measured nothing yet; `announce` is told what is done now, and how much of it there is.
+    /// A run without measurements; `announce` is told what is being done and how much work it is.
     pub fn new(target: &'a mut dyn Target, plan: Plan<'a>, watch: &'a Watch, announce: &'a dyn Fn(&str, Size)) -> Self {
         Self { target, plan, watch, announce, phases: Vec::new(), asked: Vec::new() }
     }
 
-    /// What the target and this process use while nothing is asked of them.
+    /// Measures what the target and this process use while idle.
     pub fn idle(&self) -> Metered {
         let seconds = if self.plan.is_full { 10 } else { 1 };
         self.metered("idle", Size::Seconds(seconds), || std::thread::sleep(Duration::from_secs(seconds))).1
@@ -109,14 +109,14 @@ impl<'a> Run<'a> {
 }
 
 impl Run<'_> {
-    /// Whether the run is to end before its time.
+    /// Whether the run is to end early.
     fn is_stopped(&self) -> bool {
         self.watch.stop.load(Ordering::Relaxed)
     }
 
     fn metered<T>(&self, name: &str, size: Size, work: impl FnOnce() -> T) -> (T, Metered) {
         (self.announce)(name, size);
-        // A file system that cannot be asked for it writes in its own time.
+        // If the file system cannot be told to write back, it does so in its own time.
         write_back(self.plan.directory).ok();
         let meter = Meter::start(self.target.processes(), self.plan.directory);
         let done = work();
@@ -134,8 +134,8 @@ impl Run<'_> {
         Ok(self.phases.last_mut().expect("one was just added"))
     }
 
-    /// Has workers begin, before a phase of this time that is measured: statements are prepared, caches filled, threads
-    /// started. What they write counts as theirs.
+    /// Warms up the workers before a measured phase of length `time`: statements get prepared,
+    /// caches filled and threads started. What they write counts as part of the workload.
     fn warm_up(&self, workers: &mut [impl Worker], time: Duration) -> Outcome<()> {
         let mut beginners: Vec<_> = workers.iter_mut().map(|worker| (worker, WARM_UP_OPERATIONS)).collect();
         let watch = Watch { stop: Arc::clone(&self.watch.stop), ..Watch::default() };
@@ -143,13 +143,13 @@ impl Run<'_> {
         drive(&mut beginners, limit, &watch).map(drop).map_err(|e| format!("warm-up: {e}").into())
     }
 
-    /// Runs workers and keeps what they did as a phase.
+    /// Runs workers and records the result as a phase.
     fn drive(&mut self, job: Job<'_>, workers: &mut [impl Worker], limit: Limit) -> Outcome<&mut Phase> {
         let (driven, metered) = self.metered(job.name, job.size, || drive(workers, limit, self.watch));
         self.keep(job, driven, metered)
     }
 
-    /// As [`drive`](Self::drive), for work that writes: it ends when nothing is left to be flushed or merged.
+    /// Like [`drive`](Self::drive), for work that writes: the phase includes flushing and merging.
     fn drive_and_settle(&mut self, job: Job<'_>, workers: &mut [impl Worker], limit: Limit) -> Outcome<&mut Phase> {
         self.drive(job, workers, limit)?;
         let begin = std::time::Instant::now();
@@ -160,8 +160,8 @@ impl Run<'_> {
         Ok(phase)
     }
 
-    /// Runs a worker that writes while queries are asked over a connection more, over and over: two phases, of which each
-    /// has the meters of both.
+    /// Runs a writer while another connection repeats queries. Records two phases, each with the
+    /// meters of both.
     fn drive_while_asked(
         &mut self,
         job: Job<'_>,
@@ -189,8 +189,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Asks queries over some connections, each its share of them one after the other, the first of them twice, as far as
-    /// the time goes; [`verify`](Self::verify) compares the answers.
+    /// Asks queries over several connections. Each asks its share one after another, the first
+    /// query twice, as far as time permits. [`verify`](Self::verify) compares the answers.
     fn ask(&mut self, name: &str, queries: &[Query], connections: usize) -> Outcome<()> {
         if self.is_stopped() || queries.is_empty() || self.cannot(name, queries) {
             return Ok(());
@@ -207,14 +207,15 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A connection that has asked the first of its queries once: statements are prepared and pages read.
+    /// A connection that has asked its first query once, so that statements are prepared and pages
+    /// read.
     fn asker<'q>(&self, name: &str, queries: &'q [Query], count: usize) -> Outcome<Asker<'q>> {
         let mut asker = Asker::new(self.target.connect()?, queries, count);
         asker.connection.query(&queries[0]).map_err(|e| format!("{name}: {e}"))?;
         Ok(asker)
     }
 
-    /// Whether the target cannot answer these queries, which the phase then says.
+    /// Whether the target cannot answer these queries; if so, the phase records the reason.
     fn cannot(&mut self, name: &str, queries: &[Query]) -> bool {
         let lacking = queries.first().and_then(|query| self.target.lacks(query)).map(str::to_owned);
         let is_lacking = lacking.is_some();
@@ -237,7 +238,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Asks how many rows a table has, as a check of the last phase that wrote.
+    /// Asks for the number of rows of a table, to check the last phase that wrote.
     fn check_count(&mut self, table: &'static str, rows: u64) -> Outcome<()> {
         let query = Query::Count(table);
         if self.is_stopped() || self.target.lacks(&query).is_some() {
@@ -258,7 +259,7 @@ impl Run<'_> {
     }
 }
 
-/// An answer of one cell.
+/// An answer with one cell.
 fn one(query: &Query, cell: Cell<'_>) -> Outcome<RecordBatch> {
     let mut answer = Gather::new(&query.columns());
     answer.push(cell)?;

@@ -1,8 +1,8 @@
-//! A user's own rows: whether a database suits them.
+//! A user's own rows, to see whether a database suits them.
 //!
-//! 1. `ingest`: all rows in the order in which they are, a thousand a transaction, over one connection.
-//! 2. `COUNT`, `ROWS` (whole rows of a key, a hundred or so, at drawn places) and `LAST` (the newest row of a key); every
-//!    answer is compared.
+//! 1. `ingest`: all rows in file order, a thousand per transaction, over one connection.
+//! 2. `COUNT`, `ROWS` (about a hundred whole rows of a key, at random places) and `LAST` (the
+//!    newest row of a key); every answer is compared.
 
 use super::workers::Writer;
 use super::{Job, Run, Size};
@@ -17,27 +17,28 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Rows that a query's window has, if the key has as many.
+/// Rows in a query's window, if the key has that many.
 const WINDOW_ROWS: usize = 100;
 
-/// Whose.
+/// The data to use.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Scale {
-    /// A file of rows: CSV with a line of names, Parquet, or line protocol, by its ending (.csv, .parquet, any other)
+    /// A file of rows: CSV with a header, Parquet, or line protocol, chosen by its extension (.csv,
+    /// .parquet, any other)
     #[arg(long)]
     pub data: PathBuf,
-    /// Which of its columns are what, as TOML: key = "device", time = "at", time_unit = "ms", columns = ["speed"]
+    /// A TOML file that assigns the columns: key = "device", time = "at", time_unit = "ms", columns
+    /// = ["speed"]
     #[arg(long)]
     pub mapping: PathBuf,
-    /// How often each query is asked
+    /// Number of times each query is asked
     #[arg(long, default_value_t = 100)]
     pub asked: usize,
 }
 
-/// Runs it.
+/// Runs the experiment.
 ///
-/// # Errors
-/// The target's.
+/// # Errors Those of the target.
 pub fn run(run: &mut Run<'_>, scale: &Scale, own: &Own) -> Outcome<()> {
     run.target.create(std::slice::from_ref(&*own.table))?;
     let mut batches = own.batches.iter().cloned();

@@ -1,8 +1,12 @@
-//! E3: records of 200 bytes, one container a thread; on one machine here, and durable before they count.
+//! E3: records of 200 bytes, one container per thread; here on a single machine, and with durable
+//! writes.
 //!
-//! 1. `write`: each connection writes its own container's records, so many a transaction, as fast as they are acknowledged.
-//! 2. `write at half the rate`: the same in an open loop, whose latency counts from when a transaction was due.
-//! 3. `read`: each connection reads its container's records back, as many a query, at drawn places; every one is compared.
+//! 1. `write`: each connection writes the records of its container, a batch per transaction, as
+//!    fast as they are acknowledged.
+//! 2. `write at half the rate`: the same in an open loop, where latency counts from when a
+//!    transaction was due.
+//! 3. `read`: each connection reads records of its container back, a batch per query, at random
+//!    places; every record is compared.
 
 use super::workers::Writer;
 use super::{Job, Run, Size};
@@ -16,19 +20,19 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How large.
+/// The size of the experiment.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Scale {
-    /// Records [full: 10000000]
+    /// Number of records [full: 10000000]
     #[arg(long)]
     pub records: Option<u64>,
-    /// Connections, each with a container [full: 32]
+    /// Number of connections, each with a container [full: 32]
     #[arg(long)]
     pub connections: Option<usize>,
-    /// Records of one transaction and of one query
+    /// Records per transaction and per query
     #[arg(long)]
     pub batch: Option<u64>,
-    /// Queries of all connections together [full: 10000]
+    /// Number of queries over all connections [full: 10000]
     #[arg(long)]
     pub reads: Option<usize>,
     /// Seconds at half the rate [full: 30]
@@ -36,10 +40,9 @@ pub struct Scale {
     pub rate_seconds: Option<u64>,
 }
 
-/// Runs it.
+/// Runs the experiment.
 ///
-/// # Errors
-/// The target's.
+/// # Errors Those of the target.
 pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let plan = run.plan;
     let connections = plan.size(scale.connections, 32, 8).max(1);

@@ -1,4 +1,4 @@
-//! The workers that several experiments share: one that writes batches, one that asks queries.
+//! Workers shared by several experiments: one writes batches, one asks queries.
 
 use crate::Outcome;
 use crate::driver::Worker;
@@ -8,16 +8,18 @@ use crate::table::Table;
 use crate::target::Connection;
 use arrow::array::RecordBatch;
 
-/// Writes batches of one table, which `make` makes; it is told how many were acknowledged before.
+/// Writes batches of one table. `make` creates them and receives the number of batches acknowledged
+/// so far.
 pub(super) struct Writer<'a, M> {
     connection: Box<dyn Connection>,
     table: &'a Table,
     make: M,
-    /// Batches that are left to be written.
+    /// Batches left to write.
     pub(super) left: u64,
-    /// Batches that were acknowledged.
+    /// Batches acknowledged.
     pub(super) written: u64,
-    /// Made and not acknowledged yet; what one phase had no time for comes first in the next.
+    /// A batch that is not yet acknowledged. If time ran out in one phase, it is the first of the
+    /// next phase.
     next: Option<RecordBatch>,
 }
 
@@ -44,7 +46,7 @@ impl<M: FnMut(u64) -> Outcome<RecordBatch> + Send> Worker for Writer<'_, M> {
     }
 }
 
-/// Asks one query after the other, over again until it has asked so many, and keeps the answers.
+/// Asks queries one after another, repeating them up to a given number, and keeps the answers.
 pub(super) struct Asker<'a> {
     pub(super) connection: Box<dyn Connection>,
     queries: std::iter::Cycle<std::slice::Iter<'a, Query>>,
@@ -66,7 +68,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// What it was answered.
+    /// The answers received.
     pub(super) fn answers(mut self) -> Answers {
         self.keep();
         self.answers
@@ -95,18 +97,18 @@ impl Worker for Asker<'_> {
     }
 }
 
-/// Answers that are not compared with the oracle's yet.
+/// Answers not yet compared with the oracle's.
 #[derive(Default)]
 pub(super) struct Answers {
-    /// The first to each query.
+    /// The first answer to each query.
     pub(super) answers: Vec<(Query, RecordBatch)>,
-    /// One that was not equal to an earlier one of the same query.
+    /// An answer that differed from an earlier one to the same query.
     pub(super) differing: Option<String>,
     pub(super) count: usize,
 }
 
 impl Answers {
-    /// Keeps an answer; one to a query that was asked before must be the same, and need not be kept.
+    /// Keeps an answer. A repeated query must get the same answer, which is not kept again.
     fn add(&mut self, query: &Query, answer: RecordBatch) {
         self.count += 1;
         match self.answers.iter().find(|(known, _)| known == query) {

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (720, 300);
 
-/// A line of a chart.
+/// A line in a chart.
 pub(super) type Line = Vec<(f64, f64)>;
 
 fn colour(place: usize) -> RGBColor {
@@ -30,10 +30,11 @@ fn framed<'a, 'b, B: DrawingBackend>(area: &'a DrawingArea<B, Shift>) -> ChartBu
     chart
 }
 
-/// The quantiles of a chart of latencies, one step apart each, and their names.
+/// The quantiles on the axis of a latency chart, one step apart, with their labels.
 pub(super) const QUANTILES: [&str; 5] = ["half", "90 %", "99 %", "99.9 %", "all"];
 
-/// Milliseconds below which a share of operations stayed, on a logarithmic scale; `lines` count the [`QUANTILES`].
+/// The latency in milliseconds that a share of operations did not exceed, on a logarithmic scale;
+/// the x values of `lines` index [`QUANTILES`].
 pub(super) fn latencies(lines: &[Line]) -> Outcome<String> {
     let values = || lines.iter().flatten().map(|point| point.1.max(0.001));
     let (least, most) = values().fold((f64::MAX, 0.002), |(least, most), value| (value.min(least), value.max(most)));
@@ -58,7 +59,7 @@ pub(super) fn latencies(lines: &[Line]) -> Outcome<String> {
     Ok(svg)
 }
 
-/// Lines over numbers from zero.
+/// Lines over an axis that starts at zero.
 pub(super) fn lines(x: &str, y: &str, lines: &[Line]) -> Outcome<String> {
     let points = || lines.iter().flatten();
     let most = |of: &dyn Fn(&(f64, f64)) -> f64| points().map(of).fold(f64::MIN_POSITIVE, f64::max);
@@ -78,7 +79,7 @@ pub(super) fn lines(x: &str, y: &str, lines: &[Line]) -> Outcome<String> {
     Ok(svg)
 }
 
-/// Bars beside each other, the longest as wide as the page: the names, the figures, and how wide.
+/// Horizontal bars, scaled to the longest, with names and figures.
 pub(super) fn bars(unit: &str, bars: &[(String, f64)]) -> String {
     let most = bars.iter().map(|(_, value)| *value).fold(f64::MIN_POSITIVE, f64::max);
     let mut html = String::from("<div class=bars>");
@@ -94,7 +95,7 @@ pub(super) fn bars(unit: &str, bars: &[(String, f64)]) -> String {
     html + "</div>"
 }
 
-/// Which colour is which line.
+/// The legend: which colour is which line.
 pub(super) fn legend(names: &[String]) -> String {
     let mut html = String::from("<p class=legend>");
     for (place, name) in names.iter().enumerate() {

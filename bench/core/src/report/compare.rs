@@ -1,13 +1,14 @@
-//! Two files of results: what differs, and whether the difference is more than chance.
+//! Compares two result files: what differs, and whether the difference is more than chance.
 
 use super::{Table, aligned, is_throughput, number, of};
 use crate::results::{Phase, Results};
 use crate::statistics::{mann_whitney, median};
 
-/// Differences with a smaller probability are called significant.
+/// A difference with a smaller probability is called significant.
 const SIGNIFICANT: f64 = 0.05;
 
-/// A table of the phases that both have, with the ratio of medians and the probability that it is chance.
+/// A table of the phases in both files, with the ratio of the medians and the probability that the
+/// difference is chance.
 pub fn compare(a: &Results, b: &Results) -> String {
     let mut table = Table {
         title: format!("{} ({}) against {} ({})", a.experiment, a.profile, b.experiment, b.profile),

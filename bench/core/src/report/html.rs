@@ -1,4 +1,4 @@
-//! One HTML file that needs no network: charts and tables, readable on a phone and in print.
+//! A single HTML file that needs no network: charts and tables, readable on a phone and in print.
 
 use super::chart::{Line, bars, latencies, legend, lines};
 use super::{Table, circumstances, is_throughput, of, published, tables};
@@ -27,7 +27,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The report.
+/// Renders the report.
 ///
 /// # Errors
 /// A chart cannot be drawn.
@@ -54,7 +54,7 @@ pub fn html(results: &Results) -> Outcome<String> {
     Ok(html)
 }
 
-/// Scrolls on a narrow screen.
+/// A container that scrolls on a narrow screen.
 fn wide(html: &str) -> String {
     format!("<div class=wide>{html}</div>")
 }
@@ -85,13 +85,13 @@ fn section(table: &Table) -> String {
     html
 }
 
-/// The repetitions of each target whose numbers count.
+/// The repetitions of each target whose numbers are valid.
 fn valid<'a>(results: &'a Results, phase: &str) -> Vec<(String, Vec<&'a Phase>)> {
     let targets = results.targets().into_iter().map(|target| (escaped(target), results.valid(target, phase)));
     targets.filter(|(_, phases)| !phases.is_empty()).collect()
 }
 
-/// Rates as bars; rows over time and latencies as lines, of the first repetition.
+/// Rates as bars; rows over time and latencies as lines, from the first repetition.
 fn throughput(results: &Results, phase: &str) -> Outcome<String> {
     let valid = valid(results, phase);
     if valid.is_empty() {
@@ -105,7 +105,7 @@ fn throughput(results: &Results, phase: &str) -> Outcome<String> {
         valid.iter().map(|(_, phases)| points(phases[0])).collect::<Vec<Line>>()
     };
     let over_time = of_first(&|phase| {
-        // The last second is not whole.
+        // The last second is incomplete.
         let whole = phase.driven.rows_by_second.len().saturating_sub(1).max(1);
         phase.driven.rows_by_second.iter().take(whole).enumerate().map(|(s, rows)| (s as f64, *rows as f64)).collect()
     });
@@ -125,7 +125,7 @@ fn throughput(results: &Results, phase: &str) -> Outcome<String> {
     Ok(html)
 }
 
-/// A query's medians as bars.
+/// The medians of a query as bars.
 fn query(results: &Results, phase: &str) -> String {
     let valid = valid(results, phase);
     let Some((_, first)) = valid.first() else { return String::new() };

@@ -1,4 +1,5 @@
-//! What people read: tables and charts of results, as text, Markdown and one HTML file; and what differs between two.
+//! Reports: tables and charts of results, as text, Markdown and a single HTML file, and the
+//! comparison of two results.
 
 mod chart;
 mod compare;
@@ -15,19 +16,19 @@ use crate::results::{Phase, Results};
 use crate::statistics::{Interval, median};
 use std::fmt::Write;
 
-/// A table; the first column is text, the others are figures.
+/// A table; its first column is text, the others are figures.
 pub struct Table {
-    /// What it shows.
+    /// Its title.
     pub title: String,
-    /// The columns' heads.
+    /// The column headings.
     pub head: Vec<String>,
-    /// As many cells as the head has.
+    /// The rows, each with as many cells as there are headings.
     pub rows: Vec<Vec<String>>,
-    /// Sentences below it.
+    /// Notes below the table.
     pub notes: Vec<String>,
 }
 
-/// Digits in groups of three; no more decimals than tell something.
+/// Formats a number with digits in groups of three, and only as many decimals as are significant.
 pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
         return "-".to_owned();
@@ -51,7 +52,7 @@ pub(crate) fn number(value: f64) -> String {
     format!("{sign}{grouped}{}", rest.map(|rest| format!(".{rest}")).unwrap_or_default())
 }
 
-/// The median with the smallest and the largest.
+/// The median with the minimum and maximum.
 fn interval(values: &[f64]) -> String {
     match Interval::of(values) {
         None => "-".to_owned(),
@@ -64,7 +65,7 @@ fn of(phases: &[&Phase], figure: impl Fn(&Phase) -> f64) -> Vec<f64> {
     phases.iter().map(|phase| figure(phase)).collect()
 }
 
-/// Whether a phase is about how much was done, rather than how fast one answer came.
+/// Whether a phase measures throughput rather than the latency of answers.
 fn is_throughput(phases: &[&Phase]) -> bool {
     phases.first().is_some_and(|phase| phase.operation != "query")
 }
@@ -89,7 +90,7 @@ pub fn tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// What was measured, and how it was set.
+/// The targets and their settings.
 fn targets(results: &Results) -> Table {
     let head = ["target", "version", "tier", "repetitions", "idle server, CPU %", "its MB", "settings"];
     let head = head.map(str::to_owned).to_vec();
@@ -99,7 +100,7 @@ fn targets(results: &Results) -> Table {
         let runs: Vec<_> = results.runs.iter().filter(|run| run.target == target).collect();
         let info = results.info(target);
         let idle = |figure: fn(&Usage, f64) -> f64| {
-            // One inside the client has no processes.
+            // A target inside the client has no processes.
             let idle = runs.iter().filter_map(|run| run.idle.as_ref()).filter(|idle| idle.server.resident_bytes > 0);
             let seconds = |idle: &Metered| idle.samples.last().map_or(f64::NAN, |last| last.second);
             number(median(idle.map(|idle| figure(&idle.server, seconds(idle))).collect()))
@@ -157,7 +158,7 @@ fn throughput(results: &Results, phase: &str) -> Table {
             operation.clone_from(&measured.operation);
         }
         let middle = |figure: &dyn Fn(&Phase) -> f64| number(median(of(&valid, figure)));
-        // Some phases time no operation.
+        // Some phases do not time operations.
         let timed = |us: f64| if us > 0.0 { us } else { f64::NAN };
         let served = |figure: &dyn Fn(&Phase) -> f64| {
             if valid.iter().all(|phase| phase.metered.server.peak_bytes == 0) { "-".to_owned() } else { middle(figure) }
@@ -191,7 +192,7 @@ fn throughput(results: &Results, phase: &str) -> Table {
     Table { title: phase.to_owned(), head: head.map(str::to_owned).to_vec(), rows, notes }
 }
 
-/// Median latency of each query.
+/// The median latency of each query.
 fn times(results: &Results, queries: &[&str]) -> Table {
     let mut head = vec!["query, median us".to_owned()];
     head.extend(results.targets().iter().map(|target| (*target).to_owned()));
@@ -215,7 +216,7 @@ fn tier(results: &Results, target: &str) -> String {
     results.info(target).map_or_else(|| "-".to_owned(), |info| info.tier.to_string())
 }
 
-/// What the oracle says.
+/// The oracle's verdict.
 fn verdict(phases: &[&Phase], target: &str, notes: &mut Vec<String>) -> String {
     if let Some(lacking) = phases.iter().find_map(|phase| phase.lacking.as_ref()) {
         let note = format!("{target} cannot: {lacking}");
@@ -234,7 +235,7 @@ fn verdict(phases: &[&Phase], target: &str, notes: &mut Vec<String>) -> String {
     }
 }
 
-/// Where and how it ran, in sentences.
+/// Where and how the experiment ran, in sentences.
 fn circumstances(results: &Results) -> Vec<String> {
     let machine = &results.machine;
     let began = chrono::DateTime::from_timestamp(results.began_s as i64, 0).unwrap_or_default();
@@ -260,7 +261,7 @@ fn circumstances(results: &Results) -> Vec<String> {
     ]
 }
 
-/// As aligned text.
+/// Renders the results as aligned text.
 pub fn text(results: &Results) -> String {
     let mut text = format!("{}\n", circumstances(results).join("\n"));
     for table in tables(results) {
@@ -290,7 +291,7 @@ pub(crate) fn aligned(table: &Table) -> String {
     text
 }
 
-/// As Markdown.
+/// Renders the results as Markdown.
 pub fn markdown(results: &Results) -> String {
     let mut text = format!("# {}\n\n{}\n", results.experiment, circumstances(results).join("\n"));
     for table in tables(results).into_iter().chain(published::table_for(&results.experiment)) {

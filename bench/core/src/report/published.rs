@@ -1,4 +1,4 @@
-//! The figures that the experiments were published with, and what is wrong with them.
+//! The published figures of the experiments, and their flaws.
 
 use super::Table;
 
@@ -101,7 +101,8 @@ fn table_of_acquisition() -> Table {
     )
 }
 
-/// The published figures of an experiment; from other machines, so that only ratios compare.
+/// The published figures of an experiment. They come from other machines, so only ratios can be
+/// compared.
 pub(super) fn table_for(experiment: &str) -> Option<Table> {
     match experiment {
         "billing" => Some(table_of_billing()),

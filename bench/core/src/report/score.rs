@@ -1,13 +1,14 @@
-//! E4's weighted score, and E3's cost.
+//! The weighted score of E4 and the cost of E3.
 
 use super::{Table, number, of};
 use crate::results::{Phase, Results};
 use crate::statistics::median;
 
-/// What a column is called, what it weighs, and where it comes from.
+/// The name of a column, its weight, and its source.
 type Weight = (&'static str, f64, fn(&Phase) -> f64);
 
-/// The published weights. Difficulty, which weighed 0.2 of 9.7, was an opinion and is left out.
+/// The published weights. Difficulty, with a weight of 0.2 out of 9.7, was a matter of opinion and
+/// is left out.
 const WEIGHTS: [Weight; 7] = [
     ("server CPU %", 2.0, |phase| share(phase.metered.server.processor_s, phase)),
     ("server MB", 0.25, |phase| phase.metered.server.peak_bytes as f64 / 1e6),
@@ -22,7 +23,7 @@ fn share(processor_s: f64, phase: &Phase) -> f64 {
     processor_s / phase.driven.seconds * 100.0
 }
 
-/// What an experiment has beside its tables.
+/// The additional table of an experiment, if it has one.
 pub(super) fn table(results: &Results) -> Option<Table> {
     match results.experiment.as_str() {
         "acquisition" => Some(score(results)),
@@ -31,17 +32,18 @@ pub(super) fn table(results: &Results) -> Option<Table> {
     }
 }
 
-/// One way of one target to write.
+/// One way of writing to one target.
 struct Measured {
     name: String,
-    /// In the order of the [`WEIGHTS`].
+    /// The figures in the order of [`WEIGHTS`].
     figures: [f64; 7],
     lost: f64,
-    /// Bytes written to the disk for one that is kept there.
+    /// Bytes written to disk per byte stored there.
     write_amplification: f64,
 }
 
-/// Each column relative to its largest, times its weight, summed; the score is how far that is below the worst one's.
+/// The score: each figure relative to the largest in its column, weighted and summed; then how far
+/// that is below the worst.
 fn score(results: &Results) -> Table {
     let mut measured = Vec::new();
     for target in results.targets() {
@@ -87,7 +89,7 @@ fn score(results: &Results) -> Table {
     Table { title: "Score".to_owned(), head, rows: rows.collect(), notes }
 }
 
-/// What 100 M operations cost at a price of the machine, which client and server share.
+/// The cost of 100 M operations, given the price of the machine that client and server share.
 fn cost(results: &Results, price_per_hour: f64) -> Table {
     let phases: Vec<&str> = results.phases();
     let mut rows = Vec::new();

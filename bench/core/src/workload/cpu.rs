@@ -1,8 +1,9 @@
-//! E2's rows: statistically equal to TSBS cpu-only, from a seeded generator of our own (xoshiro256++).
+//! E2's rows: statistically equal to TSBS cpu-only, from our own seeded generator (xoshiro256++).
 //!
-//! Every host has ten constant tags and ten fields, each a random walk with N(0, 1) steps between 0 and 100,
-//! truncated to an integer; a row every 10 s from 2016-01-01, all hosts of an epoch in order. A host's rows depend on the
-//! seed and its number alone, so that any hosts can be made anywhere ([`Cpu::part`]).
+//! Every host has ten constant tags and ten fields. Each field is a random walk with N(0, 1) steps
+//! between 0 and 100, truncated to an integer. There is a row every 10 s from 2016-01-01, with all
+//! hosts of an epoch in order. A host's rows depend only on the seed and the host's number, so any
+//! set of hosts can be generated anywhere ([`Cpu::part`]).
 
 use crate::Outcome;
 use crate::table::{Column, ColumnType, Table};
@@ -14,7 +15,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The tags' columns; the first is the key's.
+/// The tag columns; the first is in the key.
 pub const TAGS: [&str; 10] = [
     "hostname",
     "region",
@@ -27,7 +28,7 @@ pub const TAGS: [&str; 10] = [
     "service_version",
     "service_environment",
 ];
-/// The fields' columns.
+/// The field columns.
 pub const FIELDS: [&str; 10] = [
     "usage_user",
     "usage_system",
@@ -40,15 +41,15 @@ pub const FIELDS: [&str; 10] = [
     "usage_guest",
     "usage_guest_nice",
 ];
-/// The rows' first time.
+/// The time of the first rows.
 pub const START_NS: i64 = 1_451_606_400_000_000_000;
-/// E2's hosts.
+/// Number of hosts in E2.
 pub const HOSTS: usize = 4_000;
-/// The rows of a batch.
+/// Rows per batch.
 pub const BATCH_ROWS: usize = 1_000;
 /// The seed of every run, so that all targets get the same rows.
 pub const SEED: u64 = 123;
-/// The time between two rows of a host.
+/// Interval between two rows of a host.
 pub const STEP_NS: i64 = 10_000_000_000;
 const REGIONS: [(&str, &[&str]); 9] = [
     ("us-east-1", &["a", "b", "c", "e"]),
@@ -67,20 +68,20 @@ pub fn cpu_table() -> Table {
     Table { name: "cpu", columns: cpu_columns(), key: &["hostname", "ts"] }
 }
 
-/// Its columns: tags, time, fields.
+/// The columns of the table: tags, time, fields.
 pub fn cpu_columns() -> Vec<Column> {
     let tags = TAGS.iter().map(|tag| (*tag, ColumnType::Text));
     let fields = FIELDS.iter().map(|field| (*field, ColumnType::Int));
     tags.chain([("ts", ColumnType::Time)]).chain(fields).collect()
 }
 
-/// A host's random numbers and where its walks stand.
+/// A host's random number generator and the current values of its walks.
 struct Host {
     random: Xoshiro256PlusPlus,
     walks: [f64; 10],
 }
 
-/// Hosts, and how far their rows were made.
+/// Hosts, with the state of their generation.
 pub struct Cpu {
     hosts: Vec<Host>,
     /// The tag columns of each batch of an epoch, which are the same in every epoch.
@@ -97,7 +98,7 @@ impl Cpu {
         Self::part(SEED, 0..HOSTS, BATCH_ROWS)
     }
 
-    /// Rows of some hosts, in batches of at most so many.
+    /// The rows of some hosts, in batches of at most `batch_rows`.
     pub fn part(seed: u64, numbers: Range<usize>, batch_rows: usize) -> Self {
         let mut columns: Vec<Vec<String>> = vec![Vec::new(); TAGS.len()];
         let mut hosts = Vec::with_capacity(numbers.len());
@@ -120,7 +121,7 @@ impl Cpu {
         Self { hosts, tags, batch_rows, epoch: 0, next_batch: 0, schema: Arc::new(Schema::new(fields)) }
     }
 
-    /// The same hosts in so many parts, each of which goes on where this stands at the begin of an epoch.
+    /// Splits the hosts into parts, each of which continues at the start of the current epoch.
     pub fn split(mut self, parts: usize) -> Vec<Self> {
         let columns: Vec<Vec<ArrayRef>> = self.tags;
         let hosts_each = self.batch_rows * columns.len().div_ceil(parts.max(1)).max(1);
@@ -135,22 +136,22 @@ impl Cpu {
         split
     }
 
-    /// How many hosts there are.
+    /// The number of hosts.
     pub fn hosts(&self) -> usize {
         self.hosts.len()
     }
 
-    /// The place of the next batch's first host among them.
+    /// The index of the first host in the next batch.
     pub fn next_host(&self) -> usize {
         self.next_batch * self.batch_rows
     }
 
-    /// The time behind the newest row of a whole epoch.
+    /// The end of the newest complete epoch.
     pub fn end_ns(&self) -> i64 {
         START_NS + self.epoch * STEP_NS
     }
 
-    /// The next batch of rows.
+    /// Generates the next batch of rows.
     ///
     /// # Errors
     /// There are no hosts.
@@ -180,7 +181,7 @@ impl Cpu {
 
 impl Host {
     fn new(seed: u64, number: usize) -> (Self, [String; 10]) {
-        // The two are spread by the generator's own seeding.
+        // The generator's own seeding mixes the two.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_mul(1 << 32) ^ number as u64);
         let (region, zones) = REGIONS[random.random_range(0..REGIONS.len())];
         let zone = zones[random.random_range(0..zones.len())];

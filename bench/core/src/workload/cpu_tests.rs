@@ -34,7 +34,7 @@ fn parts_go_on_where_the_whole_stood() {
     assert_eq!(times.as_primitive::<arrow::datatypes::TimestampNanosecondType>().value(0), end_ns);
 }
 
-/// Compared with TSBS' own rows in `docs/benchmarks.md`; here with the definition.
+/// Compared with the definition; `docs/benchmarks.md` compares with TSBS's own rows.
 #[test]
 fn walks_have_the_published_steps_and_bounds() {
     let mut rows = Cpu::part(SEED, 0..200, 200);
@@ -45,7 +45,7 @@ fn walks_have_the_published_steps_and_bounds() {
         for pair in batches.windows(2) {
             for (before, after) in values(&pair[0]).values().iter().zip(values(&pair[1]).values()) {
                 assert!((0..=100).contains(after));
-                // Away from the bounds, where steps are cut.
+                // Away from the bounds, where steps are cut off.
                 if (10..90).contains(before) {
                     let step = (after - before) as f64;
                     (steps, squares, count) = (steps + step, squares + step * step, count + 1.0);
@@ -54,6 +54,6 @@ fn walks_have_the_published_steps_and_bounds() {
         }
     }
     let (mean, variance): (f64, f64) = (steps / count, squares / count);
-    // N(0, 1) between two truncations, each of which adds a twelfth to the variance.
+    // N(0, 1) between two truncations, each of which adds one twelfth to the variance.
     assert!(mean.abs() < 0.01 && (variance - 7.0 / 6.0).abs() < 0.02, "{mean} {variance}");
 }

@@ -1,5 +1,6 @@
-//! Lateness: what fleets do and TSBS' data hardly show. Devices go offline for minutes to days and then send all that they
-//! kept, clocks are wrong by seconds to years, and rows are sent twice.
+//! Late data, which is common in fleets but nearly absent from TSBS data: devices go offline for
+//! minutes to days and then send everything they kept, clocks are wrong by seconds to years, and
+//! rows are sent twice.
 
 use super::cpu::{Cpu, STEP_NS, TAGS};
 use super::mix;
@@ -13,21 +14,22 @@ use std::ops::Range;
 use std::sync::Arc;
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// How likely a device goes offline behind a row: once in three hours or so.
+/// Probability that a device goes offline after a row, about once in three hours.
 const OFFLINE: f64 = 0.001;
-/// For how long, from two minutes to two days; as many in each decade of it.
+/// How long it stays offline, from two minutes to two days, uniform on a logarithmic scale.
 const OFFLINE_S: Range<f64> = 120.0..172_800.0;
-/// How likely what is sent is sent again, with the next rows.
+/// Probability that rows are sent again with the next ones.
 const TWICE: f64 = 0.01;
-/// How likely a device's clock is wrong.
+/// Probability that a device's clock is wrong.
 const WRONG_CLOCK: f64 = 0.02;
-/// By how much, from seconds to two years, before or behind.
+/// The error of a wrong clock, from seconds to two years, fast or slow.
 const CLOCK_S: Range<f64> = 2.0..63_072_000.0;
 
-/// Hosts' rows as they arrive. What happens to a host depends on the seed and its place alone.
+/// Rows of hosts in order of arrival. What happens to a host depends only on the seed and its
+/// index.
 pub struct Arrivals {
     cpu: Cpu,
-    /// None where all rows arrive in time.
+    /// Empty if all rows arrive in time.
     devices: Vec<Device>,
     repeated: u64,
 }
@@ -37,27 +39,27 @@ struct Device {
     clock_ns: i64,
     /// Epochs for which it stays offline.
     offline: u64,
-    /// Rows that it keeps until it is online again.
+    /// Rows kept until it is online again.
     kept: Vec<Row>,
-    /// Rows that it sends once more with its next ones, since it did not hear that they had arrived.
+    /// Rows to send again with the next ones, because no acknowledgement arrived.
     unheard: Vec<Row>,
 }
 
-/// A row of a batch that others share.
+/// A row of a shared batch.
 type Row = (Arc<RecordBatch>, usize);
 
-/// Between the bounds, every factor as likely.
+/// A random value between the bounds, uniform on a logarithmic scale.
 fn spread(random: &mut Xoshiro256PlusPlus, bounds: Range<f64>) -> f64 {
     random.random_range(bounds.start.ln()..bounds.end.ln()).exp()
 }
 
 impl Arrivals {
-    /// These hosts' rows from now on, each in time and once.
+    /// The rows of these hosts from now on, each in time and once.
     pub fn punctual(cpu: Cpu) -> Self {
         Self { cpu, devices: Vec::new(), repeated: 0 }
     }
 
-    /// These hosts' rows from now on, as the seed delays them.
+    /// The rows of these hosts from now on, delayed as the seed determines.
     pub fn late(seed: u64, cpu: Cpu) -> Self {
         let device = |place: usize| {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(mix(seed ^ mix(place as u64)));
@@ -70,7 +72,7 @@ impl Arrivals {
         Self { devices: (0..cpu.hosts()).map(device).collect(), cpu, repeated: 0 }
     }
 
-    /// The rows that arrive together next; how many is another matter each time, and may be none.
+    /// The rows that arrive together next. Their number varies and may be zero.
     ///
     /// # Errors
     /// There are no hosts.
@@ -109,12 +111,12 @@ impl Arrivals {
         Ok(interleave_record_batch(&batches, &places)?)
     }
 
-    /// Rows so far that had been sent before.
+    /// The number of rows so far that had been sent before.
     pub fn repeated(&self) -> u64 {
         self.repeated
     }
 
-    /// The rows from now on, in time.
+    /// The remaining rows, in time.
     pub fn into_cpu(self) -> Cpu {
         self.cpu
     }

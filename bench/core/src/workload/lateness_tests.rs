@@ -12,7 +12,7 @@ fn sent(seed: u64) -> (Vec<RecordBatch>, u64) {
     (batches, late.repeated())
 }
 
-/// Each host's times in the order in which they came.
+/// The times of each host, in order of arrival.
 fn times(batches: &[RecordBatch]) -> BTreeMap<String, Vec<i64>> {
     let mut times: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for batch in batches {
@@ -37,12 +37,12 @@ fn rows_come_late_twice_and_at_wrong_times_and_none_is_another() {
         all_repeated += times.len() - known.len();
         let first = *known.first().unwrap();
         wrong_clocks += usize::from(first != start);
-        // From its first row on without a gap: what was kept is sent in the end.
+        // No gap after its first row: rows that were kept are sent in the end.
         assert!(known.iter().copied().eq((0..known.len() as i64).map(|step| first + step * 10_000_000_000)), "{host}");
     }
     assert_eq!(all_repeated as u64, repeated);
     assert!(repeated > 0 && (1..40).contains(&wrong_clocks), "{repeated} {wrong_clocks}");
-    // The largest batch has days of several devices, some have less than all of theirs.
+    // The largest batch holds days of several devices; other batches lack rows of some devices.
     let most = batches.iter().map(RecordBatch::num_rows).max().unwrap();
     assert!(most > 1_000 && batches.iter().any(|batch| batch.num_rows() < 100), "{most}");
     assert!(times.values().any(|times| times.len() < EPOCHS), "one is offline still");

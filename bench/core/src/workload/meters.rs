@@ -1,8 +1,8 @@
 //! E1's meters and their hourly readings.
 //!
-//! A meter's total after so many hours is a function of the seed, the meter and the hour, so that any reading can be made
-//! anywhere and a bill is the difference of two totals: a thousand watt-hours to two thousand an hour on average, spread
-//! by a hash, never falling.
+//! A meter's total is a function of the seed, the meter and the hour, so any reading can be
+//! generated anywhere, and a bill is the difference of two totals. The average is one thousand to
+//! two thousand watt-hours per hour, spread by a hash; the total never falls.
 
 use super::mix;
 use crate::Outcome;
@@ -15,13 +15,14 @@ use std::sync::Arc;
 
 const HOUR_S: i64 = 3_600;
 const SECOND_NS: i64 = 1_000_000_000;
-/// 2026-01-01 in Berlin: the first hour that is read.
+/// 2026-01-01 in Berlin, the first hour that is read.
 const START_S: i64 = 1_767_222_000;
-/// Hours of a year.
+/// Hours in a year.
 pub const YEAR_HOURS: i64 = 8_760;
-/// Texts of a meter.
+/// The text columns of a meter.
 const TEXTS: [&str; 7] = ["contact_name", "email", "phone_number", "description", "address", "city", "state_province"];
-/// How a reading counts its usage: since the last one, and in the hour, day, week, month and year so far, and ever.
+/// The counters of a reading: usage since the last reading; in the hour, day, week, month and year
+/// so far; and in total.
 const USAGES: [&str; 7] = [
     "usage_since_read",
     "usage_this_hour",
@@ -50,16 +51,16 @@ pub fn tables() -> [Table; 2] {
     ]
 }
 
-/// A month by local time, as hours since the start, and how it is called.
+/// A month in local time, as hours since the start, with its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Month {
-    /// As in `2026-03`.
+    /// For example `2026-03`.
     pub name: String,
-    /// Its hours: 743 in March, 745 in October.
+    /// Its hours: 743 of them in March, 745 in October.
     pub hours: Range<i64>,
 }
 
-/// The months in Berlin that lie wholly in the first so many hours.
+/// The months in Berlin that lie wholly within the first `hours` hours.
 pub fn months(hours: i64) -> Vec<Month> {
     let start = |month: u32| {
         let (year, month) = (2026 + (month / 12) as i32, month % 12 + 1);
@@ -76,12 +77,12 @@ pub fn time_ns(hour: i64) -> i64 {
     (START_S + hour * HOUR_S) * SECOND_NS
 }
 
-/// The hour whose reading is at a time; see [`time_ns`].
+/// The hour of the reading at a time; the inverse of [`time_ns`].
 pub fn hour(time_ns: i64) -> i64 {
     (time_ns / SECOND_NS - START_S) / HOUR_S
 }
 
-/// Meters of a seed.
+/// The meters of a seed.
 #[derive(Clone, Copy)]
 pub struct Meters {
     seed: u64,
@@ -93,12 +94,13 @@ impl Meters {
         Self { seed }
     }
 
-    /// What a meter used in some hours, in kWh: the oracle's bill.
+    /// A meter's usage in a range of hours, in kWh; the oracle's bill.
     pub fn usage(self, meter: i64, hours: Range<i64>) -> f64 {
         (self.total_wh(meter, hours.end) - self.total_wh(meter, hours.start)) as f64 / 1e3
     }
 
-    /// What it has used before an hour. The spread is less than what an hour adds, so that it never falls.
+    /// A meter's usage before an hour. The hash adds less than an average hour, so the total never
+    /// falls.
     fn total_wh(self, meter: i64, hour: i64) -> i64 {
         let average_wh = 1_000 + (mix(self.seed ^ mix(meter as u64)) % 1_000) as i64;
         let spread_wh = (mix(self.seed ^ mix((meter as u64) << 24 ^ hour as u64)) % 1_000) as i64;
@@ -107,8 +109,7 @@ impl Meters {
 
     /// A meter's readings of some hours.
     ///
-    /// # Errors
-    /// None, unless the columns differ in length.
+    /// # Errors None, unless the columns differ in length.
     pub fn readings(self, meter: i64, hours: Range<i64>) -> Outcome<RecordBatch> {
         let mut usages: [Vec<f64>; 7] = std::array::from_fn(|_| Vec::with_capacity(hours.clone().count()));
         for hour in hours.clone() {
@@ -132,7 +133,7 @@ impl Meters {
         Ok(RecordBatch::try_new(reads.schema(), columns)?)
     }
 
-    /// A meter's row as it is at each of some hours.
+    /// A meter's row as of each of some hours.
     ///
     /// # Errors
     /// As [`readings`](Self::readings).
@@ -160,7 +161,7 @@ impl Meters {
     }
 }
 
-/// The hours in which an hour's day, week and month began; the first is where reading began.
+/// The hours in which the day, week and month of an hour began, but not before the first reading.
 struct Begins {
     day: i64,
     week: i64,
@@ -171,7 +172,7 @@ fn begins(hour: i64) -> Begins {
     let time = DateTime::<Utc>::from_timestamp(START_S + hour * HOUR_S, 0).unwrap_or_default().with_timezone(&Berlin);
     let midnight = |days_back: u32| {
         let date = time.date_naive() - chrono::Days::new(u64::from(days_back));
-        // Berlin's clocks change at two and three, so that every day has one midnight.
+        // Berlin's clocks change at two and three, so every day has exactly one midnight.
         let start = date.and_time(chrono::NaiveTime::MIN).and_local_timezone(Berlin).earliest();
         start.map_or(0, |start| (start.timestamp() - START_S) / HOUR_S).max(0)
     };

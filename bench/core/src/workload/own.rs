@@ -1,4 +1,4 @@
-//! A user's own rows, in the form that experiments take.
+//! A user's own rows, converted to the form that experiments take.
 
 use crate::Outcome;
 use crate::query::Key;
@@ -10,11 +10,11 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The rows of a transaction.
+/// Rows per transaction.
 const BATCH_ROWS: usize = 1_000;
-/// Half of the databases keep no more digits.
+/// Times are rounded to microseconds, since half of the databases store no more.
 const MICROSECOND_NS: i64 = 1_000;
-/// Names that some database keeps for itself get a `_`.
+/// Names reserved by some database; they get a trailing `_`.
 const RESERVED: [&str; 32] = [
     "asc",
     "at",
@@ -50,23 +50,23 @@ const RESERVED: [&str; 32] = [
     "where",
 ];
 
-/// Which of a file's columns are what.
+/// Assigns roles to the columns of a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mapping {
-    /// The column that names a row's series: a device.
+    /// The column that identifies a row's series, such as a device.
     pub key: String,
-    /// The column of times.
+    /// The column with the time.
     pub time: String,
-    /// What integers in it count: s, ms, us or ns.
+    /// The unit of an integer time: s, ms, us or ns.
     pub time_unit: Option<Unit>,
-    /// The other columns; all that the file has, if they are not given.
+    /// The other columns to use; by default all columns of the file.
     pub columns: Option<Vec<String>>,
-    /// Of line protocol, the measurement that is read.
+    /// For line protocol, the measurement to read.
     pub measurement: Option<String>,
 }
 
-/// What an integer time counts since 1970.
+/// The unit of an integer time since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
@@ -77,28 +77,29 @@ pub enum Unit {
     Ns,
 }
 
-/// A user's table, and its rows.
+/// A user's table with its rows.
 pub struct Own {
-    /// A key, a time, and the other columns.
+    /// The table: a key, a time, and the other columns.
     pub table: Arc<Table>,
-    /// The rows in the order in which they are, none twice in a batch.
+    /// The rows in file order, with no duplicates within a batch.
     pub batches: Vec<RecordBatch>,
-    /// Rows without a key or a time, which are left out.
+    /// Number of rows left out because they lack a key or a time.
     pub left_out: usize,
 }
 
 impl Own {
-    /// Rows as a mapping has them.
+    /// Converts rows according to a mapping.
     ///
-    /// # Errors
-    /// A column is not there, or of a type that not every database has; there are no rows.
+    /// # Errors A column is missing or has a type that not every database supports, or there are no
+    /// rows.
     pub fn new(mapping: &Mapping, batches: &[RecordBatch]) -> Outcome<Self> {
         let schema = batches.first().ok_or("there are no rows")?.schema();
         let all = schema.fields().iter().map(|field| field.name().clone());
         let is_field = |name: &String| *name != mapping.key && *name != mapping.time;
         let mut fields: Vec<String> =
             mapping.columns.clone().unwrap_or_else(|| all.collect()).into_iter().filter(is_field).collect();
-        // Those without nulls first: InfluxDB counts values of a field, not rows.
+        // Columns without NULLs come first, because InfluxDB counts the values of a field, not
+        // rows.
         fields.sort_by_key(|field| batches.iter().any(|rows| column(rows, field).logical_null_count() > 0));
         if fields.is_empty() {
             return Err("there are no columns but the key and the time".into());
@@ -146,7 +147,8 @@ impl Own {
         let is_whole = (0..rows.num_rows()).map(|row| Some(rows.columns()[..2].iter().all(|key| key.is_valid(row))));
         let whole = filter_record_batch(&rows, &is_whole.collect())?;
         self.left_out += rows.num_rows() - whole.num_rows();
-        // The last of each key and time: a statement of PostgreSQL's may not write a row twice.
+        // Keep only the last row of each key and time, because a PostgreSQL statement cannot write
+        // a row twice.
         let mut last = BTreeMap::new();
         for row in 0..whole.num_rows() {
             last.insert(Self::key(&whole, row), row as u64);
@@ -170,7 +172,8 @@ impl Own {
     }
 }
 
-/// As every database takes it: small letters, digits and `_`. It stays for as long as the program runs.
+/// Converts a name to a form that every database accepts: lower-case letters, digits and `_`. The
+/// result is leaked.
 fn name(name: &str) -> &'static str {
     let mut plain: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
@@ -196,12 +199,12 @@ fn column_type(data_type: &DataType) -> Option<ColumnType> {
     })
 }
 
-/// Nulls, where some rows of line protocol have no such column.
+/// A column, or NULLs if the batch lacks it, as batches of line protocol may.
 fn column(rows: &RecordBatch, name: &str) -> ArrayRef {
     rows.column_by_name(name).map_or_else(|| new_null_array(&DataType::Null, rows.num_rows()), Arc::clone)
 }
 
-/// The times, in whole microseconds.
+/// The times, rounded down to whole microseconds.
 fn times(rows: &RecordBatch, mapping: &Mapping) -> Outcome<ArrayRef> {
     let given = column(rows, &mapping.time);
     let ns = |given: &ArrayRef, factor: i64| -> Outcome<ArrayRef> {

@@ -1,4 +1,5 @@
-//! Series of an integer key and a time: E3's records of 200 bytes, and E4's datapoints, single or a document a second.
+//! Series with an integer key and a time: E3's records of 200 bytes, and E4's datapoints, single or
+//! as one document per second.
 
 use super::mix;
 use crate::Outcome;
@@ -7,27 +8,27 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNano
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Which.
+/// The kinds of series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Series {
-    /// E3: 8 bytes of container, 8 of time, and a text.
+    /// E3: 8 bytes of container, 8 bytes of time, and a text.
     Records,
-    /// E4: a board, a time, five channels of 16 bits.
+    /// E4: a board, a time, and five 16-bit channels.
     Datapoints,
-    /// E4 as it was published "in bulk": a board, a second, and its datapoints as a document.
+    /// E4 as published "in bulk": a board, a second, and its datapoints as a document.
     Seconds,
 }
 
-/// Bytes of a record's text.
+/// Length of a record's text.
 const TEXT_BYTES: usize = 184;
-/// E4's channels.
+/// Number of channels in E4.
 pub const CHANNELS: usize = 5;
 /// 2026-01-01; records are a millisecond apart.
 const START_NS: i64 = 1_767_225_600_000_000_000;
 const STEP_NS: i64 = 1_000_000;
 
 impl Series {
-    /// Its columns; the first is the key's, the second the time.
+    /// Its columns; the first is the key, the second the time.
     pub fn columns(self) -> &'static [Column] {
         match self {
             Self::Records => &[("container", ColumnType::Int), ("ts", ColumnType::Time), ("payload", ColumnType::Text)],
@@ -49,7 +50,7 @@ impl Series {
         }
     }
 
-    /// Its table's name.
+    /// The name of its table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Records => "records",
@@ -68,17 +69,18 @@ impl Series {
     }
 }
 
-/// The time of a container's record.
+/// The time of the record with this number.
 pub fn record_time_ns(number: u64) -> i64 {
     START_NS + number as i64 * STEP_NS
 }
 
-/// The number of the record that is at a time; see [`record_time_ns`].
+/// The number of the record at a time; the inverse of [`record_time_ns`].
 pub fn record_number(time_ns: i64) -> u64 {
     ((time_ns - START_NS) / STEP_NS) as u64
 }
 
-/// Records of a container: their texts are drawn from the seed, the container and the number, six bits a byte.
+/// Records of a container. Their texts derive from the seed, the container and the number, with six
+/// random bits per byte.
 ///
 /// # Errors
 /// None, unless the columns differ in length.
@@ -102,23 +104,23 @@ pub fn records(seed: u64, container: i64, numbers: Range<u64>) -> Outcome<Record
     Ok(RecordBatch::try_new(Series::Records.table().schema(), columns)?)
 }
 
-/// What a board's receiver hands on: when, and five samples; 22 bytes between processes.
+/// What a board's receiver passes on: a time and five samples; 22 bytes between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datapoint {
-    /// Nanoseconds since 1970, in whole microseconds: half of the databases keep no more.
+    /// Nanoseconds since 1970 in whole microseconds, since half of the databases store no more.
     pub time_ns: i64,
-    /// The channels.
+    /// The samples of the channels.
     pub samples: [u16; CHANNELS],
 }
 
-/// A second.
+/// A second in nanoseconds.
 pub const SECOND_NS: i64 = 1_000_000_000;
 
 impl Datapoint {
-    /// Bytes of one.
+    /// Size of an encoded datapoint.
     pub const BYTES: usize = 8 + 4 + 2 * CHANNELS;
 
-    /// The board's samples of a number: waves of different lengths with some noise.
+    /// The board's samples with this number: waves of different lengths with some noise.
     pub fn sampled(seed: u64, number: u64, time_ns: i64) -> Self {
         let samples = std::array::from_fn(|channel| {
             let wave = (number as f64 / (50.0 * (channel + 1) as f64)).sin() * 20_000.0;
@@ -128,17 +130,17 @@ impl Datapoint {
         Self { time_ns, samples }
     }
 
-    /// The second that it is in, since 1970.
+    /// The second that contains it, since 1970.
     pub fn second(&self) -> i64 {
         self.time_ns.div_euclid(SECOND_NS)
     }
 
-    /// Nanoseconds since its [second](Self::second) began.
+    /// Nanoseconds since the start of its [second](Self::second).
     pub fn nanosecond(&self) -> i64 {
         self.time_ns.rem_euclid(SECOND_NS)
     }
 
-    /// Seconds, nanoseconds and samples, least bytes first.
+    /// Encodes seconds, nanoseconds and samples in little-endian order.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.second().to_le_bytes());
@@ -149,7 +151,7 @@ impl Datapoint {
         bytes
     }
 
-    /// What [`to_bytes`](Self::to_bytes) made.
+    /// Decodes the result of [`to_bytes`](Self::to_bytes).
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let seconds = i64::from_le_bytes(std::array::from_fn(|place| bytes[place]));
         let ns = i32::from_le_bytes(std::array::from_fn(|place| bytes[8 + place]));
@@ -158,7 +160,7 @@ impl Datapoint {
     }
 }
 
-/// Datapoints of a board as rows.
+/// Converts datapoints of a board to rows.
 ///
 /// # Errors
 /// None, unless the columns differ in length.
@@ -173,12 +175,12 @@ pub fn datapoints(board: i64, points: &[Datapoint]) -> Outcome<RecordBatch> {
     Ok(RecordBatch::try_new(Series::Datapoints.table().schema(), columns)?)
 }
 
-/// Datapoints, in their order, second by second.
+/// Splits ordered datapoints by second.
 pub fn by_second(points: &[Datapoint]) -> impl Iterator<Item = &[Datapoint]> {
     points.chunk_by(|one, next| one.second() == next.second())
 }
 
-/// Datapoints of a board, in their order, as a row a second: how many they are, and
+/// Converts ordered datapoints of a board to one row per second: their number, and
 /// `{"measurements":[{"m":[..],"ns":..},..]}`.
 ///
 /// # Errors
@@ -197,7 +199,7 @@ pub fn seconds(board: i64, points: &[Datapoint]) -> Outcome<RecordBatch> {
 fn document(points: &[Datapoint]) -> String {
     let point = |point: &Datapoint| format!(r#"{{"m":{:?},"ns":{}}}"#, point.samples, point.nanosecond());
     let points: Vec<String> = points.iter().map(point).collect();
-    // Debug puts a blank behind each comma of a list.
+    // The Debug format puts a space after each comma.
     format!(r#"{{"measurements":[{}]}}"#, points.join(",")).replace(", ", ",")
 }
 

@@ -1,7 +1,9 @@
-//! TSBS' trucks: rows statistically equal to its use case iot, from a seeded generator of our own (xoshiro256++).
+//! TSBS's trucks: rows statistically equal to its use case iot, from our own seeded generator
+//! (xoshiro256++).
 //!
-//! Every 10 s from 2016-01-01 a truck has a row of readings and one of diagnostics; 10 % of rows are missing, and 10 %
-//! lack one field. Unlike TSBS' each truck has a load of its own (there all trucks share one), and no row lacks a tag.
+//! Every 10 s from 2016-01-01 a truck has a row of readings and a row of diagnostics; 10 % of the
+//! rows are missing, and 10 % lack one field. Unlike in TSBS, each truck has its own load (in TSBS
+//! all trucks share one), and no row lacks a tag.
 
 use super::cpu::{START_NS, STEP_NS};
 use super::mix;
@@ -16,12 +18,12 @@ use std::sync::Arc;
 
 /// Columns of both tables before the time; the first is the key.
 pub const TAGS: [&str; 5] = ["name", "fleet", "driver", "model", "device_version"];
-/// Columns of both tables behind the time, and those of one table.
+/// Columns of both tables directly after the time.
 pub const CAPACITIES: [&str; 3] = ["load_capacity", "fuel_capacity", "nominal_fuel_consumption"];
-/// See [`CAPACITIES`].
+/// Further columns of the table of readings.
 pub const READINGS: [&str; 7] =
     ["latitude", "longitude", "elevation", "velocity", "heading", "grade", "fuel_consumption"];
-/// See [`CAPACITIES`].
+/// Further columns of the table of diagnostics.
 pub const DIAGNOSTICS: [&str; 3] = ["fuel_state", "current_load", "status"];
 /// The tables of readings and of diagnostics.
 pub fn tables() -> [Table; 2] {
@@ -37,13 +39,13 @@ pub fn tables() -> [Table; 2] {
     [table("readings", &READINGS), table("diagnostics", &DIAGNOSTICS)]
 }
 
-/// How many trucks.
+/// Number of trucks.
 pub const TRUCKS: usize = 50;
 const SEED: u64 = 123;
 /// Model, load capacity, fuel capacity, nominal fuel consumption.
 const MODELS: [(&str, [f64; 3]); 3] =
     [("F-150", [2000.0, 200.0, 15.0]), ("G-2000", [5000.0, 300.0, 19.0]), ("H-2", [1500.0, 150.0, 12.0])];
-/// How far a reading walks in a step, its bounds, and the decimals that are kept, in the order of [`READINGS`].
+/// For each of [`READINGS`]: the step of its walk, its bounds, and the decimals kept.
 const WALKS: [(f64, f64, f64, i32); 7] = [
     (0.005, -90.0, 90.0, 5),
     (0.005, -180.0, 180.0, 5),
@@ -64,7 +66,7 @@ struct Truck {
     status: f64,
 }
 
-/// The trucks, and where they stand.
+/// The trucks and their current state.
 pub struct Trucks {
     trucks: Vec<Truck>,
     epoch: i64,
@@ -76,15 +78,14 @@ impl Trucks {
         Self::part(SEED, 0..TRUCKS)
     }
 
-    /// Some trucks at the first time; a truck's rows depend on the seed and its number alone.
+    /// Some trucks at the first time. A truck's rows depend only on the seed and its number.
     pub fn part(seed: u64, numbers: Range<usize>) -> Self {
         Self { trucks: numbers.map(|number| Truck::new(seed, number)).collect(), epoch: 0 }
     }
 
-    /// The next epochs' rows of readings and of diagnostics.
+    /// Generates the rows of the next epochs, of readings and of diagnostics.
     ///
-    /// # Errors
-    /// None, unless the columns differ in length.
+    /// # Errors None, unless the columns differ in length.
     pub fn next(&mut self, epochs: usize) -> Outcome<(RecordBatch, RecordBatch)> {
         let (mut readings, mut diagnostics) = (Rows::default(), Rows::default());
         for _ in 0..epochs {
@@ -102,7 +103,7 @@ impl Trucks {
     }
 }
 
-/// A value with so many decimals, toward zero.
+/// Truncates a value to a number of decimals, toward zero.
 fn cut(value: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);
     (value * scale).trunc() / scale

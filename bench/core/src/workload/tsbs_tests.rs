@@ -1,4 +1,5 @@
-//! The generators' rows beside those that TSBS itself wrote (seed 123; 100 hosts for an hour, 50 trucks for two).
+//! Compares generated rows with rows written by TSBS itself (seed 123; 100 hosts for an hour, 50
+//! trucks for two hours).
 
 use super::cpu::{Cpu, FIELDS, TAGS};
 use super::trucks::{DIAGNOSTICS, READINGS, Trucks};
@@ -7,7 +8,7 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type, TimestampNanosecondType
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A line of the sample: it has no blanks, commas or quotes but those of the protocol.
+/// A line of the sample. Its only spaces, commas and quotes are those of the protocol.
 struct Line {
     table: String,
     tags: BTreeMap<String, String>,
@@ -42,7 +43,7 @@ fn sample(name: &str) -> Option<Vec<Line>> {
     Some(text.lines().map(line).collect())
 }
 
-/// Our rows in the form of theirs.
+/// Converts our rows to lines.
 fn lines(table: &str, tags: &[&str], batches: &[RecordBatch]) -> Vec<Line> {
     let mut lines = Vec::new();
     for batch in batches {
@@ -73,7 +74,7 @@ fn lines(table: &str, tags: &[&str], batches: &[RecordBatch]) -> Vec<Line> {
     lines
 }
 
-/// The steps of a field between two rows of a series ten seconds apart, and its values.
+/// The steps of a field between rows of a series ten seconds apart, and its values.
 fn walks(lines: &[Line], key: &str, table: &str, field: &str) -> (Vec<f64>, Vec<f64>) {
     let mut series: BTreeMap<&str, BTreeMap<i64, f64>> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.table == table) {
@@ -109,13 +110,13 @@ fn hosts_are_as_those_of_tsbs() {
         assert_eq!((ours.time, &ours.tags["hostname"]), (theirs.time, &theirs.tags["hostname"]));
         assert!(ours.tags.keys().eq(theirs.tags.keys()) && ours.fields.keys().eq(theirs.fields.keys()));
     }
-    // Every value that a tag has there, it has here, given hosts enough.
+    // Every value of a tag in the sample also occurs in ours, given enough hosts.
     let many = lines("cpu", &TAGS, &[Cpu::part(123, 0..4_000, 4_000).batch().unwrap()]);
     let values = |lines: &[Line], tag: &str| lines.iter().map(|line| line.tags[tag].clone()).collect::<BTreeSet<_>>();
     for tag in TAGS {
         assert!(values(&theirs, tag).is_subset(&values(&many, tag)), "{tag}");
     }
-    // 36,000 steps a field: the standard error of their mean is 0.006.
+    // 36,000 steps per field: the standard error of their mean is 0.006.
     for field in FIELDS {
         let ((our_steps, our_values), (their_steps, their_values)) =
             (walks(&ours, "hostname", "cpu", field), walks(&theirs, "hostname", "cpu", field));
@@ -142,7 +143,8 @@ fn trucks_are_as_those_of_tsbs() {
                 let of_table = || lines.iter().filter(|line| line.table == table);
                 of_table().filter(|line| line.fields.contains_key(*field)).count() as f64 / of_table().count() as f64
             };
-            // A tenth of rows lacks one field: theirs any of ten or six, ours any of the table's own.
+            // One in ten rows lacks a field: in the sample any of ten or six, in ours any of the
+            // table's own.
             assert_close(&format!("rows with {field}"), share(&ours), share(&theirs), 0.03);
             let (ours, theirs) = (walks(&ours, "name", table, field).0, walks(&theirs, "name", table, field).0);
             if *field != "current_load" {
