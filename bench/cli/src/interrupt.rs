@@ -1,4 +1,4 @@
-//! Being asked to end early, by Ctrl-C or SIGTERM.
+//! Handles requests to end early: Ctrl-C and SIGTERM.
 
 use fleetdb_bench_core::Outcome;
 use nix::sys::signal::{Signal, kill};
@@ -17,7 +17,8 @@ pub fn set_when_asked(stop: &Arc<AtomicBool>) -> Outcome<()> {
     Ok(())
 }
 
-/// Hands the wish to end on to a child: a terminal's Ctrl-C reaches all of its processes, SIGTERM this one only.
+/// Forwards the request to end to a child: Ctrl-C in a terminal reaches all processes, but SIGTERM
+/// reaches only this one.
 #[derive(Default)]
 pub struct Parent {
     is_asked: AtomicBool,
@@ -25,7 +26,7 @@ pub struct Parent {
 }
 
 impl Parent {
-    /// Begins to listen.
+    /// Starts to listen for signals.
     pub fn listen() -> Outcome<Arc<Self>> {
         let parent = Arc::new(Self::default());
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
@@ -39,17 +40,17 @@ impl Parent {
         Ok(parent)
     }
 
-    /// Whether it is to end.
+    /// Whether this process was asked to end.
     pub fn is_asked(&self) -> bool {
         self.is_asked.load(Ordering::Relaxed)
     }
 
-    /// Runs a command to its end, and gives what it printed.
+    /// Runs a command to its end and returns its output.
     pub fn output(&self, command: &mut Command) -> std::io::Result<Output> {
         let child = command.spawn()?;
         let set = |child| *self.child.lock().unwrap_or_else(PoisonError::into_inner) = child;
         set(pid(&child));
-        // Asked before there was a child to be told.
+        // The request may have arrived before the child existed.
         if self.is_asked() {
             tell(pid(&child));
         }
@@ -60,7 +61,7 @@ impl Parent {
 }
 
 fn tell(child: Option<Pid>) {
-    // Where it has ended meanwhile, there is nobody to be told.
+    // If the child has ended meanwhile, there is nothing to do.
     child.and_then(|child| kill(child, Signal::SIGTERM).ok());
 }
 

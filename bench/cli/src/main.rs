@@ -1,7 +1,8 @@
-//! `fleetdb-bench`: the four experiments against the databases that a team has, and FleetDB's own bars.
+//! `fleetdb-bench`: four experiments with FleetDB and other databases, and FleetDB's own
+//! performance goals.
 //!
-//! `run` measures ([`run`]), `list` says what there is, `report` and `compare` read results again, `bars` are what this
-//! project holds itself to ([`bars`]).
+//! `run` measures ([`run`]), `list` shows experiments and targets, `report` and `compare` read
+//! stored results, and `bars` measures FleetDB's own goals ([`bars`]).
 
 mod bars;
 mod interrupt;
@@ -17,7 +18,8 @@ use fleetdb_bench_core::results::Results;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Measures databases for sensor data, with answers that are compared and tiers of durability that are named.
+/// Benchmarks databases for sensor data; verifies every answer and states the durability of every
+/// number.
 #[derive(Parser)]
 #[command(name = "fleetdb-bench", version)]
 struct Cli {
@@ -34,21 +36,21 @@ enum Command {
         #[command(subcommand)]
         experiment: run::Experiment,
     },
-    /// List experiments and targets, and what is missing here
+    /// List experiments and targets, and what is missing on this machine
     List,
-    /// Make the reports of a results.json again, and print it
+    /// Create the reports of a results.json again and print them
     Report {
         /// A results.json
         results: PathBuf,
     },
-    /// Say which differences between two results.json are more than chance
+    /// Show which differences between two results.json are more than chance
     Compare {
-        /// The first
+        /// The first results.json
         a: PathBuf,
-        /// The second
+        /// The second results.json
         b: PathBuf,
     },
-    /// FleetDB's own bars
+    /// Measure FleetDB's own performance goals
     Bars {
         #[command(subcommand)]
         bar: bars::Bar,

@@ -1,4 +1,4 @@
-//! A user's own rows out of a file, for `run own`.
+//! Reads a user's own rows from a file, for `run own`.
 
 use arrow::array::RecordBatch;
 use arrow::csv::ReaderBuilder;
@@ -15,12 +15,12 @@ use std::io::{BufRead, BufReader, Seek};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Lines of line protocol that are read at once.
+/// Lines of line protocol to read at a time.
 const LINES: usize = 10_000;
-/// Rows of a CSV file that its columns' types are told by.
+/// Rows of a CSV file from which the types of its columns are inferred.
 const TOLD_BY_ROWS: usize = 10_000;
 
-/// Reads what was given; an error says which file it is about.
+/// Reads the given files; an error names the file.
 pub fn read(scale: &Scale) -> Outcome<Own> {
     let of = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = std::fs::read_to_string(&scale.mapping).map_err(|e| of(&scale.mapping, &e))?;
@@ -48,7 +48,8 @@ fn parquet(path: &Path) -> Outcome<Vec<RecordBatch>> {
     Ok(ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?.build()?.collect::<Result<_, _>>()?)
 }
 
-/// Lines become rows in databases in memory, so many at once: what one is, is FleetDB's to say.
+/// Parses lines in portions with in-memory FleetDB databases, so FleetDB's own parser decides what
+/// a line means.
 fn lines(path: &Path, mapping: &Mapping) -> Outcome<Vec<RecordBatch>> {
     let measurement =
         mapping.measurement.as_ref().ok_or("it is line protocol: the mapping must say which `measurement`")?;

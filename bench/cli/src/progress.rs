@@ -1,4 +1,4 @@
-//! What a run shows while it runs: a bar of the phase, its rate, on a terminal only.
+//! Progress of a run: a bar for the current phase and its rate, shown only on a terminal.
 
 use fleetdb_bench_core::driver::Watch;
 use fleetdb_bench_core::experiment::Size;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const DRAW: Duration = Duration::from_millis(200);
 
-/// The phase that is shown.
+/// The phase being shown.
 struct Shown {
     size: Size,
     begin: Instant,
@@ -28,10 +28,10 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Draws for a target.
+    /// Starts to draw for a target.
     pub fn new(target: &str, watch: &Arc<Watch>) -> Self {
         let bar = ProgressBar::new(0).with_prefix(target.to_owned());
-        // The template is right.
+        // The template is valid.
         if let Ok(style) = ProgressStyle::with_template("{prefix:<15} {msg:<44} {wide_bar} {percent:>3} %") {
             bar.set_style(style);
         }
@@ -48,7 +48,7 @@ impl Progress {
         Self { bar, shown, watch: Arc::clone(watch), ended, thread: Some(thread) }
     }
 
-    /// A phase begins.
+    /// Starts to show a phase.
     pub fn announce(&self, phase: &str, size: Size) {
         let operations = self.watch.operations.load(Ordering::Relaxed);
         let rows = self.watch.rows.load(Ordering::Relaxed);

@@ -1,10 +1,10 @@
-//! `run`: every repetition of every target in a process of its own, interleaved, so that a slow minute of the machine
-//! strikes all alike.
+//! `run`: runs every repetition of every target in its own process, interleaved, so that a slow
+//! minute of the machine affects all targets alike.
 //!
-//! 1. The parent finds the targets, and starts itself again for each repetition of each ([`one`]), which prints a
-//!    [`Run`](results::Run) as JSON.
-//! 2. Asked to end by Ctrl-C or SIGTERM ([`interrupt`](crate::interrupt)), the child ends its phase and what it started,
-//!    the parent writes what there is, marked as broken off.
+//! 1. The parent finds the targets and starts itself again for each repetition of each target
+//!    ([`one`]), which prints a [`Run`](results::Run) as JSON.
+//! 2. On Ctrl-C or SIGTERM ([`interrupt`](crate::interrupt)), the child ends its phase and the
+//!    processes it started; the parent writes the results so far and marks them as incomplete.
 //! 3. The results are written as JSON, Markdown and HTML, and printed.
 
 use crate::interrupt::{Parent, set_when_asked};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What is run, and how large.
+/// The experiment and its size.
 #[derive(clap::Subcommand, Clone, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Experiment {
@@ -32,53 +32,56 @@ pub enum Experiment {
     Billing(billing::Scale),
     /// E2: TSBS cpu rows in batches of 1,000 on one core, and seven queries
     Edge(edge::Scale),
-    /// E3: records of 200 bytes, one container a connection, written and read back
+    /// E3: records of 200 bytes, one container per connection, written and read back
     Scale(scale::Scale),
-    /// E4: a sampler of a thousand datapoints a second, a bounded queue, a writer
+    /// E4: a sampler of a thousand datapoints per second, a bounded queue, a writer
     Acquisition(acquisition::Scale),
-    /// Your own rows out of a file, written and asked for
+    /// Your own rows from a file, written and queried
     Own(own::Scale),
-    /// Acknowledged records counted after kill -9
+    /// Count the acknowledged records that survive kill -9
     Durability(durability::Scale),
 }
 
-/// How it is run.
+/// How an experiment is run.
 #[derive(clap::Args, Clone)]
 pub struct Common {
-    /// Targets to measure; `fleetdb-bench list` shows all [default: those that can start here, and those with a URL]
+    /// Targets to measure; `fleetdb-bench list` shows all [default: those that can start here and
+    /// those with a URL]
     #[arg(long, global = true, value_delimiter = ',')]
     targets: Vec<String>,
-    /// Measure a target that runs already, as in mariadb=mysql://root@host:3306/test; may be given for several
+    /// Measure a running instance of a target, such as mariadb=mysql://root@host:3306/test; may be
+    /// given several times
     #[arg(long, global = true, value_name = "TARGET=URL", value_parser = named_url)]
     url: Vec<(String, String)>,
-    /// Whose settings: those of the publication, or one durability for all
+    /// Settings to use: those of the publication, or the same durability for all targets
     #[arg(long, global = true, value_enum, default_value = "fair")]
     profile: Profile,
-    /// The published size, as far as one machine goes
+    /// Use the published sizes, as far as one machine permits
     #[arg(long, global = true)]
     full: bool,
-    /// Repetitions of each target [default: 5 in fair, 3 in published]
+    /// Repetitions per target [default: 5 in fair, 3 in published]
     #[arg(long, global = true)]
     repetitions: Option<usize>,
-    /// Cores that client and server share [default: 1 for edge, all for others]
+    /// Number of cores that client and server share [default: 1 for edge, all for others]
     #[arg(long, global = true)]
     cores: Option<usize>,
-    /// Seconds after which a phase of queries asks no more, however many are left [default: 60, with --full 600]
+    /// Seconds after which a phase of queries starts no more of them [default: 60, with --full 600]
     #[arg(long, global = true)]
     query_seconds: Option<u64>,
     /// The seed of all rows
     #[arg(long, global = true, default_value_t = 123)]
     seed: u64,
-    /// What the machine costs an hour, for the cost of operations
+    /// Price of the machine per hour, to compute the cost of operations
     #[arg(long, global = true)]
     price_per_hour: Option<f64>,
-    /// Where databases are made and removed: the disk that is measured
+    /// Directory in which databases are created and removed; its disk is measured
     #[arg(long, global = true, default_value = ".")]
     directory: PathBuf,
-    /// Where results are written [default: fleetdb-bench-results/EXPERIMENT-PROFILE]
+    /// Directory for the results [default: fleetdb-bench-results/EXPERIMENT-PROFILE]
     #[arg(long, global = true)]
     out: Option<PathBuf>,
-    /// Run this repetition of one target in this process and this directory (used by the command itself)
+    /// Run this repetition of one target in this process and this directory (used by the command
+    /// itself)
     #[arg(long, global = true, hide = true)]
     repetition: Option<usize>,
     #[arg(long, global = true, hide = true)]
@@ -87,7 +90,7 @@ pub struct Common {
     scratch: Option<PathBuf>,
 }
 
-/// A server that is told to write until it is killed: see [`durability`].
+/// Arguments of the process that writes until it is killed; see [`durability`].
 #[derive(clap::Args)]
 pub struct WriteUntilKilled {
     #[arg(long)]
@@ -112,7 +115,7 @@ fn named_url(argument: &str) -> Result<(String, String), String> {
 }
 
 impl Experiment {
-    /// Its name, and the sizes that were given.
+    /// The name of the experiment, and the sizes that were given.
     fn parts(&self) -> Outcome<(String, serde_json::Map<String, serde_json::Value>)> {
         let serde_json::Value::Object(named) = serde_json::to_value(self)? else { return Err("it has no name".into()) };
         let (name, scale) = named.into_iter().next().ok_or("it has no name")?;
@@ -132,7 +135,7 @@ impl Common {
         self.url.iter().find(|(name, _)| name == target).map(|(_, url)| url.as_str())
     }
 
-    /// The targets that were named, or those that can be measured here.
+    /// The targets that were named, or else those that can be measured here.
     fn entries(&self) -> Outcome<Vec<Entry>> {
         let lacking = |entry: &Entry| if self.url(entry.name).is_some() { None } else { entry.lacking() };
         let mut entries = Vec::new();
@@ -160,7 +163,7 @@ impl Common {
     }
 }
 
-/// Runs an experiment; fails if an answer was wrong or a target broke off.
+/// Runs an experiment; fails if an answer was wrong or a target did not finish.
 pub fn run(experiment: &Experiment, common: &Common) -> Outcome<ExitCode> {
     if let (Some(repetition), Some(target), Some(scratch)) = (common.repetition, &common.only, &common.scratch) {
         println!("{}", serde_json::to_string(&one(experiment, common, target, repetition, scratch)?)?);
@@ -215,7 +218,7 @@ pub fn write_reports(results: &Results, directory: &Path) -> Outcome<()> {
     Ok(std::fs::write(directory.join("report.html"), report::html(results)?)?)
 }
 
-/// A repetition in a process of its own; one that fails is part of the results.
+/// Runs a repetition in its own process; a failure becomes part of the results.
 fn child(parent: &Parent, cores: usize, entry: &Entry, repetition: usize, scratch: &Path) -> Outcome<results::Run> {
     let own = std::env::current_exe()?;
     let mut command = Command::new("taskset");
@@ -230,7 +233,7 @@ fn child(parent: &Parent, cores: usize, entry: &Entry, repetition: usize, scratc
     })
 }
 
-/// One repetition, in this process.
+/// Runs one repetition in this process.
 fn one(
     experiment: &Experiment,
     common: &Common,
@@ -260,7 +263,7 @@ fn one(
     Ok(run)
 }
 
-/// Starts a target, lets an experiment work with it, and removes from a URL what it made there.
+/// Starts a target, runs an experiment with it, and removes the tables created at a URL.
 fn measure(
     common: &Common,
     entry: &Entry,
@@ -283,7 +286,7 @@ fn measure(
     ended.and(if start.url.is_some() { target.remove() } else { Ok(()) })
 }
 
-/// Counts what a target has kept after kill -9.
+/// Counts the records that a target has kept after kill -9.
 fn kill(
     scale: &durability::Scale,
     common: &Common,
@@ -306,7 +309,7 @@ fn kill(
     Ok(())
 }
 
-/// A target with its name in front of what goes wrong.
+/// Starts a target; errors begin with its name.
 fn started(entry: &Entry, start: &Start<'_>) -> Outcome<Box<dyn Target>> {
     (entry.start)(start).map_err(|error| format!("{}: {error}", entry.name).into())
 }

@@ -1,5 +1,5 @@
-//! The suite as a person runs it: each experiment at a tiny size against every target that can start here, all answers
-//! verified; what Ctrl-C leaves.
+//! Runs the suite as a person would: each experiment at a tiny size with every target that can
+//! start here, with all answers verified; and what remains after Ctrl-C.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use fleetdb_bench_core::results::{Phase, Results};
@@ -13,7 +13,7 @@ fn bench() -> Command {
     Command::new(env!("CARGO_BIN_EXE_fleetdb-bench"))
 }
 
-/// Runs an experiment once; every target must be complete, and every phase verified.
+/// Runs an experiment once; every target must finish, and every phase must be verified.
 fn run(experiment: &str, arguments: &[&str]) -> Results {
     let directory = tempfile::tempdir().unwrap();
     for entry in fleetdb_bench_targets::all() {
@@ -37,7 +37,7 @@ fn run(experiment: &str, arguments: &[&str]) -> Results {
     results
 }
 
-/// As [`run`], of all targets but FerretDB, whose queries read everything; that runs with fewer rows.
+/// Like [`run`], but FerretDB, whose queries scan everything, gets fewer rows.
 fn run_with_fewer_for_ferretdb(experiment: &str, rows: &str, fewer: &str, arguments: &[&str]) -> Vec<Results> {
     let is_slow = |name: &str| name == "ferretdb";
     let all: Vec<_> = fleetdb_bench_targets::all().into_iter().filter(|entry| entry.lacking().is_none()).collect();
@@ -73,7 +73,8 @@ fn every_target_bills_its_meters_right() {
 
 #[test]
 fn what_warms_up_is_written_and_not_measured() {
-    // Without syncs all of it is done long before the time ends, and a hundred operations in a tenth of it.
+    // Without syncs everything is done long before the time ends, and a hundred operations within a
+    // tenth of it.
     let size = ["--meters", "2", "--hours", "750", "--connections", "2", "--seconds", "20"];
     let results = run("billing", &[&["--targets", "sqlite", "--profile", "published"], &size[..]].concat());
     let ingest = phases(&results, "ingest")[0];
@@ -127,7 +128,8 @@ fn the_published_settings_are_less_durable_and_give_the_same_answers() {
 fn every_target_gives_back_datapoints_written_as_they_were_published() {
     let results = run("acquisition", &["--profile", "published", "--rate", "100", "--seconds", "2"]);
     for run in &results.runs {
-        // Over UDP nothing is acknowledged, and a second's document does not fit.
+        // Over UDP nothing is acknowledged, and a document for a second does not fit into a
+        // datagram.
         let is_udp = run.target == "influxdb";
         assert_eq!(run.info.as_ref().unwrap().tier == Tier::T0, is_udp || run.target == "sqlite");
         let phase = |name: &str| run.phases.iter().find(|phase| phase.name == name).unwrap();
@@ -146,7 +148,8 @@ fn every_target_takes_a_users_own_rows() {
         path.to_str().unwrap().to_owned()
     };
     let csv = (0..600).map(|row| {
-        // Devices report in turn, one of them with texts that need care; some values are missing.
+        // Devices report in turn, one of them has a name that needs quoting, and some values are
+        // missing.
         let device = ["pump 1", "it's, \"valve\"", "c=3"][row % 3].replace('"', "\"\"");
         let speed = if row % 7 == 0 { String::new() } else { format!("{}.5", row % 90) };
         format!("2026-03-01T{:02}:{:02}:00Z,\"{device}\",{speed},{row},{}\n", row / 60, row % 60, row % 2 == 0)
@@ -168,7 +171,7 @@ fn every_target_takes_a_users_own_rows() {
     }
 }
 
-/// Ends with the test.
+/// A server that is killed when the test ends.
 struct Server(Child);
 
 impl Drop for Server {
@@ -194,7 +197,7 @@ fn a_server_at_a_url_is_measured_and_left_as_it_was() {
     };
     let url = format!("fleetdb-server=postgres://bench@127.0.0.1:{port}/fleetdb");
     let arguments = ["--records", "400", "--connections", "2", "--reads", "4", "--rate-seconds", "1"];
-    // Twice: the first leaves nothing that the second would find.
+    // Twice: the first run must leave nothing behind that the second would find.
     for _ in 0..2 {
         let results = run("scale", &[&["--targets", "fleetdb-server", "--url", &url], arguments.as_slice()].concat());
         assert_eq!(phases(&results, "read")[0].verified, 4);
@@ -217,7 +220,7 @@ fn every_target_keeps_up_with_a_board() {
     let results = run("acquisition", &["--seconds", "1"]);
     for way in ["single", "batched"] {
         for phase in phases(&results, way) {
-            // A slow target loses some, and what it has taken is there.
+            // A slow target may lose some datapoints, but those it took must be there.
             assert!(phase.lost.is_some_and(|lost| lost + phase.driven.rows == 1_000), "{way}: {phase:?}");
         }
     }
@@ -234,9 +237,9 @@ fn processes_in(directory: &Path) -> Vec<String> {
 
 #[test]
 fn what_is_broken_off_is_marked_and_leaves_nothing_running() {
-    // As a terminal's Ctrl-C: to the whole group.
+    // Like Ctrl-C in a terminal: to the whole process group.
     break_off(|id| ["-INT".to_owned(), format!("-{id}")]);
-    // As a service manager does: to the process that it started.
+    // Like a service manager: only to the process it started.
     break_off(|id| ["-TERM".to_owned(), id.to_string()]);
 }
 

@@ -1,4 +1,5 @@
-//! E4's datapoints as the publication kept them in MariaDB: a row for each channel, found by its second and nanosecond.
+//! E4's datapoints as the publication stored them in MariaDB: one row per channel, found by second
+//! and nanosecond.
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{Int64Type, TimestampNanosecondType};
@@ -8,16 +9,15 @@ use fleetdb_bench_core::table::{ColumnType, Table};
 use fleetdb_bench_core::workload::series::{CHANNELS, SECOND_NS, Series};
 use std::sync::Arc;
 
-/// The table, which has the name that datapoints have.
+/// The table, under the name of the datapoints' table.
 pub(crate) fn table() -> Table {
     let columns = ["second", "nanosecond", "number", "measurement"].map(|name| (name, ColumnType::Int)).to_vec();
     Table { name: Series::Datapoints.name(), columns, key: &["second", "nanosecond"] }
 }
 
-/// Datapoints as its rows. There is one board.
+/// Converts datapoints to rows of this table. There is one board.
 ///
-/// # Errors
-/// None, unless the columns differ in length.
+/// # Errors None, unless the columns differ in length.
 pub(crate) fn rows(points: &RecordBatch) -> Outcome<RecordBatch> {
     let times = points.column(1).as_primitive::<TimestampNanosecondType>();
     let of_time = |part: &dyn Fn(i64) -> i64| {
@@ -35,12 +35,12 @@ pub(crate) fn rows(points: &RecordBatch) -> Outcome<RecordBatch> {
     Ok(RecordBatch::try_new(table().schema(), columns)?)
 }
 
-/// Counts datapoints.
+/// A query that counts datapoints.
 pub(crate) fn count() -> String {
     format!("SELECT count(*) DIV {CHANNELS} FROM {}", table().name)
 }
 
-/// Asks for the datapoints of a window as they were, in their order; its parameters are [`parameters`].
+/// A query for the original datapoints of a window, in order; [`parameters`] has its values.
 pub(crate) fn select() -> String {
     let channel = |number| format!("max(CASE number WHEN {number} THEN measurement END)");
     format!(

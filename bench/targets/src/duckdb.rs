@@ -1,5 +1,5 @@
-//! DuckDB, in a process of its own (see `duckdb.py`): rows and answers go there and back as Arrow. All connections share
-//! its one, which takes one request at a time.
+//! DuckDB in its own process (see `duckdb.py`). Rows and answers are exchanged as Arrow. All
+//! connections share the one of that process, which handles one request at a time.
 
 use crate::process::{output, program};
 use crate::sql::{Dialect, conform, distinct_on, parameters, question};
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Its line in the list.
+/// The entry in the list of targets.
 pub const ENTRY: Entry =
     Entry { name: "duckdb", about: "DuckDB, from its Python package", missing: Some(missing), url: None, start: open };
 
@@ -100,13 +100,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Its data are removed anyway.
+        // Its data is removed anyway.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// The one connection that all share.
+/// The connection that all share.
 struct Shared(Arc<Mutex<Process>>);
 
 impl Shared {
@@ -148,7 +148,7 @@ impl Target for DuckDb {
 
 impl Connection for Shared {
     fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
-        // Nobody else may come between the statements of a transaction.
+        // Hold the lock, so that no other request comes between the statements of a transaction.
         let mut process = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ask = |header: Value, body: &[u8]| process.ask(&header, body).map(|_| ());
         ask(json!({ "run": "BEGIN" }), &[])?;

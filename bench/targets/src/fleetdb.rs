@@ -1,4 +1,4 @@
-//! FleetDB inside the client's process: batches go to the engine, queries are prepared SQL.
+//! FleetDB inside the client's process: batches go to the engine, and queries are prepared SQL.
 
 use crate::sql::{Dialect, conform, distinct_on, dollar, parameters};
 use arrow::array::RecordBatch;
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Its line in the list.
+/// The entry in the list of targets.
 pub const ENTRY: Entry =
     Entry { name: "fleetdb", about: "FleetDB, embedded", missing: Some(crate::nothing), url: None, start: open };
 
@@ -33,7 +33,7 @@ pub(crate) const DIALECT: Dialect = Dialect {
     last_of_all: distinct_on,
 };
 
-/// A table as the engine knows it.
+/// Converts a table to the engine's definition.
 pub fn definition(table: &Table) -> TableDefinition {
     table.columns.iter().fold(TableDefinition::new(table.name), |definition, (name, kind)| {
         let is_key = table.key.contains(name);
@@ -87,7 +87,7 @@ impl Target for FleetDb {
         Ok(Box::new(Embedded { db: Arc::clone(&self.db), session, prepared: HashMap::new() }))
     }
 
-    /// Everything flushed and merged, more than the background would do.
+    /// Flushes and merges everything, which is more than the background would do.
     fn settle(&mut self) -> Outcome<()> {
         Ok(self.db.settle()?)
     }

@@ -1,4 +1,5 @@
-//! FleetDB as a server in a process of its own, asked over PostgreSQL's protocol; many rows come by COPY.
+//! FleetDB as a server in its own process, over the PostgreSQL protocol. Many rows are written with
+//! COPY.
 
 use crate::fleetdb::DIALECT;
 use crate::postgres::{Many, Server as Remote, Wire};
@@ -9,7 +10,7 @@ use fleetdb_server::{Config, Options, Server};
 use std::path::Path;
 use std::process::Command;
 
-/// Its line in the list.
+/// The entry in the list of targets.
 pub const ENTRY: Entry = Entry {
     name: "fleetdb-server",
     about: "FleetDB, served",
@@ -18,16 +19,15 @@ pub const ENTRY: Entry = Entry {
     start: open,
 };
 
-/// The command of this program that [`serve`]s; `--directory` and `--durability` follow.
+/// The command of this program that runs [`serve`]; `--directory` and `--durability` follow.
 pub const COMMAND: &str = "serve-fleetdb";
 
-/// The file in which the server says where it listens.
+/// The file to which the server writes its port.
 const PORT: &str = "port";
 
-/// Serves until it is asked to end: what [`COMMAND`] does, in a process of its own.
+/// Serves until it is asked to end; [`COMMAND`] runs this in its own process.
 ///
-/// # Errors
-/// The server's.
+/// # Errors Those of the server.
 pub fn serve(directory: &Path, durability: &str) -> Outcome<()> {
     let any = || Some("127.0.0.1:0".to_owned());
     let options = Options {
@@ -39,7 +39,7 @@ pub fn serve(directory: &Path, durability: &str) -> Outcome<()> {
     };
     let server = Server::start(Config::new(options)?)?;
     let address = server.address("postgres").ok_or("the server does not listen")?;
-    // Whole at once, for who looks on.
+    // Rename the file into place, so that a reader never sees a partial one.
     let written = directory.join("port-being-written");
     std::fs::write(&written, address.port().to_string())?;
     std::fs::rename(written, directory.join(PORT))?;
@@ -65,7 +65,7 @@ fn started(directory: &Path, durability: &str, settings: Vec<String>) -> Outcome
     command.args([COMMAND, "--durability", durability, "--directory"]).arg(directory);
     let port = directory.join(PORT);
     if port.exists() {
-        // Of an earlier start.
+        // From an earlier start.
         std::fs::remove_file(&port)?;
     }
     let (process, port) =
@@ -74,7 +74,7 @@ fn started(directory: &Path, durability: &str, settings: Vec<String>) -> Outcome
     Ok(Site::started(address, process, directory.join("data"), settings))
 }
 
-/// Everything flushed, and the merges done that are due.
+/// Flushes everything and performs the merges that are due.
 fn settle(wire: &mut Wire, _tables: &[&str], _is_ours: bool) -> Outcome<()> {
     wire.run("VACUUM")
 }

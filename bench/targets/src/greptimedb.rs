@@ -1,8 +1,9 @@
-//! GreptimeDB at a URL: lines in and SQL over HTTP.
+//! GreptimeDB at a URL: writes line protocol and queries SQL, both over HTTP.
 //!
-//! A key is tags, so an integer of it is a text, and a row with a known key and time replaces the one that is there; a table
-//! without a time has all its rows at 1970. Its log is not synced at a write unless it is configured so, which cannot be
-//! seen from here. What comes over HTTP is not one transaction.
+//! Keys are tags, so an integer key becomes text. A row with an existing key and time replaces the
+//! old row; the rows of a table without a time are all at 1970. Its log is synced at each write
+//! only if configured so, which cannot be seen from here. The rows of an HTTP request are not one
+//! transaction.
 
 use crate::http::{agent, gathered, json, send_lines};
 use crate::lines::{Style, add, is_tag};
@@ -17,7 +18,7 @@ use fleetdb_bench_core::target::{Connection, Entry, Info, Start, Target, Tier};
 use serde_json::Value;
 use ureq::Agent;
 
-/// Its line in the list.
+/// The entry in the list of targets.
 pub const ENTRY: Entry = Entry {
     name: "greptimedb",
     about: "GreptimeDB",
@@ -32,7 +33,7 @@ const DIALECT: Dialect = Dialect {
         ColumnType::Int => "BIGINT",
         ColumnType::Float => "DOUBLE",
         ColumnType::Text | ColumnType::Json => "STRING",
-        // A time that is a field comes as an integer.
+        // A time in a field is sent as an integer.
         ColumnType::Time => "BIGINT",
     },
     parameter: question,
@@ -44,14 +45,14 @@ const DIALECT: Dialect = Dialect {
 struct GreptimeDb {
     address: Address,
     version: String,
-    /// Removed again.
+    /// The tables to remove at the end.
     tables: Vec<&'static str>,
 }
 
-/// A server's address and the database in it.
+/// The address of a server, and the database in it.
 #[derive(Clone)]
 struct Address {
-    /// As in `http://127.0.0.1:4000`.
+    /// For example `http://127.0.0.1:4000`.
     server: String,
     database: String,
 }
@@ -72,7 +73,8 @@ fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
     Ok(Box::new(GreptimeDb { address, version, tables: Vec::new() }))
 }
 
-/// The statement that makes a table. One without a time in its key gets one, `ts`, which is always 1970.
+/// The statement that creates a table. A table without a time in its key gets the column `ts`,
+/// which is always 1970.
 fn create(table: &Table) -> String {
     let mut tags = Vec::new();
     let mut columns = vec!["ts TIMESTAMP(9) TIME INDEX".to_owned()];
@@ -133,7 +135,7 @@ impl Client {
         Self { agent: agent(), address: address.clone(), lines: String::new() }
     }
 
-    /// The rows of an answer, if it has some.
+    /// The rows of an answer, if it has any.
     fn ask(&self, statement: &str) -> Outcome<Value> {
         let url = format!("{}/v1/sql?db={}", self.address.server, self.address.database);
         let mut answer = json(self.agent.post(url).send_form([("sql", statement)])?)?;
@@ -144,7 +146,7 @@ impl Client {
     }
 }
 
-/// A query with its values in it.
+/// A query with its values inserted.
 fn text(query: &Query) -> String {
     let statement = DIALECT.query(query);
     let mut parts = statement.split('?');
@@ -159,7 +161,7 @@ fn text(query: &Query) -> String {
 fn literal(value: Cell<'_>) -> String {
     match value {
         Cell::Time(ns) => ns.to_string(),
-        // Integers that are asked for are keys.
+        // Integers in queries are keys.
         Cell::Int(key) => format!("'{key}'"),
         Cell::Text(key) => format!("'{}'", key.replace('\'', "''")),
         Cell::Float(value) => value.to_string(),

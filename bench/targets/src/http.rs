@@ -1,4 +1,4 @@
-//! What databases that are asked over HTTP share.
+//! Helpers for databases that are queried over HTTP.
 
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
@@ -9,18 +9,18 @@ use serde_json::{Number, Value};
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-/// A client that reads answers of any status, for what they say.
+/// A client that also returns error responses, for their messages.
 pub(crate) fn agent() -> Agent {
     Agent::config_builder().http_status_as_error(false).build().into()
 }
 
-/// An answer of any length as JSON.
+/// Reads an answer of any length as JSON.
 pub(crate) fn json(mut answer: Response<Body>) -> Outcome<Value> {
     let text = answer.body_mut().with_config().limit(u64::MAX).read_to_string()?;
     Ok(serde_json::from_str(&text).map_err(|e| format!("{e}: {text}"))?)
 }
 
-/// Sends lines of line protocol, all of which must be taken.
+/// Sends lines of line protocol, all of which must be accepted.
 pub(crate) fn send_lines(agent: &Agent, url: &str, lines: &str) -> Outcome<()> {
     let mut answer = agent.post(url).send(lines.as_bytes())?;
     if answer.status().is_success() {
@@ -29,7 +29,7 @@ pub(crate) fn send_lines(agent: &Agent, url: &str, lines: &str) -> Outcome<()> {
     Err(answer.body_mut().read_to_string()?.into())
 }
 
-/// An answer's rows, each of them its values in the order of the query's columns.
+/// The rows of an answer, each an array of values in the order of the query's columns.
 pub(crate) fn gathered(query: &Query, rows: &Value) -> Outcome<RecordBatch> {
     let columns = query.columns();
     let mut gather = Gather::new(&columns);
@@ -44,14 +44,14 @@ pub(crate) fn push(gather: &mut Gather, value: &Value) -> Outcome<()> {
     match (gather.expects(), value) {
         (_, Value::Null) => gather.push(Cell::Null),
         (ColumnType::Text | ColumnType::Json, Value::String(text)) => gather.push(Cell::Text(text)),
-        // An integer key is a tag in many databases, which is a text.
+        // In many databases an integer key is a tag, which is text.
         (_, Value::String(text)) => gather.push(Cell::Int(text.parse()?)),
         (_, Value::Number(value)) => gather.push(number(value)?),
         (_, other) => Err(format!("{other} is not expected").into()),
     }
 }
 
-/// A number, whole if it is written so.
+/// Converts a number, to an integer if it is written as one.
 fn number(number: &Number) -> Outcome<Cell<'static>> {
     Ok(match number.as_i64() {
         Some(value) => Cell::Int(value),

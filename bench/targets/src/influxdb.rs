@@ -1,9 +1,11 @@
-//! InfluxDB 1: a server of its own with its defaults, which sync the log at each request; lines in and InfluxQL over HTTP.
-//! By URL also 2 (a bucket that is mapped to a database) and 3, which speak both, too.
+//! InfluxDB 1: its own server with default settings, which sync the log at each request; writes
+//! line protocol and queries InfluxQL, both over HTTP. By URL also InfluxDB 2 (a bucket that is
+//! mapped to a database) and 3, which support both as well.
 //!
-//! Key columns, and texts in front of the time, are tags, as its users would have them; a table without a time has all its
-//! rows at 1970. Rows of one request are not one transaction: that is what it has. E4's publication wrote over UDP, and so
-//! does the profile `published`: nothing is acknowledged then, and what is lost on the way is found by reading back.
+//! Key columns, and text columns before the time, are tags, as its users would define them; the
+//! rows of a table without a time are all at 1970. The rows of a request are not one transaction,
+//! since InfluxDB has none. E4's publication wrote over UDP, and so does the profile `published`:
+//! nothing is acknowledged, and losses on the way are found by reading back.
 
 use crate::http::{agent, json, push, send_lines};
 use crate::lines::{Style, add, is_tag};
@@ -22,7 +24,7 @@ use std::process::Command;
 use std::time::Duration;
 use ureq::Agent;
 
-/// Its line in the list.
+/// The entry in the list of targets.
 pub const ENTRY: Entry = Entry {
     name: "influxdb",
     about: "InfluxDB 1, and 2 and 3 by URL",
@@ -32,9 +34,10 @@ pub const ENTRY: Entry = Entry {
 };
 
 const DATABASE: &str = "bench";
-/// What a datagram holds at most, so that it is one packet of an Ethernet.
+/// Largest datagram, so that it fits into one Ethernet packet.
 const DATAGRAM_BYTES: usize = 1_400;
-/// When InfluxDB writes at the latest what came over UDP (`batch-timeout`), and as long again for the writing.
+/// InfluxDB's longest delay before it writes what arrived over UDP (`batch-timeout`), and the same
+/// time again for writing it.
 const UDP_SETTLE: Duration = Duration::from_secs(2);
 const STYLE: Style = Style { has_integer_tags: true, time_suffix: 'i' };
 
@@ -47,21 +50,22 @@ struct InfluxDb {
     address: Address,
     version: String,
     tables: Vec<Table>,
-    /// Where datapoints are sent to in E4, if over UDP.
+    /// The address for datapoints in E4, if they are sent over UDP.
     udp: Option<SocketAddr>,
 }
 
-/// A server's address and the database in it.
+/// The address of a server, and the database in it.
 #[derive(Clone)]
 struct Address {
-    /// As in `http://127.0.0.1:8086`.
+    /// For example `http://127.0.0.1:8086`.
     server: String,
-    /// What every request has: the database, the units of its times, who asks.
+    /// The parameters of every request: database, time unit and credentials.
     parameters: String,
 }
 
 impl Address {
-    /// Of a URL: `http://host:8086/database`, with `user:password@` or `any:token@` in front of the host if need be.
+    /// Parses a URL: `http://host:8086/database`, with `user:password@` or `any:token@` before the
+    /// host if needed.
     fn of(url: &str) -> Outcome<Self> {
         let wrong = || format!("{url}: a URL of InfluxDB is http://host:port/database");
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
@@ -113,7 +117,7 @@ fn started(start: &Start<'_>, udp: Option<SocketAddr>) -> Outcome<Site> {
 }
 
 impl InfluxDb {
-    /// Where datapoints go, if there are any and they go over UDP.
+    /// The address for datapoints, if there are any and they go over UDP.
     fn datagrams(&self) -> Option<SocketAddr> {
         self.udp.filter(|_| self.tables.iter().any(|table| table.name == Series::Datapoints.name()))
     }
@@ -159,7 +163,7 @@ impl Target for InfluxDb {
         Ok(Box::new(client))
     }
 
-    /// It flushes and merges in its own time, which nothing can shorten.
+    /// It flushes and merges on its own schedule, which cannot be shortened.
     fn settle(&mut self) -> Outcome<()> {
         if self.datagrams().is_some() {
             std::thread::sleep(UDP_SETTLE);
@@ -190,7 +194,7 @@ struct Client {
     address: Address,
     tables: Vec<Table>,
     lines: String,
-    /// Where lines go instead of into a request.
+    /// The socket for lines that do not go into a request.
     datagrams: Option<UdpSocket>,
 }
 
@@ -246,7 +250,8 @@ fn text(query: &Query, tables: &[Table]) -> Outcome<String> {
                 within(window_ns)
             )
         }
-        // `measurements` is a word of its own in InfluxQL, and a tag is a text.
+        // The key is a tag, and thus text. The table's name is quoted, since `measurements` is an
+        // InfluxQL keyword.
         Query::Rows { of, key, window_ns } => {
             let (table, name) = (of.name, of.key[0]);
             format!("SELECT {columns} FROM \"{table}\" WHERE {name} = {} AND {}", literal(key), within(window_ns))
@@ -294,7 +299,7 @@ impl Connection for Client {
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
         let answer = self.ask(&text(query, &self.tables)?)?;
         let columns = query.columns();
-        // Aggregates are named by their functions: they are taken by their place.
+        // Aggregates are named after their functions, so they are taken by position.
         let is_aggregate = matches!(
             query,
             Query::Count(_) | Query::Bill { .. } | Query::HourlyMaxima { .. } | Query::MinuteMaxima { .. }
@@ -322,7 +327,7 @@ impl Connection for Client {
     }
 }
 
-/// Sends lines, as many in a datagram as it holds.
+/// Sends lines, as many per datagram as fit.
 fn send_datagrams(socket: &UdpSocket, lines: &str) -> Outcome<()> {
     let mut rest = lines;
     while !rest.is_empty() {

@@ -1,8 +1,9 @@
-//! The databases that are measured: a file each.
+//! The databases to measure, one file each.
 //!
-//! To add one: write a file with a [`Target`](fleetdb_bench_core::target::Target) and its connection, and add its line to [`all`]. What several share is in
-//! [`sql`] (texts and parameters by dialect), [`lines`] (line protocol), [`http`] and [`process`] (a server started here). CONTRIBUTING.md shows it step by
-//! step.
+//! To add one, write a file with a [`Target`](fleetdb_bench_core::target::Target) and its
+//! connection, and add its entry to [`all`]. Shared code is in [`sql`] (texts and parameters by
+//! dialect), [`lines`] (line protocol), [`http`] and [`process`] (a server started here).
+//! CONTRIBUTING.md explains it step by step.
 
 mod channels;
 pub mod duckdb;
@@ -24,7 +25,7 @@ pub mod sqlite;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::target::Entry;
 
-/// Every target, in the order in which reports show them.
+/// All targets, in the order of the reports.
 pub fn all() -> Vec<Entry> {
     vec![
         fleetdb::ENTRY,
@@ -41,10 +42,9 @@ pub fn all() -> Vec<Entry> {
     ]
 }
 
-/// The target of a name.
+/// The target with a name.
 ///
-/// # Errors
-/// There is none; the error lists those that there are.
+/// # Errors There is no such target; the error lists all names.
 pub fn named(name: &str) -> Outcome<Entry> {
     let all = all();
     let names: Vec<&str> = all.iter().map(|entry| entry.name).collect();
@@ -52,7 +52,7 @@ pub fn named(name: &str) -> Outcome<Entry> {
     all.into_iter().find(|entry| entry.name == name).ok_or_else(|| unknown.into())
 }
 
-/// Nothing is missing: the target is in this program.
+/// Nothing is missing: the target is part of this program.
 fn nothing() -> Option<String> {
     None
 }

@@ -1,4 +1,4 @@
-//! Rows as line protocol, which InfluxDB and QuestDB take.
+//! Rows as line protocol, for InfluxDB, GreptimeDB and QuestDB.
 
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
@@ -9,13 +9,13 @@ use std::fmt::Write;
 /// How a database reads lines.
 #[derive(Clone, Copy)]
 pub(crate) struct Style {
-    /// Whether integers of the key are tags, too.
+    /// Whether integers in the key are tags.
     pub(crate) has_integer_tags: bool,
-    /// What a time that is a field ends with.
+    /// The suffix of a time in a field.
     pub(crate) time_suffix: char,
 }
 
-/// Whether a column is a tag: those of the key, and texts in front of the time.
+/// Whether a column is a tag: the columns of the key, and text columns before the time.
 pub(crate) fn is_tag(table: &Table, column: &Column, style: Style) -> bool {
     let place = |wanted: &dyn Fn(&Column) -> bool| table.columns.iter().position(wanted);
     let time = place(&|column| column.1 == ColumnType::Time && table.key.contains(&column.0));
@@ -27,10 +27,9 @@ pub(crate) fn is_tag(table: &Table, column: &Column, style: Style) -> bool {
     }
 }
 
-/// Adds rows as lines. A table without a time in its key has all its rows at 1970.
+/// Adds rows as lines. The rows of a table without a time in its key are all at 1970.
 ///
-/// # Errors
-/// None, unless a string cannot be written to.
+/// # Errors None, unless writing to a string fails.
 pub(crate) fn add(lines: &mut String, table: &Table, rows: &RecordBatch, style: Style) -> Outcome<()> {
     let tags: Vec<bool> = table.columns.iter().map(|column| is_tag(table, column, style)).collect();
     let escaped = |text: &str| text.replace(',', "\\,").replace('=', "\\=").replace(' ', "\\ ");

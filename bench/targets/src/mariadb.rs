@@ -1,8 +1,9 @@
-//! MariaDB: a server of its own with durable defaults (the log is flushed at each commit).
+//! MariaDB: its own server with durable defaults (the log is flushed at each commit).
 //!
-//! Many rows are one `INSERT` with as many tuples. A transaction's statements are prepared and sent one after the other, as
-//! its protocol has it; E1's operation is one call of a [`Procedure`], but for the profile `published`, whose publication
-//! had none. That has E4's datapoints as their publication had them ([`channels`]), too.
+//! Many rows are one `INSERT` with as many tuples. The statements of a transaction are prepared and
+//! sent one after another, as its protocol requires. E1's operation is one call of a [`Procedure`],
+//! except in the profile `published`, whose publication had none. That profile also stores E4's
+//! datapoints as its publication did ([`channels`]).
 
 use crate::channels;
 use crate::procedure::Procedure;
@@ -24,7 +25,7 @@ use std::process::Command;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// Its line in the list.
+/// The entry in the list of targets.
 pub const ENTRY: Entry = Entry {
     name: "mariadb",
     about: "MariaDB",
@@ -37,7 +38,7 @@ const DIALECT: Dialect = Dialect {
     types: |kind| match kind {
         ColumnType::Int => "BIGINT",
         ColumnType::Float => "DOUBLE",
-        // A key must be bounded.
+        // A key must have a bounded length.
         ColumnType::Text => "VARCHAR(255)",
         ColumnType::Json => "JSON",
         ColumnType::Time => "DATETIME(6)",
@@ -45,7 +46,7 @@ const DIALECT: Dialect = Dialect {
     parameter: question,
     time: question,
     bucket: |seconds| format!("CAST(FLOOR(UNIX_TIMESTAMP(ts) / {seconds}) * {seconds} AS SIGNED) * 1000000000"),
-    // The newest of each host comes from the key by a loose index scan.
+    // A loose index scan finds the newest row of each host by the key.
     last_of_all: |columns| {
         let columns: Vec<String> = columns.split(", ").map(|name| format!("cpu.{name}")).collect();
         format!(
@@ -59,14 +60,14 @@ const DIALECT: Dialect = Dialect {
 const DATABASE: &str = "bench";
 /// The table of E4's datapoints.
 const DATAPOINTS: &str = Series::Datapoints.name();
-/// The buffer of the fair profile; 128 MB are its default.
+/// The buffer in the fair profile; the default is 128 MB.
 const BUFFER: &str = "innodb-buffer-pool-size=1G";
 const CLOSED: &str = "the connection is closed";
 const SETTLE_LIMIT: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 fn missing() -> Option<String> {
-    // The last is what the second calls.
+    // mariadb-install-db calls my_print_defaults.
     let is_there =
         ["mariadbd", "mariadb-install-db", "my_print_defaults"].iter().all(|name| program(&[name]).is_some());
     (!is_there).then(|| {
@@ -74,7 +75,7 @@ fn missing() -> Option<String> {
     })
 }
 
-/// A server that was started here.
+/// A server started by this program.
 pub struct Server {
     process: Process,
     port: u16,
@@ -84,8 +85,7 @@ pub struct Server {
 impl Server {
     /// Starts a server with its data in this directory.
     ///
-    /// # Errors
-    /// MariaDB is not installed, or does not start.
+    /// # Errors MariaDB is not installed, or does not start.
     pub fn start(directory: &Path, settings: &[&str]) -> Outcome<Self> {
         let directory = directory.canonicalize()?;
         let data = directory.join("data");
@@ -114,35 +114,34 @@ impl Server {
         self.port
     }
 
-    /// Its process' number.
+    /// Its process id.
     pub fn process(&self) -> u32 {
         self.process.id()
     }
 }
 
-/// Where a database of a server that was started here is.
+/// The URL of a database in a server started by this program.
 pub fn url(port: u16, database: &str) -> String {
     format!("mysql://root@127.0.0.1:{port}/{database}")
 }
 
-/// A connection over TCP that keeps its prepared statements.
+/// Opens a connection over TCP that keeps its prepared statements.
 ///
-/// # Errors
-/// It is no URL of MariaDB's, or nobody answers there.
+/// # Errors The URL is not one of MariaDB, or no server answers there.
 pub async fn connect(url: &str) -> Outcome<Conn> {
     let options = OptsBuilder::from_opts(Opts::from_url(url)?).prefer_socket(false).stmt_cache_size(64);
     Ok(Conn::new(options).await?)
 }
 
 struct MariaDb {
-    /// Where it is asked.
+    /// The URL of the database.
     url: String,
     started: Option<Server>,
     profile: Profile,
     settings: Vec<String>,
-    /// Removed again at a URL.
+    /// The tables to remove at a URL.
     tables: Vec<&'static str>,
-    /// What writes to all of them, if there are several.
+    /// The procedure that writes to all tables, if there are several.
     procedure: Option<Procedure>,
 }
 
@@ -170,7 +169,7 @@ impl Target for MariaDb {
         for table in tables {
             let is_ours = self.started.is_some();
             client.run(&match (self.profile, table.name) {
-                // As published: found by its meter, all of its readings read.
+                // As published: an index on the meter alone, so all of its readings are read.
                 (Profile::Published, "meter_reads") => {
                     DIALECT.create(table, is_ours).replace("PRIMARY KEY (meter_id, ts)", "KEY (meter_id)")
                 }
@@ -203,10 +202,10 @@ impl Target for MariaDb {
         Ok(Box::new(client))
     }
 
-    /// Changed pages are written out, as fast as the disk takes them.
+    /// Waits until changed pages are written, as fast as the disk permits.
     fn settle(&mut self) -> Outcome<()> {
         if self.started.is_none() {
-            // Settings that others share are not ours to change.
+            // Do not change settings of a server that others share.
             return Ok(());
         }
         let mut client = Client::connect(&self.url)?;
@@ -234,11 +233,11 @@ impl Target for MariaDb {
 }
 
 struct Client {
-    /// There until it is dropped, which takes the runtime.
+    /// `Some` until this is dropped, which uses the runtime.
     connection: Option<Conn>,
     runtime: Runtime,
     inserts: Inserts,
-    /// Whether datapoints are kept as [`channels`].
+    /// Whether datapoints are stored as in [`channels`].
     has_channels: bool,
     procedure: Option<Procedure>,
 }
@@ -287,7 +286,7 @@ impl Client {
     }
 }
 
-/// The statement that inserts tuples, or replaces rows of their keys.
+/// The statement that inserts tuples and replaces rows with the same keys.
 fn insert_text(table: &Table, tuples: &str) -> String {
     let set: Vec<String> = table.fields().map(|(name, _)| format!("{name} = VALUES({name})")).collect();
     let (columns, set) = (names(&table.columns), set.join(", "));
@@ -297,7 +296,7 @@ fn insert_text(table: &Table, tuples: &str) -> String {
 impl Drop for Client {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
-            // It is closed either way.
+            // It is closed in any case.
             self.runtime.block_on(connection.disconnect()).ok();
         }
     }
@@ -377,7 +376,7 @@ fn push(answer: &mut Gather, value: Value) -> Outcome<()> {
             let text = String::from_utf8(bytes)?;
             match answer.expects() {
                 ColumnType::Text | ColumnType::Json => answer.push(Cell::Text(&text)),
-                // Decimals come as text.
+                // Decimals arrive as text.
                 ColumnType::Float => answer.push(Cell::Float(text.parse()?)),
                 ColumnType::Int | ColumnType::Time => answer.push(Cell::Int(text.parse()?)),
             }

@@ -1,7 +1,8 @@
-//! MongoDB at a URL, and FerretDB, which speaks its protocol over SQLite, started here.
+//! MongoDB at a URL, and FerretDB, which speaks its protocol on top of SQLite and is started here.
 //!
-//! A row is a document of a plain collection, whose `_id` is its key as a text; times are integers of nanoseconds, since a
-//! date has milliseconds. There is an index on the key's columns. Documents of one request are not one transaction.
+//! A row is a document of a plain collection whose `_id` is the key as text. Times are integers of
+//! nanoseconds, since a date has only milliseconds. There is an index on the key's columns. The
+//! documents of a request are not one transaction.
 
 use crate::process::{Process, Site, free_port, program};
 use arrow::array::RecordBatch;
@@ -17,7 +18,7 @@ use mongodb::{Client, Database};
 use std::process::Command;
 use tokio::runtime::Runtime;
 
-/// MongoDB's line in the list.
+/// MongoDB's entry in the list of targets.
 pub const MONGODB: Entry = Entry {
     name: "mongodb",
     about: "MongoDB",
@@ -26,7 +27,7 @@ pub const MONGODB: Entry = Entry {
     start: mongodb,
 };
 
-/// FerretDB's line in the list.
+/// FerretDB's entry in the list of targets.
 pub const FERRETDB: Entry = Entry {
     name: "ferretdb",
     about: "FerretDB 1 with SQLite behind it",
@@ -36,9 +37,9 @@ pub const FERRETDB: Entry = Entry {
 };
 
 const DATABASE: &str = "bench";
-/// A document with this `_id` is there already.
+/// The error code for an existing `_id`.
 const DUPLICATE: i32 = 11_000;
-/// Documents that come at once; FerretDB makes room for so many beforehand.
+/// Documents per batch; FerretDB allocates room for that many in advance.
 const BATCH: i32 = 10_000;
 const HOUR_NS: i64 = 3_600_000_000_000;
 const MINUTE_NS: i64 = 60_000_000_000;
@@ -51,9 +52,9 @@ fn missing() -> Option<String> {
 struct Mongo {
     site: Site,
     version: String,
-    /// What it has not.
+    /// The queries it cannot answer, with the reason.
     lacks: fn(&Query) -> Option<&'static str>,
-    /// Removed again at a URL.
+    /// The tables to remove at a URL.
     tables: Vec<&'static str>,
 }
 
@@ -131,7 +132,7 @@ impl Target for Mongo {
         Ok(Box::new(Collections::connect(&self.site.address)?))
     }
 
-    /// It has nothing of its own that could be waited for.
+    /// It offers nothing to wait for.
     fn settle(&mut self) -> Outcome<()> {
         Ok(())
     }
@@ -149,10 +150,10 @@ impl Target for Mongo {
     }
 }
 
-/// A connection, with a thread's own runtime.
+/// A connection, with a runtime for its thread.
 struct Collections {
     database: Database,
-    // Dropped behind the client, which lives in it.
+    // Dropped after the client, which lives in it.
     runtime: Runtime,
 }
 
@@ -174,7 +175,7 @@ impl Collections {
         Ok(self.runtime.block_on(self.database.run_command(command).into_future())?)
     }
 
-    /// Runs a write, and gives the errors of single documents.
+    /// Runs a write and returns the errors of single documents.
     fn run_write(&mut self, mut command: Document) -> Outcome<Vec<Bson>> {
         command.insert("ordered", false);
         command.insert("writeConcern", doc! { "w": 1, "j": true });
@@ -185,7 +186,7 @@ impl Collections {
         }
     }
 
-    /// Replaces documents, or adds them.
+    /// Replaces or adds documents.
     fn replace(&mut self, table: &Table, documents: impl Iterator<Item = Document>) -> Outcome<()> {
         let updates = documents.map(|document| {
             let id = document.get("_id").cloned().unwrap_or(Bson::Null);
@@ -198,7 +199,7 @@ impl Collections {
         }
     }
 
-    /// Adds documents; those that are there already are replaced.
+    /// Adds documents and replaces those that exist.
     fn insert(&mut self, table: &Table, documents: Vec<Document>) -> Outcome<()> {
         let all: Vec<Bson> = documents.iter().cloned().map(Bson::Document).collect();
         let mut known = Vec::new();
@@ -232,7 +233,7 @@ impl Collections {
     }
 }
 
-/// A row as a document.
+/// Converts a row to a document.
 fn document(table: &Table, rows: &RecordBatch, row: usize) -> Outcome<Document> {
     let mut document = Document::new();
     let mut id = String::new();
@@ -256,7 +257,7 @@ fn document(table: &Table, rows: &RecordBatch, row: usize) -> Outcome<Document> 
     Ok(document)
 }
 
-/// The command that answers a query, and the collection.
+/// The command that answers a query, and its collection.
 fn command(query: &Query) -> (Document, &'static str) {
     let within = |(from, to): &(i64, i64)| doc! { "$gte": *from, "$lt": *to };
     let find = |table: &'static str, filter: Document, order: i32| {
@@ -266,7 +267,7 @@ fn command(query: &Query) -> (Document, &'static str) {
         let command = doc! { "aggregate": table, "pipeline": stages, "cursor": { "batchSize": BATCH } };
         (command, table)
     };
-    // The start of the bucket that a row is in, and the maxima in it.
+    // The start of a row's bucket, and the maxima in the bucket.
     let maxima = |hosts: Bson, window_ns: &(i64, i64), width_ns: i64, fields: &[&str]| {
         let start = doc! { "$subtract": ["$ts", { "$mod": ["$ts", width_ns] }] };
         let mut group = doc! { "_id": start };
@@ -313,7 +314,7 @@ impl Connection for Collections {
     fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
         for (table, rows) in writes {
             let documents = (0..rows.num_rows()).map(|row| document(table, rows, row)).collect::<Outcome<Vec<_>>>()?;
-            // What has no time is there already, as a rule; a reading is not.
+            // A row without a time usually exists already; a reading does not.
             if table.key.contains(&"ts") {
                 self.insert(table, documents)?;
             } else {
@@ -332,7 +333,7 @@ impl Connection for Collections {
         }
         for document in self.all(command, collection)? {
             for (name, kind) in query.columns() {
-                // A group's time is what it is grouped by.
+                // The time of a group is its `_id`.
                 let is_bucket = kind == ColumnType::Time && !document.contains_key(name);
                 push(&mut gather, document.get(if is_bucket { "_id" } else { name }))?;
             }

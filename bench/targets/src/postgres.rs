@@ -1,8 +1,9 @@
-//! PostgreSQL: a server of its own with durable defaults and a gigabyte of buffers, or one at a URL (TimescaleDB's, for
-//! one); and the client of its protocol, which FleetDB's server is asked through, too.
+//! PostgreSQL: its own server with durable defaults and a gigabyte of buffers, or one at a URL
+//! (such as TimescaleDB); and the client of its protocol, which is also used for FleetDB's server.
 //!
-//! Single rows are upserts, those of several tables in one statement (`WITH a AS (INSERT ...) INSERT ...`); many rows are one
-//! `INSERT` from arrays (`unnest`), the way that PostgreSQL's own documentation advises when COPY cannot upsert.
+//! Single rows are upserts; those of several tables form one statement (`WITH a AS (INSERT ...)
+//! INSERT ...`). Many rows are one `INSERT` from arrays (`unnest`), as PostgreSQL's documentation
+//! recommends where COPY cannot upsert.
 
 use crate::process::{Process, Site, free_port, output, program};
 use crate::sql::{Dialect, dollar, names, parameters};
@@ -23,7 +24,7 @@ use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, NoTls, Row, Statement};
 
-/// Its line in the list.
+/// The entry in the list of targets.
 pub const ENTRY: Entry = Entry {
     name: "postgres",
     about: "PostgreSQL, and TimescaleDB by URL",
@@ -42,7 +43,7 @@ const DIALECT: Dialect = Dialect {
     parameter: dollar,
     time: dollar,
     bucket: |seconds| format!("date_bin('{seconds} seconds', ts, TIMESTAMP '1970-01-01')"),
-    // DISTINCT ON reads all rows; this is the loose index scan of PostgreSQL's wiki.
+    // DISTINCT ON reads all rows; this is the loose index scan from PostgreSQL's wiki.
     last_of_all: |columns| {
         format!(
             "WITH RECURSIVE hosts AS ((SELECT hostname FROM cpu ORDER BY hostname LIMIT 1) UNION ALL \
@@ -55,10 +56,10 @@ const DIALECT: Dialect = Dialect {
     },
 };
 
-/// Where Debian keeps what is not on the path.
+/// Where Debian installs programs that are not in the path.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-/// The folder of its programs.
+/// The folder of PostgreSQL's programs.
 fn folder() -> Option<PathBuf> {
     if let Some(initdb) = program(&["initdb"]) {
         return Some(initdb.parent()?.to_owned());
@@ -73,7 +74,8 @@ fn missing() -> Option<String> {
     folder().is_none().then(|| "PostgreSQL is not installed (Debian: apt-get install postgresql)".to_owned())
 }
 
-/// A command that root may give though PostgreSQL refuses root: in a namespace of its own root has another number.
+/// A command for programs of PostgreSQL, which refuse to run as root: root runs them in a user
+/// namespace with another user id.
 fn not_as_root(program: &Path) -> Command {
     use std::os::unix::fs::MetadataExt;
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
@@ -85,18 +87,19 @@ fn not_as_root(program: &Path) -> Command {
     command
 }
 
-/// A server that speaks PostgreSQL's protocol.
+/// A server that speaks the PostgreSQL protocol.
 pub(crate) struct Server {
     pub(crate) site: Site,
     pub(crate) version: String,
     pub(crate) tier: Tier,
     pub(crate) dialect: &'static Dialect,
     pub(crate) many: Many,
-    /// Has what is left to do done; it is told the tables, and whether the server is all ours.
+    /// Makes the server finish its background work; receives the tables, and whether the server was
+    /// started here.
     pub(crate) settle: fn(&mut Wire, &[&str], bool) -> Outcome<()>,
-    /// Removed again at a URL.
+    /// The tables to remove at a URL.
     pub(crate) tables: Vec<&'static str>,
-    /// Whether TimescaleDB is there: tables with a time become its hypertables.
+    /// Whether TimescaleDB is installed; tables with a time then become hypertables.
     pub(crate) has_hypertables: bool,
 }
 
@@ -138,10 +141,10 @@ fn started(start: &Start<'_>) -> Outcome<Site> {
     Ok(Site::started(address, process, data, settings))
 }
 
-/// What autovacuum and the checkpointer would do in their time.
+/// Does what autovacuum and the checkpointer would do in their own time.
 fn settle(wire: &mut Wire, tables: &[&str], is_ours: bool) -> Outcome<()> {
     tables.iter().try_for_each(|table| wire.run(&format!("VACUUM (ANALYZE) {table}")))?;
-    // Elsewhere a checkpoint may be left to others.
+    // On a server that was not started here, the checkpoint may be refused.
     wire.run("CHECKPOINT").or_else(|error| if is_ours { Err(error) } else { Ok(()) })
 }
 
@@ -197,26 +200,26 @@ impl Target for Server {
 pub(crate) enum Many {
     /// `INSERT ... SELECT * FROM unnest(...) ON CONFLICT`.
     Arrays,
-    /// `COPY ... (FORMAT binary)`, where a known key is replaced anyway.
+    /// `COPY ... (FORMAT binary)`, for a server that replaces rows with existing keys.
     Copy,
 }
 
-/// A connection over PostgreSQL's protocol, with a thread's own runtime.
+/// A connection over the PostgreSQL protocol, with a runtime for its thread.
 pub(crate) struct Wire {
     client: Client,
     statements: HashMap<String, Statement>,
-    /// Those that write a row of each table, by the tables.
+    /// Statements that write one row to each table, by the tables.
     single: HashMap<Vec<&'static str>, Statement>,
-    /// Those that write many rows, by table.
+    /// Statements that write many rows, by table.
     arrays: HashMap<&'static str, Statement>,
     dialect: &'static Dialect,
     many: Many,
-    // Dropped behind the client, which lives in it.
+    // Dropped after the client, which lives in it.
     runtime: Runtime,
 }
 
 impl Wire {
-    /// Connects to an address as libpq has it, a URL or pairs of names and values.
+    /// Connects to an address in libpq's form: a URL, or pairs of names and values.
     pub(crate) fn connect(address: &str, dialect: &'static Dialect, many: Many) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let client = runtime.block_on(async {
@@ -254,7 +257,8 @@ impl Wire {
         Ok(statement)
     }
 
-    /// The statement that upserts a row of each table, which is a transaction without BEGIN and COMMIT.
+    /// The statement that upserts one row in each table; it is a transaction without BEGIN and
+    /// COMMIT.
     fn single(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<Statement> {
         let tables: Vec<&str> = writes.iter().map(|(table, _)| table.name).collect();
         if let Some(known) = self.single.get(&tables) {
@@ -282,7 +286,7 @@ impl Wire {
         Ok(())
     }
 
-    /// The statement that upserts rows of arrays.
+    /// The statement that upserts rows from arrays.
     fn array_insert(&mut self, table: &Table) -> Outcome<Statement> {
         if let Some(known) = self.arrays.get(table.name) {
             return Ok(known.clone());
@@ -327,7 +331,7 @@ impl Wire {
     }
 }
 
-/// An INSERT of rows that replace those with their keys.
+/// An INSERT of rows that replace those with the same keys.
 fn upsert(table: &Table, rows: &str) -> String {
     let set = table.fields().map(|(name, _)| format!("{name} = excluded.{name}")).collect::<Vec<_>>();
     format!(
@@ -348,7 +352,7 @@ fn wire_type(kind: ColumnType) -> Type {
     }
 }
 
-/// What the server said, which the error itself does not print.
+/// The server's message, which the error's own text omits.
 fn said(error: &tokio_postgres::Error) -> Box<dyn Error + Send + Sync> {
     match error.as_db_error() {
         Some(said) => format!("{} ({})", said.message(), said.code().code()).into(),

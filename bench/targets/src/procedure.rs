@@ -1,5 +1,5 @@
-//! A row for each of several tables as one call of a stored procedure of MariaDB, whose protocol has a round trip for each
-//! statement of a transaction.
+//! Writes one row to each of several tables with one call of a stored procedure in MariaDB, whose
+//! protocol needs a round trip for each statement of a transaction.
 
 use crate::sql::Dialect;
 use arrow::array::RecordBatch;
@@ -7,7 +7,7 @@ use fleetdb_bench_core::table::Table;
 
 const NAME: &str = "write_rows";
 
-/// A procedure that is a transaction of one insert for each table.
+/// A procedure that inserts a row into each table in one transaction.
 #[derive(Clone)]
 pub(crate) struct Procedure {
     tables: Vec<&'static str>,
@@ -22,7 +22,7 @@ impl Procedure {
         Self { tables: tables.iter().map(|table| table.name).collect(), call }
     }
 
-    /// The statement that makes it, with the insert of a table's tuple.
+    /// The statement that creates it; `insert` gives the INSERT of a tuple into a table.
     pub(crate) fn create(tables: &[Table], dialect: &Dialect, insert: impl Fn(&Table, &str) -> String) -> String {
         let (mut parameters, mut inserts) = (Vec::new(), String::new());
         for table in tables {
@@ -46,7 +46,7 @@ impl Procedure {
         format!("DROP PROCEDURE IF EXISTS {NAME}")
     }
 
-    /// The call for these rows, if there is one for each of its tables.
+    /// The call for these rows, if there is exactly one for each of its tables.
     pub(crate) fn call(&self, writes: &[(&Table, RecordBatch)]) -> Option<&str> {
         let is_one_each = writes.iter().all(|(_, rows)| rows.num_rows() == 1);
         let tables = writes.iter().map(|(table, _)| table.name);

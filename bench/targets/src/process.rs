@@ -1,4 +1,4 @@
-//! A database server that is started here, in a directory of its own, and ended when it is dropped.
+//! A database server that is started in its own directory and stopped when it is dropped.
 
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::meters::disk_bytes;
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What is said of the settings of a server that was not started here.
+/// Description of the settings of a server that was not started here.
 pub(crate) const AT_URL: &str = "as at its URL";
 
-/// How long a server may take to start.
+/// Time limit for a server to start.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// How long it may take to end when it is asked to.
+/// Time limit for it to end when asked.
 const END_LIMIT: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -24,14 +24,15 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it; what it says goes to `log`, and what it listens to is known when `is_up` gives something.
+    /// Starts a server. Its output goes to `log`; it is ready when `is_up` returns a value, such as
+    /// its port.
     pub(crate) fn start<T>(
         command: &mut Command,
         log: &Path,
         mut is_up: impl FnMut() -> Outcome<T>,
     ) -> Outcome<(Self, T)> {
         let file = std::fs::File::create(log)?;
-        // A group of its own: Ctrl-C is for the suite, which then ends what it started.
+        // Its own process group: Ctrl-C goes only to the suite, which then stops what it started.
         let child = command.process_group(0).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn();
         let child = child.map_err(|e| format!("{}: {e}", command.get_program().display()))?;
         let mut process = Self { child, log: log.to_owned() };
@@ -55,7 +56,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Asked first, so that it ends what it has started itself.
+        // Ask first, so that it can stop its own children.
         let asked = Command::new("kill").arg(self.child.id().to_string()).status();
         let begin = Instant::now();
         while asked.is_ok() && matches!(self.child.try_wait(), Ok(None)) && begin.elapsed() < END_LIMIT {
@@ -66,33 +67,33 @@ impl Drop for Process {
     }
 }
 
-/// A server that is measured: one that was started here, or one at a URL.
+/// A server to measure, either started here or running at a URL.
 pub(crate) struct Site {
-    /// Where it is asked, as its client takes it.
+    /// Its address in the form its client takes.
     pub(crate) address: String,
-    /// Its process, and where it keeps its data; none at a URL.
+    /// Its process and data directory; `None` at a URL.
     started: Option<(Process, PathBuf)>,
-    /// What is said of its settings.
+    /// Description of its settings.
     pub(crate) settings: Vec<String>,
 }
 
 impl Site {
-    /// One that was started here.
+    /// A server started here.
     pub(crate) fn started(address: String, process: Process, data: PathBuf, settings: Vec<String>) -> Self {
         Self { address, started: Some((process, data)), settings }
     }
 
-    /// One that runs already.
+    /// A server that is already running.
     pub(crate) fn at(url: &str) -> Self {
         Self { address: url.to_owned(), started: None, settings: vec![AT_URL.to_owned()] }
     }
 
-    /// Whether it was started here, and is nobody else's.
+    /// Whether the server was started here, for this run alone.
     pub(crate) fn is_ours(&self) -> bool {
         self.started.is_some()
     }
 
-    /// What it keeps on disk; 0 at a URL.
+    /// Its size on disk; 0 at a URL.
     pub(crate) fn disk_bytes(&self) -> Outcome<u64> {
         self.started.as_ref().map_or(Ok(0), |(_, data)| disk_bytes(data))
     }
@@ -103,12 +104,12 @@ impl Site {
     }
 }
 
-/// A port that is free now; whoever takes it before the server does makes the start fail.
+/// A port that is free now. If another program takes it first, the server fails to start.
 pub(crate) fn free_port() -> Outcome<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// The first of these programs that there is.
+/// The first of these programs that is installed.
 pub(crate) fn program(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -118,13 +119,13 @@ pub(crate) fn program(names: &[&str]) -> Option<PathBuf> {
     })
 }
 
-/// What a command prints, or says when it fails.
+/// Runs a command and returns what it prints; an error holds its messages.
 pub(crate) fn output(command: &mut Command) -> Outcome<String> {
     let output = command.output().map_err(|e| format!("{}: {e}", command.get_program().display()))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
-    // Some say on the one what is wrong, some on the other.
+    // Some programs report errors on standard error, others on standard output.
     let said = [output.stderr, output.stdout].concat();
     Err(format!("{}: {}", command.get_program().display(), String::from_utf8_lossy(&said).trim()).into())
 }

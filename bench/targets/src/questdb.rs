@@ -1,8 +1,9 @@
-//! QuestDB: a server of its own from its jar, or one at a URL; lines in and SQL over HTTP.
+//! QuestDB: its own server, started from its jar, or one at a URL; writes line protocol and queries
+//! SQL, both over HTTP.
 //!
-//! Texts in front of the time are symbols, and the key is what rows are deduplicated by. Rows of one request are one
-//! transaction a table. It shows rows a while after it has acknowledged them, when they are merged from its log: settling
-//! waits for that.
+//! Text columns before the time are symbols, and rows are deduplicated by the key. The rows of a
+//! request are one transaction per table. Acknowledged rows become visible only when they have been
+//! merged from its log; settling waits for that.
 
 use crate::http::{agent, gathered, json, send_lines};
 use crate::lines::{Style, add, is_tag};
@@ -19,11 +20,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use ureq::Agent;
 
-/// Its line in the list.
+/// The entry in the list of targets.
 pub const ENTRY: Entry =
     Entry { name: "questdb", about: "QuestDB", missing: Some(missing), url: Some("http://host:port"), start: open };
 
-/// Names its jar.
+/// The environment variable with the path of its jar.
 const JAR: &str = "QUESTDB_JAR";
 const STYLE: Style = Style { has_integer_tags: false, time_suffix: 'n' };
 const SETTLE_LIMIT: Duration = Duration::from_secs(120);
@@ -40,7 +41,7 @@ struct QuestDb {
     site: Site,
     version: String,
     tier: Tier,
-    /// Removed again at a URL.
+    /// The tables to remove at a URL.
     tables: Vec<&'static str>,
 }
 
@@ -75,7 +76,7 @@ fn started(start: &Start<'_>) -> Outcome<Site> {
     Ok(Site::started(server, process, directory.join("db"), vec![format!("cairo.commit.mode = {mode}")]))
 }
 
-/// A column's type; see [`is_tag`].
+/// The type of a column; see [`is_tag`].
 fn column_type(table: &Table, column: &Column) -> &'static str {
     match column.1 {
         ColumnType::Int => "LONG",
@@ -86,7 +87,8 @@ fn column_type(table: &Table, column: &Column) -> &'static str {
     }
 }
 
-/// The statement that makes a table. One without a time in its key gets one, `at`, which is always 1970.
+/// The statement that creates a table. A table without a time in its key gets the column `at`,
+/// which is always 1970.
 fn create(table: &Table, is_ours: bool) -> String {
     let unless = if is_ours { "IF NOT EXISTS " } else { "" };
     let columns = table.columns.iter().map(|column| format!("{} {}", column.0, column_type(table, column)));
@@ -117,7 +119,7 @@ impl Target for QuestDb {
             client.ask(&create(table, self.site.is_ours()))?;
             self.tables.push(table.name);
         }
-        // What an earlier start acknowledged is seen when it is merged.
+        // Rows acknowledged before an earlier stop become visible when they are merged.
         self.settle()
     }
 
@@ -130,7 +132,7 @@ impl Target for QuestDb {
         Ok(Box::new(Client::new(&self.site.address)))
     }
 
-    /// Everything acknowledged is merged into the tables.
+    /// Waits until everything acknowledged is merged into the tables.
     fn settle(&mut self) -> Outcome<()> {
         let (client, begin) = (Client::new(&self.site.address), Instant::now());
         let behind = "SELECT count() FROM wal_tables() WHERE writerTxn < sequencerTxn";
@@ -173,7 +175,7 @@ impl Client {
     }
 }
 
-/// A query in its SQL, times as integers.
+/// A query in QuestDB's SQL, with times as integers.
 fn text(query: &Query) -> String {
     let within = |(from, to): &(i64, i64)| format!("ts >= {from} AND ts < {to}");
     let names = query.columns().into_iter().map(|(name, kind)| match kind {

@@ -1,4 +1,4 @@
-//! Texts of tables, writes and queries in SQL, by dialect, and the values of their parameters.
+//! SQL texts for tables, writes and queries, by dialect, and the values of their parameters.
 
 use arrow::array::RecordBatch;
 use arrow::compute::{cast, concat_batches};
@@ -14,15 +14,15 @@ const MINUTE_S: i64 = 60;
 
 /// How a database writes SQL.
 pub(crate) struct Dialect {
-    /// A column's type.
+    /// The name of a type.
     pub(crate) types: fn(ColumnType) -> &'static str,
-    /// A parameter, counted from 1.
+    /// A parameter, numbered from 1.
     pub(crate) parameter: fn(usize) -> String,
-    /// A parameter that is a time.
+    /// A parameter for a time.
     pub(crate) time: fn(usize) -> String,
-    /// The start of the bucket of so many seconds that a row is in.
+    /// The start of a row's bucket, given its width in seconds.
     pub(crate) bucket: fn(i64) -> String,
-    /// The newest row of each host, its columns as given.
+    /// The newest row of each host, with the given columns.
     pub(crate) last_of_all: fn(&str) -> String,
 }
 
@@ -36,30 +36,31 @@ pub(crate) fn question(_: usize) -> String {
     "?".to_owned()
 }
 
-/// The standard form of PostgreSQL, FleetDB and DuckDB.
+/// The form for PostgreSQL, FleetDB and DuckDB.
 pub(crate) fn distinct_on(columns: &str) -> String {
     format!("SELECT DISTINCT ON (hostname) {columns} FROM cpu ORDER BY hostname, ts DESC")
 }
 
-/// Names with commas.
+/// The names of columns, separated by commas.
 pub(crate) fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String {
     columns.into_iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// Texts of inserts, by table and rows: building one takes longer than some targets need to run it.
+/// Cached texts of inserts, by table and number of rows: for some targets, building one takes
+/// longer than running it.
 #[derive(Default)]
 pub(crate) struct Inserts(HashMap<(&'static str, usize), String>);
 
 impl Inserts {
-    /// The text for a table and so many rows, which is made once.
+    /// The text for a table and a number of rows; `make` is called once.
     pub(crate) fn text(&mut self, table: &Table, rows: usize, make: impl FnOnce() -> String) -> &str {
         self.0.entry((table.name, rows)).or_insert_with(make)
     }
 }
 
 impl Dialect {
-    /// The statement that makes a table. Where a database is ours it may be there from an earlier start, at a URL it must
-    /// not.
+    /// The statement that creates a table. In a database started here the table may exist from an
+    /// earlier start; at a URL it must not exist.
     pub(crate) fn create(&self, table: &Table, is_ours: bool) -> String {
         let unless = if is_ours { "IF NOT EXISTS " } else { "" };
         format!("CREATE TABLE {unless}{} ({})", table.name, self.columns(table))
@@ -74,7 +75,7 @@ impl Dialect {
         format!("{}, PRIMARY KEY ({})", columns.collect::<Vec<_>>().join(", "), table.key.join(", "))
     }
 
-    /// Parameters for a row, counted on from `first`.
+    /// The parameters for a row, numbered from `first`.
     pub(crate) fn row(&self, table: &Table, first: usize) -> String {
         let parameters = table.columns.iter().enumerate().map(|(place, (_, kind))| match kind {
             ColumnType::Time => (self.time)(first + place),
@@ -83,7 +84,7 @@ impl Dialect {
         format!("({})", parameters.collect::<Vec<_>>().join(", "))
     }
 
-    /// A query's text; its parameters are [`parameters`].
+    /// The text of a query; [`parameters`] has its values.
     pub(crate) fn query(&self, query: &Query) -> String {
         let columns = query.columns();
         let window = |first: usize| format!("ts >= {} AND ts < {}", (self.time)(first), (self.time)(first + 1));
@@ -140,7 +141,7 @@ pub(crate) fn parameters(query: &Query) -> Vec<Cell<'_>> {
     }
 }
 
-/// An answer that came as Arrow, in the query's own types.
+/// Casts an answer that arrived as Arrow to the query's own types.
 pub(crate) fn conform(query: &Query, batches: &[RecordBatch]) -> Outcome<RecordBatch> {
     let schema = schema(&query.columns());
     let Some(first) = batches.first() else { return Ok(RecordBatch::new_empty(schema)) };

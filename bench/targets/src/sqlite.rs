@@ -1,4 +1,4 @@
-//! SQLite inside the client's process, a connection a thread.
+//! SQLite inside the client's process, one connection per thread.
 
 use crate::sql::{Dialect, Inserts, names, parameters, question};
 use arrow::array::RecordBatch;
@@ -12,13 +12,13 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Its line in the list.
+/// The entry in the list of targets.
 pub const ENTRY: Entry =
     Entry { name: "sqlite", about: "SQLite, embedded", missing: Some(crate::nothing), url: None, start: open };
 
-/// Rows of one statement as published.
+/// Rows per statement, as published.
 const PUBLISHED_ROWS: usize = 32;
-/// How long a writer waits for another.
+/// How long a writer waits for another one.
 const BUSY_LIMIT: Duration = Duration::from_secs(60);
 
 const DIALECT: Dialect = Dialect {
@@ -30,7 +30,7 @@ const DIALECT: Dialect = Dialect {
     parameter: question,
     time: question,
     bucket: |seconds| format!("ts / {0} * {0}", seconds * 1_000_000_000),
-    // A loose index scan: each host's newest row by its key, a host after the other.
+    // A loose index scan: finds the newest row of each host by the key, one host after another.
     last_of_all: |columns| {
         format!(
             "WITH RECURSIVE hosts(host) AS (SELECT min(hostname) FROM cpu UNION ALL \
@@ -41,8 +41,8 @@ const DIALECT: Dialect = Dialect {
     },
 };
 
-/// As people write it, with SQLite's documented extension: bare columns are those of the row with the maximum. It reads
-/// all rows.
+/// The usual form, which uses SQLite's documented extension: bare columns take their values from
+/// the row with the maximum. It reads all rows.
 const PUBLISHED: Dialect = Dialect {
     last_of_all: |columns| format!("SELECT {} FROM cpu GROUP BY hostname", columns.replace(", ts,", ", max(ts),")),
     ..DIALECT
@@ -57,7 +57,7 @@ fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
     Ok(Box::new(Sqlite { directory: start.directory.to_owned(), profile: start.profile }))
 }
 
-/// Journal and syncs: as published there was neither.
+/// Journal and sync settings; the publication used neither.
 fn journal(profile: Profile) -> [&'static str; 2] {
     match profile {
         Profile::Fair => ["journal_mode = WAL", "synchronous = FULL"],
@@ -86,7 +86,7 @@ impl Target for Sqlite {
     fn create(&mut self, tables: &[Table]) -> Outcome<()> {
         let connection = connect(&self.directory, self.profile)?;
         for table in tables {
-            // As published: a rowid beside the key.
+            // As published: a rowid in addition to the key.
             let rowid = if self.profile == Profile::Fair { " WITHOUT ROWID" } else { "" };
             connection.execute_batch(&format!("{}{rowid}", DIALECT.create(table, true)))?;
         }
@@ -138,7 +138,7 @@ impl Open {
 
 impl Connection for Open {
     fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
-        // A transaction that begins as a writer never has to give up in the middle.
+        // A transaction that starts as a writer never has to give up midway.
         self.connection.execute_batch("BEGIN IMMEDIATE")?;
         for (table, rows) in writes {
             self.insert(table, rows)?;

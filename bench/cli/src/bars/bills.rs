@@ -1,7 +1,8 @@
-//! E1's bills by local time: a fleet's months in Europe/Berlin over a year with both changes of clocks.
+//! E1's bills by local time: a fleet's months in Europe/Berlin over a year with both clock changes.
 //!
-//! Every month is one statement over all meters, with `time_bucket('1 month', ts, 'Europe/Berlin')`. `bills.py` computes the
-//! same bills with Python's zoneinfo, from the formula of the readings alone, and compares every one of them.
+//! Each month is one statement over all meters, with `time_bucket('1 month', ts, 'Europe/Berlin')`.
+//! `bills.py` computes the same bills with Python's zoneinfo, from the formula of the readings
+//! alone, and compares all of them.
 
 use super::process::run_pinned;
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, TimestampSecondArray};
@@ -18,10 +19,10 @@ use std::time::Instant;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Meters
+    /// Number of meters
     #[arg(long, default_value_t = 6_400)]
     meters: i64,
-    /// Where the database is made and removed
+    /// Directory in which the database is created and removed
     #[arg(long, default_value = ".")]
     directory: PathBuf,
     /// Run the measurement in this process (used by the command itself)
@@ -64,7 +65,7 @@ fn child(meters: i64, directory: &Path) -> Outcome<()> {
         Field::new("kwh", DataType::Float64, true),
     ]));
     for hour in 0..HOURS {
-        // The formula is in `bills.py` too; quarters add up exactly in any order.
+        // `bills.py` contains the same formula. Quarters add up exactly in any order.
         let kwh = (0..meters).map(|meter| ((meter * 7_919 + hour * 104_729) % 1_000) as f64 * 0.25);
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from_iter_values(0..meters)),
@@ -79,7 +80,7 @@ fn child(meters: i64, directory: &Path) -> Outcome<()> {
     let mut out = BufWriter::new(std::fs::File::create(directory.join("bills.csv"))?);
     let (mut from, mut worst) = (START_S, 0f64);
     for number in 1..=12 {
-        // Whatever the month's length: 40 days later is in the next one.
+        // Whatever the month's length, 40 days after its start is in the next month.
         let next = month.query(&[Value::Int(from + 40 * 86_400)])?;
         let to = next[0].column(0).as_primitive::<TimestampSecondType>().value(0);
         let start = Instant::now();

@@ -1,4 +1,5 @@
-//! E1's bill: 744 hourly rows of one container summed through the container API, on data at rest, warm.
+//! E1's bill: sums 744 hourly rows of one container through the container API, on data at rest,
+//! with warm caches.
 
 use super::process::run_pinned;
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray};
@@ -18,21 +19,21 @@ use std::time::Instant;
 const HOURS: i64 = 744;
 const HOUR_NS: i64 = 3_600_000_000_000;
 const FIELDS: [&str; 7] = ["usage_since_read", "hour", "day", "week", "month", "year", "all_time"];
-/// Containers asked, again and again.
+/// Containers to ask repeatedly.
 const ASKED: usize = 64;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// How many containers, one run each
+    /// Numbers of containers, one run each
     #[arg(long, value_delimiter = ',', default_value = "1000,100000")]
     containers: Vec<i64>,
-    /// How the rows arrive: a device's month at once, or all devices hour by hour
+    /// How the rows arrive: a month of a device at once, or all devices hour by hour
     #[arg(long, value_delimiter = ',', default_value = "device,hour")]
     arrival: Vec<String>,
     /// Merge everything before measuring, instead of leaving it to the background
     #[arg(long)]
     settle: bool,
-    /// Where databases are made and removed
+    /// Directory in which databases are created and removed
     #[arg(long, default_value = ".")]
     directory: PathBuf,
     #[arg(long, hide = true)]

@@ -1,7 +1,8 @@
-//! E2's ingest: batches of 1,000 rows, rows/s, bytes a row, peak memory.
+//! E2's ingest in batches of 1,000 rows: rows per second, bytes per row, and peak memory.
 //!
-//! The time that counts is from the first batch to the end of the last flush, less the time that generating the
-//! same rows takes alone. On one core that is exact: what runs in the background takes the core from the foreground.
+//! The time runs from the first batch to the end of the last flush, minus the time to generate the
+//! same rows alone. On one core that is exact, because background work takes the core from the
+//! foreground.
 
 use super::fleetdb;
 use super::process::pinned;
@@ -21,7 +22,7 @@ pub struct Args {
     /// Rows for SQLite, which slows down as it grows
     #[arg(long, default_value_t = 1_000_000)]
     sqlite_rows: usize,
-    /// Where databases are made and removed; the disk that is measured
+    /// Directory in which databases are created and removed; its disk is measured
     #[arg(long, default_value = ".")]
     directory: PathBuf,
     /// Run one target in this process (used by the command itself)
@@ -71,7 +72,7 @@ pub fn run(args: &Args) -> Outcome<()> {
     Ok(())
 }
 
-/// Runs one target; prints its figures as JSON.
+/// Runs one target and prints its figures as JSON.
 fn one(target: &str, args: &Args) -> Outcome<()> {
     let generating = time(args.rows, |_| Ok(()))?;
     let scratch = Scratch::new(&args.directory)?;
@@ -99,7 +100,7 @@ fn time(rows: usize, mut each: impl FnMut(arrow::array::RecordBatch) -> Outcome<
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Seconds for generating and writing, and the bytes written to disk.
+/// Seconds to generate and write the rows, and the bytes written to disk.
 fn ingest(target: &str, rows: usize, directory: &Path) -> Outcome<(f64, u64)> {
     let before = written_bytes()?;
     let (seconds, count) = match target {

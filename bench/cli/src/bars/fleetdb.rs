@@ -1,4 +1,4 @@
-//! FleetDB, embedded.
+//! Embedded FleetDB.
 
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
@@ -9,19 +9,19 @@ use fleetdb_engine::io::Io;
 use fleetdb_engine::{Batch, Database, Durability, Settings};
 use std::path::Path;
 
-/// Opens a database with E2's table; its key is (hostname, ts) as in every other engine.
+/// Opens a database with E2's table; as in every other engine, its key is (hostname, ts).
 pub fn open(directory: &Path) -> Outcome<Database> {
     open_with(directory, Settings::default())
 }
 
-/// The same with other settings.
+/// Like [`open`], with other settings.
 pub fn open_with(directory: &Path, settings: Settings) -> Outcome<Database> {
     let db = Database::open_with(Io::files(directory), settings)?;
     db.create_table(&definition(&cpu_table()))?;
     Ok(db)
 }
 
-/// Makes the tables of TSBS' trucks.
+/// Creates the tables of TSBS's trucks.
 pub fn create_trucks(db: &Database) -> Outcome<()> {
     trucks::tables().iter().try_for_each(|table| Ok(db.create_table(&definition(table)).map(|_| ())?))
 }

@@ -1,4 +1,5 @@
-//! How fast the suite's workloads make rows on one core: what is measured must be the target, not the suite.
+//! How fast the workloads generate rows on one core. The generator must not be the bottleneck of a
+//! measurement.
 
 use super::process::run_pinned;
 use fleetdb_bench_core::Outcome;
@@ -9,7 +10,7 @@ use std::time::Instant;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Rows of each
+    /// Rows of each workload
     #[arg(long, default_value_t = 10_000_000)]
     rows: usize,
     #[arg(long, hide = true)]

@@ -1,4 +1,4 @@
-//! A million containers of ten rows each: ingest, reopening, reading one, memory.
+//! A million containers of ten rows each: ingest, reopening, reading one container, memory.
 
 use super::process::run_pinned;
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampSecondArray};
@@ -18,10 +18,10 @@ const BATCH_ROWS: i64 = 10_000;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Containers
+    /// Number of containers
     #[arg(long, default_value_t = 1_000_000)]
     containers: i64,
-    /// Where the database is made and removed
+    /// Directory in which the database is created and removed
     #[arg(long, default_value = ".")]
     directory: PathBuf,
     /// The part to run in this process (used by the command itself)

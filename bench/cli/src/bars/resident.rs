@@ -1,7 +1,8 @@
-//! The edge profile's resident set: E2's rows taken in with E2's seven queries in between, looked at from outside.
+//! Resident memory of the edge profile: ingests E2's rows with E2's seven queries in between,
+//! observed from outside.
 //!
-//! The rows go to a process of its own with [`Settings::edge`]; this one reads its resident set from `/proc` until it
-//! ends. The queries are the corrected ones, through the engine's API.
+//! The rows go to a separate process with [`Settings::edge`]; this process reads its resident set
+//! from `/proc` until it ends. The queries are the corrected ones, through the engine's API.
 
 use super::fleetdb;
 use super::process::pinned;
@@ -15,15 +16,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// Queries run after each so many rows.
+/// Rows between two rounds of queries.
 const QUERY_ROWS: usize = 1_000_000;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Rows
+    /// Number of rows
     #[arg(long, default_value_t = 10_000_000)]
     rows: usize,
-    /// Where the database is made and removed
+    /// Directory in which the database is created and removed
     #[arg(long, default_value = ".")]
     directory: PathBuf,
     #[arg(long, hide = true)]
@@ -44,7 +45,7 @@ pub fn run(args: &Args) -> Outcome<()> {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        // At its very end the process has no memory any more.
+        // Just before it disappears, the process has no memory left.
         if let (Ok(now), Ok(peak)) = (memory_bytes(&process, "VmRSS:"), memory_bytes(&process, "VmHWM:")) {
             samples.push(now as f64);
             most = most.max(peak);
@@ -96,7 +97,7 @@ fn child(rows: usize, directory: &Path) -> Outcome<()> {
 
 type Query = fn(&TableView, i64) -> Outcome<usize>;
 
-/// The queries; each gets the newest time and gives how many values it has read or computed.
+/// The queries. Each gets the newest time and returns the number of values it has read or computed.
 const QUERIES: [(&str, Query); 7] = [
     ("FIVE_MINUTE_1", |table, now| {
         let host = table.container(&["host_7".into()])?;
@@ -123,7 +124,8 @@ const QUERIES: [(&str, Query); 7] = [
     }),
 ];
 
-/// Maxima of fields in windows of `width_s` over the data's last hours (an hour for windows of a minute).
+/// Maxima of fields in windows of `width_s` over the last eight hours of the data, or over the last
+/// hour if windows are shorter than an hour.
 fn maxima(table: &TableView, hosts: &[i64], fields: &[&str], width_s: i64, now: i64) -> Outcome<usize> {
     let span_s = if width_s < 3600 { 3600 } else { 8 * 3600 };
     let first = START_NS.max(now - span_s * SECOND_NS);

@@ -1,4 +1,4 @@
-//! SQLite: as published in E2 (no log, 32-row statements, text times), and durable.
+//! SQLite: as published in E2 (no log, 32 rows per statement, text times), and durable.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, FieldRef};
@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use std::path::Path;
 
-/// Rows of one INSERT statement as published.
+/// Rows per INSERT statement, as published.
 const PUBLISHED_ROWS: usize = 32;
 
 /// An SQLite database with E2's table.
@@ -26,7 +26,7 @@ pub enum Mode {
     Published,
     /// Integer times, no rowid, a durable transaction for each batch.
     Durable,
-    /// The same table, loaded in one transaction without durability, to be asked.
+    /// The same table loaded in one transaction without durability, for queries.
     Queries,
 }
 
@@ -57,14 +57,14 @@ impl Sqlite {
         Ok(())
     }
 
-    /// A loaded database.
+    /// Opens a loaded database.
     pub fn reopen(directory: &Path) -> Outcome<Self> {
         let connection = Connection::open(directory.join("cpu.sqlite"))?;
         connection.execute_batch("PRAGMA cache_size = -1000000")?;
         Ok(Self { connection, mode: Mode::Queries })
     }
 
-    /// Runs a prepared query to its end; each row's values go to `each`.
+    /// Runs a prepared query to its end and passes the values of each row to `each`.
     pub fn each(&self, sql: &str, mut each: impl FnMut(&[ValueRef<'_>])) -> Outcome<()> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let count = statement.column_count();
@@ -79,7 +79,8 @@ impl Sqlite {
         Ok(())
     }
 
-    /// Writes a batch to a table that is made at its first; its first column and `ts` are the key.
+    /// Writes a batch to a table, which the first batch creates; its first column and `ts` are the
+    /// key.
     pub fn add_to(&self, table: &str, rows: &RecordBatch) -> Outcome<()> {
         let schema = rows.schema();
         let column = |field: &FieldRef| format!("{} {}", field.name(), sqlite_type(field.data_type()));
@@ -100,7 +101,7 @@ impl Sqlite {
         Ok(())
     }
 
-    /// Writes a batch: one durable transaction, or 32 rows a statement as published.
+    /// Writes a batch: in one durable transaction, or as published with 32 rows per statement.
     pub fn write(&mut self, rows: &RecordBatch) -> Outcome<()> {
         let per_statement = if self.mode == Mode::Published { PUBLISHED_ROWS } else { 1 };
         if self.mode == Mode::Durable {
@@ -135,13 +136,13 @@ impl Sqlite {
         Ok(())
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn count(&self) -> Outcome<u64> {
         Ok(self.connection.query_row("SELECT count(*) FROM cpu", [], |row| row.get(0))?)
     }
 }
 
-/// A time as it was published.
+/// A time in the published form.
 fn time_text(ns: i64) -> String {
     let time = arrow::temporal_conversions::timestamp_ns_to_datetime(ns);
     time.map(|time| time.format("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default()

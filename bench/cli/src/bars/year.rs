@@ -1,7 +1,9 @@
-//! E1's fleet for a year in fast motion: late rows, duplicates, a retention that is shortened, backups in between.
+//! E1's fleet for a year in fast motion: late rows, duplicates, a retention that is shortened, and
+//! backups in between.
 //!
-//! Every row follows from its meter and hour, so the model needs no memory: whether a row has been delivered by now,
-//! whether retention still keeps it, and what its values are, is computed anew. The engine's clock is the year's.
+//! Every row is a function of its meter and hour, so the model needs no memory: it computes whether
+//! a row has been delivered by now, whether retention still keeps it, and its values. The engine's
+//! clock shows the simulated time.
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampSecondArray};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
@@ -25,21 +27,21 @@ const LATEST_HOURS: u64 = 30 * 24;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Meters, one reading an hour each
+    /// Number of meters, each with one reading per hour
     #[arg(long, default_value_t = 6_400)]
     meters: i64,
-    /// Hours
+    /// Number of hours
     #[arg(long, default_value_t = 8_760)]
     hours: i64,
     /// The memory limit in MiB
     #[arg(long, default_value_t = 256)]
     memory_mib: usize,
-    /// Where databases are made and removed
+    /// Directory in which databases are created and removed
     #[arg(long, default_value = ".")]
     directory: PathBuf,
 }
 
-/// The year's wall clock; monotonic time is the machine's.
+/// The wall clock of the simulated year; monotonic time is the machine's.
 struct FastClock {
     wall_ns: AtomicI64,
     start: Instant,
@@ -55,7 +57,7 @@ impl Clock for FastClock {
     }
 }
 
-/// Numbers that follow from a meter and an hour (the mixing function of SplitMix64).
+/// A pseudo-random number for a meter and an hour (the mixing function of SplitMix64).
 fn mix(meter: i64, hour: i64, purpose: u64) -> u64 {
     let mut x = (meter as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (hour as u64) << 20 ^ purpose << 56;
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -63,7 +65,7 @@ fn mix(meter: i64, hour: i64, purpose: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Hours between a reading and its arrival: none for 98 of 100.
+/// Hours between a reading and its arrival; zero for 98 of 100 readings.
 fn delay(meter: i64, hour: i64) -> i64 {
     if mix(meter, hour, 1) % 100 < 2 { (1 + mix(meter, hour, 2) % LATEST_HOURS) as i64 } else { 0 }
 }
@@ -175,7 +177,7 @@ fn year(args: &Args, directory: &Path) -> Outcome<()> {
     verify(&db, args.meters, last, retention_s)?;
     println!("{written} rows in {seconds:.0} s, {:.0} rows/s; the answers are the model's", written as f64 / seconds);
     db.flush()?;
-    // The background pays its debt: what is expired goes, what is to be merged is merged.
+    // Let the background catch up: drop what has expired and finish the merges.
     let mut before = u64::MAX;
     while before != db.status().segment_bytes || db.status().compacting.is_some() {
         before = db.status().segment_bytes;
@@ -206,7 +208,7 @@ fn year(args: &Args, directory: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// The hours of a meter's readings that are there at hour `now`.
+/// The hours of a meter's readings that exist at hour `now`.
 fn live(meter: i64, now: i64, retention_s: i64) -> impl Iterator<Item = i64> {
     let first = (now - retention_s / HOUR_S).max(0);
     (first..=now).filter(move |&hour| hour + delay(meter, hour) <= now)
@@ -242,7 +244,7 @@ fn verify(db: &Database, meters: i64, now: i64, retention_s: i64) -> Outcome<()>
     if last != usage(meters - 1, now) { Err("a meter's last usage is wrong".into()) } else { Ok(()) }
 }
 
-/// Bytes on disk of a database that holds the live rows, written in order and merged.
+/// Size on disk of a database with the live rows, written in order and merged.
 fn freshly_written(io: &Io, settings: Settings, count: i64, now: i64, retention_s: i64) -> Outcome<u64> {
     let db = Database::open_with(io.clone(), settings)?;
     create(&db, None)?;

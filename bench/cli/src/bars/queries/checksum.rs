@@ -1,4 +1,4 @@
-//! What two answers are compared by: the same in `ask_duckdb.py`.
+//! The checksum by which answers are compared; `ask_duckdb.py` computes the same.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
@@ -7,10 +7,11 @@ use fleetdb_bench_core::Outcome;
 use fleetdb_engine::Value;
 use std::sync::Arc;
 
-/// The CRC-32 of each row's cells as text, put together; in the order of the rows if that is part of the answer.
+/// Combines the CRC-32 of each row's cells as text, and depends on the order of the rows if that is
+/// part of the answer.
 ///
-/// Integers and times are decimal numbers, floating-point numbers have nine digits (the order of adding changes the
-/// last ones), NULL is nothing; a zero byte ends each cell.
+/// Integers and times are decimal numbers, floats have nine digits (the order of addition changes
+/// later ones), and NULL is empty; a zero byte ends each cell.
 #[derive(Clone, Copy)]
 pub struct Checksum {
     sum: u64,
@@ -26,13 +27,13 @@ impl Checksum {
         self.sum
     }
 
-    /// Adds a row, the text of its cells with a zero byte behind each.
+    /// Adds a row: the text of its cells, each followed by a zero byte.
     pub fn add_row(&mut self, cells: &[u8]) {
         let row = u64::from(crc32fast::hash(cells)) + 1;
         self.sum = if self.ordered { self.sum.wrapping_mul(31).wrapping_add(row) } else { self.sum.wrapping_add(row) };
     }
 
-    /// Adds a row of the container API.
+    /// Adds a row from the container API.
     pub fn add_values(&mut self, row: &[Value]) {
         let cells = row.iter().map(|value| match value {
             Value::Null => "\0".to_owned(),

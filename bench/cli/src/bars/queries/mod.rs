@@ -1,10 +1,12 @@
-//! Queries on data at rest, warm, one core: prepared SQL and the container API beside SQLite and DuckDB.
+//! Queries on data at rest, with warm caches, on one core: prepared SQL and the container API next
+//! to SQLite and DuckDB.
 //!
-//! 1. E2's seven, TSBS' others over cpu rows, and TSBS' over trucks ([`texts`]).
-//! 2. The same rows go into FleetDB (merged at the end), into SQLite (key (hostname or name, ts), integer times) and, from
-//!    FleetDB's own Parquet files, into native tables of DuckDB sorted by key and time (`ask_duckdb.py`).
-//! 3. Each target runs in a process of its own on one core ([`targets`]), prints each query's median time and a checksum of
-//!    its answer ([`checksum`]); the checksums must be equal.
+//! 1. The queries are E2's seven, and the other TSBS queries on cpu rows and on trucks ([`texts`]).
+//! 2. The same rows are loaded into FleetDB (merged at the end), into SQLite (key (hostname or
+//!    name, ts), integer times) and, from FleetDB's own Parquet files, into native tables of DuckDB
+//!    sorted by key and time (`ask_duckdb.py`).
+//! 3. Each target runs in its own process on one core ([`targets`]) and prints the median time of
+//!    each query and a checksum of its answer ([`checksum`]). The checksums must be equal.
 
 mod checksum;
 mod targets;
@@ -19,13 +21,13 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Rows of 4,000 hosts' cpu
+    /// Rows of cpu usage, over 4,000 hosts
     #[arg(long, default_value_t = 10_000_000)]
     rows: usize,
-    /// Rows of 50 trucks' readings and diagnostics, before any is missing
+    /// Rows of readings and diagnostics of 50 trucks, before some are left out
     #[arg(long, default_value_t = 1_000_000)]
     iot_rows: usize,
-    /// Where databases are made and removed
+    /// Directory in which databases are created and removed
     #[arg(long, default_value = ".")]
     directory: PathBuf,
     /// Run one part in this process (used by the command itself)
@@ -33,7 +35,7 @@ pub struct Args {
     part: Option<String>,
 }
 
-/// How many rows there are.
+/// The numbers of rows.
 #[derive(Clone, Copy)]
 struct Sizes {
     rows: usize,
@@ -44,7 +46,7 @@ struct Sizes {
 const PARTS: [(&str, &str); 4] =
     [("sql", "prepared SQL"), ("container", "container API"), ("sqlite", "SQLite"), ("duckdb", "DuckDB")];
 
-/// Median microseconds and a checksum of each query.
+/// For each query, the median in microseconds and a checksum.
 type Results = BTreeMap<String, (f64, u64)>;
 
 pub fn run(args: &Args) -> Outcome<()> {
@@ -94,10 +96,9 @@ pub fn run(args: &Args) -> Outcome<()> {
     print_table(&targets::names(sizes), &columns)
 }
 
-/// The table of times.
+/// Prints the table of times.
 ///
-/// # Errors
-/// The answers to a query differ.
+/// # Errors Two answers to a query differ.
 fn print_table(names: &[&str], columns: &[Option<Results>]) -> Outcome<()> {
     println!("{:<34} {:>14} {:>14} {:>14} {:>14}", "query", PARTS[0].1, PARTS[1].1, PARTS[2].1, PARTS[3].1);
     let mut differ = Vec::new();

@@ -1,4 +1,4 @@
-//! Loading and asking each target, in a process of its own.
+//! Loads and queries each target, in its own process.
 
 use super::checksum::{Checksum, float};
 use super::texts::{Dialect, Query, cpu, e2, iot, window};
@@ -18,11 +18,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A query is repeated for so long, and at least so often; one that takes longer than the limit is done sooner.
+/// A query is repeated for at least this time and this often, unless `LIMIT` is reached first.
 const REPEAT: Duration = Duration::from_millis(500);
 const LEAST_REPEATS: usize = 5;
 const LIMIT: Duration = Duration::from_secs(10);
-/// Epochs of one batch of trucks.
+/// Epochs per batch of trucks.
 const BATCH_EPOCHS: usize = 20;
 
 /// All queries of a target.
@@ -33,18 +33,18 @@ fn all(sizes: Sizes, dialect: Dialect) -> Vec<Query> {
     queries
 }
 
-/// The queries in the order of the table, for the names.
+/// The names of the queries, in the order of the table.
 pub fn names(sizes: Sizes) -> Vec<&'static str> {
     all(sizes, Dialect::FleetDb).into_iter().map(|query| query.name).collect()
 }
 
-/// What `ask_duckdb.py` asks: name, text and whether the order counts.
+/// The queries for `ask_duckdb.py`: name, text, and whether the order counts.
 pub fn for_duckdb(sizes: Sizes) -> Vec<String> {
     let queries = all(sizes, Dialect::DuckDb).into_iter();
     queries.flat_map(|query| [query.name.to_owned(), query.text, query.ordered.to_string()]).collect()
 }
 
-/// Loads FleetDB and SQLite, which DuckDB's tables are made from later.
+/// Loads FleetDB and SQLite. DuckDB's tables are made later from FleetDB's files.
 pub fn load(sizes: Sizes, directory: &Path) -> Outcome<()> {
     std::fs::create_dir(directory.join("fleetdb"))?;
     std::fs::create_dir(directory.join("sqlite"))?;
@@ -72,7 +72,7 @@ pub fn load(sizes: Sizes, directory: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Repeats a query; the median microseconds.
+/// Repeats a query; returns the median in microseconds.
 fn repeated(mut query: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     query()?;
     let (start, mut times) = (Instant::now(), Vec::new());
@@ -88,7 +88,7 @@ fn open(directory: &Path) -> Outcome<Database> {
     Ok(Database::open_with(Io::files(directory.join("fleetdb")), Settings::default())?)
 }
 
-/// Prepared SQL; E2's queries with host and times as parameters, as a program would ask them.
+/// Runs prepared SQL. E2's queries have the host and the times as parameters, as in a program.
 pub fn sql(sizes: Sizes, directory: &Path) -> Outcome<Results> {
     let session = Session::new(Arc::new(open(directory)?))?;
     let with_parameters = e2(sizes.rows, Dialect::FleetDb).len();
@@ -106,7 +106,7 @@ pub fn sql(sizes: Sizes, directory: &Path) -> Outcome<Results> {
     Ok(results)
 }
 
-/// The text with parameters in place of host and times, and their values.
+/// Replaces the host and the times in a text by parameters; returns their values.
 fn parameters(rows: usize, mut text: String) -> (String, Vec<Value>) {
     let (_, end) = window(rows, 0);
     let froms = [300, 3600, 6 * 3600].map(|seconds| Value::Int(window(rows, seconds).0));
@@ -116,7 +116,7 @@ fn parameters(rows: usize, mut text: String) -> (String, Vec<Value>) {
             Value::Int(ns) => Dialect::FleetDb.time(*ns),
             _ => "'host_7'".to_owned(),
         };
-        // One of several hosts stays as it is.
+        // A host in a list stays a literal.
         let one_of_several = literal == "'host_7'" && text.contains("hostname IN (");
         if text.contains(&literal) && !one_of_several {
             text = text.replace(&literal, &format!("${}", values.len() + 1));
@@ -126,7 +126,7 @@ fn parameters(rows: usize, mut text: String) -> (String, Vec<Value>) {
     (text, values)
 }
 
-/// The queries that the container API has a call for.
+/// Runs the queries that the container API has a call for.
 pub fn container(sizes: Sizes, directory: &Path) -> Outcome<Results> {
     let db = open(directory)?;
     let (from, end) = window(sizes.rows, 300);

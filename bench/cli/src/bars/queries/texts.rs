@@ -1,8 +1,9 @@
-//! The queries' texts, in the words of each target.
+//! The texts of the queries in each target's dialect.
 //!
-//! Windows end at the newest row, and lie inside the data: where E2 and TSBS say 8, 12 or 24 hours of cpu rows, it is
-//! six here. TSBS' queries as in its form for TimescaleDB, over tables with the tags in the rows; those for trucks are
-//! corrected where the definition says something else than the name, see `docs/benchmarks.md`.
+//! Windows end at the newest row and lie within the data: where E2 and TSBS use 8, 12 or 24 hours
+//! of cpu rows, they use six here. TSBS's queries follow its form for TimescaleDB, over tables with
+//! the tags in the rows. Those for trucks are corrected where the definition contradicts the name;
+//! see `docs/benchmarks.md`.
 
 use fleetdb_bench_core::workload::cpu::{FIELDS, HOSTS, START_NS, STEP_NS, TAGS};
 use fleetdb_bench_core::workload::trucks;
@@ -10,7 +11,7 @@ use fleetdb_bench_core::workload::trucks;
 pub const SECOND_NS: i64 = 1_000_000_000;
 const HOUR_NS: i64 = 3600 * SECOND_NS;
 
-/// A query as one target takes it.
+/// A query in one target's dialect.
 pub struct Query {
     pub name: &'static str,
     pub text: String,
@@ -18,12 +19,12 @@ pub struct Query {
     pub ordered: bool,
 }
 
-/// Whose SQL.
+/// The SQL dialect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     FleetDb,
     DuckDb,
-    /// Times are integers of nanoseconds.
+    /// Times are integers that count nanoseconds.
     Sqlite,
 }
 
@@ -36,7 +37,7 @@ impl Dialect {
         }
     }
 
-    /// The start of the bucket that a row is in; an integer on DuckDB and SQLite.
+    /// The start of a row's bucket; an integer in DuckDB and SQLite.
     fn bucket(self, seconds: i64) -> String {
         match self {
             Self::FleetDb => format!("time_bucket('{seconds} seconds', ts)"),
@@ -54,7 +55,7 @@ impl Dialect {
         }
     }
 
-    /// A bucket's start as nanoseconds.
+    /// The start of a bucket in nanoseconds.
     fn ns(self, bucket: &str) -> String {
         match self {
             Self::FleetDb => format!("CAST({bucket} AS BIGINT)"),
@@ -69,7 +70,8 @@ impl Dialect {
     /// The newest row of each truck: `columns` and the time.
     fn newest(self, table: &str, columns: &str, fleet: &str) -> String {
         match self {
-            // SQLite's documented extension: bare columns are those of the row with the maximum.
+            // SQLite's documented extension: bare columns take their values from the row with the
+            // maximum.
             Self::Sqlite => {
                 format!("SELECT {columns}, max(ts) AS ts FROM {table} WHERE fleet = '{fleet}' GROUP BY name")
             }
@@ -80,7 +82,7 @@ impl Dialect {
     }
 }
 
-/// The end of `rows` cpu rows, and the start of a window of so many seconds before it.
+/// The start of a window of `seconds` seconds that ends with `rows` cpu rows, and its end.
 pub fn window(rows: usize, seconds: i64) -> (i64, i64) {
     let end = START_NS + (rows / HOSTS) as i64 * STEP_NS;
     ((end - seconds * SECOND_NS).max(START_NS), end)
@@ -141,7 +143,7 @@ pub fn e2(rows: usize, dialect: Dialect) -> Vec<Query> {
     ]
 }
 
-/// TSBS' queries of cpu rows that are not among E2's.
+/// TSBS's queries on cpu rows that are not among E2's.
 pub fn cpu(rows: usize, dialect: Dialect) -> Vec<Query> {
     let (from, to) = window(rows, 6 * 3600);
     let within = dialect.within(from, to);
@@ -194,7 +196,7 @@ pub fn cpu(rows: usize, dialect: Dialect) -> Vec<Query> {
     ]
 }
 
-/// TSBS' queries of trucks, over so many rows of both tables before any is missing.
+/// TSBS's queries on trucks, over `rows` rows of both tables, counted before some are left out.
 pub fn iot(rows: usize, dialect: Dialect) -> Vec<Query> {
     let end = START_NS + (rows / 2 / trucks::TRUCKS) as i64 * STEP_NS;
     let within = |seconds: i64| dialect.within(end - seconds * SECOND_NS, end);

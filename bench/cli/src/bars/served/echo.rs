@@ -1,6 +1,7 @@
-//! The floors of E1's ingest: a server that gives as many bytes back as the answers have, and does nothing in between, and
-//! one that has the request's bytes on the medium first, with one fdatasync for all that wait. No server of one round
-//! trip an operation is faster with this client on these cores, and no durable one that has one log.
+//! Lower bounds for E1's ingest: a server that only sends back as many bytes as the answers have,
+//! and one that first writes the request's bytes to disk, with one fdatasync for all requests that
+//! wait. With this client on these cores, no server with one round trip per operation can be faster
+//! than the first, and no durable server with a single log faster than the second.
 
 use super::Child;
 use super::ingest::Report;
@@ -15,14 +16,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-/// Bytes of an operation's four statements, as the client sends them, and of their answers.
+/// Size of an operation's four statements, as the client sends them, and of their answers.
 const REQUEST_BYTES: usize = 439;
 const ANSWER_BYTES: usize = 81;
 
-/// Bytes of the log, which is overwritten from its start again and again: its syncs bring no new length to the medium.
+/// Size of the log. It is overwritten from the start again and again, so syncs do not write a new
+/// file length.
 const LOG_BYTES: usize = 16 << 20;
 
-/// The child: gives answers until its standard input ends.
+/// The child process: answers until its standard input ends.
 pub(super) fn serve(log: Option<&Path>) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0)))?;
@@ -49,7 +51,7 @@ async fn answer(mut stream: TcpStream, log: Option<Arc<Log>>) -> std::io::Result
     }
 }
 
-/// Bytes that wait for the medium, and who waits for them.
+/// Bytes that wait to be written, and the requests that wait for them.
 #[derive(Default)]
 struct Log {
     pending: Mutex<(Vec<u8>, Vec<oneshot::Sender<()>>)>,
@@ -65,7 +67,8 @@ impl Log {
         let log = Arc::new(Self::default());
         let of_thread = Arc::clone(&log);
         std::thread::spawn(move || {
-            // Without a log there is no floor: connections break off, and the client says so.
+            // The lower bound needs its log: on an error the process ends and the client reports
+            // broken connections.
             if let Err(error) = of_thread.run(&file) {
                 eprintln!("the floor's log: {error}");
                 std::process::exit(1);
@@ -74,7 +77,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Done when the bytes are on the medium; if they cannot be, the process ends.
+    /// Returns when the bytes are on disk; if they cannot be written, the process ends.
     async fn write(&self, bytes: &[u8]) {
         let (done, written) = oneshot::channel();
         {
@@ -105,14 +108,14 @@ impl Log {
     }
 }
 
-/// Such a server.
+/// An echo server.
 pub(super) struct Echo {
     pub(super) child: Child,
     address: SocketAddr,
 }
 
 impl Echo {
-    /// With a log in this directory, if one is given.
+    /// Starts a server, with a log in this directory if one is given.
     pub(super) fn start(log: Option<&Path>) -> Outcome<Self> {
         let (child, [address]) = Child::start(|command| match log {
             None => command.arg("--echo"),

@@ -1,4 +1,5 @@
-//! E1's ingest: each operation is one transaction, which upserts a meter and inserts a reading of it.
+//! E1's ingest: each operation is one transaction that upserts a meter and inserts one of its
+//! readings.
 
 use super::echo::Echo;
 use super::mariadb::MariaDb;
@@ -12,7 +13,7 @@ use tokio_postgres::Client;
 
 pub(super) const HOUR_US: i64 = 3_600_000_000;
 
-/// A meter's texts and places, beside its id and last reading.
+/// The text and place columns of a meter, besides its id and last reading.
 pub(super) const METER_FIELDS: [&str; 9] = [
     "contact_name",
     "email",
@@ -24,7 +25,7 @@ pub(super) const METER_FIELDS: [&str; 9] = [
     "latitude",
     "longitude",
 ];
-/// A reading's usages, beside its meter and time.
+/// Number of usage columns of a reading, besides its meter and time.
 pub(super) const READ_FIELDS: usize = 7;
 
 pub(super) const TABLES: [&str; 2] = [
@@ -34,7 +35,7 @@ pub(super) const TABLES: [&str; 2] = [
      week DOUBLE, month DOUBLE, year DOUBLE, all_time DOUBLE, PRIMARY KEY (meter_id, ts))",
 ];
 
-/// A meter's texts.
+/// The value of a meter's text columns.
 const TEXT: &str = "a text of a meter";
 
 pub(super) const HEADER: &str =
@@ -42,7 +43,7 @@ pub(super) const HEADER: &str =
 
 /// A client that reports readings.
 pub(super) trait Report {
-    /// One operation; done when it is acknowledged.
+    /// Runs one operation; returns when it is acknowledged.
     async fn report(&mut self, id: i64, time_us: i64, usage: f64) -> Outcome<()>;
 }
 
@@ -62,7 +63,7 @@ fn insert_reading(numbers: impl IntoIterator<Item = usize>) -> String {
     format!("INSERT INTO meter_reads VALUES ({})", parameters(numbers))
 }
 
-/// An operation as BEGIN, two INSERTs and COMMIT, all of which are sent at once.
+/// An operation as BEGIN, two INSERTs and COMMIT, all sent at once.
 struct Transaction(Connection);
 
 impl Transaction {
@@ -89,12 +90,12 @@ impl Report for Transaction {
     }
 }
 
-/// An operation as one statement with both INSERTs in it, as others have a procedure.
+/// An operation as one statement that contains both INSERTs, where other databases use a procedure.
 struct Statement(Connection);
 
 impl Statement {
     async fn open(server: &Served) -> Outcome<Self> {
-        // The reading's meter and time are the meter's id and last reading.
+        // The meter and time of the reading equal the meter's id and last reading.
         let last = METER_FIELDS.len() + 2;
         let insert = insert_reading([1, last].into_iter().chain(last + 1..=last + READ_FIELDS));
         let mut connection = Connection::open(server.postgres).await?;
@@ -115,7 +116,8 @@ impl Report for Statement {
     }
 }
 
-/// FleetDB, each operation as a transaction of four statements, then as one statement.
+/// Measures FleetDB, with each operation first as a transaction of four statements, then as one
+/// statement.
 pub(super) async fn fleetdb(server: &Served, connections: usize, time: Duration) -> Outcome<()> {
     let admin = server.connect().await?;
     for table in TABLES {
@@ -141,7 +143,7 @@ async fn readings(admin: &Client) -> Outcome<usize> {
     Ok(count as usize)
 }
 
-/// The bytes of each operation there and back, with a log also to the medium.
+/// Measures the exchange of an operation's bytes alone, or with a log also their way to disk.
 pub(super) async fn floor(name: &str, log: Option<&Path>, connections: usize, time: Duration) -> Outcome<()> {
     let server = Echo::start(log)?;
     let mut clients = Vec::new();
@@ -151,7 +153,8 @@ pub(super) async fn floor(name: &str, log: Option<&Path>, connections: usize, ti
     measure(name, server.child.id(), clients, time).await.map(|_| ())
 }
 
-/// MariaDB, each operation as a transaction of four statements, then as a procedure.
+/// Measures MariaDB, with each operation first as a transaction of four statements, then as a
+/// procedure.
 pub(super) async fn mariadb(server: &MariaDb, connections: usize, time: Duration) -> Outcome<()> {
     let before = server.readings().await?;
     let mut clients = Vec::new();
@@ -177,7 +180,8 @@ fn check(there: usize, acknowledged: usize) -> Outcome<()> {
     Err(format!("{there} readings are there, {acknowledged} were acknowledged").into())
 }
 
-/// Has each client report one reading after the other; prints what it took, and gives how many were acknowledged.
+/// Has each client report one reading after another; prints the times and returns the number of
+/// acknowledged readings.
 async fn measure<R: Report + 'static>(server: &str, process: u32, clients: Vec<R>, time: Duration) -> Outcome<usize> {
     let connections = clients.len();
     let process = process.to_string();

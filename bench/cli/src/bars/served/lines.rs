@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Lines of a request.
+/// Lines per request.
 const REQUEST_LINES: usize = 5_000;
 
-/// E2's rows as lines, each request's in a text.
+/// E2's rows as lines, one text per request.
 fn texts(rows: usize) -> Outcome<Vec<String>> {
     let mut cpu = Cpu::edge();
     let mut texts = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn run(server: &Served, rows: usize) -> Outcome<()> {
             while let Some(text) = texts.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let head = format!("POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", text.len());
                 stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(text.as_bytes())).map_err(failed)?;
-                // An answer of 204 has no body and is shorter than this.
+                // A 204 response has no body and is shorter than this.
                 let mut answer = [0; 1024];
                 let read = stream.read(&mut answer).map_err(failed)?;
                 if !answer[..read].starts_with(b"HTTP/1.1 204") {

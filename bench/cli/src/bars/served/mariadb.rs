@@ -1,5 +1,6 @@
-//! MariaDB as E1's rival: a server of its own in a temporary directory, with its durable defaults (T3: the log is flushed
-//! at each commit), a gigabyte of buffer, and the primary key that the experiment's publication left out.
+//! MariaDB as the competitor for E1: its own server in a temporary directory, with its durable
+//! defaults (T3: the log is flushed at each commit), a gigabyte of buffer, and the primary key that
+//! the publication of the experiment left out.
 
 use super::ingest::{METER_FIELDS, READ_FIELDS, Report};
 use fleetdb_bench_core::Outcome;
@@ -63,7 +64,7 @@ impl MariaDb {
         Ok(())
     }
 
-    /// The number of its process.
+    /// Its process id.
     pub(super) fn process(&self) -> u32 {
         self.0.process()
     }
@@ -80,7 +81,7 @@ impl MariaDb {
         Ok(connection.query_drop("TRUNCATE meters").await?)
     }
 
-    /// A client that sends the statements of a transaction one after the other.
+    /// A client that sends the statements of a transaction one after another.
     pub(super) async fn transaction(&self) -> Outcome<Transaction> {
         let mut connection = self.connect(DATABASE).await?;
         let upsert = connection.prep(upsert(&format!("{}, FROM_UNIXTIME(?)", marks(METER_FIELDS.len() + 1)))).await?;
@@ -88,14 +89,14 @@ impl MariaDb {
         Ok(Transaction { connection, upsert, insert })
     }
 
-    /// A client that calls a procedure, which is the transaction.
+    /// A client that calls a procedure for each transaction.
     pub(super) async fn procedure(&self) -> Outcome<Procedure> {
         let mut connection = self.connect(DATABASE).await?;
         let call = connection.prep(format!("CALL report({})", marks(METER_FIELDS.len() + 2 + READ_FIELDS))).await?;
         Ok(Procedure { connection, call })
     }
 
-    /// A client that asks for bills of this many devices, which it fills in before.
+    /// A client that asks for bills of this many devices, whose rows are inserted first.
     pub(super) async fn bills(&self, devices: i64, hours: u32, start_s: u64) -> Outcome<(Conn, Statement)> {
         self.forget().await?;
         let mut connection = self.connect(DATABASE).await?;

@@ -1,6 +1,6 @@
-//! A server under load, with the client on the same cores: E1's ingest over the PostgreSQL protocol, beside its bytes
-//! alone, and E1's bill as a prepared statement, both beside MariaDB if it is installed; E2's rows as line protocol over
-//! HTTP.
+//! A server under load, with the client on the same cores: E1's ingest over the PostgreSQL
+//! protocol, next to an exchange of its bytes alone; E1's bill as a prepared statement; both next
+//! to MariaDB if it is installed; and E2's rows as line protocol over HTTP.
 
 mod bills;
 mod echo;
@@ -25,22 +25,22 @@ const START: Duration = Duration::from_secs(1_767_225_600);
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Connections of E1's ingest, one run each
+    /// Numbers of connections for E1's ingest, one run each
     #[arg(long, value_delimiter = ',', default_value = "32,160")]
     connections: Vec<usize>,
     /// Seconds of each run
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// E2 rows that are written as line protocol
+    /// E2 rows to write as line protocol
     #[arg(long, default_value_t = 2_000_000)]
     rows: usize,
-    /// Devices whose bills are asked, one run each
+    /// Numbers of devices for the bills, one run each
     #[arg(long, value_delimiter = ',', default_value = "160,1600,6400")]
     devices: Vec<i64>,
-    /// Connections that do nothing beside those of E1's ingest
+    /// Idle connections in addition to those of E1's ingest
     #[arg(long, default_value_t = 0)]
     idle: usize,
-    /// Where databases are made and removed
+    /// Directory in which databases are created and removed
     #[arg(long, default_value = ".")]
     directory: PathBuf,
     #[arg(long, hide = true)]
@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> Outcome<()> {
     Ok(())
 }
 
-/// The child: a server until its standard input ends.
+/// The child process: a server that runs until its standard input ends.
 fn serve(directory: &Path) -> Outcome<()> {
     let any = || Some("127.0.0.1:0".to_owned());
     let options = Options { data: Some(directory.to_owned()), http: any(), postgres: any(), ..Options::default() };
@@ -106,7 +106,8 @@ fn serve(directory: &Path) -> Outcome<()> {
     Ok(server.stop()?)
 }
 
-/// This program in a process of its own, as a server that says its addresses and ends with its standard input.
+/// This program as a child process: a server that prints its addresses and ends with its standard
+/// input.
 struct Child(std::process::Child);
 
 impl Child {
@@ -129,13 +130,13 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // The end of its input ends it.
+        // It ends when its input ends.
         drop(self.0.stdin.take());
         self.0.wait().ok();
     }
 }
 
-/// FleetDB's server.
+/// A FleetDB server.
 struct Served {
     child: Child,
     http: SocketAddr,
@@ -149,7 +150,7 @@ impl Served {
         Ok(Self { child, http, postgres })
     }
 
-    /// Opens connections that do nothing, and says what they cost.
+    /// Opens idle connections, and prints the memory they cost.
     async fn open_idle(&self, count: usize) -> Outcome<Vec<wire::Connection>> {
         let mut idle = Vec::new();
         if count == 0 {

@@ -1,5 +1,5 @@
-//! A client of the PostgreSQL protocol that does what a measurement needs and little else, so that the client's share of the
-//! cores is small: statements are prepared once, and sent together.
+//! A minimal client of the PostgreSQL protocol, so that the client takes only a small share of the
+//! cores: statements are prepared once and sent together.
 
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
@@ -12,10 +12,10 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// 2000-01-01, from which PostgreSQL counts, in microseconds since 1970.
+/// 2000-01-01, PostgreSQL's epoch, in microseconds since 1970.
 const EPOCH_US: i64 = 946_684_800_000_000;
 
-/// Bytes that are read at a time.
+/// Bytes to read at a time.
 const READ_BYTES: usize = 4 << 10;
 
 /// A parameter.
@@ -45,7 +45,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Adds a statement under a name.
+    /// Adds the preparation of a statement under a name.
     pub(super) fn prepare(&mut self, name: &str, text: &str) -> Outcome<()> {
         Ok(frontend::parse(name, text, [], &mut self.out)?)
     }
@@ -58,7 +58,7 @@ impl Connection {
         Ok(frontend::execute("", 0, &mut self.out)?)
     }
 
-    /// Sends what was added, with one Sync behind it, and waits until all of it is answered.
+    /// Sends what was added, followed by one Sync, and waits until everything is answered.
     pub(super) async fn run(&mut self) -> Outcome<()> {
         frontend::sync(&mut self.out);
         self.exchange().await
@@ -77,7 +77,7 @@ impl Connection {
                 }
                 Some(_) => {}
                 None => {
-                    // An answer is read at once.
+                    // Read an answer in one call if possible.
                     self.come.reserve(READ_BYTES);
                     if self.stream.read_buf(&mut self.come).await? == 0 {
                         return Err("the server has gone".into());
