@@ -26,7 +26,8 @@ pub enum Cell<'a> {
 
 /// The cells of a row.
 ///
-/// # Panics If a column has a type that no [`ColumnType`] maps to.
+/// # Panics
+/// If a column has a type that no [`ColumnType`] maps to.
 pub fn cells(rows: &RecordBatch, row: usize) -> impl Iterator<Item = Cell<'_>> {
     rows.columns().iter().map(move |column| cell(column, row))
 }
@@ -89,7 +90,8 @@ impl Gather {
     /// Adds the next cell. An integer may arrive as a whole float or a float as an integer, and a
     /// time as an integer.
     ///
-    /// # Errors The cell is of another type.
+    /// # Errors
+    /// The cell is of another type.
     pub fn push(&mut self, cell: Cell<'_>) -> Outcome<()> {
         match (&mut self.values[self.next], cell) {
             (Values::Int(values), Cell::Int(value)) => values.push(Some(value)),
@@ -109,7 +111,8 @@ impl Gather {
 
     /// Returns the rows.
     ///
-    /// # Errors The last row is incomplete.
+    /// # Errors
+    /// The last row is incomplete.
     pub fn finish(self) -> Outcome<RecordBatch> {
         let arrays = self.values.into_iter().map(|values| match values {
             Values::Int(values) => Arc::new(Int64Array::from(values)) as ArrayRef,

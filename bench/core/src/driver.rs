@@ -18,12 +18,14 @@ use std::time::{Duration, Instant};
 pub trait Worker: Send {
     /// Prepares the next operation; `false` if there is none left.
     ///
-    /// # Errors The rows cannot be created.
+    /// # Errors
+    /// The rows cannot be created.
     fn prepare(&mut self) -> Outcome<bool>;
 
     /// Runs the operation.
     ///
-    /// # Errors Those of the target.
+    /// # Errors
+    /// Those of the target.
     fn operate(&mut self) -> Outcome<u64>;
 }
 
@@ -85,7 +87,8 @@ struct Timed {
 
 /// Runs each worker on its own thread up to the limit.
 ///
-/// # Errors The first error of a worker; the others then stop.
+/// # Errors
+/// The first error of a worker; the others then stop.
 pub fn drive<W: Worker>(workers: &mut [W], limit: Limit, watch: &Watch) -> Outcome<Driven> {
     let (count, begin, failed) = (workers.len(), Instant::now(), AtomicBool::new(false));
     let timed: Vec<Outcome<Timed>> = std::thread::scope(|scope| {

@@ -62,7 +62,8 @@ pub struct Metered {
 /// Writes back everything that the file system of a directory has buffered, so that a [`Meter`]
 /// started afterwards does not count earlier writes.
 ///
-/// # Errors The directory cannot be opened, or the disk fails.
+/// # Errors
+/// The directory cannot be opened, or the disk fails.
 pub fn write_back(directory: &Path) -> Outcome<()> {
     Ok(nix::unistd::syncfs(File::open(directory)?)?)
 }

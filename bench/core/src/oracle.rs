@@ -76,7 +76,8 @@ impl CpuOracle {
 
     /// The right answer to a query.
     ///
-    /// # Errors The query is not about these rows.
+    /// # Errors
+    /// The query is not about these rows.
     pub fn answer(&self, query: &Query) -> Outcome<RecordBatch> {
         let mut answer = Gather::new(&query.columns());
         let mut whole = |row: &Row| cells(&row.0, row.1).try_for_each(|cell| answer.push(cell));
@@ -134,7 +135,8 @@ impl RowsOracle {
 
     /// The right answer to a query.
     ///
-    /// # Errors The query is not about these rows.
+    /// # Errors
+    /// The query is not about these rows.
     pub fn answer(&self, query: &Query) -> Outcome<RecordBatch> {
         let mut answer = Gather::new(&query.columns());
         let mut whole = |row: &Row| cells(&row.0, row.1).try_for_each(|cell| answer.push(cell));

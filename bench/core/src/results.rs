@@ -144,7 +144,8 @@ impl Machine {
 impl Results {
     /// Reads a file.
     ///
-    /// # Errors The file cannot be read, is not a result file, or has another version.
+    /// # Errors
+    /// The file cannot be read, is not a result file, or has another version.
     pub fn read(path: &Path) -> Outcome<Self> {
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let text = std::fs::read_to_string(path).map_err(|e| named(&e))?;

@@ -9,7 +9,8 @@ pub struct Scratch(PathBuf);
 impl Scratch {
     /// Creates a directory in `parent` with a unique name.
     ///
-    /// # Errors The directory cannot be created.
+    /// # Errors
+    /// The directory cannot be created.
     pub fn new(parent: &Path) -> Outcome<Self> {
         let directory = parent.join(format!("fleetdb-bench-{}", std::process::id()));
         std::fs::create_dir(&directory)?;

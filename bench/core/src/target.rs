@@ -77,24 +77,28 @@ pub trait Target {
     /// Creates the tables. In a directory used before, they already exist; at a URL they must not
     /// exist.
     ///
-    /// # Errors Those of the database.
+    /// # Errors
+    /// Those of the database.
     fn create(&mut self, tables: &[Table]) -> Outcome<()>;
 
     /// Removes the tables that were created. Called for a target at a URL, where they would remain.
     ///
-    /// # Errors Those of the database. If a table remains, the next run reports it.
+    /// # Errors
+    /// Those of the database. If a table remains, the next run reports it.
     fn remove(&mut self) -> Outcome<()> {
         Ok(())
     }
 
     /// Opens a connection for a thread.
     ///
-    /// # Errors Those of the database.
+    /// # Errors
+    /// Those of the database.
     fn connect(&self) -> Outcome<Box<dyn Connection>>;
 
     /// Waits until flushing and compaction have finished, or triggers them.
     ///
-    /// # Errors Those of the database.
+    /// # Errors
+    /// Those of the database.
     fn settle(&mut self) -> Outcome<()>;
 
     /// Its size on disk in bytes; 0 if that cannot be determined from here.
@@ -120,12 +124,14 @@ pub trait Connection: Send {
     /// Writes rows to one or more tables; a row with an existing key replaces the old row. Returns
     /// when all rows are acknowledged, as one transaction if the target has transactions.
     ///
-    /// # Errors Those of the database; the state of the rows is then unknown.
+    /// # Errors
+    /// Those of the database; the state of the rows is then unknown.
     fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()>;
 
     /// Runs a query; the answer has the query's [columns](Query::columns).
     ///
-    /// # Errors Those of the database.
+    /// # Errors
+    /// Those of the database.
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch>;
 }
 

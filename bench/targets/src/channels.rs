@@ -17,7 +17,8 @@ pub(crate) fn table() -> Table {
 
 /// Converts datapoints to rows of this table. There is one board.
 ///
-/// # Errors None, unless the columns differ in length.
+/// # Errors
+/// None, unless the columns differ in length.
 pub(crate) fn rows(points: &RecordBatch) -> Outcome<RecordBatch> {
     let times = points.column(1).as_primitive::<TimestampNanosecondType>();
     let of_time = |part: &dyn Fn(i64) -> i64| {

@@ -27,7 +27,8 @@ const PORT: &str = "port";
 
 /// Serves until it is asked to end; [`COMMAND`] runs this in its own process.
 ///
-/// # Errors Those of the server.
+/// # Errors
+/// Those of the server.
 pub fn serve(directory: &Path, durability: &str) -> Outcome<()> {
     let any = || Some("127.0.0.1:0".to_owned());
     let options = Options {

@@ -44,7 +44,8 @@ pub fn all() -> Vec<Entry> {
 
 /// The target with a name.
 ///
-/// # Errors There is no such target; the error lists all names.
+/// # Errors
+/// There is no such target; the error lists all names.
 pub fn named(name: &str) -> Outcome<Entry> {
     let all = all();
     let names: Vec<&str> = all.iter().map(|entry| entry.name).collect();

@@ -29,7 +29,8 @@ pub(crate) fn is_tag(table: &Table, column: &Column, style: Style) -> bool {
 
 /// Adds rows as lines. The rows of a table without a time in its key are all at 1970.
 ///
-/// # Errors None, unless writing to a string fails.
+/// # Errors
+/// None, unless writing to a string fails.
 pub(crate) fn add(lines: &mut String, table: &Table, rows: &RecordBatch, style: Style) -> Outcome<()> {
     let tags: Vec<bool> = table.columns.iter().map(|column| is_tag(table, column, style)).collect();
     let escaped = |text: &str| text.replace(',', "\\,").replace('=', "\\=").replace(' ', "\\ ");

@@ -85,7 +85,8 @@ pub struct Server {
 impl Server {
     /// Starts a server with its data in this directory.
     ///
-    /// # Errors MariaDB is not installed, or does not start.
+    /// # Errors
+    /// MariaDB is not installed, or does not start.
     pub fn start(directory: &Path, settings: &[&str]) -> Outcome<Self> {
         let directory = directory.canonicalize()?;
         let data = directory.join("data");
@@ -127,7 +128,8 @@ pub fn url(port: u16, database: &str) -> String {
 
 /// Opens a connection over TCP that keeps its prepared statements.
 ///
-/// # Errors The URL is not one of MariaDB, or no server answers there.
+/// # Errors
+/// The URL is not one of MariaDB, or no server answers there.
 pub async fn connect(url: &str) -> Outcome<Conn> {
     let options = OptsBuilder::from_opts(Opts::from_url(url)?).prefer_socket(false).stmt_cache_size(64);
     Ok(Conn::new(options).await?)

@@ -102,7 +102,8 @@ pub struct AccessFile {
 impl AccessFile {
     /// Reads the file in a database directory. A missing file is empty.
     ///
-    /// # Errors The file cannot be read or is malformed.
+    /// # Errors
+    /// The file cannot be read or is malformed.
     pub fn open(data: &Path) -> Result<Self> {
         let path = data.join(FILE);
         let entries = read(&path)?;
@@ -119,7 +120,8 @@ impl AccessFile {
     /// assert_eq!(AccessFile::open(backup.path()).unwrap().users()[0].name, "ann");
     /// ```
     ///
-    /// # Errors One of the files cannot be read, written or parsed.
+    /// # Errors
+    /// One of the files cannot be read, written or parsed.
     pub fn copy(from: &Path, to: &Path) -> Result<()> {
         let copy = Self { path: to.join(FILE), ..Self::open(from)? };
         if copy.entries.is_empty() && !copy.path.exists() { Ok(()) } else { copy.write() }
@@ -137,8 +139,8 @@ impl AccessFile {
 
     /// Adds a user, or replaces the password and role of an existing one.
     ///
-    /// # Errors [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the name or password is
-    /// invalid.
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the name or password is invalid.
     pub fn set_user(&mut self, name: &str, password: &str, role: Role) -> Result<()> {
         check_name(name)?;
         if password.is_empty() {
@@ -155,8 +157,8 @@ impl AccessFile {
 
     /// Adds a token and returns it. The token itself is stored nowhere.
     ///
-    /// # Errors [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the name is taken or
-    /// invalid.
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the name is taken or invalid.
     pub fn add_token(&mut self, name: &str, role: Role) -> Result<String> {
         check_name(name)?;
         if self.entries.tokens.iter().any(|token| token.name == name) {
@@ -274,7 +276,8 @@ impl Identity {
 
 /// Refuses a statement that the role `has` does not allow.
 ///
-/// # Errors [`Code::Denied`] with a message that names the required role.
+/// # Errors
+/// [`Code::Denied`] with a message that names the required role.
 pub(crate) fn check(name: &str, has: Role, takes: fleetdb_query::Access) -> Result<()> {
     let role = match takes {
         fleetdb_query::Access::Read => Role::Read,
@@ -373,7 +376,8 @@ struct Known {
 impl Access {
     /// Loads the users and tokens of a database directory.
     ///
-    /// # Errors The file cannot be read or is malformed.
+    /// # Errors
+    /// The file cannot be read or is malformed.
     pub fn new(data: &Path, strangers: Strangers) -> Result<Self> {
         let access = Self {
             path: data.join(FILE),
@@ -389,7 +393,8 @@ impl Access {
 
     /// Whether there is any user or token.
     ///
-    /// # Errors The file cannot be read or is malformed.
+    /// # Errors
+    /// The file cannot be read or is malformed.
     pub fn has_entries(&self) -> Result<bool> {
         Ok(!self.entries()?.is_empty())
     }
@@ -421,8 +426,8 @@ impl Access {
 
     /// Identifies a client at `address`; `None` if it gave no credentials or wrong ones.
     ///
-    /// # Errors The file cannot be read or is malformed, or too many secrets from the address are
-    /// waiting.
+    /// # Errors
+    /// The file cannot be read or is malformed, or too many secrets from the address are waiting.
     pub async fn identify(&self, credentials: Credentials, address: IpAddr) -> Result<Option<Identity>> {
         let entries = self.entries()?;
         if self.is_open(&entries) {
@@ -485,7 +490,8 @@ impl Access {
 
     /// Whether a client of the PostgreSQL protocol must log in.
     ///
-    /// # Errors The file cannot be read or is malformed.
+    /// # Errors
+    /// The file cannot be read or is malformed.
     pub(crate) fn asks(&self) -> Result<bool> {
         Ok(!self.is_open(&*self.entries()?))
     }
@@ -513,7 +519,8 @@ impl Access {
     /// gave its password. `None` if the user no longer exists, or if a login is now required and
     /// the client has not logged in.
     ///
-    /// # Errors The file cannot be read or is malformed.
+    /// # Errors
+    /// The file cannot be read or is malformed.
     pub(crate) fn role(&self, name: &str, has_proven: bool) -> Result<Option<Role>> {
         let entries = self.entries()?;
         if self.is_open(&entries) {

@@ -52,7 +52,8 @@ fn parse(db: &Database, body: &[u8], precision: Precision) -> Result<(Batch, Wri
 
 /// Parses a body and writes its lines. Returns when they have the durability that is asked for.
 ///
-/// # Errors Those of the engine; then no line is written.
+/// # Errors
+/// Those of the engine; then no line is written.
 pub(crate) async fn write(
     shared: &Arc<Shared>,
     body: impl AsRef<[u8]> + Send + 'static,

@@ -12,8 +12,9 @@ pub(crate) fn filter(text: &str) -> Result<EnvFilter> {
 
 /// Logs to standard error from now on, as configured.
 ///
-/// # Errors [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for an invalid filter; an error
-/// if logging is already set up.
+/// # Errors
+/// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for an invalid filter; an error if
+/// logging is already set up.
 pub fn log_to_stderr(config: &Config) -> Result<()> {
     let log = tracing_subscriber::fmt().with_env_filter(filter(&config.log)?).with_writer(std::io::stderr);
     // Colours are for terminals, not for files and journals.

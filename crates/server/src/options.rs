@@ -44,7 +44,7 @@ options! {
     line_tcp: String = "FLEETDB_LINE_TCP",
     /// Address for line protocol over UDP, without acknowledgements [default: off]
     line_udp: String = "FLEETDB_LINE_UDP",
-    /// When a write is acknowledged: sync, interval or os [default: sync]
+    /// Durability at which a write is acknowledged: sync, interval or os [default: sync]
     durability: String = "FLEETDB_DURABILITY",
     /// Memory for everything that grows with the data: 4GiB, 500MB, or bytes [default: 1GiB]
     memory_limit: Size = "FLEETDB_MEMORY_LIMIT",

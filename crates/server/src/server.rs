@@ -64,7 +64,8 @@ pub(crate) struct Committing(oneshot::Receiver<Result<Acknowledged>>);
 impl Committing {
     /// Waits, without occupying a thread, until the batch has the server's durability.
     ///
-    /// # Errors The log failed.
+    /// # Errors
+    /// The log failed.
     pub(crate) async fn done(self) -> Result<Acknowledged> {
         self.0.await.unwrap_or_else(|_| Err(Error::closed("the log ended without a word")))
     }
@@ -114,7 +115,8 @@ impl Shared {
     /// Starts to write a batch. It blocks while the memtables are full, so call it only on threads
     /// that may block.
     ///
-    /// # Errors As [`Database::commit_async`].
+    /// # Errors
+    /// As [`Database::commit_async`].
     pub(crate) fn begin_commit(&self, batch: Batch) -> Result<Committing> {
         let (done, outcome) = outcome();
         self.db.commit_async(batch, done)?;
@@ -125,7 +127,8 @@ impl Shared {
     /// A sync that no other writer shares runs on this thread, whose other tasks move to another
     /// one; that saves waking two threads.
     ///
-    /// # Errors As [`Database::commit`], or those of [`Work::run`].
+    /// # Errors
+    /// As [`Database::commit`], or those of [`Work::run`].
     pub(crate) async fn commit(self: &Arc<Self>, batch: Batch) -> Result<Acknowledged> {
         let (done, outcome) = outcome();
         match self.db.try_commit(&batch, done)? {
@@ -205,8 +208,9 @@ pub struct Server {
 impl Server {
     /// Opens the database and listens.
     ///
-    /// # Errors The database does not open, an address is in use, or the configuration lets other
-    /// machines in without a login.
+    /// # Errors
+    /// The database does not open, an address is in use, or the configuration lets other machines
+    /// in without a login.
     pub fn start(config: Config) -> Result<Self> {
         let access = Arc::new(Access::new(&config.data, config.strangers())?);
         config.check_exposure(access.has_entries()?)?;
@@ -279,7 +283,8 @@ impl Server {
 
     /// Waits until the process is told to stop (SIGTERM, SIGINT).
     ///
-    /// # Errors Signal handlers cannot be installed.
+    /// # Errors
+    /// Signal handlers cannot be installed.
     pub fn wait(&self) -> Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         self.runtime.block_on(async {

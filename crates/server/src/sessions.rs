@@ -142,7 +142,8 @@ pub(crate) struct Running<S> {
 impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     /// Runs a statement up to its first rows on another thread; `begin` executes it.
     ///
-    /// # Errors Those of the statement, or of [`Work::run`].
+    /// # Errors
+    /// Those of the statement, or of [`Work::run`].
     pub(crate) async fn start(
         work: &Work,
         weight: Weight,
@@ -157,7 +158,8 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
 
     /// Like [`start`](Self::start), but on this thread; see [`Work::run_here`].
     ///
-    /// # Errors As there.
+    /// # Errors
+    /// As [`start`](Self::start).
     pub(crate) async fn start_here(
         work: &Work,
         weight: Weight,
@@ -173,7 +175,8 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     /// thread's other tasks move to another thread only once the statement has proved long
     /// ([`next_soon`]). `None` if `begin` gives no answer.
     ///
-    /// # Errors As there.
+    /// # Errors
+    /// As [`start`](Self::start).
     pub(crate) async fn start_short(
         work: &Work,
         session: S,
@@ -262,7 +265,8 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
 
     /// The next rows; `None` when there are no more. No thread waits between calls.
     ///
-    /// # Errors The statement failed while running.
+    /// # Errors
+    /// The statement failed while running.
     pub(crate) async fn next(&mut self, work: &Work) -> Result<Option<RecordBatch>> {
         if let Some(come) = self.come.pop_front() {
             return Ok(Some(come));

@@ -11,7 +11,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// A TLS acceptor for a certificate.
 ///
-/// # Errors [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the invalid file.
+/// # Errors
+/// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the invalid file.
 pub(crate) fn acceptor(certificate: &Path, key: &Path, protocols: &[&[u8]]) -> Result<TlsAcceptor> {
     let wrong = |path: &Path, e: &dyn std::fmt::Display| Error::input(format!("{}: {e}", path.display()));
     let certificates = CertificateDer::pem_file_iter(certificate)

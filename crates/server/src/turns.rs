@@ -54,8 +54,9 @@ impl Turns {
 
     /// Waits for a turn of this address.
     ///
-    /// # Errors [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if too many requests of it
-    /// wait; or the server is stopping.
+    /// # Errors
+    /// [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if too many requests of it wait; or
+    /// the server is stopping.
     pub(crate) async fn turn(&self, address: IpAddr) -> Result<Turn> {
         let too_many = || {
             let most = self.most_waiting;

@@ -66,15 +66,16 @@ impl Work {
     /// Runs a light job on another thread when it gets its turn. The job finishes even if its
     /// caller is cancelled.
     ///
-    /// # Errors [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if too many jobs are
-    /// waiting.
+    /// # Errors
+    /// [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if too many jobs are waiting.
     pub(crate) async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         self.run_as(Weight::Light, job).await
     }
 
     /// Like [`run`](Self::run), for a job of any weight.
     ///
-    /// # Errors As there.
+    /// # Errors
+    /// As [`run`](Self::run).
     pub(crate) async fn run_as<T: Send + 'static>(
         &self,
         weight: Weight,
@@ -92,7 +93,8 @@ impl Work {
     /// Runs a job on this thread when it gets its turn; the thread's other tasks move to another
     /// thread. No thread needs to be woken for the answer.
     ///
-    /// # Errors As [`run`](Self::run).
+    /// # Errors
+    /// As [`run`](Self::run).
     pub(crate) async fn run_here<T>(&self, weight: Weight, job: impl FnOnce() -> T) -> Result<T> {
         let _turn = self.turn(weight).await?;
         Ok(tokio::task::block_in_place(job))
@@ -100,7 +102,8 @@ impl Work {
 
     /// Waits for a turn, which lasts until the returned value is dropped.
     ///
-    /// # Errors As [`run`](Self::run).
+    /// # Errors
+    /// As [`run`](Self::run).
     pub(crate) async fn turn(&self, weight: Weight) -> Result<Turn> {
         // Take the heavy permit first, so that a heavy job that waits for it does not hold a turn.
         let heavy = match weight {

@@ -112,7 +112,8 @@ struct Sampled {
 
 /// The sampler: writes datapoints to standard output, which is the queue.
 ///
-/// # Errors The reader of the queue is gone.
+/// # Errors
+/// The reader of the queue is gone.
 pub fn sample(sampling: &Sampling) -> Outcome<()> {
     let queue = std::io::stdout();
     fcntl(&queue, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
@@ -142,7 +143,8 @@ pub fn sample(sampling: &Sampling) -> Outcome<()> {
 
 /// Runs the experiment.
 ///
-/// # Errors Those of the target.
+/// # Errors
+/// Those of the target.
 pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let seconds = run.plan.size(scale.seconds, 600, 5).max(1);
     let rate = scale.rate.unwrap_or(1_000).max(1);

@@ -67,7 +67,8 @@ impl Scale {
 
 /// Runs the experiment.
 ///
-/// # Errors Those of the target.
+/// # Errors
+/// Those of the target.
 pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let sizes = scale.sizes(run.plan);
     let [meters, reads] = tables();

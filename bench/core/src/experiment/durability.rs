@@ -55,7 +55,8 @@ pub struct Scale {
 /// Writes until it is killed. Prints a line with the processes of the target, then one line per
 /// acknowledgement with the container and the number of the record.
 ///
-/// # Errors Those of the target.
+/// # Errors
+/// Those of the target.
 pub fn write(target: &mut dyn Target, seed: u64, connections: usize) -> Outcome<()> {
     let table = Series::Records.table();
     target.create(std::slice::from_ref(&table))?;
@@ -101,7 +102,8 @@ struct Killed {
 /// Runs the experiment; also returns the target's description of itself. `writer` is the command of
 /// this program that runs [`write`]; `start` starts the target on the data that `writer` left.
 ///
-/// # Errors Those of the target: it does not start, or does not start again.
+/// # Errors
+/// Those of the target: it does not start, or does not start again.
 pub fn run(
     scale: &Scale,
     seed: u64,

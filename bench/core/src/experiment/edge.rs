@@ -55,7 +55,8 @@ pub struct Scale {
 
 /// Runs the experiment.
 ///
-/// # Errors Those of the target.
+/// # Errors
+/// Those of the target.
 pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let plan = run.plan;
     let hosts = plan.size(scale.hosts, HOSTS, 1_000).max(8);

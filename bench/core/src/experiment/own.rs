@@ -38,7 +38,8 @@ pub struct Scale {
 
 /// Runs the experiment.
 ///
-/// # Errors Those of the target.
+/// # Errors
+/// Those of the target.
 pub fn run(run: &mut Run<'_>, scale: &Scale, own: &Own) -> Outcome<()> {
     run.target.create(std::slice::from_ref(&*own.table))?;
     let mut batches = own.batches.iter().cloned();

@@ -42,7 +42,8 @@ pub struct Scale {
 
 /// Runs the experiment.
 ///
-/// # Errors Those of the target.
+/// # Errors
+/// Those of the target.
 pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let plan = run.plan;
     let connections = plan.size(scale.connections, 32, 8).max(1);

@@ -29,7 +29,7 @@ const CLOCK_S: Range<f64> = 2.0..63_072_000.0;
 /// index.
 pub struct Arrivals {
     cpu: Cpu,
-    /// Empty if all rows arrive in time.
+    /// Empty if all rows arrive on time.
     devices: Vec<Device>,
     repeated: u64,
 }
@@ -54,7 +54,7 @@ fn spread(random: &mut Xoshiro256PlusPlus, bounds: Range<f64>) -> f64 {
 }
 
 impl Arrivals {
-    /// The rows of these hosts from now on, each in time and once.
+    /// The rows of these hosts from now on, each on time and once.
     pub fn punctual(cpu: Cpu) -> Self {
         Self { cpu, devices: Vec::new(), repeated: 0 }
     }
@@ -116,7 +116,7 @@ impl Arrivals {
         self.repeated
     }
 
-    /// The remaining rows, in time.
+    /// The remaining rows, on time.
     pub fn into_cpu(self) -> Cpu {
         self.cpu
     }

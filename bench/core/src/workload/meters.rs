@@ -109,7 +109,8 @@ impl Meters {
 
     /// A meter's readings of some hours.
     ///
-    /// # Errors None, unless the columns differ in length.
+    /// # Errors
+    /// None, unless the columns differ in length.
     pub fn readings(self, meter: i64, hours: Range<i64>) -> Outcome<RecordBatch> {
         let mut usages: [Vec<f64>; 7] = std::array::from_fn(|_| Vec::with_capacity(hours.clone().count()));
         for hour in hours.clone() {

@@ -90,8 +90,8 @@ pub struct Own {
 impl Own {
     /// Converts rows according to a mapping.
     ///
-    /// # Errors A column is missing or has a type that not every database supports, or there are no
-    /// rows.
+    /// # Errors
+    /// A column is missing or has a type that not every database supports, or there are no rows.
     pub fn new(mapping: &Mapping, batches: &[RecordBatch]) -> Outcome<Self> {
         let schema = batches.first().ok_or("there are no rows")?.schema();
         let all = schema.fields().iter().map(|field| field.name().clone());

@@ -85,7 +85,8 @@ impl Trucks {
 
     /// Generates the rows of the next epochs, of readings and of diagnostics.
     ///
-    /// # Errors None, unless the columns differ in length.
+    /// # Errors
+    /// None, unless the columns differ in length.
     pub fn next(&mut self, epochs: usize) -> Outcome<(RecordBatch, RecordBatch)> {
         let (mut readings, mut diagnostics) = (Rows::default(), Rows::default());
         for _ in 0..epochs {

@@ -20,8 +20,8 @@ use tokio::sync::Notify;
 /// How often to check whether a statement has ended while the server stops.
 const BUSY_LOOK: Duration = Duration::from_millis(5);
 
-/// Time that a running statement has to end when its connection is ended, and a client has to read
-/// the reason.
+/// Time limit for a running statement to end once its connection is ended, and for the client to
+/// read the reason.
 pub(super) const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// One client's connection. Its messages are handled one after another, so no lock is held for
@@ -170,7 +170,8 @@ impl Connection {
     /// What the client may do now. It is looked up once between two Syncs, because users may be
     /// changed or removed while they are connected.
     ///
-    /// # Errors The user was removed: the connection ends.
+    /// # Errors
+    /// The user was removed: the connection ends.
     pub(super) fn role(&self) -> PgWireResult<Role> {
         let identity = self.identity()?;
         let mut rights = self.rights.lock();

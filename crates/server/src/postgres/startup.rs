@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 /// Applies a client's parameters to `first`. Parameters that have no effect here are ignored.
 ///
-/// # Errors A value is invalid.
+/// # Errors
+/// A value is invalid.
 pub(super) fn settings(first: SessionSettings, parameters: &BTreeMap<String, String>) -> Result<SessionSettings> {
     let mut settings = first;
     for (name, value) in parameters.get("options").map(|text| options(text)).unwrap_or_default() {

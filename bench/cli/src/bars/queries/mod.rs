@@ -98,7 +98,8 @@ pub fn run(args: &Args) -> Outcome<()> {
 
 /// Prints the table of times.
 ///
-/// # Errors Two answers to a query differ.
+/// # Errors
+/// Two answers to a query differ.
 fn print_table(names: &[&str], columns: &[Option<Results>]) -> Outcome<()> {
     println!("{:<34} {:>14} {:>14} {:>14} {:>14}", "query", PARTS[0].1, PARTS[1].1, PARTS[2].1, PARTS[3].1);
     let mut differ = Vec::new();
