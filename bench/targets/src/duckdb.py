@@ -1,7 +1,7 @@
-"""DuckDB in a process of its own: DuckDB's crate takes far too long to compile, its Python package is ready made.
+"""Runs DuckDB in a separate process: its crate takes far too long to compile, while its Python package is prebuilt.
 
-A request is a header's length (4 bytes, least first), the header as JSON, and as many bytes of Arrow IPC stream as it says;
-an answer is the same. Requests: {"run": text}, {"insert": table, "bytes": n}, {"query": text, "values": [...]}.
+A request is the length of the header (4 bytes, little-endian), the header as JSON, and an Arrow IPC stream of the length
+that the header gives; an answer has the same form. Requests: {"run": text}, {"insert": table, "bytes": n}, {"query": text, "values": [...]}.
 """
 
 import json
@@ -27,7 +27,7 @@ def do(header, body):
         db.execute(header["run"])
         return b""
     if "insert" in header:
-        # Found by name in the statement.
+        # The statement refers to it by name.
         rows = pyarrow.ipc.open_stream(body).read_all()
         db.execute(f"INSERT OR REPLACE INTO {header['insert']} SELECT * FROM rows")
         return b""

@@ -30,7 +30,7 @@ impl Weight {
     }
 }
 
-/// Runs a bounded number of jobs, apart from the tasks' own threads.
+/// Runs a bounded number of jobs at a time.
 pub(crate) struct Work {
     turns: Arc<Semaphore>,
     /// The turns that heavy jobs may hold.

@@ -1,4 +1,4 @@
-"""Computes the bills of bills.rs with zoneinfo, from the readings' formula alone, and compares them.
+"""Computes the bills of bills.rs with zoneinfo, from the formula of the readings alone, and compares them.
 
 Arguments: the file of bills (meter, first second of the month, hours, kWh) and the number of meters.
 """

@@ -1,4 +1,4 @@
-# What Rails' ActiveRecord does over Ruby's pg.
+# Runs what Rails' ActiveRecord does over Ruby's pg.
 require 'active_record'
 
 ActiveRecord::Base.establish_connection(adapter: 'postgresql', host: '127.0.0.1', port: ARGV[0], username: 'me', database: 'fleetdb')
@@ -39,7 +39,7 @@ equal(Meter.where(id: 3..4).pluck(:id), [3])
 equal(Meter.find_each(batch_size: 2).count, 3)
 equal(Meter.where(id: 2..3).delete_all, 2)
 
-# What a migration holds while it runs.
+# The lock that a migration holds while it runs.
 equal(DB.get_advisory_lock(77), true)
 other = PG.connect(host: '127.0.0.1', port: ARGV[0], user: 'me', dbname: 'fleetdb')
 try = -> { other.exec('SELECT pg_try_advisory_lock(77)').getvalue(0, 0) }

@@ -1,4 +1,4 @@
-"""What Python's drivers and agents do, each answer compared with what it must be."""
+"""Runs what Python's drivers and agents do, and compares each answer with the expected one."""
 import datetime
 import socket
 import sys
@@ -41,7 +41,7 @@ def fails(code, call, *args):
 def drivers(db):
     db.execute("CREATE TABLE reads (id BIGINT, ts TIMESTAMP, kwh DOUBLE PRECISION, note TEXT, ok BOOLEAN, PRIMARY KEY (id, ts))")
     insert = "INSERT INTO reads VALUES (%s, %s, %s, %s, %s)"
-    # More than five times, so that the driver prepares the statement on the server.
+    # More than five runs, after which the driver prepares the statement on the server.
     for number in range(20):
         db.execute(insert, (7, hour(number), 0.25 * number, None if number % 2 else f"n{number}", number % 3 == 0))
     first = [(7, hour(0), 0.0, "n0", True), (7, hour(1), 0.25, None, False)]
@@ -66,7 +66,7 @@ def drivers(db):
 
     fails("42703", broken)
     equal(rows(9), 0)
-    # psycopg begins a transaction by itself; tables are made at once.
+    # psycopg begins a transaction by itself; CREATE TABLE takes effect at once.
     warnings = []
     with connect(autocommit=False) as other:
         other.add_notice_handler(lambda notice: warnings.append((notice.sqlstate, notice.message_primary)))
@@ -76,7 +76,7 @@ def drivers(db):
         equal(other.execute("SELECT count(*) FROM of_transaction").fetchone(), (0,))
         other.execute("DROP TABLE of_transaction")
     equal(warnings, [("01000", f"{what} TABLE has taken effect: a ROLLBACK does not undo it") for what in ["CREATE", "DROP"]])
-    # Several INSERTs as one statement: the count is the last one's.
+    # Several INSERTs in one statement: the row count is that of the last one.
     several = "WITH one AS (INSERT INTO reads (id, ts, kwh) VALUES (%(id)s, %(ts)s, 1)) INSERT INTO reads (id, ts, kwh) VALUES (%(id)s, %(next)s, %(kwh)s), (%(id)s, '2027-01-01', 3)"
     for prepare in [False, True, True]:
         cursor = db.execute(several, {"id": 12, "ts": hour(0), "next": hour(1), "kwh": 2.5}, prepare=prepare)
@@ -107,7 +107,7 @@ def drivers(db):
     equal(db.execute("UPDATE reads SET note = %s WHERE id = %s", ("x'y", 8)).statusmessage, "UPDATE 2")
     equal(db.execute("DELETE FROM reads WHERE id = %s AND ts > %s", (8, hour(0))).statusmessage, "DELETE 1")
     equal(db.execute("SELECT note FROM reads WHERE id = 8").fetchall(), [("x'y",)])
-    # Of two that change one row by what it was, the later COMMIT fails, and may try again.
+    # Two transactions increment the same row: the later COMMIT fails and can be retried.
     with connect(autocommit=False) as other:
         for attempt in range(2):
             other.execute("UPDATE reads SET kwh = kwh + 1 WHERE id = 8")
@@ -135,7 +135,7 @@ def drivers(db):
     ended = threading.Event()
 
     def cancel():
-        # The statement may not have begun: then it is cancelled the next time.
+        # If the statement has not begun yet, the next attempt cancels it.
         while not ended.wait(0.05):
             db.cancel()
 
@@ -160,11 +160,11 @@ def returning(db, rows):
     equal((len(cursor.fetchall()), cursor.statusmessage, rows(14)), (3, "DELETE 3", 0))
     fails("42703", db.execute, "INSERT INTO reads (id, ts) VALUES (14, '2026-01-01') RETURNING nope")
     fails("23502", db.execute, "INSERT INTO reads (id, ts) VALUES (14, NULL) RETURNING id")
-    # Nothing is written, if nobody could read what is returned; what gives no rows is not run.
+    # Nothing is written if the client could not read the returned rows; a COPY of a statement without rows is not run.
     db.execute("CREATE TABLE changing (id BIGINT PRIMARY KEY)")
     every = "INSERT INTO changing VALUES (%s) RETURNING *"
     equal(db.execute(every, (1,), prepare=True).fetchall(), [(1,)])
-    # By somebody else: this driver prepares anew what it prepared before an ALTER of its own.
+    # From another connection: after its own ALTER this driver prepares statements again.
     with connect() as other:
         other.execute("ALTER TABLE changing ADD COLUMN v DOUBLE")
     fails("0A000", db.execute, every, (2,))
@@ -187,7 +187,7 @@ def table_functions(db):
 
 
 def zones(db):
-    """Times of a column with a zone come back with it, and are the instants that were written."""
+    """Times of a column with a time zone come back with a zone, and are the instants that were written."""
     db.execute("CREATE TABLE zoned (id BIGINT, ts TIMESTAMPTZ, PRIMARY KEY (id, ts))")
     instants = [hour(number).replace(tzinfo=datetime.timezone(datetime.timedelta(hours=2))) for number in range(20)]
     for instant in instants:
@@ -202,7 +202,7 @@ def zones(db):
 
 
 def texts(db):
-    """Numbers and times as texts, which PostgreSQL writes in its own way."""
+    """Numbers and times as text have PostgreSQL's form."""
     written = "SELECT 2.0::float8::float8 AS a, 1e15, 1e-5, 0.1::real, 'Infinity'::float8, TIMESTAMP '2026-01-01 00:00:00.50', TIMESTAMP '2026-01-01'"
     with db.cursor().copy(f"COPY ({written}) TO STDOUT") as copy:
         [row] = copy.rows()
@@ -219,7 +219,7 @@ def savepoints(db, rows):
             db.execute("DECLARE inner_one CURSOR FOR SELECT 1")
             db.execute("SELECT nope FROM reads")
 
-    # Transactions within one are savepoints.
+    # Nested transactions are savepoints.
     with db.transaction():
         insert(20)
         db.execute("DECLARE outer_one CURSOR FOR SELECT 1")
@@ -231,7 +231,7 @@ def savepoints(db, rows):
                 raise psycopg.Rollback(inmost)
         equal(db.execute("SELECT name FROM pg_cursors").fetchall(), [("outer_one",)])
         fails("25P02", outside_of_what_is_there, db)
-        # The transaction sees its own rows, others do not.
+        # The transaction sees its own rows; other transactions do not.
         equal([rows(key) for key in range(20, 24)], [1, 0, 1, 0])
         with connect() as other:
             equal(other.execute("SELECT count(*) FROM reads WHERE id >= 20").fetchone(), (0,))
@@ -254,7 +254,7 @@ def cursors(db):
         for run in range(8):
             with db.cursor(name="part by part") as cursor:
                 cursor.itersize = 7
-                # Another query under the same name, after which the driver has prepared FETCH.
+                # Another query under the same cursor name, although the driver has prepared the FETCH.
                 cursor.execute(numbers if run % 2 else f"{numbers} WHERE i > %s", None if run % 2 else (0,))
                 equal([column.name for column in cursor.description], ["i", "late"])
                 equal(cursor.fetchone(), (1, False))
@@ -278,7 +278,7 @@ def cursors(db):
     equal(db.execute("SELECT name, is_holdable FROM pg_cursors").fetchall(), [("held", True)])
     held.close()
     fails("34000", db.execute, "CLOSE held")
-    # The time that a statement may take is each FETCH's own.
+    # The time limit applies to each FETCH separately.
     db.execute("SET statement_timeout = 300")
     db.execute("DECLARE a CURSOR WITH HOLD FOR SELECT i FROM generate_series(1, 1000000000000) AS t(i)")
     time.sleep(0.4)
@@ -289,7 +289,7 @@ def cursors(db):
     fails("34000", db.execute, "FETCH 1 FROM a")
 
 
-# What Grafana's editor of queries and DBeaver's tree of tables ask.
+# Queries of Grafana's query editor and of DBeaver's table tree.
 SEARCHED = """quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END
     FROM generate_series(array_lower(string_to_array(current_setting('search_path'),','),1),
         array_upper(string_to_array(current_setting('search_path'),','),1)) as i,
@@ -311,7 +311,7 @@ def tools(db):
         WHERE CASE WHEN array_length(parse_ident('reads'),1) = 2
             THEN quote_ident(table_schema) = (parse_ident('reads'))[1] AND quote_ident(table_name) = (parse_ident('reads'))[2]
             ELSE quote_ident(table_name) = 'reads' AND {SEARCHED} END''')
-    # Its macros: $__timeFilter, $__timeGroup and $__timeEpoch.
+    # Grafana's macros: $__timeFilter, $__timeGroup and $__timeEpoch.
     day = "ts BETWEEN '2026-01-01T00:00:00Z' AND '2026-01-01T23:59:59.999Z'"
     gives([(5.0,)], f'SELECT sum(kwh) AS "time" FROM reads WHERE id = 12 AND {day}')
     begin = int(hour(0).replace(tzinfo=datetime.timezone.utc).timestamp())
@@ -335,7 +335,7 @@ def tools(db):
 
 
 def until_equal(db, sql, expected):
-    """Lines that nobody acknowledges are there some time later."""
+    """Unacknowledged lines appear after some time."""
     for _ in range(2000):
         try:
             if db.execute(sql).fetchone() == expected:
@@ -378,7 +378,7 @@ def agents(db):
 
 
 def modes():
-    """What a transaction sees, and that it writes nothing where it is to read."""
+    """What a transaction sees, and that a read-only one writes nothing."""
     insert = "INSERT INTO reads (id, ts, kwh) VALUES (30, %s, 1)"
     with connect() as db, connect() as other:
 
@@ -409,7 +409,7 @@ def modes():
                     counts.append(db.execute("SELECT count(*) FROM reads WHERE id = %s", (30,)).fetchone()[0])
                 equal(counts, [2 * number, 2 * number, 2 * number + 1])
             equal(rows_seen(other, 30), 2 * number + 2)
-        # The driver says it in the words that sqlparser does not know.
+        # The driver uses a syntax that sqlparser does not know.
         db.isolation_level, db.read_only, db.deferrable = psycopg.IsolationLevel.SERIALIZABLE, True, True
         notices = []
         db.add_notice_handler(lambda notice: notices.append(notice.message_primary))
@@ -425,7 +425,7 @@ def modes():
 
 
 def settings():
-    """What is set with the connection holds, and RESET goes back to it."""
+    """Settings sent with the connection apply, and RESET returns to them."""
     long = "SELECT count(*) FROM generate_series(1, 1000000000000)"
     with connect(options="-c statement_timeout=200 -c default_transaction_read_only=on", application_name="agent") as db:
         fails("57014", db.execute, long)
@@ -454,7 +454,7 @@ def settings():
 
 
 def activity(db):
-    """Who is connected, what they do, and what ends it."""
+    """Which clients are connected, what they do, and how that is ended."""
     long = "SELECT count(*) FROM generate_series(1, 1000000000000)"
     with connect(application_name="meter") as other:
         pid = other.info.backend_pid
@@ -483,7 +483,7 @@ def activity(db):
     gone = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'meter'"
     until_equal(db, gone, (0,))
     equal(db.execute("SELECT pg_cancel_backend(%s), pg_terminate_backend(-7)", (pid,)).fetchone(), (False, False))
-    # A busy connection ends as well. libpq shows an error as a notice when it arrives between statements.
+    # A busy connection can be ended as well. libpq reports an error that arrives between statements as a notice.
     with connect(application_name="meter") as other:
         told = []
         other.add_notice_handler(lambda notice: told.append(notice.sqlstate))
@@ -498,14 +498,14 @@ def activity(db):
         except psycopg.Error as error:
             told.append(error.sqlstate)
         equal([code for code in told if code], ["57P01"])
-    # Who does nothing for too long.
+    # Clients that are idle for too long.
     for statements, code in [(["SET idle_session_timeout = 1"], "57P05"), (["SET idle_in_transaction_session_timeout = 1", "BEGIN"], "25P03")]:
         with connect(application_name="meter") as other:
             for statement in statements:
                 other.execute(statement)
             until_equal(db, gone, (0,))
             fails(code, other.execute, "SELECT 1")
-    # Statements over HTTP are seen and cancelled, too.
+    # Statements over HTTP are also listed and can be cancelled.
     url = f"http://127.0.0.1:{http}/api/v1/sql?q={urllib.parse.quote(long)}"
     answers = []
 
@@ -526,7 +526,7 @@ def activity(db):
 
 
 def named(db):
-    """Statements by name, in text and prepared once more by the driver."""
+    """Named statements, as text and prepared again by the driver."""
     db.execute("PREPARE put (bigint, timestamp, float8) AS INSERT INTO reads (id, ts, kwh) VALUES ($1, $2, $3)")
     db.execute("PREPARE get AS SELECT ts, kwh FROM reads WHERE id = $1")
     for prepare in [False, True, True]:
@@ -535,12 +535,12 @@ def named(db):
     fails("42P05", db.execute, "PREPARE get AS SELECT 1")
     fails("42601", db.execute, "EXECUTE get(1, 2)")
     db.execute("DEALLOCATE get")
-    # The driver has prepared it, and yet.
+    # It fails although the driver has prepared it.
     fails("26000", db.execute, "EXECUTE get(32)")
     db.execute("PREPARE get AS SELECT $1 + 1")
     fails("0A000", db.execute, "EXECUTE get(32)")
     equal(db.execute("EXECUTE get(31)").fetchone(), (32,))
-    # With a ROLLBACK the driver lets go of what is prepared.
+    # After a ROLLBACK the driver discards its prepared statements.
     with db.transaction() as transaction:
         db.execute("EXECUTE put(32, '2026-01-02', 2)")
         equal(rows_seen(db, 32), 2)
@@ -550,7 +550,7 @@ def named(db):
 
 
 def tried_again():
-    """Counters in transactions that others get in the way of, tried again until they are written; and UUIDs."""
+    """Counters in conflicting transactions, retried until they are written; and UUIDs."""
     key = uuid.uuid4()
     with connect() as db:
         db.execute("CREATE TABLE counters (id TEXT PRIMARY KEY, v BIGINT)")

@@ -1,4 +1,4 @@
-"""What Django's ORM does over psycopg: tables that are there as unmanaged models, with times of the type TIMESTAMP or TIMESTAMPTZ."""
+"""Runs what Django's ORM does over psycopg: existing tables as unmanaged models, with times of type TIMESTAMP or TIMESTAMPTZ."""
 import contextlib
 import datetime
 import io
@@ -51,7 +51,7 @@ def minute(number):
 
 def writes():
     Meter.objects.create(id=1, place="cellar", kw=1.5, live=True)
-    # In Django 5.2 one array a column, which unnest() makes rows of.
+    # Django 5.2 sends one array per column, which unnest() turns into rows.
     Meter.objects.bulk_create(Meter(id=number, place=f"p{number}", kw=number / 2, live=number % 2 == 0) for number in range(2, 50))
     Read.objects.bulk_create(Read(meter_id=meter, ts=minute(10 * number), v=meter * number) for meter in range(1, 10) for number in range(50))
     changed = [Meter(id=2, place="q2"), Meter(id=77, place="new")]

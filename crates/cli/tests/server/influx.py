@@ -1,8 +1,8 @@
-"""Lines as InfluxDB 1 takes them: bodies of line protocol, most of them broken by chance, go to a FleetDB and to a real
-InfluxDB. Both must keep the same lines, and have the same rows after their fields have merged.
+"""Compares FleetDB with a real InfluxDB 1: sends both the same bodies of line protocol, most of them randomly broken. Both
+must keep the same lines, and hold the same rows after their fields have been merged.
 
-Arguments: FleetDB's address, InfluxDB's address, the seed, how many bodies. What differs on purpose is named in `ON_PURPOSE`
-with its reason, as in docs/line-protocol.md; a difference that none of these explains is printed with its body and is a failure.
+Arguments: FleetDB's address, InfluxDB's address, the seed, the number of bodies. `ON_PURPOSE` names the intended differences
+with their reasons, as in docs/line-protocol.md. Any other difference is printed with its body and is a failure.
 """
 
 import http.client
@@ -14,11 +14,11 @@ import time
 import urllib.parse
 from collections import Counter
 
-ROUND = 500  # Bodies of one database, which is compared as a whole.
+ROUND = 500  # Bodies per database; a database is compared as a whole.
 MOST_SHOWN = 20
 PRECISIONS = {"ns": 1, "n": 1, "u": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "": 1}
 START = time.time_ns()
-# What is there before: tables whose fields have types in each of InfluxDB's three shards, so that no broken line chooses one.
+# Initial rows, which fix the types of fields in each of InfluxDB's three shards, so that no broken line chooses them.
 SEEDING = "\n".join(
     f'{table} f=1.5,f2=1.5,f3=1.5,i=1i,b1=true,s="x" {at}'
     for table in ("cpu,b=0,host=a", "m\\ em,b=0,k=v")
@@ -27,7 +27,7 @@ SEEDING = "\n".join(
 
 
 class Database:
-    """A server's HTTP, over one connection."""
+    """A server, asked over one HTTP connection."""
 
     def __init__(self, address):
         self.address = address
@@ -44,11 +44,11 @@ class Database:
 
 
 class Panic(Exception):
-    """InfluxDB met a fault of its own: it cannot read a field that has another type in another shard."""
+    """InfluxDB failed internally: it cannot read a field that has different types in different shards."""
 
 
 class Influx(Database):
-    # Measurements that it cannot read in this round.
+    # Measurements that InfluxDB cannot read in this round.
     unreadable = set()
 
     def run(self, query, **more):
@@ -61,19 +61,19 @@ class Influx(Database):
 
     def begin(self, database):
         self.unreadable.clear()
-        # Few shards: types of fields are a shard's.
+        # Few shards, because InfluxDB keeps the types of fields per shard.
         self.run(f'CREATE DATABASE {database} WITH DURATION INF REPLICATION 1 SHARD DURATION 15250w NAME "all"')
 
     def end(self, database):
         self.run(f"DROP DATABASE {database}")
 
     def rows(self, database):
-        """All rows: measurement, time and what has a value."""
+        """All rows: measurement, time, and the columns that have a value."""
         for measurement in self.run("SHOW MEASUREMENTS", db=database)[0]["values"]:
             name = measurement[0]
-            # A pattern says names that InfluxQL has no quotes for.
+            # A pattern can match names that InfluxQL cannot quote.
             pattern = "".join(c if c.isascii() and c.isalnum() else f"\\x{{{ord(c):x}}}" for c in name)
-            # Of many rows there are several parts.
+            # Many rows come in several parts.
             try:
                 parts = self.run(f"SELECT * FROM /^{pattern}$/", db=database)
             except Panic:
@@ -85,7 +85,7 @@ class Influx(Database):
                     yield normal(name, row.pop("time"), row)
 
     def verdict(self, status, answer):
-        """The status, and what the answer says of lines that were refused."""
+        """The status, and the errors of refused lines."""
         return status, json.loads(answer)["error"] if answer else ""
 
 
@@ -107,7 +107,7 @@ class Fleet(Database):
 
     def rows(self, database):
         for table in self.tables():
-            # The time as a number, whatever it is.
+            # Any time can be read as a number.
             for row in self.run(f'SELECT CAST("time" AS BIGINT) AS "the time", * FROM {quoted(table)}'):
                 del row["time"]
                 yield normal(table, row.pop("the time"), row)
@@ -121,11 +121,11 @@ def quoted(name):
 
 
 def normal(table, at, row):
-    """A row as something that is compared: a time that the server gave is `now`. InfluxDB writes a float without a fraction as
-    an integer: only the field `i` of the tables that were there before surely holds integers."""
+    """A row in a form that can be compared: a time assigned by the server becomes `now`. InfluxDB writes a float without a
+    fraction as an integer, so only the field `i` of the initial tables is known to hold integers."""
     if abs(at - START) < 86_400 * 10**9:
         at = "now"
-    # Where a tag and a field have one name, either may be the one that is called `name_1`.
+    # If a tag and a field have the same name, either of them may be called `name_1`.
     named = [(re.sub("_1$", "", name), of) for name, of in row.items() if of is not None]
     return table, at, tuple(sorted(((name, value(table, name, of)) for name, of in named), key=repr))
 
@@ -180,7 +180,7 @@ def timestamp(random, precision):
     if kind == 0:
         return ""
     unit = PRECISIONS[precision]
-    # Mostly of one shard.
+    # Mostly within one shard.
     span = (2**63 - 10) // unit if kind == 1 else min(2 * 10**18 // unit, 1_000 if kind < 6 else 10**9)
     if kind == 2:
         return " " + random.choice(["-1", "0", "-0", "+5", "007", "1.0", "1i", "9" * 20, "x", "1 2", " 3", "4 "])
@@ -202,7 +202,7 @@ def line(random, series, timestamp):
         return random.choice(["", "  ", "# a comment", '# "it', "#", "\t", "\t# tab", " # blank"])
     fields = [field(random) for _ in range(random.randrange(1, 4))]
     if random.random() < 0.9:
-        # Few fields stand twice.
+        # A field rarely appears twice.
         fields = list({each.split("=")[0]: each for each in fields}.values())
     blank = random.choice([" "] * 9 + ["  "])
     return series + blank + ",".join(fields) + timestamp
@@ -211,7 +211,7 @@ def line(random, series, timestamp):
 def body(random, number, precision):
     lines = []
     for _ in range(random.randrange(1, 7)):
-        # Often the same row again, with other fields: they merge.
+        # Often the same row again with other fields, which are merged.
         if not lines or random.random() < 0.6:
             place = series(random, number), timestamp(random, precision)
         lines.append(line(random, *place))
@@ -242,35 +242,35 @@ def mutated(random, text):
     return random.choice(changes)
 
 
-# What differs on purpose: a name, and whether it explains a difference of a body.
+# Intended differences: a name, and whether it explains the difference for a body.
 
 ON_PURPOSE = {
-    # FleetDB takes what InfluxDB does not.
+    # FleetDB accepts what InfluxDB refuses.
     "a line that ends with CR LF": lambda body, ours, theirs: "\r" in body,
     "a tab at the end of a line": lambda body, ours, theirs: re.search(r"[\t\0] *$", body, re.MULTILINE),
     "an unsigned integer": lambda body, ours, theirs: re.search(r"\du", body),
     "an integer for a float column": lambda body, ours, theirs: "is type integer, already exists as type float" in theirs,
     "a quote in a comment": lambda body, ours, theirs: re.search(r"^[ \t]*#.*[\"\\]", body, re.MULTILINE),
-    # FleetDB refuses what InfluxDB takes.
+    # FleetDB refuses what InfluxDB accepts.
     "a control character in a name": lambda body, ours, theirs: "control character" in ours,
     "a text that goes on behind its quote": lambda body, ours, theirs: "must follow a value" in ours,
     "an equals sign that begins a tag's value": lambda body, ours, theirs: "has no value" in ours and "==" in body,
     "a field without a name": lambda body, ours, theirs: re.search(r" [ \t\0]*=", body),
     "a type is a column's, not a shard's": lambda body, ours, theirs: "and the column holds" in ours,
-    # Both take it for something else.
+    # Both accept it with different meanings.
     "two backslashes in a name": lambda body, ours, theirs: re.search(r"\\\\[ ,=]", body),
 }
 
 
 def explained(body, ours, theirs):
-    """The name of what explains a difference of a body with these answers; `None` if nothing does."""
+    """The intended difference that explains these answers to a body; `None` if there is none."""
     text = body.decode()
     return next((name for name, explains in ON_PURPOSE.items() if explains(text, ours[1], theirs[1])), None)
 
 
 def owner(row, bodies, verdicts):
-    """The body that a row is of: its tag says so, if it has kept it. Else a body with its time in which something differs on
-    purpose; -1 if there is none."""
+    """The body that a row came from, according to its tag if the row has kept it. Otherwise a body with the row's time and an
+    intended difference; -1 if there is none."""
     _, at, parts = row
 
     def has_time(number):
@@ -295,7 +295,7 @@ def main():
             assert server.write(database, "", SEEDING.encode())[0] == 204
         bodies, verdicts = {}, {}
         for number in range(first, min(first + ROUND, count)):
-            # Each body by itself, so that it can be repeated.
+            # Each body has its own seed, so that it can be repeated alone.
             dice = random.Random(seed * 1_000_003 + number)
             precision = dice.choice(list(PRECISIONS))
             sent = body(dice, number, precision)

@@ -1,4 +1,4 @@
-"""pgAdmin's own server, as its pages ask it: the tree of a database, a table's panels, the query tool, the dashboard."""
+"""Asks pgAdmin's own server what its pages ask: the tree of a database, the panels of a table, the query tool, the dashboard."""
 import builtins
 import glob
 import json
@@ -39,7 +39,7 @@ browser.get("/", follow_redirects=True)
 
 
 def said(answer):
-    """What pgAdmin says; it says so if the database has not understood it."""
+    """pgAdmin's answer; fails if pgAdmin reports an error of the database."""
     text = answer.get_data(as_text=True)
     assert answer.status_code == 200 and '"success":0' not in text, f"{answer.request.path}: {answer.status_code} {text[:2000]}"
     return json.loads(text)
@@ -58,7 +58,7 @@ def equal(found, expected):
 
 
 def nodes(path):
-    """What is beneath a node of the tree, by name."""
+    """The children of a node of the tree, by name."""
     return {node["label"]: node["_id"] for node in get(path)["data"]}
 
 
@@ -73,7 +73,7 @@ session = 1234567
 
 
 def polled(session):
-    """The answer of pgAdmin when the database has given its own."""
+    """pgAdmin's answer once the database has answered."""
     while '"status":"Busy"' in (answer := browser.get(f"/sqleditor/poll/{session}")).get_data(as_text=True):
         pass
     return answer
@@ -85,7 +85,7 @@ def asked(sql):
 
 
 def query(sql):
-    """What the query tool shows."""
+    """The rows that the query tool shows."""
     return said(asked(sql))["data"]
 
 
@@ -121,7 +121,7 @@ for panel in "stats", "dependency", "dependent", "select_sql":
     get(f"/browser/table/{panel}/{of_table}")
 equal(get(f"/browser/table/count_rows/{of_table}")["data"]["total_rows"], "2")
 
-# "View data", whose rows may be changed, as it knows their key.
+# "View data", whose rows can be edited because pgAdmin knows their key.
 rows = session + 1
 post(f"/sqleditor/initialize/viewdata/{rows}/3/table/{of_table.replace(f'/{schema}/', '/')}", user="me", password="any")
 get(f"/sqleditor/view_data/start/{rows}")

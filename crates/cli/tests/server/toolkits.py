@@ -1,4 +1,4 @@
-"""What toolkits over Python's drivers do: SQLAlchemy's reflection and statements, pandas, asyncpg, psycopg2, pg8000."""
+"""Runs what toolkits on top of Python's drivers do: SQLAlchemy's reflection and statements, pandas, asyncpg, psycopg2, pg8000."""
 import asyncio
 import datetime
 import sys
@@ -31,7 +31,7 @@ def engine(driver):
 
 
 def toolkit(driver):
-    """A table made, written, changed and read by SQLAlchemy, which begins a transaction by itself."""
+    """Creates, fills, changes and reads a table with SQLAlchemy, which begins transactions by itself."""
     db, tables = engine(driver), sa.MetaData()
     columns = [("id", sa.BigInteger, True), ("ts", sa.DateTime, True), ("kwh", sa.Double, False), ("note", sa.Text, False)]
     reads = sa.Table(f"of_{driver}", tables, *(sa.Column(name, of, primary_key=key, autoincrement=False) for name, of, key in columns))
@@ -56,7 +56,7 @@ def toolkit(driver):
         equal([tuple(row) for row in first], [(7, hour(0), 9.0, "0%"), (7, hour(1), 1.25, None)])
         counted = connection.execute(sa.select(sa.func.count(), sa.func.max(reads.c.kwh))).one()
         equal(tuple(counted), (6, 9.0))
-        # A pattern with another escape character.
+        # A LIKE pattern with a different escape character.
         like = sa.select(sa.func.count()).where(reads.c.note.contains("0%", autoescape=True))
         equal(connection.execute(like).scalar(), 1)
     reflection(db, f"of_{driver}")
@@ -99,7 +99,7 @@ async def asynchronous():
     rows = [(number % 3, hour(number), number / 2, None) for number in range(30)]
     await db.executemany("INSERT INTO async VALUES ($1, $2, $3, $4)", rows)
     equal(await db.copy_records_to_table("async", records=[(9, hour(number), 1.0, "a, b") for number in range(100)]), "COPY 100")
-    # An array is one parameter.
+    # An array as a single parameter.
     of_some = "SELECT count(*) FROM async WHERE id = ANY($1) AND NOT note = ANY($2)"
     equal(await db.fetchval("SELECT count(*) FROM async WHERE id = ANY($1)", [0, 2, 77]), 20)
     equal(await db.fetchval("SELECT count(*) FROM async WHERE id <> ALL($1)", [0, 2]), 110)
@@ -107,7 +107,7 @@ async def asynchronous():
     equal(await db.fetchval(of_some, [9], ["a, b"]), 0)
     equal(await db.fetchval("SELECT count(*) FROM async WHERE ts = ANY($1::timestamp[])", [hour(1), hour(2)]), 4)
     equal(await db.fetchval("SELECT count(*) FROM async WHERE id = 9 AND ts < $1::timestamp + $2 * INTERVAL '1 hour'", start, 3), 3)
-    # Columns have the names that they have in PostgreSQL.
+    # Columns are named as in PostgreSQL.
     row = await db.fetchrow("SELECT count(*), max(kwh), min(kwh), max(kwh), 1 FROM async WHERE id = 1")
     equal((list(row.keys()), row["count"]), (["count", "max", "min", "max", "?column?"], 10))
     async with db.transaction():
@@ -123,7 +123,7 @@ async def asynchronous():
     equal((await db.fetchrow("SELECT * FROM time_prev('async', $1::bigint, $2::timestamp)", 1, hour(3)))["ts"], hour(1))
     returned = "INSERT INTO async VALUES ($1, $2, $3, $4) RETURNING id, ts, kwh"
     equal(tuple(await db.fetchrow(returned, 50, hour(1), 0.5, "c")), (50, hour(1), 0.5))
-    # Times with a zone come back with it.
+    # Times with a time zone come back with a zone.
     await db.execute("CREATE TABLE zoned (id BIGINT, ts TIMESTAMPTZ, PRIMARY KEY (id, ts))")
     berlin = datetime.timezone(datetime.timedelta(hours=2))
     instants = [hour(number).replace(tzinfo=berlin) for number in range(5)]
@@ -134,7 +134,7 @@ async def asynchronous():
     local = "SELECT ts AT TIME ZONE 'Europe/Berlin' FROM zoned WHERE id = 1 ORDER BY ts LIMIT 1"
     equal(await db.fetchval(local), hour(-1))
     await db.close()
-    # What a pool says to a connection that comes back.
+    # The statements a pool sends when a connection is returned.
     async with asyncpg.create_pool(host="127.0.0.1", port=port, user="me", database="fleetdb", min_size=1, max_size=1) as pool:
         for _ in range(3):
             equal(await pool.fetchval("SELECT 1"), 1)
@@ -160,7 +160,7 @@ def drivers():
 
 
 def tried_again(driver):
-    """Sessions that count, tried again when another one was in the way."""
+    """Sessions that increment counters, and retry after a conflict."""
     db, tables = engine(driver), sa.MetaData()
     counters = sa.Table(f"counters_{driver}", tables, sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False), sa.Column("v", sa.BigInteger))
     tables.create_all(db)

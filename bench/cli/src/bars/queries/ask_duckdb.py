@@ -1,7 +1,7 @@
-"""The queries on DuckDB: native tables sorted by key and time, from FleetDB's Parquet files.
+"""Runs the queries on DuckDB, on native tables sorted by key and time that are loaded from FleetDB's Parquet files.
 
-Arguments: the database's directory, then name, text and whether the order counts of each query. Prints a JSON object of
-name to [median microseconds, checksum]; the checksum is that of checksum.rs.
+Arguments: the directory of the databases, then for each query its name, its text and whether the order counts. Prints a
+JSON object that maps names to [median microseconds, checksum]; checksum.rs defines the checksum.
 """
 
 import glob
@@ -16,7 +16,7 @@ import duckdb
 REPEAT_S = 0.5
 LEAST_REPEATS = 5
 LIMIT_S = 10
-# Tables and their keys; a table's place is the name of the directory that its segments are in.
+# Tables and their keys; the index of a table is the name of the directory with its segments.
 TABLES = [("cpu", "hostname"), ("readings", "name"), ("diagnostics", "name")]
 
 
@@ -40,10 +40,10 @@ def checksum(rows, ordered):
 
 def main():
     directory, *queries = sys.argv[1:]
-    # At rest, as the others: in a file.
+    # In a file, like the other databases.
     db = duckdb.connect(f"{directory}/duckdb")
     db.execute("SET threads = 1")
-    # It would be printed among the results.
+    # The progress bar would be printed among the results.
     db.execute("SET enable_progress_bar = false")
     for place, (table, key) in enumerate(TABLES):
         files = glob.glob(f"{directory}/segments/{place}/*.parquet")
@@ -51,7 +51,7 @@ def main():
     db.execute("CHECKPOINT")
     results = {}
     for name, text, ordered in zip(queries[::3], queries[1::3], queries[2::3]):
-        # Times as integers in what is compared, and only there.
+        # Times are converted to integers for the comparison only.
         columns = db.execute(f"DESCRIBE {text}").fetchall()
         columns = [('"' + name.replace('"', '""') + '"', type) for (name, type, *_) in columns]
         shown = [f"epoch_ns({c})" if type.startswith("TIMESTAMP") else c for (c, type) in columns]

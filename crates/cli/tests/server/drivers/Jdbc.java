@@ -1,4 +1,4 @@
-// The PostgreSQL JDBC driver against a FleetDB server: java -cp postgresql.jar Jdbc.java PORT
+// Tests the PostgreSQL JDBC driver with a FleetDB server: java -cp postgresql.jar Jdbc.java PORT
 import java.sql.*;
 import java.time.LocalDateTime;
 import java.time.OffsetDateTime;
@@ -8,7 +8,7 @@ public class Jdbc {
         if (!holds) throw new AssertionError(what);
     }
 
-    /** With a savepoint before each statement, one that fails does not end the transaction. */
+    /** With a savepoint before each statement, a failed statement does not end the transaction. */
     static void autosaves(String url) throws Exception {
         try (Connection db = DriverManager.getConnection(url + "&autosave=always"); Statement statement = db.createStatement()) {
             db.setAutoCommit(false);
@@ -30,7 +30,7 @@ public class Jdbc {
         }
     }
 
-    /** Counts in transactions that another one gets in the way of, tried again as the same one: nothing is lost, of neither row. */
+    /** Increments counters in conflicting transactions and retries them on the same connection: no increment of either row is lost. */
     static void triesAgain(String url) throws Exception {
         String add = "UPDATE jdbc_counters SET v = v + 1 WHERE id = ";
         try (Connection db = DriverManager.getConnection(url); Statement statement = db.createStatement();
@@ -58,7 +58,7 @@ public class Jdbc {
         }
     }
 
-    /** The keys that were made, which are those that were given: the driver adds RETURNING to the statement. */
+    /** The generated keys, which are the given ones: the driver adds RETURNING to the statement. */
     static void returned(Connection db, LocalDateTime start) throws Exception {
         String insert = "INSERT INTO jdbc (id, ts, kwh) VALUES (?, ?, ?)";
         for (boolean named : new boolean[] {false, true}) {
@@ -93,7 +93,7 @@ public class Jdbc {
         db.commit();
     }
 
-    /** A transaction that sees one moment and writes nothing. */
+    /** A read-only transaction that sees a single point in time. */
     static void modes(String url, LocalDateTime start) throws Exception {
         try (Connection db = DriverManager.getConnection(url); Connection other = DriverManager.getConnection(url); Statement writes = other.createStatement()) {
             db.setTransactionIsolation(Connection.TRANSACTION_REPEATABLE_READ);
@@ -123,7 +123,7 @@ public class Jdbc {
         }
     }
 
-    /** Instants, wherever the program is. */
+    /** Instants are the same in every time zone of the program. */
     static void zones(Connection db) throws Exception {
         try (Statement statement = db.createStatement()) {
             statement.execute("CREATE TABLE zoned (id BIGINT, ts TIMESTAMPTZ, PRIMARY KEY (id, ts))");
@@ -209,7 +209,7 @@ public class Jdbc {
                     }
                 }
             }
-            // Rows part by part.
+            // Rows in portions.
             db.setAutoCommit(false);
             try (Statement statement = db.createStatement()) {
                 statement.setFetchSize(6);
@@ -221,7 +221,7 @@ public class Jdbc {
             }
             db.commit();
             db.setAutoCommit(true);
-            // An array is one parameter, and a row is changed by what it was.
+            // An array as a single parameter; an update that depends on the row's old value.
             db.setAutoCommit(false);
             try (PreparedStatement change = db.prepareStatement("UPDATE jdbc SET kwh = kwh + ? WHERE id = ANY(?) AND note = 'hour 1'")) {
                 change.setDouble(1, 0.25);

@@ -1,4 +1,4 @@
-// node-postgres against a FleetDB server: NODE_PATH=node_modules node node.js PORT
+// Tests node-postgres with a FleetDB server: NODE_PATH=node_modules node node.js PORT
 const assert = require('assert');
 const { Client } = require('pg');
 
@@ -23,12 +23,12 @@ async function main() {
   await assert.rejects(client.query('SELECT nothing FROM node'), (error) => error.code.startsWith('42'));
   await assert.rejects(client.query('SELECT $1::BIGINT + 1', ['no number']), (error) => error.code.startsWith('22'));
   assert.strictEqual((await client.query('SELECT count(*) AS n FROM node')).rows[0].n, '20');
-  // Parameters come as texts, of the type that the statement gives them; an array is one.
+  // Parameters are sent as text; the statement determines their types. An array is one of them.
   const changed = await client.query('UPDATE node SET kwh = kwh + $1 WHERE id = $2 AND note = ANY($3)', [0.5, 7, ['hour 1', 'hour 2']]);
   assert.strictEqual(changed.rowCount, 2);
   const some = await client.query('SELECT sum(kwh), count(*) FROM node WHERE id = ANY($1) AND ts <= $2', [[7, 8], new Date(start + 2 * 3600e3)]);
   assert.deepStrictEqual(some.rows[0], { sum: 2.5, count: '3' });
-  // As Knex, Sequelize and TypeORM write them.
+  // As Knex, Sequelize and TypeORM write upserts.
   const all = ['id', 'ts', 'kwh', 'note'].map((column) => `"${column}" = excluded."${column}"`).join(', ');
   const merged = await client.query(`INSERT INTO node ("id", "ts", "kwh") VALUES ($1, $2, $3) ON CONFLICT ("id", "ts") DO UPDATE SET ${all}`, [7, new Date(start), 5]);
   assert.strictEqual(merged.rowCount, 1);
@@ -39,7 +39,7 @@ async function main() {
   const written = await client.query('INSERT INTO node (id, ts, kwh) VALUES ($1, $2, $3) RETURNING id, ts', [9, new Date(start), 1]);
   assert.deepStrictEqual([written.command, written.rowCount, written.rows[0]], ['INSERT', 1, { id: '9', ts: new Date(start) }]);
   await client.end();
-  // The driver sends it with the connection.
+  // The driver sends statement_timeout when it connects.
   const hasty = new Client({ host: '127.0.0.1', port: Number(process.argv[2]), user: 'me', database: 'fleetdb', statement_timeout: 200 });
   await hasty.connect();
   await assert.rejects(hasty.query('SELECT count(*) FROM generate_series(1, 1000000000000)'), (error) => error.code === '57014');

@@ -1,4 +1,4 @@
-// Toolkits over node-postgres, and postgres.js, against a FleetDB server: NODE_PATH=node_modules node toolkits.js PORT
+// Tests toolkits on top of node-postgres, and postgres.js, with a FleetDB server: NODE_PATH=node_modules node toolkits.js PORT
 const assert = require('assert');
 const connection = { host: '127.0.0.1', port: Number(process.argv[2]), user: 'me', database: 'fleetdb' };
 const start = new Date(Date.UTC(2026, 0, 1));

@@ -1,4 +1,4 @@
-// pgx against a FleetDB server: go run . PORT
+// Tests pgx with a FleetDB server: go run . PORT
 package main
 
 import (
@@ -34,7 +34,7 @@ func main() {
 		_, err = tx.Exec(all, "INSERT INTO pgx VALUES ($1, $2, $3, $4)", 7, ts, float64(hour)*0.5, fmt.Sprint("hour ", hour))
 		check(err)
 	}
-	// A transaction within it is a savepoint.
+	// A nested transaction is a savepoint.
 	inner, err := tx.Begin(all)
 	check(err)
 	_, err = inner.Exec(all, "INSERT INTO pgx VALUES (9, $1, 1, NULL)", start)
@@ -54,7 +54,7 @@ func main() {
 		check(fmt.Errorf("a transaction that only reads writes: %v", err))
 	}
 	check(reading.Rollback(all))
-	// Statements of a batch are sent together.
+	// The statements of a batch are sent together.
 	batch := &pgx.Batch{}
 	for hour := range 20 {
 		batch.Queue("INSERT INTO pgx VALUES ($1, $2, $3, NULL)", 8, start.Add(time.Duration(hour)*time.Hour), 1.0)
@@ -81,7 +81,7 @@ func main() {
 	if _, err = db.Exec(all, "SELECT nothing FROM pgx"); !errors.As(err, &refused) || refused.Code[:2] != "42" {
 		check(fmt.Errorf("a wrong statement: %v", err))
 	}
-	// Rows in the binary form of COPY.
+	// Rows in COPY's binary form.
 	many := make([][]any, 10_000)
 	for row := range many {
 		many[row] = []any{int64(9), start.Add(time.Duration(row) * time.Minute), float64(row), nil}
@@ -94,7 +94,7 @@ func main() {
 	if copied != 10_000 || there != 10_000 {
 		check(fmt.Errorf("%d rows were copied, %d are there", copied, there))
 	}
-	// An array is one parameter; what an UPDATE says of its parameters' types is known.
+	// An array as a single parameter; the server infers the types of an UPDATE's parameters.
 	changed, err := db.Exec(all, "UPDATE pgx SET kwh = kwh + $1 WHERE id = ANY($2) AND note = ANY($3)", 0.25, []int64{7, 8}, []string{"hour 1", "hour 2"})
 	check(err)
 	var first float64
@@ -102,7 +102,7 @@ func main() {
 	if changed.RowsAffected() != 2 || first != 2 {
 		check(fmt.Errorf("%d rows were changed, their sum is %f", changed.RowsAffected(), first))
 	}
-	// What was written comes back.
+	// RETURNING returns what was written.
 	var written time.Time
 	var kwh float64
 	returning := "INSERT INTO pgx (id, ts, kwh) VALUES ($1, $2, $3) RETURNING ts, kwh"
@@ -120,7 +120,7 @@ func main() {
 	fmt.Println("all is well")
 }
 
-// Counts in transactions that another connection gets in the way of, tried again: nothing is lost, of neither row.
+// Increments counters in transactions that conflict with another connection, and retries: no increment of either row is lost.
 func triesAgain(all context.Context, db *pgx.Conn) {
 	other, err := pgx.Connect(all, "postgres://me@127.0.0.1:"+os.Args[1]+"/fleetdb?sslmode=disable")
 	check(err)
