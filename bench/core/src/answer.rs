@@ -52,20 +52,20 @@ enum Values {
 /// An answer that is built cell by cell, row by row.
 ///
 /// ```
-/// use fleetdb_bench_core::answer::{Cell, Gather};
+/// use fleetdb_bench_core::answer::{AnswerBuilder, Cell};
 /// use fleetdb_bench_core::table::ColumnType;
-/// let mut gather = Gather::new(&[("host", ColumnType::Text), ("max", ColumnType::Int)]);
-/// gather.push(Cell::Text("a")).unwrap();
-/// gather.push(Cell::Float(7.0)).unwrap(); // a target's maximum of integers may be a float
-/// assert_eq!(gather.finish().unwrap().num_rows(), 1);
+/// let mut builder = AnswerBuilder::new(&[("host", ColumnType::Text), ("max", ColumnType::Int)]);
+/// builder.push(Cell::Text("a")).unwrap();
+/// builder.push(Cell::Float(7.0)).unwrap(); // a target's maximum of integers may be a float
+/// assert_eq!(builder.finish().unwrap().num_rows(), 1);
 /// ```
-pub struct Gather {
+pub struct AnswerBuilder {
     columns: Vec<Column>,
     values: Vec<Values>,
     next: usize,
 }
 
-impl Gather {
+impl AnswerBuilder {
     /// An empty answer with these columns.
     pub fn new(columns: &[Column]) -> Self {
         let values = columns.iter().map(|(_, kind)| match kind {

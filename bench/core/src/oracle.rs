@@ -2,7 +2,7 @@
 //! comparison with a target's answers.
 
 use crate::Outcome;
-use crate::answer::{Cell, Gather, cells};
+use crate::answer::{AnswerBuilder, Cell, cells};
 use crate::query::{Key, Query};
 use crate::workload::cpu::TAGS;
 use crate::workload::own::Own;
@@ -79,7 +79,7 @@ impl CpuOracle {
     /// # Errors
     /// The query is not about these rows.
     pub fn answer(&self, query: &Query) -> Outcome<RecordBatch> {
-        let mut answer = Gather::new(&query.columns());
+        let mut answer = AnswerBuilder::new(&query.columns());
         let mut whole = |row: &Row| cells(&row.0, row.1).try_for_each(|cell| answer.push(cell));
         match query {
             Query::Count(_) => answer.push(Cell::Int(self.count))?,
@@ -138,7 +138,7 @@ impl RowsOracle {
     /// # Errors
     /// The query is not about these rows.
     pub fn answer(&self, query: &Query) -> Outcome<RecordBatch> {
-        let mut answer = Gather::new(&query.columns());
+        let mut answer = AnswerBuilder::new(&query.columns());
         let mut whole = |row: &Row| cells(&row.0, row.1).try_for_each(|cell| answer.push(cell));
         let of = |key: &Key| self.series.get(key).into_iter();
         match query {
@@ -155,7 +155,7 @@ impl RowsOracle {
 
 /// The maxima of the first fields in each time bucket, as many fields as the answer has columns
 /// after the time.
-fn maxima<'a>(rows: impl Iterator<Item = &'a Row>, width_ns: i64, answer: &mut Gather) -> Outcome<()> {
+fn maxima<'a>(rows: impl Iterator<Item = &'a Row>, width_ns: i64, answer: &mut AnswerBuilder) -> Outcome<()> {
     let fields = answer.columns().len() - 1;
     let mut buckets: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for (batch, row) in rows {

@@ -1,5 +1,5 @@
 use super::{CpuOracle, difference};
-use crate::answer::{Cell, Gather, cells};
+use crate::answer::{AnswerBuilder, Cell, cells};
 use crate::query::{Key, Query};
 use crate::workload::cpu::{Cpu, START_NS, cpu_table};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ fn a_wrong_answer_is_named() {
     let oracle = fed();
     let query = Query::Bill { meter: 1, window_ns: (0, 1) };
     let bill = |kwh| {
-        let mut answer = Gather::new(&query.columns());
+        let mut answer = AnswerBuilder::new(&query.columns());
         answer.push(Cell::Float(kwh)).unwrap();
         answer.finish().unwrap()
     };

@@ -114,7 +114,7 @@ pub trait Target {
     }
 
     /// The reason why it cannot answer a query, if so; shown in the report.
-    fn lacks(&self, _query: &Query) -> Option<&'static str> {
+    fn unsupported(&self, _query: &Query) -> Option<&'static str> {
         None
     }
 }

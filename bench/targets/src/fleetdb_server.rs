@@ -2,8 +2,8 @@
 //! COPY.
 
 use crate::fleetdb::DIALECT;
-use crate::postgres::{Many, Server as Remote, Wire};
-use crate::process::{Process, Site};
+use crate::postgres::{BulkInsert, Server as Remote, Wire};
+use crate::process::{Instance, Process};
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::target::{Entry, Profile, Start, Target, Tier};
 use fleetdb_server::{Config, Options, Server};
@@ -53,15 +53,16 @@ fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
         Profile::Fair => (Tier::T3, Vec::new(), "sync"),
         Profile::Published => (Tier::T1, vec!["durability = os".to_owned()], "os"),
     };
-    let site = match start.url {
-        Some(url) => Site::at(url),
+    let instance = match start.url {
+        Some(url) => Instance::at(url),
         None => started(start.directory, durability, settings)?,
     };
-    let (dialect, many, tables, version) = (&DIALECT, Many::Copy, Vec::new(), env!("CARGO_PKG_VERSION").to_owned());
-    Ok(Box::new(Remote { site, version, tier, dialect, many, settle, tables, has_hypertables: false }))
+    let (dialect, bulk, tables, version) =
+        (&DIALECT, BulkInsert::Copy, Vec::new(), env!("CARGO_PKG_VERSION").to_owned());
+    Ok(Box::new(Remote { instance, version, tier, dialect, bulk, settle, tables, has_hypertables: false }))
 }
 
-fn started(directory: &Path, durability: &str, settings: Vec<String>) -> Outcome<Site> {
+fn started(directory: &Path, durability: &str, settings: Vec<String>) -> Outcome<Instance> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args([COMMAND, "--durability", durability, "--directory"]).arg(directory);
     let port = directory.join(PORT);
@@ -72,7 +73,7 @@ fn started(directory: &Path, durability: &str, settings: Vec<String>) -> Outcome
     let (process, port) =
         Process::start(&mut command, &directory.join("log"), || Ok(std::fs::read_to_string(&port)?.parse::<u16>()?))?;
     let address = format!("postgres://bench@127.0.0.1:{port}/fleetdb");
-    Ok(Site::started(address, process, directory.join("data"), settings))
+    Ok(Instance::started(address, process, directory.join("data"), settings))
 }
 
 /// Flushes everything and performs the merges that are due.

@@ -2,7 +2,7 @@
 
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::answer::{Cell, Gather};
+use fleetdb_bench_core::answer::{AnswerBuilder, Cell};
 use fleetdb_bench_core::query::Query;
 use fleetdb_bench_core::table::ColumnType;
 use serde_json::{Number, Value};
@@ -32,21 +32,21 @@ pub(crate) fn send_lines(agent: &Agent, url: &str, lines: &str) -> Outcome<()> {
 /// The rows of an answer, each an array of values in the order of the query's columns.
 pub(crate) fn gathered(query: &Query, rows: &Value) -> Outcome<RecordBatch> {
     let columns = query.columns();
-    let mut gather = Gather::new(&columns);
+    let mut builder = AnswerBuilder::new(&columns);
     for row in rows.as_array().into_iter().flatten() {
-        (0..columns.len()).try_for_each(|place| push(&mut gather, &row[place]))?;
+        (0..columns.len()).try_for_each(|place| push(&mut builder, &row[place]))?;
     }
-    gather.finish()
+    builder.finish()
 }
 
 /// Adds a value.
-pub(crate) fn push(gather: &mut Gather, value: &Value) -> Outcome<()> {
-    match (gather.expects(), value) {
-        (_, Value::Null) => gather.push(Cell::Null),
-        (ColumnType::Text | ColumnType::Json, Value::String(text)) => gather.push(Cell::Text(text)),
+pub(crate) fn push(builder: &mut AnswerBuilder, value: &Value) -> Outcome<()> {
+    match (builder.expects(), value) {
+        (_, Value::Null) => builder.push(Cell::Null),
+        (ColumnType::Text | ColumnType::Json, Value::String(text)) => builder.push(Cell::Text(text)),
         // In many databases an integer key is a tag, which is text.
-        (_, Value::String(text)) => gather.push(Cell::Int(text.parse()?)),
-        (_, Value::Number(value)) => gather.push(number(value)?),
+        (_, Value::String(text)) => builder.push(Cell::Int(text.parse()?)),
+        (_, Value::Number(value)) => builder.push(number(value)?),
         (_, other) => Err(format!("{other} is not expected").into()),
     }
 }

@@ -9,10 +9,10 @@
 
 use crate::http::{agent, json, push, send_lines};
 use crate::lines::{Style, add, is_tag};
-use crate::process::{Process, Site, free_port, program};
+use crate::process::{Instance, Process, free_port, program};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::answer::Gather;
+use fleetdb_bench_core::answer::AnswerBuilder;
 use fleetdb_bench_core::query::{Key, Query};
 use fleetdb_bench_core::table::{Column, ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
@@ -46,7 +46,7 @@ fn missing() -> Option<String> {
 }
 
 struct InfluxDb {
-    site: Site,
+    instance: Instance,
     address: Address,
     version: String,
     tables: Vec<Table>,
@@ -82,14 +82,14 @@ fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
         (Profile::Published, None) => Some(SocketAddr::from(([127, 0, 0, 1], free_port()?))),
         _ => None,
     };
-    let mut site = start.url.map_or_else(|| started(start, udp), |url| Ok(Site::at(url)))?;
-    site.settings.extend(["rows of a request are no transaction", "not settled"].map(str::to_owned));
-    let address = Address::of(&site.address)?;
+    let mut instance = start.url.map_or_else(|| started(start, udp), |url| Ok(Instance::at(url)))?;
+    instance.settings.extend(["rows of a request are no transaction", "not settled"].map(str::to_owned));
+    let address = Address::of(&instance.address)?;
     let version = Client::new(&address, &[]).version()?;
-    Ok(Box::new(InfluxDb { site, address, version, tables: Vec::new(), udp }))
+    Ok(Box::new(InfluxDb { instance, address, version, tables: Vec::new(), udp }))
 }
 
-fn started(start: &Start<'_>, udp: Option<SocketAddr>) -> Outcome<Site> {
+fn started(start: &Start<'_>, udp: Option<SocketAddr>) -> Outcome<Instance> {
     let directory = start.directory.canonicalize()?;
     let (port, backup_port) = (free_port()?, free_port()?);
     let data = directory.join("data");
@@ -113,7 +113,7 @@ fn started(start: &Start<'_>, udp: Option<SocketAddr>) -> Outcome<Site> {
     let (process, ()) = Process::start(&mut command, &directory.join("log"), || {
         Client::new(&address, &[]).ask(&format!("CREATE DATABASE {DATABASE}")).map(|_| ())
     })?;
-    Ok(Site::started(url, process, data, vec!["max-series-per-database = 0".to_owned()]))
+    Ok(Instance::started(url, process, data, vec!["max-series-per-database = 0".to_owned()]))
 }
 
 impl InfluxDb {
@@ -125,7 +125,7 @@ impl InfluxDb {
 
 impl Target for InfluxDb {
     fn info(&self) -> Info {
-        let mut settings = self.site.settings.clone();
+        let mut settings = self.instance.settings.clone();
         let tier = match self.datagrams() {
             Some(_) => {
                 settings.push("datapoints over UDP".to_owned());
@@ -140,7 +140,7 @@ impl Target for InfluxDb {
         let client = Client::new(&self.address, &[]);
         for table in tables {
             let first = client.ask(&format!("SELECT * FROM \"{}\" LIMIT 1", table.name))?;
-            if !self.site.is_ours() && first["results"][0]["series"].is_array() {
+            if !self.instance.is_ours() && first["results"][0]["series"].is_array() {
                 return Err(format!("there are rows in {} already; give a database without them", table.name).into());
             }
             self.tables.push(table.clone());
@@ -172,14 +172,14 @@ impl Target for InfluxDb {
     }
 
     fn disk_bytes(&self) -> Outcome<u64> {
-        self.site.disk_bytes()
+        self.instance.disk_bytes()
     }
 
     fn processes(&self) -> Vec<u32> {
-        self.site.processes()
+        self.instance.processes()
     }
 
-    fn lacks(&self, query: &Query) -> Option<&'static str> {
+    fn unsupported(&self, query: &Query) -> Option<&'static str> {
         match query {
             Query::Rows { of, .. } if self.udp.is_some() && of.name == Series::Seconds.name() => {
                 Some("a second's document does not fit into a datagram")
@@ -305,7 +305,7 @@ impl Connection for Client {
             Query::Count(_) | Query::Bill { .. } | Query::HourlyMaxima { .. } | Query::MinuteMaxima { .. }
         );
         let has_time = columns[0].1 == ColumnType::Time;
-        let mut gather = Gather::new(&columns);
+        let mut builder = AnswerBuilder::new(&columns);
         for series in answer["results"][0]["series"].as_array().into_iter().flatten() {
             let known: Vec<&str> =
                 series["columns"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -319,11 +319,11 @@ impl Connection for Client {
                             None => &series["tags"][*name],
                         },
                     };
-                    push(&mut gather, value)?;
+                    push(&mut builder, value)?;
                 }
             }
         }
-        gather.finish()
+        builder.finish()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::sql::{Dialect, Inserts, names, parameters, question};
 use arrow::array::RecordBatch;
 use chrono::{DateTime, Datelike, NaiveDate, Timelike};
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::answer::{Cell, Gather, cells};
+use fleetdb_bench_core::answer::{AnswerBuilder, Cell, cells};
 use fleetdb_bench_core::meters::disk_bytes;
 use fleetdb_bench_core::query::Query;
 use fleetdb_bench_core::table::{ColumnType, Table};
@@ -333,7 +333,7 @@ impl Connection for Client {
         let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
         let (connection, runtime) = self.parts()?;
         let rows: Vec<Row> = runtime.block_on(connection.exec(text, values))?;
-        let mut answer = Gather::new(&query.columns());
+        let mut answer = AnswerBuilder::new(&query.columns());
         for row in rows {
             for value in row.unwrap() {
                 push(&mut answer, value)?;
@@ -358,7 +358,7 @@ fn value(cell: Cell<'_>) -> Value {
     }
 }
 
-fn push(answer: &mut Gather, value: Value) -> Outcome<()> {
+fn push(answer: &mut AnswerBuilder, value: Value) -> Outcome<()> {
     match value {
         Value::NULL => answer.push(Cell::Null),
         Value::Int(value) => answer.push(Cell::Int(value)),

@@ -4,10 +4,10 @@
 //! nanoseconds, since a date has only milliseconds. There is an index on the key's columns. The
 //! documents of a request are not one transaction.
 
-use crate::process::{Process, Site, free_port, program};
+use crate::process::{Instance, Process, free_port, program};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::answer::{Cell, Gather, cells};
+use fleetdb_bench_core::answer::{AnswerBuilder, Cell, cells};
 use fleetdb_bench_core::query::{Key, Query};
 use fleetdb_bench_core::table::{ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Start, Target, Tier};
@@ -50,32 +50,36 @@ fn missing() -> Option<String> {
 }
 
 struct Mongo {
-    site: Site,
+    instance: Instance,
     version: String,
     /// The queries it cannot answer, with the reason.
-    lacks: fn(&Query) -> Option<&'static str>,
+    unsupported: fn(&Query) -> Option<&'static str>,
     /// The tables to remove at a URL.
     tables: Vec<&'static str>,
 }
 
 fn mongodb(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
-    let mut site = Site::at(start.url.ok_or("it is reached by its URL")?);
-    site.settings.push("journaled writes".to_owned());
-    connected(site, "version", |_| None)
+    let mut instance = Instance::at(start.url.ok_or("it is reached by its URL")?);
+    instance.settings.push("journaled writes".to_owned());
+    connected(instance, "version", |_| None)
 }
 
 fn ferretdb(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
-    let site = start.url.map_or_else(|| started(start), |url| Ok(Site::at(url)))?;
-    connected(site, "ferretdbVersion", ferretdb_lacks)
+    let instance = start.url.map_or_else(|| started(start), |url| Ok(Instance::at(url)))?;
+    connected(instance, "ferretdbVersion", ferretdb_unsupported)
 }
 
-fn connected(mut site: Site, version: &str, lacks: fn(&Query) -> Option<&'static str>) -> Outcome<Box<dyn Target>> {
-    let build = Collections::connect(&site.address)?.run(doc! { "buildInfo": 1 })?;
-    site.settings.push("documents of a request are no transaction".to_owned());
-    Ok(Box::new(Mongo { site, version: build.get_str(version)?.to_owned(), lacks, tables: Vec::new() }))
+fn connected(
+    mut instance: Instance,
+    version: &str,
+    unsupported: fn(&Query) -> Option<&'static str>,
+) -> Outcome<Box<dyn Target>> {
+    let build = Collections::connect(&instance.address)?.run(doc! { "buildInfo": 1 })?;
+    instance.settings.push("documents of a request are no transaction".to_owned());
+    Ok(Box::new(Mongo { instance, version: build.get_str(version)?.to_owned(), unsupported, tables: Vec::new() }))
 }
 
-fn ferretdb_lacks(query: &Query) -> Option<&'static str> {
+fn ferretdb_unsupported(query: &Query) -> Option<&'static str> {
     match query {
         Query::HourlyMaxima { .. } | Query::MinuteMaxima { .. } => Some("FerretDB 1's $group has no $max"),
         Query::LastOfAll => Some("FerretDB 1's $group has no $first"),
@@ -83,7 +87,7 @@ fn ferretdb_lacks(query: &Query) -> Option<&'static str> {
     }
 }
 
-fn started(start: &Start<'_>) -> Outcome<Site> {
+fn started(start: &Start<'_>) -> Outcome<Instance> {
     let directory = start.directory.canonicalize()?;
     let (data, port) = (directory.join("data"), free_port()?);
     std::fs::create_dir_all(&data)?;
@@ -98,21 +102,21 @@ fn started(start: &Start<'_>) -> Outcome<Site> {
         std::net::TcpStream::connect(("127.0.0.1", port))?;
         Ok(())
     })?;
-    Ok(Site::started(url, process, data, Vec::new()))
+    Ok(Instance::started(url, process, data, Vec::new()))
 }
 
 impl Target for Mongo {
     fn info(&self) -> Info {
-        let (version, settings) = (self.version.clone(), self.site.settings.clone());
+        let (version, settings) = (self.version.clone(), self.instance.settings.clone());
         Info { version, tier: Tier::T3, settings }
     }
 
     fn create(&mut self, tables: &[Table]) -> Outcome<()> {
-        let mut connection = Collections::connect(&self.site.address)?;
+        let mut connection = Collections::connect(&self.instance.address)?;
         for table in tables {
             let known = connection.run(doc! { "listCollections": 1, "filter": { "name": table.name } })?;
             let is_there = !known.get_document("cursor")?.get_array("firstBatch")?.is_empty();
-            if is_there && !self.site.is_ours() {
+            if is_there && !self.instance.is_ours() {
                 return Err(format!("there is a collection {} already; give a database without it", table.name).into());
             }
             let key: Document = table.key.iter().map(|name| ((*name).to_owned(), Bson::Int32(1))).collect();
@@ -124,12 +128,12 @@ impl Target for Mongo {
     }
 
     fn remove(&mut self) -> Outcome<()> {
-        let mut connection = Collections::connect(&self.site.address)?;
+        let mut connection = Collections::connect(&self.instance.address)?;
         self.tables.iter().try_for_each(|table| connection.run(doc! { "drop": *table }).map(|_| ()))
     }
 
     fn connect(&self) -> Outcome<Box<dyn Connection>> {
-        Ok(Box::new(Collections::connect(&self.site.address)?))
+        Ok(Box::new(Collections::connect(&self.instance.address)?))
     }
 
     /// It offers nothing to wait for.
@@ -138,15 +142,15 @@ impl Target for Mongo {
     }
 
     fn disk_bytes(&self) -> Outcome<u64> {
-        self.site.disk_bytes()
+        self.instance.disk_bytes()
     }
 
     fn processes(&self) -> Vec<u32> {
-        self.site.processes()
+        self.instance.processes()
     }
 
-    fn lacks(&self, query: &Query) -> Option<&'static str> {
-        (self.lacks)(query)
+    fn unsupported(&self, query: &Query) -> Option<&'static str> {
+        (self.unsupported)(query)
     }
 }
 
@@ -326,31 +330,31 @@ impl Connection for Collections {
 
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
         let (command, collection) = command(query);
-        let mut gather = Gather::new(&query.columns());
+        let mut builder = AnswerBuilder::new(&query.columns());
         if let Query::Count(_) = query {
-            push(&mut gather, self.run(command)?.get("n"))?;
-            return gather.finish();
+            push(&mut builder, self.run(command)?.get("n"))?;
+            return builder.finish();
         }
         for document in self.all(command, collection)? {
             for (name, kind) in query.columns() {
                 // The time of a group is its `_id`.
                 let is_bucket = kind == ColumnType::Time && !document.contains_key(name);
-                push(&mut gather, document.get(if is_bucket { "_id" } else { name }))?;
+                push(&mut builder, document.get(if is_bucket { "_id" } else { name }))?;
             }
         }
-        gather.finish()
+        builder.finish()
     }
 }
 
-fn push(gather: &mut Gather, value: Option<&Bson>) -> Outcome<()> {
-    gather.push(match value {
+fn push(builder: &mut AnswerBuilder, value: Option<&Bson>) -> Outcome<()> {
+    builder.push(match value {
         None | Some(Bson::Null) => Cell::Null,
         Some(Bson::Int32(value)) => Cell::Int(i64::from(*value)),
         Some(Bson::Int64(value)) => Cell::Int(*value),
         Some(Bson::Double(value)) => Cell::Float(*value),
         Some(Bson::String(text)) => Cell::Text(text),
-        Some(json) if gather.expects() == ColumnType::Json => {
-            return gather.push(Cell::Text(&serde_json::to_string(json)?));
+        Some(json) if builder.expects() == ColumnType::Json => {
+            return builder.push(Cell::Text(&serde_json::to_string(json)?));
         }
         Some(other) => return Err(format!("{other} is not expected").into()),
     })

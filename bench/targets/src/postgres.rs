@@ -5,11 +5,11 @@
 //! INSERT ...`). Many rows are one `INSERT` from arrays (`unnest`), as PostgreSQL's documentation
 //! recommends where COPY cannot upsert.
 
-use crate::process::{Process, Site, free_port, output, program};
+use crate::process::{Instance, Process, free_port, output, program};
 use crate::sql::{Dialect, dollar, names, parameters};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::answer::{Cell, Gather, cells};
+use fleetdb_bench_core::answer::{AnswerBuilder, Cell, cells};
 use fleetdb_bench_core::query::Query;
 use fleetdb_bench_core::table::{ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
@@ -89,11 +89,11 @@ fn not_as_root(program: &Path) -> Command {
 
 /// A server that speaks the PostgreSQL protocol.
 pub(crate) struct Server {
-    pub(crate) site: Site,
+    pub(crate) instance: Instance,
     pub(crate) version: String,
     pub(crate) tier: Tier,
     pub(crate) dialect: &'static Dialect,
-    pub(crate) many: Many,
+    pub(crate) bulk: BulkInsert,
     /// Makes the server finish its background work; receives the tables, and whether the server was
     /// started here.
     pub(crate) settle: fn(&mut Wire, &[&str], bool) -> Outcome<()>,
@@ -104,20 +104,20 @@ pub(crate) struct Server {
 }
 
 fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
-    let mut site = start.url.map_or_else(|| started(start), |url| Ok(Site::at(url)))?;
-    let (dialect, many, tables, tier) = (&DIALECT, Many::Arrays, Vec::new(), Tier::T3);
-    let mut wire = Wire::connect(&site.address, dialect, many)?;
+    let mut instance = start.url.map_or_else(|| started(start), |url| Ok(Instance::at(url)))?;
+    let (dialect, bulk, tables, tier) = (&DIALECT, BulkInsert::Arrays, Vec::new(), Tier::T3);
+    let mut wire = Wire::connect(&instance.address, dialect, bulk)?;
     let version = wire.text("SHOW server_version")?;
     let extension = "SELECT coalesce(max(extversion), '') FROM pg_extension WHERE extname = 'timescaledb'";
     let timescale = wire.text(extension)?;
     let has_hypertables = !timescale.is_empty();
     if has_hypertables {
-        site.settings.push(format!("hypertables of TimescaleDB {timescale}"));
+        instance.settings.push(format!("hypertables of TimescaleDB {timescale}"));
     }
-    Ok(Box::new(Server { site, version, tier, dialect, many, settle, tables, has_hypertables }))
+    Ok(Box::new(Server { instance, version, tier, dialect, bulk, settle, tables, has_hypertables }))
 }
 
-fn started(start: &Start<'_>) -> Outcome<Site> {
+fn started(start: &Start<'_>) -> Outcome<Instance> {
     let folder = folder().ok_or_else(|| missing().unwrap_or_default())?;
     let data = start.directory.canonicalize()?.join("data");
     if !data.exists() {
@@ -136,9 +136,9 @@ fn started(start: &Start<'_>) -> Outcome<Site> {
     });
     let address = format!("postgres://bench@127.0.0.1:{port}/postgres");
     let (process, ()) = Process::start(&mut server, &start.directory.join("log"), || {
-        Wire::connect(&address, &DIALECT, Many::Arrays).map(|_| ())
+        Wire::connect(&address, &DIALECT, BulkInsert::Arrays).map(|_| ())
     })?;
-    Ok(Site::started(address, process, data, settings))
+    Ok(Instance::started(address, process, data, settings))
 }
 
 /// Does what autovacuum and the checkpointer would do in their own time.
@@ -150,20 +150,20 @@ fn settle(wire: &mut Wire, tables: &[&str], is_ours: bool) -> Outcome<()> {
 
 impl Server {
     fn wire(&self) -> Outcome<Wire> {
-        Wire::connect(&self.site.address, self.dialect, self.many)
+        Wire::connect(&self.instance.address, self.dialect, self.bulk)
     }
 }
 
 impl Target for Server {
     fn info(&self) -> Info {
-        let (version, settings) = (self.version.clone(), self.site.settings.clone());
+        let (version, settings) = (self.version.clone(), self.instance.settings.clone());
         Info { version, tier: self.tier, settings }
     }
 
     fn create(&mut self, tables: &[Table]) -> Outcome<()> {
         let mut wire = self.wire()?;
         for table in tables {
-            wire.run(&self.dialect.create(table, self.site.is_ours()))?;
+            wire.run(&self.dialect.create(table, self.instance.is_ours()))?;
             self.tables.push(table.name);
             let time = table.columns.iter().find(|(name, kind)| *kind == ColumnType::Time && table.key.contains(name));
             if let Some((time, _)) = time.filter(|_| self.has_hypertables) {
@@ -183,21 +183,21 @@ impl Target for Server {
     }
 
     fn settle(&mut self) -> Outcome<()> {
-        (self.settle)(&mut self.wire()?, &self.tables, self.site.is_ours())
+        (self.settle)(&mut self.wire()?, &self.tables, self.instance.is_ours())
     }
 
     fn disk_bytes(&self) -> Outcome<u64> {
-        self.site.disk_bytes()
+        self.instance.disk_bytes()
     }
 
     fn processes(&self) -> Vec<u32> {
-        self.site.processes()
+        self.instance.processes()
     }
 }
 
 /// How many rows are written at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Many {
+pub(crate) enum BulkInsert {
     /// `INSERT ... SELECT * FROM unnest(...) ON CONFLICT`.
     Arrays,
     /// `COPY ... (FORMAT binary)`, for a server that replaces rows with existing keys.
@@ -213,14 +213,14 @@ pub(crate) struct Wire {
     /// Statements that write many rows, by table.
     arrays: HashMap<&'static str, Statement>,
     dialect: &'static Dialect,
-    many: Many,
+    bulk: BulkInsert,
     // Dropped after the client, which lives in it.
     runtime: Runtime,
 }
 
 impl Wire {
     /// Connects to an address in libpq's form: a URL, or pairs of names and values.
-    pub(crate) fn connect(address: &str, dialect: &'static Dialect, many: Many) -> Outcome<Self> {
+    pub(crate) fn connect(address: &str, dialect: &'static Dialect, bulk: BulkInsert) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let client = runtime.block_on(async {
             let (client, connection) = tokio_postgres::connect(address, NoTls).await?;
@@ -233,7 +233,7 @@ impl Wire {
             single: HashMap::new(),
             arrays: HashMap::new(),
             dialect,
-            many,
+            bulk,
             runtime,
         })
     }
@@ -300,8 +300,8 @@ impl Wire {
     }
 
     fn write_many(&mut self, table: &Table, rows: &RecordBatch) -> Outcome<()> {
-        match self.many {
-            Many::Arrays => {
+        match self.bulk {
+            BulkInsert::Arrays => {
                 let statement = self.array_insert(table)?;
                 let mut values: Vec<Vec<Parameter<'_>>> =
                     vec![Vec::with_capacity(rows.num_rows()); table.columns.len()];
@@ -310,7 +310,7 @@ impl Wire {
                 }
                 self.runtime.block_on(self.client.execute_raw(&statement, values)).map_err(|e| said(&e))?;
             }
-            Many::Copy => self
+            BulkInsert::Copy => self
                 .runtime
                 .block_on(async {
                     let types: Vec<Type> = table.columns.iter().map(|(_, kind)| wire_type(*kind)).collect();
@@ -381,7 +381,7 @@ impl Connection for Wire {
         let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
         let rows = self.runtime.block_on(self.client.query(&statement, &values)).map_err(|e| said(&e))?;
         let columns = query.columns();
-        let mut answer = Gather::new(&columns);
+        let mut answer = AnswerBuilder::new(&columns);
         for row in &rows {
             for (place, (_, kind)) in columns.iter().enumerate() {
                 push(&mut answer, row, place, *kind)?;
@@ -391,7 +391,7 @@ impl Connection for Wire {
     }
 }
 
-fn push(answer: &mut Gather, row: &Row, place: usize, kind: ColumnType) -> Outcome<()> {
+fn push(answer: &mut AnswerBuilder, row: &Row, place: usize, kind: ColumnType) -> Outcome<()> {
     let time_ns = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as i64);
     let cell = match kind {
         ColumnType::Int => row.try_get::<_, Option<i64>>(place)?.map(Cell::Int),

@@ -68,7 +68,7 @@ impl Drop for Process {
 }
 
 /// A server to measure, either started here or running at a URL.
-pub(crate) struct Site {
+pub(crate) struct Instance {
     /// Its address in the form its client takes.
     pub(crate) address: String,
     /// Its process and data directory; `None` at a URL.
@@ -77,7 +77,7 @@ pub(crate) struct Site {
     pub(crate) settings: Vec<String>,
 }
 
-impl Site {
+impl Instance {
     /// A server started here.
     pub(crate) fn started(address: String, process: Process, data: PathBuf, settings: Vec<String>) -> Self {
         Self { address, started: Some((process, data)), settings }

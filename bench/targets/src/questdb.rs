@@ -7,7 +7,7 @@
 
 use crate::http::{agent, gathered, json, send_lines};
 use crate::lines::{Style, add, is_tag};
-use crate::process::{Process, Site, free_port, program};
+use crate::process::{Instance, Process, free_port, program};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::query::{Key, Query};
@@ -38,7 +38,7 @@ fn missing() -> Option<String> {
 }
 
 struct QuestDb {
-    site: Site,
+    instance: Instance,
     version: String,
     tier: Tier,
     /// The tables to remove at a URL.
@@ -46,16 +46,16 @@ struct QuestDb {
 }
 
 fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
-    let mut site = start.url.map_or_else(|| started(start), |url| Ok(Site::at(url.trim_end_matches('/'))))?;
-    site.settings.push("a transaction a table".to_owned());
+    let mut instance = start.url.map_or_else(|| started(start), |url| Ok(Instance::at(url.trim_end_matches('/'))))?;
+    instance.settings.push("a transaction a table".to_owned());
     let tier = if start.profile == Profile::Fair { Tier::T3 } else { Tier::T1 };
-    let build = Client::new(&site.address).ask("SELECT build()")?;
+    let build = Client::new(&instance.address).ask("SELECT build()")?;
     let version = build[0][0].as_str().unwrap_or_default();
     let version = version.split(',').next().unwrap_or_default().replace("Build Information: ", "");
-    Ok(Box::new(QuestDb { site, version, tier, tables: Vec::new() }))
+    Ok(Box::new(QuestDb { instance, version, tier, tables: Vec::new() }))
 }
 
-fn started(start: &Start<'_>) -> Outcome<Site> {
+fn started(start: &Start<'_>) -> Outcome<Instance> {
     let directory = start.directory.canonicalize()?.join("root");
     std::fs::create_dir_all(&directory)?;
     let (http, postgres) = (free_port()?, free_port()?);
@@ -73,7 +73,7 @@ fn started(start: &Start<'_>) -> Outcome<Site> {
     let (process, ()) = Process::start(&mut command, &start.directory.join("log"), || {
         Client::new(&server).ask("SELECT 1").map(|_| ())
     })?;
-    Ok(Site::started(server, process, directory.join("db"), vec![format!("cairo.commit.mode = {mode}")]))
+    Ok(Instance::started(server, process, directory.join("db"), vec![format!("cairo.commit.mode = {mode}")]))
 }
 
 /// The type of a column; see [`is_tag`].
@@ -109,14 +109,14 @@ fn create(table: &Table, is_ours: bool) -> String {
 
 impl Target for QuestDb {
     fn info(&self) -> Info {
-        let (version, settings) = (self.version.clone(), self.site.settings.clone());
+        let (version, settings) = (self.version.clone(), self.instance.settings.clone());
         Info { version, tier: self.tier, settings }
     }
 
     fn create(&mut self, tables: &[Table]) -> Outcome<()> {
-        let client = Client::new(&self.site.address);
+        let client = Client::new(&self.instance.address);
         for table in tables {
-            client.ask(&create(table, self.site.is_ours()))?;
+            client.ask(&create(table, self.instance.is_ours()))?;
             self.tables.push(table.name);
         }
         // Rows acknowledged before an earlier stop become visible when they are merged.
@@ -124,17 +124,17 @@ impl Target for QuestDb {
     }
 
     fn remove(&mut self) -> Outcome<()> {
-        let client = Client::new(&self.site.address);
+        let client = Client::new(&self.instance.address);
         self.tables.iter().try_for_each(|table| client.ask(&format!("DROP TABLE {table}")).map(|_| ()))
     }
 
     fn connect(&self) -> Outcome<Box<dyn Connection>> {
-        Ok(Box::new(Client::new(&self.site.address)))
+        Ok(Box::new(Client::new(&self.instance.address)))
     }
 
     /// Waits until everything acknowledged is merged into the tables.
     fn settle(&mut self) -> Outcome<()> {
-        let (client, begin) = (Client::new(&self.site.address), Instant::now());
+        let (client, begin) = (Client::new(&self.instance.address), Instant::now());
         let behind = "SELECT count() FROM wal_tables() WHERE writerTxn < sequencerTxn";
         while client.ask(behind)?[0][0] != 0 {
             if begin.elapsed() > SETTLE_LIMIT {
@@ -146,11 +146,11 @@ impl Target for QuestDb {
     }
 
     fn disk_bytes(&self) -> Outcome<u64> {
-        self.site.disk_bytes()
+        self.instance.disk_bytes()
     }
 
     fn processes(&self) -> Vec<u32> {
-        self.site.processes()
+        self.instance.processes()
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::sql::{Dialect, Inserts, names, parameters, question};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::answer::{Cell, Gather, cells};
+use fleetdb_bench_core::answer::{AnswerBuilder, Cell, cells};
 use fleetdb_bench_core::meters::disk_bytes;
 use fleetdb_bench_core::query::Query;
 use fleetdb_bench_core::table::{ColumnType, Table};
@@ -152,7 +152,7 @@ impl Connection for Open {
             statement.raw_bind_parameter(place + 1, value(cell))?;
         }
         let columns = query.columns();
-        let mut answer = Gather::new(&columns);
+        let mut answer = AnswerBuilder::new(&columns);
         let mut rows = statement.raw_query();
         while let Some(row) = rows.next()? {
             for place in 0..columns.len() {

@@ -1,6 +1,6 @@
 //! `fleetdb user` and `fleetdb token`: manage the users and tokens of a server.
 
-use crate::say::say;
+use crate::stdout::print_line;
 use crate::{DEFAULT_DATA, is_database};
 use clap::Subcommand;
 use fleetdb_engine::{Error, Result};
@@ -81,12 +81,12 @@ pub fn user(args: &UserArgs) -> Result<()> {
         UserCommand::Add(NewArgs { name, role }) => {
             let mut access = name.data.open()?;
             access.set_user(&name.name, &password()?, *role)?;
-            say!("user '{}' may {role}", name.name);
+            print_line!("user '{}' may {role}", name.name);
         }
         UserCommand::Remove(name) => name.data.open()?.remove_user(&name.name)?,
         UserCommand::List(data) => {
             for user in data.open()?.users() {
-                say!("{:<24} {}", user.name, user.role);
+                print_line!("{:<24} {}", user.name, user.role);
             }
         }
     }
@@ -96,12 +96,12 @@ pub fn user(args: &UserArgs) -> Result<()> {
 pub fn token(args: &TokenArgs) -> Result<()> {
     match &args.command {
         TokenCommand::Add(NewArgs { name, role }) => {
-            say!("{}", name.data.open()?.add_token(&name.name, *role)?);
+            print_line!("{}", name.data.open()?.add_token(&name.name, *role)?);
         }
         TokenCommand::Remove(name) => name.data.open()?.remove_token(&name.name)?,
         TokenCommand::List(data) => {
             for token in data.open()?.tokens() {
-                say!("{:<24} {}", token.name, token.role);
+                print_line!("{:<24} {}", token.name, token.role);
             }
         }
     }

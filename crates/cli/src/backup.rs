@@ -1,7 +1,7 @@
 //! `fleetdb backup` and `fleetdb restore`.
 
 use crate::progress::{bar, thousands};
-use crate::say::say;
+use crate::stdout::print_line;
 use crate::{DEFAULT_DATA, close, open};
 use fleetdb_engine::Result;
 use fleetdb_engine::io::Io;
@@ -37,7 +37,7 @@ pub fn backup(args: &BackupArgs) -> Result<()> {
     close(db)?;
     let report = outcome?;
     AccessFile::copy(&args.data, &args.destination)?;
-    say!(
+    print_line!(
         "{} segments, {} bytes in {}: {} copied, {} linked, {} there before",
         report.segments,
         thousands(report.bytes),
@@ -47,7 +47,10 @@ pub fn backup(args: &BackupArgs) -> Result<()> {
         thousands(report.kept_bytes)
     );
     if report.linked_bytes > 0 {
-        say!("links share the disk with {}: copy the backup to another one to survive its loss", shown(&args.data));
+        print_line!(
+            "links share the disk with {}: copy the backup to another one to survive its loss",
+            shown(&args.data)
+        );
     }
     Ok(())
 }
@@ -61,7 +64,7 @@ pub fn restore(args: &RestoreArgs) -> Result<()> {
     progress.finish_and_clear();
     let (report, checked) = outcome?;
     AccessFile::copy(&args.backup, &args.data)?;
-    say!(
+    print_line!(
         "{} segments, {} rows, {} bytes restored to {}; checked, clean",
         report.segments,
         thousands(checked.rows),

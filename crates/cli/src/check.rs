@@ -1,7 +1,7 @@
 //! `fleetdb check`: verifies every checksum and invariant of a database that is not open elsewhere.
 
 use crate::progress::{bar, thousands};
-use crate::say::say;
+use crate::stdout::print_line;
 use crate::{DEFAULT_DATA, is_database};
 use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::Io;
@@ -20,10 +20,10 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     if !is_database(&args.data) {
-        return Err(Error::input(format!("{} holds no FleetDB database", args.data.display())));
+        return Err(Error::invalid(format!("{} holds no FleetDB database", args.data.display())));
     }
     if args.accept_loss && accept_loss(&Io::files(&args.data))? {
-        say!("what the log had lost is given up");
+        print_line!("what the log had lost is given up");
     }
     let progress = bar(0, "checking", "bytes");
     let report = check(&Io::files(&args.data), |done, all| {
@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Result<()> {
         progress.set_position(done);
     })?;
     progress.finish_and_clear();
-    say!(
+    print_line!(
         "{} tables, {} segments, {} rows, {} pages, {} WAL batches",
         report.tables,
         report.segments,
@@ -40,13 +40,13 @@ pub fn run(args: &Args) -> Result<()> {
         thousands(report.wal_batches)
     );
     if report.torn_bytes > 0 {
-        say!(
+        print_line!(
             "{} bytes of a torn batch at the WAL's end: a crash left them, the next opening drops them",
             report.torn_bytes
         );
     }
     if report.problems.is_empty() {
-        say!("clean");
+        print_line!("clean");
         return Ok(());
     }
     for problem in &report.problems {

@@ -1,7 +1,7 @@
 //! `fleetdb export`: writes the rows of a table or query to a Parquet or CSV file.
 
 use crate::progress::{bar, thousands};
-use crate::say::say;
+use crate::stdout::print_line;
 use crate::{DEFAULT_DATA, close, open, open_reader};
 use fleetdb_engine::{Error, Result};
 use fleetdb_query::{FileFormat, Session, write_file};
@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Result<()> {
     let query = match (&args.table, &args.sql) {
         (Some(table), _) => format!("SELECT * FROM \"{}\"", table.replace('"', "\"\"")),
         (None, Some(sql)) => sql.clone(),
-        (None, None) => return Err(Error::input("name what to export with --table or --sql")),
+        (None, None) => return Err(Error::invalid("name what to export with --table or --sql")),
     };
     let format = FileFormat::of(&args.file)?;
     let rows = if args.read_only {
@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Result<()> {
         close(db)?;
         outcome?
     };
-    say!("{} rows to {}", thousands(rows), args.file.display());
+    print_line!("{} rows to {}", thousands(rows), args.file.display());
     Ok(())
 }
 

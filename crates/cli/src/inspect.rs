@@ -1,7 +1,7 @@
 //! `fleetdb inspect`: shows the contents of the WAL, the manifest or a segment.
 
 use crate::DEFAULT_DATA;
-use crate::say::say;
+use crate::stdout::print_line;
 use fleetdb_engine::inspect::{read_manifest, read_segment_facts, read_wal, segment_file};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Error, Result};
@@ -33,10 +33,17 @@ pub fn run(args: &Args) -> Result<()> {
     let io = Io::files(&args.data);
     match args.what {
         What::Wal => {
-            say!("{:<28} {:>12} {:>12} {:>12} {:>10}  table:rows", "file", "offset", "batch", "durable", "bytes");
+            print_line!(
+                "{:<28} {:>12} {:>12} {:>12} {:>10}  table:rows",
+                "file",
+                "offset",
+                "batch",
+                "durable",
+                "bytes"
+            );
             for frame in read_wal(&io)? {
                 let sections: Vec<_> = frame.sections.iter().map(|(table, rows)| format!("{table}:{rows}")).collect();
-                say!(
+                print_line!(
                     "{:<28} {:>12} {:>12} {:>12} {:>10}  {}",
                     frame.file,
                     frame.offset,
@@ -49,17 +56,23 @@ pub fn run(args: &Args) -> Result<()> {
         }
         What::Manifest => {
             let (edits, state) = read_manifest(&io)?;
-            say!("{}", json(&state)?);
+            print_line!("{}", json(&state)?);
             for edit in &edits {
-                say!("{}", json(edit)?);
+                print_line!("{}", json(edit)?);
             }
         }
         What::Segment { number: None } => {
             let (_, state) = read_manifest(&io)?;
-            say!("{:>8} {:<24} {:>12} {:>12}  file", "segment", "table", "rows", "bytes");
+            print_line!("{:>8} {:<24} {:>12} {:>12}  file", "segment", "table", "rows", "bytes");
             for entry in state.segments.values() {
                 let table = &state.tables[&entry.table].name;
-                say!("{:>8} {table:<24} {:>12} {:>12}  {}", entry.id, entry.rows, entry.bytes, segment_file(entry));
+                print_line!(
+                    "{:>8} {table:<24} {:>12} {:>12}  {}",
+                    entry.id,
+                    entry.rows,
+                    entry.bytes,
+                    segment_file(entry)
+                );
             }
         }
         What::Segment { number: Some(number) } => {
@@ -68,8 +81,8 @@ pub fn run(args: &Args) -> Result<()> {
                 .segments
                 .values()
                 .find(|entry| entry.id.0 == number)
-                .ok_or_else(|| Error::input(format!("there is no segment {number}")))?;
-            say!("{}", json(&read_segment_facts(&io, &segment_file(entry))?)?);
+                .ok_or_else(|| Error::invalid(format!("there is no segment {number}")))?;
+            print_line!("{}", json(&read_segment_facts(&io, &segment_file(entry))?)?);
         }
     }
     Ok(())

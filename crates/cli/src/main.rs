@@ -12,9 +12,9 @@ mod export;
 mod inspect;
 mod load;
 mod progress;
-mod say;
 mod serve;
 mod sql;
+mod stdout;
 
 use clap::{Parser, Subcommand};
 use fleetdb_engine::io::Io;
@@ -86,7 +86,7 @@ const DEFAULT_DATA: &str = "fleetdb-data";
 /// Opens a database for writing; `create` allows a new one.
 fn open(data: &Path, create: bool) -> Result<Arc<Database>> {
     if !create && !is_database(data) {
-        return Err(Error::input(format!(
+        return Err(Error::invalid(format!(
             "{} holds no FleetDB database: name one with --data DIR, or make one with 'fleetdb demo' or 'fleetdb load'",
             data.display()
         )));

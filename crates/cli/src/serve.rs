@@ -1,6 +1,6 @@
 //! `fleetdb serve`: runs the server.
 
-use crate::say::say;
+use crate::stdout::print_line;
 use fleetdb_engine::Result;
 use fleetdb_server::{Config, Options, Server};
 use std::path::PathBuf;
@@ -23,10 +23,10 @@ pub fn run(args: Args) -> Result<()> {
     if args.check_config {
         config.check()?;
         for (name, address) in config.listeners() {
-            say!("{name:<10} {address}");
+            print_line!("{name:<10} {address}");
         }
-        say!("{:<10} {}", "data", config.data.display());
-        say!("the options are fine");
+        print_line!("{:<10} {}", "data", config.data.display());
+        print_line!("the options are fine");
         return Ok(());
     }
     fleetdb_server::log_to_stderr(&config)?;

@@ -37,7 +37,7 @@ impl Database {
             _ => None,
         };
         if let Some((code, reason)) = refused {
-            return Err(Error::coded(code, format!("column '{}' cannot be added to '{table}': {reason}", column.name)));
+            return Err(Error::new(code, format!("column '{}' cannot be added to '{table}': {reason}", column.name)));
         }
         let column = Column {
             id: ColumnId(schema.next_column),
@@ -60,7 +60,7 @@ impl Database {
         let catalog = self.shared.catalog.read();
         let schema = Arc::clone(&catalog.get(table)?.schema);
         if catalog.find(name).is_some() {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::DuplicateTable,
                 format!("table '{table}' cannot be called '{name}': there is one of this name"),
             ));
@@ -79,7 +79,7 @@ impl Database {
         check_name("column", name)?;
         let (schema, place) = self.find_column(table, column)?;
         if schema.find(name).is_some() {
-            return Err(Error::coded(Code::DuplicateColumn, format!("table '{table}' has a column '{name}' already")));
+            return Err(Error::new(Code::DuplicateColumn, format!("table '{table}' has a column '{name}' already")));
         }
         self.change(
             &schema,
@@ -97,7 +97,7 @@ impl Database {
         let mut commit = self.shared.open_commit()?;
         let (schema, place) = self.find_column(table, column)?;
         if schema.columns[place].role != Role::Field {
-            return Err(Error::input(format!(
+            return Err(Error::invalid(format!(
                 "column '{column}' is part of the key of '{table}' and cannot be dropped"
             )));
         }
@@ -117,7 +117,7 @@ impl Database {
         let (schema, place) = self.find_column(table, column)?;
         let now = &schema.columns[place];
         if !now.may_become(column_type) {
-            return Err(Error::input(format!(
+            return Err(Error::invalid(format!(
                 "column '{column}' of '{table}' cannot become {column_type}: integers outside the key widen to larger \
                  ones and to floats, Float32 to Float64, times become such with a zone and back"
             )));

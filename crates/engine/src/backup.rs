@@ -77,16 +77,16 @@ impl Database {
 /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) if the copy fails the check.
 pub fn restore(from: &Io, to: &Io, progress: impl FnMut(u64, u64)) -> Result<(BackupReport, CheckReport)> {
     let Some((_, contents)) = manifest_file::read(from.storage.as_ref())? else {
-        return Err(Error::input(format!("{} holds no backup", from.storage.describe())));
+        return Err(Error::invalid(format!("{} holds no backup", from.storage.describe())));
     };
     if has_batches(from.storage.as_ref())? {
-        return Err(Error::input(format!(
+        return Err(Error::invalid(format!(
             "{} has batches in its log: it is a database in use, not a backup; make one with 'fleetdb backup'",
             from.storage.describe()
         )));
     }
     if manifest_file::read(to.storage.as_ref())?.is_some() {
-        return Err(Error::input(format!("{} holds a database already", to.storage.describe())));
+        return Err(Error::invalid(format!("{} holds a database already", to.storage.describe())));
     }
     let report = copy(from.storage.as_ref(), &contents.state, to, false, progress)?;
     let checked = check(to, |_, _| ())?;
@@ -171,7 +171,7 @@ fn copy(
 /// Refuses a destination that is the database's own directory or inside it.
 fn refuse_itself(from: &dyn Storage, to: &dyn Storage) -> Result<()> {
     match (from.place(), to.place()) {
-        (Some(from), Some(to)) if to.starts_with(&from) => Err(Error::input(format!(
+        (Some(from), Some(to)) if to.starts_with(&from) => Err(Error::invalid(format!(
             "{} is the database's own directory, or in it: name another directory for the backup",
             to.display()
         ))),
@@ -184,13 +184,13 @@ fn refuse_strangers(storage: &dyn Storage, state: &State, before: Option<&State>
     let place = storage.describe();
     match before {
         None if storage.list("")?.iter().any(|name| name != "LOCK") => {
-            Err(Error::input(format!("{place} is not empty and holds no backup: name an empty directory")))
+            Err(Error::invalid(format!("{place} is not empty and holds no backup: name an empty directory")))
         }
         Some(other) if other.database_id != state.database_id => {
-            Err(Error::input(format!("{place} holds another database: name an empty directory")))
+            Err(Error::invalid(format!("{place} holds another database: name an empty directory")))
         }
         Some(other) if other.flushed > state.flushed || has_batches(storage)? => {
-            Err(Error::input(format!("{place} has been written to since it was a backup: name an empty directory")))
+            Err(Error::invalid(format!("{place} has been written to since it was a backup: name an empty directory")))
         }
         _ => Ok(()),
     }

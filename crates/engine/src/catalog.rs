@@ -71,7 +71,7 @@ impl Table {
 }
 
 /// The maximum number of tables that an error lists.
-const MOST_NAMED: usize = 20;
+const MAX_NAMED: usize = 20;
 
 /// All tables.
 #[derive(Default)]
@@ -138,9 +138,9 @@ impl Catalog {
     pub(crate) fn get(&self, name: &str) -> Result<&Table> {
         self.find(name).ok_or_else(|| {
             let names = self.tables.values().map(|t| t.schema.name.as_str());
-            let named = names.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
-            let more = if self.tables.len() > MOST_NAMED { ", ..." } else { "" };
-            Error::coded(Code::UndefinedTable, format!("there is no table '{name}': there are [{named}{more}]"))
+            let named = names.take(MAX_NAMED).collect::<Vec<_>>().join(", ");
+            let more = if self.tables.len() > MAX_NAMED { ", ..." } else { "" };
+            Error::new(Code::UndefinedTable, format!("there is no table '{name}': there are [{named}{more}]"))
         })
     }
 }

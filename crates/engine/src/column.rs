@@ -235,7 +235,7 @@ fn raw_array(lane: Lane, column_type: ColumnType) -> ArrayRef {
 fn bytes_array(bytes: BytesBuilder, column_type: ColumnType) -> Result<ArrayRef> {
     let len = bytes.len();
     if i32::try_from(bytes.data.len()).is_err() {
-        return Err(Error::input(format!(
+        return Err(Error::invalid(format!(
             "a batch of {len} rows holds {} bytes of one text column, more than an Arrow array can: use smaller batches",
             bytes.data.len()
         )));

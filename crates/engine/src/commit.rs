@@ -100,7 +100,7 @@ impl Shared {
     fn admit<'b>(&self, batch: &'b Batch) -> Result<Vec<Admitted<'b>>> {
         let bytes = batch.bytes();
         if bytes > MAX_BATCH_BYTES {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::LimitExceeded,
                 format!("a batch of {bytes} bytes: the most is {MAX_BATCH_BYTES}, split it"),
             ));

@@ -21,7 +21,7 @@ use crate::memory::QueryMemory;
 use crate::recovery;
 use crate::scan::View;
 use crate::schema::{TableDefinition, TableSchema};
-use crate::settings::{MOST_TABLES, Settings};
+use crate::settings::{MAX_TABLES, Settings};
 use crate::state::Shared;
 use crate::wal::frame;
 use crate::wal::log::Waiting;
@@ -33,7 +33,7 @@ use std::sync::atomic::Ordering;
 
 /// Below this many memtable bytes, closing leaves the rows in the WAL instead of writing small
 /// segments.
-const LEAST_FLUSH_BYTES: usize = 1 << 20;
+const MIN_FLUSH_BYTES: usize = 1 << 20;
 
 /// Current state of the database, and totals since it was opened.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ pub struct Status {
     /// Bytes of the active memtables.
     pub memtable_bytes: usize,
     /// Frozen generations that are not in segments yet.
-    pub frozen: usize,
+    pub frozen_generations: usize,
     /// Number of segments, over all tables.
     pub segments: usize,
     /// Total size of all segments.
@@ -144,11 +144,11 @@ impl Database {
         let commit = self.shared.open_commit()?;
         let mut manifest = self.shared.manifest.lock();
         if self.shared.catalog.read().find(&definition.name).is_some() {
-            return Err(Error::coded(Code::DuplicateTable, format!("table '{}' exists already", definition.name)));
+            return Err(Error::new(Code::DuplicateTable, format!("table '{}' exists already", definition.name)));
         }
-        let (tables, most) = (manifest.state().tables.len(), MOST_TABLES);
+        let (tables, most) = (manifest.state().tables.len(), MAX_TABLES);
         if tables >= most {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::LimitExceeded,
                 format!(
                     "table '{}': there are {tables} tables already, the most is {most}; devices \
@@ -316,7 +316,7 @@ impl Database {
         let queue = self.shared.queue.lock();
         Status {
             memtable_bytes: catalog.tables.values().map(|table| table.active.read().bytes()).sum(),
-            frozen: queue.frozen.len(),
+            frozen_generations: queue.frozen.len(),
             segments: segments.len(),
             segment_bytes: segments.iter().map(|listed| listed.entry.bytes).sum(),
             cache_bytes: self.shared.cache.bytes(),
@@ -348,7 +348,7 @@ impl Database {
         if already {
             return Ok(());
         }
-        let large = self.status().memtable_bytes >= LEAST_FLUSH_BYTES;
+        let large = self.status().memtable_bytes >= MIN_FLUSH_BYTES;
         let flushed = if large { self.shared.flush_now() } else { Ok(()) };
         self.shared.stop_background();
         let closed = self.shared.log.close();

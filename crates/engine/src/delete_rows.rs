@@ -6,7 +6,7 @@
 //! 1. It takes the compaction and commit locks and flushes all memtables, so that every row is in a
 //!    segment.
 //! 2. The caller finds the rows and passes their primary keys in order. The keys go to a temporary
-//!    file ([`GoneKeys`]).
+//!    file ([`DeletedKeys`]).
 //! 3. Each segment that may hold some of the rows is merged by itself into a new one without them,
 //!    as compaction would.
 //! 4. One manifest edit replaces all these segments. It is durable before readers see it. Then the
@@ -16,7 +16,7 @@
 //! files that the next open removes. If it is unknown whether the edit is durable, the log accepts
 //! no more batches.
 
-use crate::compaction::gone::{Gone, GoneKeys};
+use crate::compaction::deleted_keys::{DeletedKeys, SegmentDeletes};
 use crate::compaction::{self, Job};
 use crate::db::Database;
 use crate::error::Result;
@@ -81,18 +81,18 @@ impl Database {
         }
         let memory = QueryMemory(Arc::clone(&shared.budget));
         let entries = segments.iter().map(|listed| &listed.entry);
-        let mut gone = GoneKeys::new(shared.io.storage.as_ref(), &schema, entries, memory)?;
+        let mut deleted = DeletedKeys::new(shared.io.storage.as_ref(), &schema, entries, memory)?;
         find(&view, &mut |rows| {
             let (keys, times) = admit_keys(&schema, rows)?;
-            gone.push(&keys, &times, rows.num_rows())
+            deleted.push(&keys, &times, rows.num_rows())
         })?;
         drop(view);
-        let count = gone.count();
-        let gone = gone.finish()?;
+        let count = deleted.count();
+        let deleted = deleted.finish()?;
         let (mut removed, mut added) = (Vec::new(), Vec::new());
-        for (listed, gone) in segments.iter().zip(gone) {
-            let Some(gone) = gone else { continue };
-            match shared.without(&schema, listed, gone, &go_on) {
+        for (listed, deleted) in segments.iter().zip(deleted) {
+            let Some(deleted) = deleted else { continue };
+            match shared.without(&schema, listed, deleted, &go_on) {
                 Ok(written) => added.extend(written),
                 Err(error) => {
                     flush::remove(shared.io.storage.as_ref(), &added);
@@ -112,7 +112,7 @@ impl Shared {
         &self,
         schema: &Arc<TableSchema>,
         listed: &Arc<Listed>,
-        mut gone: Gone,
+        mut deleted: SegmentDeletes,
         go_on: &impl Fn() -> Result<()>,
     ) -> Result<Vec<SegmentEntry>> {
         go_on()?;
@@ -128,9 +128,9 @@ impl Shared {
             expired: schema.expired(self.io.clock.wall_ns()),
         };
         let next_id = || self.next_segment_id();
-        let mut written = compaction::merge(self.io.storage.as_ref(), &job, Some(&mut gone), next_id, |_| go_on())?;
+        let mut written = compaction::merge(self.io.storage.as_ref(), &job, Some(&mut deleted), next_id, |_| go_on())?;
         if let [entry] = written.as_mut_slice() {
-            entry.slices = gone.into_slices();
+            entry.slices = deleted.into_slices();
         }
         Ok(written)
     }

@@ -27,7 +27,7 @@ pub enum ErrorKind {
 ///
 /// ```
 /// use fleetdb_engine::{Code, Error, ErrorKind};
-/// let error = Error::coded(Code::Conflict, "another transaction has changed the rows: run it again");
+/// let error = Error::new(Code::Conflict, "another transaction has changed the rows: run it again");
 /// assert_eq!((error.code(), error.kind()), (Code::Conflict, ErrorKind::Retry));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -133,7 +133,7 @@ impl Code {
 
 /// A position in a statement's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TextPosition {
     /// A line and a column, counted in characters from 1.
     At {
         /// The line.
@@ -149,7 +149,7 @@ pub enum Place {
 ///
 /// ```
 /// use fleetdb_engine::{Code, Error, ErrorKind};
-/// let error = Error::coded(Code::UndefinedColumn, "column 'x' is not in table 'cpu'");
+/// let error = Error::new(Code::UndefinedColumn, "column 'x' is not in table 'cpu'");
 /// assert_eq!(error.kind(), ErrorKind::Input);
 /// assert_eq!(error.to_string(), "column 'x' is not in table 'cpu'");
 /// ```
@@ -157,7 +157,7 @@ pub enum Place {
 pub struct Error {
     code: Code,
     message: String,
-    place: Option<Place>,
+    place: Option<TextPosition>,
 }
 
 /// The result type of the engine.
@@ -165,33 +165,33 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// An error with a code.
-    pub fn coded(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), place: None }
     }
 
     /// An invalid request with no specific code: [`Code::Invalid`].
-    pub fn input(message: impl Into<String>) -> Self {
-        Self::coded(Code::Invalid, message)
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::Invalid, message)
     }
 
     /// The engine cannot accept the request now: [`Code::Busy`].
     pub fn retry(message: impl Into<String>) -> Self {
-        Self::coded(Code::Busy, message)
+        Self::new(Code::Busy, message)
     }
 
     /// An error of code [`Code::Damaged`].
     pub fn damaged(message: impl Into<String>) -> Self {
-        Self::coded(Code::Damaged, message)
+        Self::new(Code::Damaged, message)
     }
 
     /// An error of code [`Code::Closed`].
     pub fn closed(message: impl Into<String>) -> Self {
-        Self::coded(Code::Closed, message)
+        Self::new(Code::Closed, message)
     }
 
     /// An error of code [`Code::Bug`].
     pub fn bug(message: impl Into<String>) -> Self {
-        Self::coded(Code::Bug, message)
+        Self::new(Code::Bug, message)
     }
 
     /// An operating-system error. `what` names the operation and the file. A full disk becomes
@@ -201,7 +201,7 @@ impl Error {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Code::DiskFull,
             _ => Code::Io,
         };
-        Self::coded(code, format!("{what}: {error}"))
+        Self::new(code, format!("{what}: {error}"))
     }
 
     /// The same error as [`Code::Io`], so that callers do not retry. After a failed fsync, whatever
@@ -223,13 +223,13 @@ impl Error {
     }
 
     /// Its position in the statement's text, if known.
-    pub fn place(&self) -> Option<Place> {
+    pub fn position(&self) -> Option<TextPosition> {
         self.place
     }
 
     /// The same error with a position in the statement's text.
     #[must_use]
-    pub fn at(mut self, place: Place) -> Self {
+    pub fn at(mut self, place: TextPosition) -> Self {
         self.place = Some(place);
         self
     }
@@ -243,7 +243,7 @@ impl Error {
 
     /// The same error with a message that `words` makes from the old one.
     #[must_use]
-    pub fn reworded(mut self, words: impl FnOnce(&str) -> String) -> Self {
+    pub fn map_message(mut self, words: impl FnOnce(&str) -> String) -> Self {
         self.message = words(&self.message);
         self
     }

@@ -56,7 +56,10 @@ impl ContainerHandle<'_> {
     pub fn append(&self, time: i64, fields: &[(&str, Value)]) -> Result<Acknowledged> {
         let schema = &self.schema;
         let Some(place) = schema.time else {
-            return Err(Error::input(format!("table '{}' is a collection: it has no time to append at", schema.name)));
+            return Err(Error::invalid(format!(
+                "table '{}' is a collection: it has no time to append at",
+                schema.name
+            )));
         };
         let mut row = vec![Value::Null; schema.columns.len()];
         for (&place, value) in schema.key.iter().zip(&self.key) {
@@ -66,7 +69,9 @@ impl ContainerHandle<'_> {
         for (name, value) in fields {
             let column = schema.column_index(name)?;
             if column == place || schema.key.contains(&column) {
-                return Err(Error::input(format!("column '{name}' is part of the key: it cannot be given as a field")));
+                return Err(Error::invalid(format!(
+                    "column '{name}' is part of the key: it cannot be given as a field"
+                )));
             }
             row[column] = value.clone();
         }

@@ -62,7 +62,7 @@ pub struct WalFrame {
 pub fn read_manifest(io: &Io) -> Result<(Vec<Edit>, State)> {
     match manifest_file::read(io.storage.as_ref())? {
         Some((_, contents)) => Ok((contents.edits, contents.state)),
-        None => Err(Error::input(format!("{} holds no FleetDB database", io.storage.describe()))),
+        None => Err(Error::invalid(format!("{} holds no FleetDB database", io.storage.describe()))),
     }
 }
 

@@ -46,15 +46,15 @@ mod write;
 
 pub use commit::{Acknowledged, PendingSync, TryCommit};
 pub use db::{Database, Status};
-pub use error::{Code, Error, ErrorKind, Place, Result};
+pub use error::{Code, Error, ErrorKind, Result, TextPosition};
 pub use handle::ContainerHandle;
 pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
-pub use line_protocol::{BodyLine, LineEnds, LineError, LineParser, Precision, TIME_COLUMN, body_lines};
-pub use memory::{Growing, QueryMemory};
+pub use line_protocol::{BodyLine, LineError, LineParser, LineSplitter, Precision, TIME_COLUMN, body_lines};
+pub use memory::{MemoryReservation, QueryMemory};
 pub use reader::Reader;
 pub use recovery::accept_loss;
 pub use scan::container::{Aggregate, Container};
-pub use scan::containers::{Amount, ContainerRows, Containers, Total};
+pub use scan::containers::{ColumnSum, ColumnTotals, ContainerSummaries, ContainerSummary};
 pub use scan::last::LastRows;
 pub use scan::overlay::Overlay;
 pub use scan::rows::{RowCondition, RowTest, Scan};
@@ -65,4 +65,4 @@ pub use schema::{
 pub use settings::{Durability, Settings};
 pub use write::admit::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use write::batch::{Batch, MAX_BATCH_BYTES, MAX_BATCH_ROWS, Rows, Value};
-pub use write::whole::MAX_RENEWED_ROWS;
+pub use write::whole::MAX_REWRITTEN_ROWS;

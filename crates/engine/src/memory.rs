@@ -49,7 +49,7 @@ impl Budget {
         });
         match taken {
             Ok(_) => Ok(Charge { budget: Arc::clone(self), bytes }),
-            Err(used) => Err(Error::coded(
+            Err(used) => Err(Error::new(
                 Code::OutOfMemory,
                 format!(
                     "{what} needs {bytes} bytes of memory, and {used} of {} are in use by scans and compaction: try again \
@@ -68,9 +68,9 @@ impl Budget {
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
 /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let memory = db.query_memory();
-/// assert!(memory.try_take(1 << 20));
-/// memory.give_back(1 << 20);
-/// assert!(!memory.try_take(memory.limit_bytes() + 1));
+/// assert!(memory.try_reserve(1 << 20));
+/// memory.release(1 << 20);
+/// assert!(!memory.try_reserve(memory.limit_bytes() + 1));
 /// ```
 #[derive(Clone, Debug)]
 pub struct QueryMemory(pub(crate) Arc<Budget>);
@@ -88,33 +88,33 @@ impl QueryMemory {
     }
 
     /// Takes bytes if they are available.
-    pub fn try_take(&self, bytes: usize) -> bool {
+    pub fn try_reserve(&self, bytes: usize) -> bool {
         let fits = |used: usize| used.checked_add(bytes).filter(|total| *total <= self.limit_bytes());
         self.0.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
     /// Takes bytes that are already held, even over the limit.
-    pub fn take(&self, bytes: usize) {
+    pub fn reserve_unchecked(&self, bytes: usize) {
         self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Takes bytes that are given back when the returned value is dropped.
     ///
     /// # Errors
-    /// As [`Growing::reach`].
-    pub fn hold(&self, what: &str, bytes: usize) -> Result<Growing> {
-        let mut held = self.growing();
+    /// As [`MemoryReservation::grow_to`].
+    pub fn reserve(&self, what: &str, bytes: usize) -> Result<MemoryReservation> {
+        let mut held = self.reservation();
         held.grow(what, bytes)?;
         Ok(held)
     }
 
     /// An empty charge that can grow.
-    pub fn growing(&self) -> Growing {
-        Growing { memory: self.clone(), bytes: 0 }
+    pub fn reservation(&self) -> MemoryReservation {
+        MemoryReservation { memory: self.clone(), bytes: 0 }
     }
 
     /// Gives back bytes that were taken.
-    pub fn give_back(&self, bytes: usize) {
+    pub fn release(&self, bytes: usize) {
         self.0.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -124,20 +124,20 @@ impl QueryMemory {
 /// ```
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
 /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-/// let mut rows = db.query_memory().growing();
-/// rows.reach("a transaction", 1 << 20).unwrap();
+/// let mut rows = db.query_memory().reservation();
+/// rows.grow_to("a transaction", 1 << 20).unwrap();
 /// assert!(db.query_memory().used_bytes() >= 1 << 20);
-/// assert!(rows.reach("a transaction", 1 << 40).is_err());
-/// rows.clear();
+/// assert!(rows.grow_to("a transaction", 1 << 40).is_err());
+/// rows.release();
 /// assert_eq!(db.query_memory().used_bytes(), 0);
 /// ```
 #[derive(Debug)]
-pub struct Growing {
+pub struct MemoryReservation {
     memory: QueryMemory,
     bytes: usize,
 }
 
-impl Growing {
+impl MemoryReservation {
     /// Growth below this is not charged: most clients never hold more.
     const STEP_BYTES: usize = 16 << 10;
 
@@ -145,7 +145,7 @@ impl Growing {
     ///
     /// # Errors
     /// [`ErrorKind::Retry`](crate::ErrorKind::Retry): others hold the memory now, or the limit is too small.
-    pub fn reach(&mut self, what: &str, bytes: usize) -> Result<()> {
+    pub fn grow_to(&mut self, what: &str, bytes: usize) -> Result<()> {
         if bytes < self.bytes + Self::STEP_BYTES {
             return Ok(());
         }
@@ -154,8 +154,8 @@ impl Growing {
 
     fn grow(&mut self, what: &str, bytes: usize) -> Result<()> {
         let missing = bytes - self.bytes;
-        if !self.memory.try_take(missing) {
-            return Err(Error::coded(
+        if !self.memory.try_reserve(missing) {
+            return Err(Error::new(
                 Code::OutOfMemory,
                 format!(
                     "{what} needs {missing} bytes of memory more, and {} of {} are in use by queries, scans, compaction and \
@@ -170,14 +170,14 @@ impl Growing {
     }
 
     /// Gives back the whole charge.
-    pub fn clear(&mut self) {
-        self.memory.give_back(std::mem::take(&mut self.bytes));
+    pub fn release(&mut self) {
+        self.memory.release(std::mem::take(&mut self.bytes));
     }
 }
 
-impl Drop for Growing {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
-        self.clear();
+        self.release();
     }
 }
 

@@ -219,7 +219,7 @@ fn check_memory(catalog: &Catalog, settings: &Settings) -> Result<()> {
     let memtables = catalog.tables.values().flat_map(|table| table.frozen.iter().chain([&table.active]));
     let bytes: usize = memtables.map(|memtable| memtable.read().bytes()).sum();
     if bytes > settings.memory_limit {
-        return Err(Error::coded(
+        return Err(Error::new(
             Code::LimitExceeded,
             format!(
                 "the log holds more rows than memory_limit ({} bytes) can: it was written with larger memtables; open the \
@@ -240,13 +240,13 @@ fn apply(
 ) -> Result<()> {
     while !payload.is_empty() {
         match record::decode(&mut payload)? {
-            Entry::Rows(news, mut section) => {
+            Entry::Rows(new_entries, mut section) => {
                 let (Some(table), Some(schema)) = (catalog.tables.get(&section.table), schemas.get(&section.table))
                 else {
                     continue;
                 };
                 let mut memtable = table.active.write();
-                memtable.learn(&news, &mut section);
+                memtable.learn(&new_entries, &mut section);
                 if !memtable.accepts(&section, schema) {
                     return Err(Error::damaged(format!(
                         "a section of table '{}' does not fit the table, although its checksum is right",

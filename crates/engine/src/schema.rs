@@ -159,7 +159,7 @@ impl ColumnType {
             DataType::Timestamp(unit, Some(_)) => Self::TimestampUtc(Unit::from_arrow(unit)),
             DataType::Dictionary(_, values) => Self::from_arrow(values)?,
             other => {
-                return Err(Error::input(format!(
+                return Err(Error::invalid(format!(
                     "no column type holds values of Arrow type {other}: use booleans, integers, floats, \
                      text, binary, dates or timestamps"
                 )));
@@ -391,7 +391,7 @@ impl TableSchema {
     pub fn column_index(&self, name: &str) -> Result<usize> {
         self.find(name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
-            Error::coded(
+            Error::new(
                 Code::UndefinedColumn,
                 format!("column '{name}' is not in table '{}': it has {}", self.name, names.join(", ")),
             )
@@ -526,13 +526,13 @@ impl TableDefinition {
         check_name("table", &self.name)?;
         let table = &self.name;
         if self.columns.len() > MAX_COLUMNS {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::LimitExceeded,
                 format!("table '{table}' has {} columns: the most is {MAX_COLUMNS}", self.columns.len()),
             ));
         }
         if self.primary_key.is_empty() {
-            return Err(Error::input(format!(
+            return Err(Error::invalid(format!(
                 "table '{table}' has no primary key: add PRIMARY KEY (device, time), or (id) for a collection"
             )));
         }
@@ -540,7 +540,7 @@ impl TableDefinition {
         for (number, column) in (0u32..).zip(&self.columns) {
             check_name("column", &column.name)?;
             if columns.iter().any(|c| c.name == column.name) {
-                return Err(Error::coded(
+                return Err(Error::new(
                     Code::DuplicateColumn,
                     format!("table '{table}' has two columns '{}'", column.name),
                 ));
@@ -556,13 +556,13 @@ impl TableDefinition {
         let (mut key, mut time) = (Vec::new(), None);
         for (place, name) in self.primary_key.iter().enumerate() {
             let index = columns.iter().position(|c| &c.name == name).ok_or_else(|| {
-                Error::coded(
+                Error::new(
                     Code::UndefinedColumn,
                     format!("primary key column '{name}' is not a column of table '{table}'"),
                 )
             })?;
             if key.contains(&index) {
-                return Err(Error::input(format!("column '{name}' stands twice in the primary key of '{table}'")));
+                return Err(Error::invalid(format!("column '{name}' stands twice in the primary key of '{table}'")));
             }
             let last = place + 1 == self.primary_key.len();
             let column = &mut columns[index];
@@ -573,7 +573,7 @@ impl TableDefinition {
                     time = Some(index);
                 }
                 ColumnType::Float32 | ColumnType::Float64 => {
-                    return Err(Error::input(format!(
+                    return Err(Error::invalid(format!(
                         "key column '{name}' of table '{table}' is a float: a key must be exact, use an integer or text"
                     )));
                 }
@@ -599,13 +599,13 @@ impl TableDefinition {
         };
         check_retention(&schema, self.retention_seconds)?;
         if schema.merges_fields() && schema.time.is_none() {
-            return Err(Error::input(format!(
+            return Err(Error::invalid(format!(
                 "table '{table}' is a collection: fields merge in tables whose primary key ends in a time; leave merge out"
             )));
         }
         if let (Some(unit), Some(seconds)) = (schema.time_unit(), self.partition_seconds) {
             if seconds < 1 {
-                return Err(Error::input(format!(
+                return Err(Error::invalid(format!(
                     "table '{table}': a time partition is {seconds} s wide: it must be 1 s or more"
                 )));
             }
@@ -619,10 +619,10 @@ impl TableDefinition {
 pub(crate) fn check_retention(schema: &TableSchema, seconds: Option<i64>) -> Result<()> {
     match seconds {
         Some(_) if schema.time.is_none() => {
-            Err(Error::input(format!("table '{}' is a collection: without a time its rows have no age", schema.name)))
+            Err(Error::invalid(format!("table '{}' is a collection: without a time its rows have no age", schema.name)))
         }
         Some(seconds) if seconds < 1 => {
-            Err(Error::input(format!("a retention of {seconds} s: it must be 1 s or more; leave it out to keep all")))
+            Err(Error::invalid(format!("a retention of {seconds} s: it must be 1 s or more; leave it out to keep all")))
         }
         _ => Ok(()),
     }
@@ -631,13 +631,13 @@ pub(crate) fn check_retention(schema: &TableSchema, seconds: Option<i64>) -> Res
 /// Checks the name of a table or column.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
-        return Err(Error::input(format!(
+        return Err(Error::invalid(format!(
             "the name of a {what} has {} bytes: it must have 1 to {MAX_NAME_BYTES}",
             name.len()
         )));
     }
     if name.chars().any(char::is_control) {
-        return Err(Error::input(format!("the name of {what} {name:?} has a control character")));
+        return Err(Error::invalid(format!("the name of {what} {name:?} has a control character")));
     }
     Ok(())
 }

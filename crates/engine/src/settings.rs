@@ -51,7 +51,7 @@ impl std::str::FromStr for Durability {
             "os" => Ok(Self::Os),
             "interval" => Ok(Self::Interval),
             "sync" => Ok(Self::Sync),
-            other => Err(Error::input(format!("unknown durability '{other}': use sync, interval or os"))),
+            other => Err(Error::invalid(format!("unknown durability '{other}': use sync, interval or os"))),
         }
     }
 }
@@ -115,10 +115,10 @@ impl Default for Settings {
 }
 
 /// The maximum number of tables in a database.
-pub(crate) const MOST_TABLES: usize = 100_000;
+pub(crate) const MAX_TABLES: usize = 100_000;
 
 /// Memory always left for scans and compaction, in addition to memtables and cache.
-const LEAST_WORK_BYTES: usize = 16 << 20;
+const MIN_WORK_BYTES: usize = 16 << 20;
 /// The memtable memory to reserve, in units of `memtable_bytes`: the active generation, the frozen
 /// one, and twice as much again while the frozen one is sorted for its flush.
 const MEMTABLE_SHARES: usize = 4;
@@ -178,19 +178,19 @@ impl Settings {
             ("cache_bytes", self.cache_bytes as u64, 0, 64 << 30),
             ("write_wait_ms", self.write_wait_ms, 0, 600_000),
             ("compaction_bytes_per_s", self.compaction_bytes_per_s, 0, 1 << 40),
-            ("max_tables", self.max_tables as u64, 1, MOST_TABLES as u64),
+            ("max_tables", self.max_tables as u64, 1, MAX_TABLES as u64),
             // The limit for any table, `MAX_COLUMNS`.
             ("max_columns", self.max_columns as u64, 1, 4_096),
             ("scan_batch_rows", self.scan_batch_rows as u64, 1, 1 << 20),
         ];
         for (name, value, least, most) in ranges {
             if value < least || value > most {
-                return Err(Error::input(format!("setting {name} is {value}: it must be from {least} to {most}")));
+                return Err(Error::invalid(format!("setting {name} is {value}: it must be from {least} to {most}")));
             }
         }
-        if self.work_bytes() < LEAST_WORK_BYTES {
-            return Err(Error::input(format!(
-                "setting memory_limit is {}: four times memtable_bytes ({}), cache_bytes ({}) and {LEAST_WORK_BYTES} must fit",
+        if self.work_bytes() < MIN_WORK_BYTES {
+            return Err(Error::invalid(format!(
+                "setting memory_limit is {}: four times memtable_bytes ({}), cache_bytes ({}) and {MIN_WORK_BYTES} must fit",
                 self.memory_limit, self.memtable_bytes, self.cache_bytes
             )));
         }

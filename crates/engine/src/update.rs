@@ -77,7 +77,7 @@ fn changed(view: &View, table: &str, rows: &ScanRequest, values: &[(&str, Value)
     for (name, value) in values {
         let place = schema.column_index(name)?;
         if schema.columns[place].role != Role::Field {
-            return Err(Error::input(format!(
+            return Err(Error::invalid(format!(
                 "column '{name}' is part of the key of '{table}': delete the rows and write others"
             )));
         }
@@ -99,9 +99,9 @@ fn changed(view: &View, table: &str, rows: &ScanRequest, values: &[(&str, Value)
         let fields = batch.schema().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
         let rows = RecordBatch::try_new(arrow::datatypes::Schema::new(fields).into(), columns)?;
         let set: Vec<usize> = places.iter().map(|(place, _)| *place).collect();
-        changed = changed.with_whole(schema, rows, &set)?;
+        changed = changed.with_replacing_rows(schema, rows, &set)?;
         if changed.rows() > MAX_BATCH_ROWS {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::LimitExceeded,
                 format!(
                     "an update of more than {MAX_BATCH_ROWS} rows: narrow the key or the time and update part by part"

@@ -99,7 +99,7 @@ impl Case {
         match &mut self.open {
             Some((overlay, gathered)) => {
                 overlay.add(&batch, &view).unwrap();
-                *gathered = std::mem::take(gathered).and(batch);
+                *gathered = std::mem::take(gathered).append(batch);
             }
             None => drop(self.db().commit(batch.with_durability(Durability::Sync)).unwrap()),
         }
@@ -225,7 +225,7 @@ impl Case {
         let (divisor, rest) = (self.random.random_range(1..5), self.random.random_range(0..3));
         let hit = move |i: Option<i64>| i.is_some_and(|i| i.rem_euclid(divisor) == rest);
         let stopped = self.random.random_bool(0.1);
-        let go_on = || if stopped { Err(Error::input("stopped")) } else { Ok(()) };
+        let go_on = || if stopped { Err(Error::invalid("stopped")) } else { Ok(()) };
         if self.random.random_bool(0.3) {
             let found = self.db().delete_rows(
                 "items",

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sessions may hold so many locks, all of them together, and so may one that takes one again and again.
-const MOST: usize = 10_000;
+const MAX_LOCKS: usize = 10_000;
 
 /// A lock's number: one, or two of half the size, which are others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,10 +73,10 @@ impl HeldLocks {
         let mut state = self.state();
         let mut holders = self.locks.holders();
         let is_kept = scope == Scope::Session || state.is_in_transaction;
-        if is_kept && (holders.len() >= MOST || state.held.len() >= MOST) {
-            return Err(Error::coded(
+        if is_kept && (holders.len() >= MAX_LOCKS || state.held.len() >= MAX_LOCKS) {
+            return Err(Error::new(
                 Code::LimitExceeded,
-                format!("there are too many advisory locks: the most is {MOST}"),
+                format!("there are too many advisory locks: the most is {MAX_LOCKS}"),
             ));
         }
         match holders.entry(key) {

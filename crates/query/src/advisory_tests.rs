@@ -1,4 +1,4 @@
-use super::{AdvisoryLocks, HeldLocks, Key, MOST, Scope};
+use super::{AdvisoryLocks, HeldLocks, Key, MAX_LOCKS, Scope};
 use std::sync::Arc;
 
 fn sessions() -> (HeldLocks, HeldLocks) {
@@ -15,11 +15,11 @@ impl HeldLocks {
 #[test]
 fn there_are_only_so_many() {
     let (one, other) = sessions();
-    (0..MOST as i64).for_each(|number| assert!(one.takes(Key::One(number), Scope::Session)));
+    (0..MAX_LOCKS as i64).for_each(|number| assert!(one.takes(Key::One(number), Scope::Session)));
     let error = other.take(Key::Two(1, 2), Scope::Session).unwrap_err().to_string();
     assert!(error.contains("the most is 10000"), "{error}");
     one.release_all();
-    (0..MOST).for_each(|_| assert!(other.takes(Key::One(1), Scope::Session)));
+    (0..MAX_LOCKS).for_each(|_| assert!(other.takes(Key::One(1), Scope::Session)));
     assert!(other.take(Key::One(1), Scope::Session).is_err());
 }
 

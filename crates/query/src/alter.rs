@@ -18,7 +18,7 @@ pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: 
         return done();
     }
     let [change] = alter.operations.as_slice() else {
-        return Err(Error::input("ALTER TABLE takes one change at a time, so that it is made or not made"));
+        return Err(Error::invalid("ALTER TABLE takes one change at a time, so that it is made or not made"));
     };
     let has = |column: &str| db.tables().iter().any(|known| known.name == table && known.find(column).is_some());
     match change {
@@ -28,7 +28,7 @@ pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: 
                 return done();
             }
             if let Some(other) = column_def.options.iter().find(|option| option.option != ColumnOption::Null) {
-                return Err(Error::input(format!(
+                return Err(Error::invalid(format!(
                     "column '{name}' cannot be added with {other}: it is NULL in the rows there are, and has no default"
                 )));
             }
@@ -39,7 +39,7 @@ pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: 
         }
         AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
             let [column] = column_names.as_slice() else {
-                return Err(Error::input("ALTER TABLE ... DROP COLUMN takes one column at a time"));
+                return Err(Error::invalid("ALTER TABLE ... DROP COLUMN takes one column at a time"));
             };
             let column = identifier(column);
             if !*if_exists || has(&column) {
@@ -64,17 +64,17 @@ pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: 
         AlterTableOperation::SetOptionsParens { options } => {
             let options = TableOptions::read(options)?;
             if options.partition_seconds.is_some() {
-                return Err(Error::input("the partition's width is chosen when a table is created"));
+                return Err(Error::invalid("the partition's width is chosen when a table is created"));
             }
             if options.merge.is_some() {
-                return Err(Error::input("how rows merge is chosen when a table is created"));
+                return Err(Error::invalid("how rows merge is chosen when a table is created"));
             }
             if let Some(seconds) = options.retention_seconds {
                 db.set_retention(&table, seconds)?;
             }
         }
         other => {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::NotSupported,
                 format!(
                     "ALTER TABLE ... {other} is not supported: there are ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO, \

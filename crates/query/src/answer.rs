@@ -1,14 +1,14 @@
 //! What a statement gives back.
 
 use crate::column_names::{written_names, written_text};
-use crate::depth::FEW;
+use crate::depth::UNCHECKED_LEVELS;
 use crate::errors::engine_error;
-use crate::functions::made::Calls;
-use crate::held::Held;
+use crate::functions::function_memory::ConstantMemory;
 use crate::json::with_names;
 use crate::limits::Watch;
 use crate::runtime::QueryRuntime;
 use crate::stack::{Deep, with_stack};
+use crate::statement_memory::StatementMemory;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
@@ -36,7 +36,7 @@ pub struct Answer {
 }
 
 /// What is taken for a statement's tree, and for what its functions have made.
-type Charged = (Held, Calls);
+type Charged = (StatementMemory, ConstantMemory);
 
 impl Answer {
     /// The statement gives no rows; `tag` says what it did, as psql shows it.
@@ -46,7 +46,7 @@ impl Answer {
 
     pub(crate) fn rows(stream: SendableRecordBatchStream, runtime: Arc<QueryRuntime>, watch: Watch) -> Self {
         let schema = Some(written_names(&stream.schema()));
-        let rows = Some(Deep::new((stream, runtime, watch), FEW));
+        let rows = Some(Deep::new((stream, runtime, watch), UNCHECKED_LEVELS));
         Self { tag: None, rows, schema, is_plan: false, _held: None, _charged: None }
     }
 

@@ -1,9 +1,9 @@
 //! The parameters of a prepared statement: its plan is kept, and its scans take the values when they begin.
 //!
 //! 1. While a statement is prepared, a table takes conditions with parameters over as it would with values
-//!    ([`stand_in`]); the scan keeps them.
-//! 2. Each run has the binding to itself, with its values and view ([`Binding::give`]); a scan that begins puts the values
-//!    into its conditions ([`Binding::put_in`]).
+//!    ([`with_placeholders_filled`]); the scan keeps them.
+//! 2. Each run has the binding to itself, with its values and view ([`Binding::bind`]); a scan that begins puts the values
+//!    into its conditions ([`Binding::substitute`]).
 
 use crate::errors::query_error;
 use datafusion::common::ScalarValue;
@@ -34,9 +34,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A run that has a binding, until it is dropped.
-pub(crate) struct InUse(Arc<Binding>);
+pub(crate) struct BindingGuard(Arc<Binding>);
 
-impl Drop for InUse {
+impl Drop for BindingGuard {
     fn drop(&mut self) {
         let bound = lock(&self.0.bound).take();
         // Files may be closed with it.
@@ -62,13 +62,13 @@ impl Binding {
     }
 
     /// Gives it to a run, with what this sees; `None` if another run has it.
-    pub(crate) fn give(self: &Arc<Self>, view: View, values: &[ScalarValue]) -> Option<InUse> {
+    pub(crate) fn bind(self: &Arc<Self>, view: View, values: &[ScalarValue]) -> Option<BindingGuard> {
         let mut bound = lock(&self.bound);
         if bound.is_some() {
             return None;
         }
         *bound = Some(Bound { view, values: values.to_vec() });
-        Some(InUse(Arc::clone(self)))
+        Some(BindingGuard(Arc::clone(self)))
     }
 
     /// A table as this run sees it.
@@ -78,7 +78,7 @@ impl Binding {
     }
 
     /// A condition with this run's values in place of its parameters.
-    pub(crate) fn put_in(&self, condition: &Expr) -> Result<Expr> {
+    pub(crate) fn substitute(&self, condition: &Expr) -> Result<Expr> {
         let bound = lock(&self.bound);
         let values = &bound.as_ref().ok_or_else(not_bound)?.values;
         let value = |placeholder: &Placeholder| values.get(number(&placeholder.id)?).cloned();
@@ -91,17 +91,17 @@ fn not_bound() -> DataFusionError {
 }
 
 /// The most parameters of a statement, as in PostgreSQL.
-const MOST_PARAMETERS: usize = 65_535;
+const MAX_PARAMETERS: usize = 65_535;
 
 /// The place of a parameter's value: `$1` is the first.
 pub(crate) fn number(parameter: &str) -> Option<usize> {
     let number = parameter.strip_prefix('$')?.parse::<usize>().ok()?;
-    number.checked_sub(1).filter(|_| number <= MOST_PARAMETERS)
+    number.checked_sub(1).filter(|_| number <= MAX_PARAMETERS)
 }
 
 /// A condition with some value of the right type in place of its parameters: what a scan takes over does not depend on
 /// the value.
-pub(crate) fn stand_in(condition: &Expr) -> Result<Expr> {
+pub(crate) fn with_placeholders_filled(condition: &Expr) -> Result<Expr> {
     let value = |placeholder: &Placeholder| {
         let data_type = placeholder.field.as_ref()?.data_type();
         ScalarValue::new_default(data_type).ok()

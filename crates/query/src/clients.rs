@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
+pub enum ClientState {
     /// A statement of it runs.
     Active,
     /// Nothing.
@@ -17,7 +17,7 @@ pub enum Doing {
     IdleInFailedTransaction,
 }
 
-impl Doing {
+impl ClientState {
     /// In PostgreSQL's words.
     pub(crate) fn text(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ pub struct Client {
     /// When it began to do what it does.
     pub changed: SystemTime,
     /// What it does.
-    pub doing: Doing,
+    pub state: ClientState,
     /// Its newest statement's text, or the beginning of it.
     pub statement: String,
 }
@@ -78,15 +78,15 @@ pub trait Clients: Send + Sync {
 ///
 /// ```
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
-/// use fleetdb_query::{Asker, Session};
+/// use fleetdb_query::{Session, SessionUser};
 /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let session = Session::new(db.into()).unwrap();
-/// session.work_for(Asker { number: 7, user: "ann".to_owned(), is_admin: false, may_end: true });
+/// session.set_user(SessionUser { number: 7, user: "ann".to_owned(), is_admin: false, may_end: true });
 /// let rows = session.sql("SELECT pg_backend_pid(), current_user").unwrap().collect().unwrap();
 /// assert_eq!(rows[0].num_rows(), 1);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct SessionUser {
     /// Of [`Client`].
     pub number: i32,
     /// Who it is.
@@ -97,7 +97,7 @@ pub struct Asker {
     pub may_end: bool,
 }
 
-impl Default for Asker {
+impl Default for SessionUser {
     /// Who has the database to himself.
     fn default() -> Self {
         let number = i32::try_from(std::process::id()).unwrap_or(1);
@@ -106,11 +106,11 @@ impl Default for Asker {
 }
 
 /// The program itself, which has the database to itself, since then.
-pub(crate) struct Alone(pub(crate) SystemTime);
+pub(crate) struct EmbeddedClient(pub(crate) SystemTime);
 
-impl Clients for Alone {
+impl Clients for EmbeddedClient {
     fn all(&self) -> Vec<Client> {
-        let Asker { number, user, .. } = Asker::default();
+        let SessionUser { number, user, .. } = SessionUser::default();
         let (application_name, statement) = Default::default();
         vec![Client {
             number,
@@ -121,7 +121,7 @@ impl Clients for Alone {
             transaction_began: None,
             statement_began: None,
             changed: self.0,
-            doing: Doing::Active,
+            state: ClientState::Active,
             statement,
         }]
     }

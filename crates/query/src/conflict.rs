@@ -21,10 +21,7 @@ pub(crate) fn check_assignments<'a>(
     let mut columns = Vec::new();
     for assignment in assignments {
         let AssignmentTarget::ColumnName(name) = &assignment.target else {
-            return Err(Error::coded(
-                Code::NotSupported,
-                "SET (a, b) = ... is not supported: set each column by itself",
-            ));
+            return Err(Error::new(Code::NotSupported, "SET (a, b) = ... is not supported: set each column by itself"));
         };
         let column = match name.0.last().and_then(|part| part.as_ident()) {
             Some(name) => identifier(name),
@@ -36,7 +33,7 @@ pub(crate) fn check_assignments<'a>(
             // Some programs set all columns of the row that is in the way.
             _ if is_new(&column, &assignment.value) => {}
             _ => {
-                return Err(Error::input(format!(
+                return Err(Error::invalid(format!(
                     "column '{column}' is part of the primary key: delete the row and insert another"
                 )));
             }
@@ -83,7 +80,7 @@ pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) 
             if columns.len() == key.len()
                 && columns.iter().all(|column| key.contains(&identifier(column).as_str())) => {}
         Some(_) => {
-            return Err(Error::input(format!("ON CONFLICT is about the primary key: ({})", key.join(", "))));
+            return Err(Error::invalid(format!("ON CONFLICT is about the primary key: ({})", key.join(", "))));
         }
     }
     let OnConflictAction::DoUpdate(update) = &clause.action else { return Ok(Some(Conflict::Nothing)) };

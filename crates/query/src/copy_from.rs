@@ -4,7 +4,7 @@ use crate::csv::{CellReader, CsvReader};
 use crate::ddl::object_name;
 use crate::export::FileFormat;
 use crate::files::Files;
-use crate::insert::Gather;
+use crate::insert::BatchWriter;
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};
 use fleetdb_engine::{Database, Error, Result, Rows, TableSchema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -29,37 +29,37 @@ pub(crate) fn copy_from(db: &Database, statement: &Statement, files: &Files) -> 
         ..
     } = statement
     else {
-        return Err(Error::input("COPY is COPY table FROM 'file', COPY table TO 'file' or COPY (query) TO 'file'"));
+        return Err(Error::invalid("COPY is COPY table FROM 'file', COPY table TO 'file' or COPY (query) TO 'file'"));
     };
     let CopyTarget::File { filename } = target else {
-        return Err(Error::input("COPY reads from a file: give its name in quotes"));
+        return Err(Error::invalid("COPY reads from a file: give its name in quotes"));
     };
     if !columns.is_empty() || !options.is_empty() || !legacy_options.is_empty() {
-        return Err(Error::input("COPY ... FROM takes no options: columns are matched by the names in the file"));
+        return Err(Error::invalid("COPY ... FROM takes no options: columns are matched by the names in the file"));
     }
     let name = object_name(table_name)?;
     let view = db.view();
     let schema = view.table(&name)?.schema();
     let path = Path::new(filename);
     files.check(path)?;
-    let wrong = |e: &dyn std::fmt::Display| Error::input(format!("{filename}: {e}"));
+    let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("{filename}: {e}"));
     let file = File::open(path).map_err(|e| Error::io(format!("open {filename}"), &e))?;
-    let mut gather = Gather::new(db, &name);
+    let mut writer = BatchWriter::new(db, &name);
     match FileFormat::of(path)? {
-        FileFormat::Csv => read_csv(file, filename, schema, &mut gather)?,
+        FileFormat::Csv => read_csv(file, filename, schema, &mut writer)?,
         FileFormat::Parquet => {
             let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| wrong(&e))?;
             for rows in builder.with_batch_size(READ_ROWS).build().map_err(|e| wrong(&e))? {
-                gather.add(rows.map_err(|e| wrong(&e))?)?;
+                writer.add(rows.map_err(|e| wrong(&e))?)?;
             }
         }
     }
-    gather.finish()
+    writer.finish()
 }
 
 /// Reads a CSV file under a header.
-fn read_csv(mut file: File, filename: &str, schema: &Arc<TableSchema>, gather: &mut Gather<'_>) -> Result<()> {
-    let wrong = |line: u64, e: &dyn std::fmt::Display| Error::input(format!("{filename}, line {line}: {e}"));
+fn read_csv(mut file: File, filename: &str, schema: &Arc<TableSchema>, writer: &mut BatchWriter<'_>) -> Result<()> {
+    let wrong = |line: u64, e: &dyn std::fmt::Display| Error::invalid(format!("{filename}, line {line}: {e}"));
     let (mut reader, mut cells) = (CsvReader::new(b','), None::<CellReader>);
     let mut rows = Rows::new(schema);
     let mut piece = vec![0; READ_BYTES];
@@ -81,11 +81,11 @@ fn read_csv(mut file: File, filename: &str, schema: &Arc<TableSchema>, gather: &
             let values = of_row.into_iter().map(|cell| cell.value(""));
             cells.push(values, &mut rows).map_err(|e| wrong(line, &e))?;
             if rows.len() >= READ_ROWS {
-                gather.add(std::mem::replace(&mut rows, Rows::new(schema)).finish()?)?;
+                writer.add(std::mem::replace(&mut rows, Rows::new(schema)).finish()?)?;
             }
         }
         if count == 0 {
-            return gather.add(rows.finish()?);
+            return writer.add(rows.finish()?);
         }
     }
 }

@@ -54,10 +54,10 @@ pub struct CopyOut {
 impl CopyIn {
     pub(crate) fn of(sql: &SqlStatement) -> Result<Self> {
         let SqlStatement::Copy { source, to: false, options, legacy_options, .. } = sql else {
-            return Err(Error::input("COPY TO STDIN is nothing: write COPY table FROM STDIN"));
+            return Err(Error::invalid("COPY TO STDIN is nothing: write COPY table FROM STDIN"));
         };
         let CopySource::Table { table_name, columns } = source else {
-            return Err(Error::input("COPY (query) FROM STDIN is nothing: name a table"));
+            return Err(Error::invalid("COPY (query) FROM STDIN is nothing: name a table"));
         };
         let columns = columns.iter().map(identifier).collect();
         Ok(Self { table: object_name(table_name)?, columns, form: CopyForm::of(options, legacy_options)? })
@@ -67,7 +67,7 @@ impl CopyIn {
 impl CopyOut {
     pub(crate) fn of(sql: &SqlStatement) -> Result<Self> {
         let SqlStatement::Copy { source, to: true, options, legacy_options, .. } = sql else {
-            return Err(Error::input("COPY FROM STDOUT is nothing: write COPY table TO STDOUT"));
+            return Err(Error::invalid("COPY FROM STDOUT is nothing: write COPY table TO STDOUT"));
         };
         let query = match source {
             CopySource::Query(query) => query.to_string(),
@@ -85,7 +85,7 @@ impl CopyForm {
     fn of(options: &[CopyOption], legacy_options: &[CopyLegacyOption]) -> Result<Self> {
         let (mut format, mut header, mut delimiter, mut null) = (CopyFormat::Text, false, None, None);
         let unknown = |option: &dyn std::fmt::Display| {
-            Error::coded(
+            Error::new(
                 Code::NotSupported,
                 format!("COPY with {option} is not supported: FORMAT text, csv or binary, HEADER, DELIMITER, NULL"),
             )
@@ -126,14 +126,14 @@ impl CopyForm {
             }
         }
         if format == CopyFormat::Binary && (header || delimiter.is_some() || null.is_some()) {
-            return Err(Error::input("COPY in binary form has no HEADER, DELIMITER or NULL"));
+            return Err(Error::invalid("COPY in binary form has no HEADER, DELIMITER or NULL"));
         }
         let (usual_delimiter, usual_null) = if format == CopyFormat::Csv { (',', "") } else { ('\t', "\\N") };
         let delimiter = delimiter.unwrap_or(usual_delimiter);
         Ok(Self {
             format,
             header,
-            delimiter: u8::try_from(delimiter).map_err(|_| Error::input("COPY takes a delimiter of one byte"))?,
+            delimiter: u8::try_from(delimiter).map_err(|_| Error::invalid("COPY takes a delimiter of one byte"))?,
             null: null.unwrap_or_else(|| usual_null.to_owned()),
         })
     }

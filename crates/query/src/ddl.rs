@@ -19,7 +19,7 @@ pub(crate) fn create_table(
 ) -> Result<bool> {
     let name = table_name(&create.name)?;
     if create.or_replace || create.temporary {
-        return Err(Error::coded(
+        return Err(Error::new(
             Code::NotSupported,
             "CREATE OR REPLACE TABLE and temporary tables are not supported: drop the table first",
         ));
@@ -48,7 +48,7 @@ pub(crate) fn create_table(
                 definition.primary_key = places.iter().map(|&place| schema.field(place).name().clone()).collect();
             }
             Constraint::Unique(_) => {
-                return Err(Error::coded(
+                return Err(Error::new(
                     Code::NotSupported,
                     "UNIQUE is not supported: the primary key is the one constraint",
                 ));
@@ -60,7 +60,7 @@ pub(crate) fn create_table(
         column.nullable &= !definition.primary_key.contains(&column.name);
     }
     if !create.column_defaults.is_empty() {
-        return Err(Error::coded(Code::NotSupported, "DEFAULT is not supported: a column that is not given is NULL"));
+        return Err(Error::new(Code::NotSupported, "DEFAULT is not supported: a column that is not given is NULL"));
     }
     db.create_table(&definition)?;
     Ok(true)
@@ -79,7 +79,7 @@ pub(crate) fn drop_table(db: &Database, drop: &DropTable) -> Result<Answer> {
 pub(crate) fn table_name(reference: &TableReference) -> Result<&str> {
     match reference.schema() {
         None | Some("public") => Ok(reference.table()),
-        Some(other) => Err(Error::input(format!("there is no schema '{other}': tables are in schema public"))),
+        Some(other) => Err(Error::invalid(format!("there is no schema '{other}': tables are in schema public"))),
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn object_name(name: &ObjectName) -> Result<String> {
     match name.0.iter().map(|part| part.as_ident().map(identifier)).collect::<Option<Vec<_>>>().as_deref() {
         Some([name]) => Ok(name.clone()),
         Some([schema, name]) if schema == "public" => Ok(name.clone()),
-        _ => Err(Error::input(format!("{name} is no table's name: tables are in schema public"))),
+        _ => Err(Error::invalid(format!("{name} is no table's name: tables are in schema public"))),
     }
 }
 
@@ -97,20 +97,20 @@ pub(crate) fn take_primary_key(constraints: &mut Vec<TableConstraint>) -> Result
     let mut key = Vec::new();
     for constraint in constraints.drain(..) {
         let TableConstraint::PrimaryKey(constraint) = constraint else {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::NotSupported,
                 format!("{constraint} is not supported: the primary key is the one constraint"),
             ));
         };
         for column in &constraint.columns {
             let SqlExpr::Identifier(name) = &column.column.expr else {
-                return Err(Error::input(format!("{column} is no column of a primary key")));
+                return Err(Error::invalid(format!("{column} is no column of a primary key")));
             };
             key.push(identifier(name));
         }
     }
     if key.is_empty() {
-        return Err(Error::input(
+        return Err(Error::invalid(
             "a table needs a primary key: write CREATE TABLE name (PRIMARY KEY (device, ts)) AS SELECT ...",
         ));
     }

@@ -10,7 +10,7 @@
 use crate::dml::{Change, key_of, named, primary_key, primary_key_names, typed_column};
 use crate::errors::engine_error;
 use crate::pushdown::request;
-use crate::returning::{Done, Returning};
+use crate::returning::{Returning, WriteOutcome};
 use crate::session::Session;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
@@ -21,9 +21,9 @@ use std::sync::Arc;
 
 /// A DELETE that goes row by row deletes at most so many in one batch: readers look at each until a compaction has written the
 /// rows anew.
-const MOST_SINGLE_DELETES: usize = 100_000;
+const MAX_SINGLE_DELETES: usize = 100_000;
 /// A DELETE by key deletes from at most so many containers in one batch.
-const MOST_CONTAINERS: usize = 100_000;
+const MAX_CONTAINERS: usize = 100_000;
 
 /// What a DELETE comes to.
 enum Found {
@@ -35,7 +35,7 @@ enum Found {
 
 impl Session {
     /// Runs a DELETE.
-    pub(crate) fn delete(&self, delete: Delete, returning: Option<&Returning>) -> Result<Done> {
+    pub(crate) fn delete(&self, delete: Delete, returning: Option<&Returning>) -> Result<WriteOutcome> {
         let joined = joined(&delete);
         let (sql, rows) = with_rows(delete);
         // Where rows are deleted in one batch only.
@@ -57,12 +57,14 @@ impl Session {
         })?;
         match many {
             None => Ok(done),
-            Some(schema) => Ok(Done { count: self.delete_many(&schema, &sql, rows.as_deref())?, returned: None }),
+            Some(schema) => {
+                Ok(WriteOutcome { count: self.delete_many(&schema, &sql, rows.as_deref())?, returned: None })
+            }
         }
     }
 
     /// Deletes all rows of a table.
-    pub(crate) fn truncate(&self, table: &ObjectName) -> Result<Done> {
+    pub(crate) fn truncate(&self, table: &ObjectName) -> Result<WriteOutcome> {
         self.write_after(None, |view| {
             let (schema, input) = self.to_delete(&format!("DELETE FROM {table}"), None)?;
             match self.found(view, &schema, input, false)? {
@@ -103,7 +105,7 @@ impl Session {
                 let mut rows = Vec::new();
                 let few = self.each_batch(input, |batch| {
                     rows.push(batch);
-                    Ok(rows.iter().map(RecordBatch::num_rows).sum::<usize>() <= MOST_SINGLE_DELETES)
+                    Ok(rows.iter().map(RecordBatch::num_rows).sum::<usize>() <= MAX_SINGLE_DELETES)
                 })?;
                 if !few {
                     return Ok(Found::Many);
@@ -136,10 +138,10 @@ impl Session {
 }
 
 fn too_many(schema: &TableSchema) -> Error {
-    Error::coded(
+    Error::new(
         Code::LimitExceeded,
         format!(
-            "this DELETE is not by key and time only, and is of more than {MOST_SINGLE_DELETES} rows: outside a transaction block, \
+            "this DELETE is not by key and time only, and is of more than {MAX_SINGLE_DELETES} rows: outside a transaction block, \
              and without RETURNING, it may be of any number. Else give conditions on ({}) that name the rows",
             primary_key_names(schema).join(", ")
         ),
@@ -240,7 +242,7 @@ fn delete_containers(table: &TableView, request: &ScanRequest) -> Result<Option<
         count += container.rows;
         containers += 1;
         if !request.key_predicates.is_empty() {
-            if containers > MOST_CONTAINERS {
+            if containers > MAX_CONTAINERS {
                 return Ok(None);
             }
             batch = batch.delete(name, Some(&container.key), times.clone());

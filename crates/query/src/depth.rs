@@ -13,18 +13,18 @@ use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
 
 /// Operators that may stand in a row in a text. A chain of 10,000 terms `id = 1 AND at = 2 OR ...` has 30,000.
-const MOST_LINKS: usize = 50_000;
+const MAX_LINKS: usize = 50_000;
 
 /// Parentheses, brackets and CASEs within others. The parser itself takes some 50, and seconds to find out about thousands.
-const MOST_PARENTHESES: usize = 100;
+const MAX_PARENTHESES: usize = 100;
 
 /// Words in front of another of their kind, `EXPLAIN EXPLAIN ...` and `INTERVAL INTERVAL ...`: the parser goes into each without
 /// a look at its depth.
-const MOST_PREFIXES: usize = 32;
+const MAX_PREFIXES: usize = 32;
 
 /// Levels of a tree, once its chains of AND, OR and UNION are balanced. DataFusion derives types and names anew at each level,
 /// with all below it: planning takes steps that grow with the square of this, and with its cube for calls.
-const MOST_LEVELS: usize = 400;
+const MAX_LEVELS: usize = 400;
 
 /// Levels that a call counts for, or an operator that is planned as one.
 const CALL_LEVELS: usize = 3;
@@ -34,19 +34,19 @@ const CALL_LEVELS: usize = 3;
 const JOIN_LEVELS: usize = 4;
 
 /// Steps of a plan: a UNION of 10,000 SELECTs has 50,000.
-const MOST_STEPS: usize = 100_000;
+const MAX_STEPS: usize = 100_000;
 
 /// Links of a text that is parsed and planned in a moment, whatever it says.
 const LIGHT_LINKS: usize = 16;
 /// Bytes of such a text.
 const LIGHT_BYTES: usize = 8 << 10;
 /// Levels that the statements of such a text have at most.
-pub(crate) const LIGHT: usize = LEAST + 2 * LIGHT_LINKS;
+pub(crate) const LIGHT_LEVELS: usize = MIN_LEVELS + 2 * LIGHT_LINKS;
 
 /// Levels of the least statement.
-pub(crate) const LEAST: usize = 16;
+pub(crate) const MIN_LEVELS: usize = 16;
 /// Levels that each statement may have without a look at its tree.
-pub(crate) const FEW: usize = 64;
+pub(crate) const UNCHECKED_LEVELS: usize = 64;
 
 /// Words that stand between two expressions, or behind one, and make one of them.
 const INFIX: [&str; 18] = [
@@ -116,12 +116,12 @@ impl Links {
             // A text that has no tokens has no tree.
             false => plain(text).map_or(Self::default(), |text| Self::count(text.as_bytes())),
         };
-        if links.in_row > MOST_LINKS {
-            return Err(too_deep(format_args!("a chain of more than {MOST_LINKS} operators")));
+        if links.in_row > MAX_LINKS {
+            return Err(too_deep(format_args!("a chain of more than {MAX_LINKS} operators")));
         }
-        if links.nested > MOST_PARENTHESES || links.prefixes > MOST_PREFIXES {
+        if links.nested > MAX_PARENTHESES || links.prefixes > MAX_PREFIXES {
             return Err(too_deep(format_args!(
-                "more than {MOST_PARENTHESES} parentheses, or {MOST_PREFIXES} words, within others"
+                "more than {MAX_PARENTHESES} parentheses, or {MAX_PREFIXES} words, within others"
             )));
         }
         Ok(links)
@@ -146,7 +146,7 @@ impl Links {
                 b'.' => accesses += 1,
                 b'(' | b'[' => {
                     accesses += usize::from(byte == b'[');
-                    if open.len() > MOST_LINKS {
+                    if open.len() > MAX_LINKS {
                         return Self { in_row: open.len(), ..Self::default() };
                     }
                     open.push(Open::default());
@@ -163,7 +163,7 @@ impl Links {
                     let word = &text[begin..at];
                     if word.len() <= 9 && is_infix(word) {
                         open[last].links += 1;
-                    } else if word.eq_ignore_ascii_case(b"case") && open.len() <= MOST_LINKS {
+                    } else if word.eq_ignore_ascii_case(b"case") && open.len() <= MAX_LINKS {
                         open.push(Open { is_case: true, ..Open::default() });
                     } else if word.eq_ignore_ascii_case(b"end") {
                         close(&mut open, true);
@@ -194,7 +194,8 @@ impl Links {
 
     /// Whether a statement of the text may have a tree that is worth a look; a long list may be one only in a query.
     pub(crate) fn are_many(&self, has_query: impl Fn() -> bool) -> bool {
-        self.in_row + self.accesses > FEW || self.in_row + self.accesses + self.commas > FEW && has_query()
+        self.in_row + self.accesses > UNCHECKED_LEVELS
+            || self.in_row + self.accesses + self.commas > UNCHECKED_LEVELS && has_query()
     }
 }
 
@@ -209,7 +210,9 @@ impl Links {
 pub fn is_light(text: &str) -> bool {
     text.len() < LIGHT_BYTES
         && Links::of(text).is_ok_and(|links| {
-            links.in_row <= LIGHT_LINKS && links.accesses <= FEW && !links.are_many(|| has_word(text, "select"))
+            links.in_row <= LIGHT_LINKS
+                && links.accesses <= UNCHECKED_LEVELS
+                && !links.are_many(|| has_word(text, "select"))
         })
 }
 
@@ -306,8 +309,8 @@ impl Levels {
     fn add(&mut self, levels: usize) -> ControlFlow<Error> {
         self.now += levels;
         self.most = self.most.max(self.now);
-        match self.now > MOST_LEVELS {
-            true => ControlFlow::Break(too_deep(format_args!("more than {MOST_LEVELS} levels"))),
+        match self.now > MAX_LEVELS {
+            true => ControlFlow::Break(too_deep(format_args!("more than {MAX_LEVELS} levels"))),
             false => ControlFlow::Continue(()),
         }
     }
@@ -382,10 +385,10 @@ pub(crate) fn checked_size(plan: LogicalPlan) -> datafusion::error::Result<Logic
     let mut steps = 0;
     plan.apply_with_subqueries(|_| {
         steps += 1;
-        Ok(if steps > MOST_STEPS { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        Ok(if steps > MAX_STEPS { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
-    match steps > MOST_STEPS {
-        true => Err(query_error(too_deep(format_args!("a plan of more than {MOST_STEPS} steps")))),
+    match steps > MAX_STEPS {
+        true => Err(query_error(too_deep(format_args!("a plan of more than {MAX_STEPS} steps")))),
         false => Ok(plan),
     }
 }
@@ -394,7 +397,7 @@ pub(crate) fn checked_size(plan: LogicalPlan) -> datafusion::error::Result<Logic
 pub(crate) fn too_deep(what: std::fmt::Arguments<'_>) -> Error {
     let message =
         format!("the statement is nested too deeply: {what}; write it with IN, with VALUES, or as several statements");
-    Error::coded(Code::TooDeep, message)
+    Error::new(Code::TooDeep, message)
 }
 
 #[cfg(test)]

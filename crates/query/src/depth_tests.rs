@@ -38,9 +38,9 @@ fn what_stands_in_quotes_and_comments_does_not_count_and_hides_nothing() {
 
 #[test]
 fn a_text_with_too_many_is_refused() {
-    let error = Links::of(&format!("SELECT 1{}", "+1".repeat(MOST_LINKS + 1))).unwrap_err();
+    let error = Links::of(&format!("SELECT 1{}", "+1".repeat(MAX_LINKS + 1))).unwrap_err();
     assert!(error.to_string().starts_with("the statement is nested too deeply: "), "{error}");
-    assert!(Links::of(&format!("SELECT {}1", "1+1,".repeat(MOST_LINKS))).is_ok());
+    assert!(Links::of(&format!("SELECT {}1", "1+1,".repeat(MAX_LINKS))).is_ok());
 }
 
 #[test]

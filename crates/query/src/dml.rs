@@ -11,7 +11,7 @@ use crate::ddl::object_name;
 use crate::errors::engine_error;
 use crate::insert::without_nulls;
 use crate::pushdown::key_value;
-use crate::returning::{Done, Returning, called};
+use crate::returning::{Returning, WriteOutcome, called};
 use crate::session::{Session, unsupported};
 use crate::table::FleetTable;
 use crate::values::InsertValues;
@@ -64,7 +64,7 @@ impl Change {
 
 impl Session {
     /// Runs an INSERT.
-    pub(crate) fn insert(&self, mut insert: Insert, returning: Option<&Returning>) -> Result<Done> {
+    pub(crate) fn insert(&self, mut insert: Insert, returning: Option<&Returning>) -> Result<WriteOutcome> {
         let clause = match insert.on.take() {
             None => None,
             Some(OnInsert::OnConflict(clause)) => Some(clause),
@@ -82,7 +82,7 @@ impl Session {
         let schema = self.schema_of(dml)?;
         let conflict = clause.map(|clause| conflict(&schema, &called, &clause)).transpose()?.flatten();
         if conflict.is_none() && returning.is_none() && !self.is_in_transaction() {
-            return Ok(Done { count: self.write_streaming(plan)?, returned: None });
+            return Ok(WriteOutcome { count: self.write_streaming(plan)?, returned: None });
         }
         let rows = self.rows_of(dml.input.as_ref().clone())?;
         if let Some(conflict) = conflict {
@@ -91,14 +91,14 @@ impl Session {
         let Change { batch, count, rows, .. } = upsert(&schema, rows, &[])?;
         let returned = self.returned(returning, &schema, rows)?;
         self.write(batch)?;
-        Ok(Done { count, returned })
+        Ok(WriteOutcome { count, returned })
     }
 
     /// `WITH a AS (INSERT ...) INSERT ...`: all of their rows are one batch.
-    pub(crate) fn insert_several(&self, statement: &SqlStatement) -> Result<Done> {
+    pub(crate) fn insert_several(&self, statement: &SqlStatement) -> Result<WriteOutcome> {
         let db = self.store.writer()?;
         let insert = InsertValues::of_sql(statement, db)?.ok_or_else(|| {
-            Error::input(
+            Error::invalid(
                 "WITH around statements that write: each is an INSERT of literal VALUES whose rows replace those with \
                  their keys, without RETURNING, and the last is one, too",
             )
@@ -106,7 +106,7 @@ impl Session {
         let mut rows = Batch::new();
         let count = insert.push(&[], &mut rows)?;
         self.write(rows)?;
-        Ok(Done { count: count as u64, returned: None })
+        Ok(WriteOutcome { count: count as u64, returned: None })
     }
 
     /// Runs an INSERT whose rows replace what is there, in batches if it must.
@@ -153,7 +153,7 @@ impl Session {
             Ok(rows <= MAX_BATCH_ROWS)
         })?;
         if !all {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::LimitExceeded,
                 format!("the statement writes more than {MAX_BATCH_ROWS} rows at once: write part by part"),
             ));
@@ -188,10 +188,10 @@ impl Session {
         rows: Vec<RecordBatch>,
         conflict: &Conflict,
         returning: Option<&Returning>,
-    ) -> Result<Done> {
+    ) -> Result<WriteOutcome> {
         let rows = distinct(schema, rows, matches!(conflict, Conflict::Nothing))?;
         if rows.is_empty() {
-            return Ok(Done { count: 0, returned: self.returned(returning, schema, rows)? });
+            return Ok(WriteOutcome { count: 0, returned: self.returned(returning, schema, rows)? });
         }
         let old_rows = rows_with_keys_of(schema, &rows)?;
         let new_rows = MemTable::try_new(unchecked(schema), vec![rows.clone()]).map_err(engine_error)?;
@@ -211,7 +211,7 @@ impl Session {
     }
 
     /// Runs an UPDATE.
-    pub(crate) fn update(&self, update: &Update, returning: Option<&Returning>) -> Result<Done> {
+    pub(crate) fn update(&self, update: &Update, returning: Option<&Returning>) -> Result<WriteOutcome> {
         self.write_after(returning, |_| {
             let dml = self.plan_write(&update.to_string())?;
             let schema = self.schema_of(&dml)?;
@@ -241,7 +241,7 @@ impl Session {
         &self,
         returning: Option<&Returning>,
         change: impl FnOnce(&View) -> Result<Change>,
-    ) -> Result<Done> {
+    ) -> Result<WriteOutcome> {
         let writer = self.store.writer()?;
         let mut transaction = self.transaction();
         transaction.check()?;
@@ -256,15 +256,15 @@ impl Session {
             };
             let returned = self.returned(returning, &change.table, change.rows)?;
             transaction.change(change.batch, guard)?;
-            return Ok(Done { count: change.count, returned });
+            return Ok(WriteOutcome { count: change.count, returned });
         }
         drop(transaction);
-        let mut done = Done { count: 0, returned: None };
+        let mut done = WriteOutcome { count: 0, returned: None };
         writer.transact(|view| {
             self.tables.show(view.clone());
             let change = change(view)?;
             let returned = self.returned(returning, &change.table, change.rows)?;
-            done = Done { count: change.count, returned };
+            done = WriteOutcome { count: change.count, returned };
             Ok(change.batch)
         })?;
         Ok(done)
@@ -290,7 +290,7 @@ fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>, set: &[usize]) -> R
     let rows = named(schema, rows)?;
     let batch = rows.iter().try_fold(Batch::new(), |batch, rows| match set {
         [] => Ok(batch.with(&schema.name, without_nulls(schema, rows.clone())?)),
-        set => batch.with_whole(schema, rows.clone(), set),
+        set => batch.with_replacing_rows(schema, rows.clone(), set),
     })?;
     let count = batch.rows() as u64;
     Ok(Change { table: Arc::clone(schema), batch, count, rows, read: Vec::new() })
@@ -312,7 +312,7 @@ pub(crate) fn key_of(schema: &TableSchema, rows: &RecordBatch, row: usize) -> Re
     let key = schema.key.iter().map(|&place| value(place)).collect::<Result<_>>()?;
     match schema.time.map(value).transpose()? {
         Some(Value::Int(time)) => Ok((key, Some(time))),
-        Some(_) => Err(Error::coded(Code::NotNull, format!("table '{}': the time of a row is NULL", schema.name))),
+        Some(_) => Err(Error::new(Code::NotNull, format!("table '{}': the time of a row is NULL", schema.name))),
         None => Ok((key, None)),
     }
 }
@@ -373,7 +373,7 @@ fn distinct(schema: &TableSchema, rows: Vec<RecordBatch>, first: bool) -> Result
         let keys = converter.convert_columns(&columns)?;
         let new: Vec<bool> = keys.iter().map(|key| known.insert(key.as_ref().to_vec())).collect();
         if !first && new.contains(&false) {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::Cardinality,
                 "ON CONFLICT DO UPDATE cannot change a row twice: two rows of the INSERT have one key",
             ));

@@ -14,7 +14,7 @@ use arrow::error::ArrowError;
 use datafusion::common::{Location, SchemaError};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
-use fleetdb_engine::{Code, Error, ErrorKind, Place};
+use fleetdb_engine::{Code, Error, ErrorKind, TextPosition};
 use std::error::Error as StdError;
 
 /// How messages of DataFusion's planner begin and end that have a code. (DataFusion 55: `SqlToRel`, type coercion.)
@@ -39,7 +39,7 @@ const NO_SUBQUERY: &str = "Physical plan does not support logical expression";
 /// DataFusion's error as the engine's: an error that came from the engine is given back as it was. Names are as they were
 /// written.
 pub(crate) fn engine_error(error: DataFusionError) -> Error {
-    converted(error).reworded(|message| written_text(message).into_owned())
+    converted(error).map_message(|message| written_text(message).into_owned())
 }
 
 fn converted(error: DataFusionError) -> Error {
@@ -51,26 +51,26 @@ fn converted(error: DataFusionError) -> Error {
         },
         DataFusionError::Diagnostic(_, inner) => converted(*inner),
         DataFusionError::Internal(message) => Error::bug(format!("the query engine: {message}")),
-        DataFusionError::SchemaError(inner, _) => Error::coded(schema_code(&inner), inner.to_string()),
+        DataFusionError::SchemaError(inner, _) => Error::new(schema_code(&inner), inner.to_string()),
         DataFusionError::SQL(inner, _) => syntax_error(*inner),
-        DataFusionError::NotImplemented(message) if message.starts_with(NO_SUBQUERY) => Error::coded(
+        DataFusionError::NotImplemented(message) if message.starts_with(NO_SUBQUERY) => Error::new(
             Code::NotSupported,
             "a subquery in this place, or of this form, is not supported: one that looks at the rows around it compares them \
              by =; IN stands in WHERE",
         ),
-        DataFusionError::NotImplemented(message) => Error::coded(Code::NotSupported, message),
-        DataFusionError::Plan(message) => Error::coded(plan_code(&message), message),
-        DataFusionError::Configuration(message) => Error::coded(Code::InvalidParameter, message),
+        DataFusionError::NotImplemented(message) => Error::new(Code::NotSupported, message),
+        DataFusionError::Plan(message) => Error::new(plan_code(&message), message),
+        DataFusionError::Configuration(message) => Error::new(Code::InvalidParameter, message),
         other => own(&other).unwrap_or_else(|| match other.find_root() {
             DataFusionError::ArrowError(arrow, _) => arrow_error(arrow),
-            DataFusionError::Plan(message) => Error::coded(plan_code(message), message),
-            DataFusionError::SchemaError(inner, _) => Error::coded(schema_code(inner), inner.to_string()),
+            DataFusionError::Plan(message) => Error::new(plan_code(message), message),
+            DataFusionError::SchemaError(inner, _) => Error::new(schema_code(inner), inner.to_string()),
             DataFusionError::External(root) => external_error(root.as_ref()),
-            DataFusionError::Execution(message) => Error::coded(executed_code(message), message),
+            DataFusionError::Execution(message) => Error::new(executed_code(message), message),
             DataFusionError::ResourcesExhausted(message) => {
-                Error::coded(Code::OutOfMemory, format!("the query needs more memory than it may have: {message}"))
+                Error::new(Code::OutOfMemory, format!("the query needs more memory than it may have: {message}"))
             }
-            root => Error::input(root.strip_backtrace()),
+            root => Error::invalid(root.strip_backtrace()),
         }),
     }
 }
@@ -80,10 +80,10 @@ pub(crate) fn placed_error(error: DataFusionError) -> Error {
     let start = error.diagnostic().and_then(|diagnostic| diagnostic.span).map(|span| span.start);
     let error = engine_error(error);
     match start {
-        Some(Location { line, column }) if error.kind() == ErrorKind::Input && error.place().is_none() => {
+        Some(Location { line, column }) if error.kind() == ErrorKind::Input && error.position().is_none() => {
             let message = error.to_string();
             let message = format!("{} at Line: {line}, Column: {column}", message.trim_end_matches('.'));
-            Error::coded(error.code(), message).at(Place::At { line, column })
+            Error::new(error.code(), message).at(TextPosition::At { line, column })
         }
         _ => error,
     }
@@ -94,7 +94,7 @@ pub(crate) fn syntax_error(error: ParserError) -> Error {
     match error {
         ParserError::ParserError(message) | ParserError::TokenizerError(message) => {
             let place = place_of(&message);
-            let error = Error::coded(Code::Syntax, format!("syntax: {message}"));
+            let error = Error::new(Code::Syntax, format!("syntax: {message}"));
             match place {
                 Some(place) => error.at(place),
                 None => error,
@@ -141,27 +141,27 @@ fn executed_code(message: &str) -> Code {
 fn external_error(error: &(dyn StdError + 'static)) -> Error {
     match error.downcast_ref::<ArrowError>() {
         Some(arrow) => arrow_error(arrow),
-        None => Error::input(error.to_string()),
+        None => Error::invalid(error.to_string()),
     }
 }
 
 /// Arrow's error about values.
 fn arrow_error(error: &ArrowError) -> Error {
     match error {
-        ArrowError::DivideByZero => Error::coded(Code::DivisionByZero, "division by zero"),
+        ArrowError::DivideByZero => Error::new(Code::DivisionByZero, "division by zero"),
         ArrowError::ArithmeticOverflow(message) => {
             let of = message.strip_prefix("Overflow happened on: ").unwrap_or(message);
-            Error::coded(Code::OutOfRange, format!("out of range: {of}"))
+            Error::new(Code::OutOfRange, format!("out of range: {of}"))
         }
         ArrowError::CastError(message) => cast_error(message),
-        ArrowError::ParseError(message) => Error::coded(Code::InvalidTime, message.as_str()),
+        ArrowError::ParseError(message) => Error::new(Code::InvalidTime, message.as_str()),
         ArrowError::InvalidArgumentError(message)
             if message.ends_with("declared as non-nullable but contains null values") =>
         {
-            Error::coded(Code::NotNull, message.as_str())
+            Error::new(Code::NotNull, message.as_str())
         }
-        ArrowError::NotYetImplemented(message) => Error::coded(Code::NotSupported, message.as_str()),
-        other => Error::input(other.to_string()),
+        ArrowError::NotYetImplemented(message) => Error::new(Code::NotSupported, message.as_str()),
+        other => Error::invalid(other.to_string()),
     }
 }
 
@@ -171,13 +171,13 @@ fn cast_error(message: &str) -> Error {
     if let Some((value, to)) = text.and_then(|rest| rest.rsplit_once("' to value of ")) {
         let name = type_name(to);
         let code = if matches!(name, "date" | "timestamp" | "time") { Code::InvalidTime } else { Code::InvalidText };
-        return Error::coded(code, format!("invalid input for type {name}: '{value}'"));
+        return Error::new(code, format!("invalid input for type {name}: '{value}'"));
     }
     if let Some((value, to)) = message.strip_prefix("Can't cast value ").and_then(|rest| rest.rsplit_once(" to type "))
     {
-        return Error::coded(Code::OutOfRange, format!("{value} is out of range for type {}", type_name(to)));
+        return Error::new(Code::OutOfRange, format!("{value} is out of range for type {}", type_name(to)));
     }
-    Error::coded(Code::InvalidText, message)
+    Error::new(Code::InvalidText, message)
 }
 
 /// An Arrow type, as Arrow writes it, in SQL's words.
@@ -213,7 +213,7 @@ fn own(error: &DataFusionError) -> Option<Error> {
         next = error.source();
     }
     match of_file? {
-        limit if limit.to_string().contains("exceeded the allowable limit") => Some(Error::coded(
+        limit if limit.to_string().contains("exceeded the allowable limit") => Some(Error::new(
             Code::DiskFull,
             "the query needs more room for temporary files than it may have: ask for less, or raise the setting memory_limit",
         )),
@@ -222,13 +222,13 @@ fn own(error: &DataFusionError) -> Option<Error> {
 }
 
 /// The place that sqlparser ends its message with (" at Line: 1, Column: 8"; nothing but the token's name at the end of the text).
-fn place_of(message: &str) -> Option<Place> {
+fn place_of(message: &str) -> Option<TextPosition> {
     if message.ends_with("found: EOF") {
-        return Some(Place::End);
+        return Some(TextPosition::End);
     }
     let (line, column) = message.rsplit_once(" at Line: ")?.1.split_once(", Column: ")?;
     let digits = column.find(|c: char| !c.is_ascii_digit()).unwrap_or(column.len());
-    Some(Place::At { line: line.parse().ok()?, column: column[..digits].parse().ok()? })
+    Some(TextPosition::At { line: line.parse().ok()?, column: column[..digits].parse().ok()? })
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@ use super::*;
 
 #[test]
 fn the_place_is_what_the_parser_says_at_the_end_of_its_message() {
-    let at = |line, column| Some(Place::At { line, column });
+    let at = |line, column| Some(TextPosition::At { line, column });
     assert_eq!(place_of("Expected: a value, found: nope at Line: 2, Column: 3"), at(2, 3));
     assert_eq!(place_of("Unterminated string literal at Line: 1, Column: 8"), at(1, 8));
-    assert_eq!(place_of("Expected: an expression, found: EOF"), Some(Place::End));
+    assert_eq!(place_of("Expected: an expression, found: EOF"), Some(TextPosition::End));
     for without in ["", "at Line", " at Line: x, Column: 1", " at Line: 1, Column: 99999999999999999999"] {
         assert_eq!(place_of(without), None, "{without}");
     }
@@ -20,7 +20,7 @@ fn a_code_does_not_depend_on_what_users_write() {
     }
     let no_table = engine_error(DataFusionError::Plan("table 'fleetdb.public.is NULL' not found".to_owned()));
     assert_eq!(no_table.code(), Code::UndefinedTable);
-    let conflict = Error::coded(Code::Conflict, "another transaction has changed rows of table 'cancelled_orders'");
+    let conflict = Error::new(Code::Conflict, "another transaction has changed rows of table 'cancelled_orders'");
     let through = engine_error(DataFusionError::from(ArrowError::ExternalError(Box::new(query_error(conflict)))));
     assert_eq!(through.code(), Code::Conflict);
 }

@@ -30,7 +30,7 @@ impl FileFormat {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("csv") => Ok(Self::Csv),
             Some("parquet") => Ok(Self::Parquet),
-            _ => Err(Error::input(format!("{}: the file must end in .parquet or .csv", path.display()))),
+            _ => Err(Error::invalid(format!("{}: the file must end in .parquet or .csv", path.display()))),
         }
     }
 }
@@ -57,8 +57,8 @@ fn write_rows(
     what: &str,
     mut progress: impl FnMut(u64),
 ) -> Result<u64> {
-    let failed = |e: &dyn std::fmt::Display| Error::input(format!("{what}: {e}"));
-    let schema = answer.schema().ok_or_else(|| Error::input("the statement gives no rows to write"))?;
+    let failed = |e: &dyn std::fmt::Display| Error::invalid(format!("{what}: {e}"));
+    let schema = answer.schema().ok_or_else(|| Error::invalid("the statement gives no rows to write"))?;
     // Files are read by names.
     let schema = distinct_names(&schema);
     let mut out = BufWriter::new(file);

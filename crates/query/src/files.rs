@@ -47,7 +47,7 @@ impl Files {
              there, or send the rows over the connection (COPY ... FROM STDIN, COPY ... TO STDOUT)",
             path.display()
         );
-        Err(Error::coded(Code::Denied, message))
+        Err(Error::new(Code::Denied, message))
     }
 }
 

@@ -61,7 +61,7 @@ impl Session {
             let is_same = Arc::ptr_eq(table.schema(), &guard.schema)
                 && self.read_again(guard, &Encoder::new(&guard.schema)?, view)? == guard.rows;
             if !is_same {
-                return Err(Error::coded(
+                return Err(Error::new(
                     Code::Conflict,
                     format!(
                         "another transaction has changed rows of table '{name}' that this one has read and changes, and nothing \

@@ -18,7 +18,7 @@ const MAX_ATOMIC_ROWS: usize = 1 << 19;
 const MAX_ATOMIC_BYTES: usize = 64 << 20;
 
 /// Gathers a statement's rows into as few batches as may be, and writes them.
-pub(crate) struct Gather<'a> {
+pub(crate) struct BatchWriter<'a> {
     db: &'a Database,
     table: &'a str,
     gathered: Batch,
@@ -26,7 +26,7 @@ pub(crate) struct Gather<'a> {
     written: u64,
 }
 
-impl<'a> Gather<'a> {
+impl<'a> BatchWriter<'a> {
     pub(crate) fn new(db: &'a Database, table: &'a str) -> Self {
         Self { db, table, gathered: Batch::new(), bytes: 0, written: 0 }
     }
@@ -97,11 +97,11 @@ impl DataSink for FleetSink {
     }
 
     async fn write_all(&self, mut data: SendableRecordBatchStream, _context: &Arc<TaskContext>) -> Result<u64> {
-        let mut gather = Gather::new(&self.db, &self.table);
+        let mut writer = BatchWriter::new(&self.db, &self.table);
         let schema = self.db.table(&self.table).map_err(query_error)?;
         while let Some(batch) = data.next().await {
-            gather.add(without_nulls(&schema, batch?).map_err(query_error)?).map_err(query_error)?;
+            writer.add(without_nulls(&schema, batch?).map_err(query_error)?).map_err(query_error)?;
         }
-        gather.finish().map_err(query_error)
+        writer.finish().map_err(query_error)
     }
 }

@@ -24,15 +24,15 @@ impl MemoryPool for BudgetPool {
     }
 
     fn grow(&self, _reservation: &MemoryReservation, additional: usize) {
-        self.0.take(additional);
+        self.0.reserve_unchecked(additional);
     }
 
     fn shrink(&self, _reservation: &MemoryReservation, shrink: usize) {
-        self.0.give_back(shrink);
+        self.0.release(shrink);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        if self.0.try_take(additional) {
+        if self.0.try_reserve(additional) {
             return Ok(());
         }
         Err(DataFusionError::ResourcesExhausted(format!(
@@ -116,10 +116,10 @@ impl Watch {
     /// Why the statement has to end, if so.
     pub(crate) fn stopped(&self) -> Option<Error> {
         if self.canceller.0.load(Ordering::Relaxed) {
-            return Some(Error::coded(Code::Cancelled, "the statement was cancelled"));
+            return Some(Error::new(Code::Cancelled, "the statement was cancelled"));
         }
         let (_, timeout) = self.deadline.filter(|(deadline, _)| Instant::now() >= *deadline)?;
-        Some(Error::coded(
+        Some(Error::new(
             Code::Cancelled,
             format!(
                 "the statement took longer than statement_timeout ({} ms): ask for less, or SET statement_timeout",
@@ -142,7 +142,7 @@ impl Watch {
 /// The timeout of this name as PostgreSQL writes it: milliseconds, or a number with a unit; 0 is none.
 pub(crate) fn timeout(name: &str, text: &str) -> fleetdb_engine::Result<Option<Duration>> {
     let wrong = || {
-        Error::coded(
+        Error::new(
             Code::InvalidParameter,
             format!("{name} = '{text}': give milliseconds, or a time as in '5s' or '2min'; 0 is none"),
         )

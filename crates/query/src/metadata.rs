@@ -26,7 +26,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use fleetdb_engine::{Amount, ContainerRows, Containers, LastRows, Role, Total};
+use fleetdb_engine::{ColumnSum, ColumnTotals, ContainerSummaries, ContainerSummary, LastRows, Role};
 use std::fmt;
 use std::sync::Arc;
 
@@ -79,10 +79,10 @@ enum Output {
 /// Where an answer stands.
 enum Parts {
     Newest(LastRows),
-    Groups(Containers),
+    Groups(ContainerSummaries),
     /// Without groups: the containers that are left, and what the others amount to.
-    Adding(Containers, Option<ContainerRows>),
-    All(Option<ContainerRows>),
+    Adding(ContainerSummaries, Option<ContainerSummary>),
+    All(Option<ContainerSummary>),
     Done,
 }
 
@@ -150,7 +150,12 @@ impl ContainerAggregate {
         }
         if !self.grouped && self.outputs.iter().all(|out| matches!(out, Output::Rows)) {
             let rows = view.count_of(&request).map_err(query_error)?;
-            return Ok(Parts::All(Some(ContainerRows { key: Vec::new(), rows, times: (0, 0), amounts: Vec::new() })));
+            return Ok(Parts::All(Some(ContainerSummary {
+                key: Vec::new(),
+                rows,
+                times: (0, 0),
+                amounts: Vec::new(),
+            })));
         }
         let containers = view.containers(&request, &self.fields).map_err(query_error)?;
         Ok(match self.grouped {
@@ -207,7 +212,7 @@ impl ContainerAggregate {
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }
 
-    fn batch(&self, rows: &[Option<ContainerRows>]) -> Result<RecordBatch> {
+    fn batch(&self, rows: &[Option<ContainerSummary>]) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.outputs.len());
         for (output, field) in self.outputs.iter().zip(self.schema.fields()) {
             let data_type = field.data_type();
@@ -219,7 +224,7 @@ impl ContainerAggregate {
     }
 }
 
-fn merge(all: &mut ContainerRows, other: &ContainerRows) {
+fn merge(all: &mut ContainerSummary, other: &ContainerSummary) {
     all.rows += other.rows;
     all.times = (all.times.0.min(other.times.0), all.times.1.max(other.times.1));
     all.amounts.iter_mut().zip(&other.amounts).for_each(|(all, other)| all.merge(other));
@@ -294,7 +299,7 @@ fn newest(scan: &FleetScan, function: &AggregateFunctionExpr) -> Option<usize> {
 }
 
 /// One value of the answer. Without a row only counts have one.
-fn value(output: Output, row: Option<&ContainerRows>, data_type: &DataType) -> Result<ScalarValue> {
+fn value(output: Output, row: Option<&ContainerSummary>, data_type: &DataType) -> Result<ScalarValue> {
     let amount = |field: usize| row.and_then(|row| row.amounts.get(field)).filter(|amount| amount.count > 0);
     let count = |count: u64| i64::try_from(count).map(|count| ScalarValue::Int64(Some(count)));
     let known = match output {
@@ -310,8 +315,8 @@ fn value(output: Output, row: Option<&ContainerRows>, data_type: &DataType) -> R
         Output::Last(_) => None,
         Output::Avg(field) => amount(field).map(|amount| {
             let sum = match amount.sum {
-                Total::Float(sum) => sum,
-                Total::Integer(sum) => sum as f64,
+                ColumnSum::Float(sum) => sum,
+                ColumnSum::Integer(sum) => sum as f64,
             };
             ScalarValue::Float64(Some(sum / amount.count as f64))
         }),
@@ -322,12 +327,14 @@ fn value(output: Output, row: Option<&ContainerRows>, data_type: &DataType) -> R
     }
 }
 
-fn total(amount: &Amount, data_type: &DataType) -> Result<ScalarValue> {
+fn total(amount: &ColumnTotals, data_type: &DataType) -> Result<ScalarValue> {
     Ok(match amount.sum {
-        Total::Float(sum) => ScalarValue::Float64(Some(sum)),
-        Total::Integer(sum) if data_type.is_floating() => ScalarValue::Float64(Some(sum as f64)),
-        Total::Integer(sum) if *data_type == DataType::UInt64 => ScalarValue::UInt64(Some(UInt64Type::narrow(sum)?)),
-        Total::Integer(sum) => ScalarValue::Int64(Some(Int64Type::narrow(sum)?)),
+        ColumnSum::Float(sum) => ScalarValue::Float64(Some(sum)),
+        ColumnSum::Integer(sum) if data_type.is_floating() => ScalarValue::Float64(Some(sum as f64)),
+        ColumnSum::Integer(sum) if *data_type == DataType::UInt64 => {
+            ScalarValue::UInt64(Some(UInt64Type::narrow(sum)?))
+        }
+        ColumnSum::Integer(sum) => ScalarValue::Int64(Some(Int64Type::narrow(sum)?)),
     })
 }
 

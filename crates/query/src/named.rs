@@ -16,32 +16,32 @@ use std::ops::ControlFlow;
 use std::sync::{MutexGuard, PoisonError};
 
 /// How many a session keeps.
-const MOST: usize = 1_000;
+const MAX_STATEMENTS: usize = 1_000;
 /// The longest, and in all, in bytes of text: what is parsed is some tens of times as large.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// A session's.
-pub(crate) type NamedStatements = HashMap<String, Named>;
+pub(crate) type NamedStatements = HashMap<String, NamedStatement>;
 
-pub(crate) struct Named {
+pub(crate) struct NamedStatement {
     statement: Statement,
     /// The types of the first parameters.
     types: Vec<DataType>,
     bytes: usize,
 }
 
-impl Named {
+impl NamedStatement {
     /// The statement with these values.
     fn with(&self, name: &str, values: &[Expr]) -> Result<Statement> {
         let takes = self.statement.parameters().max(self.types.len());
         if values.len() != takes {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::Syntax,
                 format!("EXECUTE {name} gives {} values, the prepared statement takes {takes}", values.len()),
             ));
         }
         if let Some(other) = values.iter().find(|value| !is_constant(value)) {
-            return Err(Error::coded(Code::Syntax, format!("EXECUTE {name}: {other} is no value")));
+            return Err(Error::new(Code::Syntax, format!("EXECUTE {name}: {other} is no value")));
         }
         let typed = values.iter().enumerate().map(|(place, value)| match self.types.get(place) {
             Some(data_type) => Expr::Cast {
@@ -111,20 +111,20 @@ impl Session {
         }
         let (name, text) = (identifier(name), statement.to_string());
         // As a statement by itself, so that it is put in other words as that.
-        let named = Named { statement: self.parse_one(&text)?, types, bytes: text.len() };
+        let named = NamedStatement { statement: self.parse_one(&text)?, types, bytes: text.len() };
         let mut names = self.names();
         if names.contains_key(&name) {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::DuplicateStatement,
                 format!("prepared statement '{name}' exists already: DEALLOCATE it"),
             ));
         }
         let bytes = names.values().map(|named| named.bytes).sum::<usize>() + named.bytes;
-        if names.len() >= MOST || bytes > MOST_BYTES {
-            return Err(Error::coded(
+        if names.len() >= MAX_STATEMENTS || bytes > MAX_BYTES {
+            return Err(Error::new(
                 Code::LimitExceeded,
                 format!(
-                    "{} prepared statements of {bytes} bytes: the most is {MOST} of {MOST_BYTES}, DEALLOCATE some",
+                    "{} prepared statements of {bytes} bytes: the most is {MAX_STATEMENTS} of {MAX_BYTES}, DEALLOCATE some",
                     names.len() + 1
                 ),
             ));
@@ -159,10 +159,7 @@ fn is_constant(value: &Expr) -> bool {
 }
 
 fn no_statement(name: &str) -> Error {
-    Error::coded(
-        Code::UndefinedStatement,
-        format!("there is no prepared statement '{name}' in this session: PREPARE it"),
-    )
+    Error::new(Code::UndefinedStatement, format!("there is no prepared statement '{name}' in this session: PREPARE it"))
 }
 
 #[cfg(test)]

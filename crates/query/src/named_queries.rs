@@ -7,7 +7,7 @@ use fleetdb_engine::{Error, Result};
 use std::ops::ControlFlow;
 
 /// Tables that a query reads in the end.
-const MOST_READ: usize = 10_000;
+const MAX_READ: usize = 10_000;
 
 /// Refuses a statement that reads too many tables once its named queries are in their places.
 pub(crate) fn check(statement: &impl Visit) -> Result<()> {
@@ -28,9 +28,9 @@ impl Visitor for Outermost {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
         self.around += 1;
-        if self.around == 1 && read_by(query, &mut Vec::new()) > MOST_READ {
+        if self.around == 1 && read_by(query, &mut Vec::new()) > MAX_READ {
             return ControlFlow::Break(too_deep(format_args!(
-                "queries of WITH that read others more than {MOST_READ} times"
+                "queries of WITH that read others more than {MAX_READ} times"
             )));
         }
         ControlFlow::Continue(())
@@ -86,6 +86,6 @@ impl Visitor for Body<'_> {
 
 impl Body<'_> {
     fn enough(&self) -> ControlFlow<()> {
-        if self.read > MOST_READ { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.read > MAX_READ { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

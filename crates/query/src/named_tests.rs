@@ -57,12 +57,12 @@ fn what_is_wrong_is_said() {
 #[test]
 fn a_session_keeps_only_so_much() {
     let session = session();
-    for number in 0..MOST {
+    for number in 0..MAX_STATEMENTS {
         session.sql(&format!("PREPARE s{number} AS SELECT 1")).unwrap();
     }
     assert!(error(&session, "PREPARE more AS SELECT 1").contains("the most is 1000"));
     session.sql("DEALLOCATE ALL").unwrap();
-    let long = format!("PREPARE long AS SELECT '{}'", "a".repeat(MOST_BYTES));
+    let long = format!("PREPARE long AS SELECT '{}'", "a".repeat(MAX_BYTES));
     assert!(error(&session, &long).contains("the most is"));
     session.sql("PREPARE more AS SELECT 1").unwrap();
     session.sql("DISCARD ALL").unwrap();

@@ -19,7 +19,7 @@ impl TableOptions {
         match std::mem::replace(options, CreateTableOptions::None) {
             CreateTableOptions::None => Ok(Self::default()),
             CreateTableOptions::With(options) | CreateTableOptions::Options(options) => Self::read(&options),
-            other => Err(Error::input(format!("table options are written WITH (name = value, ...), not {other}"))),
+            other => Err(Error::invalid(format!("table options are written WITH (name = value, ...), not {other}"))),
         }
     }
 
@@ -28,14 +28,14 @@ impl TableOptions {
         let mut read = Self::default();
         for option in options {
             let SqlOption::KeyValue { key, value } = option else {
-                return Err(Error::input(format!("'{option}' is no option of a table: write name = value")));
+                return Err(Error::invalid(format!("'{option}' is no option of a table: write name = value")));
             };
             match key.value.to_ascii_lowercase().as_str() {
                 "retention" => read.retention_seconds = Some(retention(value)?),
                 "partition" => read.partition_seconds = Some(seconds("partition", value)?),
                 "merge" => read.merge = Some(merge(value)?),
                 other => {
-                    return Err(Error::input(format!(
+                    return Err(Error::invalid(format!(
                         "there is no table option '{other}': there are retention, partition and merge, as in retention = '90 days'"
                     )));
                 }
@@ -49,7 +49,7 @@ fn merge(value: &Expr) -> Result<Merge> {
     match text(value).map(|text| text.to_ascii_lowercase()).as_deref() {
         Some("rows") => Ok(Merge::Rows),
         Some("fields") => Ok(Merge::Fields),
-        _ => Err(Error::input(format!(
+        _ => Err(Error::invalid(format!(
             "merge = {value}: give 'rows' (the newest row with a primary key counts) or 'fields' (of each field the newest \
              value that is not NULL)"
         ))),
@@ -77,7 +77,7 @@ fn text(value: &Expr) -> Option<String> {
 /// A span like '90 days' in seconds.
 fn seconds(name: &str, value: &Expr) -> Result<i64> {
     let wrong = || {
-        Error::input(format!("{name} = {value}: give a positive span of days or time, as in '90 days' or '12 hours'"))
+        Error::invalid(format!("{name} = {value}: give a positive span of days or time, as in '90 days' or '12 hours'"))
     };
     let text = text(value).ok_or_else(wrong)?;
     let interval = arrow::compute::kernels::cast_utils::parse_interval_month_day_nano(&text).map_err(|_| wrong())?;

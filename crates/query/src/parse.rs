@@ -2,16 +2,16 @@
 
 use crate::asof::mark_asof_joins;
 use crate::column_names::{ColumnNames, keep_names, name_ordered, names_of, tell_apart};
-use crate::depth::{FEW, LEAST, Links, levels, too_deep};
+use crate::depth::{Links, MIN_LEVELS, UNCHECKED_LEVELS, levels, too_deep};
 use crate::dialect::chains::balance;
-use crate::dialect::{has_word, in_planned_words, with_columns_of_joins};
+use crate::dialect::{has_word, rewrite_for_planner, with_columns_of_joins};
 use crate::errors::engine_error;
 use crate::grammar::Grammar;
-use crate::held::Held;
 use crate::named_queries;
 use crate::session::{Session, unsupported};
 use crate::stack::{Deep, with_stack, with_stack_to_parse};
 use crate::statement::Statement;
+use crate::statement_memory::StatementMemory;
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
 use datafusion::sql::sqlparser::parser::Parser;
@@ -24,13 +24,13 @@ impl Session {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
     pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
-        let held = Held::new(&self.store.query_memory(), text)?;
+        let held = StatementMemory::new(&self.store.query_memory(), text)?;
         let links = Links::of(text)?;
         with_stack_to_parse(links.in_row, || self.parse_shallow(text, links, held))
     }
 
     /// As [`parse`](Self::parse), where there is stack for a text with so many operators.
-    fn parse_shallow(&self, text: &str, links: Links, held: Held) -> Result<Vec<Statement>> {
+    fn parse_shallow(&self, text: &str, links: Links, held: StatementMemory) -> Result<Vec<Statement>> {
         if let Some(text) = in_other_words(text) {
             drop(held);
             return self.parse(&text);
@@ -47,12 +47,12 @@ impl Session {
         let mut statements = of_catalog.map_or_else(|| parsed(text), Ok)?;
         let are_deep = links.are_many(|| has_word(text, "select"));
         // Other words for a form may have some levels more.
-        let mut deepest = LEAST + 2 * links.in_row;
+        let mut deepest = MIN_LEVELS + 2 * links.in_row;
         if are_deep {
-            deepest = FEW;
+            deepest = UNCHECKED_LEVELS;
             // Before anything else goes through them.
             for statement in &mut statements {
-                deepest = deepest.max(FEW + balanced(statement)?);
+                deepest = deepest.max(UNCHECKED_LEVELS + balanced(statement)?);
             }
         }
         let statements = with_stack(deepest, || in_known_words(text, statements))?;
@@ -68,15 +68,15 @@ impl Session {
         let mut statements = self.parse(text)?;
         match (statements.pop(), statements.is_empty()) {
             (Some(statement), true) => Ok(statement),
-            (None, _) => Err(Error::input("there is no statement in the text")),
-            (Some(_), false) => Err(Error::input("there is more than one statement in the text")),
+            (None, _) => Err(Error::invalid("there is no statement in the text")),
+            (Some(_), false) => Err(Error::invalid("there is more than one statement in the text")),
         }
     }
 }
 
 /// A statement with its levels, if it was deep before it had other words.
-fn deep(mut statement: ParsedStatement, was_deep: bool, levels: usize, held: &Held) -> Result<Statement> {
-    let levels = if was_deep { FEW + balanced(&mut statement)? } else { levels };
+fn deep(mut statement: ParsedStatement, was_deep: bool, levels: usize, held: &StatementMemory) -> Result<Statement> {
+    let levels = if was_deep { UNCHECKED_LEVELS + balanced(&mut statement)? } else { levels };
     Ok(Statement(Deep::new(statement, levels), held.clone()))
 }
 
@@ -90,7 +90,7 @@ fn in_known_words(text: &str, mut statements: Vec<ParsedStatement>) -> Result<Ve
     }
     with_columns_of_joins(text, statements.iter_mut().filter_map(sql_of))?;
     let names: Vec<ColumnNames> = statements.iter_mut().filter_map(sql_of).map(|sql| names_of(sql)).collect();
-    in_planned_words(text, statements.iter_mut().filter_map(sql_of))?;
+    rewrite_for_planner(text, statements.iter_mut().filter_map(sql_of))?;
     for (statement, names) in statements.iter_mut().filter_map(sql_of).zip(&names) {
         if let SqlStatement::Query(query) = statement {
             keep_names(query, names);
@@ -168,11 +168,11 @@ struct Written {
 }
 
 impl Written {
-    const MOST_BYTES: usize = 1 << 20;
-    const MOST_FOR_EACH: usize = 64;
+    const MAX_BYTES: usize = 1 << 20;
+    const MAX_FOR_EACH: usize = 64;
 
     fn begin(text: &str) -> Self {
-        let most = Self::MOST_BYTES + Self::MOST_FOR_EACH * text.len();
+        let most = Self::MAX_BYTES + Self::MAX_FOR_EACH * text.len();
         Self { around: LEFT.replace(most) }
     }
 
@@ -266,7 +266,7 @@ fn fetch_as_limit(query: &mut Query) -> Result<()> {
     match &mut query.limit_clause {
         Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = count,
         clause @ None => *clause = Some(LimitClause::LimitOffset { limit: count, offset: None, limit_by: Vec::new() }),
-        Some(_) => return Err(Error::input("LIMIT and FETCH FIRST say the same: give one of them")),
+        Some(_) => return Err(Error::invalid("LIMIT and FETCH FIRST say the same: give one of them")),
     }
     Ok(())
 }

@@ -5,19 +5,19 @@
 //! with the values in it, those of table functions in its text ([`table_parameters`](crate::table_parameters)). A plan whose tables have changed since is made again.
 
 use crate::answer::Answer;
-use crate::binding::{Binding, InUse, has_parameters, number};
+use crate::binding::{Binding, BindingGuard, has_parameters, number};
 use crate::delete::with_rows;
-use crate::depth::FEW;
+use crate::depth::UNCHECKED_LEVELS;
 use crate::dialect::typing::array_of_text;
 use crate::errors::engine_error;
-use crate::functions::made::Calls;
-use crate::held::Held;
+use crate::functions::function_memory::ConstantMemory;
 use crate::limits::Watch;
 use crate::pushdown::scalar;
 use crate::returning::clause_mut;
 use crate::session::Session;
 use crate::stack::Deep;
 use crate::statement::Statement;
+use crate::statement_memory::StatementMemory;
 use crate::table::FleetTable;
 use crate::table_parameters::TableParameters;
 use arrow::array::RecordBatch;
@@ -49,7 +49,7 @@ struct Plan {
     schema: SchemaRef,
     kept: Option<Kept>,
     /// What its functions of constants have made, which are in it.
-    _made: Calls,
+    _made: ConstantMemory,
 }
 
 /// A physical plan whose scans read one binding.
@@ -61,7 +61,7 @@ struct Kept {
 /// What a run of a prepared query is.
 enum Run {
     /// The kept plan, bound to the values.
-    Kept(Arc<dyn ExecutionPlan>, InUse),
+    Kept(Arc<dyn ExecutionPlan>, BindingGuard),
     /// To be planned with the values in it.
     Planned(Vec<ScalarValue>),
     /// To be planned; the values are in the text.
@@ -178,7 +178,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     pub fn start(&self, values: &[Value]) -> Result<Answer> {
         let started = self.statement.with_stack(|| self.start_shallow(values));
         let made = self.session.made.take();
-        started.map(|answer| answer.of_levels(self.plan.levels()).charged_to((Held::default(), made)))
+        started.map(|answer| answer.of_levels(self.plan.levels()).charged_to((StatementMemory::default(), made)))
     }
 
     fn start_shallow(&self, values: &[Value]) -> Result<Answer> {
@@ -213,16 +213,16 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     /// As there.
     pub fn start_kept(&self, values: &[Value]) -> Result<Option<Answer>> {
         // What a deep plan spawns on the caller's runtime would run without the stack for it.
-        if self.plan.levels() > 2 * FEW {
+        if self.plan.levels() > 2 * UNCHECKED_LEVELS {
             return Ok(None);
         }
         let Run::Kept(physical, in_use) = self.bind(values, false)? else { return Ok(None) };
         self.session.begin_statement();
         let answer = self.execute(physical, in_use, self.session.limits.watch())?;
-        Ok(Some(answer.charged_to((Held::default(), self.session.made.take()))))
+        Ok(Some(answer.charged_to((StatementMemory::default(), self.session.made.take()))))
     }
 
-    fn execute(&self, physical: Arc<dyn ExecutionPlan>, in_use: InUse, watch: Watch) -> Result<Answer> {
+    fn execute(&self, physical: Arc<dyn ExecutionPlan>, in_use: BindingGuard, watch: Watch) -> Result<Answer> {
         let rows = execute_stream(physical, self.session.task_context()).map_err(engine_error)?;
         Ok(Answer::rows(rows, Arc::clone(&self.session.runtime), watch).holding(in_use))
     }
@@ -237,7 +237,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
             view = self.view_of(&plan)?;
         }
         if values.len() != plan.types.len() {
-            return Err(Error::input(format!(
+            return Err(Error::invalid(format!(
                 "the statement has {} parameters, not {}",
                 plan.types.len(),
                 values.len()
@@ -255,7 +255,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         let (Some(Kept { binding, physical }), Some(view), false) = (&plan.kept, view, has_null) else {
             return Ok(Run::Planned(values));
         };
-        let Some(in_use) = binding.give(view, &values) else { return Ok(Run::Planned(values)) };
+        let Some(in_use) = binding.bind(view, &values) else { return Ok(Run::Planned(values)) };
         let physical = reset_plan_states(Arc::clone(physical)).map_err(engine_error)?;
         Ok(Run::Kept(physical, in_use))
     }
@@ -291,7 +291,7 @@ impl Plan {
             logical,
             LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_)
         ) {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::NotSupported,
                 "only queries can be prepared: run other statements as they are",
             ));
@@ -321,7 +321,7 @@ impl Plan {
 fn parameter_types(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>> {
     let mut types = Vec::new();
     for (name, data_type) in plan.get_parameter_types().map_err(engine_error)? {
-        let place = number(&name).ok_or_else(|| Error::input(format!("parameter {name}: write $1, $2, ...")))?;
+        let place = number(&name).ok_or_else(|| Error::invalid(format!("parameter {name}: write $1, $2, ...")))?;
         types.resize(types.len().max(place + 1), None);
         types[place] = data_type;
     }

@@ -10,7 +10,7 @@ use std::ops::Bound;
 
 /// A condition that the scan takes over.
 #[derive(Debug)]
-pub(crate) enum Taken {
+pub(crate) enum PushedFilter {
     Key(KeyPredicate),
     /// The time is this or later.
     From(i64),
@@ -18,7 +18,7 @@ pub(crate) enum Taken {
     To(i64),
 }
 
-impl Taken {
+impl PushedFilter {
     /// Adds the condition to a request.
     pub(crate) fn narrow(self, request: &mut ScanRequest) {
         match self {
@@ -33,17 +33,17 @@ impl Taken {
 pub(crate) fn request(table: &TableSchema, filters: &[Expr]) -> Option<ScanRequest> {
     let mut request = ScanRequest::default();
     for filter in filters {
-        take_over(table, filter)?.into_iter().for_each(|taken| taken.narrow(&mut request));
+        push_down(table, filter)?.into_iter().for_each(|taken| taken.narrow(&mut request));
     }
     Some(request)
 }
 
 /// The condition as the scan takes it over; `None` if it does not.
-pub(crate) fn take_over(table: &TableSchema, filter: &Expr) -> Option<Vec<Taken>> {
+pub(crate) fn push_down(table: &TableSchema, filter: &Expr) -> Option<Vec<PushedFilter>> {
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
-            let mut taken = take_over(table, left)?;
-            taken.extend(take_over(table, right)?);
+            let mut taken = push_down(table, left)?;
+            taken.extend(push_down(table, right)?);
             Some(taken)
         }
         Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
@@ -109,16 +109,16 @@ fn equal_to_any(table: &TableSchema, expr: &Expr, values: &mut Vec<Value>) -> Op
     }
 }
 
-fn comparison(table: &TableSchema, place: usize, op: Operator, value: &ScalarValue) -> Option<Vec<Taken>> {
+fn comparison(table: &TableSchema, place: usize, op: Operator, value: &ScalarValue) -> Option<Vec<PushedFilter>> {
     let column = &table.columns[place];
     if column.role == Role::Time {
         let time = time_value(column, value)?;
         return Some(match op {
-            Operator::Eq => vec![Taken::From(time), Taken::To(time)],
-            Operator::GtEq => vec![Taken::From(time)],
-            Operator::LtEq => vec![Taken::To(time)],
-            Operator::Gt => vec![Taken::From(time.checked_add(1)?)],
-            Operator::Lt => vec![Taken::To(time.checked_sub(1)?)],
+            Operator::Eq => vec![PushedFilter::From(time), PushedFilter::To(time)],
+            Operator::GtEq => vec![PushedFilter::From(time)],
+            Operator::LtEq => vec![PushedFilter::To(time)],
+            Operator::Gt => vec![PushedFilter::From(time.checked_add(1)?)],
+            Operator::Lt => vec![PushedFilter::To(time.checked_sub(1)?)],
             _ => return None,
         });
     }
@@ -134,9 +134,9 @@ fn comparison(table: &TableSchema, place: usize, op: Operator, value: &ScalarVal
     key_condition(table, place, condition)
 }
 
-fn key_condition(table: &TableSchema, place: usize, test: KeyCondition) -> Option<Vec<Taken>> {
+fn key_condition(table: &TableSchema, place: usize, test: KeyCondition) -> Option<Vec<PushedFilter>> {
     let is_key = table.columns[place].role == Role::Key;
-    is_key.then(|| vec![Taken::Key(KeyPredicate { column: place, test })])
+    is_key.then(|| vec![PushedFilter::Key(KeyPredicate { column: place, test })])
 }
 
 /// A literal as a time of the column's unit.

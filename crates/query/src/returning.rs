@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// What a statement that writes has done.
-pub(crate) struct Done {
+pub(crate) struct WriteOutcome {
     /// How many rows it was about.
     pub(crate) count: u64,
     /// What its RETURNING clause gives.
@@ -105,14 +105,14 @@ pub(crate) fn called(insert: &Insert) -> Result<String> {
     match (&insert.table_alias, &insert.table) {
         (Some(alias), _) => Ok(identifier(&alias.alias)),
         (None, TableObject::TableName(name)) => object_name(name),
-        (None, other) => Err(Error::input(format!("{other} is no table"))),
+        (None, other) => Err(Error::invalid(format!("{other} is no table"))),
     }
 }
 
 /// The table of an UPDATE or DELETE, and what that calls it.
 fn factor(relation: &TableFactor) -> Result<(String, String)> {
     let TableFactor::Table { name, alias, .. } = relation else {
-        return Err(Error::input(format!("{relation} is no table")));
+        return Err(Error::invalid(format!("{relation} is no table")));
     };
     let table = object_name(name)?;
     let called = alias.as_ref().map_or_else(|| table.clone(), |alias| identifier(&alias.name));
@@ -149,7 +149,7 @@ pub fn check_described(described: &Schema, now: &Schema) -> Result<()> {
     if types(described).eq(types(now)) {
         return Ok(());
     }
-    Err(Error::coded(
+    Err(Error::new(
         Code::PlanChanged,
         "cached plan must not change result type: a table has changed, prepare the statement again",
     ))
@@ -209,7 +209,7 @@ impl Session {
     }
 
     /// The answer of a statement that has written; its tag is this and the count.
-    pub(crate) fn done(&self, what: &str, done: Done) -> Answer {
+    pub(crate) fn done(&self, what: &str, done: WriteOutcome) -> Answer {
         let tag = format!("{what} {}", done.count);
         let Some(Returned { schema, rows }) = done.returned else { return Answer::done(tag) };
         let rows = futures::stream::iter(rows.into_iter().map(Ok));

@@ -1,9 +1,9 @@
 //! The scan as a physical plan: one partition, in (key, time) order.
 
-use crate::binding::{Binding, stand_in};
+use crate::binding::{Binding, with_placeholders_filled};
 use crate::errors::{engine_error, query_error};
 use crate::planner::{leaf_plan, one_partition};
-use crate::pushdown::take_over;
+use crate::pushdown::push_down;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -131,7 +131,7 @@ impl FleetScan {
     fn fixed(&self) -> Result<Vec<usize>> {
         let mut request = self.request.clone();
         for condition in self.open() {
-            let taken = take_over(&self.table, &stand_in(condition)?);
+            let taken = push_down(&self.table, &with_placeholders_filled(condition)?);
             taken.into_iter().flatten().for_each(|taken| taken.narrow(&mut request));
         }
         let one = |predicate: &KeyPredicate| match &predicate.test {
@@ -158,14 +158,11 @@ impl FleetScan {
         let view = binding.table(&self.table.name)?;
         let mut request = self.request.clone();
         for condition in self.open() {
-            let condition = binding.put_in(condition)?;
+            let condition = binding.substitute(condition)?;
             let outside = || {
-                query_error(Error::coded(
-                    Code::OutOfRange,
-                    format!("a parameter's value is out of range in {condition}"),
-                ))
+                query_error(Error::new(Code::OutOfRange, format!("a parameter's value is out of range in {condition}")))
             };
-            let taken = take_over(view.schema(), &condition).ok_or_else(outside)?;
+            let taken = push_down(view.schema(), &condition).ok_or_else(outside)?;
             taken.into_iter().for_each(|taken| taken.narrow(&mut request));
         }
         Ok((view, request))

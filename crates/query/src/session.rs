@@ -6,7 +6,7 @@ use crate::asof::PlanAsofJoins;
 use crate::catalog::ViewTables;
 use crate::copy_from::copy_from;
 use crate::ddl::{self, identifier, table_name};
-use crate::depth::{FEW, checked_size};
+use crate::depth::{UNCHECKED_LEVELS, checked_size};
 use crate::dialect::typing::typed;
 use crate::dml::TEMPORARY;
 use crate::errors::{engine_error, placed_error};
@@ -14,9 +14,8 @@ use crate::export::{FileFormat, write_file};
 use crate::files::Files;
 use crate::functions;
 use crate::functions::concat_texts::BoundTexts;
-use crate::functions::made::Made;
+use crate::functions::function_memory::FunctionMemory;
 use crate::gapfill::FillGaps;
-use crate::held::Held;
 use crate::joins::StopInJoins;
 use crate::limits::{BudgetPool, Canceller, Limits, Watch};
 use crate::metadata::AnswerFromContainers;
@@ -33,6 +32,7 @@ use crate::stack::{Deep, with_stack};
 #[cfg(feature = "pg-catalog")]
 use crate::statement::shown_name;
 use crate::statement::{Statement, writes_rows, written};
+use crate::statement_memory::StatementMemory;
 use crate::stop;
 use crate::store::Store;
 use crate::system::SystemTables;
@@ -84,7 +84,7 @@ pub struct Session {
     pub(crate) runtime: Arc<QueryRuntime>,
     pub(crate) limits: Arc<Limits>,
     /// What the functions of the statement that runs have made.
-    pub(crate) made: Arc<Made>,
+    pub(crate) made: Arc<FunctionMemory>,
     pub(crate) transaction: Arc<Mutex<Transaction>>,
     pub(crate) named: Mutex<NamedStatements>,
     #[cfg(feature = "pg-catalog")]
@@ -95,7 +95,7 @@ pub struct Session {
     #[cfg(feature = "pg-catalog")]
     pub(crate) clients: Arc<dyn crate::Clients>,
     #[cfg(feature = "pg-catalog")]
-    pub(crate) asker: Arc<Mutex<crate::Asker>>,
+    pub(crate) session_user: Arc<Mutex<crate::SessionUser>>,
     /// What `pg_cursors` shows.
     #[cfg(feature = "pg-catalog")]
     pub(crate) cursors: Arc<Mutex<Vec<crate::statement::Declare>>>,
@@ -129,8 +129,8 @@ impl Session {
 
     /// From now on the session works for this client.
     #[cfg(feature = "pg-catalog")]
-    pub fn work_for(&self, asker: crate::Asker) {
-        *self.asker.lock().unwrap_or_else(PoisonError::into_inner) = asker;
+    pub fn set_user(&self, session_user: crate::SessionUser) {
+        *self.session_user.lock().unwrap_or_else(PoisonError::into_inner) = session_user;
     }
 
     /// A session that only reads, beside a process that writes; each statement sees what is there when it begins.
@@ -169,7 +169,7 @@ impl Session {
         let memory = store.query_memory();
         let temporary_bytes = TEMPORARY_SHARE * memory.limit_bytes() as u64;
         let pool: Arc<dyn MemoryPool> = Arc::new(BudgetPool(memory));
-        let made = Arc::new(Made::new(&pool));
+        let made = Arc::new(FunctionMemory::new(&pool));
         let environment = RuntimeEnvBuilder::new().with_memory_pool(pool).with_max_temp_directory_size(temporary_bytes);
         let state = SessionStateBuilder::new()
             .with_config(config)
@@ -201,9 +201,9 @@ impl Session {
             #[cfg(feature = "pg-catalog")]
             locks: Arc::new(crate::advisory::HeldLocks::new(Arc::default())),
             #[cfg(feature = "pg-catalog")]
-            clients: Arc::new(crate::clients::Alone(SystemTime::now())),
+            clients: Arc::new(crate::clients::EmbeddedClient(SystemTime::now())),
             #[cfg(feature = "pg-catalog")]
-            asker: Arc::default(),
+            session_user: Arc::default(),
             #[cfg(feature = "pg-catalog")]
             cursors: Arc::default(),
             files: Files::default(),
@@ -261,7 +261,7 @@ impl Session {
 
     /// An answer's rows are asked for again, perhaps after other statements: what was cancelled before is no longer meant,
     /// and the time that a statement may take begins anew.
-    pub fn go_on(&self, answer: &mut Answer) {
+    pub fn resume(&self, answer: &mut Answer) {
         self.begin_statement();
         answer.watch_by(self.limits.watch());
     }
@@ -439,7 +439,9 @@ impl Session {
         let mut sql = match statement {
             set @ (ParsedStatement::Statement(_) | ParsedStatement::Reset(_)) if is_setting(&set) => {
                 let tag = if sets(&set) { "SET" } else { "RESET" };
-                return self.set(&Statement(Deep::new(set, FEW), Held::default())).map(|_| Answer::done(tag));
+                return self
+                    .set(&Statement(Deep::new(set, UNCHECKED_LEVELS), StatementMemory::default()))
+                    .map(|_| Answer::done(tag));
             }
             ParsedStatement::Statement(sql) => sql,
             ParsedStatement::CopyTo(copy) => return self.copy_to(&copy),
@@ -450,7 +452,7 @@ impl Session {
         match *sql {
             begin @ SqlStatement::StartTransaction { .. } => {
                 let begin = ParsedStatement::Statement(Box::new(begin));
-                let begin = Statement(Deep::new(begin, FEW), Held::default());
+                let begin = Statement(Deep::new(begin, UNCHECKED_LEVELS), StatementMemory::default());
                 self.begin_as(&begin).map(|_| Answer::done("BEGIN"))
             }
             SqlStatement::Commit { chain: true, .. } | SqlStatement::Rollback { chain: true, .. } => {
@@ -478,7 +480,7 @@ impl Session {
             SqlStatement::AlterTable(alter) => {
                 self.check_transaction()?;
                 let altered = self.runtime.block_on(alter_table(self.store.writer()?, &self.context, &alter));
-                self.transaction().leave_moment();
+                self.transaction().drop_fixed_view();
                 altered
             }
             SqlStatement::CreateTable(mut create) => {
@@ -522,7 +524,7 @@ impl Session {
             SqlStatement::Delete(delete) => self.delete(delete, returning).map(|done| self.done("DELETE", done)),
             SqlStatement::Truncate(truncate) => {
                 let [table] = truncate.table_names.as_slice() else {
-                    return Err(Error::coded(Code::NotSupported, "TRUNCATE takes one table at a time"));
+                    return Err(Error::new(Code::NotSupported, "TRUNCATE takes one table at a time"));
                 };
                 self.truncate(&table.name).map(|_| Answer::done("TRUNCATE TABLE"))
             }
@@ -567,7 +569,7 @@ impl Session {
             LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => {
                 self.transaction().check_not_written(table_name(&drop.name)?)?;
                 let dropped = ddl::drop_table(self.store.writer()?, drop);
-                self.transaction().leave_moment();
+                self.transaction().drop_fixed_view();
                 return dropped;
             }
             LogicalPlan::Ddl(other) => return Err(unsupported(other.name())),
@@ -615,7 +617,7 @@ impl Session {
         };
         let filled = key.is_some();
         let created = ddl::create_table(self.store.writer()?, &create, key, options)?;
-        self.transaction().leave_moment();
+        self.transaction().drop_fixed_view();
         if !created || !filled {
             return Ok(Answer::done("CREATE TABLE"));
         }
@@ -662,7 +664,7 @@ impl Session {
     pub(crate) fn plan_of(&self, statement: ParsedStatement) -> Result<LogicalPlan> {
         self.transaction().check()?;
         self.refresh()?;
-        self.plan_statement(Statement(Deep::new(statement, FEW), Held::default()))
+        self.plan_statement(Statement(Deep::new(statement, UNCHECKED_LEVELS), StatementMemory::default()))
     }
 
     /// The table that a statement writes to.
@@ -676,7 +678,7 @@ impl Session {
         if transaction.is_none() {
             return Ok(());
         }
-        Err(Error::coded(Code::NotSupported, format!("{what} is not supported in a transaction: COMMIT first")))
+        Err(Error::new(Code::NotSupported, format!("{what} is not supported in a transaction: COMMIT first")))
     }
 
     pub(crate) fn transaction(&self) -> MutexGuard<'_, Transaction> {
@@ -718,5 +720,5 @@ fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + S
 }
 
 pub(crate) fn unsupported(what: &str) -> Error {
-    Error::coded(Code::NotSupported, format!("{what} is not supported: see docs/sql.md for the statements there are"))
+    Error::new(Code::NotSupported, format!("{what} is not supported: see docs/sql.md for the statements there are"))
 }

@@ -37,13 +37,13 @@ const UTC: [&str; 9] = ["utc", "etc/utc", "gmt", "etc/gmt", "uct", "zulu", "z", 
 
 /// What a transaction sees and may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Modes {
+pub(crate) struct TransactionModes {
     /// Its statements see what the first of them saw (REPEATABLE READ), and not each what is committed when it begins.
     pub(crate) is_repeatable: bool,
     pub(crate) is_read_only: bool,
 }
 
-impl Modes {
+impl TransactionModes {
     /// These, with those that a statement gives; and what is to be warned of.
     fn with(mut self, given: &[TransactionMode]) -> (Self, Warning) {
         let mut warning = None;
@@ -75,7 +75,7 @@ impl Modes {
                         return Ok(Some(SERIALIZABLE));
                     }
                     _ => {
-                        return Err(Error::coded(
+                        return Err(Error::new(
                             Code::InvalidParameter,
                             format!("{what} = '{value}' does not fit: give 'read committed' or 'repeatable read'"),
                         ));
@@ -115,7 +115,7 @@ pub struct SessionSettings {
     idle_timeout: Option<Duration>,
     idle_in_transaction_timeout: Option<Duration>,
     /// Of transactions that do not say otherwise, and of statements outside of one.
-    modes: Modes,
+    modes: TransactionModes,
 }
 
 impl SessionSettings {
@@ -163,7 +163,7 @@ impl SessionSettings {
         self.timeout
     }
 
-    pub(crate) fn modes(&self) -> Modes {
+    pub(crate) fn modes(&self) -> TransactionModes {
         self.modes
     }
 
@@ -197,7 +197,7 @@ impl SessionSettings {
 
 /// A session's settings over time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scopes {
+pub(crate) struct ScopedSettings {
     /// What RESET goes back to.
     first: Arc<SessionSettings>,
     session: Arc<SessionSettings>,
@@ -205,7 +205,7 @@ pub(crate) struct Scopes {
     local: Option<Arc<SessionSettings>>,
 }
 
-impl Scopes {
+impl ScopedSettings {
     pub(crate) fn starting_with(settings: SessionSettings) -> Self {
         let first = Arc::new(settings);
         Self { session: Arc::clone(&first), first, local: None }
@@ -269,7 +269,7 @@ impl Transaction {
 impl Session {
     /// A client's settings, to which RESET goes back.
     pub fn start_with(&self, settings: SessionSettings) {
-        self.transaction().settings = Scopes::starting_with(settings);
+        self.transaction().settings = ScopedSettings::starting_with(settings);
     }
 
     /// Its settings now.
@@ -434,7 +434,7 @@ fn text_of(value: &Expr) -> String {
 fn truth(name: &str, value: &str) -> Result<bool> {
     match value_of_text(value, ColumnType::Boolean) {
         Ok(Value::Boolean(truth)) => Ok(truth),
-        _ => Err(Error::coded(Code::InvalidParameter, format!("{name} = '{value}' does not fit: give on or off"))),
+        _ => Err(Error::new(Code::InvalidParameter, format!("{name} = '{value}' does not fit: give on or off"))),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 /// What any statement takes.
-const LEAST_BYTES: usize = 256 << 10;
+const MIN_BYTES: usize = 256 << 10;
 /// What a step takes for each level of a tree; steps of debug builds take more. Steps that take yet more look after
 /// themselves (DataFusion's `recursive_protection`).
 const LEVEL_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
@@ -12,12 +12,12 @@ const LINK_BYTES: usize = if cfg!(debug_assertions) { 6 << 10 } else { 3 << 10 }
 
 /// Runs a step over a tree of so many levels.
 pub(crate) fn with_stack<R>(levels: usize, step: impl FnOnce() -> R) -> R {
-    grown(LEAST_BYTES + levels * LEVEL_BYTES, step)
+    grown(MIN_BYTES + levels * LEVEL_BYTES, step)
 }
 
 /// Runs the parser, and what goes through its tree, of a text with so many operators in a row.
 pub(crate) fn with_stack_to_parse<R>(links: usize, step: impl FnOnce() -> R) -> R {
-    grown(LEAST_BYTES + links * LINK_BYTES, step)
+    grown(MIN_BYTES + links * LINK_BYTES, step)
 }
 
 /// A new stack is some more, so that a step within the step needs no other one. The system gives its memory when it is used.

@@ -3,11 +3,11 @@
 use crate::binding::number;
 use crate::copy_stream::{CopyIn, CopyOut};
 use crate::ddl::identifier;
-use crate::depth::LIGHT;
-use crate::held::Held;
+use crate::depth::LIGHT_LEVELS;
 use crate::session::unsupported;
 use crate::settings::{sets_datafusion, setting_name};
 use crate::stack::{Deep, with_stack};
+use crate::statement_memory::StatementMemory;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     self, CloseCursor, CopyTarget, DiscardObject, Expr, FetchDirection, Set, Statement as SqlStatement, UnaryOperator,
@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 
 /// One parsed statement.
 #[derive(Clone)]
-pub struct Statement(pub(crate) Deep<ParsedStatement>, pub(crate) Held);
+pub struct Statement(pub(crate) Deep<ParsedStatement>, pub(crate) StatementMemory);
 
 /// What somebody must be allowed to do to run a statement; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -206,12 +206,12 @@ impl Statement {
 
     /// Whether it is planned in a moment, as [`is_light`](crate::is_light) says of its text.
     pub fn is_light(&self) -> bool {
-        self.0.levels() <= LIGHT
+        self.0.levels() <= LIGHT_LEVELS
     }
 
     /// Gives back the memory that it holds: whoever keeps it counts that in another way.
     pub fn give_back_memory(&mut self) {
-        self.1 = Held::default();
+        self.1 = StatementMemory::default();
     }
 
     /// Runs a step that goes through the statement, where there is stack for it.
@@ -246,7 +246,7 @@ impl Statement {
         });
         match put_in {
             ControlFlow::Continue(()) => Ok(statement),
-            ControlFlow::Break(name) => Err(Error::input(format!("parameter {name} has no value"))),
+            ControlFlow::Break(name) => Err(Error::invalid(format!("parameter {name} has no value"))),
         }
     }
 
@@ -258,7 +258,7 @@ impl Statement {
             *into = Some(vec![ast::Ident::new("nowhere")].into());
             return Ok(self);
         }
-        Err(Error::coded(Code::Syntax, "syntax: a MOVE stands by itself"))
+        Err(Error::new(Code::Syntax, "syntax: a MOVE stands by itself"))
     }
 
     /// The statement, if it is not one of DataFusion's own.
@@ -271,12 +271,12 @@ impl Statement {
 }
 
 fn declare(cursors: &[ast::Declare]) -> Result<Declare> {
-    let [cursor] = cursors else { return Err(Error::input("DECLARE takes one cursor")) };
+    let [cursor] = cursors else { return Err(Error::invalid("DECLARE takes one cursor")) };
     let ([name], Some(query)) = (cursor.names.as_slice(), &cursor.for_query) else {
-        return Err(Error::input("DECLARE takes a cursor: DECLARE name CURSOR FOR query"));
+        return Err(Error::invalid("DECLARE takes a cursor: DECLARE name CURSOR FOR query"));
     };
     if cursor.scroll == Some(true) || cursor.binary == Some(true) {
-        return Err(Error::coded(
+        return Err(Error::new(
             Code::NotSupported,
             "DECLARE with SCROLL or BINARY is not supported: cursors go forward",
         ));
@@ -291,14 +291,11 @@ fn fetch_count(direction: &FetchDirection) -> Result<Option<usize>> {
         FetchDirection::All | FetchDirection::ForwardAll => return Ok(None),
         FetchDirection::Count { limit } | FetchDirection::Forward { limit: Some(limit) } => limit.to_string(),
         other => {
-            return Err(Error::coded(
-                Code::NotSupported,
-                format!("FETCH {other} is not supported: cursors go forward"),
-            ));
+            return Err(Error::new(Code::NotSupported, format!("FETCH {other} is not supported: cursors go forward")));
         }
     };
     let wrong =
-        |_| Error::coded(Code::NotSupported, format!("FETCH {limit} is not supported: give a count of rows, or ALL"));
+        |_| Error::new(Code::NotSupported, format!("FETCH {limit} is not supported: give a count of rows, or ALL"));
     limit.parse().map(Some).map_err(wrong)
 }
 

@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 /// DataFusion's rules, with a look in front of each.
 pub(crate) fn rules(limits: &Arc<Limits>) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let look: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(Look(Arc::clone(limits)));
-    Optimizer::new().rules.into_iter().flat_map(|rule| [Arc::clone(&look), rule]).collect()
+    let check: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(CancelCheck(Arc::clone(limits)));
+    Optimizer::new().rules.into_iter().flat_map(|rule| [Arc::clone(&check), rule]).collect()
 }
 
 /// A rule that changes nothing, and fails if the statement has to end.
 #[derive(Debug)]
-struct Look(Arc<Limits>);
+struct CancelCheck(Arc<Limits>);
 
-impl OptimizerRule for Look {
+impl OptimizerRule for CancelCheck {
     fn name(&self) -> &str {
         "look_whether_stopped"
     }

@@ -47,7 +47,7 @@ impl Store {
     pub(crate) fn writer(&self) -> Result<&Arc<Database>> {
         match self {
             Self::Writer(db) => Ok(db),
-            Self::Reader(_) => Err(Error::coded(
+            Self::Reader(_) => Err(Error::new(
                 Code::ReadOnlyTransaction,
                 "the database was opened to read it: open it without --read-only",
             )),

@@ -130,7 +130,7 @@ fn status(store: &Store) -> fleetdb_engine::Result<RecordBatch> {
     let number = |number: u64| Some(number.to_string());
     let rows = [
         ("memtables", number(status.memtable_bytes as u64), "bytes"),
-        ("frozen generations", number(status.frozen as u64), ""),
+        ("frozen generations", number(status.frozen_generations as u64), ""),
         ("segments", number(status.segments as u64), ""),
         ("segment bytes", number(status.segment_bytes), "bytes"),
         ("cache", number(status.cache_bytes), "bytes"),

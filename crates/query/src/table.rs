@@ -1,9 +1,9 @@
 //! A table as DataFusion sees it.
 
-use crate::binding::{Binding, has_parameters, stand_in};
+use crate::binding::{Binding, has_parameters, with_placeholders_filled};
 use crate::errors::query_error;
 use crate::insert::FleetSink;
-use crate::pushdown::take_over;
+use crate::pushdown::push_down;
 use crate::scan::FleetScan;
 use crate::store::Store;
 use arrow::datatypes::SchemaRef;
@@ -58,8 +58,11 @@ impl TableProvider for FleetTable {
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         let table = self.view.schema();
         let is_taken = |filter: &Expr| match has_parameters(filter) {
-            true => self.binding.is_some() && stand_in(filter).is_ok_and(|filter| take_over(table, &filter).is_some()),
-            false => take_over(table, filter).is_some(),
+            true => {
+                self.binding.is_some()
+                    && with_placeholders_filled(filter).is_ok_and(|filter| push_down(table, &filter).is_some())
+            }
+            false => push_down(table, filter).is_some(),
         };
         let support = filters.iter().map(|filter| match is_taken(filter) {
             true => TableProviderFilterPushDown::Exact,
@@ -82,7 +85,7 @@ impl TableProvider for FleetTable {
         }
         // DataFusion hands over only what `supports_filters_pushdown` took.
         let (open, closed): (Vec<_>, Vec<_>) = filters.iter().cloned().partition(has_parameters);
-        for taken in closed.iter().filter_map(|filter| take_over(table, filter)).flatten() {
+        for taken in closed.iter().filter_map(|filter| push_down(table, filter)).flatten() {
             taken.narrow(&mut request);
         }
         let scan = FleetScan::new(self.view.clone(), request, projection)?;
@@ -99,7 +102,7 @@ impl TableProvider for FleetTable {
         op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if op == InsertOp::Overwrite {
-            return Err(query_error(Error::coded(Code::NotSupported, "INSERT OVERWRITE is not supported")));
+            return Err(query_error(Error::new(Code::NotSupported, "INSERT OVERWRITE is not supported")));
         }
         let sink = FleetSink::new(self.store.writer().map_err(query_error)?, &self.view.schema().name, &self.schema);
         Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))

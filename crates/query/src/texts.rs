@@ -45,7 +45,7 @@ pub fn text_form(column: &ArrayRef) -> Result<Option<ArrayRef>> {
             written(us.as_primitive::<Time64MicrosecondType>(), |us, out| put_clock(us.unsigned_abs(), out))
         }
         DataType::Duration(_) | DataType::Interval(IntervalUnit::MonthDayNano) => {
-            written(days_apart(column)?.as_primitive::<IntervalMonthDayNanoType>(), put_interval)
+            written(split_days(column)?.as_primitive::<IntervalMonthDayNanoType>(), put_interval)
         }
         _ => return Ok(None),
     }))
@@ -55,7 +55,7 @@ pub fn text_form(column: &ArrayRef) -> Result<Option<ArrayRef>> {
 ///
 /// # Errors
 /// A span is out of what can be told in nanoseconds.
-pub fn days_apart(column: &ArrayRef) -> Result<ArrayRef> {
+pub fn split_days(column: &ArrayRef) -> Result<ArrayRef> {
     if !matches!(column.data_type(), DataType::Duration(_)) {
         return Ok(Arc::clone(column));
     }

@@ -5,8 +5,8 @@
 //! PostgreSQL, after an error only ROLLBACK helps, be it to a savepoint.
 
 use crate::guard::Guard;
-use crate::settings::{Modes, Scopes};
-use fleetdb_engine::{Batch, Code, Error, Growing, MAX_BATCH_BYTES, Overlay, QueryMemory, Result, View};
+use crate::settings::{ScopedSettings, TransactionModes};
+use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, MemoryReservation, Overlay, QueryMemory, Result, View};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What a session has begun.
@@ -19,17 +19,17 @@ pub(crate) struct Transaction {
     has_failed: bool,
     /// Of the parts.
     bytes: usize,
-    memory: Growing,
+    memory: MemoryReservation,
     /// How many savepoints this session has had.
     savepoints: u64,
     /// What queries see of the parts, from the first query on.
     seen: Option<Seen>,
     /// What all queries see below that, from the first one on, if they see one moment.
-    moment: Option<View>,
+    fixed_view: Option<View>,
     /// Of the open transaction.
-    modes: Modes,
+    modes: TransactionModes,
     /// The session's, here as transactions set some for themselves and undo others.
-    pub(crate) settings: Scopes,
+    pub(crate) settings: ScopedSettings,
 }
 
 struct Seen {
@@ -45,7 +45,7 @@ struct Batches(Vec<Batch>);
 impl Batches {
     fn push(&mut self, batch: Batch) {
         match self.0.last_mut() {
-            Some(last) if !batch.has_deletes() => last.gather(batch),
+            Some(last) if !batch.has_deletes() => last.coalesce(batch),
             _ => self.0.push(batch),
         }
     }
@@ -66,7 +66,7 @@ impl Batches {
             return Ok(first);
         }
         let view = view();
-        batches.try_fold(first, |all, batch| all.then(batch, &view))
+        batches.try_fold(first, |all, batch| all.followed_by(batch, &view))
     }
 }
 
@@ -75,7 +75,7 @@ struct Part {
     /// The savepoint that it begins with, and its number; none for BEGIN.
     savepoint: Option<(String, u64)>,
     /// As they were before it.
-    settings: Scopes,
+    settings: ScopedSettings,
     batches: Batches,
     guards: Vec<Guard>,
 }
@@ -95,12 +95,12 @@ impl Transaction {
             began: UNIX_EPOCH,
             has_failed: false,
             bytes: 0,
-            memory: memory.growing(),
+            memory: memory.reservation(),
             savepoints: 0,
             seen: None,
-            moment: None,
-            modes: Modes::default(),
-            settings: Scopes::default(),
+            fixed_view: None,
+            modes: TransactionModes::default(),
+            settings: ScopedSettings::default(),
         }
     }
 
@@ -121,10 +121,7 @@ impl Transaction {
     /// `BEGIN`.
     pub(crate) fn begin(&mut self) -> Result<()> {
         if !self.is_none() {
-            return Err(Error::coded(
-                Code::InTransaction,
-                "there is a transaction already: COMMIT or ROLLBACK it first",
-            ));
+            return Err(Error::new(Code::InTransaction, "there is a transaction already: COMMIT or ROLLBACK it first"));
         }
         self.modes = self.settings.now().modes();
         self.began = SystemTime::now();
@@ -132,12 +129,12 @@ impl Transaction {
     }
 
     /// The modes of the open transaction; outside of one those of single statements.
-    pub(crate) fn modes(&self) -> Modes {
+    pub(crate) fn modes(&self) -> TransactionModes {
         if self.is_none() { self.settings.now().modes() } else { self.modes }
     }
 
     /// Gives the open transaction modes; `false` if there is none.
-    pub(crate) fn set_modes(&mut self, modes: Modes) -> bool {
+    pub(crate) fn set_modes(&mut self, modes: TransactionModes) -> bool {
         self.modes = modes;
         !self.is_none()
     }
@@ -145,7 +142,7 @@ impl Transaction {
     /// Refuses to write where that is not to be.
     pub(crate) fn check_may_write(&self, what: &str) -> Result<()> {
         if self.modes().is_read_only {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::ReadOnlyTransaction,
                 format!(
                     "cannot execute {what} in a read-only transaction: begin one with BEGIN READ WRITE, or SET \
@@ -157,8 +154,8 @@ impl Transaction {
     }
 
     /// A table was made, changed or dropped, which queries are to see.
-    pub(crate) fn leave_moment(&mut self) {
-        self.moment = None;
+    pub(crate) fn drop_fixed_view(&mut self) {
+        self.fixed_view = None;
     }
 
     /// Ends it for a `COMMIT`; gives what is to be written and what that depends on, `None` if a statement had failed.
@@ -188,8 +185,8 @@ impl Transaction {
 
     fn end(&mut self, is_committed: bool) -> Result<Vec<Part>> {
         self.check_open()?;
-        (self.has_failed, self.bytes, self.seen, self.moment) = (false, 0, None, None);
-        self.memory.clear();
+        (self.has_failed, self.bytes, self.seen, self.fixed_view) = (false, 0, None, None);
+        self.memory.release();
         let parts = std::mem::take(&mut self.parts);
         if let (false, Some(first)) = (is_committed, parts.first()) {
             self.settings = first.settings.clone();
@@ -237,7 +234,7 @@ impl Transaction {
     /// All tables as they are now, or as they were when the transaction saw them first, without what it has gathered.
     pub(crate) fn base(&mut self, now: impl FnOnce() -> View) -> View {
         match self.modes().is_repeatable && !self.is_none() {
-            true => self.moment.get_or_insert_with(now).clone(),
+            true => self.fixed_view.get_or_insert_with(now).clone(),
             false => now(),
         }
     }
@@ -265,7 +262,7 @@ impl Transaction {
     /// Refuses statements after one that failed.
     pub(crate) fn check(&self) -> Result<()> {
         if self.has_failed {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::FailedTransaction,
                 "a statement of this transaction failed: ROLLBACK it, or to a savepoint",
             ));
@@ -291,7 +288,7 @@ impl Transaction {
     pub(crate) fn check_not_written(&self, table: &str) -> Result<()> {
         self.check()?;
         if self.has_rows(table) {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::NotSupported,
                 format!("DROP TABLE {table} after an INSERT into it in one transaction is not supported: COMMIT first"),
             ));
@@ -336,12 +333,12 @@ impl Transaction {
     fn check_size(&mut self) -> Result<()> {
         if self.bytes > MAX_BATCH_BYTES {
             let bytes = self.bytes;
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::LimitExceeded,
                 format!("a transaction of {bytes} bytes: the most is {MAX_BATCH_BYTES}, COMMIT more often"),
             ));
         }
-        self.memory.reach("this transaction", self.bytes)
+        self.memory.grow_to("this transaction", self.bytes)
     }
 
     fn count_bytes(&mut self) {
@@ -350,7 +347,7 @@ impl Transaction {
 
     fn check_open(&self) -> Result<()> {
         if self.is_none() {
-            return Err(Error::coded(Code::NoTransaction, "there is no transaction: begin one with BEGIN"));
+            return Err(Error::new(Code::NoTransaction, "there is no transaction: begin one with BEGIN"));
         }
         Ok(())
     }
@@ -361,7 +358,7 @@ impl Transaction {
         let is_it = |part: &Part| part.savepoint.as_ref().is_some_and(|(of_part, _)| of_part == name);
         let found = self.parts.iter().rposition(is_it);
         found.ok_or_else(|| {
-            Error::coded(Code::UndefinedSavepoint, format!("there is no savepoint '{name}' in this transaction"))
+            Error::new(Code::UndefinedSavepoint, format!("there is no savepoint '{name}' in this transaction"))
         })
     }
 }

@@ -99,7 +99,7 @@ impl InsertValues {
     /// are in the batch then.
     pub fn push(&self, values: &[Value], batch: &mut Batch) -> Result<usize> {
         if values.len() != self.types.len() {
-            return Err(Error::input(format!(
+            return Err(Error::invalid(format!(
                 "the statement has {} parameters, not {}",
                 self.types.len(),
                 values.len()
@@ -244,7 +244,7 @@ pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
     value.ok_or_else(|| {
         let is_time = column_type.time_unit().is_some() || column_type == ColumnType::Date32;
         let code = if is_time { Code::InvalidTime } else { Code::InvalidText };
-        Error::coded(code, format!("'{text}' does not fit a column of type {column_type}"))
+        Error::new(code, format!("'{text}' does not fit a column of type {column_type}"))
     })
 }
 
@@ -256,7 +256,7 @@ fn number_of(text: &str, column_type: ColumnType) -> Result<Value> {
         _ => trimmed.parse().ok(),
     };
     let misfit = || format!("'{text}' does not fit a column of type {column_type}");
-    let value = value.ok_or_else(|| Error::coded(Code::InvalidText, misfit()))?;
+    let value = value.ok_or_else(|| Error::new(Code::InvalidText, misfit()))?;
     let mantissa = trimmed.split(['e', 'E']).next().unwrap_or_default();
     let is_beyond = match value {
         infinite if infinite.is_infinite() => trimmed.contains(|c: char| c.is_ascii_digit()),
@@ -265,7 +265,7 @@ fn number_of(text: &str, column_type: ColumnType) -> Result<Value> {
     };
     if is_beyond {
         let message = format!("'{text}' is out of the range of a column of type {column_type}");
-        return Err(Error::coded(Code::OutOfRange, message));
+        return Err(Error::new(Code::OutOfRange, message));
     }
     Ok(Value::Float(value))
 }

@@ -262,7 +262,7 @@ fn out_of_range(data_type: &DataType) -> DataFusionError {
         DataType::UInt32 => "integer unsigned",
         _ => "bigint unsigned",
     };
-    query_error(Error::coded(Code::OutOfRange, format!("{name} out of range")))
+    query_error(Error::new(Code::OutOfRange, format!("{name} out of range")))
 }
 
 #[cfg(test)]

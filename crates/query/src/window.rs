@@ -9,7 +9,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 /// Most buckets that a window may have.
-const MOST_BUCKETS: usize = 1 << 20;
+const MAX_BUCKETS: usize = 1 << 20;
 
 /// A constant that times are compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -119,8 +119,8 @@ impl Window {
             if starts.last() != Some(&start) {
                 starts.push(start);
             }
-            if starts.len() > MOST_BUCKETS {
-                return Err(misuse(format!("a window of more than {MOST_BUCKETS} buckets: make it or them wider")));
+            if starts.len() > MAX_BUCKETS {
+                return Err(misuse(format!("a window of more than {MAX_BUCKETS} buckets: make it or them wider")));
             }
             instant_ns = next_ns;
         }

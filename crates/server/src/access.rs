@@ -5,12 +5,12 @@
 //!    whole; a server picks up the change with the next request.
 //! 2. Verification is slow on purpose. A verified secret is remembered by its SHA-256 until the
 //!    file changes. Only a few unknown secrets are verified at a time, and those from one address
-//!    run one after another ([`Turns`]). Hashing a token is fast, since 24 random bytes cannot be
-//!    guessed, so a token never waits for a turn.
+//!    run one after another ([`LoginQueue`]). Hashing a token is fast, since 24 random bytes cannot
+//!    be guessed, so a token never waits for a turn.
 //! 3. A directory without the file has no users. Then everyone has all rights if the server listens
-//!    on loopback only, and no one has any otherwise ([`Strangers`]).
+//!    on loopback only, and no one has any otherwise ([`AnonymousAccess`]).
 
-use crate::turns::Turns;
+use crate::login_queue::LoginQueue;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -32,11 +32,11 @@ use subtle::ConstantTimeEq;
 pub const FILE: &str = "access.json";
 /// Passwords from one address that may wait. The last one waits about a second, even if an attacker
 /// sends all the others.
-const MOST_PASSWORDS_WAITING: usize = 1_000;
+const MAX_PASSWORDS_WAITING: usize = 1_000;
 /// Secrets from one address with slow hashes that may wait.
-const MOST_HASHES_WAITING: usize = 16;
+const MAX_HASHES_WAITING: usize = 16;
 /// The largest number of verified secrets that are remembered.
-const MOST_REMEMBERED: usize = 10_000;
+const MAX_REMEMBERED: usize = 10_000;
 /// Length of a user's salt.
 const SALT_BYTES: usize = 16;
 /// Length of a token's secret part.
@@ -144,7 +144,7 @@ impl AccessFile {
     pub fn set_user(&mut self, name: &str, password: &str, role: Role) -> Result<()> {
         check_name(name)?;
         if password.is_empty() {
-            return Err(Error::input("an empty password lets everybody in: give another"));
+            return Err(Error::invalid("an empty password lets everybody in: give another"));
         }
         let salt: [u8; SALT_BYTES] = random()?;
         let salted = pgwire::api::auth::sasl::scram::gen_salted_password(password, &salt, SCRAM_ITERATIONS);
@@ -162,7 +162,7 @@ impl AccessFile {
     pub fn add_token(&mut self, name: &str, role: Role) -> Result<String> {
         check_name(name)?;
         if self.entries.tokens.iter().any(|token| token.name == name) {
-            return Err(Error::input(format!("there is a token '{name}' already: remove it first")));
+            return Err(Error::invalid(format!("there is a token '{name}' already: remove it first")));
         }
         let secret = URL_SAFE_NO_PAD.encode(random::<SECRET_BYTES>()?);
         let entry = Entry { name: name.to_owned(), role, hash: hash(&secret, &for_tokens()?)?, scram: None };
@@ -213,20 +213,20 @@ impl AccessFile {
 fn remove(entries: &mut Vec<Entry>, what: &str, name: &str) -> Result<()> {
     let before = entries.len();
     entries.retain(|entry| entry.name != name);
-    if entries.len() == before { Err(Error::input(format!("there is no {what} '{name}'"))) } else { Ok(()) }
+    if entries.len() == before { Err(Error::invalid(format!("there is no {what} '{name}'"))) } else { Ok(()) }
 }
 
 fn check_name(name: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '@');
     if name.is_empty() || name.len() > 63 || !name.chars().all(allowed) {
-        return Err(Error::input(format!("'{name}' cannot be a name: 1 to 63 letters, digits, _, - and @")));
+        return Err(Error::invalid(format!("'{name}' cannot be a name: 1 to 63 letters, digits, _, - and @")));
     }
     Ok(())
 }
 
 fn read(path: &Path) -> Result<Entries> {
     match std::fs::read(path) {
-        Ok(text) => serde_json::from_slice(&text).map_err(|e| Error::input(format!("{}: {e}", path.display()))),
+        Ok(text) => serde_json::from_slice(&text).map_err(|e| Error::invalid(format!("{}: {e}", path.display()))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Entries::default()),
         Err(error) => Err(Error::io(format_args!("read {}", path.display()), &error)),
     }
@@ -265,8 +265,13 @@ pub struct Identity {
 
 impl Identity {
     /// The identity as a session sees it; `number` is the client's number.
-    pub(crate) fn asker(&self, number: i32) -> fleetdb_query::Asker {
-        fleetdb_query::Asker { number, user: self.name.clone(), is_admin: self.role == Role::Admin, may_end: true }
+    pub(crate) fn session_user(&self, number: i32) -> fleetdb_query::SessionUser {
+        fleetdb_query::SessionUser {
+            number,
+            user: self.name.clone(),
+            is_admin: self.role == Role::Admin,
+            may_end: true,
+        }
     }
 
     fn anybody() -> Self {
@@ -288,7 +293,7 @@ pub(crate) fn check(name: &str, has: Role, takes: fleetdb_query::Access) -> Resu
         return Ok(());
     }
     let message = format!("permission denied: the statement takes the role {role}, and '{name}' has {has}");
-    Err(Error::coded(Code::Denied, message))
+    Err(Error::new(Code::Denied, message))
 }
 
 /// How a client identifies itself.
@@ -342,7 +347,7 @@ impl Verify {
 
 /// Whether clients that do not authenticate have all rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strangers {
+pub enum AnonymousAccess {
     /// They have; the server was started with `no_authentication`.
     Always,
     /// They have while there are no users, because no other machine can reach the server.
@@ -354,18 +359,18 @@ pub enum Strangers {
 /// The users and tokens that a server knows.
 pub struct Access {
     path: PathBuf,
-    strangers: Strangers,
-    known: Mutex<Known>,
-    /// Turns for passwords compared by SCRAM's salted password, about a millisecond each.
-    passwords: Turns,
-    /// Turns for argon2 hashes, some of which take tens of milliseconds and 19 MiB.
-    hashes: Turns,
+    anonymous_access: AnonymousAccess,
+    cache: Mutex<AccessCache>,
+    /// The queue for passwords compared by SCRAM's salted password, about a millisecond each.
+    passwords: LoginQueue,
+    /// The queue for argon2 hashes, some of which take tens of milliseconds and 19 MiB.
+    hashes: LoginQueue,
     /// Seed of the salts of users that do not exist.
-    nobody: [u8; SECRET_BYTES],
+    decoy_secret: [u8; SECRET_BYTES],
 }
 
 #[derive(Default)]
-struct Known {
+struct AccessCache {
     /// Modification time and length of the file when it was read.
     stamp: Option<(SystemTime, u64)>,
     entries: Arc<Entries>,
@@ -378,14 +383,14 @@ impl Access {
     ///
     /// # Errors
     /// The file cannot be read or is malformed.
-    pub fn new(data: &Path, strangers: Strangers) -> Result<Self> {
+    pub fn new(data: &Path, anonymous_access: AnonymousAccess) -> Result<Self> {
         let access = Self {
             path: data.join(FILE),
-            strangers,
-            known: Mutex::default(),
-            passwords: Turns::new(MOST_PASSWORDS_WAITING),
-            hashes: Turns::new(MOST_HASHES_WAITING),
-            nobody: random()?,
+            anonymous_access,
+            cache: Mutex::default(),
+            passwords: LoginQueue::new(MAX_PASSWORDS_WAITING),
+            hashes: LoginQueue::new(MAX_HASHES_WAITING),
+            decoy_secret: random()?,
         };
         access.entries()?;
         Ok(access)
@@ -408,19 +413,19 @@ impl Access {
     /// The current entries, read again if the file has changed.
     fn entries(&self) -> Result<Arc<Entries>> {
         let stamp = self.stamp();
-        let mut known = self.known.lock();
-        if known.stamp != stamp {
-            *known = Known { stamp, entries: Arc::new(read(&self.path)?), verified: HashMap::new() };
+        let mut cache = self.cache.lock();
+        if cache.stamp != stamp {
+            *cache = AccessCache { stamp, entries: Arc::new(read(&self.path)?), verified: HashMap::new() };
         }
-        Ok(Arc::clone(&known.entries))
+        Ok(Arc::clone(&cache.entries))
     }
 
     /// Whether no login is required.
     fn is_open(&self, entries: &Entries) -> bool {
-        match self.strangers {
-            Strangers::Always => true,
-            Strangers::WithoutUsers => entries.is_empty(),
-            Strangers::Never => false,
+        match self.anonymous_access {
+            AnonymousAccess::Always => true,
+            AnonymousAccess::WithoutUsers => entries.is_empty(),
+            AnonymousAccess::Never => false,
         }
     }
 
@@ -445,14 +450,14 @@ impl Access {
         let kind = u8::from(matches!(credentials, Credentials::Token(_)));
         let digest = digest(&SHA256, &[&[kind], name.as_bytes(), &[0], secret.as_bytes()].concat());
         let digest: [u8; 32] = digest.as_ref().try_into().expect("SHA-256 has 32 bytes");
-        if let Some(identity) = self.known.lock().verified.get(&digest) {
+        if let Some(identity) = self.cache.lock().verified.get(&digest) {
             return Ok(Some(identity.clone()));
         }
         let entry = list.iter().find(|entry| entry.name == name);
-        let (turns, verify) = match &credentials {
+        let (queue, verify) = match &credentials {
             Credentials::Password(..) if entry.is_none_or(|user| user.scram.is_some()) => {
                 // An unknown user costs as much time as a wrong password.
-                let (salt, salted) = self.scram(name)?.unwrap_or_else(|| self.nobody(name));
+                let (salt, salted) = self.scram(name)?.unwrap_or_else(|| self.decoy_credentials(name));
                 (&self.passwords, Verify::Scram { salt, salted })
             }
             _ => match entry.or(list.first()).or(entries.users.first()) {
@@ -463,9 +468,9 @@ impl Access {
         let is_right = if verify.is_fast() {
             verify.is_right(secret)
         } else {
-            let turn = turns.turn(address).await?;
+            let permit = queue.acquire(address).await?;
             // Another request may have verified it meanwhile.
-            if let Some(identity) = self.known.lock().verified.get(&digest) {
+            if let Some(identity) = self.cache.lock().verified.get(&digest) {
                 return Ok(Some(identity.clone()));
             }
             let secret = secret.to_owned();
@@ -473,17 +478,17 @@ impl Access {
                 let is_right = verify.is_right(&secret);
                 // Dropped here, because this closure runs to its end even if the request that waits
                 // for it is cancelled.
-                drop(turn);
+                drop(permit);
                 is_right
             };
             tokio::task::spawn_blocking(verify).await.unwrap_or(false)
         };
         let Some(entry) = entry.filter(|_| is_right) else { return Ok(None) };
         let identity = Identity { name: entry.name.clone(), role: entry.role };
-        let mut known = self.known.lock();
+        let mut cache = self.cache.lock();
         // Do not remember an identity that was read before the file changed.
-        if Arc::ptr_eq(&known.entries, &entries) && known.verified.len() < MOST_REMEMBERED {
-            known.verified.insert(digest, identity.clone());
+        if Arc::ptr_eq(&cache.entries, &entries) && cache.verified.len() < MAX_REMEMBERED {
+            cache.verified.insert(digest, identity.clone());
         }
         Ok(Some(identity))
     }
@@ -492,14 +497,14 @@ impl Access {
     ///
     /// # Errors
     /// The file cannot be read or is malformed.
-    pub(crate) fn asks(&self) -> Result<bool> {
+    pub(crate) fn requires_login(&self) -> Result<bool> {
         Ok(!self.is_open(&*self.entries()?))
     }
 
     /// Salt and salted password for a user that does not exist: always the same for a name, and no
     /// password produces them.
-    pub(crate) fn nobody(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
-        let salted = digest(&SHA256, &[&self.nobody, name.as_bytes()].concat());
+    pub(crate) fn decoy_credentials(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
+        let salted = digest(&SHA256, &[&self.decoy_secret, name.as_bytes()].concat());
         let salt = digest(&SHA256, salted.as_ref());
         (salt.as_ref()[..SALT_BYTES].to_vec(), salted.as_ref().to_vec())
     }
@@ -508,26 +513,26 @@ impl Access {
     pub(crate) fn scram(&self, name: &str) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let entries = self.entries()?;
         let Some(user) = entries.users.iter().find(|user| user.name == name) else { return Ok(None) };
-        let decode = |text: &str| STANDARD.decode(text).map_err(|e| Error::input(format!("{FILE}: {name}: {e}")));
+        let decode = |text: &str| STANDARD.decode(text).map_err(|e| Error::invalid(format!("{FILE}: {name}: {e}")));
         match &user.scram {
             Some((salt, salted)) => Ok(Some((decode(salt)?, decode(salted)?))),
-            None => Err(Error::input(format!("{FILE}: user {name} has no scram: set the password again"))),
+            None => Err(Error::invalid(format!("{FILE}: user {name} has no scram: set the password again"))),
         }
     }
 
-    /// The current role of a user of the PostgreSQL protocol; `has_proven` says whether the client
-    /// gave its password. `None` if the user no longer exists, or if a login is now required and
-    /// the client has not logged in.
+    /// The current role of a user of the PostgreSQL protocol; `is_authenticated` says whether the
+    /// client gave its password. `None` if the user no longer exists, or if a login is now required
+    /// and the client has not logged in.
     ///
     /// # Errors
     /// The file cannot be read or is malformed.
-    pub(crate) fn role(&self, name: &str, has_proven: bool) -> Result<Option<Role>> {
+    pub(crate) fn role(&self, name: &str, is_authenticated: bool) -> Result<Option<Role>> {
         let entries = self.entries()?;
         if self.is_open(&entries) {
             return Ok(Some(Role::Admin));
         }
         let user = entries.users.iter().find(|user| user.name == name);
-        Ok(user.filter(|_| has_proven).map(|user| user.role))
+        Ok(user.filter(|_| is_authenticated).map(|user| user.role))
     }
 }
 

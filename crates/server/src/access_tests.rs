@@ -16,7 +16,7 @@ fn a_password_or_token_is_known_until_the_file_says_otherwise() {
     let mut file = AccessFile::open(directory.path()).unwrap();
     file.set_user("ann", "secret", Role::Admin).unwrap();
     let token = file.add_token("agent", Role::Write).unwrap();
-    let access = Arc::new(Access::new(directory.path(), Strangers::WithoutUsers).unwrap());
+    let access = Arc::new(Access::new(directory.path(), AnonymousAccess::WithoutUsers).unwrap());
     // The second time, the remembered result is used.
     for _ in 0..2 {
         assert_eq!(identify(&access, password("ann", "secret")).unwrap().role, Role::Admin);
@@ -39,12 +39,12 @@ fn a_token_waits_for_nobody_who_guesses_passwords_at_its_address() {
     let mut file = AccessFile::open(directory.path()).unwrap();
     file.set_user("ann", "secret", Role::Admin).unwrap();
     let token = file.add_token("agent", Role::Write).unwrap();
-    let access = Arc::new(Access::new(directory.path(), Strangers::WithoutUsers).unwrap());
+    let access = Arc::new(Access::new(directory.path(), AnonymousAccess::WithoutUsers).unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let address = [127, 0, 0, 1].into();
         // While these are held, no other login from the address gets a turn.
-        let _turns = (access.hashes.turn(address).await.unwrap(), access.passwords.turn(address).await.unwrap());
+        let _turns = (access.hashes.acquire(address).await.unwrap(), access.passwords.acquire(address).await.unwrap());
         let asked = access.identify(Credentials::Token(token), address).now_or_never();
         assert_eq!(asked.unwrap().unwrap().unwrap().role, Role::Write);
         let forged = access.identify(Credentials::Token("agent.x".to_owned()), address).now_or_never();
@@ -56,24 +56,24 @@ fn a_token_waits_for_nobody_who_guesses_passwords_at_its_address() {
 #[test]
 fn without_users_everybody_is_let_in_and_a_broken_file_lets_nobody_in() {
     let directory = tempfile::tempdir().unwrap();
-    let access = Arc::new(Access::new(directory.path(), Strangers::WithoutUsers).unwrap());
+    let access = Arc::new(Access::new(directory.path(), AnonymousAccess::WithoutUsers).unwrap());
     assert_eq!(identify(&access, Credentials::None).unwrap().role, Role::Admin);
     std::fs::write(directory.path().join(FILE), "{").unwrap();
     assert!(identify(&access, Credentials::None).is_none());
-    assert!(Access::new(directory.path(), Strangers::WithoutUsers).is_err());
+    assert!(Access::new(directory.path(), AnonymousAccess::WithoutUsers).is_err());
 }
 
 #[test]
 fn a_server_that_others_reach_lets_nobody_in_when_the_last_user_has_gone() {
     let directory = tempfile::tempdir().unwrap();
     AccessFile::open(directory.path()).unwrap().set_user("ann", "secret", Role::Admin).unwrap();
-    let access = Arc::new(Access::new(directory.path(), Strangers::Never).unwrap());
+    let access = Arc::new(Access::new(directory.path(), AnonymousAccess::Never).unwrap());
     assert!(identify(&access, password("ann", "secret")).is_some());
     AccessFile::open(directory.path()).unwrap().remove_user("ann").unwrap();
     assert!(identify(&access, Credentials::None).is_none());
     std::fs::remove_file(directory.path().join(FILE)).unwrap();
     assert!(identify(&access, Credentials::None).is_none());
-    assert!(access.asks().unwrap() && access.role("ann", true).unwrap().is_none());
+    assert!(access.requires_login().unwrap() && access.role("ann", true).unwrap().is_none());
 }
 
 #[test]

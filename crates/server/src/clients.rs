@@ -27,7 +27,7 @@ pub(crate) trait Connected: Send + Sync {
     fn users_changed(&self) {}
 }
 
-struct Known {
+struct ClientEntry {
     /// The secret that a cancel request must present, which arrives on a connection that has not
     /// logged in. Without a secret no cancel request is accepted.
     secret: Option<Vec<u8>>,
@@ -39,18 +39,18 @@ struct Known {
 pub(crate) struct Clients {
     last: AtomicI32,
     secrets: RandomPidSecretKeyGenerator,
-    known: Mutex<BTreeMap<i32, Known>>,
+    entries: Mutex<BTreeMap<i32, ClientEntry>>,
 }
 
 /// Keeps a client listed while it is alive.
-pub(crate) struct Listed {
+pub(crate) struct Registration {
     number: i32,
     clients: Arc<Clients>,
 }
 
-impl Drop for Listed {
+impl Drop for Registration {
     fn drop(&mut self) {
-        self.clients.known.lock().remove(&self.number);
+        self.clients.entries.lock().remove(&self.number);
     }
 }
 
@@ -61,18 +61,23 @@ impl Clients {
         (self.last.fetch_add(1, Ordering::Relaxed) & i32::MAX).wrapping_add(1).max(1)
     }
 
-    /// Lists a client.
-    pub(crate) fn list(self: &Arc<Self>, number: i32, secret: Option<Vec<u8>>, client: Weak<dyn Connected>) -> Listed {
-        self.known.lock().insert(number, Known { secret, client });
-        Listed { number, clients: Arc::clone(self) }
+    /// Registers a client.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        number: i32,
+        secret: Option<Vec<u8>>,
+        client: Weak<dyn Connected>,
+    ) -> Registration {
+        self.entries.lock().insert(number, ClientEntry { secret, client });
+        Registration { number, clients: Arc::clone(self) }
     }
 
     /// Cancels a client's statement if `secret` is the client's secret. The comparison takes
     /// constant time.
     pub(crate) fn cancel_by(&self, number: i32, secret: &[u8]) {
-        let client = self.known.lock().get(&number).and_then(|known| {
-            let is_right = bool::from(known.secret.as_deref()?.ct_eq(secret));
-            is_right.then(|| known.client.upgrade()).flatten()
+        let client = self.entries.lock().get(&number).and_then(|entry| {
+            let is_right = bool::from(entry.secret.as_deref()?.ct_eq(secret));
+            is_right.then(|| entry.client.upgrade()).flatten()
         });
         if let Some(client) = client {
             client.cancel();
@@ -82,15 +87,15 @@ impl Clients {
     /// Returns without holding the lock, because a client may wait for other clients' locks to
     /// describe itself.
     fn find(&self, number: i32) -> Option<Arc<dyn Connected>> {
-        self.known.lock().get(&number)?.client.upgrade()
+        self.entries.lock().get(&number)?.client.upgrade()
     }
 }
 
 impl Clients {
     /// All clients. The lock is released before they are used.
     fn connected(&self) -> Vec<(i32, Arc<dyn Connected>)> {
-        let known = self.known.lock();
-        known.iter().filter_map(|(number, of)| Some((*number, of.client.upgrade()?))).collect()
+        let entries = self.entries.lock();
+        entries.iter().filter_map(|(number, of)| Some((*number, of.client.upgrade()?))).collect()
     }
 
     /// Tells every client to check whether its user still exists.

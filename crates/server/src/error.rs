@@ -1,6 +1,6 @@
 //! The engine's errors in the words of each protocol.
 
-use fleetdb_engine::{Code, Error, ErrorKind, Place};
+use fleetdb_engine::{Code, Error, ErrorKind, TextPosition};
 use hyper::StatusCode;
 use pgwire::error::{ErrorInfo, PgWireError};
 
@@ -31,16 +31,17 @@ pub(crate) fn influx_code(status: StatusCode) -> &'static str {
     }
 }
 
-/// The error of the PostgreSQL protocol. Its position is the engine's [`Place`] until [`placed`] knows the text.
+/// The error of the PostgreSQL protocol. Its position is the engine's [`TextPosition`] until
+/// [`placed`] knows the text.
 pub(crate) fn postgres_error(error: &Error) -> PgWireError {
     let mut info = ErrorInfo::new("ERROR".to_owned(), sqlstate(error.code()).to_owned(), error.to_string());
     if error.code() == Code::PlanChanged {
         // By this name JDBC's driver knows that it has to prepare the statement again.
         info.routine = Some("RevalidateCachedQuery".to_owned());
     }
-    info.position = error.place().map(|place| match place {
-        Place::At { line, column } => format!("{line}:{column}"),
-        Place::End => "end".to_owned(),
+    info.position = error.position().map(|place| match place {
+        TextPosition::At { line, column } => format!("{line}:{column}"),
+        TextPosition::End => "end".to_owned(),
     });
     PgWireError::UserError(Box::new(info))
 }
@@ -110,14 +111,14 @@ pub(crate) fn without_place(mut error: PgWireError) -> PgWireError {
 }
 
 /// The place that [`postgres_error`] has written.
-fn place_of(written: &str) -> Option<Place> {
-    let Some((line, column)) = written.split_once(':') else { return Some(Place::End) };
-    Some(Place::At { line: line.parse().ok()?, column: column.parse().ok()? })
+fn place_of(written: &str) -> Option<TextPosition> {
+    let Some((line, column)) = written.split_once(':') else { return Some(TextPosition::End) };
+    Some(TextPosition::At { line: line.parse().ok()?, column: column.parse().ok()? })
 }
 
 /// A place in a text as PostgreSQL counts: in characters, from 1.
-pub(crate) fn position(place: Place, text: &str) -> Option<usize> {
-    let Place::At { line, column } = place else { return Some(text.chars().count() + 1) };
+pub(crate) fn position(place: TextPosition, text: &str) -> Option<usize> {
+    let TextPosition::At { line, column } = place else { return Some(text.chars().count() + 1) };
     let (line, column) = (usize::try_from(line).ok()?, usize::try_from(column).ok()?);
     let lines_before = text.split_inclusive('\n').take(line.checked_sub(1)?);
     let position = column.checked_add(lines_before.map(|line| line.chars().count()).sum())?;

@@ -19,6 +19,7 @@ mod http;
 mod line_sockets;
 mod lines;
 mod log;
+mod login_queue;
 mod metrics;
 mod options;
 mod postgres;
@@ -26,7 +27,6 @@ mod server;
 mod sessions;
 mod size;
 mod tls;
-mod turns;
 mod work;
 
 pub use log::log_to_stderr;

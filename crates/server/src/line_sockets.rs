@@ -6,7 +6,7 @@
 
 use crate::lines;
 use crate::server::Shared;
-use fleetdb_engine::{LineEnds, Precision};
+use fleetdb_engine::{LineSplitter, Precision};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -39,19 +39,19 @@ pub(crate) async fn tcp(shared: Arc<Shared>, listener: TcpListener) {
 async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream) {
     let mut lines = Vec::with_capacity(64 << 10);
     // `line_ends` finds the ends of lines, `seen` is how far it has looked, `ends` is the last end.
-    let (mut line_ends, mut seen, mut ends) = (LineEnds::default(), 0, 0);
+    let (mut line_ends, mut seen, mut ends) = (LineSplitter::default(), 0, 0);
     // Whether the client closed its side properly. A connection that broke off may have cut a line
     // in two.
     let mut is_complete = false;
-    let mut goes_on = true;
-    while goes_on {
+    let mut is_open = true;
+    while is_open {
         let read = tokio::select! {
             () = shared.stopped() => None,
             read = stream.read_buf(&mut lines) => read.ok(),
         };
-        (goes_on, is_complete) = (read.is_some_and(|bytes| bytes > 0), read == Some(0));
+        (is_open, is_complete) = (read.is_some_and(|bytes| bytes > 0), read == Some(0));
         // Write together what has already arrived.
-        while goes_on && lines.len() < GATHERED_BYTES && stream.try_read_buf(&mut lines).is_ok_and(|bytes| bytes > 0) {}
+        while is_open && lines.len() < GATHERED_BYTES && stream.try_read_buf(&mut lines).is_ok_and(|bytes| bytes > 0) {}
         while let Some(end) = line_ends.find(&lines[seen..]) {
             seen += end;
             ends = seen;
@@ -59,7 +59,7 @@ async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream) {
         if lines.len() - ends > LINE_BYTES {
             tracing::warn!("line_tcp: a line is longer than {LINE_BYTES} bytes: the connection is closed");
             shared.metrics.lines("line_tcp", 0, 1);
-            goes_on = false;
+            is_open = false;
         }
         let rest = lines.split_off(ends);
         (seen, ends) = (rest.len(), 0);
@@ -93,7 +93,7 @@ pub(crate) async fn udp(shared: Arc<Shared>, socket: UdpSocket) {
 /// Adds the lines of a datagram. A string that is still open at its end would continue into the
 /// next datagram, so the line that holds it is dropped.
 fn add_datagram(shared: &Arc<Shared>, lines: &mut Vec<u8>, datagram: &[u8]) {
-    let (mut line_ends, mut whole) = (LineEnds::default(), 0);
+    let (mut line_ends, mut whole) = (LineSplitter::default(), 0);
     while let Some(end) = line_ends.find(&datagram[whole..]) {
         whole += end;
     }

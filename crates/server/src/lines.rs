@@ -7,22 +7,22 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The most invalid lines of a body that are reported one by one.
-const MOST_NAMED: usize = 100;
+const MAX_NAMED: usize = 100;
 
 /// The result of writing a body.
-pub(crate) struct Written {
+pub(crate) struct WriteResult {
     /// Lines that were kept.
     pub(crate) kept: usize,
     /// Lines that were left out.
     pub(crate) dropped: usize,
     /// The first of the lines that were left out, each with its error.
-    pub(crate) wrong: Vec<WrongLine>,
+    pub(crate) wrong: Vec<RejectedLine>,
     /// The durability of the lines that were kept; `None` if there are none.
     pub(crate) acknowledged: Option<Acknowledged>,
 }
 
 /// A line that was left out.
-pub(crate) struct WrongLine {
+pub(crate) struct RejectedLine {
     /// Its first line in the body, counted from 1.
     pub(crate) number: usize,
     /// The column and the error.
@@ -32,22 +32,22 @@ pub(crate) struct WrongLine {
 }
 
 /// Parses the lines into a batch and a report.
-fn parse(db: &Database, body: &[u8], precision: Precision) -> Result<(Batch, Written)> {
+fn parse(db: &Database, body: &[u8], precision: Precision) -> Result<(Batch, WriteResult)> {
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
     let mut parser = LineParser::new(db, precision, now_ns);
     let (mut dropped, mut wrong) = (0, Vec::new());
     for BodyLine { number, bytes } in body_lines(body) {
         if let Err(error) = parser.parse_bytes(bytes) {
             dropped += 1;
-            if wrong.len() < MOST_NAMED {
+            if wrong.len() < MAX_NAMED {
                 let line = bytes.trim_ascii_end();
                 let text = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-                wrong.push(WrongLine { number, reason: error.to_string(), text });
+                wrong.push(RejectedLine { number, reason: error.to_string(), text });
             }
         }
     }
     let kept = parser.rows();
-    Ok((parser.into_batch()?, Written { kept, dropped, wrong, acknowledged: None }))
+    Ok((parser.into_batch()?, WriteResult { kept, dropped, wrong, acknowledged: None }))
 }
 
 /// Parses a body and writes its lines. Returns when they have the durability that is asked for.
@@ -58,7 +58,7 @@ pub(crate) async fn write(
     shared: &Arc<Shared>,
     body: impl AsRef<[u8]> + Send + 'static,
     precision: Precision,
-) -> Result<Written> {
+) -> Result<WriteResult> {
     let worker = Arc::clone(shared);
     let begun = shared.work.run(move || {
         let (batch, written) = parse(&worker.db, body.as_ref(), precision)?;

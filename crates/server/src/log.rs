@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 
 /// The filter that the option `log` describes.
 pub(crate) fn filter(text: &str) -> Result<EnvFilter> {
-    text.parse().map_err(|e| Error::input(format!("option log = '{text}': {e}; use error, warn, info or debug")))
+    text.parse().map_err(|e| Error::invalid(format!("option log = '{text}': {e}; use error, warn, info or debug")))
 }
 
 /// Logs to standard error from now on, as configured.

@@ -140,7 +140,7 @@ impl Collector for Engine {
 fn gauges(status: &Status) -> [(&'static str, &'static str, u64); 9] {
     [
         ("memtable_bytes", "Memory of the active memtables", status.memtable_bytes as u64),
-        ("frozen_memtables", "Generations of memtables that wait for their flush", status.frozen as u64),
+        ("frozen_memtables", "Generations of memtables that wait for their flush", status.frozen_generations as u64),
         ("segments", "Segments", status.segments as u64),
         ("segment_bytes", "Bytes of all segments", status.segment_bytes),
         ("cache_bytes", "Memory of the cache", status.cache_bytes),

@@ -2,7 +2,7 @@
 //! names. Flags override variables, variables override the file, and the file overrides the
 //! defaults.
 
-use crate::access::{Access, Strangers};
+use crate::access::{Access, AnonymousAccess};
 use crate::size::Size;
 use fleetdb_engine::{Durability, Error, Result, Settings};
 use fleetdb_query::Files;
@@ -103,7 +103,7 @@ impl Options {
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|e| Error::io(format_args!("read {}", path.display()), &e))?;
-        toml::from_str(&text).map_err(|e| Error::input(format!("{}: {e}", path.display())))
+        toml::from_str(&text).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))
     }
 }
 
@@ -171,7 +171,7 @@ impl Config {
                 return Ok(None);
             }
             text.parse().map(Some).map_err(|_| {
-                Error::input(format!("option {name} = '{text}': give address and port, as 127.0.0.1:8086, or off"))
+                Error::invalid(format!("option {name} = '{text}': give address and port, as 127.0.0.1:8086, or off"))
             })
         };
         let mut settings = match options.memory_limit {
@@ -187,7 +187,7 @@ impl Config {
         let tls = match (options.tls_certificate, options.tls_key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
-            _ => return Err(Error::input("options tls_certificate and tls_key are given together or not at all")),
+            _ => return Err(Error::invalid("options tls_certificate and tls_key are given together or not at all")),
         };
         let postgres = address("postgres", options.postgres, "127.0.0.1:5432")?;
         let requires_tls = match options.tls.as_deref() {
@@ -195,18 +195,18 @@ impl Config {
             Some("allow") => false,
             Some("require") if tls.is_some() => true,
             Some("require") => {
-                return Err(Error::input("option tls = 'require': give tls_certificate and tls_key as well"));
+                return Err(Error::invalid("option tls = 'require': give tls_certificate and tls_key as well"));
             }
-            Some(other) => return Err(Error::input(format!("option tls = '{other}': require or allow"))),
+            Some(other) => return Err(Error::invalid(format!("option tls = '{other}': require or allow"))),
         };
         let log_json = match options.log_format.as_deref() {
             None | Some("text") => false,
             Some("json") => true,
-            Some(other) => return Err(Error::input(format!("option log_format = '{other}': text or json"))),
+            Some(other) => return Err(Error::invalid(format!("option log_format = '{other}': text or json"))),
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let at_least_one = |name: &str, value: usize| {
-            if value > 0 { Ok(value) } else { Err(Error::input(format!("option {name} = 0: it must be at least 1"))) }
+            if value > 0 { Ok(value) } else { Err(Error::invalid(format!("option {name} = 0: it must be at least 1"))) }
         };
         Ok(Self {
             data: options.data.unwrap_or_else(|| "fleetdb-data".into()),
@@ -240,7 +240,7 @@ impl Config {
         if let Some((certificate, key)) = &self.tls {
             crate::tls::acceptor(certificate, key, &[])?;
         }
-        self.check_exposure(Access::new(&self.data, self.strangers())?.has_entries()?)?;
+        self.check_exposure(Access::new(&self.data, self.anonymous_access())?.has_entries()?)?;
         crate::log::filter(&self.log).map(|_| ())
     }
 
@@ -256,12 +256,12 @@ impl Config {
     }
 
     /// Whether clients that do not authenticate have all rights.
-    pub fn strangers(&self) -> Strangers {
+    pub fn anonymous_access(&self) -> AnonymousAccess {
         let is_exposed = self.listeners().any(|(_, address)| !address.ip().is_loopback());
         match (self.no_authentication, is_exposed) {
-            (true, _) => Strangers::Always,
-            (false, false) => Strangers::WithoutUsers,
-            (false, true) => Strangers::Never,
+            (true, _) => AnonymousAccess::Always,
+            (false, false) => AnonymousAccess::WithoutUsers,
+            (false, true) => AnonymousAccess::Never,
         }
     }
 
@@ -275,13 +275,13 @@ impl Config {
         }
         for (name, address) in self.listeners().filter(|(_, address)| !address.ip().is_loopback()) {
             if name.starts_with("line_") {
-                return Err(Error::input(format!(
+                return Err(Error::invalid(format!(
                     "option {name} = '{address}': it knows no users and is reached from other machines; listen on loopback, \
                      or give no_authentication = true if everybody may write and read"
                 )));
             }
             if !has_users {
-                return Err(Error::input(format!(
+                return Err(Error::invalid(format!(
                     "option {name} = '{address}': other machines reach it and there are no users; add one with \
                      'fleetdb user add NAME --data {}', listen on loopback, or give no_authentication = true",
                     self.data.display()

@@ -9,7 +9,7 @@ use crate::clients::Clients;
 use crate::metrics::{Metrics, Protocol};
 use crate::options::Config;
 use crate::sessions::Sessions;
-use crate::work::Work;
+use crate::work::JobLimiter;
 use crate::{http, line_sockets, postgres, tls};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Acknowledged, Batch, Database, Error, Result, TryCommit};
@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) access: Arc<Access>,
     pub(crate) metrics: Metrics,
-    pub(crate) work: Work,
+    pub(crate) work: JobLimiter,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) stopping: watch::Receiver<bool>,
@@ -123,12 +123,12 @@ impl Shared {
         Ok(Committing(outcome))
     }
 
-    /// Writes a batch. No thread waits for it, except one of [`Work`] while the memtables are full.
-    /// A sync that no other writer shares runs on this thread, whose other tasks move to another
-    /// one; that saves waking two threads.
+    /// Writes a batch. No thread waits for it, except one of [`JobLimiter`] while the memtables are
+    /// full. A sync that no other writer shares runs on this thread, whose other tasks move to
+    /// another one; that saves waking two threads.
     ///
     /// # Errors
-    /// As [`Database::commit`], or those of [`Work::run`].
+    /// As [`Database::commit`], or those of [`JobLimiter::run`].
     pub(crate) async fn commit(self: &Arc<Self>, batch: Batch) -> Result<Acknowledged> {
         let (done, outcome) = outcome();
         match self.db.try_commit(&batch, done)? {
@@ -212,7 +212,7 @@ impl Server {
     /// The database does not open, an address is in use, or the configuration lets other machines
     /// in without a login.
     pub fn start(config: Config) -> Result<Self> {
-        let access = Arc::new(Access::new(&config.data, config.strangers())?);
+        let access = Arc::new(Access::new(&config.data, config.anonymous_access())?);
         config.check_exposure(access.has_entries()?)?;
         make_room_for_files(config.max_connections);
         let tls = |protocols: &[&[u8]]| -> Result<Option<TlsAcceptor>> {
@@ -233,7 +233,12 @@ impl Server {
             clients,
             db,
             access,
-            work: Work::new(config.max_running, config.max_waiting, metrics.running.clone(), metrics.waiting.clone()),
+            work: JobLimiter::new(
+                config.max_running,
+                config.max_waiting,
+                metrics.running.clone(),
+                metrics.waiting.clone(),
+            ),
             metrics,
             connections: Arc::new(Semaphore::new(config.max_connections)),
             config,

@@ -1,12 +1,12 @@
 //! A pool of sessions for requests that keep no state, and running statements whose rows are still
 //! being read.
 
-use crate::clients::{Clients, Connected, Listed};
-use crate::work::{Weight, Work};
+use crate::clients::{Clients, Connected, Registration};
+use crate::work::{JobLimiter, Weight};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Database, Result};
-use fleetdb_query::{AdvisoryLocks, Answer, Asker, Canceller, Files, Session};
+use fleetdb_query::{AdvisoryLocks, Answer, Canceller, Files, Session, SessionUser};
 use futures::FutureExt;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The largest number of idle sessions that are kept.
-const MOST_IDLE: usize = 64;
+const MAX_IDLE: usize = 64;
 
 /// Rows to compute before the first ones are sent.
 const FEW_ROWS: usize = 1_000;
@@ -41,29 +41,29 @@ impl Sessions {
     }
 
     /// Creates a session for a caller that keeps it.
-    pub(crate) fn make(&self, asker: Asker) -> Result<Session> {
+    pub(crate) fn make(&self, session_user: SessionUser) -> Result<Session> {
         let session = Session::sharing(Arc::clone(&self.db), &self.locks, Arc::clone(&self.clients) as Arc<_>)?;
         let session = session.with_files(self.files.clone());
         session.set_timeout(self.timeout);
-        session.work_for(asker);
+        session.set_user(session_user);
         Ok(session)
     }
 
     /// Takes a session from the pool, in the state of a new one.
-    pub(crate) fn take(self: &Arc<Self>, asker: Asker) -> Result<Pooled> {
+    pub(crate) fn take(self: &Arc<Self>, session_user: SessionUser) -> Result<Pooled> {
         let idle = self.idle.lock().pop();
         let session = match idle {
             Some(session) => {
                 session.set_timeout(self.timeout);
-                session.work_for(asker);
+                session.set_user(session_user);
                 session
             }
-            None => self.make(asker)?,
+            None => self.make(session_user)?,
         };
         Ok(Pooled {
             session: Some(session),
             sessions: Arc::clone(self),
-            is_changed: AtomicBool::new(false),
+            is_modified: AtomicBool::new(false),
             client: None,
         })
     }
@@ -74,23 +74,23 @@ pub(crate) struct Pooled {
     /// `Some` until this is dropped.
     session: Option<Session>,
     sessions: Arc<Sessions>,
-    is_changed: AtomicBool,
+    is_modified: AtomicBool,
     /// The client that uses the session.
-    client: Option<(Listed, Arc<dyn Connected>)>,
+    client: Option<(Registration, Arc<dyn Connected>)>,
 }
 
 impl Pooled {
     /// Lists the client that uses the session, until the session is returned: a cancel request must
     /// not reach the next user.
-    pub(crate) fn list<C: Connected + 'static>(&mut self, number: i32, client: C) {
+    pub(crate) fn register<C: Connected + 'static>(&mut self, number: i32, client: C) {
         let client = Arc::new(client);
         let connected = Arc::downgrade(&client);
-        self.client = Some((self.sessions.clients.list(number, None, connected), client));
+        self.client = Some((self.sessions.clients.register(number, None, connected), client));
     }
 
     /// Marks that a statement changes the session, which is then not reused.
-    pub(crate) fn changes(&self) {
-        self.is_changed.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_modified(&self) {
+        self.is_modified.store(true, Ordering::Relaxed);
     }
 }
 
@@ -109,7 +109,7 @@ impl Drop for Pooled {
             session.release_locks();
         }
         let mut idle = self.sessions.idle.lock();
-        if idle.len() < MOST_IDLE && !self.is_changed.load(Ordering::Relaxed) {
+        if idle.len() < MAX_IDLE && !self.is_modified.load(Ordering::Relaxed) {
             idle.extend(self.session.take());
         }
     }
@@ -133,19 +133,19 @@ pub(crate) struct Running<S> {
     schema: Option<SchemaRef>,
     tag: Option<String>,
     /// Rows that have been computed but not yet taken.
-    come: VecDeque<RecordBatch>,
+    buffered: VecDeque<RecordBatch>,
     cancel: CancelOnDrop,
     /// Time to the first rows, without the wait for a turn.
-    took: Duration,
+    elapsed: Duration,
 }
 
 impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     /// Runs a statement up to its first rows on another thread; `begin` executes it.
     ///
     /// # Errors
-    /// Those of the statement, or of [`Work::run`].
+    /// Those of the statement, or of [`JobLimiter::run`].
     pub(crate) async fn start(
-        work: &Work,
+        work: &JobLimiter,
         weight: Weight,
         session: S,
         begin: impl FnOnce(&S) -> Result<Answer> + Send + 'static,
@@ -156,12 +156,12 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         Self::watched(begun, cancel)
     }
 
-    /// Like [`start`](Self::start), but on this thread; see [`Work::run_here`].
+    /// Like [`start`](Self::start), but on this thread; see [`JobLimiter::run_here`].
     ///
     /// # Errors
     /// As [`start`](Self::start).
     pub(crate) async fn start_here(
-        work: &Work,
+        work: &JobLimiter,
         weight: Weight,
         session: S,
         begin: impl FnOnce(&S) -> Result<Answer>,
@@ -178,12 +178,12 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     /// # Errors
     /// As [`start`](Self::start).
     pub(crate) async fn start_short(
-        work: &Work,
+        work: &JobLimiter,
         session: S,
         begin: impl FnOnce(&S) -> Result<Option<Answer>>,
     ) -> Result<Option<Self>> {
         let mut cancel = CancelOnDrop(Some(session.announce()));
-        let begun = work.turn(Weight::Light).await.map(|_turn| {
+        let begun = work.acquire(Weight::Light).await.map(|_permit| {
             let at = Instant::now();
             let answer = begin(&session).transpose()?;
             Some(answer.and_then(|answer| Self::with_first_rows(session, answer, at, next_soon)))
@@ -211,15 +211,15 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         next: impl Fn(&mut Answer) -> Option<Result<RecordBatch>>,
     ) -> Result<Self> {
         let (schema, tag) = (answer.schema(), answer.tag().map(str::to_owned));
-        let (mut come, mut rows) = (VecDeque::new(), 0);
+        let (mut buffered, mut rows) = (VecDeque::new(), 0);
         while rows < FEW_ROWS
             && let Some(batch) = next(&mut answer).transpose()?
         {
             rows += batch.num_rows();
-            come.push_back(batch);
+            buffered.push_back(batch);
         }
         let state = (rows >= FEW_ROWS).then_some((session, answer));
-        Ok(Self { state, schema, tag, come, cancel: CancelOnDrop(None), took: begun.elapsed() })
+        Ok(Self { state, schema, tag, buffered, cancel: CancelOnDrop(None), elapsed: begun.elapsed() })
     }
 
     /// Arms `cancel` for a statement that still runs; `begun` is an error if there was no thread
@@ -241,16 +241,16 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
 
     /// Prepares for more rows, perhaps after other statements of the session: an earlier cancel no
     /// longer applies, and the statement's time limit starts anew.
-    pub(crate) fn go_on(&mut self) {
+    pub(crate) fn resume(&mut self) {
         if let Some((session, answer)) = &mut self.state {
-            session.go_on(answer);
+            session.resume(answer);
         }
     }
 
     /// Whether the statement was so short that it may run on a thread without moving the thread's
     /// other tasks.
     pub(crate) fn is_short(&self) -> bool {
-        self.state.is_none() && self.took < SHORT
+        self.state.is_none() && self.elapsed < SHORT
     }
 
     /// The schema of the rows, if the statement returns rows.
@@ -267,9 +267,9 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     ///
     /// # Errors
     /// The statement failed while running.
-    pub(crate) async fn next(&mut self, work: &Work) -> Result<Option<RecordBatch>> {
-        if let Some(come) = self.come.pop_front() {
-            return Ok(Some(come));
+    pub(crate) async fn next(&mut self, work: &JobLimiter) -> Result<Option<RecordBatch>> {
+        if let Some(buffered) = self.buffered.pop_front() {
+            return Ok(Some(buffered));
         }
         let Some((session, mut answer)) = self.state.take() else { return Ok(None) };
         let next = work.run(move || {

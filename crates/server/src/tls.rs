@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// # Errors
 /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the invalid file.
 pub(crate) fn acceptor(certificate: &Path, key: &Path, protocols: &[&[u8]]) -> Result<TlsAcceptor> {
-    let wrong = |path: &Path, e: &dyn std::fmt::Display| Error::input(format!("{}: {e}", path.display()));
+    let wrong = |path: &Path, e: &dyn std::fmt::Display| Error::invalid(format!("{}: {e}", path.display()));
     let certificates = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
         .map_err(|e| wrong(certificate, &e))?;

@@ -31,7 +31,7 @@ impl Weight {
 }
 
 /// Runs a bounded number of jobs at a time.
-pub(crate) struct Work {
+pub(crate) struct JobLimiter {
     turns: Arc<Semaphore>,
     /// The turns that heavy jobs may hold.
     heavy: Arc<Semaphore>,
@@ -50,13 +50,13 @@ impl Drop for Counted {
 }
 
 /// Permission to run, until it is dropped.
-pub(crate) struct Turn {
+pub(crate) struct JobPermit {
     _permit: OwnedSemaphorePermit,
     _heavy: Option<OwnedSemaphorePermit>,
     _running: Counted,
 }
 
-impl Work {
+impl JobLimiter {
     /// `running` and `waiting` count the jobs that run and that wait for their turn.
     pub(crate) fn new(most_running: usize, most_waiting: usize, running: Gauge, waiting: Gauge) -> Self {
         let [turns, heavy] = [most_running, (most_running / 2).max(1)].map(|most| Arc::new(Semaphore::new(most)));
@@ -81,10 +81,10 @@ impl Work {
         weight: Weight,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let turn = self.turn(weight).await?;
+        let permit = self.acquire(weight).await?;
         let job = move || {
             let done = job();
-            drop(turn);
+            drop(permit);
             done
         };
         tokio::task::spawn_blocking(job).await.map_err(|e| Error::bug(format!("a request ended the thread: {e}")))
@@ -96,7 +96,7 @@ impl Work {
     /// # Errors
     /// As [`run`](Self::run).
     pub(crate) async fn run_here<T>(&self, weight: Weight, job: impl FnOnce() -> T) -> Result<T> {
-        let _turn = self.turn(weight).await?;
+        let _permit = self.acquire(weight).await?;
         Ok(tokio::task::block_in_place(job))
     }
 
@@ -104,7 +104,7 @@ impl Work {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub(crate) async fn turn(&self, weight: Weight) -> Result<Turn> {
+    pub(crate) async fn acquire(&self, weight: Weight) -> Result<JobPermit> {
         // Take the heavy permit first, so that a heavy job that waits for it does not hold a turn.
         let heavy = match weight {
             Weight::Light => None,
@@ -112,7 +112,7 @@ impl Work {
         };
         let permit = self.permit(&self.turns).await?;
         self.running.inc();
-        Ok(Turn { _permit: permit, _heavy: heavy, _running: Counted(self.running.clone()) })
+        Ok(JobPermit { _permit: permit, _heavy: heavy, _running: Counted(self.running.clone()) })
     }
 
     async fn permit(&self, of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {

@@ -6,7 +6,7 @@
 //!    not delay the next.
 //! 2. The queue is a pipe of 16 KB. The sampler never waits for it; a datapoint that does not fit
 //!    is an overrun.
-//! 3. The writer is this process. It writes in two [`Way`]s, one after the other.
+//! 3. The writer is this process. It writes in two [modes](WriteMode), one after the other.
 //! 4. Everything is read back and compared, and single datapoints are queried by their time.
 
 use super::{Job, Run, Size};
@@ -46,7 +46,7 @@ pub struct Scale {
 
 /// How datapoints are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum WriteMode {
     /// One transaction per datapoint, as published.
     Single,
     /// One transaction for all datapoints that arrived since the last acknowledgement, as an
@@ -57,7 +57,7 @@ enum Way {
     Bulk,
 }
 
-impl Way {
+impl WriteMode {
     fn of(profile: Profile) -> [Self; 2] {
         match profile {
             Profile::Published => [Self::Single, Self::Bulk],
@@ -148,17 +148,17 @@ pub fn sample(sampling: &Sampling) -> Outcome<()> {
 pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let seconds = run.plan.size(scale.seconds, 600, 5).max(1);
     let rate = scale.rate.unwrap_or(1_000).max(1);
-    let ways = Way::of(run.plan.profile);
-    let mut tables: Vec<Table> = ways.map(|way| way.series().table()).to_vec();
+    let modes = WriteMode::of(run.plan.profile);
+    let mut tables: Vec<Table> = modes.map(|mode| mode.series().table()).to_vec();
     tables.dedup();
     run.target.create(&tables)?;
     let mut boards = Vec::new();
-    for (number, way) in (1..).zip(ways) {
+    for (number, mode) in (1..).zip(modes) {
         if run.is_stopped() {
             return Ok(());
         }
-        let mut board = Board { number, way, table: Arc::new(way.series().table()), written: Vec::new() };
-        let (name, operation) = way.names();
+        let mut board = Board { number, mode, table: Arc::new(mode.series().table()), written: Vec::new() };
+        let (name, operation) = mode.names();
         if run.cannot(name, &[board.query((0, 0))]) {
             continue;
         }
@@ -191,7 +191,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     }
     let all: Vec<Query> = boards.iter().filter_map(|board| Some(board.query(board.window()?))).collect();
     run.ask("everything read back", &all, 1)?;
-    let single = boards.iter().filter(|board| board.way != Way::Bulk).flat_map(|board| {
+    let single = boards.iter().filter(|board| board.mode != WriteMode::Bulk).flat_map(|board| {
         let step = board.written.len().div_ceil(ASKED).max(1);
         board.written.iter().step_by(step).map(|point| board.query((point.time_ns, point.time_ns + MICROSECOND_NS)))
     });
@@ -210,7 +210,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
 struct Board {
     /// The key of the rows.
     number: i64,
-    way: Way,
+    mode: WriteMode,
     table: Arc<Table>,
     /// The acknowledged datapoints.
     written: Vec<Datapoint>,
@@ -229,15 +229,15 @@ impl Board {
 
     /// The number of its rows.
     fn count(&self) -> usize {
-        match self.way {
-            Way::Single | Way::Batched => self.written.len(),
-            Way::Bulk => by_second(&self.written).count(),
+        match self.mode {
+            WriteMode::Single | WriteMode::Batched => self.written.len(),
+            WriteMode::Bulk => by_second(&self.written).count(),
         }
     }
 
     /// Converts datapoints to rows.
     fn rows(&self, points: &[Datapoint]) -> Outcome<RecordBatch> {
-        self.way.rows(self.number, points)
+        self.mode.rows(self.number, points)
     }
 }
 
@@ -286,11 +286,11 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// The number of waiting datapoints to write in the next transaction.
     fn due(&self) -> usize {
-        match (self.board.way, self.waiting.first()) {
+        match (self.board.mode, self.waiting.first()) {
             (_, None) => 0,
-            (Way::Single, _) => 1,
-            (Way::Batched, _) => self.waiting.len(),
-            (Way::Bulk, Some(first)) => {
+            (WriteMode::Single, _) => 1,
+            (WriteMode::Batched, _) => self.waiting.len(),
+            (WriteMode::Bulk, Some(first)) => {
                 let second = self.waiting.iter().take_while(|point| point.second() == first.second()).count();
                 if second < self.waiting.len() || self.is_over { second } else { 0 }
             }

@@ -9,7 +9,7 @@ pub mod scale;
 mod workers;
 
 use crate::Outcome;
-use crate::answer::{Cell, Gather};
+use crate::answer::{AnswerBuilder, Cell};
 use crate::driver::{Driven, Limit, Watch, Worker, drive};
 use crate::meters::{Meter, Metered, write_back};
 use crate::oracle::difference;
@@ -217,7 +217,7 @@ impl Run<'_> {
 
     /// Whether the target cannot answer these queries; if so, the phase records the reason.
     fn cannot(&mut self, name: &str, queries: &[Query]) -> bool {
-        let lacking = queries.first().and_then(|query| self.target.lacks(query)).map(str::to_owned);
+        let lacking = queries.first().and_then(|query| self.target.unsupported(query)).map(str::to_owned);
         let is_lacking = lacking.is_some();
         if is_lacking {
             let (name, operation) = (name.to_owned(), QUERY.to_owned());
@@ -241,7 +241,7 @@ impl Run<'_> {
     /// Asks for the number of rows of a table, to check the last phase that wrote.
     fn check_count(&mut self, table: &'static str, rows: u64) -> Outcome<()> {
         let query = Query::Count(table);
-        if self.is_stopped() || self.target.lacks(&query).is_some() {
+        if self.is_stopped() || self.target.unsupported(&query).is_some() {
             return Ok(());
         }
         self.target.settle()?;
@@ -261,7 +261,7 @@ impl Run<'_> {
 
 /// An answer with one cell.
 fn one(query: &Query, cell: Cell<'_>) -> Outcome<RecordBatch> {
-    let mut answer = Gather::new(&query.columns());
+    let mut answer = AnswerBuilder::new(&query.columns());
     answer.push(cell)?;
     answer.finish()
 }

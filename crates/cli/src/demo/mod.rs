@@ -9,8 +9,8 @@ mod generate;
 mod plot;
 
 use crate::progress::{bar, thousands};
-use crate::say::say;
 use crate::sql::output::{self, Format};
+use crate::stdout::print_line;
 use crate::{close, io_error, is_database, open};
 use chrono::{DateTime, Utc};
 use fleetdb_engine::io::Io;
@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> Result<()> {
         if args.replace {
             remove_database(&args.data)?;
         } else if !args.keep {
-            return Err(Error::input(format!(
+            return Err(Error::invalid(format!(
                 "{dir} holds a database already. Choose: 'fleetdb demo --data {dir} --keep' prints its bills again, \
                  '--replace' deletes it and starts anew, '--data OTHER' uses another directory",
                 dir = args.data.display()
@@ -68,10 +68,10 @@ pub fn run(args: &Args) -> Result<()> {
     let outcome = bills(&session, args);
     drop(session);
     outcome.and(close(db))?;
-    say!("Go on:");
-    say!("  fleetdb sql --data {}", args.data.display());
-    say!("  fleetdb sql --data {} -c 'SELECT count(*) FROM meter_reads'", args.data.display());
-    say!("  fleetdb check --data {}", args.data.display());
+    print_line!("Go on:");
+    print_line!("  fleetdb sql --data {}", args.data.display());
+    print_line!("  fleetdb sql --data {} -c 'SELECT count(*) FROM meter_reads'", args.data.display());
+    print_line!("  fleetdb check --data {}", args.data.display());
     Ok(())
 }
 
@@ -126,7 +126,7 @@ fn create_tables(db: &Database) -> Result<()> {
 }
 
 fn ingest(db: &Database, args: &Args) -> Result<()> {
-    say!(
+    print_line!(
         "Simulating {} meters over {YEAR} ({}), every batch acknowledged at {} ({}).",
         thousands(u64::from(args.meters)),
         args.tz,
@@ -150,12 +150,12 @@ fn ingest(db: &Database, args: &Args) -> Result<()> {
     let readings = hours.len() as u64 * u64::from(args.meters);
     let status = db.status();
     let raw = readings * generate::RAW_READING_BYTES + u64::from(args.meters) * generate::RAW_METER_BYTES;
-    say!(
+    print_line!(
         "{} readings and as many meter updates in {seconds:.1} s: {} readings/s, flushed to Parquet.",
         thousands(readings),
         thousands((readings as f64 / seconds) as u64),
     );
-    say!(
+    print_line!(
         "On disk {:.1} MB in {} segments, raw {:.1} MB: {:.1} times smaller.",
         status.segment_bytes as f64 / 1e6,
         status.segments,
@@ -192,23 +192,23 @@ ORDER BY euro DESC, h.meter_id"
 fn bills(session: &Session, args: &Args) -> Result<()> {
     let (from, to) = generate::month(YEAR, 12, args.tz)?;
     let sql = bills_sql(from, to, args.tz);
-    say!("\nDecember's bills:\n\n{sql};\n");
+    print_line!("\nDecember's bills:\n\n{sql};\n");
     let start = Instant::now();
     let batches = session.sql(&sql)?.collect()?;
     let seconds = start.elapsed().as_secs_f64();
     let count: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-    let mut out = crate::say::output();
-    say!("The ten largest of {}:", thousands(count as u64));
+    let mut out = crate::stdout::output();
+    print_line!("The ten largest of {}:", thousands(count as u64));
     output::show(session.sql(&format!("{sql} LIMIT 10"))?, Format::Table, &mut out)?;
-    say!("All of them:");
+    print_line!("All of them:");
     let totals =
         format!("SELECT count(*) AS bills, round(sum(kwh), 1) AS kwh, round(sum(euro), 2) AS euro FROM ({sql})");
     output::show(session.sql(&totals)?, Format::Table, &mut out)?;
     out.flush().map_err(|e| io_error("write standard output", &e))?;
-    say!("All bills took {:.0} ms.", seconds * 1e3);
+    print_line!("All bills took {:.0} ms.", seconds * 1e3);
     let plot = args.data.join("meter-1-december.svg");
     draw(&session.view(), from, to, args.tz, &plot)?;
-    say!("Meter 1's December as a picture: {}\n", plot.display());
+    print_line!("Meter 1's December as a picture: {}\n", plot.display());
     Ok(())
 }
 

@@ -21,10 +21,10 @@ fn midnights(first: i64, last: i64, tz: Tz) -> Vec<(i64, String)> {
 /// Draws points of (time in nanoseconds, kWh), with labels in local time.
 pub fn draw(points: &[(i64, f64)], tz: Tz, path: &Path) -> Result<()> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
-        return Err(Error::input("meter 1 has no readings in the month"));
+        return Err(Error::invalid("meter 1 has no readings in the month"));
     };
     let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
-    let failed = |e: &dyn std::fmt::Display| Error::input(format!("draw {}: {e}", path.display()));
+    let failed = |e: &dyn std::fmt::Display| Error::invalid(format!("draw {}: {e}", path.display()));
     let area = SVGBackend::new(path, (960, 320)).into_drawing_area();
     area.fill(&WHITE).map_err(|e| failed(&e))?;
     let mut chart = ChartBuilder::on(&area)

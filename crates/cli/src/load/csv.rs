@@ -14,7 +14,7 @@ const READ_BYTES: usize = 1 << 20;
 pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> Result<()> {
     let schema = target(db, args)?;
     let name = input.name.clone();
-    let wrong = |line: u64, reason: &dyn std::fmt::Display| Error::input(format!("{name}, line {line}: {reason}"));
+    let wrong = |line: u64, reason: &dyn std::fmt::Display| Error::invalid(format!("{name}, line {line}: {reason}"));
     let (mut reader, mut cells) = (CsvReader::new(b','), None::<CellReader>);
     let mut rows = Rows::new(&schema);
     let mut piece = vec![0; READ_BYTES];

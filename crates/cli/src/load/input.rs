@@ -38,7 +38,7 @@ pub fn format_of(file: &Path, given: Option<FileFormat>) -> Result<FileFormat> {
         Some("lp" | "line" | "lines" | "influx") => Ok(FileFormat::Lines),
         Some("csv") => Ok(FileFormat::Csv),
         Some("parquet") => Ok(FileFormat::Parquet),
-        _ => Err(Error::input(format!(
+        _ => Err(Error::invalid(format!(
             "{name}: the name does not say the format (.lp, .csv, .parquet): name it with --format"
         ))),
     }

@@ -3,7 +3,7 @@
 use super::input::Input;
 use super::{Args, BATCH_ROWS, Tally};
 use crate::io_error;
-use fleetdb_engine::{Database, Error, LineEnds, LineParser, MAX_VALUE_BYTES, Precision, Result};
+use fleetdb_engine::{Database, Error, LineParser, LineSplitter, MAX_VALUE_BYTES, Precision, Result};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The longest line. It also limits how much an unclosed quote can swallow.
@@ -17,7 +17,7 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
     // The number of the first physical line of the current line, and of the physical line just
     // read.
     let (mut number, mut text_number) = (1u64, 0u64);
-    let mut ends = LineEnds::default();
+    let mut ends = LineSplitter::default();
     loop {
         let before = line.len();
         let read = input.reader.read_until(b'\n', &mut line);
@@ -30,11 +30,11 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
             break;
         }
         if let Err(reason) = parser.parse_bytes(&line) {
-            let error = Error::input(format!("{}, line {number}, {reason}", input.name));
+            let error = Error::invalid(format!("{}, line {number}, {reason}", input.name));
             tally.refuse(args.on_error, error)?;
         }
         line.clear();
-        ends = LineEnds::default();
+        ends = LineSplitter::default();
         number = text_number + 1;
         if parser.rows() >= BATCH_ROWS {
             let full = std::mem::replace(&mut parser, LineParser::new(db, precision, now_ns));

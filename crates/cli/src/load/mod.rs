@@ -10,7 +10,7 @@ mod lines;
 mod parquet;
 
 use crate::progress::thousands;
-use crate::say::say;
+use crate::stdout::print_line;
 use crate::{DEFAULT_DATA, close, open};
 use fleetdb_engine::{Database, Durability, Error, Result};
 use std::path::PathBuf;
@@ -117,7 +117,7 @@ pub fn run(args: &Args) -> Result<()> {
     let seconds = start.elapsed().as_secs_f64();
     let added = rows(&db)?.saturating_sub(before);
     close(db)?;
-    say!(
+    print_line!(
         "loaded {} rows ({} new, {} replaced), refused {}, in {seconds:.1} s: {} rows/s at {} ({})",
         thousands(tally.loaded),
         thousands(added),
@@ -139,10 +139,10 @@ fn rows(db: &Database) -> Result<u64> {
 /// The table to load CSV or Parquet into.
 fn target(db: &Database, args: &Args) -> Result<std::sync::Arc<fleetdb_engine::TableSchema>> {
     let name = args.table.as_ref().ok_or_else(|| {
-        Error::input("name the table with --table: only line protocol says itself which table a row is for")
+        Error::invalid("name the table with --table: only line protocol says itself which table a row is for")
     })?;
     db.tables().into_iter().find(|table| &table.name == name).ok_or_else(|| {
-        Error::input(format!(
+        Error::invalid(format!(
             "there is no table '{name}': create it first, so that it has a primary key, for example \
              fleetdb sql --data {} -c 'CREATE TABLE {name} (device TEXT, ts TIMESTAMP, value DOUBLE, PRIMARY KEY (device, ts))'",
             args.data.display()

@@ -30,7 +30,7 @@ fn load_from(
     tally: &mut Tally,
 ) -> Result<()> {
     let schema = target(db, args)?;
-    let wrong = |reason: String| Error::input(format!("{}: {reason}", input.name));
+    let wrong = |reason: String| Error::invalid(format!("{}: {reason}", input.name));
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| wrong(e.to_string()))?;
     input.progress.set_length(builder.metadata().file_metadata().num_rows().max(0) as u64);
     let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(|e| wrong(e.to_string()))?;

@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Result<()> {
         return run_in(&Session::read_only(open_reader(&args.data)?)?, args);
     }
     if !args.create && !is_database(&args.data) {
-        return Err(Error::input(format!(
+        return Err(Error::invalid(format!(
             "{} holds no FleetDB database: name one with --data DIR, or make an empty one there with --create",
             args.data.display()
         )));
@@ -69,7 +69,7 @@ fn run_in(session: &Session, args: &Args) -> Result<()> {
 
 /// Runs all statements of a text, one after another, and shows their results.
 fn run_text(session: &Session, text: &str, format: Format) -> Result<()> {
-    let mut out = crate::say::output();
+    let mut out = crate::stdout::output();
     for statement in session.parse(text)? {
         let answer = session.execute(statement)?;
         output::show(answer, format, &mut out)?;

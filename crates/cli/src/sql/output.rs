@@ -20,7 +20,7 @@ pub enum Format {
 
 /// Shows the result of one statement.
 pub fn show(answer: Answer, format: Format, out: &mut dyn Write) -> Result<()> {
-    let failed = |e: &dyn std::fmt::Display| Error::input(format!("cannot show the rows: {e}"));
+    let failed = |e: &dyn std::fmt::Display| Error::invalid(format!("cannot show the rows: {e}"));
     // Programs that read CSV or JSON get only rows.
     let tag =
         answer.tag().filter(|_| matches!(format, Format::Table)).map(|tag| format!("{tag}\n")).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The shell: history, statements of several lines, and psql's backslash commands.
 
 use super::output::Format;
-use crate::say::say;
+use crate::stdout::print_line;
 use fleetdb_engine::{Error, Result, Role, TableView};
 use fleetdb_query::Session;
 use rustyline::DefaultEditor;
@@ -13,14 +13,14 @@ const HELP: &str = "\\d          list tables\n\\d TABLE    show a table's column
 
 /// Reads and runs statements until the input ends.
 pub fn run(session: &Session, format: Format) -> Result<()> {
-    let broken = |e: ReadlineError| Error::input(format!("the terminal: {e}"));
+    let broken = |e: ReadlineError| Error::invalid(format!("the terminal: {e}"));
     let mut editor = DefaultEditor::new().map_err(broken)?;
     let history = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".fleetdb_history"));
     if let Some(history) = &history {
         // There is no history at the first start.
         editor.load_history(history).ok();
     }
-    say!("fleetdb {} - type \\? for help", env!("CARGO_PKG_VERSION"));
+    print_line!("fleetdb {} - type \\? for help", env!("CARGO_PKG_VERSION"));
     let mut text = String::new();
     loop {
         let prompt = if text.is_empty() { "fleetdb=> " } else { "fleetdb-> " };
@@ -66,11 +66,11 @@ pub fn run(session: &Session, format: Format) -> Result<()> {
 fn command(session: &Session, line: &str) -> bool {
     match line.split_whitespace().collect::<Vec<_>>()[..] {
         ["\\q"] => return false,
-        ["\\?"] => say!("{HELP}"),
+        ["\\?"] => print_line!("{HELP}"),
         ["\\d" | "\\dt"] => {
             for table in session.view().tables().map(TableView::schema) {
                 let kind = if table.time.is_some() { "time-series table" } else { "collection" };
-                say!("{} ({kind}, {} columns)", table.name, table.columns.len());
+                print_line!("{} ({kind}, {} columns)", table.name, table.columns.len());
             }
         }
         ["\\d", name] => match session.view().table(name) {
@@ -83,7 +83,7 @@ fn command(session: &Session, line: &str) -> bool {
                         Role::Field => "",
                     };
                     let null = if column.nullable { "" } else { " not null" };
-                    say!("{:<32} {}{null}{role}", column.name, column.column_type);
+                    print_line!("{:<32} {}{null}{role}", column.name, column.column_type);
                 }
             }
         },

@@ -8,16 +8,16 @@
 //!    old files.
 //!
 //! A DELETE of many rows rewrites segments the same way, each by itself, without the deleted rows
-//! ([`gone`]).
+//! ([`deleted_keys`]).
 //!
 //! A crash before the edit leaves new files, a crash after it old files; the next open removes
 //! them. A merge never includes rows of another partition, and never applies deletes that are not
 //! in the manifest yet (a crash could undo them).
 
-pub(crate) mod gone;
+pub(crate) mod deleted_keys;
 pub(crate) mod plan;
 
-use self::gone::Gone;
+use self::deleted_keys::SegmentDeletes;
 use crate::column::ColumnBuilder;
 use crate::deletes::DeleteSet;
 use crate::error::Result;
@@ -27,10 +27,10 @@ use crate::key::{self, KeyValue};
 use crate::lane::{Lane, NullMask};
 use crate::manifest::SegmentEntry;
 use crate::pool::Pool;
-use crate::scan::merge::{Merge, Pick, pick, picks_with};
+use crate::scan::bounds::ScanBounds;
+use crate::scan::merge::{Merge, RowSpan, pick, picks_with};
 use crate::scan::rows::take_picks;
-use crate::scan::source::{Codes, Memo, Source};
-use crate::scan::wanted::Wanted;
+use crate::scan::source::{Codes, PageMemo, Source};
 use crate::scan::{INDEX_BLOCK_BYTES, PAGE_BYTES};
 use crate::schema::{Role, TableSchema};
 use crate::segment::index::Entry;
@@ -56,7 +56,7 @@ pub(crate) fn work_bytes(inputs: usize) -> usize {
 }
 
 /// Memory of the picks of a row group in which every other row is left out.
-pub(crate) const PICKED_BYTES: usize = ROW_GROUP_ROWS / 2 * size_of::<Pick>();
+pub(crate) const PICKED_BYTES: usize = ROW_GROUP_ROWS / 2 * size_of::<RowSpan>();
 
 /// Rows per row group, such that a column of the longest texts (averaged over each input) takes at
 /// most [`GROUP_BYTES`] of memory.
@@ -86,18 +86,18 @@ pub(crate) struct Job<'a> {
     pub(crate) expired: Option<i64>,
 }
 
-/// Writes the merged segments, without the rows of `gone`, which requires a single input. `next_id`
-/// supplies their ids. `pause` is called after each row group with the bytes written since the last
-/// call, and stops the merge by returning an error. After an error no file is left.
+/// Writes the merged segments, without the rows of `deleted`, which requires a single input.
+/// `next_id` supplies their ids. `pause` is called after each row group with the bytes written
+/// since the last call, and stops the merge by returning an error. After an error no file is left.
 pub(crate) fn merge(
     storage: &dyn Storage,
     job: &Job<'_>,
-    gone: Option<&mut Gone>,
+    deleted: Option<&mut SegmentDeletes>,
     mut next_id: impl FnMut() -> SegmentId,
     mut pause: impl FnMut(u64) -> Result<()>,
 ) -> Result<Vec<SegmentEntry>> {
     let mut written = Vec::new();
-    let outcome = merge_into(storage, job, gone, &mut written, &mut next_id, &mut pause);
+    let outcome = merge_into(storage, job, deleted, &mut written, &mut next_id, &mut pause);
     if let Err(error) = outcome {
         for entry in &written {
             // Either name may exist. The first error is the one to report.
@@ -113,15 +113,16 @@ pub(crate) fn merge(
 fn merge_into(
     storage: &dyn Storage,
     job: &Job<'_>,
-    gone: Option<&mut Gone>,
+    deleted: Option<&mut SegmentDeletes>,
     written: &mut Vec<SegmentEntry>,
     next_id: &mut dyn FnMut() -> SegmentId,
     pause: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let sources = job.inputs.iter().map(|listed| Source::segment(listed, job.schema, job.deletes, false));
     // All slices must be in one file.
-    let most_bytes = if gone.as_ref().is_some_and(|gone| gone.has_slices()) { u64::MAX } else { MAX_FILE_BYTES };
-    let mut rows = MergedRows::new(job, Arc::new(sources.collect()), gone);
+    let most_bytes =
+        if deleted.as_ref().is_some_and(|deleted| deleted.has_slices()) { u64::MAX } else { MAX_FILE_BYTES };
+    let mut rows = MergedRows::new(job, Arc::new(sources.collect()), deleted);
     let generation = job.inputs.iter().map(|listed| listed.entry.generation).max().unwrap_or_default();
     let width = job.inputs.iter().map(|listed| listed.entry.width).max().unwrap_or(0);
     let mut open: Option<SegmentWriter> = None;
@@ -168,33 +169,33 @@ fn finish(storage: &dyn Storage, writer: SegmentWriter, entry: &mut SegmentEntry
 struct MergedRows<'a> {
     job: &'a Job<'a>,
     sources: Arc<Vec<Source>>,
-    gone: Option<&'a mut Gone>,
+    deleted: Option<&'a mut SegmentDeletes>,
     merge: Merge,
-    wanted: Wanted,
-    memos: Vec<Memo>,
+    bounds: ScanBounds,
+    memos: Vec<PageMemo>,
     /// The container in whose middle the previous group ended.
-    rest: Option<(Vec<u8>, Vec<Pick>)>,
+    rest: Option<(Vec<u8>, Vec<RowSpan>)>,
     /// The current group: its containers, their key values, and the locations of their rows.
     entries: Vec<Entry>,
     keys: Vec<Vec<KeyValue>>,
-    picks: Vec<Pick>,
+    picks: Vec<RowSpan>,
     rows: usize,
     /// Rows of each group except the last.
     most_rows: usize,
 }
 
 impl<'a> MergedRows<'a> {
-    fn new(job: &'a Job<'a>, sources: Arc<Vec<Source>>, gone: Option<&'a mut Gone>) -> Self {
+    fn new(job: &'a Job<'a>, sources: Arc<Vec<Source>>, deleted: Option<&'a mut SegmentDeletes>) -> Self {
         let kept = job.expired.map_or(i64::MIN, |expired| expired.saturating_add(1));
         let (from, to) = (Some(job.span.0.max(kept)), Some(job.span.1));
-        let wanted = Wanted { from, to, merges_fields: job.schema.merges_fields(), ..Wanted::default() };
+        let bounds = ScanBounds { from, to, merges_fields: job.schema.merges_fields(), ..ScanBounds::default() };
         Self {
             job,
-            merge: Merge::new(&sources, wanted.clone()),
-            memos: sources.iter().map(|_| Memo::default()).collect(),
+            merge: Merge::new(&sources, bounds.clone()),
+            memos: sources.iter().map(|_| PageMemo::default()).collect(),
             sources,
-            gone,
-            wanted,
+            deleted,
+            bounds,
             rest: None,
             entries: Vec::new(),
             keys: Vec::new(),
@@ -213,7 +214,7 @@ impl<'a> MergedRows<'a> {
                 Some(rest) => rest,
                 None => {
                     let Some(runs) = self.merge.next()? else { break };
-                    let picks = pick(&self.sources, &runs, &self.wanted, &mut self.memos)?;
+                    let picks = pick(&self.sources, &runs, &self.bounds, &mut self.memos)?;
                     match runs.into_iter().next() {
                         Some((_, run)) if !picks.is_empty() => (run.key, picks),
                         _ => continue,
@@ -221,8 +222,8 @@ impl<'a> MergedRows<'a> {
                 }
             };
             let mut taken = take_picks(&mut picks, self.most_rows - self.rows);
-            if let Some(gone) = &mut self.gone {
-                taken = gone.left(&key, taken, &self.sources, &mut self.memos)?;
+            if let Some(deleted) = &mut self.deleted {
+                taken = deleted.left(&key, taken, &self.sources, &mut self.memos)?;
             }
             let rows: usize = taken.iter().map(|pick| pick.rows).sum();
             let last = taken.iter().rfind(|pick| pick.rows > 0);
@@ -249,7 +250,7 @@ impl<'a> MergedRows<'a> {
         Ok(self.rows > 0)
     }
 
-    fn time(&mut self, pick: &Pick, row: u64) -> Result<i64> {
+    fn time(&mut self, pick: &RowSpan, row: u64) -> Result<i64> {
         let times = self.sources[pick.source].times(pick.start + row, 1, &mut self.memos[pick.source])?;
         Ok(times.first().copied().unwrap_or(0))
     }
@@ -276,7 +277,7 @@ impl SortedRows for MergedRows<'_> {
         if column.role == Role::Key {
             return Ok(self.key_column(self.job.schema.key_place(place), column.column_type.is_bytes()));
         }
-        let mut memos: Vec<Memo> = self.sources.iter().map(|_| Memo::default()).collect();
+        let mut memos: Vec<PageMemo> = self.sources.iter().map(|_| PageMemo::default()).collect();
         let picks = picks_with(&self.sources, &self.picks, column.id, &mut memos)?;
         if column.column_type.is_bytes() {
             let mut codes = Codes::new(self.sources.len());

@@ -29,12 +29,12 @@ const QUIET_GENERATIONS: u64 = 2;
 /// run.
 const LATE_SHARE: u64 = 4;
 /// A segment affected by more deletes than this is rewritten.
-const MOST_DELETES: usize = 64;
+const MAX_DELETES: usize = 64;
 
 /// With this many runs in a partition, flushes wait for compaction: this bounds what the read of a
 /// container looks at. It is far above what a partition of terabytes has while compaction keeps up:
 /// about `FAN_IN - 1` runs per tier.
-pub(crate) const MOST_RUNS: usize = 8 * FAN_IN;
+pub(crate) const MAX_RUNS: usize = 8 * FAN_IN;
 
 /// One step of compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ pub(crate) fn debt_bytes(segments: &[&SegmentEntry]) -> u64 {
 
 /// Whether a partition has more runs than reads should look at.
 pub(crate) fn is_behind(segments: &[&SegmentEntry]) -> bool {
-    segments.len() >= MOST_RUNS && groups(segments).iter().any(|group| group.runs.len() >= MOST_RUNS)
+    segments.len() >= MAX_RUNS && groups(segments).iter().any(|group| group.runs.len() >= MAX_RUNS)
 }
 
 fn droppable(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step> {
@@ -162,7 +162,7 @@ fn is_worth_rewriting(entry: &SegmentEntry, facts: &Facts<'_>) -> bool {
         let gone = i128::from(expired) - from + 1;
         gone > 0 && entry.slices.is_empty() && (facts.full || 2 * gone > to - from)
     });
-    half_expired || concerning > if facts.full { 0 } else { MOST_DELETES }
+    half_expired || concerning > if facts.full { 0 } else { MAX_DELETES }
 }
 
 /// The time partition of a segment whose rows are all in one partition.

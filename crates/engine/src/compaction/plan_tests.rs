@@ -70,9 +70,9 @@ fn half_expired_and_much_deleted_segments_are_rewritten_alone() {
     let expired = Facts { expired: Some(60), ..facts(2) };
     assert_eq!(step(&segments, &expired), Some(Step::Merge(ids([1]), (0, 99))));
     let delete = |id| Delete { id, generation: Generation(2), key: Some(vec![1]), from: 0, to: 9 };
-    let few: Vec<Delete> = (1..=MOST_DELETES as u64).map(delete).collect();
+    let few: Vec<Delete> = (1..=MAX_DELETES as u64).map(delete).collect();
     assert_eq!(step(&segments, &Facts { deletes: &few, ..facts(2) }), None);
-    let many: Vec<Delete> = (1..=MOST_DELETES as u64 + 1).map(delete).collect();
+    let many: Vec<Delete> = (1..=MAX_DELETES as u64 + 1).map(delete).collect();
     assert_eq!(step(&segments, &Facts { deletes: &many, ..facts(2) }), Some(Step::Merge(ids([1]), (0, 99))));
 }
 
@@ -101,7 +101,7 @@ fn the_ends_of_time_have_partitions() {
 
 #[test]
 fn compaction_is_behind_when_one_partition_has_too_many_runs() {
-    let many = MOST_RUNS as u64;
+    let many = MAX_RUNS as u64;
     let mut segments: Vec<_> = (1..many).map(|g| segment(g, g, (0, 99), 10)).collect();
     segments.extend((many..2 * many).map(|g| segment(g, 1, (200, 299), 10)));
     assert!(!is_behind(&segments.iter().collect::<Vec<_>>()), "one run too few, and many segments of one run");

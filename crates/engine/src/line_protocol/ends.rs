@@ -1,21 +1,22 @@
 //! Finds where a line of line protocol ends: at a line break outside quoted text.
 //!
-//! All code that splits lines uses [`LineEnds`], so that it finds the same lines. The rule is that
-//! of InfluxDB 1 (`scanLine`): after the first blank, a quote opens a text if more equals signs
-//! than commas precede it, and a backslash escapes the next byte. Only comments differ: a comment
-//! ends with its line even if it contains quotes, whereas InfluxDB loses the lines after it.
+//! All code that splits lines uses [`LineSplitter`], so that it finds the same lines. The rule is
+//! that of InfluxDB 1 (`scanLine`): after the first blank, a quote opens a text if more equals
+//! signs than commas precede it, and a backslash escapes the next byte. Only comments differ: a
+//! comment ends with its line even if it contains quotes, whereas InfluxDB loses the lines after
+//! it.
 
 /// Finds the ends of lines in bytes, which may arrive in pieces.
 ///
 /// ```
-/// use fleetdb_engine::LineEnds;
-/// let mut ends = LineEnds::default();
+/// use fleetdb_engine::LineSplitter;
+/// let mut ends = LineSplitter::default();
 /// assert_eq!(ends.find(b"m v=\"two\nlines\" 1\nm v=2"), Some(18));
 /// assert_eq!(ends.find(b"m v=2"), None);
 /// assert_eq!(ends.find(b" 2\n"), Some(3));
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct LineEnds {
+pub struct LineSplitter {
     place: Place,
     is_escaped: bool,
     /// Equals signs and commas after the first blank, outside texts.
@@ -37,7 +38,7 @@ enum Place {
     Text,
 }
 
-impl LineEnds {
+impl LineSplitter {
     /// The offset after the byte that ends the line; `None` if `bytes` do not end it and the line
     /// continues in the next piece.
     pub fn find(&mut self, bytes: &[u8]) -> Option<usize> {
@@ -99,7 +100,7 @@ pub fn body_lines(body: &[u8]) -> impl Iterator<Item = BodyLine<'_>> {
         if rest.is_empty() {
             return None;
         }
-        let (bytes, after) = rest.split_at(LineEnds::default().find(rest).unwrap_or(rest.len()));
+        let (bytes, after) = rest.split_at(LineSplitter::default().find(rest).unwrap_or(rest.len()));
         rest = after;
         let line = BodyLine { number, bytes };
         number += 1;

@@ -22,7 +22,7 @@ fn pieces_of_any_length_give_the_same_lines() {
     let body = b"m,t=a\\ b v=\"x\n\\\"\n\" 1\r\n # \"=\"\nm v=1\n\"\nn w=\"\n\",x=1i\n";
     let whole: Vec<usize> = body_lines(body).map(|line| line.bytes.len()).collect();
     for length in 1..body.len() {
-        let (mut ends, mut found, mut open) = (LineEnds::default(), Vec::new(), 0);
+        let (mut ends, mut found, mut open) = (LineSplitter::default(), Vec::new(), 0);
         for mut piece in body.chunks(length) {
             while let Some(end) = ends.find(piece) {
                 found.push(open + end);

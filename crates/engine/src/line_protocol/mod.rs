@@ -6,7 +6,7 @@
 //! fields are in double quotes, where a backslash escapes a quote and itself. (InfluxDB v1 line
 //! protocol reference.)
 //!
-//! 0. [`LineEnds`] finds lines in bytes.
+//! 0. [`LineSplitter`] finds lines in bytes.
 //! 1. A [`LineParser`] receives lines and gathers columns per table. An invalid line is refused
 //!    with its column and has no effect. Everything that admission would refuse about one line is
 //!    refused here.
@@ -17,7 +17,7 @@ mod ends;
 mod line;
 mod precision;
 
-pub use ends::{BodyLine, LineEnds, body_lines};
+pub use ends::{BodyLine, LineSplitter, body_lines};
 pub use line::LineError;
 pub use precision::Precision;
 
@@ -177,7 +177,7 @@ impl<'a> LineParser<'a> {
         self.rows
     }
 
-    /// Adds a line found by [`LineEnds`]. A blank line or a comment (`#`) adds nothing.
+    /// Adds a line found by [`LineSplitter`]. A blank line or a comment (`#`) adds nothing.
     ///
     /// # Errors
     /// As [`parse`](Self::parse); or the line is not UTF-8.

@@ -18,7 +18,7 @@ const MAGIC: &[u8; 8] = b"FLEETMAN";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 24;
 /// A new fold is written when the edits exceed both this size and twice the size of the fold.
-const LEAST_EDIT_BYTES: usize = 256 << 10;
+const MIN_EDIT_BYTES: usize = 256 << 10;
 /// A frame header with a greater length is invalid.
 const MAX_FRAME_BYTES: usize = 1 << 30;
 
@@ -201,7 +201,7 @@ impl Manifest {
         self.good_bytes += frame.len() as u64;
         self.edit_bytes += frame.len();
         self.state = state;
-        if self.edit_bytes > LEAST_EDIT_BYTES.max(2 * self.fold_bytes) {
+        if self.edit_bytes > MIN_EDIT_BYTES.max(2 * self.fold_bytes) {
             self.fold();
         }
         Ok(())

@@ -23,7 +23,7 @@ use crate::manifest::Delete;
 use crate::memory::{Budget, Charge};
 use crate::pool::Pool;
 use crate::schema::TableSchema;
-use crate::wal::record::{self, News, Section, SectionField};
+use crate::wal::record::{self, NewEntries, Section, SectionField};
 use crate::write::admit::{Admitted, FieldValues};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::borrow::Cow;
@@ -238,10 +238,10 @@ impl Inner {
     }
 
     /// Turns differences back into values.
-    fn undo_differences(&self, news: &News, section: &mut Section<'_>) {
+    fn undo_differences(&self, new_entries: &NewEntries, section: &mut Section<'_>) {
         let runs = self.runs_before(section);
         let rows = Stored { blocks: &self.blocks, tail: &self.tail };
-        let differing = section.fields.iter_mut().zip(&news.differences).filter(|(_, differs)| **differs);
+        let differing = section.fields.iter_mut().zip(&new_entries.differences).filter(|(_, differs)| **differs);
         let mut stored = Vec::new();
         for (field, _) in differing {
             let mut row = 0;
@@ -268,13 +268,13 @@ impl Inner {
     /// Adds a logged section's new keys and texts, and restores its values from differences. The
     /// caller then checks with [`accepts`](Self::accepts) that all numbers in the section are
     /// known.
-    pub(crate) fn learn(&mut self, news: &News, section: &mut Section<'_>) {
-        self.undo_differences(news, section);
-        for key in &news.keys {
+    pub(crate) fn learn(&mut self, new_entries: &NewEntries, section: &mut Section<'_>) {
+        self.undo_differences(new_entries, section);
+        for key in &new_entries.keys {
             self.keys.intern(key);
         }
         self.keys.mark_logged();
-        for (field, entries) in section.fields.iter().zip(&news.entries) {
+        for (field, entries) in section.fields.iter().zip(&new_entries.entries) {
             if !entries.is_empty() {
                 let pool = self.pool(field.column);
                 entries.iter().for_each(|entry| {

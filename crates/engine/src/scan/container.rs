@@ -1,6 +1,6 @@
 //! One container: its newest row, a range of its rows, and the totals of a range.
 
-use super::containers::{Amount, Total};
+use super::containers::{ColumnSum, ColumnTotals};
 use super::rows::Scan;
 use super::{Projection, ScanRequest, TableView, encode_key};
 use crate::error::Result;
@@ -102,7 +102,7 @@ impl Container<'_> {
     }
 }
 
-fn public(amount: &Amount) -> Aggregate {
+fn public(amount: &ColumnTotals) -> Aggregate {
     let number = |value: &Value| match value {
         Value::Int(value) => Some(*value as f64),
         Value::UInt(value) => Some(*value as f64),
@@ -110,8 +110,8 @@ fn public(amount: &Amount) -> Aggregate {
         _ => None,
     };
     let sum = match amount.sum {
-        Total::Float(sum) => sum,
-        Total::Integer(sum) => sum as f64,
+        ColumnSum::Float(sum) => sum,
+        ColumnSum::Integer(sum) => sum as f64,
     };
     let sum = (amount.count > 0).then_some(sum);
     Aggregate { count: amount.count, min: number(&amount.min), max: number(&amount.max), sum }

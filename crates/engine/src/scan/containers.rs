@@ -3,9 +3,9 @@
 //! A segment part that matches whole is not read: the container index has its totals. Rows are read
 //! only where a bound cuts a container, and times only where sources overlap.
 
+use super::bounds::ScanBounds;
 use super::merge::{self, Merge};
-use super::source::{Memo, Run, Source};
-use super::wanted::Wanted;
+use super::source::{PageMemo, Run, Source};
 use super::{ScanRequest, Sources, TableView};
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
@@ -16,7 +16,7 @@ use crate::write::batch::Value;
 
 /// A container and its totals for a request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ContainerRows {
+pub struct ContainerSummary {
     /// The key columns' values, in key order.
     pub key: Vec<Value>,
     /// Number of rows.
@@ -24,12 +24,12 @@ pub struct ContainerRows {
     /// The first and last time; 0 in a collection.
     pub times: (i64, i64),
     /// The totals of the requested columns, in their order.
-    pub amounts: Vec<Amount>,
+    pub amounts: Vec<ColumnTotals>,
 }
 
 /// The totals of a numeric column.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Amount {
+pub struct ColumnTotals {
     /// Number of non-NULL values.
     pub count: u64,
     /// The minimum; `Null` if there are no values.
@@ -37,10 +37,10 @@ pub struct Amount {
     /// The maximum; NaN counts as larger than any number.
     pub max: Value,
     /// The sum; 0 if there are no values.
-    pub sum: Total,
+    pub sum: ColumnSum,
 }
 
-impl Amount {
+impl ColumnTotals {
     /// Adds the totals of other values.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
@@ -51,8 +51,8 @@ impl Amount {
             self.max = other.max.clone();
         }
         match (&mut self.sum, other.sum) {
-            (Total::Integer(sum), Total::Integer(other)) => *sum += other,
-            (Total::Float(sum), Total::Float(other)) => *sum += other,
+            (ColumnSum::Integer(sum), ColumnSum::Integer(other)) => *sum += other,
+            (ColumnSum::Float(sum), ColumnSum::Float(other)) => *sum += other,
             // Both have the column's type.
             _ => {}
         }
@@ -73,7 +73,7 @@ fn is_below(a: &Value, b: &Value) -> bool {
 
 /// A sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Total {
+pub enum ColumnSum {
     /// Exact, for integers.
     Integer(i128),
     /// For floats, added in no particular order.
@@ -81,13 +81,13 @@ pub enum Total {
 }
 
 /// Yields containers in key order.
-pub struct Containers {
+pub struct ContainerSummaries {
     types: Vec<ColumnType>,
     columns: Vec<(ColumnId, ColumnType)>,
     sources: Sources,
     merge: Merge,
-    wanted: Wanted,
-    memos: Vec<Memo>,
+    bounds: ScanBounds,
+    memos: Vec<PageMemo>,
 }
 
 impl TableView {
@@ -108,8 +108,8 @@ impl TableView {
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column is not numeric or is part of the
     /// key; otherwise see [`scan`](Self::scan).
-    pub fn containers(&self, request: &ScanRequest, columns: &[usize]) -> Result<Containers> {
-        let wanted = self.wanted(request)?;
+    pub fn containers(&self, request: &ScanRequest, columns: &[usize]) -> Result<ContainerSummaries> {
+        let bounds = self.bounds(request)?;
         let mut numeric = Vec::with_capacity(columns.len());
         for &place in columns {
             match self.schema.columns.get(place) {
@@ -117,33 +117,33 @@ impl TableView {
                     numeric.push((column.id, column.column_type));
                 }
                 Some(column) => {
-                    return Err(Error::input(format!(
+                    return Err(Error::invalid(format!(
                         "column '{}' of type {} cannot be added up: name a numeric column outside the key",
                         column.name, column.column_type
                     )));
                 }
-                None => return Err(Error::input(format!("table '{}' has no column {place}", self.schema.name))),
+                None => return Err(Error::invalid(format!("table '{}' has no column {place}", self.schema.name))),
             }
         }
-        let sources = self.sources(&wanted, columns.len())?;
-        Ok(Containers {
+        let sources = self.sources(&bounds, columns.len())?;
+        Ok(ContainerSummaries {
             columns: numeric,
             types: self.schema.key_types(),
-            merge: Merge::new(&sources.list, wanted.clone()),
-            memos: sources.list.iter().map(|_| Memo::default()).collect(),
+            merge: Merge::new(&sources.list, bounds.clone()),
+            memos: sources.list.iter().map(|_| PageMemo::default()).collect(),
             sources,
-            wanted,
+            bounds,
         })
     }
 }
 
-impl Containers {
-    fn next_container(&mut self) -> Result<Option<ContainerRows>> {
+impl ContainerSummaries {
+    fn next_container(&mut self) -> Result<Option<ContainerSummary>> {
         while let Some(runs) = self.merge.next()? {
-            let Self { sources, memos, wanted, columns, types, .. } = self;
+            let Self { sources, memos, bounds, columns, types, .. } = self;
             let sources: &[Source] = &sources.list;
-            let parts = merge::parts(sources, &runs, wanted, memos)?;
-            let picks = merge::picks_of(sources, &parts, wanted.merges_fields, memos)?;
+            let parts = merge::parts(sources, &runs, bounds, memos)?;
+            let picks = merge::picks_of(sources, &parts, bounds.merges_fields, memos)?;
             let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) else { continue };
             let values = key::decode(&run.key, types)?;
             let key = values.iter().zip(types.iter()).map(|(value, column_type)| Value::of_key(value, *column_type));
@@ -172,28 +172,28 @@ impl Containers {
                 amounts.push(amount(&total, column.1));
             }
             let rows = picks.iter().map(|pick| pick.rows as u64).sum();
-            return Ok(Some(ContainerRows { key: key.collect(), rows, times: (first, last), amounts }));
+            return Ok(Some(ContainerSummary { key: key.collect(), rows, times: (first, last), amounts }));
         }
         Ok(None)
     }
 }
 
-impl Iterator for Containers {
-    type Item = Result<ContainerRows>;
+impl Iterator for ContainerSummaries {
+    type Item = Result<ContainerSummary>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.next_container().transpose()
     }
 }
 
-fn amount(amounts: &Amounts, column_type: ColumnType) -> Amount {
+fn amount(amounts: &Amounts, column_type: ColumnType) -> ColumnTotals {
     let sum = match amounts.sum {
-        Sum::Float(sum) => Total::Float(sum),
-        Sum::Integer(sum) => Total::Integer(sum),
+        Sum::Float(sum) => ColumnSum::Float(sum),
+        Sum::Integer(sum) => ColumnSum::Integer(sum),
     };
     if amounts.count == 0 {
-        return Amount { count: 0, min: Value::Null, max: Value::Null, sum };
+        return ColumnTotals { count: 0, min: Value::Null, max: Value::Null, sum };
     }
     let number = |raw: u64| Value::of_raw(raw, column_type);
-    Amount { count: amounts.count, min: number(amounts.least), max: number(amounts.most), sum }
+    ColumnTotals { count: amounts.count, min: number(amounts.least), max: number(amounts.most), sum }
 }

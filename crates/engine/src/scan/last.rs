@@ -4,10 +4,10 @@
 //! order. A row is read from its pages only where deletes or slices cut off a container's end, or
 //! where an index block has no fields because its containers are short.
 
+use super::bounds::ScanBounds;
 use super::merge::{self, Merge};
 use super::rows::BATCH_TEXT_BYTES;
-use super::source::{Memo, Run};
-use super::wanted::Wanted;
+use super::source::{PageMemo, Run};
 use super::{ScanRequest, Sources, TableView};
 use crate::column::ColumnBuilder;
 use crate::error::Result;
@@ -24,8 +24,8 @@ pub struct LastRows {
     schema: Arc<TableSchema>,
     sources: Sources,
     merge: Merge,
-    wanted: Wanted,
-    memos: Vec<Memo>,
+    bounds: ScanBounds,
+    memos: Vec<PageMemo>,
     batch_rows: usize,
 }
 
@@ -52,14 +52,14 @@ impl TableView {
     /// # Errors
     /// See [`scan`](Self::scan). Read errors come from the iterator.
     pub fn last_rows(&self, request: &ScanRequest) -> Result<LastRows> {
-        let wanted = self.wanted(request)?;
-        let sources = self.sources(&wanted, 0)?;
+        let bounds = self.bounds(request)?;
+        let sources = self.sources(&bounds, 0)?;
         Ok(LastRows {
             schema: Arc::clone(&self.schema),
-            merge: Merge::new(&sources.list, wanted.clone()),
-            memos: sources.list.iter().map(|_| Memo::default()).collect(),
+            merge: Merge::new(&sources.list, bounds.clone()),
+            memos: sources.list.iter().map(|_| PageMemo::default()).collect(),
             sources,
-            wanted,
+            bounds,
             batch_rows: self.batch_rows,
         })
     }
@@ -92,7 +92,7 @@ impl LastRows {
     pub(super) fn next_row(&mut self) -> Result<Option<Vec<Value>>> {
         let Some(newest) = self.next_newest()? else { return Ok(None) };
         let schema = Arc::clone(&self.schema);
-        let keys = key::decode(&newest.version.run.key, &self.wanted.key_types)?;
+        let keys = key::decode(&newest.version.run.key, &self.bounds.key_types)?;
         let mut row = Vec::with_capacity(schema.columns.len());
         for (place, column) in schema.columns.iter().enumerate() {
             row.push(match column.role {
@@ -120,7 +120,7 @@ impl LastRows {
         let mut rows = 0;
         while rows < self.batch_rows && columns.iter().all(|column| column.bytes() < BATCH_TEXT_BYTES) {
             let Some(newest) = self.next_newest()? else { break };
-            let keys = key::decode(&newest.version.run.key, &self.wanted.key_types)?;
+            let keys = key::decode(&newest.version.run.key, &self.bounds.key_types)?;
             for (place, out) in columns.iter_mut().enumerate() {
                 match schema.columns[place].role {
                     Role::Key => out.push(keys[schema.key_place(place)].part()),
@@ -147,12 +147,12 @@ impl LastRows {
 
     fn next_newest(&mut self) -> Result<Option<Newest>> {
         while let Some(mut runs) = self.merge.next()? {
-            let parts = merge::parts(&self.sources.list, &runs, &self.wanted, &mut self.memos)?;
+            let parts = merge::parts(&self.sources.list, &runs, &self.bounds, &mut self.memos)?;
             // For equal times the newest source wins; it comes last.
             let Some(newest) = parts.iter().max_by_key(|part| (part.times.1, part.pick.source)) else { continue };
             let Some(version) = version(&mut runs, newest) else { continue };
             let mut older = Vec::new();
-            if self.wanted.merges_fields {
+            if self.bounds.merges_fields {
                 let others = parts.iter().filter(|part| part.pick.source != version.source);
                 let same: Vec<_> = others.filter(|part| part.times.1 == newest.times.1).collect();
                 older.extend(same.into_iter().filter_map(|part| self::version(&mut runs, part)));

@@ -7,8 +7,8 @@
 //! Sources are ordered from oldest to newest. Runs of a container that do not overlap in time are
 //! taken one after another without looking at rows. Times are compared only where runs overlap.
 
-use super::source::{Cursor, Memo, Run, Source};
-use super::wanted::Wanted;
+use super::bounds::ScanBounds;
+use super::source::{Cursor, PageMemo, Run, Source};
 use crate::deletes::Span;
 use crate::error::Result;
 use crate::ids::ColumnId;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Consecutive rows of one container in one source. If `rows` is 0, it is an older row at `start`,
 /// with the primary key of the pick before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pick {
+pub(crate) struct RowSpan {
     pub(crate) source: usize,
     pub(crate) start: u64,
     pub(crate) rows: usize,
@@ -29,18 +29,18 @@ pub(crate) struct Merge {
     sources: Arc<Vec<Source>>,
     cursors: Vec<Cursor>,
     heads: Vec<Option<Run>>,
-    wanted: Wanted,
+    bounds: ScanBounds,
     next_key: usize,
     started: bool,
 }
 
 impl Merge {
-    pub(crate) fn new(sources: &Arc<Vec<Source>>, wanted: Wanted) -> Self {
+    pub(crate) fn new(sources: &Arc<Vec<Source>>, bounds: ScanBounds) -> Self {
         Self {
             sources: Arc::clone(sources),
             cursors: sources.iter().map(|_| Cursor::default()).collect(),
             heads: vec![None; sources.len()],
-            wanted,
+            bounds,
             next_key: 0,
             started: false,
         }
@@ -50,11 +50,11 @@ impl Merge {
     /// source.
     pub(crate) fn next(&mut self) -> Result<Option<Vec<(usize, Run)>>> {
         loop {
-            let runs = if self.wanted.keys.is_some() { self.next_wanted()? } else { self.next_of_all()? };
+            let runs = if self.bounds.keys.is_some() { self.next_wanted()? } else { self.next_of_all()? };
             let Some(mut runs) = runs else { return Ok(None) };
-            runs.retain(|(_, run)| self.wanted.touches(run.times));
+            runs.retain(|(_, run)| self.bounds.touches(run.times));
             if let Some((_, run)) = runs.first()
-                && self.wanted.passes(&run.key)?
+                && self.bounds.passes(&run.key)?
             {
                 return Ok(Some(runs));
             }
@@ -62,7 +62,7 @@ impl Merge {
     }
 
     fn next_wanted(&mut self) -> Result<Option<Vec<(usize, Run)>>> {
-        let keys = self.wanted.keys.as_deref().unwrap_or_default();
+        let keys = self.bounds.keys.as_deref().unwrap_or_default();
         let Some(key) = keys.get(self.next_key) else { return Ok(None) };
         self.next_key += 1;
         let mut runs = Vec::new();
@@ -78,14 +78,14 @@ impl Merge {
         if !self.started {
             self.started = true;
             for number in 0..self.sources.len() {
-                let from = Some(self.wanted.prefix.as_slice()).filter(|prefix| !prefix.is_empty());
+                let from = Some(self.bounds.prefix.as_slice()).filter(|prefix| !prefix.is_empty());
                 self.heads[number] = self.sources[number].next(&mut self.cursors[number], from)?;
             }
         }
         let Some(least) = self.heads.iter().flatten().map(|run| &run.key).min().cloned() else {
             return Ok(None);
         };
-        if !least.starts_with(&self.wanted.prefix) {
+        if !least.starts_with(&self.bounds.prefix) {
             return Ok(None);
         }
         let mut runs = Vec::new();
@@ -105,10 +105,10 @@ impl Merge {
 pub(crate) fn pick(
     sources: &[Source],
     runs: &[(usize, Run)],
-    wanted: &Wanted,
-    memos: &mut [Memo],
-) -> Result<Vec<Pick>> {
-    picks_of(sources, &parts(sources, runs, wanted, memos)?, wanted.merges_fields, memos)
+    bounds: &ScanBounds,
+    memos: &mut [PageMemo],
+) -> Result<Vec<RowSpan>> {
+    picks_of(sources, &parts(sources, runs, bounds, memos)?, bounds.merges_fields, memos)
 }
 
 /// The rows of parts in time order, each time once. If fields are merged, older rows follow the
@@ -117,8 +117,8 @@ pub(crate) fn picks_of(
     sources: &[Source],
     parts: &[Part],
     merges_fields: bool,
-    memos: &mut [Memo],
-) -> Result<Vec<Pick>> {
+    memos: &mut [PageMemo],
+) -> Result<Vec<RowSpan>> {
     let mut picks = Vec::new();
     let mut rest = parts;
     while let Some(first) = rest.first() {
@@ -140,7 +140,7 @@ pub(crate) fn picks_of(
 
 /// Valid and matching rows of a run.
 pub(crate) struct Part {
-    pub(crate) pick: Pick,
+    pub(crate) pick: RowSpan,
     pub(crate) times: Span,
 }
 
@@ -148,11 +148,11 @@ pub(crate) struct Part {
 pub(crate) fn parts(
     sources: &[Source],
     runs: &[(usize, Run)],
-    wanted: &Wanted,
-    memos: &mut [Memo],
+    bounds: &ScanBounds,
+    memos: &mut [PageMemo],
 ) -> Result<Vec<Part>> {
     let mut parts = Vec::with_capacity(runs.len());
-    let span = (wanted.from.unwrap_or(i64::MIN), wanted.to.unwrap_or(i64::MAX));
+    let span = (bounds.from.unwrap_or(i64::MIN), bounds.to.unwrap_or(i64::MAX));
     for &(source, ref run) in runs {
         for span in sources[source].spans(&run.key, span) {
             parts.extend(clip(sources, source, run, span, &mut memos[source])?);
@@ -163,9 +163,9 @@ pub(crate) fn parts(
 }
 
 /// The rows of a run within a time span.
-fn clip(sources: &[Source], source: usize, run: &Run, span: Span, memo: &mut Memo) -> Result<Option<Part>> {
+fn clip(sources: &[Source], source: usize, run: &Run, span: Span, memo: &mut PageMemo) -> Result<Option<Part>> {
     if span.0 <= run.times.0 && run.times.1 <= span.1 {
-        return Ok(Some(Part { pick: Pick { source, start: run.start, rows: run.rows }, times: run.times }));
+        return Ok(Some(Part { pick: RowSpan { source, start: run.start, rows: run.rows }, times: run.times }));
     }
     let from = sources[source].rows_before(run, span.0, memo)?;
     let to = match span.1.checked_add(1) {
@@ -176,11 +176,11 @@ fn clip(sources: &[Source], source: usize, run: &Run, span: Span, memo: &mut Mem
         return Ok(None);
     }
     let start = run.start + from as u64;
-    let edge = |row: u64, memo: &mut Memo| -> Result<i64> {
+    let edge = |row: u64, memo: &mut PageMemo| -> Result<i64> {
         Ok(sources[source].times(row, 1, memo)?.first().copied().unwrap_or(0))
     };
     let times = (edge(start, memo)?, edge(run.start + to as u64 - 1, memo)?);
-    Ok(Some(Part { pick: Pick { source, start, rows: to - from }, times }))
+    Ok(Some(Part { pick: RowSpan { source, start, rows: to - from }, times }))
 }
 
 /// Merges overlapping parts by time. For equal times, the row of the newest source wins.
@@ -188,12 +188,12 @@ fn merge_rows(
     sources: &[Source],
     parts: &[Part],
     merges_fields: bool,
-    memos: &mut [Memo],
-    picks: &mut Vec<Pick>,
+    memos: &mut [PageMemo],
+    picks: &mut Vec<RowSpan>,
 ) -> Result<()> {
     let mut times = Vec::with_capacity(parts.len());
     for part in parts {
-        let Pick { source, start, rows } = part.pick;
+        let RowSpan { source, start, rows } = part.pick;
         times.push(sources[source].times(start, rows, &mut memos[source])?);
     }
     let mut at = vec![0usize; parts.len()];
@@ -206,7 +206,7 @@ fn merge_rows(
         for i in 0..parts.len() {
             if i != winner && times[i].get(at[i]) == Some(&time) {
                 if merges_fields {
-                    older.push(Pick { start: parts[i].pick.start + at[i] as u64, rows: 0, ..parts[i].pick });
+                    older.push(RowSpan { start: parts[i].pick.start + at[i] as u64, rows: 0, ..parts[i].pick });
                 }
                 at[i] += 1;
             }
@@ -219,9 +219,9 @@ fn merge_rows(
             Some(bound) => rest.partition_point(|&time| time < bound).max(1),
             None => rest.len(),
         };
-        let Pick { source, start, .. } = parts[winner].pick;
-        picks.push(Pick { source, start: start + at[winner] as u64, rows });
-        older.sort_unstable_by_key(|pick: &Pick| std::cmp::Reverse(pick.source));
+        let RowSpan { source, start, .. } = parts[winner].pick;
+        picks.push(RowSpan { source, start: start + at[winner] as u64, rows });
+        older.sort_unstable_by_key(|pick: &RowSpan| std::cmp::Reverse(pick.source));
         picks.append(&mut older);
         at[winner] += rows;
     }
@@ -231,10 +231,10 @@ fn merge_rows(
 /// newest one that has a value.
 pub(crate) fn picks_with<'a>(
     sources: &[Source],
-    picks: &'a [Pick],
+    picks: &'a [RowSpan],
     column: ColumnId,
-    memos: &mut [Memo],
-) -> Result<Cow<'a, [Pick]>> {
+    memos: &mut [PageMemo],
+) -> Result<Cow<'a, [RowSpan]>> {
     if picks.iter().all(|pick| pick.rows > 0) {
         return Ok(Cow::Borrowed(picks));
     }
@@ -244,13 +244,15 @@ pub(crate) fn picks_with<'a>(
         if versions.len() > 1 {
             for version in versions {
                 if sources[version.source].has_value(column, version.start, &mut memos[version.source])? {
-                    found = Pick { rows: 1, ..*version };
+                    found = RowSpan { rows: 1, ..*version };
                     break;
                 }
             }
         }
         match with.last_mut() {
-            Some(Pick { source, start, rows }) if (*source, *start + *rows as u64) == (found.source, found.start) => {
+            Some(RowSpan { source, start, rows })
+                if (*source, *start + *rows as u64) == (found.source, found.start) =>
+            {
                 *rows += found.rows;
             }
             _ => with.push(found),

@@ -6,7 +6,7 @@ use crate::manifest::Delete;
 use crate::memtable::Memtable;
 use crate::memtable::sorted::Sorted;
 use crate::schema::{ColumnType, TableDefinition, Unit};
-use crate::wal::record::{News, Section, SectionField};
+use crate::wal::record::{NewEntries, Section, SectionField};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -27,21 +27,21 @@ fn source(generation: u64, rows: &[(u8, i64, u64)], deletes: &DeleteSet) -> Sour
         times: rows.iter().map(|row| row.1 as u64).collect(),
         fields: vec![SectionField { column: ColumnId(2), values, nulls: Cow::Owned(NullMask::default()) }],
     };
-    let news = News { keys: keys.iter().map(|key| vec![*key]).collect(), ..News::default() };
-    memtable.write().learn(&news, &mut section);
+    let new_entries = NewEntries { keys: keys.iter().map(|key| vec![*key]).collect(), ..NewEntries::default() };
+    memtable.write().learn(&new_entries, &mut section);
     memtable.write().apply(&section);
     let view = memtable.view(&memtable.read());
     Source::Memtable(Sorted::all(view, deletes))
 }
 
 /// All rows that a merge returns, as (key, time, source).
-fn merged(sources: Vec<Source>, wanted: Wanted) -> Vec<(u8, i64, usize)> {
+fn merged(sources: Vec<Source>, bounds: ScanBounds) -> Vec<(u8, i64, usize)> {
     let sources = Arc::new(sources);
-    let mut memos: Vec<Memo> = sources.iter().map(|_| Memo::default()).collect();
-    let mut merge = Merge::new(&sources, wanted.clone());
+    let mut memos: Vec<PageMemo> = sources.iter().map(|_| PageMemo::default()).collect();
+    let mut merge = Merge::new(&sources, bounds.clone());
     let mut rows = Vec::new();
     while let Some(runs) = merge.next().unwrap() {
-        for pick in pick(&sources, &runs, &wanted, &mut memos).unwrap() {
+        for pick in pick(&sources, &runs, &bounds, &mut memos).unwrap() {
             let times = sources[pick.source].times(pick.start, pick.rows, &mut memos[pick.source]).unwrap();
             rows.extend(times.into_iter().map(|time| (runs[0].1.key[0], time, pick.source)));
         }
@@ -57,7 +57,7 @@ fn none() -> DeleteSet {
 fn of_equal_times_the_newest_source_counts() {
     let old = source(1, &[(7, 1, 0), (7, 2, 0), (7, 4, 0)], &none());
     let new = source(2, &[(7, 2, 0), (7, 3, 0), (9, 1, 0)], &none());
-    let rows = merged(vec![old, new], Wanted::default());
+    let rows = merged(vec![old, new], ScanBounds::default());
     assert_eq!(rows, [(7, 1, 0), (7, 2, 1), (7, 3, 1), (7, 4, 0), (9, 1, 1)]);
 }
 
@@ -65,18 +65,18 @@ fn of_equal_times_the_newest_source_counts() {
 fn runs_that_do_not_overlap_are_taken_whole_in_order_of_time() {
     let late = source(2, &[(7, 1, 0), (7, 2, 0)], &none());
     let early = source(1, &[(7, 10, 0), (7, 11, 0)], &none());
-    let rows = merged(vec![early, late], Wanted::default());
+    let rows = merged(vec![early, late], ScanBounds::default());
     assert_eq!(rows, [(7, 1, 1), (7, 2, 1), (7, 10, 0), (7, 11, 0)]);
 }
 
 #[test]
 fn only_wanted_keys_and_times_come() {
     let make = || source(1, &[(1, 5, 0), (2, 4, 0), (2, 5, 0), (2, 6, 0), (3, 5, 0)], &none());
-    let wanted = Wanted { keys: Some(vec![vec![0], vec![2], vec![9]]), from: Some(5), ..Wanted::default() };
-    assert_eq!(merged(vec![make()], wanted), [(2, 5, 0), (2, 6, 0)]);
-    let wanted = Wanted { from: Some(i64::MIN), to: Some(i64::MAX), ..Wanted::default() };
-    assert_eq!(merged(vec![make()], wanted).len(), 5);
-    let nothing = Wanted { from: Some(7), to: Some(3), ..Wanted::default() };
+    let bounds = ScanBounds { keys: Some(vec![vec![0], vec![2], vec![9]]), from: Some(5), ..ScanBounds::default() };
+    assert_eq!(merged(vec![make()], bounds), [(2, 5, 0), (2, 6, 0)]);
+    let bounds = ScanBounds { from: Some(i64::MIN), to: Some(i64::MAX), ..ScanBounds::default() };
+    assert_eq!(merged(vec![make()], bounds).len(), 5);
+    let nothing = ScanBounds { from: Some(7), to: Some(3), ..ScanBounds::default() };
     assert_eq!(merged(vec![make()], nothing), []);
 }
 
@@ -89,5 +89,5 @@ fn deleted_rows_of_a_memtable_are_passed_over() {
     let old = source(1, &[(7, 1, 0), (7, 2, 0), (8, 2, 0)], &set);
     let own = source(2, &[(7, 3, 0), (7, 2, 0)], &set);
     // The older memtable loses time 2. The delete's own memtable loses only its first row, time 3.
-    assert_eq!(merged(vec![old, own], Wanted::default()), [(7, 1, 0), (7, 2, 1), (8, 2, 0)]);
+    assert_eq!(merged(vec![old, own], ScanBounds::default()), [(7, 1, 0), (7, 2, 1), (8, 2, 0)]);
 }

@@ -8,15 +8,15 @@
 //!    take the totals of whole segment parts from the container index.
 //! 4. A transaction reads its own uncommitted batches through an [`Overlay`](overlay::Overlay).
 
+pub(crate) mod bounds;
 pub mod container;
 pub mod containers;
+mod followed_by;
 pub mod last;
 pub(crate) mod merge;
 pub mod overlay;
 pub mod rows;
 pub(crate) mod source;
-mod then;
-pub(crate) mod wanted;
 
 use crate::deletes::DeleteSet;
 use crate::error::{Code, Error, Result};
@@ -30,12 +30,12 @@ use crate::schema::{Column, TableSchema};
 use crate::segment::{Listed, PAGE_ROWS};
 use crate::wal::record::Removal;
 use crate::write::batch::{DeleteRequest, Value, misfit_code};
+use bounds::{KeyTest, ScanBounds};
 use merge::Merge;
-use source::{Memo, Source};
+use source::{PageMemo, Source};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use wanted::{KeyTest, Wanted};
 
 /// All tables as they were at one moment. It contains each batch whole or not at all.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl View {
     pub fn table(&self, name: &str) -> Result<&TableView> {
         self.tables.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.tables.keys().map(String::as_str).collect();
-            Error::coded(
+            Error::new(
                 Code::UndefinedTable,
                 if names.is_empty() {
                     format!("there is no table '{name}': the database has no tables")
@@ -108,7 +108,7 @@ pub(crate) const INDEX_BLOCK_BYTES: usize = 48 << 10;
 pub(crate) const PAGE_BYTES: usize = 8 * PAGE_ROWS;
 
 /// If conditions list at most this many containers, they are looked up one by one.
-const MOST_LISTED_KEYS: usize = 4_096;
+const MAX_LISTED_KEYS: usize = 4_096;
 
 /// Which rows and columns a scan yields.
 ///
@@ -242,8 +242,8 @@ impl TableView {
     /// # Errors
     /// See [`scan`](Self::scan).
     pub fn count_of(&self, request: &ScanRequest) -> Result<u64> {
-        let wanted = self.wanted(request)?;
-        let Sources { list, _charge } = self.sources(&wanted, 0)?;
+        let bounds = self.bounds(request)?;
+        let Sources { list, _charge } = self.sources(&bounds, 0)?;
         let spans: Vec<Option<(i64, i64)>> = list.iter().map(Source::span).collect();
         let apart = |number: usize, span: (i64, i64)| {
             let others = spans.iter().enumerate().filter(|(other, _)| *other != number);
@@ -255,7 +255,7 @@ impl TableView {
             .enumerate()
             .map(|(number, (source, span))| match span {
                 None => Some(0),
-                Some(span) => source.whole_rows(*span, &wanted, &self.deletes).filter(|_| apart(number, *span)),
+                Some(span) => source.whole_rows(*span, &bounds, &self.deletes).filter(|_| apart(number, *span)),
             })
             .collect();
         let mut rows: u64 = known.iter().flatten().sum();
@@ -263,10 +263,10 @@ impl TableView {
         let rest: Vec<Source> =
             list.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(s, _)| s).collect();
         let rest = Arc::new(rest);
-        let mut memos: Vec<Memo> = rest.iter().map(|_| Memo::default()).collect();
-        let mut merge = Merge::new(&rest, wanted.clone());
+        let mut memos: Vec<PageMemo> = rest.iter().map(|_| PageMemo::default()).collect();
+        let mut merge = Merge::new(&rest, bounds.clone());
         while let Some(runs) = merge.next()? {
-            let picks = merge::pick(&rest, &runs, &wanted, &mut memos)?;
+            let picks = merge::pick(&rest, &runs, &bounds, &mut memos)?;
             rows += picks.iter().map(|pick| pick.rows as u64).sum::<u64>();
         }
         Ok(rows)
@@ -278,16 +278,16 @@ impl TableView {
             Projection::Names(names) => names.iter().map(|name| self.schema.column_index(name)).collect(),
             Projection::Places(places) => {
                 if let Some(place) = places.iter().find(|&&place| place >= self.schema.columns.len()) {
-                    return Err(Error::input(format!("table '{}' has no column {place}", self.schema.name)));
+                    return Err(Error::invalid(format!("table '{}' has no column {place}", self.schema.name)));
                 }
                 Ok(places.clone())
             }
         }
     }
 
-    fn wanted(&self, request: &ScanRequest) -> Result<Wanted> {
+    fn bounds(&self, request: &ScanRequest) -> Result<ScanBounds> {
         if self.schema.time.is_none() && (request.from.is_some() || request.to.is_some()) {
-            return Err(Error::input(format!("table '{}' has no time column", self.schema.name)));
+            return Err(Error::invalid(format!("table '{}' has no time column", self.schema.name)));
         }
         let keys = match &request.keys {
             None => None,
@@ -299,33 +299,33 @@ impl TableView {
                 Some(encoded)
             }
         };
-        let mut wanted = Wanted {
+        let mut bounds = ScanBounds {
             key_types: self.schema.key_types(),
             keys,
-            from: self.wanted_from(request.from).from,
+            from: self.bounds_from(request.from).from,
             to: request.to,
             merges_fields: self.schema.merges_fields(),
-            ..Wanted::default()
+            ..ScanBounds::default()
         };
         for predicate in &request.key_predicates {
-            wanted.tests.push(self.key_test(predicate)?);
+            bounds.tests.push(self.key_test(predicate)?);
         }
-        if wanted.keys.is_none() {
-            wanted.keys = self.listed_keys(&wanted.tests);
+        if bounds.keys.is_none() {
+            bounds.keys = self.listed_keys(&bounds.tests);
         }
         // Leading columns with only one possible value give a prefix to seek.
         for part in 0..self.schema.key.len() {
-            let only = wanted.tests.iter().find_map(|test| match test.any_of.as_deref() {
+            let only = bounds.tests.iter().find_map(|test| match test.any_of.as_deref() {
                 Some([only]) if test.part == part => Some(only.clone()),
                 _ => None,
             });
             match only {
                 // At the end of a key, NULL may have been left out.
-                Some(only) if only != [0] => wanted.prefix.extend_from_slice(&only),
+                Some(only) if only != [0] => bounds.prefix.extend_from_slice(&only),
                 _ => break,
             }
         }
-        Ok(wanted)
+        Ok(bounds)
     }
 
     /// The keys, sorted, if conditions list the values of every key column; `None` if they do not,
@@ -335,7 +335,7 @@ impl TableView {
         let mut keys: Vec<Vec<&Vec<u8>>> = vec![Vec::new()];
         for part in 0..types.len() {
             let any_of = tests.iter().find_map(|test| test.any_of.as_ref().filter(|_| test.part == part))?;
-            if keys.len().saturating_mul(any_of.len()) > MOST_LISTED_KEYS {
+            if keys.len().saturating_mul(any_of.len()) > MAX_LISTED_KEYS {
                 return None;
             }
             let longer = keys.iter().flat_map(|key| any_of.iter().map(|value| [key.as_slice(), &[value]].concat()));
@@ -347,14 +347,14 @@ impl TableView {
     }
 
     /// All rows from a time on, except those that retention hides.
-    pub(crate) fn wanted_from(&self, from: Option<i64>) -> Wanted {
+    pub(crate) fn bounds_from(&self, from: Option<i64>) -> ScanBounds {
         let kept = self.expired.map(|expired| expired.saturating_add(1));
-        Wanted { from: from.max(kept), merges_fields: self.schema.merges_fields(), ..Wanted::default() }
+        ScanBounds { from: from.max(kept), merges_fields: self.schema.merges_fields(), ..ScanBounds::default() }
     }
 
     fn key_test(&self, predicate: &KeyPredicate) -> Result<KeyTest> {
         let part = self.schema.key.iter().position(|&place| place == predicate.column).ok_or_else(|| {
-            Error::input(format!("column {} of table '{}' is not a key column", predicate.column, self.schema.name))
+            Error::invalid(format!("column {} of table '{}' is not a key column", predicate.column, self.schema.name))
         })?;
         let column = &self.schema.columns[predicate.column];
         let encode = |value: &Value| -> Result<Vec<u8>> {
@@ -391,25 +391,25 @@ impl TableView {
     ///
     /// # Errors
     /// The memory budget is exhausted.
-    pub(crate) fn sources(&self, wanted: &Wanted, columns: usize) -> Result<Sources> {
+    pub(crate) fn sources(&self, bounds: &ScanBounds, columns: usize) -> Result<Sources> {
         let touched: Vec<&Arc<Listed>> = self
             .segments
             .iter()
-            .filter(|listed| wanted.touches(listed.entry.times))
-            .filter(|listed| wanted.keys.as_deref().is_none_or(|keys| listed.segment.may_hold(keys)))
+            .filter(|listed| bounds.touches(listed.entry.times))
+            .filter(|listed| bounds.keys.as_deref().is_none_or(|keys| listed.segment.may_hold(keys)))
             .collect();
         // Pages are cached for a few containers, and for a table that does not fill the cache.
         let pages: usize = touched.iter().map(|listed| listed.segment.pages()).sum();
         let bytes = pages.saturating_mul((columns + 1) * PAGE_BYTES);
-        let keep = wanted.keys.is_some() || touched.iter().all(|listed| listed.segment.has_cache_for(bytes));
+        let keep = bounds.keys.is_some() || touched.iter().all(|listed| listed.segment.has_cache_for(bytes));
         let segment = |listed| Source::segment(listed, &self.schema, &self.deletes, keep);
         let mut sources: Vec<Source> = touched.into_iter().map(segment).collect();
-        let whole = wanted.keys.as_deref().is_none_or(|keys| keys.len() > 1);
+        let whole = bounds.keys.as_deref().is_none_or(|keys| keys.len() > 1);
         let rows: usize = if whole { self.memtables.iter().map(MemtableView::rows).sum() } else { 0 };
         let segment_bytes = INDEX_BLOCK_BYTES + columns * PAGE_BYTES;
         let charge = self.budget.charge("a scan", rows * SORTED_ROW_BYTES + sources.len() * segment_bytes)?;
         for view in self.memtables.iter().filter(|view| view.rows() > 0) {
-            match wanted.keys.as_deref() {
+            match bounds.keys.as_deref() {
                 Some([key]) => {
                     let sorted = Sorted::container(view.clone(), key, &self.deletes);
                     if sorted.keys.len() > 0 {
@@ -426,7 +426,7 @@ impl TableView {
 /// Encodes a container's key from the values of its key columns.
 pub(crate) fn encode_key(schema: &TableSchema, values: &[Value]) -> Result<Vec<u8>> {
     if values.len() != schema.key.len() {
-        return Err(Error::input(format!(
+        return Err(Error::invalid(format!(
             "a key of {} values for table '{}', whose containers are named by {} columns",
             values.len(),
             schema.name,
@@ -445,7 +445,7 @@ pub(crate) fn removal(schema: &TableSchema, request: &DeleteRequest) -> Result<R
     let key = request.key.as_ref().map(|key| encode_key(schema, key)).transpose()?;
     if schema.time.is_none() && (request.from, request.to) != (i64::MIN, i64::MAX) {
         let name = &schema.name;
-        return Err(Error::input(format!("table '{name}' is a collection: rows are deleted by key, not by time")));
+        return Err(Error::invalid(format!("table '{name}' is a collection: rows are deleted by key, not by time")));
     }
     Ok(Removal { table: schema.id, key, from: request.from, to: request.to })
 }
@@ -455,7 +455,7 @@ fn key_part<'a>(column: &Column, value: &'a Value) -> Result<KeyPart<'a>> {
     let Column { name, column_type, .. } = column;
     let misfit = || {
         let message = format!("{value:?} does not fit key column '{name}' of type {column_type}");
-        Error::coded(misfit_code(value, *column_type), message)
+        Error::new(misfit_code(value, *column_type), message)
     };
     value.part(*column_type).ok_or_else(misfit)
 }

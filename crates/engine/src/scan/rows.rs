@@ -1,8 +1,8 @@
 //! A running scan: picks rows container by container, and reads them column by column.
 
-use super::merge::{self, Merge, Pick};
-use super::source::Memo;
-use super::wanted::Wanted;
+use super::bounds::ScanBounds;
+use super::merge::{self, Merge, RowSpan};
+use super::source::PageMemo;
 use super::{Projection, ScanRequest, Sources, TableView};
 use crate::column::ColumnBuilder;
 use crate::error::{Error, Result};
@@ -50,8 +50,8 @@ impl TableView {
 
     fn scan_with(&self, request: &ScanRequest, condition: Option<RowCondition>) -> Result<Scan> {
         let places = self.places(&request.projection)?;
-        let wanted = self.wanted(request)?;
-        let sources = self.sources(&wanted, places.len())?;
+        let bounds = self.bounds(request)?;
+        let sources = self.sources(&bounds, places.len())?;
         let tested = condition.iter().flat_map(|condition| &condition.places);
         let batch_rows = self.rows_of_texts(&sources, places.iter().chain(tested));
         Ok(Scan {
@@ -59,11 +59,11 @@ impl TableView {
             output: self.schema.to_arrow_of(&places),
             places,
             condition,
-            merge: Merge::new(&sources.list, wanted.clone()),
-            memos: sources.list.iter().map(|_| Memo::default()).collect(),
+            merge: Merge::new(&sources.list, bounds.clone()),
+            memos: sources.list.iter().map(|_| PageMemo::default()).collect(),
             ready: None,
             sources,
-            wanted,
+            bounds,
             batch_rows,
             left: request.limit.unwrap_or(usize::MAX),
             newest_first: request.newest_first,
@@ -83,7 +83,7 @@ pub(crate) const BATCH_TEXT_BYTES: usize = 8 << 20;
 
 /// If more than one in this many rows matches, whole columns are read: reading single rows costs
 /// more.
-const MOST: usize = 2;
+const WHOLE_COLUMN_DIVISOR: usize = 2;
 
 /// Yields the rows of a scan as Arrow batches, in (key, time) order.
 pub struct Scan {
@@ -92,11 +92,11 @@ pub struct Scan {
     places: Vec<usize>,
     condition: Option<RowCondition>,
     sources: Sources,
-    wanted: Wanted,
+    bounds: ScanBounds,
     merge: Merge,
-    memos: Vec<Memo>,
+    memos: Vec<PageMemo>,
     /// The container whose rows are picked but not all yielded: its key, and the remaining picks.
-    ready: Option<(Arc<[KeyValue]>, Vec<Pick>)>,
+    ready: Option<(Arc<[KeyValue]>, Vec<RowSpan>)>,
     batch_rows: usize,
     left: usize,
     newest_first: bool,
@@ -105,7 +105,7 @@ pub struct Scan {
 /// Rows of one container that are yielded together.
 struct Taken {
     key: Arc<[KeyValue]>,
-    picks: Vec<Pick>,
+    picks: Vec<RowSpan>,
     rows: usize,
 }
 
@@ -154,7 +154,7 @@ impl Scan {
         while rows < most {
             let Some((key, picks)) = &mut self.ready else {
                 let Some(runs) = self.merge.next()? else { break };
-                let picks = merge::pick(&self.sources.list, &runs, &self.wanted, &mut self.memos)?;
+                let picks = merge::pick(&self.sources.list, &runs, &self.bounds, &mut self.memos)?;
                 if let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) {
                     self.ready = Some((key::decode(&run.key, &types)?.into(), picks));
                 }
@@ -199,7 +199,9 @@ impl Scan {
                     None => source.read(column, pick.start, pick.rows, memo, &mut out)?,
                     Some(selected) => {
                         let rows = split_below(selected, before + pick.rows);
-                        if rows.len() > pick.rows / MOST && source.is_constant(column.0, pick.start, pick.rows, memo)? {
+                        if rows.len() > pick.rows / WHOLE_COLUMN_DIVISOR
+                            && source.is_constant(column.0, pick.start, pick.rows, memo)?
+                        {
                             source.repeat(column, pick.start, rows.len(), memo, &mut out)?;
                         } else {
                             let rows = rows.iter().map(|&row| pick.start + u64::from(row) - before as u64);
@@ -242,7 +244,7 @@ impl Scan {
         let batch = RecordBatch::try_new_with_options(schema, tested, &options)?;
         let wanted = (condition.test)(&batch)?;
         if wanted.len() != rows {
-            return Err(Error::input(format!("a row condition answered for {} of {rows} rows", wanted.len())));
+            return Err(Error::invalid(format!("a row condition answered for {} of {rows} rows", wanted.len())));
         }
         let wanted = if wanted.null_count() > 0 { prep_null_mask_filter(&wanted) } else { wanted };
         Ok((batch, wanted))
@@ -250,7 +252,7 @@ impl Scan {
 
     /// The picks that match a condition whose columns have one value in each pick.
     fn selected_picks(&mut self, taken: Vec<Taken>, condition: &mut RowCondition) -> Result<RecordBatch> {
-        let first = |pick: &Pick| Pick { rows: pick.rows.min(1), ..*pick };
+        let first = |pick: &RowSpan| RowSpan { rows: pick.rows.min(1), ..*pick };
         let firsts = taken.iter().map(|taken| Taken {
             key: Arc::clone(&taken.key),
             picks: taken.picks.iter().map(first).collect(),
@@ -299,7 +301,7 @@ impl Scan {
                 Some(tested) if count == rows => Ok(Arc::clone(batch.column(tested))),
                 Some(tested) => Ok(filter.filter(batch.column(tested))?),
                 None if count == rows => self.read(*place, taken, None),
-                None if count > rows / MOST && !self.is_constant(*place, taken)? => {
+                None if count > rows / WHOLE_COLUMN_DIVISOR && !self.is_constant(*place, taken)? => {
                     Ok(filter.filter(&self.read(*place, taken, None)?)?)
                 }
                 None => self.read(*place, taken, Some(&selected)),
@@ -339,18 +341,18 @@ impl Iterator for Scan {
 }
 
 /// Takes up to `most` rows from the front of the picks.
-pub(crate) fn take_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
+pub(crate) fn take_picks(picks: &mut Vec<RowSpan>, most: usize) -> Vec<RowSpan> {
     let (mut whole, mut rows) = (0, 0);
     while whole < picks.len() && rows + picks[whole].rows <= most {
         rows += picks[whole].rows;
         whole += 1;
     }
-    let mut taken: Vec<Pick> = picks.drain(..whole).collect();
+    let mut taken: Vec<RowSpan> = picks.drain(..whole).collect();
     if rows < most
         && let Some(next) = picks.first_mut()
     {
         let part = most - rows;
-        taken.push(Pick { rows: part, ..*next });
+        taken.push(RowSpan { rows: part, ..*next });
         next.start += part as u64;
         next.rows -= part;
     }
@@ -358,7 +360,7 @@ pub(crate) fn take_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
 }
 
 /// Takes up to `most` rows from the end of the picks, keeping their order.
-fn take_last_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
+fn take_last_picks(picks: &mut Vec<RowSpan>, most: usize) -> Vec<RowSpan> {
     let (mut first, mut rows) = (picks.len(), 0);
     while first > 0 && rows + picks[first - 1].rows <= most {
         first -= 1;
@@ -374,7 +376,7 @@ fn take_last_picks(picks: &mut Vec<Pick>, most: usize) -> Vec<Pick> {
     {
         let part = most - rows;
         before.rows -= part;
-        taken.insert(0, Pick { start: before.start + before.rows as u64, rows: part, ..*before });
+        taken.insert(0, RowSpan { start: before.start + before.rows as u64, rows: part, ..*before });
     }
     taken
 }

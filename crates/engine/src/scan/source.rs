@@ -1,6 +1,6 @@
 //! Sources of rows: a sorted memtable or a segment, behind one small interface.
 
-use super::wanted::Wanted;
+use super::bounds::ScanBounds;
 use crate::column::ColumnBuilder;
 use crate::deletes::{DeleteSet, Span, without};
 use crate::error::Result;
@@ -53,7 +53,7 @@ pub(crate) struct Cursor {
 
 /// The last used page of each column.
 #[derive(Default)]
-pub(crate) struct Memo(Vec<(ColumnId, usize, Arc<Page>)>);
+pub(crate) struct PageMemo(Vec<(ColumnId, usize, Arc<Page>)>);
 
 impl Source {
     /// A segment as a source; `keep` says whether to cache the pages read.
@@ -79,9 +79,9 @@ impl Source {
     }
 
     /// The number of rows, if all of them match and are valid; `span` is the source's.
-    pub(crate) fn whole_rows(&self, span: Span, wanted: &Wanted, deletes: &DeleteSet) -> Option<u64> {
-        let inside = wanted.from.is_none_or(|from| from <= span.0) && wanted.to.is_none_or(|to| span.1 <= to);
-        if wanted.keys.is_some() || !wanted.tests.is_empty() || !inside {
+    pub(crate) fn whole_rows(&self, span: Span, bounds: &ScanBounds, deletes: &DeleteSet) -> Option<u64> {
+        let inside = bounds.from.is_none_or(|from| from <= span.0) && bounds.to.is_none_or(|to| span.1 <= to);
+        if bounds.keys.is_some() || !bounds.tests.is_empty() || !inside {
             return None;
         }
         match self {
@@ -182,7 +182,7 @@ impl Source {
     }
 
     /// The times of a range of rows.
-    pub(crate) fn times(&self, start: u64, rows: usize, memo: &mut Memo) -> Result<Vec<i64>> {
+    pub(crate) fn times(&self, start: u64, rows: usize, memo: &mut PageMemo) -> Result<Vec<i64>> {
         match self {
             Self::Memtable(sorted) => Ok(sorted.times[start as usize..start as usize + rows].to_vec()),
             Self::Segment { schema, .. } => {
@@ -201,7 +201,7 @@ impl Source {
     }
 
     /// The number of rows in a run with a time below `bound`.
-    pub(crate) fn rows_before(&self, run: &Run, bound: i64, memo: &mut Memo) -> Result<usize> {
+    pub(crate) fn rows_before(&self, run: &Run, bound: i64, memo: &mut PageMemo) -> Result<usize> {
         if bound <= run.times.0 {
             return Ok(0);
         }
@@ -238,7 +238,7 @@ impl Source {
         column: (ColumnId, ColumnType),
         start: u64,
         rows: usize,
-        memo: &mut Memo,
+        memo: &mut PageMemo,
         out: &mut ColumnBuilder,
     ) -> Result<()> {
         match self {
@@ -264,7 +264,7 @@ impl Source {
         &self,
         column: (ColumnId, ColumnType),
         rows: Vec<u64>,
-        memo: &mut Memo,
+        memo: &mut PageMemo,
         out: &mut ColumnBuilder,
     ) -> Result<()> {
         match self {
@@ -294,7 +294,7 @@ impl Source {
     }
 
     /// Whether all rows of a range are known to have the same value in a column.
-    pub(crate) fn is_constant(&self, column: ColumnId, start: u64, rows: usize, memo: &mut Memo) -> Result<bool> {
+    pub(crate) fn is_constant(&self, column: ColumnId, start: u64, rows: usize, memo: &mut PageMemo) -> Result<bool> {
         let Self::Segment { listed, keep, .. } = self else { return Ok(rows <= 1) };
         let mut before: Option<(Arc<Page>, usize)> = None;
         for Place { page, at, rows } in listed.segment.places(column, start, rows) {
@@ -310,7 +310,7 @@ impl Source {
     }
 
     /// Whether a row has a value in a field or time column.
-    pub(crate) fn has_value(&self, column: ColumnId, row: u64, memo: &mut Memo) -> Result<bool> {
+    pub(crate) fn has_value(&self, column: ColumnId, row: u64, memo: &mut PageMemo) -> Result<bool> {
         match self {
             Self::Memtable(sorted) => Ok(sorted.has_value(column, row as usize)),
             Self::Segment { .. } => {
@@ -329,7 +329,7 @@ impl Source {
         column: (ColumnId, ColumnType),
         row: u64,
         times: usize,
-        memo: &mut Memo,
+        memo: &mut PageMemo,
         out: &mut ColumnBuilder,
     ) -> Result<()> {
         match self {
@@ -355,7 +355,7 @@ impl Source {
         column: ColumnId,
         number: usize,
         (start, rows): (u64, usize),
-        memo: &mut Memo,
+        memo: &mut PageMemo,
         codes: &mut Codes,
     ) -> Result<()> {
         self.pages(column, start, rows, memo, |page, at, take| codes.extend(number, page, at, take))
@@ -367,7 +367,7 @@ impl Source {
         column: (ColumnId, ColumnType),
         start: u64,
         rows: usize,
-        memo: &mut Memo,
+        memo: &mut PageMemo,
         amounts: &mut Amounts,
     ) -> Result<()> {
         match self {
@@ -399,7 +399,7 @@ impl Source {
         column: ColumnId,
         start: u64,
         rows: usize,
-        memo: &mut Memo,
+        memo: &mut PageMemo,
         mut each: impl FnMut(Option<&Page>, usize, usize),
     ) -> Result<()> {
         let Self::Segment { listed, keep, .. } = self else { return Ok(()) };
@@ -478,7 +478,7 @@ impl Codes {
     }
 }
 
-impl Memo {
+impl PageMemo {
     fn page(&mut self, segment: &Segment, column: ColumnId, number: usize, keep: bool) -> Result<Option<Arc<Page>>> {
         if let Some((_, _, page)) = self.0.iter().find(|(c, n, _)| *c == column && *n == number) {
             return Ok(Some(Arc::clone(page)));

@@ -28,7 +28,7 @@ use zstd::bulk::Compressor;
 pub(crate) const BLOCK_CONTAINERS: usize = 128;
 /// With fewer rows per container than this, reading the rows is as cheap as reading the block's
 /// fields.
-const LEAST_ROWS_FOR_FIELDS: usize = 32;
+const MIN_ROWS_FOR_FIELDS: usize = 32;
 
 /// The totals of a container's values in one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -265,7 +265,7 @@ impl IndexWriter {
     fn write_block(&mut self, containers: usize) -> Result<()> {
         let block: Vec<Entry> = self.entries.drain(..containers).collect();
         let rows: usize = block.iter().map(|entry| entry.rows).sum();
-        let with_fields = rows / containers >= LEAST_ROWS_FOR_FIELDS;
+        let with_fields = rows / containers >= MIN_ROWS_FOR_FIELDS;
         let mut plain = Vec::new();
         plain.extend_from_slice(&(containers as u32).to_le_bytes());
         block.iter().for_each(|entry| put_bytes(&mut plain, &entry.key));

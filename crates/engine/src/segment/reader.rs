@@ -143,7 +143,7 @@ pub(crate) fn read_footer(file: &dyn ReadFile, name: &str) -> Result<(ParquetMet
     let facts: Facts = serde_json::from_str(json)
         .map_err(|e| damaged(format!("the footer's entry {FACTS_KEY} does not read: {e}")))?;
     if facts.version != FORMAT_VERSION {
-        return Err(Error::input(format!(
+        return Err(Error::invalid(format!(
             "segment {name} has format version {}, this program reads {FORMAT_VERSION}: use a newer fleetdb",
             facts.version
         )));

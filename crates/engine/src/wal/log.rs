@@ -36,13 +36,13 @@ use std::time::Duration;
 const STALL_RETRY_MS: u64 = 200;
 
 /// Maximum time that a sync waits for more batches.
-const MOST_GATHERING: Duration = Duration::from_millis(2);
+const MAX_GATHERING: Duration = Duration::from_millis(2);
 
 /// A sync waits only if at least this many are likely to share it. With fewer, it is faster to run
 /// a sync while the others work: by 15 to 38 % with 8 connections and 42 to 57 % with 32. With 96
 /// or more, one sync for all is as fast or faster, by up to 17 %
 /// (`fleetdb-bench bars served --connections 8,32,64,96,160`, with 0 and with `usize::MAX` here).
-const LEAST_GATHERED: usize = 64;
+const MIN_GATHERED: usize = 64;
 
 /// Zeros written ahead of the frames in one write.
 const RESERVED_BYTES: usize = 64 << 10;
@@ -53,7 +53,7 @@ const RESERVED_BYTES: usize = 64 << 10;
 const SMALL_STEP_BYTES: u64 = 4 << 10;
 
 /// A buffer of up to this size is kept for reuse; a larger one is freed.
-const MOST_SPARE_BYTES: usize = 256 << 10;
+const MAX_SPARE_BYTES: usize = 256 << 10;
 
 /// Called once with the outcome of a batch, on the log thread or a committer's thread that holds no
 /// lock but the writer. It must be short and must not wait.
@@ -81,7 +81,7 @@ struct Waiter {
 }
 
 /// Consecutive bytes for one file.
-struct Stretch {
+struct FileWrite {
     /// A new file begins here.
     begins: Option<Generation>,
     bytes: Vec<u8>,
@@ -99,8 +99,8 @@ enum Syncs {
 
 #[derive(Default)]
 struct Pending {
-    stretches: Vec<Stretch>,
-    /// A buffer for the next stretch.
+    writes: Vec<FileWrite>,
+    /// A buffer for the next write.
     spare: Vec<u8>,
     waiters: Vec<Waiter>,
     /// Number of waiters that the next sync will probably have if it waits.
@@ -117,7 +117,7 @@ struct Pending {
 impl Pending {
     /// Whether the next sync should start later: the newest waiter gathers, and more are expected.
     fn is_gathering(&self) -> bool {
-        let are_many = self.expected >= LEAST_GATHERED && self.waiters.len() < self.expected;
+        let are_many = self.expected >= MIN_GATHERED && self.waiters.len() < self.expected;
         are_many && self.waiters.last().is_some_and(|waiter| waiter.gathers) && !self.closed
     }
 }
@@ -132,8 +132,8 @@ struct Writer {
     /// End of the zeros written ahead; see [`Log::reserve`]. The file ends there or after its
     /// frames.
     zeros_end: u64,
-    /// Stretches to write, oldest first; more than one step's only after a full disk.
-    backlog: VecDeque<Stretch>,
+    /// Writes still to do, oldest first; more than one step's only after a full disk.
+    backlog: VecDeque<FileWrite>,
     /// The buffer of the last write, for reuse.
     spare: Vec<u8>,
     last_sync_ns: u64,
@@ -290,15 +290,15 @@ impl Log {
         waiting: Waiting,
     ) -> bool {
         let mut pending = self.pending.lock();
-        if pending.stretches.is_empty() {
+        if pending.writes.is_empty() {
             let bytes = std::mem::take(&mut pending.spare);
-            pending.stretches.push(Stretch { begins: None, bytes, last: sequence });
+            pending.writes.push(FileWrite { begins: None, bytes, last: sequence });
         }
-        if let Some(stretch) = pending.stretches.last_mut() {
-            let start = frame::begin(&mut stretch.bytes);
-            stretch.bytes.extend_from_slice(payload);
-            frame::finish(&mut stretch.bytes, start, sequence, self.durable());
-            stretch.last = sequence;
+        if let Some(write) = pending.writes.last_mut() {
+            let start = frame::begin(&mut write.bytes);
+            write.bytes.extend_from_slice(payload);
+            frame::finish(&mut write.bytes, start, sequence, self.durable());
+            write.last = sequence;
         }
         let wants_sync = durability == Durability::Sync;
         pending.waiters.push(Waiter {
@@ -335,7 +335,7 @@ impl Log {
     /// Begins a new file after what is pending. The caller holds the commit lock.
     pub(crate) fn rotate(&self, generation: Generation, last: Sequence) {
         let mut pending = self.pending.lock();
-        pending.stretches.push(Stretch { begins: Some(generation), bytes: Vec::new(), last });
+        pending.writes.push(FileWrite { begins: Some(generation), bytes: Vec::new(), last });
         self.wake.notify_one();
     }
 
@@ -344,7 +344,7 @@ impl Log {
         let mut sync_time = Duration::ZERO;
         loop {
             let mut pending = self.pending.lock();
-            while pending.stretches.is_empty() && !pending.closed {
+            while pending.writes.is_empty() && !pending.closed {
                 if pending.stalled.is_some() {
                     self.wake.wait_for(&mut pending, Duration::from_millis(STALL_RETRY_MS));
                     break;
@@ -357,7 +357,7 @@ impl Log {
                     break;
                 }
             }
-            let closed = pending.closed && pending.stretches.is_empty();
+            let closed = pending.closed && pending.writes.is_empty();
             self.gather(&mut pending, sync_time);
             drop(pending);
             let begun_ns = self.io.clock.monotonic_ns();
@@ -369,14 +369,14 @@ impl Log {
         }
     }
 
-    /// Waits for committers that are likely to arrive soon, if they are [many](LEAST_GATHERED), so
+    /// Waits for committers that are likely to arrive soon, if they are [many](MIN_GATHERED), so
     /// that they share a sync, which costs the same for one batch as for many. Waits at most twice
     /// as long as the last sync took. Never waits for committers on their own threads: they can
     /// work while others sync, and with 32 of them, waiting for all cost more than half of the rate
     /// (`fleetdb-bench run billing`). A server's committers, whose work a few threads share, gain
     /// from coming together.
     fn gather(&self, pending: &mut MutexGuard<'_, Pending>, sync_time: Duration) {
-        self.wake.wait_while_for(pending, |pending| pending.is_gathering(), MOST_GATHERING.min(sync_time * 2));
+        self.wake.wait_while_for(pending, |pending| pending.is_gathering(), MAX_GATHERING.min(sync_time * 2));
     }
 
     /// Writes what is pending. Syncs if a waiter needs it or the interval is over.
@@ -402,18 +402,18 @@ impl Log {
 
     /// Returns the number of waiters for the sync.
     fn write_and_sync(&self, mut writer: MutexGuard<'_, Writer>, syncs: Syncs) -> usize {
-        let (stretches, mut waiters, failed, closed) = {
+        let (writes, mut waiters, failed, closed) = {
             let mut pending = self.pending.lock();
-            let stretches = std::mem::take(&mut pending.stretches);
+            let writes = std::mem::take(&mut pending.writes);
             // The next step will probably have as many.
             let next = Vec::with_capacity(pending.waiters.len());
             let waiters = std::mem::replace(&mut pending.waiters, next);
             if pending.spare.capacity() == 0 {
                 pending.spare = std::mem::take(&mut writer.spare);
             }
-            (stretches, waiters, pending.failed.clone(), pending.closed)
+            (writes, waiters, pending.failed.clone(), pending.closed)
         };
-        writer.backlog.extend(stretches);
+        writer.backlog.extend(writes);
         let outcome = match failed {
             Some(error) => Err(error),
             None => self.write(&mut writer),
@@ -464,9 +464,9 @@ impl Log {
 
     /// Writes the backlog. `Ok(Some(error))`: the disk is full, and the rest stays in the backlog.
     fn write(&self, writer: &mut Writer) -> Result<Option<Error>> {
-        while let Some(stretch) = writer.backlog.front_mut() {
-            let written = match stretch.begins {
-                None => writer.file.write(&stretch.bytes),
+        while let Some(write) = writer.backlog.front_mut() {
+            let written = match write.begins {
+                None => writer.file.write(&write.bytes),
                 Some(generation) => {
                     self.end_file(writer)?;
                     create_file(&self.io, generation).map(|file| {
@@ -486,16 +486,16 @@ impl Log {
                 }
                 written => written?,
             }
-            let Some(stretch) = writer.backlog.front_mut() else { break };
-            if stretch.begins.take().is_some() {
+            let Some(write) = writer.backlog.front_mut() else { break };
+            if write.begins.take().is_some() {
                 // Now write its bytes.
                 continue;
             }
-            writer.good_bytes += stretch.bytes.len() as u64;
-            self.bytes_written.fetch_add(stretch.bytes.len() as u64, Ordering::Relaxed);
-            self.written.store(stretch.last.0, Ordering::Release);
-            if let Some(Stretch { mut bytes, .. }) = writer.backlog.pop_front()
-                && bytes.capacity() <= MOST_SPARE_BYTES
+            writer.good_bytes += write.bytes.len() as u64;
+            self.bytes_written.fetch_add(write.bytes.len() as u64, Ordering::Relaxed);
+            self.written.store(write.last.0, Ordering::Release);
+            if let Some(FileWrite { mut bytes, .. }) = writer.backlog.pop_front()
+                && bytes.capacity() <= MAX_SPARE_BYTES
             {
                 bytes.clear();
                 writer.spare = bytes;
@@ -606,7 +606,7 @@ fn poisoned(error: &Error) -> Error {
 }
 
 fn stalled(error: &Error) -> Error {
-    Error::coded(
+    Error::new(
         Code::DiskFull,
         format!(
             "the disk is full ({error}): nothing is written until there is room; make room and try again, repeating a batch is harmless"

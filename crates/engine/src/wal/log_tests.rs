@@ -74,7 +74,7 @@ fn what_another_thread_wrote_is_synced_when_the_interval_is_over() {
         let mut bytes = Vec::new();
         let start = frame::begin(&mut bytes);
         frame::finish(&mut bytes, start, Sequence(sequence), log.durable());
-        pending.stretches.push(Stretch { begins: None, bytes, last: Sequence(sequence) });
+        pending.writes.push(FileWrite { begins: None, bytes, last: Sequence(sequence) });
         drop(pending);
         log.step();
         let deadline_ns = io.clock.monotonic_ns() + LONGEST_NS;

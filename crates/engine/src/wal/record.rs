@@ -30,7 +30,7 @@ use std::borrow::Cow;
 
 /// A decoded section.
 pub(crate) enum Entry {
-    Rows(News, Section<'static>),
+    Rows(NewEntries, Section<'static>),
     Delete(Removal),
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct SectionField<'a> {
 
 /// What a section adds to its file's container numbers and codes.
 #[derive(Default)]
-pub(crate) struct News {
+pub(crate) struct NewEntries {
     pub(crate) keys: Vec<Vec<u8>>,
     /// For each field of the section, the new dictionary entries.
     pub(crate) entries: Vec<Vec<Vec<u8>>>,
@@ -131,7 +131,7 @@ fn put_entries(out: &mut Vec<u8>, pool: &mut Pool) {
 }
 
 /// Decodes one section from the front of `bytes` and advances `bytes`. Fields marked as differences
-/// in [`News`] are not yet restored.
+/// in [`NewEntries`] are not yet restored.
 ///
 /// # Errors
 /// The bytes are not a section. (Their checksum matched, so this is damage or a bug.)
@@ -150,7 +150,7 @@ pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Entry> {
     if rows > MAX_BATCH_ROWS {
         return Err(Error::damaged(format!("a section of {rows} rows")));
     }
-    let mut news = News { keys: take_entries(bytes)?, ..News::default() };
+    let mut new_entries = NewEntries { keys: take_entries(bytes)?, ..NewEntries::default() };
     let (containers, _) = codec::decode(bytes, rows)?.into_plain();
     let times = match take::<1>(bytes)?[0] {
         0 => Vec::new(),
@@ -159,13 +159,13 @@ pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Entry> {
     let mut fields = Vec::new();
     for _ in 0..take_u32(bytes)? {
         let column = ColumnId(take_u32(bytes)?);
-        news.entries.push(take_entries(bytes)?);
-        news.differences.push(take::<1>(bytes)?[0] == 1);
+        new_entries.entries.push(take_entries(bytes)?);
+        new_entries.differences.push(take::<1>(bytes)?[0] == 1);
         let lane: Lane = codec::decode(bytes, rows)?;
         let (values, nulls) = lane.into_plain();
         fields.push(SectionField { column, values: Cow::Owned(values), nulls: Cow::Owned(nulls) });
     }
-    Ok(Entry::Rows(news, Section { table, rows, containers, times: Cow::Owned(times), fields }))
+    Ok(Entry::Rows(new_entries, Section { table, rows, containers, times: Cow::Owned(times), fields }))
 }
 
 fn take_entries(bytes: &mut &[u8]) -> Result<Vec<Vec<u8>>> {

@@ -165,17 +165,17 @@ impl Batch {
 
     /// Appends another batch's rows and deletes.
     #[must_use]
-    pub fn and(mut self, other: Self) -> Self {
+    pub fn append(mut self, other: Self) -> Self {
         self.parts.extend(other.parts);
         self.deletes.extend(other.deletes);
         self.bytes += other.bytes;
         self
     }
 
-    /// As [`and`](Self::and), but appends small sets of rows to earlier rows of the same table, and
-    /// errors use their row numbers there. For many small batches, whose overhead would otherwise
-    /// exceed their values.
-    pub fn gather(&mut self, other: Self) {
+    /// As [`append`](Self::append), but appends small sets of rows to earlier rows of the same
+    /// table, and errors use their row numbers there. For many small batches, whose overhead would
+    /// otherwise exceed their values.
+    pub fn coalesce(&mut self, other: Self) {
         if self.parts.is_empty() && self.deletes.is_empty() {
             *self = other;
             return;
@@ -202,7 +202,7 @@ impl Batch {
         let row = row.into_iter();
         let is_missing = |(column, value): &(&Column, &Value)| !column.nullable && **value == Value::Null;
         if let Some((column, _)) = schema.columns.iter().zip(row.clone()).find(is_missing) {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::NotNull,
                 format!("column '{}' of table '{}' is NULL, which it must not be", column.name, schema.name),
             ));
@@ -430,7 +430,7 @@ impl Rows {
     ) -> Result<()> {
         let row = row.into_iter();
         if row.len() != self.columns.len() {
-            return Err(Error::input(format!(
+            return Err(Error::invalid(format!(
                 "a row of {} values for table '{}' of {} columns",
                 row.len(),
                 self.schema.name,
@@ -487,7 +487,7 @@ pub(crate) fn misfit_code(value: &Value, column_type: ColumnType) -> Code {
 
 /// The error for a value that does not fit its column.
 pub(crate) fn misfit(row: usize, value: &Value, column_type: ColumnType) -> Error {
-    Error::coded(
+    Error::new(
         misfit_code(value, column_type),
         format!("row {row}: {value:?} does not fit a column of type {column_type}"),
     )

@@ -44,7 +44,7 @@ fn single_rows_of_a_table_come_together() {
     let (a, b) = (schema(&db, "a"), schema(&db, "b"));
     let mut batch = Batch::new();
     for number in 0..1000 {
-        batch.gather(Batch::new().with_rows(row(&a, number, number)).with_rows(row(&b, 0, number)));
+        batch.coalesce(Batch::new().with_rows(row(&a, number, number)).with_rows(row(&b, 0, number)));
     }
     assert_eq!((batch.parts.len(), batch.rows()), (2, 2000));
     assert_eq!(batch.bytes(), batch.parts.iter().map(Part::bytes).sum::<usize>());
@@ -60,8 +60,8 @@ fn rows_do_not_pass_those_that_they_cannot_be_copied_to() {
     let db = database();
     let a = schema(&db, "a");
     let mut batch = Batch::new().with_rows(row(&a, 0, 1)).with("a", row(&a, 0, 2).finish().unwrap());
-    batch.gather(Batch::new().with_rows(row(&a, 0, 3)));
-    batch.gather(Batch::new().with_rows(row(&a, 1, 4)));
+    batch.coalesce(Batch::new().with_rows(row(&a, 0, 3)));
+    batch.coalesce(Batch::new().with_rows(row(&a, 1, 4)));
     assert_eq!(batch.parts.len(), 3);
     db.commit(batch).unwrap();
     assert_eq!(read(&db, "a"), [(3, None), (4, Some("note 4".to_owned()))]);
@@ -71,7 +71,7 @@ fn rows_do_not_pass_those_that_they_cannot_be_copied_to() {
     let now = db.add_column("a", &more, Role::Field).unwrap();
     let mut rows = Rows::new(&now);
     rows.push(&[Value::Int(1), Value::Int(3), Value::Int(6), Value::Null, Value::Int(9)]).unwrap();
-    batch.gather(Batch::new().with_rows(rows));
+    batch.coalesce(Batch::new().with_rows(rows));
     assert_eq!(batch.parts.len(), 2);
     db.commit(batch).unwrap();
     assert_eq!(read(&db, "a").iter().map(|(v, _)| *v).collect::<Vec<_>>(), [3, 4, 5, 6]);
@@ -94,9 +94,9 @@ fn what_a_batch_takes_is_counted_and_bounded() {
     // Deletes count, including the text in their keys.
     let deletes = Batch::new().delete("a", Some(&[text]), ..);
     assert!(deletes.bytes() > 1 << 20);
-    assert_eq!(deletes.clone().and(deletes.clone()).bytes(), 2 * deletes.bytes());
+    assert_eq!(deletes.clone().append(deletes.clone()).bytes(), 2 * deletes.bytes());
     let mut gathered = deletes.clone();
-    gathered.gather(deletes.clone());
+    gathered.coalesce(deletes.clone());
     assert_eq!(gathered.bytes(), 2 * deletes.bytes());
     assert_eq!(read(&db, "a"), []);
 }

@@ -8,9 +8,9 @@ use crate::schema::TableSchema;
 use arrow::array::{Array, RecordBatch};
 use std::sync::Arc;
 
-/// Maximum rows that [`Batch::with_whole`] deletes and rewrites; each adds a delete to the
+/// Maximum rows that [`Batch::with_replacing_rows`] deletes and rewrites; each adds a delete to the
 /// manifest.
-pub const MAX_RENEWED_ROWS: usize = 100_000;
+pub const MAX_REWRITTEN_ROWS: usize = 100_000;
 
 impl Batch {
     /// Adds rows that replace the rows with the same primary keys as a whole, even in a table that
@@ -18,15 +18,20 @@ impl Batch {
     /// rows have all columns in the table's order; `columns` are indexes into them.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if more than [`MAX_RENEWED_ROWS`] rows would
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if more than [`MAX_REWRITTEN_ROWS`] rows would
     /// be deleted, or the rows do not fit the table.
-    pub fn with_whole(mut self, schema: &Arc<TableSchema>, rows: RecordBatch, columns: &[usize]) -> Result<Self> {
+    pub fn with_replacing_rows(
+        mut self,
+        schema: &Arc<TableSchema>,
+        rows: RecordBatch,
+        columns: &[usize],
+    ) -> Result<Self> {
         let is_renewed = |row: usize| columns.iter().any(|&place| rows.column(place).is_null(row));
         let renewed = (0..rows.num_rows()).filter(|&row| schema.merges_fields() && is_renewed(row));
         let renewed: Vec<usize> = renewed.collect();
-        if renewed.len() + self.deletes.len() > MAX_RENEWED_ROWS {
-            return Err(Error::input(format!(
-                "table '{}' merges fields: one statement sets fields of at most {MAX_RENEWED_ROWS} rows to NULL; narrow the \
+        if renewed.len() + self.deletes.len() > MAX_REWRITTEN_ROWS {
+            return Err(Error::invalid(format!(
+                "table '{}' merges fields: one statement sets fields of at most {MAX_REWRITTEN_ROWS} rows to NULL; narrow the \
                  key or the time and change part by part",
                 schema.name
             )));

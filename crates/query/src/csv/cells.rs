@@ -24,7 +24,7 @@ impl CellReader {
         for name in names {
             let place = schema.column_index(name)?;
             if places.contains(&place) {
-                return Err(Error::input(format!("column '{name}' stands there twice")));
+                return Err(Error::invalid(format!("column '{name}' stands there twice")));
             }
             places.push(place);
         }
@@ -61,7 +61,7 @@ impl CellReader {
     /// There are more or fewer cells than columns, or a cell is no value of its column; the row is not added then.
     pub fn push(&mut self, cells: impl ExactSizeIterator<Item = Option<String>>, rows: &mut Rows) -> Result<()> {
         if cells.len() != self.places.len() {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::InvalidCopy,
                 format!("{} values for {} columns", cells.len(), self.places.len()),
             ));
@@ -70,7 +70,7 @@ impl CellReader {
             let column = &self.schema.columns[place];
             self.row[place] = match cell {
                 None if !column.nullable => {
-                    return Err(Error::coded(Code::NotNull, format!("column '{}': it must not be NULL", column.name)));
+                    return Err(Error::new(Code::NotNull, format!("column '{}': it must not be NULL", column.name)));
                 }
                 None => Value::Null,
                 Some(text) if column.column_type == ColumnType::Utf8 => Value::Text(text),

@@ -3,7 +3,7 @@
 use fleetdb_engine::Error;
 
 /// The most bytes of a row. An open quote is noticed at the latest when so many bytes have come.
-const MOST_ROW_BYTES: usize = 16 << 20;
+const MAX_ROW_BYTES: usize = 16 << 20;
 
 /// Reads rows of CSV from bytes that come in pieces. A row ends with `\n`, `\r\n` or `\r` outside of quotes.
 ///
@@ -109,8 +109,8 @@ impl CsvReader {
             }
             self.seen += 1;
         }
-        if self.pending_bytes() > MOST_ROW_BYTES {
-            let reason = format!("the row is longer than {MOST_ROW_BYTES} bytes; is a quote open?");
+        if self.pending_bytes() > MAX_ROW_BYTES {
+            let reason = format!("the row is longer than {MAX_ROW_BYTES} bytes; is a quote open?");
             return Err(CsvError { line: self.quote_lines.map_or(self.line, |(first, _)| first), reason });
         }
         if !is_end || self.pending_bytes() == 0 {
@@ -168,7 +168,7 @@ impl CsvRow<'_> {
     /// # Errors
     /// The row is not UTF-8.
     pub fn cells(&self) -> Result<Vec<CsvCell>, Error> {
-        let row = str::from_utf8(self.bytes).map_err(|_| Error::input("this is not UTF-8"))?;
+        let row = str::from_utf8(self.bytes).map_err(|_| Error::invalid("this is not UTF-8"))?;
         let (mut cells, mut text, mut has_quotes, mut is_inside) = (Vec::new(), String::new(), false, false);
         // What stands from here on has not been added to the text. All that is looked for is ASCII or a byte of its own, so
         // that the places are ends of characters.

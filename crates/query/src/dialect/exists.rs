@@ -16,7 +16,7 @@ use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
 
 /// Such conditions of a statement at most: each of an IN has its subquery three times, and what is within has it more often.
-const MOST: usize = 128;
+const MAX_SUBQUERIES: usize = 128;
 
 const LOOKS_AROUND: &str = "IN (SELECT ...) that looks at the rows around it is supported as a condition of WHERE by itself, \
                             without NOT and not below OR, CASE or IS: write EXISTS or NOT EXISTS";
@@ -24,9 +24,9 @@ const LOOKS_AROUND: &str = "IN (SELECT ...) that looks at the rows around it is 
 /// Writes them so.
 ///
 /// # Errors
-/// There are more than [`MOST`], or one of an IN looks at the rows around it.
+/// There are more than [`MAX_SUBQUERIES`], or one of an IN looks at the rows around it.
 pub(super) fn as_counts(statement: &mut Statement) -> Result<()> {
-    let mut counts = Counts { left: MOST };
+    let mut counts = Counts { left: MAX_SUBQUERIES };
     match statement.visit(&mut counts) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
@@ -171,7 +171,7 @@ impl VisitorMut for InExpr<'_> {
             Expr::Exists { subquery, negated: true } => format!("(({}) = 0)", counted(subquery)),
             // DataFusion does not find the columns that it looks at below another name for the subquery.
             Expr::InSubquery { subquery, .. } if looks_around_anywhere(subquery) => {
-                return ControlFlow::Break(Error::coded(Code::NotSupported, LOOKS_AROUND));
+                return ControlFlow::Break(Error::new(Code::NotSupported, LOOKS_AROUND));
             }
             Expr::InSubquery { expr, subquery, negated } if !matches!(**expr, Expr::Tuple(_)) => {
                 let is_in = is_in(expr, subquery);

@@ -50,7 +50,7 @@ pub(crate) fn interval_literal(text: &str) -> Result<PlanExpr> {
     let interval = interval_of_text(text);
     let interval = interval.ok_or_else(|| {
         let message = format!("invalid input syntax for type interval: '{text}'");
-        query_error(Error::coded(Code::InvalidTime, message))
+        query_error(Error::new(Code::InvalidTime, message))
     })?;
     Ok(lit(ScalarValue::IntervalMonthDayNano(Some(interval))))
 }

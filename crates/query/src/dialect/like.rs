@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 /// # Errors
 /// ESCAPE has no text of one character, or of none.
 pub(super) fn escape_with_backslashes(statement: &mut Statement) -> Result<()> {
-    let wrong = || Error::input("ESCAPE takes a text of one character");
+    let wrong = || Error::invalid("ESCAPE takes a text of one character");
     let rewritten = visit_expressions_mut(statement, |expr| {
         let (Expr::Like { pattern, escape_char, .. }
         | Expr::ILike { pattern, escape_char, .. }
@@ -44,8 +44,9 @@ pub(super) fn escape_with_backslashes(statement: &mut Statement) -> Result<()> {
 /// # Errors
 /// A pattern is not written in the statement.
 pub(super) fn similar_as_regex(statement: &mut Statement) -> Result<()> {
-    let wrong =
-        || Error::input("SIMILAR TO takes a pattern that is written in the statement: use ~ with a regular expression");
+    let wrong = || {
+        Error::invalid("SIMILAR TO takes a pattern that is written in the statement: use ~ with a regular expression")
+    };
     let rewritten = visit_expressions_mut(statement, |expr| {
         let Expr::SimilarTo { negated, expr: text, pattern, .. } = expr else { return ControlFlow::Continue(()) };
         let Expr::Value(literal) = pattern.as_ref() else { return ControlFlow::Break(wrong()) };

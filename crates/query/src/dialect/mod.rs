@@ -1,8 +1,8 @@
 //! PostgreSQL's SQL in DataFusion's words.
 //!
 //! What PostgreSQL says and DataFusion does not plan, or takes for something else, is written in other words before it is
-//! planned ([`in_planned_words`]; a module for each form). What has another meaning, depending on types, is changed in the
-//! plan: [`typing`] gives texts and parameters types, [`operators`] operators and casts what they mean.
+//! planned ([`rewrite_for_planner`]; a module for each form). What has another meaning, depending on types, is changed in
+//! the plan: [`typing`] gives texts and parameters types, [`operators`] operators and casts what they mean.
 
 mod calls;
 pub(crate) mod chains;
@@ -118,7 +118,7 @@ pub(crate) fn with_columns_of_joins<'a>(
 /// # Errors
 /// A statement has what is [`refused`], an ESCAPE that is none, SIMILAR TO what is known only when it runs, or compares rows of
 /// very many columns.
-pub(crate) fn in_planned_words<'a>(text: &str, statements: impl Iterator<Item = &'a mut Statement>) -> Result<()> {
+pub(crate) fn rewrite_for_planner<'a>(text: &str, statements: impl Iterator<Item = &'a mut Statement>) -> Result<()> {
     let words = words_of(text);
     let has = |word| words.contains(&word);
     // What depends on the whole text is looked for once: it may have very many statements.

@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo, Expr, Statement
 use std::ops::ControlFlow;
 
 /// As many digits as a number has that is sent to clients.
-const MOST_DIGITS: u64 = 38;
+const MAX_DIGITS: u64 = 38;
 
 /// Casts to types of more digits as casts to the longest one; a value that does not fit is an error.
 pub(super) fn limit_digits(statement: &mut Statement) {
@@ -12,7 +12,7 @@ pub(super) fn limit_digits(statement: &mut Statement) {
         if let Expr::Cast { data_type: DataType::Numeric(digits) | DataType::Decimal(digits), .. } = expr
             && let ExactNumberInfo::Precision(precision) | ExactNumberInfo::PrecisionAndScale(precision, _) = digits
         {
-            *precision = MOST_DIGITS.min(*precision);
+            *precision = MAX_DIGITS.min(*precision);
         }
         ControlFlow::<()>::Continue(())
     });

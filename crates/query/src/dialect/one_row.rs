@@ -80,7 +80,7 @@ fn refuse(plan: &LogicalPlan) -> Result<()> {
         Ok(if is_refused { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     match is_refused {
-        true => Err(query_error(Error::coded(Code::NotSupported, REFUSED))),
+        true => Err(query_error(Error::new(Code::NotSupported, REFUSED))),
         false => Ok(()),
     }
 }

@@ -148,7 +148,7 @@ pub(super) fn bytes(text: &str) -> Result<Vec<u8>> {
         Ok(Value::Binary(bytes)) => Ok(bytes),
         _ => {
             let message = format!("invalid input syntax for type bytea: '{text}'");
-            Err(query_error(Error::coded(Code::InvalidText, message)))
+            Err(query_error(Error::new(Code::InvalidText, message)))
         }
     }
 }

@@ -25,7 +25,7 @@ const ALL: &str = "INTERSECT ALL and EXCEPT ALL are not supported: number rows t
 pub(crate) fn refuse(statement: &Statement) -> Result<()> {
     match statement.visit(&mut Look { depth: 0, is_of_exists: false }) {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(why) => Err(Error::coded(Code::NotSupported, why)),
+        ControlFlow::Break(why) => Err(Error::new(Code::NotSupported, why)),
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn by_columns(statement: &mut Statement) -> Result<()> {
     });
     match done {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(count) => Err(Error::coded(
+        ControlFlow::Break(count) => Err(Error::new(
             Code::LimitExceeded,
             format!(
                 "rows of {count} columns are compared, the most is {MAX_COLUMNS}: compare columns by themselves, with AND and OR"

@@ -209,7 +209,7 @@ fn beside(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
             Ok(Value::Boolean(truth)) => Ok(Some(Expr::Literal(ScalarValue::Boolean(Some(truth)), None))),
             _ => {
                 let message = format!("'{text}' does not fit a column of type {}", ColumnType::Boolean);
-                Err(query_error(Error::coded(Code::InvalidText, message)))
+                Err(query_error(Error::new(Code::InvalidText, message)))
             }
         },
         Ok(DataType::Binary) => Ok(Some(Expr::Literal(ScalarValue::Binary(Some(bytes(text)?)), None))),
@@ -290,7 +290,7 @@ fn with_type(expr: &Expr, data_type: &DataType) -> Result<Option<Expr>> {
 /// It is none.
 pub(crate) fn array_of_text(text: &str, element: &DataType) -> Result<ScalarValue> {
     let wrong =
-        |why: &str| query_error(Error::coded(Code::InvalidText, format!("malformed array literal: \"{text}\": {why}")));
+        |why: &str| query_error(Error::new(Code::InvalidText, format!("malformed array literal: \"{text}\": {why}")));
     let mut elements = elements(text).map_err(wrong)?;
     if matches!(element, DataType::Timestamp(..)) {
         for time in elements.iter_mut().flatten() {

@@ -24,7 +24,7 @@ const UNKNOWN: &str = "FULL JOIN ... USING behind tables of which it is not plai
 pub(super) fn columns_by_table(statement: &mut Statement) -> Result<()> {
     match statement.visit(&mut Queries) {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(why) => Err(Error::coded(Code::AmbiguousColumn, why)),
+        ControlFlow::Break(why) => Err(Error::new(Code::AmbiguousColumn, why)),
     }
 }
 

@@ -2,9 +2,9 @@
 //! `repeat` may have 2 GiB and an array of `range` 16, by DataFusion's own bounds, and who may only read can end the server.
 //!
 //! A call asks for what it makes, or for a few times as much where that is not known exactly, and is refused if there is no
-//! room. What it has made stays counted until the same call makes the next rows, or the statement ends ([`Made`]).
+//! room. What it has made stays counted until the same call makes the next rows, or the statement ends ([`FunctionMemory`]).
 
-use super::made::Made;
+use super::function_memory::FunctionMemory;
 use super::{are_constant, per_second};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
@@ -82,7 +82,7 @@ fn span_bytes(of: &Sizes) -> f64 {
 ///
 /// # Errors
 /// DataFusion has one of them no more.
-pub(crate) fn bound(context: &SessionContext, made: &Arc<Made>) -> Result<()> {
+pub(crate) fn bound(context: &SessionContext, made: &Arc<FunctionMemory>) -> Result<()> {
     for (name, row_bytes) in FUNCTIONS {
         let inner = context.udf(name)?;
         context.register_udf(ScalarUDF::new_from_impl(Bounded { inner, row_bytes, made: Arc::clone(made) }));
@@ -95,7 +95,7 @@ pub(crate) fn bound(context: &SessionContext, made: &Arc<Made>) -> Result<()> {
 struct Bounded {
     inner: Arc<ScalarUDF>,
     row_bytes: RowBytes,
-    made: Arc<Made>,
+    made: Arc<FunctionMemory>,
 }
 
 impl PartialEq for Bounded {

@@ -15,7 +15,7 @@ use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
 /// Expressions in the arguments of a call.
-const MOST: usize = 4_000;
+const MAX_PARTS: usize = 4_000;
 
 /// Puts itself in front of the functions of a session.
 ///
@@ -65,11 +65,11 @@ impl ScalarUDFImpl for NotTooDeep {
         for arg in &args {
             arg.apply(|_| {
                 count += 1;
-                Ok(if count > MOST { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+                Ok(if count > MAX_PARTS { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
             })?;
         }
-        if count > MOST {
-            return Err(query_error(too_deep(format_args!("{} of what has {MOST} parts", self.name()))));
+        if count > MAX_PARTS {
+            return Err(query_error(too_deep(format_args!("{} of what has {MAX_PARTS} parts", self.name()))));
         }
         self.inner.simplify(args, info)
     }

@@ -1,7 +1,7 @@
-//! `a || b || c` of texts as one call, which asks for what it makes before it makes it ([`Made`]), and is refused where a text
-//! would be longer than a text can be.
+//! `a || b || c` of texts as one call, which asks for what it makes before it makes it ([`FunctionMemory`]), and is refused
+//! where a text would be longer than a text can be.
 
-use super::made::Made;
+use super::function_memory::FunctionMemory;
 use crate::errors::query_error;
 use arrow::array::{Array, AsArray, StringArray, StringBuilder};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -27,7 +27,7 @@ pub(crate) struct BoundTexts(Arc<ScalarUDF>);
 
 impl BoundTexts {
     /// The rule for a session.
-    pub(crate) fn new(made: &Arc<Made>) -> Self {
+    pub(crate) fn new(made: &Arc<FunctionMemory>) -> Self {
         let signature = Signature::variadic(vec![DataType::Utf8], Volatility::Immutable);
         Self(Arc::new(ScalarUDF::new_from_impl(ConcatTexts { made: Arc::clone(made), signature })))
     }
@@ -86,7 +86,7 @@ impl AnalyzerRule for BoundTexts {
 /// See the module.
 #[derive(Debug)]
 struct ConcatTexts {
-    made: Arc<Made>,
+    made: Arc<FunctionMemory>,
     signature: Signature,
 }
 
@@ -135,7 +135,7 @@ impl ScalarUDFImpl for ConcatTexts {
         let bytes: f64 = texts.iter().map(|text| text.bytes(rows)).sum();
         if bytes > f64::from(i32::MAX) {
             let message = "texts put together by || would have more than 2 GiB in one batch of rows: ask for less";
-            return Err(query_error(Error::coded(Code::LimitExceeded, message)));
+            return Err(query_error(Error::new(Code::LimitExceeded, message)));
         }
         self.made.call("||", args, bytes, |_| {
             let mut all = StringBuilder::with_capacity(rows, bytes as usize);

@@ -4,7 +4,7 @@
 //! (<https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-EXTRACT>)
 
 use super::{misuse, per_second};
-use crate::texts::days_apart;
+use crate::texts::split_days;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -154,7 +154,7 @@ fn parts(args: &[ArrayRef]) -> Result<ArrayRef> {
     let field = field.and_then(Part::of).ok_or_else(|| misuse(format!("date_part has no field {field:?}")))?;
     let parts: PrimitiveArray<Float64Type> = match values.data_type() {
         DataType::Duration(_) | DataType::Interval(_) => {
-            let intervals = cast(&days_apart(values)?, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+            let intervals = cast(&split_days(values)?, &DataType::Interval(IntervalUnit::MonthDayNano))?;
             intervals.as_primitive::<IntervalMonthDayNanoType>().unary(|interval| field.of_interval(interval))
         }
         other => {

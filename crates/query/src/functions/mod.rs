@@ -13,8 +13,8 @@ pub(crate) mod conversions;
 pub(crate) mod date_part;
 pub(crate) mod date_trunc;
 pub(crate) mod first_last;
+pub(crate) mod function_memory;
 mod interval;
-pub(crate) mod made;
 mod one_group;
 mod series;
 mod spans;
@@ -51,7 +51,7 @@ const AGGREGATE_NAMES: [(&str, &str); 2] = [("every", "bool_and"), ("variance", 
 pub(crate) fn register(
     context: &SessionContext,
     tables: &Arc<ViewTables>,
-    made: &Arc<made::Made>,
+    made: &Arc<function_memory::FunctionMemory>,
 ) -> Result<(), DataFusionError> {
     context.state_ref().write().register_expr_planner(Arc::new(interval::ScaleIntervals))?;
     for (name, function) in time_rows::functions(tables) {

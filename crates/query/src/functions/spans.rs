@@ -3,7 +3,7 @@
 //! PostgreSQL's `timestamp.c`).
 
 use super::misuse;
-use crate::texts::days_apart;
+use crate::texts::split_days;
 use crate::values::with_seconds;
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::compute::{cast, try_binary};
@@ -85,7 +85,7 @@ fn justified(
     of: impl Fn(IntervalMonthDayNano) -> Result<IntervalMonthDayNano, ArrowError>,
 ) -> Result<ArrayRef> {
     let [values] = args else { return Err(misuse("use justify_interval(interval), with one interval".to_owned())) };
-    let intervals = cast(&days_apart(values)?, &INTERVAL)?;
+    let intervals = cast(&split_days(values)?, &INTERVAL)?;
     Ok(Arc::new(intervals.as_primitive::<IntervalMonthDayNanoType>().try_unary::<_, IntervalMonthDayNanoType, _>(of)?))
 }
 

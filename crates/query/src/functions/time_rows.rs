@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// `time_sampling` gives at most so many rows.
-const MOST_POINTS: i64 = 1 << 20;
+const MAX_POINTS: i64 = 1 << 20;
 
 /// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,8 +152,8 @@ impl TimeRows {
                 let step = step(schema, time, n, unit).ok_or_else(wrong)?;
                 let (from, to) = (at(from)?, at(to)?);
                 let points = to.checked_sub(from).map_or(i64::MAX, |span| if span < 0 { 0 } else { span / step + 1 });
-                if points > MOST_POINTS {
-                    return Err(misuse(format!("time_sampling of {points} points: the most is {MOST_POINTS}")));
+                if points > MAX_POINTS {
+                    return Err(misuse(format!("time_sampling of {points} points: the most is {MAX_POINTS}")));
                 }
                 let points: Vec<i64> = (0..points).map(|number| from + number * step).collect();
                 container.sampled(column, &points)

@@ -38,7 +38,7 @@ const CHUNK: usize = 1 << 24;
 /// The error of a sum that its type does not hold.
 pub(crate) fn sum_out_of_range() -> DataFusionError {
     let message = "bigint out of range: a sum is larger than its type; add up numerics, as in sum(v::numeric(38, 0))";
-    query_error(Error::coded(Code::OutOfRange, message))
+    query_error(Error::new(Code::OutOfRange, message))
 }
 
 /// Whole numbers of 64 bits.

@@ -1,7 +1,7 @@
 //! Who is connected and what they do: the view `pg_stat_activity`, and the functions that end what somebody does. As in
 //! PostgreSQL, who is no admin sees only the own statements, and ends only them.
 
-use crate::clients::{Asker, Client, Clients};
+use crate::clients::{Client, Clients, SessionUser};
 use crate::errors::query_error;
 use crate::functions::are_constant;
 use arrow::array::{ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray, TimestampNanosecondArray};
@@ -35,17 +35,17 @@ pub(super) const IS_ADMIN: &str = "fleetdb_is_admin";
 const HIDDEN: &str = "<insufficient privilege>";
 
 /// A session's: whom it works for.
-pub(super) type Shared = Arc<Mutex<Asker>>;
+pub(super) type Shared = Arc<Mutex<SessionUser>>;
 
-fn asker(shared: &Shared) -> Asker {
+fn session_user(shared: &Shared) -> SessionUser {
     shared.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// All clients, as whom the session works for may see them.
 pub(super) fn rows(clients: &dyn Clients, shared: &Shared) -> Result<RecordBatch> {
-    let (asker, clients) = (asker(shared), clients.all());
+    let (session_user, clients) = (session_user(shared), clients.all());
     // Of the others only who they are.
-    let is_shown = |client: &&Client| asker.is_admin || client.user == asker.user;
+    let is_shown = |client: &&Client| session_user.is_admin || client.user == session_user.user;
     let shown: Vec<_> = clients.iter().map(|client| Some(client).filter(is_shown)).collect();
     let times = |time: fn(&Client) -> Option<SystemTime>| -> ArrayRef {
         let times = shown.iter().map(|client| nanoseconds(time((*client)?)?));
@@ -65,7 +65,7 @@ pub(super) fn rows(clients: &dyn Clients, shared: &Shared) -> Result<RecordBatch
         ("xact_start", times(|client| client.transaction_began)),
         ("query_start", times(|client| client.statement_began)),
         ("state_change", times(|client| Some(client.changed))),
-        ("state", texts(shown.iter().map(|client| Some((*client)?.doing.text())))),
+        ("state", texts(shown.iter().map(|client| Some((*client)?.state.text())))),
         ("query", texts(shown.iter().map(|client| Some(client.map_or(HIDDEN, |client| &client.statement))))),
     ];
     Ok(RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))?)
@@ -82,17 +82,17 @@ fn nanoseconds(time: SystemTime) -> Option<i64> {
 
 /// Makes the functions known to a session: who asks, and those that end what somebody does.
 pub(super) fn register(context: &SessionContext, clients: &Arc<dyn Clients>, shared: &Shared) {
-    let of_asker = |name: &str, takes: Vec<DataType>, gives: DataType, value: fn(Asker) -> ScalarValue| {
+    let of_session_user = |name: &str, takes: Vec<DataType>, gives: DataType, value: fn(SessionUser) -> ScalarValue| {
         let shared = Arc::clone(shared);
-        let function = move |_: &[ColumnarValue]| Ok(ColumnarValue::Scalar(value(asker(&shared))));
+        let function = move |_: &[ColumnarValue]| Ok(ColumnarValue::Scalar(value(session_user(&shared))));
         context.register_udf(create_udf(name, takes, gives, Volatility::Stable, Arc::new(function)));
     };
-    let user = |asker: Asker| ScalarValue::from(asker.user);
-    of_asker("pg_backend_pid", vec![], DataType::Int32, |asker| ScalarValue::from(asker.number));
-    of_asker("session_user", vec![], DataType::Utf8, user);
-    of_asker(IS_ADMIN, vec![], DataType::Boolean, |asker| ScalarValue::from(asker.is_admin));
+    let user = |session_user: SessionUser| ScalarValue::from(session_user.user);
+    of_session_user("pg_backend_pid", vec![], DataType::Int32, |session_user| ScalarValue::from(session_user.number));
+    of_session_user("session_user", vec![], DataType::Utf8, user);
+    of_session_user(IS_ADMIN, vec![], DataType::Boolean, |session_user| ScalarValue::from(session_user.is_admin));
     // The one that everybody is to the catalog.
-    of_asker("pg_get_userbyid", vec![DataType::Int32], DataType::Utf8, user);
+    of_session_user("pg_get_userbyid", vec![DataType::Int32], DataType::Utf8, user);
     let (one, two) = (vec![DataType::Int64], vec![DataType::Int64; 2]);
     let functions: [(&str, End); 2] = [
         ("pg_cancel_backend", |clients, number| clients.cancel(number)),
@@ -105,10 +105,10 @@ pub(super) fn register(context: &SessionContext, clients: &Arc<dyn Clients>, sha
         let (clients, shared) = (Arc::clone(clients), Arc::clone(shared));
         let function = move |arguments: &[ColumnarValue]| {
             let numbers = ColumnarValue::values_to_arrays(arguments)?;
-            let asker = asker(&shared);
+            let session_user = session_user(&shared);
             let ended = as_int64_array(&numbers[0])?.iter().map(|number| match number {
                 None => Ok(None),
-                Some(number) => reached(clients.as_ref(), &asker, name, number, end).map(Some),
+                Some(number) => reached(clients.as_ref(), &session_user, name, number, end).map(Some),
             });
             let ended: ArrayRef = Arc::new(ended.collect::<Result<BooleanArray>>()?);
             Ok(match are_constant(arguments) {
@@ -124,18 +124,18 @@ pub(super) fn register(context: &SessionContext, clients: &Arc<dyn Clients>, sha
 /// Ends what a client does.
 type End = fn(&dyn Clients, i32);
 
-/// Ends what a client does, if the asker may; whether there is one of this number.
-fn reached(clients: &dyn Clients, asker: &Asker, name: &str, number: i64, end: End) -> Result<bool> {
-    if !asker.may_end {
+/// Ends what a client does, if the user may; whether there is one of this number.
+fn reached(clients: &dyn Clients, session_user: &SessionUser, name: &str, number: i64, end: End) -> Result<bool> {
+    if !session_user.may_end {
         let message = format!("permission denied: {name} ends what is done, and a GET request only reads: use POST");
-        return Err(query_error(Error::coded(Code::Denied, message)));
+        return Err(query_error(Error::new(Code::Denied, message)));
     }
     let Ok(number) = i32::try_from(number) else { return Ok(false) };
     let Some(user) = clients.user(number) else { return Ok(false) };
-    if !asker.is_admin && user != asker.user {
+    if !session_user.is_admin && user != session_user.user {
         let of = format!("{name} of '{user}' takes the role admin, or its user");
-        let message = format!("permission denied: {of}, and '{}' is neither", asker.user);
-        return Err(query_error(Error::coded(Code::Denied, message)));
+        let message = format!("permission denied: {of}, and '{}' is neither", session_user.user);
+        return Err(query_error(Error::new(Code::Denied, message)));
     }
     end(clients, number);
     Ok(true)

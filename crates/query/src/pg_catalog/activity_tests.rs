@@ -1,4 +1,4 @@
-use crate::{AdvisoryLocks, Asker, Client, Clients, Doing, Session};
+use crate::{AdvisoryLocks, Client, ClientState, Clients, Session, SessionUser};
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int32Type;
 use fleetdb_engine::io::{Io, MemoryStorage};
@@ -12,7 +12,7 @@ struct Two(Mutex<Vec<(&'static str, i32)>>);
 
 impl Clients for Two {
     fn all(&self) -> Vec<Client> {
-        let client = |number, user: &str, doing| Client {
+        let client = |number, user: &str, state| Client {
             number,
             user: user.to_owned(),
             application_name: "meter".to_owned(),
@@ -21,10 +21,10 @@ impl Clients for Two {
             transaction_began: None,
             statement_began: Some(UNIX_EPOCH + Duration::from_secs(2)),
             changed: UNIX_EPOCH + Duration::from_secs(3),
-            doing,
+            state,
             statement: format!("SELECT {number}"),
         };
-        vec![client(1, "ann", Doing::Active), client(2, "bob", Doing::IdleInTransaction)]
+        vec![client(1, "ann", ClientState::Active), client(2, "bob", ClientState::IdleInTransaction)]
     }
 
     fn user(&self, number: i32) -> Option<String> {
@@ -44,7 +44,7 @@ fn session(clients: &Arc<Two>, user: &str, is_admin: bool) -> Session {
     let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let clients = Arc::clone(clients) as Arc<dyn Clients>;
     let session = Session::sharing(db.into(), &Arc::new(AdvisoryLocks::default()), clients).unwrap();
-    session.work_for(Asker { number: 1, user: user.to_owned(), is_admin, may_end: true });
+    session.set_user(SessionUser { number: 1, user: user.to_owned(), is_admin, may_end: true });
     session
 }
 

@@ -71,7 +71,7 @@ impl LockFunction {
             What::ReleaseAll => true,
         };
         match self.what {
-            What::Take(_) if !is_done => Err(query_error(Error::coded(
+            What::Take(_) if !is_done => Err(query_error(Error::new(
                 Code::LockNotAvailable,
                 format!("another session holds the advisory lock {key}: try again when it has ended"),
             ))),

@@ -1,4 +1,4 @@
-use crate::clients::Alone;
+use crate::clients::EmbeddedClient;
 use crate::{AdvisoryLocks, Session};
 use arrow::array::AsArray;
 use fleetdb_engine::io::{Io, MemoryStorage};
@@ -11,7 +11,7 @@ fn a_taken_transaction_has_its_locks_until_it_is_written() {
     let db = Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
     let locks = Arc::new(AdvisoryLocks::default());
     let [one, other] =
-        [0, 1].map(|_| Session::sharing(Arc::clone(&db), &locks, Arc::new(Alone(SystemTime::now()))).unwrap());
+        [0, 1].map(|_| Session::sharing(Arc::clone(&db), &locks, Arc::new(EmbeddedClient(SystemTime::now()))).unwrap());
     let is_free = || {
         let rows = other.sql("SELECT pg_try_advisory_xact_lock(7)").unwrap().collect().unwrap();
         rows[0].column(0).as_boolean().value(0)

@@ -45,9 +45,9 @@ use std::sync::{Arc, OnceLock, PoisonError};
 const PG_CATALOG: &str = "pg_catalog";
 
 /// Parentheses within parentheses.
-const MOST_NESTED: usize = 14;
+const MAX_NESTED: usize = 14;
 /// Operators in a row.
-const MOST_IN_ROW: usize = 400;
+const MAX_IN_ROW: usize = 400;
 
 /// What only statements about the catalog have in them, in lower case.
 const WORDS: [&str; 26] = [
@@ -113,9 +113,9 @@ impl PgCatalog {
         if !has_words(text) || !has_words(&parts::without_texts(text)) {
             return Ok(None);
         }
-        if links.nested > MOST_NESTED || links.in_row > MOST_IN_ROW {
+        if links.nested > MAX_NESTED || links.in_row > MAX_IN_ROW {
             return Err(too_deep(format_args!(
-                "about the catalog, more than {MOST_NESTED} parentheses within others or {MOST_IN_ROW} operators in a row"
+                "about the catalog, more than {MAX_NESTED} parentheses within others or {MAX_IN_ROW} operators in a row"
             )));
         }
         with_stack(links.in_row, || self.parse_shallow(session, text)).map(Some)
@@ -154,16 +154,16 @@ fn set_up(session: &Session) -> datafusion::error::Result<Registered> {
     };
     let all = PgCatalogSchemaProvider::try_new(context.state().catalog_list().clone(), tables, EmptyContextProvider)?;
     let (declared, shown) = (Arc::clone(&session.cursors), Arc::clone(&session.tables));
-    let (transaction, clients, asker) =
-        (Arc::clone(&session.transaction), Arc::clone(&session.clients), Arc::clone(&session.asker));
+    let (transaction, clients, session_user) =
+        (Arc::clone(&session.transaction), Arc::clone(&session.clients), Arc::clone(&session.session_user));
     let cursors = move || cursors(&declared.lock().unwrap_or_else(PoisonError::into_inner));
     let tables = HashMap::from([
         ("pg_cursors", live::table(cursors)?),
         (keys::KEYS, live::table(move || keys::keys(&shown.shown()))?),
         (settings::ROWS, live::table(move || settings::rows(&transaction))?),
-        (activity::ROWS, live::table(move || activity::rows(clients.as_ref(), &asker))?),
+        (activity::ROWS, live::table(move || activity::rows(clients.as_ref(), &session_user))?),
     ]);
-    activity::register(context, &session.clients, &session.asker);
+    activity::register(context, &session.clients, &session.session_user);
     keys::register_functions(context, &session.tables);
     settings::register(context, &session.transaction);
     functions::register(context);

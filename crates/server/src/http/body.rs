@@ -1,12 +1,12 @@
 //! Bodies: read up to the limit, and unpacked up to the same limit. What a body takes of memory is counted while it comes.
 
-use super::Failure;
+use super::HttpError;
 use crate::server::Shared;
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use flate2::read::MultiGzDecoder;
-use fleetdb_engine::{Growing, Result as EngineResult};
+use fleetdb_engine::{MemoryReservation, Result as EngineResult};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use std::io::Read;
 use std::time::Duration;
@@ -20,17 +20,17 @@ const UNPACKED_BYTES: usize = 64 << 10;
 /// A body and its memory, which is given back when this is dropped.
 pub(super) struct Received {
     bytes: Bytes,
-    memory: Growing,
+    memory: MemoryReservation,
 }
 
 impl Received {
-    fn new(memory: Growing) -> Self {
+    fn new(memory: MemoryReservation) -> Self {
         Self { bytes: Bytes::new(), memory }
     }
 
     /// Puts a part behind what has come.
     fn push(&mut self, part: Bytes) -> EngineResult<()> {
-        self.memory.reach("a body", self.bytes.len() + part.len())?;
+        self.memory.grow_to("a body", self.bytes.len() + part.len())?;
         if self.bytes.is_empty() {
             // Most bodies come in one part, which is not copied.
             self.bytes = part;
@@ -44,9 +44,9 @@ impl Received {
     }
 
     /// The body as text, and its memory.
-    pub(super) fn into_text(self) -> Result<(String, Growing), Failure> {
+    pub(super) fn into_text(self) -> Result<(String, MemoryReservation), HttpError> {
         let text = String::from_utf8(self.bytes.into())
-            .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "the statement is not UTF-8"))?;
+            .map_err(|_| HttpError::new(StatusCode::BAD_REQUEST, "the statement is not UTF-8"))?;
         Ok((text, self.memory))
     }
 }
@@ -58,32 +58,33 @@ impl AsRef<[u8]> for Received {
 }
 
 /// Reads a body, unpacked if it came as gzip.
-pub(super) async fn read(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Received, Failure> {
+pub(super) async fn read(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Received, HttpError> {
     let most = shared.config.max_body_bytes;
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|bytes| bytes > most) {
         return Err(too_large(most));
     }
-    let packed = Received::new(shared.db.query_memory().growing());
+    let packed = Received::new(shared.db.query_memory().reservation());
     let packed = tokio::time::timeout(BODY_LIMIT, receive(packed, body, most)).await;
-    let packed = packed.map_err(|_| Failure::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to come"))??;
+    let packed =
+        packed.map_err(|_| HttpError::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to come"))??;
     let encoding = headers.get(header::CONTENT_ENCODING).map_or(Ok("identity"), |value| value.to_str());
     match encoding {
         Ok("identity" | "") => Ok(packed),
         Ok("gzip") => {
-            let unpacked = Received::new(shared.db.query_memory().growing());
+            let unpacked = Received::new(shared.db.query_memory().reservation());
             shared.work.run(move || unpack(packed.as_ref(), unpacked, most)).await?
         }
-        _ => Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: send it as it is, or as gzip")),
+        _ => Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: send it as it is, or as gzip")),
     }
 }
 
-async fn receive(mut received: Received, body: Body, most: usize) -> Result<Received, Failure> {
+async fn receive(mut received: Received, body: Body, most: usize) -> Result<Received, HttpError> {
     let mut body = Limited::new(body, most);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
             Some(_) => too_large(most),
-            None => Failure::new(StatusCode::BAD_REQUEST, format!("the body broke off: {error}")),
+            None => HttpError::new(StatusCode::BAD_REQUEST, format!("the body broke off: {error}")),
         })?;
         // Trailers are no part of a body.
         let Ok(part) = frame.into_data() else { continue };
@@ -97,23 +98,23 @@ async fn receive(mut received: Received, body: Body, most: usize) -> Result<Rece
     Ok(received)
 }
 
-fn unpack(packed: &[u8], mut unpacked: Received, most: usize) -> Result<Received, Failure> {
+fn unpack(packed: &[u8], mut unpacked: Received, most: usize) -> Result<Received, HttpError> {
     let mut packed = MultiGzDecoder::new(packed);
     let mut bytes = Vec::new();
     loop {
         let read = packed.by_ref().take(UNPACKED_BYTES as u64).read_to_end(&mut bytes);
-        match read.map_err(|e| Failure::new(StatusCode::BAD_REQUEST, format!("the body is not gzip: {e}")))? {
+        match read.map_err(|e| HttpError::new(StatusCode::BAD_REQUEST, format!("the body is not gzip: {e}")))? {
             0 => break,
             _ if bytes.len() > most => return Err(too_large(most)),
-            _ => unpacked.memory.reach("a body", bytes.capacity())?,
+            _ => unpacked.memory.grow_to("a body", bytes.capacity())?,
         }
     }
     unpacked.bytes = bytes.into();
     Ok(unpacked)
 }
 
-fn too_large(most: usize) -> Failure {
-    Failure::new(
+fn too_large(most: usize) -> HttpError {
+    HttpError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         format!("the body is longer than {most} bytes (option max_body_bytes): send it part by part"),
     )

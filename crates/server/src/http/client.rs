@@ -3,7 +3,7 @@
 use crate::access::Identity;
 use crate::clients::{Connected, shown};
 use axum::http::{HeaderMap, header};
-use fleetdb_query::{Canceller, Client, Doing};
+use fleetdb_query::{Canceller, Client, ClientState};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,14 +16,14 @@ pub(super) struct Peer(pub(super) SocketAddr);
 const PROGRAM_BYTES: usize = 63;
 
 /// The sender of a statement.
-pub(super) struct Sender {
+pub(super) struct Requester {
     pub(super) identity: Identity,
     /// The program's name, from the header `User-Agent`.
     program: String,
     address: SocketAddr,
 }
 
-impl Sender {
+impl Requester {
     pub(super) fn new(identity: Identity, headers: &HeaderMap, Peer(address): Peer) -> Self {
         let program = headers.get(header::USER_AGENT).and_then(|program| program.to_str().ok()).unwrap_or_default();
         let program = program[..program.floor_char_boundary(PROGRAM_BYTES)].to_owned();
@@ -33,7 +33,7 @@ impl Sender {
 
 /// A running statement.
 pub(super) struct Statement {
-    sender: Sender,
+    requester: Requester,
     text: Arc<str>,
     began: SystemTime,
     canceller: Canceller,
@@ -41,8 +41,8 @@ pub(super) struct Statement {
 
 impl Statement {
     /// A statement that begins now; `canceller` cancels it.
-    pub(super) fn new(sender: Sender, text: &str, canceller: Canceller) -> Self {
-        Self { sender, text: shown(text), began: SystemTime::now(), canceller }
+    pub(super) fn new(requester: Requester, text: &str, canceller: Canceller) -> Self {
+        Self { requester, text: shown(text), began: SystemTime::now(), canceller }
     }
 }
 
@@ -51,19 +51,19 @@ impl Connected for Statement {
         Client {
             number,
             user: self.user(),
-            application_name: self.sender.program.clone(),
-            address: Some(self.sender.address),
+            application_name: self.requester.program.clone(),
+            address: Some(self.requester.address),
             came: self.began,
             transaction_began: None,
             statement_began: Some(self.began),
             changed: self.began,
-            doing: Doing::Active,
+            state: ClientState::Active,
             statement: self.text.to_string(),
         }
     }
 
     fn user(&self) -> String {
-        self.sender.identity.name.clone()
+        self.requester.identity.name.clone()
     }
 
     fn cancel(&self) {

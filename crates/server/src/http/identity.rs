@@ -1,7 +1,7 @@
 //! Authenticates a request: `Authorization: Basic`, `Token` or `Bearer`, or InfluxDB 1's `u` and
 //! `p`.
 
-use super::Failure;
+use super::HttpError;
 use super::client::Peer;
 use crate::access::{Credentials, Identity, Role};
 use crate::server::Shared;
@@ -30,7 +30,7 @@ pub(super) async fn require(
     login: &Login,
     peer: Peer,
     role: Role,
-) -> Result<Identity, Failure> {
+) -> Result<Identity, HttpError> {
     let (address, credentials) = (peer.0.ip(), credentials(headers, login)?);
     let name = credentials.name().map(str::to_owned);
     let Some(identity) = shared.access.identify(credentials, address).await? else {
@@ -38,21 +38,24 @@ pub(super) async fn require(
             shared.login_failed("http", address, &name);
             tokio::time::sleep(FAILED_DELAY).await;
         }
-        return Err(Failure::new(
+        return Err(HttpError::new(
             StatusCode::UNAUTHORIZED,
             "say who you are: Authorization: Token TOKEN, or Basic with user and password",
         ));
     };
     if identity.role < role {
         let Identity { name, role: has } = identity;
-        return Err(Failure::new(StatusCode::FORBIDDEN, format!("this takes the role {role}, and '{name}' has {has}")));
+        return Err(HttpError::new(
+            StatusCode::FORBIDDEN,
+            format!("this takes the role {role}, and '{name}' has {has}"),
+        ));
     }
     Ok(identity)
 }
 
-fn credentials(headers: &HeaderMap, login: &Login) -> Result<Credentials, Failure> {
+fn credentials(headers: &HeaderMap, login: &Login) -> Result<Credentials, HttpError> {
     let wrong =
-        || Failure::new(StatusCode::UNAUTHORIZED, "the header Authorization is neither Basic, Token nor Bearer");
+        || HttpError::new(StatusCode::UNAUTHORIZED, "the header Authorization is neither Basic, Token nor Bearer");
     let Some(header) = headers.get(header::AUTHORIZATION) else {
         return Ok(match (&login.u, &login.p) {
             (Some(user), Some(password)) => Credentials::Password(user.clone(), password.clone()),

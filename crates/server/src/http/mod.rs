@@ -52,8 +52,8 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-async fn not_found(request: Request) -> Failure {
-    Failure::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", request.uri().path()))
+async fn not_found(request: Request) -> HttpError {
+    HttpError::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", request.uri().path()))
 }
 
 async fn refuse_foreign(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
@@ -80,7 +80,7 @@ async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
 }
 
 /// An error response in the form that InfluxDB's clients read.
-pub(crate) struct Failure {
+pub(crate) struct HttpError {
     status: StatusCode,
     message: String,
     /// For a statement: its SQLSTATE, and the position of the error in its text, in characters from
@@ -88,26 +88,26 @@ pub(crate) struct Failure {
     statement: Option<(&'static str, Option<usize>)>,
 }
 
-impl Failure {
+impl HttpError {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), statement: None }
     }
 
     /// The error of the statement with this text.
     pub(crate) fn of_statement(error: &fleetdb_engine::Error, text: &str) -> Self {
-        let position = error.place().and_then(|place| position(place, text));
+        let position = error.position().and_then(|place| position(place, text));
         let statement = Some((sqlstate(error.code()), position));
         Self { status: status_of(error), message: error.to_string(), statement }
     }
 }
 
-impl From<fleetdb_engine::Error> for Failure {
+impl From<fleetdb_engine::Error> for HttpError {
     fn from(error: fleetdb_engine::Error) -> Self {
         Self::new(status_of(&error), error.to_string())
     }
 }
 
-impl IntoResponse for Failure {
+impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
         let Self { status, message, statement } = self;
         // Clients of InfluxDB 1 read `error`; those of InfluxDB 2 read `code` and `message`.
@@ -147,13 +147,13 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Optio
             continue;
         };
         let (router, tls, watcher) = (router.clone(), tls.clone(), graceful.watcher());
-        tokio::spawn(speak(stream, tls, router, watcher, connection));
+        tokio::spawn(serve_connection(stream, tls, router, watcher, connection));
     }
     drop(listener);
     graceful.shutdown().await;
 }
 
-async fn speak(
+async fn serve_connection(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     router: Router,

@@ -3,7 +3,7 @@
 
 use super::client::Peer;
 use super::identity::{self, Login};
-use super::{Failure, body};
+use super::{HttpError, body};
 use crate::access::{AccessFile, Role};
 use crate::server::Shared;
 use axum::body::Body;
@@ -45,7 +45,7 @@ pub(super) async fn metrics(
     Query(login): Query<Login>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-) -> Result<Response, Failure> {
+) -> Result<Response, HttpError> {
     identity::require(&shared, &headers, &login, peer, Role::Read).await?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], shared.metrics.text()).into_response())
@@ -73,7 +73,7 @@ pub(super) async fn influxql(
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Failure> {
+) -> Result<Response, HttpError> {
     identity::require(&shared, &headers, &login, peer, Role::Read).await?;
     // Clients send the statement in the URL or as a form, which has the same encoding.
     let form = body::read(&shared, &headers, body).await?;
@@ -87,7 +87,7 @@ pub(super) async fn influxql(
     let result = match words.join(" ").as_str() {
         "CREATE DATABASE" => serde_json::json!({ "statement_id": 0 }),
         "DROP DATABASE" => {
-            return Err(Failure::new(
+            return Err(HttpError::new(
                 StatusCode::BAD_REQUEST,
                 "DROP DATABASE is refused: there is one database; DROP TABLE, in SQL, drops a measurement",
             ));
@@ -98,7 +98,7 @@ pub(super) async fn influxql(
             "series": [{ "name": "databases", "columns": ["name"], "values": names(asked.db.as_deref()) }],
         }),
         _ => {
-            return Err(Failure::new(
+            return Err(HttpError::new(
                 StatusCode::BAD_REQUEST,
                 "InfluxQL is not spoken here: send SQL to /api/v1/sql, or connect with the PostgreSQL protocol",
             ));
@@ -120,10 +120,10 @@ pub(super) async fn backup(
     Query(login): Query<Login>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-) -> Result<Response, Failure> {
+) -> Result<Response, HttpError> {
     identity::require(&shared, &headers, &login, peer, Role::Admin).await?;
     let files = &shared.config.files;
-    files.check(Path::new(&to)).map_err(|e| Failure::new(StatusCode::BAD_REQUEST, e.to_string()))?;
+    files.check(Path::new(&to)).map_err(|e| HttpError::new(StatusCode::BAD_REQUEST, e.to_string()))?;
     let all = Arc::clone(&shared);
     let backup = move || {
         let report = all.db.backup(&Io::files(&to), |_, _| ())?;

@@ -7,14 +7,14 @@
 //!    `hosts`. A page can point its own name at 127.0.0.1 and is then of the same origin (DNS
 //!    rebinding), but it does not have a password of this server.
 
-use super::Failure;
+use super::HttpError;
 use crate::server::Shared;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use std::net::IpAddr;
 
 /// Refuses a request that a foreign page sends.
-pub(super) fn check(shared: &Shared, uri: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
-    let refused = |what: String| Err(Failure::new(StatusCode::FORBIDDEN, what));
+pub(super) fn check(shared: &Shared, uri: &Uri, headers: &HeaderMap) -> Result<(), HttpError> {
+    let refused = |what: String| Err(HttpError::new(StatusCode::FORBIDDEN, what));
     let hosts = &shared.config.hosts;
     if headers.get_all("sec-fetch-site").iter().any(|site| site == "cross-site") {
         return refused("Sec-Fetch-Site: cross-site: pages of other sites are not answered".to_owned());
@@ -29,7 +29,7 @@ pub(super) fn check(shared: &Shared, uri: &Uri, headers: &HeaderMap) -> Result<(
             return refused(format!("Origin '{origin}': pages of other sites are not answered; see the option hosts"));
         }
     }
-    if !shared.access.asks()? {
+    if !shared.access.requires_login()? {
         let of_uri = uri.authority().map(|authority| authority.as_str());
         if let Some(host) = asked.into_iter().chain(of_uri).find(|host| !is_known(hosts, host_of(host))) {
             return refused(format!(

@@ -5,9 +5,9 @@
 //! rows have been sent, the connection is closed before the end of the answer, so that the client
 //! cannot mistake a part for the whole.
 
-use super::client::{Peer, Sender, Statement};
+use super::client::{Peer, Requester, Statement};
 use super::identity::{self, Login};
-use super::{Failure, body};
+use super::{HttpError, body};
 use crate::access::Role;
 use crate::server::Shared;
 use crate::sessions::{Pooled, Running};
@@ -21,7 +21,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Error, Result};
 use fleetdb_query::{
-    Access, Asker, Kind, array_text_form, csv_header, csv_rows, distinct_names, json_lines, with_names,
+    Access, Kind, SessionUser, array_text_form, csv_header, csv_rows, distinct_names, json_lines, with_names,
 };
 use serde::Deserialize;
 use std::sync::Arc;
@@ -42,12 +42,12 @@ pub(super) async fn from_query(
     Query(login): Query<Login>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-) -> std::result::Result<Response, Failure> {
+) -> std::result::Result<Response, HttpError> {
     let identity = identity::require(&shared, &headers, &login, peer, Role::Read).await?;
-    let sql = asked.q.ok_or_else(|| Failure::new(StatusCode::BAD_REQUEST, "give the statement as q=..."))?;
+    let sql = asked.q.ok_or_else(|| HttpError::new(StatusCode::BAD_REQUEST, "give the statement as q=..."))?;
     // A GET only reads, because a link or an image in a foreign page can make a browser send it.
     let format = Format::of(asked.format.as_deref(), &headers)?;
-    run(shared, Sender::new(identity, &headers, peer), sql, format, true).await
+    run(shared, Requester::new(identity, &headers, peer), sql, format, true).await
 }
 
 pub(super) async fn from_body(
@@ -57,7 +57,7 @@ pub(super) async fn from_body(
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Body,
-) -> std::result::Result<Response, Failure> {
+) -> std::result::Result<Response, HttpError> {
     let identity = identity::require(&shared, &headers, &login, peer, Role::Read).await?;
     let (sql, _memory) = match asked.q {
         Some(sql) => (sql, None),
@@ -67,39 +67,39 @@ pub(super) async fn from_body(
         }
     };
     let format = Format::of(asked.format.as_deref(), &headers)?;
-    run(shared, Sender::new(identity, &headers, peer), sql, format, false).await
+    run(shared, Requester::new(identity, &headers, peer), sql, format, false).await
 }
 
 async fn run(
     shared: Arc<Shared>,
-    sender: Sender,
+    requester: Requester,
     sql: String,
     format: Format,
     only_reads: bool,
-) -> std::result::Result<Response, Failure> {
+) -> std::result::Result<Response, HttpError> {
     let begun = Instant::now();
     let text: Arc<str> = sql.into();
     let sql = Arc::clone(&text);
-    let (number, identity) = (shared.clients.number(), sender.identity.clone());
-    let asker = Asker { may_end: !only_reads, ..identity.asker(number) };
-    let session = shared.sessions.take(asker).map(|mut session| {
-        session.list(number, Statement::new(sender, &sql, session.canceller()));
+    let (number, identity) = (shared.clients.number(), requester.identity.clone());
+    let session_user = SessionUser { may_end: !only_reads, ..identity.session_user(number) };
+    let session = shared.sessions.take(session_user).map(|mut session| {
+        session.register(number, Statement::new(requester, &sql, session.canceller()));
         session
     });
     let weight = Weight::of_text(&sql);
     let begin = move |session: &Pooled| {
         let statement = session.parse_one(&sql)?;
         if only_reads && statement.access() != Access::Read {
-            return Err(Error::input("a GET request only reads: send this statement with POST"));
+            return Err(Error::invalid("a GET request only reads: send this statement with POST"));
         }
         if matches!(statement.kind()?, Kind::Begin | Kind::Commit | Kind::Rollback | Kind::RollbackTo(_)) {
-            return Err(Error::input(
+            return Err(Error::invalid(
                 "a request is one statement, which is atomic by itself; transactions take the PostgreSQL protocol",
             ));
         }
         crate::access::check(&identity.name, identity.role, statement.access())?;
         if statement.changes_session() {
-            session.changes();
+            session.mark_modified();
         }
         session.execute(statement)
     };
@@ -108,7 +108,7 @@ async fn run(
         Err(error) => Err(error),
     };
     shared.metrics.http.ended(begun, running.is_ok());
-    let running = running.map_err(|error| Failure::of_statement(&error, &text))?;
+    let running = running.map_err(|error| HttpError::of_statement(&error, &text))?;
     let Some(schema) = running.schema().cloned() else {
         return Ok(axum::Json(serde_json::json!({ "result": running.tag() })).into_response());
     };
@@ -142,7 +142,7 @@ enum Format {
 }
 
 impl Format {
-    fn of(name: Option<&str>, headers: &HeaderMap) -> std::result::Result<Self, Failure> {
+    fn of(name: Option<&str>, headers: &HeaderMap) -> std::result::Result<Self, HttpError> {
         let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
         let by_accept = [Self::Lines, Self::Csv, Self::Arrow].into_iter().find(|f| accept.contains(f.content_type()));
         match name {
@@ -151,9 +151,10 @@ impl Format {
             Some("ndjson" | "jsonl") => Ok(Self::Lines),
             Some("csv") => Ok(Self::Csv),
             Some("arrow") => Ok(Self::Arrow),
-            Some(other) => {
-                Err(Failure::new(StatusCode::BAD_REQUEST, format!("format '{other}': use json, ndjson, csv or arrow")))
-            }
+            Some(other) => Err(HttpError::new(
+                StatusCode::BAD_REQUEST,
+                format!("format '{other}': use json, ndjson, csv or arrow"),
+            )),
         }
     }
 
@@ -184,7 +185,7 @@ enum Form {
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {
-    Error::input(format!("the rows cannot be shown in this form: {error}"))
+    Error::invalid(format!("the rows cannot be shown in this form: {error}"))
 }
 
 impl Encoder {
@@ -205,12 +206,12 @@ impl Encoder {
         let rows = with_names(rows.clone(), &self.schema)?;
         match &mut self.form {
             Form::Lines => lines(&rows),
-            Form::Json(goes_on) => {
+            Form::Json(has_rows) => {
                 // A line of JSON contains no line break.
                 let lines = lines(&rows)?;
                 let mut array = Vec::with_capacity(lines.len() + 2);
                 for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-                    array.extend_from_slice(if std::mem::replace(goes_on, true) { b",\n" } else { b"[" });
+                    array.extend_from_slice(if std::mem::replace(has_rows, true) { b",\n" } else { b"[" });
                     array.extend_from_slice(line);
                 }
                 Ok(array)
@@ -232,7 +233,7 @@ impl Encoder {
 
     fn end(&mut self) -> Result<Vec<u8>> {
         match &mut self.form {
-            Form::Json(goes_on) => Ok(if *goes_on { b"]\n".to_vec() } else { b"[]\n".to_vec() }),
+            Form::Json(has_rows) => Ok(if *has_rows { b"]\n".to_vec() } else { b"[]\n".to_vec() }),
             // Without rows, the answer is only the header.
             Form::Csv(false) => {
                 let mut out = Vec::new();

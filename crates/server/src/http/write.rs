@@ -6,9 +6,9 @@
 
 use super::client::Peer;
 use super::identity::{self, Login};
-use super::{Failure, body};
+use super::{HttpError, body};
 use crate::access::Role;
-use crate::lines::{self, Written};
+use crate::lines::{self, WriteResult};
 use crate::server::Shared;
 use axum::body::Body;
 use axum::extract::{Extension, Query, State};
@@ -32,7 +32,7 @@ pub(super) async fn v1(
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Failure> {
+) -> Result<Response, HttpError> {
     write(shared, target, (login, peer), headers, body).await
 }
 
@@ -42,7 +42,7 @@ pub(super) async fn v2(
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Failure> {
+) -> Result<Response, HttpError> {
     write(shared, target, (Login::default(), peer), headers, body).await
 }
 
@@ -52,7 +52,7 @@ async fn write(
     (login, peer): (Login, Peer),
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Failure> {
+) -> Result<Response, HttpError> {
     identity::require(&shared, &headers, &login, peer, Role::Write).await?;
     let precision = precision(target.precision.as_deref())?;
     let body = body::read(&shared, &headers, body).await?;
@@ -62,7 +62,7 @@ async fn write(
 }
 
 /// The units of both versions; only InfluxDB 1 has minutes and hours.
-fn precision(name: Option<&str>) -> Result<Precision, Failure> {
+fn precision(name: Option<&str>) -> Result<Precision, HttpError> {
     match name {
         None | Some("" | "ns" | "n") => Ok(Precision::Nanosecond),
         Some("us" | "u" | "µ") => Ok(Precision::Microsecond),
@@ -72,12 +72,12 @@ fn precision(name: Option<&str>) -> Result<Precision, Failure> {
         Some("h") => Ok(Precision::Hour),
         Some(other) => {
             let reason = format!("precision '{other}': use ns, us, ms, s, m or h");
-            Err(Failure::new(StatusCode::BAD_REQUEST, reason))
+            Err(HttpError::new(StatusCode::BAD_REQUEST, reason))
         }
     }
 }
 
-fn answer(written: &Written) -> Response {
+fn answer(written: &WriteResult) -> Response {
     let mut response = if written.dropped == 0 { StatusCode::NO_CONTENT.into_response() } else { refusal(written) };
     if let Some(durability) = written.acknowledged.map(|acknowledged| acknowledged.durability) {
         let value = HeaderValue::from_str(&format!("{durability} ({})", durability.tier()));
@@ -89,11 +89,11 @@ fn answer(written: &Written) -> Response {
 }
 
 /// Reports the lines that were left out, as one message for people and one by one for programs.
-fn refusal(written: &Written) -> Response {
+fn refusal(written: &WriteResult) -> Response {
     let first = written.wrong.first();
     let first =
         first.map_or_else(String::new, |wrong| format!("line {}, {}: '{}'", wrong.number, wrong.reason, wrong.text));
-    let Written { kept, dropped, .. } = written;
+    let WriteResult { kept, dropped, .. } = written;
     let message = if *kept > 0 {
         format!("partial write: {first} ({kept} lines kept) dropped={dropped}")
     } else {

@@ -3,11 +3,11 @@
 use super::copy_in::CopyingIn;
 use super::cursors::Cursors;
 use crate::access::{Identity, Role};
-use crate::clients::{Connected, Listed};
+use crate::clients::{Connected, Registration};
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
-use fleetdb_engine::{Batch, Code, Error, Growing, MAX_BATCH_BYTES, Result, Value};
-use fleetdb_query::{Asker, Canceller, Client, Doing, InsertValues, Session, SessionSettings};
+use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, MemoryReservation, Result, Value};
+use fleetdb_query::{Canceller, Client, ClientState, InsertValues, Session, SessionSettings, SessionUser};
 use parking_lot::Mutex;
 use pgwire::error::{ErrorInfo, PgWireResult};
 use pgwire::messages::response::{NoticeResponse, TransactionStatus};
@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     identity: OnceLock<Identity>,
     rights: Mutex<Rights>,
     /// The client's number, and its entry in the list of clients.
-    listed: OnceLock<(i32, Listed)>,
+    registration: OnceLock<(i32, Registration)>,
     /// The settings the client sent when it connected.
     settings: OnceLock<SessionSettings>,
     /// Created by the first statement, so that an idle connection costs no session.
@@ -58,7 +58,7 @@ pub(crate) struct Connection {
 #[derive(Default)]
 struct Rights {
     /// Whether the client has given a password.
-    has_proven: bool,
+    is_authenticated: bool,
     /// The role as last looked up; `None` if it must be looked up again.
     role: Option<Role>,
     is_admin: bool,
@@ -101,7 +101,7 @@ impl End {
 
 struct Pending {
     batch: Batch,
-    memory: Growing,
+    memory: MemoryReservation,
 }
 
 impl Pending {
@@ -109,18 +109,18 @@ impl Pending {
         let count = insert.push(values, &mut self.batch)?;
         let bytes = self.batch.bytes();
         if bytes > MAX_BATCH_BYTES {
-            return Err(Error::coded(
+            return Err(Error::new(
                 Code::LimitExceeded,
                 format!("{bytes} bytes without a Sync, which are one batch: the most is {MAX_BATCH_BYTES}"),
             ));
         }
-        self.memory.reach("what is sent without a Sync", bytes)?;
+        self.memory.grow_to("what is sent without a Sync", bytes)?;
         Ok(count)
     }
 
     /// Takes the gathered rows, if there are any.
     fn take(&mut self) -> Option<Batch> {
-        self.memory.clear();
+        self.memory.release();
         (!self.batch.is_empty()).then(|| std::mem::take(&mut self.batch))
     }
 }
@@ -134,10 +134,10 @@ impl Connection {
             came,
             identity: OnceLock::new(),
             rights: Mutex::default(),
-            listed: OnceLock::new(),
+            registration: OnceLock::new(),
             settings: OnceLock::new(),
             session: Mutex::default(),
-            pending: Mutex::new(Pending { batch: Batch::new(), memory: shared.db.query_memory().growing() }),
+            pending: Mutex::new(Pending { batch: Batch::new(), memory: shared.db.query_memory().reservation() }),
             copying: Mutex::default(),
             cursors: Cursors::default(),
             copied_out: Arc::default(),
@@ -150,16 +150,22 @@ impl Connection {
     }
 
     /// Stores the settings the client starts with.
-    pub(super) fn set_first(&self, settings: SessionSettings) {
+    pub(super) fn set_startup_settings(&self, settings: SessionSettings) {
         self.settings.set(settings).ok();
     }
 
     /// Records that the client has logged in.
-    pub(super) fn let_in(self: &Arc<Self>, identity: Identity, has_proven: bool, number: i32, secret: Vec<u8>) {
-        *self.rights.lock() = Rights { has_proven, role: None, is_admin: identity.role == Role::Admin };
+    pub(super) fn logged_in(
+        self: &Arc<Self>,
+        identity: Identity,
+        is_authenticated: bool,
+        number: i32,
+        secret: Vec<u8>,
+    ) {
+        *self.rights.lock() = Rights { is_authenticated, role: None, is_admin: identity.role == Role::Admin };
         self.identity.set(identity).ok();
         let connected = Arc::<Self>::downgrade(self);
-        self.listed.set((number, self.shared.clients.list(number, Some(secret), connected))).ok();
+        self.registration.set((number, self.shared.clients.register(number, Some(secret), connected))).ok();
     }
 
     /// Who the client is.
@@ -178,7 +184,7 @@ impl Connection {
         if let Some(role) = rights.role {
             return Ok(role);
         }
-        let role = self.shared.access.role(&identity.name, rights.has_proven).map_err(|e| postgres_error(&e))?;
+        let role = self.shared.access.role(&identity.name, rights.is_authenticated).map_err(|e| postgres_error(&e))?;
         let Some(role) = role else {
             self.end_for(End::Removed);
             return Err(user_error("28000", format!("there is no user \"{}\" any more", identity.name)));
@@ -187,7 +193,7 @@ impl Connection {
         if std::mem::replace(&mut rights.is_admin, role == Role::Admin) != rights.is_admin
             && let Some(session) = self.session.lock().as_ref()
         {
-            session.work_for(self.asker(identity, role));
+            session.set_user(self.session_user(identity, role));
         }
         Ok(role)
     }
@@ -197,9 +203,9 @@ impl Connection {
         self.rights.lock().role = None;
     }
 
-    fn asker(&self, identity: &Identity, role: Role) -> Asker {
-        let number = self.listed.get().map_or(0, |(number, _)| *number);
-        Identity { name: identity.name.clone(), role }.asker(number)
+    fn session_user(&self, identity: &Identity, role: Role) -> SessionUser {
+        let number = self.registration.get().map_or(0, |(number, _)| *number);
+        Identity { name: identity.name.clone(), role }.session_user(number)
     }
 
     /// The session, created on first use.
@@ -210,7 +216,7 @@ impl Connection {
         if let Some(session) = session.as_ref() {
             return Ok(Arc::clone(session));
         }
-        let new = self.shared.sessions.make(self.asker(identity, role)).map_err(|e| postgres_error(&e))?;
+        let new = self.shared.sessions.make(self.session_user(identity, role)).map_err(|e| postgres_error(&e))?;
         if let Some(settings) = self.settings.get() {
             new.start_with(settings.clone());
         }
@@ -220,8 +226,8 @@ impl Connection {
     /// The longest message that is accepted; a client that has not logged in may send only short
     /// ones.
     pub(super) fn most_message_bytes(&self) -> usize {
-        const OF_A_STRANGER: usize = 64 << 10;
-        if self.identity.get().is_some() { self.shared.config.max_body_bytes } else { OF_A_STRANGER }
+        const BEFORE_LOGIN: usize = 64 << 10;
+        if self.identity.get().is_some() { self.shared.config.max_body_bytes } else { BEFORE_LOGIN }
     }
 
     fn canceller(&self) -> Option<Canceller> {
@@ -241,7 +247,7 @@ impl Connection {
     }
 
     /// Records that a statement with this text begins.
-    pub(super) fn begins(&self, text: &Arc<str>) {
+    pub(super) fn statement_started(&self, text: &Arc<str>) {
         let now = SystemTime::now();
         *self.newest.lock() = Newest { text: Arc::clone(text), began: Some(now), changed: now };
     }
@@ -346,11 +352,11 @@ impl Connected for Connection {
     fn client(&self, number: i32) -> Client {
         let session = self.session.lock().clone();
         let settings = session.as_ref().map(|session| session.settings()).or_else(|| self.settings.get().cloned());
-        let doing = match &session {
-            _ if self.is_busy.load(Ordering::Acquire) || self.copying.lock().is_some() => Doing::Active,
-            Some(session) if session.check_transaction().is_err() => Doing::IdleInFailedTransaction,
-            Some(session) if session.is_in_transaction() => Doing::IdleInTransaction,
-            _ => Doing::Idle,
+        let state = match &session {
+            _ if self.is_busy.load(Ordering::Acquire) || self.copying.lock().is_some() => ClientState::Active,
+            Some(session) if session.check_transaction().is_err() => ClientState::IdleInFailedTransaction,
+            Some(session) if session.is_in_transaction() => ClientState::IdleInTransaction,
+            _ => ClientState::Idle,
         };
         let Newest { text, began, changed } = self.newest.lock().clone();
         Client {
@@ -362,7 +368,7 @@ impl Connected for Connection {
             transaction_began: session.and_then(|session| session.transaction_began()),
             statement_began: began,
             changed,
-            doing,
+            state,
             statement: text.to_string(),
         }
     }

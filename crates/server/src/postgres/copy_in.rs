@@ -21,7 +21,7 @@ use std::sync::Arc;
 const BATCH_BYTES: usize = 4 << 20;
 
 /// The longest line.
-const MOST_LINE_BYTES: usize = 16 << 20;
+const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// The start of the binary form: its signature, no flags, no extension.
 pub(super) const BINARY_HEAD: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
@@ -107,8 +107,8 @@ impl CopyingIn {
         let whole_bytes = self.bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         let ends = if is_end { self.bytes.len() } else { whole_bytes };
         let rest = self.bytes.split_off(ends);
-        if rest.len() > MOST_LINE_BYTES {
-            return Err(self.wrong(&format!("the line is longer than {MOST_LINE_BYTES} bytes")));
+        if rest.len() > MAX_LINE_BYTES {
+            return Err(self.wrong(&format!("the line is longer than {MAX_LINE_BYTES} bytes")));
         }
         let lines = std::mem::replace(&mut self.bytes, rest);
         let mut rows = Rows::new(self.cells.schema());
@@ -203,8 +203,8 @@ impl CopyingIn {
             self.rows += 1;
             rows.push(&row)?;
         }
-        if rest.0.len() > MOST_LINE_BYTES {
-            return Err(self.wrong(&format!("the row is longer than {MOST_LINE_BYTES} bytes")));
+        if rest.0.len() > MAX_LINE_BYTES {
+            return Err(self.wrong(&format!("the row is longer than {MAX_LINE_BYTES} bytes")));
         }
         // PostgreSQL does not require the count of -1 if the client says that it is done.
         if is_end && !rest.0.is_empty() {
@@ -220,7 +220,7 @@ impl CopyingIn {
 }
 
 fn wrong(table: &str, line: u64, reason: &dyn std::fmt::Display) -> Error {
-    Error::coded(Code::InvalidCopy, reason.to_string()).context(at_line(table, line))
+    Error::new(Code::InvalidCopy, reason.to_string()).context(at_line(table, line))
 }
 
 /// The position of a COPY.

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Most cursors of one connection. Each may hold a few thousand rows.
-const MOST: usize = 100;
+const MAX_CURSORS: usize = 100;
 
 /// The cursors of a client.
 #[derive(Default)]
@@ -89,8 +89,8 @@ impl Connection {
         if is_there {
             return Err(user_error("42P03", format!("cursor \"{}\" already exists", declare.name)));
         }
-        if count >= MOST {
-            return Err(user_error("54000", format!("a connection may have {MOST} cursors: CLOSE some")));
+        if count >= MAX_CURSORS {
+            return Err(user_error("54000", format!("a connection may have {MAX_CURSORS} cursors: CLOSE some")));
         }
         let query = self.parse_one(&declare.query).await?;
         self.check(query.access())?;
@@ -117,7 +117,7 @@ impl Connection {
         count: Option<usize>,
         format: &Format,
     ) -> PgWireResult<Response> {
-        let cursor = self.go_on(session, name).await?;
+        let cursor = self.resume(session, name).await?;
         let fields = Arc::new(values::fields(&cursor.schema, format)?);
         let batches = next_rows(cursor, Arc::clone(&self.shared), count);
         let mut response = QueryResponse::new(Arc::clone(&fields), values::encoded(fields, batches));
@@ -132,16 +132,16 @@ impl Connection {
         name: &str,
         count: Option<usize>,
     ) -> PgWireResult<Response> {
-        let cursor = self.go_on(session, name).await?;
+        let cursor = self.resume(session, name).await?;
         let batches = next_rows(cursor, Arc::clone(&self.shared), count);
         let passed = batches.try_fold(0, async |passed, batch| Ok(passed + batch.num_rows())).await?;
         Ok(Response::Execution(Tag::new("MOVE").with_rows(passed)))
     }
 
-    async fn go_on(&self, session: &Session, name: &str) -> PgWireResult<Arc<Cursor>> {
+    async fn resume(&self, session: &Session, name: &str) -> PgWireResult<Arc<Cursor>> {
         session.check_transaction().map_err(|e| postgres_error(&e))?;
         let cursor = self.cursors.find(name)?;
-        cursor.rows.lock().await.running.go_on();
+        cursor.rows.lock().await.running.resume();
         Ok(cursor)
     }
 

@@ -11,7 +11,7 @@ use crate::error::{placed, postgres_error, user_error};
 use crate::sessions::Running;
 use crate::work::Weight;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use fleetdb_engine::{Code, ColumnType, Error, Growing, Value};
+use fleetdb_engine::{Code, ColumnType, Error, MemoryReservation, Value};
 use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement, check_described};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
@@ -36,12 +36,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// A prepared statement.
-pub(crate) struct Stored {
+pub(crate) struct PreparedStatement {
     statement: Statement,
     /// The part of its text that other clients see.
     text: Arc<str>,
     /// Memory charged to the budget of queries.
-    _held: Growing,
+    _held: MemoryReservation,
     /// The EXECUTE it was prepared from, if any.
     execute: Option<Statement>,
     kind: Kind,
@@ -92,12 +92,12 @@ impl Query {
 }
 
 /// A statement as pgwire stores it.
-pub(crate) type Shared = Arc<Stored>;
+pub(crate) type SharedStatement = Arc<PreparedStatement>;
 
 impl Connection {
-    async fn prepare(&self, text: &str, given: &[Option<Type>]) -> PgWireResult<Shared> {
+    async fn prepare(&self, text: &str, given: &[Option<Type>]) -> PgWireResult<SharedStatement> {
         let shown = shown(text);
-        self.begins(&shown);
+        self.statement_started(&shown);
         let mut statements = self.parse(text).await?;
         let (Some(mut statement), true) = (statements.pop(), statements.is_empty()) else {
             return Err(user_error("42601", "a prepared statement is one statement"));
@@ -112,7 +112,7 @@ impl Connection {
         let kind = statement.kind().map_err(|e| postgres_error(&e))?;
         let insert = InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))?;
         let bytes = held_bytes(text, matches!(kind, Kind::Query));
-        let held = self.shared.db.query_memory().hold("this prepared statement", bytes);
+        let held = self.shared.db.query_memory().reserve("this prepared statement", bytes);
         let held = held.map_err(|e| postgres_error(&e))?;
         let (plan, inferred) = match (&kind, insert) {
             (_, Some(insert)) => {
@@ -169,17 +169,17 @@ impl Connection {
         });
         let (types, takes) = (types.collect(), statement.access());
         statement.give_back_memory();
-        Ok(Arc::new(Stored { statement, text: shown, _held: held, execute, kind, takes, types, plan }))
+        Ok(Arc::new(PreparedStatement { statement, text: shown, _held: held, execute, kind, takes, types, plan }))
     }
 
     /// Runs a prepared statement; the number of parameters has been checked.
     pub(super) async fn execute(
         &self,
-        stored: &Stored,
+        stored: &PreparedStatement,
         parameters: &Parameters<'_>,
         format: &Format,
     ) -> PgWireResult<Response> {
-        self.begins(&stored.text);
+        self.statement_started(&stored.text);
         self.check(stored.takes)?;
         if let Some(execute) = &stored.execute {
             let now = self.session()?.named(execute.clone()).map_err(|e| postgres_error(&e))?;
@@ -258,7 +258,7 @@ impl Connection {
     }
 
     /// The columns that a statement returns; for a FETCH, the current columns of its cursor.
-    pub(super) fn columns(&self, stored: &Shared, format: &Format) -> PgWireResult<Vec<FieldInfo>> {
+    pub(super) fn columns(&self, stored: &SharedStatement, format: &Format) -> PgWireResult<Vec<FieldInfo>> {
         let of_cursor = match &stored.kind {
             Kind::Fetch(cursor, _) => self.cursors.fields(cursor, format),
             _ => None,
@@ -292,7 +292,7 @@ impl Connection {
 
 #[async_trait::async_trait]
 impl ExtendedQueryHandler for Connection {
-    type Statement = Shared;
+    type Statement = SharedStatement;
     type QueryParser = Describer;
 
     fn query_parser(&self) -> Arc<Self::QueryParser> {
@@ -486,7 +486,7 @@ where
 /// Refuses a Bind with the wrong number of parameters or format codes; `formats` holds the number
 /// of format codes for parameters and for columns.
 pub(super) fn check_bind(
-    entry: &Entry<StoredStatement<Shared>>,
+    entry: &Entry<StoredStatement<SharedStatement>>,
     parameters: usize,
     formats: (usize, usize),
 ) -> PgWireResult<()> {
@@ -505,7 +505,7 @@ pub(super) fn check_bind(
     Ok(())
 }
 
-impl Stored {
+impl PreparedStatement {
     /// The values of parameters; `target` gives the type of the place that a parameter is for, if
     /// known.
     fn values(
@@ -537,20 +537,25 @@ pub(crate) struct Describer;
 
 #[async_trait::async_trait]
 impl QueryParser for Describer {
-    type Statement = Shared;
+    type Statement = SharedStatement;
 
-    async fn parse_sql<C>(&self, _client: &C, _sql: &str, _types: &[Option<Type>]) -> PgWireResult<Option<Shared>>
+    async fn parse_sql<C>(
+        &self,
+        _client: &C,
+        _sql: &str,
+        _types: &[Option<Type>],
+    ) -> PgWireResult<Option<SharedStatement>>
     where
         C: ClientInfo + Unpin + Send + Sync,
     {
         Err(user_error("XX000", "statements are prepared by the connection"))
     }
 
-    fn get_parameter_types(&self, stored: &Shared) -> PgWireResult<Vec<Type>> {
+    fn get_parameter_types(&self, stored: &SharedStatement) -> PgWireResult<Vec<Type>> {
         Ok(stored.types.clone())
     }
 
-    fn get_result_schema(&self, stored: &Shared, format: Option<&Format>) -> PgWireResult<Vec<FieldInfo>> {
+    fn get_result_schema(&self, stored: &SharedStatement, format: Option<&Format>) -> PgWireResult<Vec<FieldInfo>> {
         let text = Format::UnifiedText;
         let format = format.unwrap_or(&text);
         match (&stored.plan, &stored.kind) {

@@ -56,15 +56,15 @@ impl StartupHandler for Login {
     {
         if let PgWireFrontendMessage::Startup(startup) = &message {
             let first = SessionSettings::with_timeout(self.connection.shared.config.statement_timeout);
-            self.connection.set_first(startup::settings(first, &startup.parameters).map_err(fatal)?);
+            self.connection.set_startup_settings(startup::settings(first, &startup.parameters).map_err(fatal)?);
         }
         let access = &self.connection.shared.access;
         // Once a SCRAM exchange has begun, it goes on even if the file of users changes meanwhile.
-        let asks = match client.state() {
+        let requires_login = match client.state() {
             PgWireConnectionState::AuthenticationInProgress => true,
-            _ => access.asks().map_err(|e| postgres_error(&e))?,
+            _ => access.requires_login().map_err(|e| postgres_error(&e))?,
         };
-        if asks {
+        if requires_login {
             if let Err(error) = self.scram.on_startup(client, message).await {
                 let user = client.metadata().get(METADATA_USER).map_or("", String::as_str);
                 self.connection.shared.login_failed("postgres", client.socket_addr().ip(), user);
@@ -78,11 +78,12 @@ impl StartupHandler for Login {
         }
         if matches!(client.state(), PgWireConnectionState::ReadyForQuery) {
             let user = client.metadata().get(METADATA_USER).map_or("", String::as_str);
-            let role = access.role(user, asks).map_err(|e| postgres_error(&e))?.ok_or_else(|| wrong_login(user))?;
+            let role =
+                access.role(user, requires_login).map_err(|e| postgres_error(&e))?.ok_or_else(|| wrong_login(user))?;
             let (pid, secret) = client.pid_and_secret_key();
             // Without a login, the client may use any name.
             let identity = Identity { name: user.to_owned(), role };
-            self.connection.let_in(identity, asks, pid, secret.to_bytes().to_vec());
+            self.connection.logged_in(identity, requires_login, pid, secret.to_bytes().to_vec());
         }
         Ok(())
     }
@@ -132,7 +133,7 @@ impl AuthSource for Passwords {
         let user = login.user().unwrap_or_default();
         let known = self.0.scram(user).map_err(|e| postgres_error(&e))?;
         // An unknown user gets as far as one with a wrong password.
-        let (salt, salted) = known.unwrap_or_else(|| self.0.nobody(user));
+        let (salt, salted) = known.unwrap_or_else(|| self.0.decoy_credentials(user));
         Ok(Password::new(Some(salt), salted))
     }
 }

@@ -9,22 +9,22 @@
 //! 3. INSERTs of plain values between two Syncs, or in one simple query, form one batch. It is
 //!    written before the client is told that the server is ready for the next query, with one fsync
 //!    for all of them, shared with every other connection that waits for one.
-//! 4. [`direct`]: the fast path for the usual runs of prepared statements, past pgwire.
+//! 4. [`fast_path`]: the fast path for the usual runs of prepared statements, past pgwire.
 //! 5. [`values`]: parameters and rows on the wire.
 
 mod connection;
 mod copy_in;
 mod copy_out;
 mod cursors;
-mod direct;
 mod extended;
+mod fast_path;
 mod login;
 mod run;
 mod simple;
 mod startup;
-mod texts;
 mod values;
 mod wire;
+mod wire_format;
 
 use crate::clients::Connected;
 use crate::error::without_place;
@@ -68,7 +68,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Optio
         };
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         connections.spawn(async move {
-            if let Err(error) = speak(stream, tls, &shared).await {
+            if let Err(error) = serve_connection(stream, tls, &shared).await {
                 tracing::debug!("a connection broke off: {error}");
             }
             drop(admitted);
@@ -79,7 +79,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Optio
 }
 
 /// Serves a client until it is gone or the server ends the connection; then the client is told why.
-async fn speak(stream: TcpStream, tls: Option<TlsAcceptor>, shared: &Arc<Shared>) -> std::io::Result<()> {
+async fn serve_connection(stream: TcpStream, tls: Option<TlsAcceptor>, shared: &Arc<Shared>) -> std::io::Result<()> {
     let address = stream.peer_addr()?;
     let connection = Arc::new(Connection::new(shared, address));
     let login_ends = Instant::now() + LOGIN_LIMIT;
@@ -88,13 +88,15 @@ async fn speak(stream: TcpStream, tls: Option<TlsAcceptor>, shared: &Arc<Shared>
         _ = connection.ended() => return Ok(()),
     };
     let ended = tokio::select! {
-        gone = converse(&mut socket, &connection, login_ends) => gone.map(|()| None),
+        gone = message_loop(&mut socket, &connection, login_ends) => gone.map(|()| None),
         end = connection.ended() => Ok(Some(end)),
     };
     // Cancel whatever still runs for this client.
     connection.cancel();
     let outcome = match ended {
-        Ok(Some(end)) => timeout(END_LIMIT, give_up(&mut socket, end.error())).await.map_err(too_late).flatten(),
+        Ok(Some(end)) => {
+            timeout(END_LIMIT, close_with_error(&mut socket, end.error())).await.map_err(too_late).flatten()
+        }
         gone => gone.map(drop),
     };
     // Release the memory of prepared statements before the client sees that the connection has
@@ -113,7 +115,7 @@ async fn open(
     tls: Option<TlsAcceptor>,
     address: SocketAddr,
     connection: &Arc<Connection>,
-) -> std::io::Result<direct::Socket> {
+) -> std::io::Result<fast_path::Socket> {
     let (stream, is_secure, read) = wire::negotiate(stream, tls, connection.shared.config.requires_tls).await?;
     let codec = PgWireMessageServerCodec::new(DefaultClient::new(address, is_secure));
     let mut socket = Framed::new(Checked::new(stream, read, Arc::clone(connection)), codec);
@@ -123,8 +125,8 @@ async fn open(
 }
 
 /// Handles messages until the client is gone.
-async fn converse(
-    socket: &mut direct::Socket,
+async fn message_loop(
+    socket: &mut fast_path::Socket,
     connection: &Arc<Connection>,
     login_ends: Instant,
 ) -> std::io::Result<()> {
@@ -144,9 +146,9 @@ async fn converse(
                 }
                 continue;
             }
-            Err(error) => return give_up(socket, wrong_message(&error)).await,
+            Err(error) => return close_with_error(socket, wrong_message(&error)).await,
         }
-        match direct::take(socket, connection).await {
+        match fast_path::try_handle(socket, connection).await {
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => {
@@ -159,7 +161,7 @@ async fn converse(
             // A client that sends Terminate right after a statement may still read its answer.
             None | Some(Ok(PgWireFrontendMessage::Terminate(_))) => return socket.flush().await,
             Some(Ok(message)) => message,
-            Some(Err(error)) => return give_up(socket, wrong_message(&error)).await,
+            Some(Err(error)) => return close_with_error(socket, wrong_message(&error)).await,
         };
         let waits_for_sync = match socket.state() {
             PgWireConnectionState::CopyInProgress(is_extended) => is_extended,
@@ -177,7 +179,7 @@ async fn converse(
 
 /// Reads what has arrived, or waits for more; returns the number of bytes, 0 if the client is gone.
 async fn read_more(
-    socket: &mut direct::Socket,
+    socket: &mut fast_path::Socket,
     connection: &Connection,
     login_ends: Instant,
 ) -> std::io::Result<usize> {
@@ -211,7 +213,7 @@ fn wrong_message(error: &(dyn std::error::Error + 'static)) -> ErrorInfo {
 }
 
 /// Tells the client why nothing more will be answered.
-async fn give_up(socket: &mut direct::Socket, why: ErrorInfo) -> std::io::Result<()> {
+async fn close_with_error(socket: &mut fast_path::Socket, why: ErrorInfo) -> std::io::Result<()> {
     socket.send(PgWireBackendMessage::ErrorResponse(why.into())).await
 }
 

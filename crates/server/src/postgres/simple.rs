@@ -31,7 +31,7 @@ impl SimpleQueryHandler for Connection {
     {
         self.set_busy();
         self.ask_rights_again();
-        self.begins(&shown(&query.query));
+        self.statement_started(&shown(&query.query));
         let placed = |error| placed(error, &query.query);
         let statements = self.parse(&query.query).await.map_err(placed)?;
         if statements.is_empty() {

@@ -1,6 +1,6 @@
 //! Converts parameters and rows between the wire and the session.
 
-use super::texts::{are_for_wire, for_wire};
+use super::wire_format::{are_in_wire_format, to_wire_format};
 use crate::error::{postgres_error, sqlstate, user_error};
 use crate::server::Shared;
 use crate::sessions::Running;
@@ -247,8 +247,8 @@ pub(super) fn encoded(
 ) -> impl Stream<Item = PgWireResult<DataRow>> {
     let rows_of = move |batch: RecordBatch| {
         let (fields, rows) = (Arc::clone(&fields), batch.num_rows());
-        let is_for_wire = are_for_wire(&batch, &fields);
-        let part_rows = if is_for_wire { rows.max(1) } else { TEXT_ROWS };
+        let is_in_wire_format = are_in_wire_format(&batch, &fields);
+        let part_rows = if is_in_wire_format { rows.max(1) } else { TEXT_ROWS };
         let mut parts = (0..rows).step_by(part_rows).map(move |from| batch.slice(from, part_rows.min(rows - from)));
         let mut encoder: Option<RowEncoder> = None;
         let next_row = move || {
@@ -257,7 +257,7 @@ pub(super) fn encoded(
                     return Some(row);
                 }
                 let part = parts.next()?;
-                match if is_for_wire { Ok(part) } else { for_wire(&part, &fields) } {
+                match if is_in_wire_format { Ok(part) } else { to_wire_format(&part, &fields) } {
                     Ok(part) => encoder = Some(RowEncoder::new(part, Arc::clone(&fields))),
                     Err(error) => return Some(Err(postgres_error(&error.into()))),
                 }

@@ -5,7 +5,7 @@
 
 use super::connection::Connection;
 use bytes::{Buf, BytesMut};
-use fleetdb_engine::Growing;
+use fleetdb_engine::MemoryReservation;
 use pgwire::error::ErrorInfo;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::tokio::server::MaybeTls;
@@ -89,7 +89,7 @@ pub(super) struct Checked {
     connection: Arc<Connection>,
     read: BytesMut,
     /// That of the message that is read, and then answered.
-    memory: Growing,
+    memory: MemoryReservation,
     /// Bytes at the front that have been looked at.
     checked_bytes: usize,
     is_started: bool,
@@ -100,7 +100,7 @@ pub(super) struct Checked {
 impl Checked {
     /// `read` has been read of it already.
     pub(super) fn new(inner: MaybeTls, read: BytesMut, connection: Arc<Connection>) -> Self {
-        let memory = connection.shared.db.query_memory().growing();
+        let memory = connection.shared.db.query_memory().reservation();
         Self { inner, connection, read, memory, checked_bytes: 0, is_started: false, has_password: false }
     }
 
@@ -141,7 +141,7 @@ impl Checked {
 
     /// Gives back what a long message took.
     fn forget_long_message(&mut self) {
-        self.memory.clear();
+        self.memory.release();
         if self.read.capacity() > KEPT_BYTES {
             self.read = BytesMut::new();
         }
@@ -159,7 +159,7 @@ impl Checked {
         let length = length.ok_or_else(|| wrong("a message has a length that it cannot have"))?;
         let whole = kind_bytes + length;
         // As bytes here, and in pgwire's buffer.
-        let held = self.memory.reach("a message", 2 * whole);
+        let held = self.memory.grow_to("a message", 2 * whole);
         held.map_err(|error| Error::new(ErrorKind::OutOfMemory, error))?;
         if self.read.len() < whole {
             return Ok(None);

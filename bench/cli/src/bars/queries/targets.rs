@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// A query is repeated for at least this time and this often, unless `LIMIT` is reached first.
 const REPEAT: Duration = Duration::from_millis(500);
-const LEAST_REPEATS: usize = 5;
+const MIN_REPEATS: usize = 5;
 const LIMIT: Duration = Duration::from_secs(10);
 /// Epochs per batch of trucks.
 const BATCH_EPOCHS: usize = 20;
@@ -76,7 +76,7 @@ pub fn load(sizes: Sizes, directory: &Path) -> Outcome<()> {
 fn repeated(mut query: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     query()?;
     let (start, mut times) = (Instant::now(), Vec::new());
-    while times.is_empty() || start.elapsed() < LIMIT && (times.len() < LEAST_REPEATS || start.elapsed() < REPEAT) {
+    while times.is_empty() || start.elapsed() < LIMIT && (times.len() < MIN_REPEATS || start.elapsed() < REPEAT) {
         let start = Instant::now();
         query()?;
         times.push(start.elapsed().as_secs_f64() * 1e6);

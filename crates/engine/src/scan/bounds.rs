@@ -35,7 +35,7 @@ impl KeyTest {
 
 /// The requested containers and times.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct ScanBounds {
     /// The types of the key columns.
     pub(crate) key_types: Vec<ColumnType>,
     /// Tests for the key columns.
@@ -52,7 +52,7 @@ pub(crate) struct Wanted {
     pub(crate) merges_fields: bool,
 }
 
-impl Wanted {
+impl ScanBounds {
     /// Whether a time span overlaps the requested times.
     pub(crate) fn touches(&self, times: (i64, i64)) -> bool {
         self.from.is_none_or(|from| times.1 >= from) && self.to.is_none_or(|to| times.0 <= to)

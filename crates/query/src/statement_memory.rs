@@ -4,7 +4,7 @@
 //! gigabytes, whatever `memory_limit` says.
 
 use crate::depth::is_plain;
-use fleetdb_engine::{Growing, QueryMemory, Result};
+use fleetdb_engine::{MemoryReservation, QueryMemory, Result};
 use std::sync::Arc;
 
 /// What a token takes until its statement has been planned: the token itself, what the parser makes of it, and what DataFusion
@@ -17,11 +17,11 @@ const LITTLE_BYTES: usize = 1 << 10;
 
 /// What the statements of a text hold together, as long as one of them is there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held {
-    _bytes: Option<Arc<Growing>>,
+pub(crate) struct StatementMemory {
+    _bytes: Option<Arc<MemoryReservation>>,
 }
 
-impl Held {
+impl StatementMemory {
     /// Takes what a text's statements need, before they are made.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl Held {
             return Ok(Self::default());
         }
         let bytes = text.len() + tokens(text.as_bytes()) * TOKEN_BYTES;
-        let held = memory.hold(&format!("a statement of {} bytes", text.len()), bytes)?;
+        let held = memory.reserve(&format!("a statement of {} bytes", text.len()), bytes)?;
         Ok(Self { _bytes: Some(Arc::new(held)) })
     }
 }
@@ -60,5 +60,5 @@ fn is_of_word(byte: u8) -> bool {
 }
 
 #[cfg(test)]
-#[path = "held_tests.rs"]
+#[path = "statement_memory_tests.rs"]
 mod tests;

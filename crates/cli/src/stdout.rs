@@ -4,10 +4,10 @@ use std::io::{ErrorKind, Result, Stdout, Write};
 
 /// Like `println!`, but ends the program quietly if standard output has been closed, instead of
 /// panicking.
-macro_rules! say {
-    ($($text:tt)*) => { $crate::say::line(format_args!($($text)*)) };
+macro_rules! print_line {
+    ($($text:tt)*) => { $crate::stdout::line(format_args!($($text)*)) };
 }
-pub(crate) use say;
+pub(crate) use print_line;
 
 /// Writes a line.
 pub fn line(text: std::fmt::Arguments<'_>) {

@@ -1,9 +1,10 @@
 //! What functions have made and is still there: texts and arrays are much larger than what they are made of, and rows that are
 //! on their way from one step to the next are counted nowhere else.
 //!
-//! 1. A call asks for its bytes before it makes them ([`Made::call`]).
+//! 1. A call asks for its bytes before it makes them ([`FunctionMemory::call`]).
 //! 2. What it has made of rows stays counted until the same call makes the next ones: by then the rows before have gone on.
-//! 3. What it has made of constants is in the plan, and stays counted as long as the statement is there ([`Calls`]).
+//! 3. What it has made of constants is in the plan, and stays counted as long as the statement is there
+//!    ([`ConstantMemory`]).
 
 use super::are_constant;
 use datafusion::error::Result;
@@ -20,7 +21,7 @@ const COPIES: usize = 4;
 
 /// What the calls of a session's statement have made.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct FunctionMemory {
     pool: Arc<dyn MemoryPool>,
     kept: Mutex<Kept>,
 }
@@ -34,18 +35,18 @@ struct Kept {
 
 /// What calls of a statement have made of constants; with it goes what they have made of rows.
 #[derive(Debug)]
-pub(crate) struct Calls {
-    made: Arc<Made>,
+pub(crate) struct ConstantMemory {
+    made: Arc<FunctionMemory>,
     _constants: Vec<MemoryReservation>,
 }
 
-impl Drop for Calls {
+impl Drop for ConstantMemory {
     fn drop(&mut self) {
         self.made.kept().rows.clear();
     }
 }
 
-impl Made {
+impl FunctionMemory {
     /// Nothing, counted by this pool.
     pub(crate) fn new(pool: &Arc<dyn MemoryPool>) -> Self {
         Self { pool: Arc::clone(pool), kept: Mutex::default() }
@@ -63,8 +64,8 @@ impl Made {
     }
 
     /// What has been made of constants since the statement began: whoever has the plan keeps it.
-    pub(crate) fn take(self: &Arc<Self>) -> Calls {
-        Calls { made: Arc::clone(self), _constants: std::mem::take(&mut self.kept().constants) }
+    pub(crate) fn take(self: &Arc<Self>) -> ConstantMemory {
+        ConstantMemory { made: Arc::clone(self), _constants: std::mem::take(&mut self.kept().constants) }
     }
 
     /// Has a call make so many bytes.
@@ -104,5 +105,5 @@ impl Made {
 }
 
 #[cfg(test)]
-#[path = "made_tests.rs"]
+#[path = "function_memory_tests.rs"]
 mod tests;

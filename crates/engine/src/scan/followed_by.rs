@@ -22,15 +22,15 @@ impl Batch {
     /// rows.push(&[Value::Int(1), Value::Int(100)]).unwrap();
     /// rows.push(&[Value::Int(1), Value::Int(200)]).unwrap();
     /// let delete = Batch::new().delete("t", Some(&[Value::Int(1)]), ..150);
-    /// db.commit(Batch::new().with_rows(rows).then(delete, &db.view()).unwrap()).unwrap();
+    /// db.commit(Batch::new().with_rows(rows).followed_by(delete, &db.view()).unwrap()).unwrap();
     /// assert_eq!(db.view().table("t").unwrap().count().unwrap(), 1);
     /// ```
     ///
     /// # Errors
     /// As [`Database::commit`](crate::Database::commit) for a batch that does not fit its tables.
-    pub fn then(mut self, later: Self, view: &View) -> Result<Self> {
+    pub fn followed_by(mut self, later: Self, view: &View) -> Result<Self> {
         let parts = std::mem::take(&mut self.parts);
-        let mut all = Self::new().and(self);
+        let mut all = Self::new().append(self);
         for part in parts {
             let deletes = later.deletes.iter().filter(|delete| delete.table == part.table());
             let mut deletes = deletes.peekable();
@@ -42,7 +42,7 @@ impl Batch {
             let removals = deletes.map(|delete| removal(schema, delete)).collect::<Result<Vec<_>>>()?;
             all.push_part(without(part, schema, &removals)?);
         }
-        all.gather(later);
+        all.coalesce(later);
         Ok(all)
     }
 }

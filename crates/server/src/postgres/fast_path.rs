@@ -3,7 +3,7 @@
 //! the copies and the portal that pgwire makes. Messages in any other form are left to pgwire.
 
 use super::connection::Connection;
-use super::extended::{Stored, check_bind, feed_columns};
+use super::extended::{PreparedStatement, check_bind, feed_columns};
 use super::values::Parameters;
 use super::wire::{Checked, Rest};
 use futures::SinkExt;
@@ -22,7 +22,7 @@ use tokio_util::codec::Framed;
 const HEAD_BYTES: usize = 5;
 
 /// A client's connection.
-pub(super) type Socket = Framed<Checked, PgWireMessageServerCodec<Arc<Stored>>>;
+pub(super) type Socket = Framed<Checked, PgWireMessageServerCodec<Arc<PreparedStatement>>>;
 
 /// One run of a prepared statement.
 struct Run<'a> {
@@ -39,7 +39,7 @@ struct Run<'a> {
 
 /// Handles the next messages if they are such a run or a Sync; returns `false` if they are not. The
 /// first message must be complete and well-formed.
-pub(super) async fn take(socket: &mut Socket, connection: &Connection) -> PgWireResult<bool> {
+pub(super) async fn try_handle(socket: &mut Socket, connection: &Connection) -> PgWireResult<bool> {
     if !matches!(socket.state(), PgWireConnectionState::ReadyForQuery) {
         return Ok(false);
     }
@@ -117,5 +117,5 @@ impl Rest<'_> {
 }
 
 #[cfg(test)]
-#[path = "direct_tests.rs"]
+#[path = "fast_path_tests.rs"]
 mod tests;

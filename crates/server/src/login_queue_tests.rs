@@ -8,23 +8,23 @@ fn those_of_one_address_keep_no_other_waiting() {
 }
 
 async fn one_address_and_another() {
-    let turns = Arc::new(Turns::new(16));
+    let queue = Arc::new(LoginQueue::new(16));
     let (many, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
-    let first = turns.turn(many).await.unwrap();
+    let first = queue.acquire(many).await.unwrap();
     let waiting: Vec<_> = (0..16)
         .map(|_| {
-            let turns = Arc::clone(&turns);
-            tokio::spawn(async move { turns.turn(many).await.is_ok() })
+            let queue = Arc::clone(&queue);
+            tokio::spawn(async move { queue.acquire(many).await.is_ok() })
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(turns.turn(many).await.is_err(), "one more waits");
-    assert!(turns.turn(other).await.is_ok());
+    assert!(queue.acquire(many).await.is_err(), "one more waits");
+    assert!(queue.acquire(other).await.is_ok());
     drop(first);
     for one in waiting {
         assert!(one.await.unwrap());
     }
-    assert!(turns.addresses.lock().is_empty());
+    assert!(queue.addresses.lock().is_empty());
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Any number of primary keys whose rows a merge leaves out, buffered in a temporary file.
 //!
-//! 1. [`GoneKeys`] receives them in (key, time) order and assigns each to the segments that may
+//! 1. [`DeletedKeys`] receives them in (key, time) order and assigns each to the segments that may
 //!    hold it, by time. Each segment has its own list. What exceeds the list's buffer goes to the
 //!    file, in pieces.
-//! 2. [`Gone`] walks a segment's list in parallel with the segment's rows.
+//! 2. [`SegmentDeletes`] walks a segment's list in parallel with the segment's rows.
 //!
 //! The file belongs to the running process: it is not synced, and the next open removes it.
 
@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 use crate::io::{ReadFile, Storage, WriteFile};
 use crate::lane::codec::{put_bytes, take, take_bytes, take_u64};
 use crate::manifest::{SegmentEntry, Slice};
-use crate::memory::{Growing, QueryMemory};
-use crate::scan::merge::Pick;
-use crate::scan::source::{Memo, Source};
+use crate::memory::{MemoryReservation, QueryMemory};
+use crate::scan::merge::RowSpan;
+use crate::scan::source::{PageMemo, Source};
 use crate::schema::TableSchema;
 use crate::segment::PAGE_ROWS;
 use crate::segment::directory;
@@ -63,7 +63,7 @@ impl List {
 }
 
 /// Primary keys in order, in one list per segment that may hold them.
-pub(crate) struct GoneKeys<'a> {
+pub(crate) struct DeletedKeys<'a> {
     storage: &'a dyn Storage,
     name: String,
     file: Box<dyn WriteFile>,
@@ -74,12 +74,12 @@ pub(crate) struct GoneKeys<'a> {
     span: (i64, i64),
     last: Option<(Vec<u8>, i64)>,
     budget: QueryMemory,
-    memory: Growing,
+    memory: MemoryReservation,
     memory_bytes: usize,
     count: u64,
 }
 
-impl<'a> GoneKeys<'a> {
+impl<'a> DeletedKeys<'a> {
     /// An empty set of keys for these segments of a table.
     pub(crate) fn new<'s>(
         storage: &'a dyn Storage,
@@ -100,7 +100,7 @@ impl<'a> GoneKeys<'a> {
         // A leftover file would be in the way.
         storage.remove(&name).ok();
         let file = storage.create(&name)?;
-        let memory = budget.growing();
+        let memory = budget.reservation();
         let (near, span, last) = (Vec::new(), (i64::MAX, i64::MIN), None);
         Ok(Self {
             storage,
@@ -155,7 +155,7 @@ impl<'a> GoneKeys<'a> {
             }
             if list.buffer.capacity() == 0 {
                 self.memory_bytes += BUFFER_BYTES;
-                self.memory.reach(WHAT, self.memory_bytes)?;
+                self.memory.grow_to(WHAT, self.memory_bytes)?;
                 list.buffer.reserve(BUFFER_BYTES);
             }
             list.push(key, time);
@@ -167,7 +167,7 @@ impl<'a> GoneKeys<'a> {
             self.file_bytes += list.buffer.len() as u64;
             list.buffer.clear();
             self.memory_bytes += PIECE_BYTES;
-            self.memory.reach(WHAT, self.memory_bytes)?;
+            self.memory.grow_to(WHAT, self.memory_bytes)?;
         }
         Ok(())
     }
@@ -192,11 +192,11 @@ impl<'a> GoneKeys<'a> {
 
     /// Returns the keys of each segment, in the order of the segments; `None` for a segment that
     /// holds none. The keys own the file, which is already unlinked, and the memory.
-    pub(crate) fn finish(mut self) -> Result<Vec<Option<Gone>>> {
+    pub(crate) fn finish(mut self) -> Result<Vec<Option<SegmentDeletes>>> {
         let file = self.storage.read(&self.name)?;
-        let memory = Arc::new(std::mem::replace(&mut self.memory, self.budget.growing()));
-        let gone = |list: List| {
-            (!list.is_empty).then(|| Gone {
+        let memory = Arc::new(std::mem::replace(&mut self.memory, self.budget.reservation()));
+        let deleted = |list: List| {
+            (!list.is_empty).then(|| SegmentDeletes {
                 file: Arc::clone(&file),
                 pieces: list.pieces.into_iter(),
                 rest: list.buffer,
@@ -209,11 +209,11 @@ impl<'a> GoneKeys<'a> {
                 slices: list.slices.into_iter().map(|slice| Slice { rows: 0, ..slice }).collect(),
             })
         };
-        Ok(std::mem::take(&mut self.lists).into_iter().map(gone).collect())
+        Ok(std::mem::take(&mut self.lists).into_iter().map(deleted).collect())
     }
 }
 
-impl Drop for GoneKeys<'_> {
+impl Drop for DeletedKeys<'_> {
     fn drop(&mut self) {
         // If this fails, the next open removes the file.
         self.storage.remove(&self.name).ok();
@@ -221,7 +221,7 @@ impl Drop for GoneKeys<'_> {
 }
 
 /// The keys of rows to leave out of one segment, and the number of rows left in each of its slices.
-pub(crate) struct Gone {
+pub(crate) struct SegmentDeletes {
     file: Arc<dyn ReadFile>,
     pieces: std::vec::IntoIter<(u64, usize)>,
     rest: Vec<u8>,
@@ -231,11 +231,11 @@ pub(crate) struct Gone {
     /// `None` at the end.
     time: Option<i64>,
     started: bool,
-    _memory: Arc<Growing>,
+    _memory: Arc<MemoryReservation>,
     slices: Vec<Slice>,
 }
 
-impl Gone {
+impl SegmentDeletes {
     /// Whether the segment has slices, whose rows are counted.
     pub(crate) fn has_slices(&self) -> bool {
         !self.slices.is_empty()
@@ -251,10 +251,10 @@ impl Gone {
     pub(crate) fn left(
         &mut self,
         key: &[u8],
-        picks: Vec<Pick>,
+        picks: Vec<RowSpan>,
         sources: &[Source],
-        memos: &mut [Memo],
-    ) -> Result<Vec<Pick>> {
+        memos: &mut [PageMemo],
+    ) -> Result<Vec<RowSpan>> {
         if !self.started {
             self.started = true;
             self.advance()?;
@@ -265,7 +265,7 @@ impl Gone {
         if self.slices.is_empty() && (self.time.is_none() || self.key != key) {
             return Ok(picks);
         }
-        let mut left: Vec<Pick> = Vec::new();
+        let mut left: Vec<RowSpan> = Vec::new();
         for pick in picks {
             for start in (0..pick.rows).step_by(PAGE_ROWS) {
                 let (first, rows) = (pick.start + start as u64, PAGE_ROWS.min(pick.rows - start));
@@ -279,7 +279,7 @@ impl Gone {
                         Some(last) if last.source == pick.source && last.start + last.rows as u64 == row => {
                             last.rows += 1;
                         }
-                        _ => left.push(Pick { source: pick.source, start: row, rows: 1 }),
+                        _ => left.push(RowSpan { source: pick.source, start: row, rows: 1 }),
                     }
                 }
             }
@@ -291,8 +291,8 @@ impl Gone {
     fn takes(&mut self, key: &[u8], time: i64) -> Result<bool> {
         while self.key == key {
             match self.time {
-                Some(gone) if gone < time => self.advance()?,
-                gone => return Ok(gone == Some(time)),
+                Some(deleted) if deleted < time => self.advance()?,
+                deleted => return Ok(deleted == Some(time)),
             }
         }
         Ok(false)
@@ -330,5 +330,5 @@ impl Gone {
 }
 
 #[cfg(test)]
-#[path = "gone_tests.rs"]
+#[path = "deleted_keys_tests.rs"]
 mod tests;

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Number of turns that all addresses share.
-const MOST: usize = 2;
+const MAX_RUNNING: usize = 2;
 /// All addresses that hold a turn or wait for one.
-pub(crate) struct Turns {
+pub(crate) struct LoginQueue {
     most_waiting: usize,
     of_all: Arc<Semaphore>,
     addresses: Arc<Mutex<HashMap<IpAddr, Arc<OfAddress>>>>,
@@ -24,7 +24,7 @@ struct OfAddress {
 }
 
 /// Permission to verify a secret, until it is dropped.
-pub(crate) struct Turn {
+pub(crate) struct LoginPermit {
     _of_all: OwnedSemaphorePermit,
     _of_address: OwnedSemaphorePermit,
     _asking: Asking,
@@ -46,10 +46,10 @@ impl Drop for Asking {
     }
 }
 
-impl Turns {
+impl LoginQueue {
     /// Allows up to `most_waiting` waiting requests per address.
     pub(crate) fn new(most_waiting: usize) -> Self {
-        Self { most_waiting, of_all: Arc::new(Semaphore::new(MOST)), addresses: Arc::default() }
+        Self { most_waiting, of_all: Arc::new(Semaphore::new(MAX_RUNNING)), addresses: Arc::default() }
     }
 
     /// Waits for a turn of this address.
@@ -57,7 +57,7 @@ impl Turns {
     /// # Errors
     /// [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if too many requests of it wait; or
     /// the server is stopping.
-    pub(crate) async fn turn(&self, address: IpAddr) -> Result<Turn> {
+    pub(crate) async fn acquire(&self, address: IpAddr) -> Result<LoginPermit> {
         let too_many = || {
             let most = self.most_waiting;
             Error::retry(format!("{most} logins of {address} wait to be looked at already: try again later"))
@@ -66,7 +66,7 @@ impl Turns {
         let stopping = |_| Error::closed("the server is stopping");
         let of_address = Arc::clone(&asking.of.one).acquire_owned().await.map_err(stopping)?;
         let of_all = Arc::clone(&self.of_all).acquire_owned().await.map_err(stopping)?;
-        Ok(Turn { _of_all: of_all, _of_address: of_address, _asking: asking })
+        Ok(LoginPermit { _of_all: of_all, _of_address: of_address, _asking: asking })
     }
 
     fn ask(&self, address: IpAddr) -> Option<Asking> {
@@ -92,5 +92,5 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 #[cfg(test)]
-#[path = "turns_tests.rs"]
+#[path = "login_queue_tests.rs"]
 mod tests;

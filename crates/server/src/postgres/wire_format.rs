@@ -6,12 +6,12 @@
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema};
-use fleetdb_query::{days_apart, text_form};
+use fleetdb_query::{split_days, text_form};
 use pgwire::api::results::{FieldFormat, FieldInfo};
 use std::sync::Arc;
 
 /// Converts the columns of a batch for the wire.
-pub(super) fn for_wire(rows: &RecordBatch, fields: &[FieldInfo]) -> arrow::error::Result<RecordBatch> {
+pub(super) fn to_wire_format(rows: &RecordBatch, fields: &[FieldInfo]) -> arrow::error::Result<RecordBatch> {
     let schema = rows.schema_ref();
     let (mut columns, mut types) = (Vec::with_capacity(fields.len()), Vec::with_capacity(fields.len()));
     for ((column, arrow), field) in rows.columns().iter().zip(schema.fields()).zip(fields) {
@@ -23,7 +23,7 @@ pub(super) fn for_wire(rows: &RecordBatch, fields: &[FieldInfo]) -> arrow::error
         };
         let column = match text {
             Some(text) => text,
-            None => days_apart(column)?,
+            None => split_days(column)?,
         };
         types.push(match column.data_type() == arrow.data_type() {
             true => Arc::clone(arrow),
@@ -49,7 +49,7 @@ fn widened(column: &ArrayRef) -> arrow::error::Result<ArrayRef> {
 
 /// Whether the encoder can take these rows unchanged: all columns are sent in binary, and there are
 /// no durations and no one-byte integers.
-pub(super) fn are_for_wire(rows: &RecordBatch, fields: &[FieldInfo]) -> bool {
+pub(super) fn are_in_wire_format(rows: &RecordBatch, fields: &[FieldInfo]) -> bool {
     let is_other = |column: &ArrayRef| match column.data_type() {
         DataType::Duration(_) | DataType::Int8 => true,
         DataType::List(element) => *element.data_type() == DataType::Int8,

@@ -24,13 +24,13 @@ fn what_a_text_holds_is_taken_before_and_given_back_with_its_last_statement() {
     let memory = db.query_memory();
     let before = memory.used_bytes();
     let text = format!("SELECT 1 IN (1{})", ",2".repeat(10_000));
-    let held = Held::new(&memory, &text).unwrap();
+    let held = StatementMemory::new(&memory, &text).unwrap();
     let again = held.clone();
     drop(held);
     assert!(memory.used_bytes() - before > 20_000 * TOKEN_BYTES);
     drop(again);
     assert_eq!(memory.used_bytes(), before);
     let too_long = ",2".repeat(memory.limit_bytes() / TOKEN_BYTES);
-    assert_eq!(Held::new(&memory, &too_long).unwrap_err().code(), Code::OutOfMemory);
+    assert_eq!(StatementMemory::new(&memory, &too_long).unwrap_err().code(), Code::OutOfMemory);
     assert_eq!(memory.used_bytes(), before);
 }
