@@ -111,7 +111,7 @@ fn list() {
         let url = entry.url.map(|url| format!("; by URL, as {url}")).unwrap_or_default();
         let lacking = match entry.missing {
             Some(missing) => missing().map(|missing| format!("; {missing}")),
-            None => Some("; not started here".to_owned()),
+            None => Some("; not started by the suite".to_owned()),
         };
         let lacking = lacking.unwrap_or_default();
         println!("  {:<16} {}{url}{lacking}", entry.name, entry.about);

@@ -32,7 +32,7 @@ pub fn read(scale: &Scale) -> Outcome<Own> {
     };
     let own = batches.and_then(|batches| Own::new(&mapping, &batches)).map_err(|e| of(&scale.data, &e))?;
     if own.left_out > 0 {
-        eprintln!("{}: {} rows without a key or a time are left out", scale.data.display(), own.left_out);
+        eprintln!("{}: skipping {} rows without a key or a time", scale.data.display(), own.left_out);
     }
     Ok(own)
 }
@@ -51,8 +51,7 @@ fn parquet(path: &Path) -> Outcome<Vec<RecordBatch>> {
 /// Parses lines in portions with in-memory FleetDB databases, so FleetDB's own parser decides what
 /// a line means.
 fn lines(path: &Path, mapping: &Mapping) -> Outcome<Vec<RecordBatch>> {
-    let measurement =
-        mapping.measurement.as_ref().ok_or("it is line protocol: the mapping must say which `measurement`")?;
+    let measurement = mapping.measurement.as_ref().ok_or("line protocol requires a `measurement` in the mapping")?;
     let precision = match mapping.time_unit {
         None | Some(Unit::Ns) => fleetdb_engine::Unit::Nanosecond,
         Some(Unit::Us) => fleetdb_engine::Unit::Microsecond,

@@ -106,7 +106,7 @@ pub struct WriteUntilKilled {
 }
 
 fn named_url(argument: &str) -> Result<(String, String), String> {
-    let (name, url) = argument.split_once('=').ok_or("it has the form TARGET=URL")?;
+    let (name, url) = argument.split_once('=').ok_or("it must have the form TARGET=URL")?;
     let entry = named(name).map_err(|error| error.to_string())?;
     match entry.url {
         Some(_) => Ok((name.to_owned(), url.to_owned())),
@@ -117,8 +117,10 @@ fn named_url(argument: &str) -> Result<(String, String), String> {
 impl Experiment {
     /// The name of the experiment, and the sizes that were given.
     fn parts(&self) -> Outcome<(String, serde_json::Map<String, serde_json::Value>)> {
-        let serde_json::Value::Object(named) = serde_json::to_value(self)? else { return Err("it has no name".into()) };
-        let (name, scale) = named.into_iter().next().ok_or("it has no name")?;
+        let serde_json::Value::Object(named) = serde_json::to_value(self)? else {
+            return Err("the name is missing".into());
+        };
+        let (name, scale) = named.into_iter().next().ok_or("the name is missing")?;
         let sizes = scale.as_object().into_iter().flatten().filter(|(_, size)| !size.is_null());
         Ok((name, sizes.map(|(name, size)| (name.clone(), size.clone())).collect()))
     }
@@ -142,7 +144,7 @@ impl Common {
         if self.targets.is_empty() {
             for entry in all() {
                 match lacking(&entry) {
-                    Some(lacking) => eprintln!("left out: {}: {lacking}", entry.name),
+                    Some(lacking) => eprintln!("skipped: {}: {lacking}", entry.name),
                     None => entries.push(entry),
                 }
             }
@@ -157,7 +159,7 @@ impl Common {
         }
         let named: BTreeSet<&str> = entries.iter().map(|entry| entry.name).collect();
         match self.url.iter().find(|(name, _)| !named.contains(name.as_str())) {
-            Some((name, _)) => Err(format!("{name} has a URL, but is not among the targets").into()),
+            Some((name, _)) => Err(format!("{name} has a URL but is not one of the targets").into()),
             None => Ok(entries),
         }
     }
@@ -195,7 +197,7 @@ pub fn run(experiment: &Experiment, common: &Common) -> Outcome<ExitCode> {
             if parent.is_asked() {
                 break 'all;
             }
-            eprintln!("{}, {} of {repetitions}", entry.name, repetition + 1);
+            eprintln!("{}, repetition {} of {repetitions}", entry.name, repetition + 1);
             results.runs.push(child(&parent, cores, entry, repetition, scratch.path())?);
         }
     }
@@ -206,7 +208,7 @@ pub fn run(experiment: &Experiment, common: &Common) -> Outcome<ExitCode> {
     std::fs::write(out.join("results.json"), serde_json::to_string_pretty(&results)?)?;
     write_reports(&results, &out)?;
     print!("{}", report::text(&results));
-    println!("\nWritten: {0}/results.json, {0}/report.md, {0}/report.html", out.display());
+    println!("\nWrote {0}/results.json, {0}/report.md and {0}/report.html", out.display());
     let phases = || results.runs.iter().flat_map(|run| &run.phases);
     let is_good = results.runs.iter().all(|run| run.is_complete) && phases().all(|phase| phase.wrong.is_none());
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -228,7 +230,7 @@ fn child(parent: &Parent, cores: usize, entry: &Entry, repetition: usize, scratc
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let output = parent.output(&mut command).map_err(|e| format!("taskset: {e}"))?;
     serde_json::from_slice(&output.stdout).or_else(|error| {
-        let error = format!("its process ended without results ({}): {error}", output.status);
+        let error = format!("its process exited without results ({}): {error}", output.status);
         Ok(results::Run { error: Some(error), ..results::Run::new(entry.name, repetition) })
     })
 }
@@ -296,7 +298,7 @@ fn kill(
     run: &mut results::Run,
 ) -> Outcome<()> {
     if start.url.is_some() {
-        return Err("what was not started here cannot be killed".into());
+        return Err("a target that the suite did not start cannot be killed".into());
     }
     let progress = Progress::new(entry.name, watch);
     let announce = |phase: &str, size| progress.announce(phase, size);

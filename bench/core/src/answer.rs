@@ -103,7 +103,9 @@ impl AnswerBuilder {
             (Values::Int(values) | Values::Time(values), Cell::Null) => values.push(None),
             (Values::Float(values), Cell::Null) => values.push(None),
             (Values::Text(values), Cell::Null) => values.push(None),
-            (_, other) => return Err(format!("column {} holds {other:?}", self.columns[self.next].0).into()),
+            (_, other) => {
+                return Err(format!("column {} has the unsupported value {other:?}", self.columns[self.next].0).into());
+            }
         }
         self.next = (self.next + 1) % self.columns.len();
         Ok(())

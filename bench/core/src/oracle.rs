@@ -93,7 +93,7 @@ impl CpuOracle {
                 maxima(rows, HOUR_NS, &mut answer)?;
             }
             Query::MinuteMaxima { host, window_ns } => maxima(self.window(host, *window_ns), MINUTE_NS, &mut answer)?,
-            _ => return Err("that is not asked of cpu rows".into()),
+            _ => return Err("unsupported query of cpu rows".into()),
         }
         answer.finish()
     }
@@ -147,7 +147,7 @@ impl RowsOracle {
                 of(key).flat_map(|rows| rows.range(from..to)).try_for_each(|(_, row)| whole(row))?;
             }
             Query::Last { key, .. } => of(key).filter_map(|rows| rows.values().next_back()).try_for_each(whole)?,
-            _ => return Err("that is not asked of a user's own rows".into()),
+            _ => return Err("unsupported query of a user's own rows".into()),
         }
         answer.finish()
     }

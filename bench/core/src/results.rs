@@ -152,7 +152,10 @@ impl Results {
         let value: serde_json::Value = serde_json::from_str(&text).map_err(|e| named(&e))?;
         let version = value["version"].as_u64().unwrap_or(0);
         if version != u64::from(VERSION) {
-            return Err(named(&format!("version {version} of the results; this program reads {VERSION}")).into());
+            return Err(named(&format!(
+                "the results have version {version}, but this program reads version {VERSION}"
+            ))
+            .into());
         }
         Ok(serde_json::from_value(value).map_err(|e| named(&e))?)
     }

@@ -155,7 +155,7 @@ impl Entry {
     pub fn lacking(&self) -> Option<String> {
         match self.missing {
             Some(missing) => missing(),
-            None => Some(format!("it is not started here: give --url {}={}", self.name, self.url.unwrap_or("URL"))),
+            None => Some(format!("the suite does not start it: use --url {}={}", self.name, self.url.unwrap_or("URL"))),
         }
     }
 }

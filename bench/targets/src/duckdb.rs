@@ -88,7 +88,7 @@ impl Process {
 
     fn receive(&mut self) -> Outcome<(Value, Vec<u8>)> {
         let mut length = [0; 4];
-        self.give.read_exact(&mut length).map_err(|_| "DuckDB's process has ended")?;
+        self.give.read_exact(&mut length).map_err(|_| "DuckDB's process has exited")?;
         let mut text = vec![0; u32::from_le_bytes(length) as usize];
         self.give.read_exact(&mut text)?;
         let header: Value = serde_json::from_slice(&text)?;

@@ -39,7 +39,7 @@ pub fn serve(directory: &Path, durability: &str) -> Outcome<()> {
         ..Options::default()
     };
     let server = Server::start(Config::new(options)?)?;
-    let address = server.address("postgres").ok_or("the server does not listen")?;
+    let address = server.address("postgres").ok_or("the server is not listening")?;
     // Rename the file into place, so that a reader never sees a partial one.
     let written = directory.join("port-being-written");
     std::fs::write(&written, address.port().to_string())?;

@@ -61,13 +61,13 @@ impl Address {
     fn of(url: &str) -> Outcome<Self> {
         match url.rsplit_once('/').filter(|(server, database)| server.contains("://") && !database.is_empty()) {
             Some((server, database)) => Ok(Self { server: server.to_owned(), database: database.to_owned() }),
-            None => Err(format!("{url}: a URL of GreptimeDB is http://host:4000/database").into()),
+            None => Err(format!("{url}: a GreptimeDB URL has the form http://host:4000/database").into()),
         }
     }
 }
 
 fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
-    let address = Address::of(start.url.ok_or("it is reached by its URL")?)?;
+    let address = Address::of(start.url.ok_or("it is available by URL only")?)?;
     let version = Client::new(&address).ask("SELECT version()")?;
     let version = version[0][0].as_str().unwrap_or_default().to_owned();
     Ok(Box::new(GreptimeDb { address, version, tables: Vec::new() }))

@@ -47,7 +47,7 @@ pub(crate) fn push(builder: &mut AnswerBuilder, value: &Value) -> Outcome<()> {
         // In many databases an integer key is a tag, which is text.
         (_, Value::String(text)) => builder.push(Cell::Int(text.parse()?)),
         (_, Value::Number(value)) => builder.push(number(value)?),
-        (_, other) => Err(format!("{other} is not expected").into()),
+        (_, other) => Err(format!("unexpected value {other}").into()),
     }
 }
 

@@ -67,7 +67,7 @@ impl Address {
     /// Parses a URL: `http://host:8086/database`, with `user:password@` or `any:token@` before the
     /// host if needed.
     fn of(url: &str) -> Outcome<Self> {
-        let wrong = || format!("{url}: a URL of InfluxDB is http://host:port/database");
+        let wrong = || format!("{url}: an InfluxDB URL has the form http://host:port/database");
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
         let (rest, database) = rest.split_once('/').ok_or_else(wrong)?;
         let (user, host) = rest.rsplit_once('@').unwrap_or(("", rest));
@@ -141,7 +141,7 @@ impl Target for InfluxDb {
         for table in tables {
             let first = client.ask(&format!("SELECT * FROM \"{}\" LIMIT 1", table.name))?;
             if !self.instance.is_ours() && first["results"][0]["series"].is_array() {
-                return Err(format!("there are rows in {} already; give a database without them", table.name).into());
+                return Err(format!("{} already contains rows; use a database without them", table.name).into());
             }
             self.tables.push(table.clone());
         }

@@ -49,7 +49,7 @@ pub fn all() -> Vec<Entry> {
 pub fn named(name: &str) -> Outcome<Entry> {
     let all = all();
     let names: Vec<&str> = all.iter().map(|entry| entry.name).collect();
-    let unknown = format!("there is no target '{name}'; there are {}", names.join(", "));
+    let unknown = format!("target '{name}' does not exist; the targets are {}", names.join(", "));
     all.into_iter().find(|entry| entry.name == name).ok_or_else(|| unknown.into())
 }
 

@@ -218,7 +218,7 @@ impl Target for MariaDb {
                      WHERE variable_name = 'Innodb_buffer_pool_pages_dirty'";
         while client.text(dirty)?.parse::<u64>()? > 0 {
             if begin.elapsed() > SETTLE_LIMIT {
-                return Err(format!("changed pages are not written after {SETTLE_LIMIT:?}").into());
+                return Err(format!("dirty pages were not written within {SETTLE_LIMIT:?}").into());
             }
             std::thread::sleep(LOOK_AGAIN);
         }
@@ -268,7 +268,7 @@ impl Client {
 
     fn text(&mut self, query: &str) -> Outcome<String> {
         let (connection, runtime) = self.parts()?;
-        Ok(runtime.block_on(connection.query_first(query))?.ok_or("there is no row")?)
+        Ok(runtime.block_on(connection.query_first(query))?.ok_or("no row was returned")?)
     }
 
     fn insert(&mut self, table: &Table, rows: &RecordBatch) -> Outcome<()> {
@@ -383,6 +383,6 @@ fn push(answer: &mut AnswerBuilder, value: Value) -> Outcome<()> {
                 ColumnType::Int | ColumnType::Time => answer.push(Cell::Int(text.parse()?)),
             }
         }
-        Value::Time(..) => Err("a time of day is not expected".into()),
+        Value::Time(..) => Err("unexpected time of day".into()),
     }
 }

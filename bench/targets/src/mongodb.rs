@@ -59,7 +59,7 @@ struct Mongo {
 }
 
 fn mongodb(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
-    let mut instance = Instance::at(start.url.ok_or("it is reached by its URL")?);
+    let mut instance = Instance::at(start.url.ok_or("it is available by URL only")?);
     instance.settings.push("journaled writes".to_owned());
     connected(instance, "version", |_| None)
 }
@@ -117,7 +117,7 @@ impl Target for Mongo {
             let known = connection.run(doc! { "listCollections": 1, "filter": { "name": table.name } })?;
             let is_there = !known.get_document("cursor")?.get_array("firstBatch")?.is_empty();
             if is_there && !self.instance.is_ours() {
-                return Err(format!("there is a collection {} already; give a database without it", table.name).into());
+                return Err(format!("the collection {} already exists; use a database without it", table.name).into());
             }
             let key: Document = table.key.iter().map(|name| ((*name).to_owned(), Bson::Int32(1))).collect();
             let index = doc! { "createIndexes": table.name, "indexes": [{ "key": key, "name": "key" }] };
@@ -356,6 +356,6 @@ fn push(builder: &mut AnswerBuilder, value: Option<&Bson>) -> Outcome<()> {
         Some(json) if builder.expects() == ColumnType::Json => {
             return builder.push(Cell::Text(&serde_json::to_string(json)?));
         }
-        Some(other) => return Err(format!("{other} is not expected").into()),
+        Some(other) => return Err(format!("unexpected value {other}").into()),
     })
 }

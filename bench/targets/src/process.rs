@@ -42,7 +42,7 @@ impl Process {
                 Ok(up) => return Ok((process, up)),
                 Err(error) if process.child.try_wait()?.is_some() || begin.elapsed() > START_LIMIT => {
                     let log = std::fs::read_to_string(&process.log).unwrap_or_default();
-                    return Err(format!("it does not start: {error}\n{log}").into());
+                    return Err(format!("it failed to start: {error}\n{log}").into());
                 }
                 Err(_) => std::thread::sleep(LOOK_AGAIN),
             }

@@ -33,8 +33,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 fn missing() -> Option<String> {
     let jar = std::env::var_os(JAR).map(PathBuf::from).filter(|jar| jar.is_file());
     let is_there = jar.is_some() && program(&["java"]).is_some();
-    (!is_there)
-        .then(|| format!("it needs Java 17 and, named by {JAR}, a questdb.jar (Maven Central: org.questdb:questdb)"))
+    (!is_there).then(|| {
+        format!(
+            "it requires Java 17 and a questdb.jar (Maven Central: org.questdb:questdb), whose path is set in {JAR}"
+        )
+    })
 }
 
 struct QuestDb {
@@ -138,7 +141,7 @@ impl Target for QuestDb {
         let behind = "SELECT count() FROM wal_tables() WHERE writerTxn < sequencerTxn";
         while client.ask(behind)?[0][0] != 0 {
             if begin.elapsed() > SETTLE_LIMIT {
-                return Err(format!("its log is not merged after {SETTLE_LIMIT:?}").into());
+                return Err(format!("its log was not merged within {SETTLE_LIMIT:?}").into());
             }
             std::thread::sleep(LOOK_AGAIN);
         }

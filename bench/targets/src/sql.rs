@@ -147,7 +147,7 @@ pub(crate) fn conform(query: &Query, batches: &[RecordBatch]) -> Outcome<RecordB
     let Some(first) = batches.first() else { return Ok(RecordBatch::new_empty(schema)) };
     let all = concat_batches(first.schema_ref(), batches)?;
     if all.num_columns() != schema.fields().len() {
-        return Err(format!("{} columns came instead of {}", all.num_columns(), schema.fields().len()).into());
+        return Err(format!("received {} columns instead of {}", all.num_columns(), schema.fields().len()).into());
     }
     let columns = all.columns().iter().zip(schema.fields()).map(|(column, field)| cast(column, field.data_type()));
     Ok(RecordBatch::try_new(schema.clone(), columns.collect::<Result<_, _>>()?)?)

@@ -161,7 +161,7 @@ impl Connection for Open {
                     ValueRef::Integer(value) => Cell::Int(value),
                     ValueRef::Real(value) => Cell::Float(value),
                     ValueRef::Text(text) => Cell::Text(std::str::from_utf8(text)?),
-                    ValueRef::Blob(_) => return Err("a blob is not expected".into()),
+                    ValueRef::Blob(_) => return Err("unexpected blob".into()),
                 })?;
             }
         }

@@ -70,7 +70,7 @@ impl DataArgs {
     fn open(&self) -> Result<AccessFile> {
         if !is_database(&self.data) {
             std::fs::create_dir_all(&self.data)
-                .map_err(|e| Error::io(format_args!("make {}", self.data.display()), &e))?;
+                .map_err(|e| Error::io(format_args!("could not create {}", self.data.display()), &e))?;
         }
         AccessFile::open(&self.data)
     }
@@ -81,7 +81,7 @@ pub fn user(args: &UserArgs) -> Result<()> {
         UserCommand::Add(NewArgs { name, role }) => {
             let mut access = name.data.open()?;
             access.set_user(&name.name, &password()?, *role)?;
-            print_line!("user '{}' may {role}", name.name);
+            print_line!("user '{}' has the role {role}", name.name);
         }
         UserCommand::Remove(name) => name.data.open()?.remove_user(&name.name)?,
         UserCommand::List(data) => {
@@ -112,10 +112,10 @@ pub fn token(args: &TokenArgs) -> Result<()> {
 fn password() -> Result<String> {
     let mut input = std::io::stdin().lock();
     if std::io::stdin().is_terminal() {
-        eprint!("password (it is shown as you type): ");
+        eprint!("Password (shown as you type): ");
         std::io::stderr().flush().ok();
     }
     let mut line = String::new();
-    input.read_line(&mut line).map_err(|e| Error::io("read the password from standard input", &e))?;
+    input.read_line(&mut line).map_err(|e| Error::io("could not read the password from standard input", &e))?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }

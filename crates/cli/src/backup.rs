@@ -38,7 +38,7 @@ pub fn backup(args: &BackupArgs) -> Result<()> {
     let report = outcome?;
     AccessFile::copy(&args.data, &args.destination)?;
     print_line!(
-        "{} segments, {} bytes in {}: {} copied, {} linked, {} there before",
+        "{} segments, {} bytes in {}: {} copied, {} linked, {} already there",
         report.segments,
         thousands(report.bytes),
         args.destination.display(),
@@ -48,7 +48,7 @@ pub fn backup(args: &BackupArgs) -> Result<()> {
     );
     if report.linked_bytes > 0 {
         print_line!(
-            "links share the disk with {}: copy the backup to another one to survive its loss",
+            "hard links share the disk with {}: copy the backup to another disk to survive the loss of this one",
             shown(&args.data)
         );
     }
@@ -65,7 +65,7 @@ pub fn restore(args: &RestoreArgs) -> Result<()> {
     let (report, checked) = outcome?;
     AccessFile::copy(&args.backup, &args.data)?;
     print_line!(
-        "{} segments, {} rows, {} bytes restored to {}; checked, clean",
+        "{} segments, {} rows, {} bytes restored to {}; check passed",
         report.segments,
         thousands(checked.rows),
         thousands(report.bytes),

@@ -20,10 +20,10 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     if !is_database(&args.data) {
-        return Err(Error::invalid(format!("{} holds no FleetDB database", args.data.display())));
+        return Err(Error::invalid(format!("{} is not a FleetDB database", args.data.display())));
     }
     if args.accept_loss && accept_loss(&Io::files(&args.data))? {
-        print_line!("what the log had lost is given up");
+        print_line!("gave up the lost part of the log");
     }
     let progress = bar(0, "checking", "bytes");
     let report = check(&Io::files(&args.data), |done, all| {
@@ -41,7 +41,8 @@ pub fn run(args: &Args) -> Result<()> {
     );
     if report.torn_bytes > 0 {
         print_line!(
-            "{} bytes of a torn batch at the WAL's end: a crash left them, the next opening drops them",
+            "{} bytes of a torn batch at the end of the WAL, left by a crash: they are dropped when the database is \
+             opened",
             report.torn_bytes
         );
     }

@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Result<()> {
     let query = match (&args.table, &args.sql) {
         (Some(table), _) => format!("SELECT * FROM \"{}\"", table.replace('"', "\"\"")),
         (None, Some(sql)) => sql.clone(),
-        (None, None) => return Err(Error::invalid("name what to export with --table or --sql")),
+        (None, None) => return Err(Error::invalid("use --table or --sql to say what to export")),
     };
     let format = FileFormat::of(&args.file)?;
     let rows = if args.read_only {
@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Result<()> {
         close(db)?;
         outcome?
     };
-    print_line!("{} rows to {}", thousands(rows), args.file.display());
+    print_line!("exported {} rows to {}", thousands(rows), args.file.display());
     Ok(())
 }
 

@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<()> {
                 .segments
                 .values()
                 .find(|entry| entry.id.0 == number)
-                .ok_or_else(|| Error::invalid(format!("there is no segment {number}")))?;
+                .ok_or_else(|| Error::invalid(format!("segment {number} does not exist")))?;
             print_line!("{}", json(&read_segment_facts(&io, &segment_file(entry))?)?);
         }
     }
@@ -89,5 +89,5 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn json(value: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string_pretty(value).map_err(|e| Error::bug(format!("does not serialize: {e}")))
+    serde_json::to_string_pretty(value).map_err(|e| Error::bug(format!("could not serialize: {e}")))
 }

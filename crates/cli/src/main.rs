@@ -87,7 +87,8 @@ const DEFAULT_DATA: &str = "fleetdb-data";
 fn open(data: &Path, create: bool) -> Result<Arc<Database>> {
     if !create && !is_database(data) {
         return Err(Error::invalid(format!(
-            "{} holds no FleetDB database: name one with --data DIR, or make one with 'fleetdb demo' or 'fleetdb load'",
+            "{} is not a FleetDB database: choose one with --data DIR, or create one with 'fleetdb demo' or 'fleetdb \
+             load'",
             data.display()
         )));
     }
@@ -108,7 +109,7 @@ fn is_database(data: &Path) -> bool {
 fn close(db: Arc<Database>) -> Result<()> {
     match Arc::into_inner(db) {
         Some(db) => db.close(),
-        None => Err(Error::bug("the database is still in use when it should be closed")),
+        None => Err(Error::bug("the database is still in use and cannot be closed")),
     }
 }
 

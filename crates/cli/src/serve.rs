@@ -26,7 +26,7 @@ pub fn run(args: Args) -> Result<()> {
             print_line!("{name:<10} {address}");
         }
         print_line!("{:<10} {}", "data", config.data.display());
-        print_line!("the options are fine");
+        print_line!("the configuration is valid");
         return Ok(());
     }
     fleetdb_server::log_to_stderr(&config)?;

@@ -25,19 +25,20 @@ impl Database {
         let schema = Arc::clone(&self.shared.catalog.read().get(table)?.schema);
         check_name("column", &column.name)?;
         let refused = match role {
-            _ if schema.find(&column.name).is_some() => {
-                Some((Code::DuplicateColumn, "the table has a column of this name"))
-            }
+            _ if schema.find(&column.name).is_some() => Some((Code::DuplicateColumn, "the column already exists")),
             _ if schema.columns.len() >= MAX_COLUMNS => {
-                Some((Code::LimitExceeded, "the table has as many columns as it may"))
+                Some((Code::LimitExceeded, "the table already has the maximum number of columns"))
             }
-            _ if !column.nullable => Some((Code::NotNull, "it must be nullable, since there may be rows")),
+            _ if !column.nullable => Some((Code::NotNull, "it must be nullable, because the table may contain rows")),
             Role::Time => Some((Code::Invalid, "a time column cannot be added")),
             Role::Key if column.column_type.is_float() => Some((Code::Invalid, "a float cannot be part of a key")),
             _ => None,
         };
         if let Some((code, reason)) = refused {
-            return Err(Error::new(code, format!("column '{}' cannot be added to '{table}': {reason}", column.name)));
+            return Err(Error::new(
+                code,
+                format!("column '{}' cannot be added to table '{table}': {reason}", column.name),
+            ));
         }
         let column = Column {
             id: ColumnId(schema.next_column),
@@ -62,7 +63,7 @@ impl Database {
         if catalog.find(name).is_some() {
             return Err(Error::new(
                 Code::DuplicateTable,
-                format!("table '{table}' cannot be called '{name}': there is one of this name"),
+                format!("table '{table}' cannot be renamed: table '{name}' already exists"),
             ));
         }
         drop(catalog);
@@ -79,7 +80,10 @@ impl Database {
         check_name("column", name)?;
         let (schema, place) = self.find_column(table, column)?;
         if schema.find(name).is_some() {
-            return Err(Error::new(Code::DuplicateColumn, format!("table '{table}' has a column '{name}' already")));
+            return Err(Error::new(
+                Code::DuplicateColumn,
+                format!("column '{name}' of table '{table}' already exists"),
+            ));
         }
         self.change(
             &schema,
@@ -98,7 +102,7 @@ impl Database {
         let (schema, place) = self.find_column(table, column)?;
         if schema.columns[place].role != Role::Field {
             return Err(Error::invalid(format!(
-                "column '{column}' is part of the key of '{table}' and cannot be dropped"
+                "column '{column}' is part of the key of table '{table}' and cannot be dropped"
             )));
         }
         self.shared.flush_within(&mut commit)?;
@@ -118,8 +122,9 @@ impl Database {
         let now = &schema.columns[place];
         if !now.may_become(column_type) {
             return Err(Error::invalid(format!(
-                "column '{column}' of '{table}' cannot become {column_type}: integers outside the key widen to larger \
-                 ones and to floats, Float32 to Float64, times become such with a zone and back"
+                "column '{column}' of table '{table}' cannot be changed to {column_type}: outside the key, \
+                 integers can widen to larger integers and to floats, and Float32 to Float64; timestamps can gain or \
+                 lose a time zone"
             )));
         }
         self.shared.flush_within(&mut commit)?;

@@ -65,7 +65,7 @@ impl Shared {
             }
             if !self.has_threads() {
                 let full =
-                    |error: Error| error.context("the memtables are full and their flush fails; nothing was written");
+                    |error: Error| error.context("the memtables are full and the flush failed; nothing was written");
                 self.flush_all().map_err(full)?;
                 continue;
             }
@@ -77,8 +77,8 @@ impl Shared {
             if waited_ns >= wait_ns {
                 let reason = match &queue.flush_error {
                     Some(error) => format!("the last flush failed: {error}"),
-                    None if queue.is_held_back() => "compaction does not keep up".to_owned(),
-                    None => "the flush does not keep up".to_owned(),
+                    None if queue.is_held_back() => "compaction cannot keep up".to_owned(),
+                    None => "the flush cannot keep up".to_owned(),
                 };
                 return Err(Error::retry(format!(
                     "the memtables are full ({} bytes, setting memtable_bytes) and {reason}; nothing was written, try again",

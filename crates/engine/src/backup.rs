@@ -77,23 +77,23 @@ impl Database {
 /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) if the copy fails the check.
 pub fn restore(from: &Io, to: &Io, progress: impl FnMut(u64, u64)) -> Result<(BackupReport, CheckReport)> {
     let Some((_, contents)) = manifest_file::read(from.storage.as_ref())? else {
-        return Err(Error::invalid(format!("{} holds no backup", from.storage.describe())));
+        return Err(Error::invalid(format!("{} is not a backup", from.storage.describe())));
     };
     if has_batches(from.storage.as_ref())? {
         return Err(Error::invalid(format!(
-            "{} has batches in its log: it is a database in use, not a backup; make one with 'fleetdb backup'",
+            "{} has batches in its log: it is a database in use, not a backup; create a backup with 'fleetdb backup'",
             from.storage.describe()
         )));
     }
     if manifest_file::read(to.storage.as_ref())?.is_some() {
-        return Err(Error::invalid(format!("{} holds a database already", to.storage.describe())));
+        return Err(Error::invalid(format!("{} already contains a database", to.storage.describe())));
     }
     let report = copy(from.storage.as_ref(), &contents.state, to, false, progress)?;
     let checked = check(to, |_, _| ())?;
     match checked.problems.first() {
         None => Ok((report, checked)),
         Some(problem) => Err(Error::damaged(format!(
-            "the restored copy does not pass the check ({} problems, the first: {problem}); the backup is damaged",
+            "the restored copy failed the check ({} problems, the first: {problem}); the backup is damaged",
             checked.problems.len()
         ))),
     }
@@ -172,7 +172,7 @@ fn copy(
 fn refuse_itself(from: &dyn Storage, to: &dyn Storage) -> Result<()> {
     match (from.place(), to.place()) {
         (Some(from), Some(to)) if to.starts_with(&from) => Err(Error::invalid(format!(
-            "{} is the database's own directory, or in it: name another directory for the backup",
+            "{} is the database's own directory or inside it: choose another directory for the backup",
             to.display()
         ))),
         _ => Ok(()),
@@ -184,14 +184,14 @@ fn refuse_strangers(storage: &dyn Storage, state: &State, before: Option<&State>
     let place = storage.describe();
     match before {
         None if storage.list("")?.iter().any(|name| name != "LOCK") => {
-            Err(Error::invalid(format!("{place} is not empty and holds no backup: name an empty directory")))
+            Err(Error::invalid(format!("{place} is not empty and is not a backup: choose an empty directory")))
         }
         Some(other) if other.database_id != state.database_id => {
-            Err(Error::invalid(format!("{place} holds another database: name an empty directory")))
+            Err(Error::invalid(format!("{place} contains a backup of another database: choose an empty directory")))
         }
-        Some(other) if other.flushed > state.flushed || has_batches(storage)? => {
-            Err(Error::invalid(format!("{place} has been written to since it was a backup: name an empty directory")))
-        }
+        Some(other) if other.flushed > state.flushed || has_batches(storage)? => Err(Error::invalid(format!(
+            "{place} has been opened and written to as a database: choose an empty directory"
+        ))),
         _ => Ok(()),
     }
 }

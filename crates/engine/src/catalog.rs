@@ -140,7 +140,7 @@ impl Catalog {
             let names = self.tables.values().map(|t| t.schema.name.as_str());
             let named = names.take(MAX_NAMED).collect::<Vec<_>>().join(", ");
             let more = if self.tables.len() > MAX_NAMED { ", ..." } else { "" };
-            Error::new(Code::UndefinedTable, format!("there is no table '{name}': there are [{named}{more}]"))
+            Error::new(Code::UndefinedTable, format!("table '{name}' does not exist: the tables are [{named}{more}]"))
         })
     }
 }

@@ -236,7 +236,8 @@ fn bytes_array(bytes: BytesBuilder, column_type: ColumnType) -> Result<ArrayRef>
     let len = bytes.len();
     if i32::try_from(bytes.data.len()).is_err() {
         return Err(Error::invalid(format!(
-            "a batch of {len} rows holds {} bytes of one text column, more than an Arrow array can: use smaller batches",
+            "a batch of {len} rows has {} bytes in one text column, more than an Arrow array can hold: use smaller \
+             batches",
             bytes.data.len()
         )));
     }

@@ -102,7 +102,7 @@ impl Shared {
         if bytes > MAX_BATCH_BYTES {
             return Err(Error::new(
                 Code::LimitExceeded,
-                format!("a batch of {bytes} bytes: the most is {MAX_BATCH_BYTES}, split it"),
+                format!("the batch has {bytes} bytes, but the limit is {MAX_BATCH_BYTES}: split it"),
             ));
         }
         let catalog = self.catalog.read();

@@ -145,7 +145,7 @@ impl Shared {
     fn pause(&self, start_ns: u64, bytes: u64) -> Result<()> {
         loop {
             if self.counters.stopping.load(Ordering::Acquire) {
-                return Err(Error::closed("the database is being closed"));
+                return Err(Error::closed("the database is closing"));
             }
             let rate = self.settings.compaction_bytes_per_s;
             if rate == 0 || !self.has_threads() {

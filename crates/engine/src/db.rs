@@ -144,15 +144,15 @@ impl Database {
         let commit = self.shared.open_commit()?;
         let mut manifest = self.shared.manifest.lock();
         if self.shared.catalog.read().find(&definition.name).is_some() {
-            return Err(Error::new(Code::DuplicateTable, format!("table '{}' exists already", definition.name)));
+            return Err(Error::new(Code::DuplicateTable, format!("table '{}' already exists", definition.name)));
         }
         let (tables, most) = (manifest.state().tables.len(), MAX_TABLES);
         if tables >= most {
             return Err(Error::new(
                 Code::LimitExceeded,
                 format!(
-                    "table '{}': there are {tables} tables already, the most is {most}; devices \
-                 belong in one table, told apart by its key",
+                    "table '{}' cannot be created: there are already {tables} tables, and the limit is {most}; keep \
+                     devices in one table and distinguish them by its key",
                     definition.name
                 ),
             ));

@@ -149,9 +149,9 @@ pub enum TextPosition {
 ///
 /// ```
 /// use fleetdb_engine::{Code, Error, ErrorKind};
-/// let error = Error::new(Code::UndefinedColumn, "column 'x' is not in table 'cpu'");
+/// let error = Error::new(Code::UndefinedColumn, "column 'x' of table 'cpu' does not exist");
 /// assert_eq!(error.kind(), ErrorKind::Input);
-/// assert_eq!(error.to_string(), "column 'x' is not in table 'cpu'");
+/// assert_eq!(error.to_string(), "column 'x' of table 'cpu' does not exist");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Error {
@@ -259,7 +259,7 @@ impl std::error::Error for Error {}
 
 impl From<arrow::error::ArrowError> for Error {
     fn from(error: arrow::error::ArrowError) -> Self {
-        Self::bug(format!("Arrow refused an operation of the engine: {error}"))
+        Self::bug(format!("an Arrow operation of the engine failed: {error}"))
     }
 }
 

@@ -57,7 +57,7 @@ impl ContainerHandle<'_> {
         let schema = &self.schema;
         let Some(place) = schema.time else {
             return Err(Error::invalid(format!(
-                "table '{}' is a collection: it has no time to append at",
+                "cannot append to table '{}': it is a collection and has no time column",
                 schema.name
             )));
         };
@@ -69,9 +69,7 @@ impl ContainerHandle<'_> {
         for (name, value) in fields {
             let column = schema.column_index(name)?;
             if column == place || schema.key.contains(&column) {
-                return Err(Error::invalid(format!(
-                    "column '{name}' is part of the key: it cannot be given as a field"
-                )));
+                return Err(Error::invalid(format!("column '{name}' is part of the key and cannot be set as a field")));
             }
             row[column] = value.clone();
         }

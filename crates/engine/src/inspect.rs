@@ -62,7 +62,7 @@ pub struct WalFrame {
 pub fn read_manifest(io: &Io) -> Result<(Vec<Edit>, State)> {
     match manifest_file::read(io.storage.as_ref())? {
         Some((_, contents)) => Ok((contents.edits, contents.state)),
-        None => Err(Error::invalid(format!("{} holds no FleetDB database", io.storage.describe()))),
+        None => Err(Error::invalid(format!("{} is not a FleetDB database", io.storage.describe()))),
     }
 }
 
@@ -173,7 +173,7 @@ pub fn check(io: &Io, mut progress: impl FnMut(u64, u64)) -> Result<CheckReport>
     let mut gaps = Vec::new();
     let wal = each_frame(io, &state, &mut |found| {
         if last + 1 != found.sequence {
-            gaps.push(format!("{}: batch {} does not follow the one before", found.file, found.sequence));
+            gaps.push(format!("{}: batch {} does not follow the previous batch", found.file, found.sequence));
         }
         last = found.sequence;
         report.wal_batches += 1;
@@ -197,13 +197,19 @@ fn check_segment(io: &Io, entry: &SegmentEntry, schema: &TableSchema, report: &m
     let segment = listed.segment.as_ref();
     let wrong = |what: String| Error::damaged(format!("segment {}: {what}", segment.name));
     if segment.len_bytes() != entry.bytes {
-        return Err(wrong(format!("the file has {} bytes, the manifest says {}", segment.len_bytes(), entry.bytes)));
+        return Err(wrong(format!(
+            "the file has {} bytes, but the manifest lists {}",
+            segment.len_bytes(),
+            entry.bytes
+        )));
     }
     if file_crc(io, &segment.name)? != entry.crc {
-        return Err(wrong("the file's checksum is not what the manifest says; restore it from a backup".to_owned()));
+        return Err(wrong(
+            "the file's checksum differs from the one in the manifest; restore it from a backup".to_owned(),
+        ));
     }
     if segment.facts.times != entry.times {
-        return Err(wrong("its span of time is not what the manifest says".to_owned()));
+        return Err(wrong("its time range differs from the one in the manifest".to_owned()));
     }
     for column in segment.column_ids() {
         for number in 0..segment.pages_of(column) {
@@ -240,23 +246,23 @@ fn check_index(segment: &Segment, schema: &TableSchema, wrong: &dyn Fn(String) -
         let block = segment.block(number)?;
         for (place, key) in block.keys.iter().enumerate() {
             if before.as_ref().is_some_and(|before| before.as_slice() >= key) {
-                return Err(wrong(format!("container {containers} is not in key order")));
+                return Err(wrong(format!("container {containers} is out of key order")));
             }
             before = Some(key.to_vec());
             containers += 1;
             let (start, end) = (block.starts[place], block.starts[place + 1]);
             if start != rows || end <= start || end > segment.facts.rows {
-                return Err(wrong(format!("the rows of container {containers} are not where the index says")));
+                return Err(wrong(format!("the rows of container {containers} do not match the index")));
             }
             rows = end;
             let mut last = None;
             for row in start..end {
                 let now = times.at(row)?;
                 if last.is_some_and(|last| last >= now) {
-                    return Err(wrong(format!("row {row} is not in order of time")));
+                    return Err(wrong(format!("row {row} is out of time order")));
                 }
                 if (row == start && now != block.times[place].0) || (row + 1 == end && now != block.times[place].1) {
-                    return Err(wrong(format!("the times of container {containers} are not what the index says")));
+                    return Err(wrong(format!("the times of container {containers} do not match the index")));
                 }
                 last = Some(now);
             }

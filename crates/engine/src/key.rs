@@ -79,7 +79,7 @@ pub(crate) fn encode<'a>(types: &[ColumnType], parts: impl IntoIterator<Item = K
 
 /// The encoded columns of a key, one per type; a NULL that was left out is `[0]`.
 pub(crate) fn parts<'a>(key: &'a [u8], types: &[ColumnType]) -> Result<Vec<&'a [u8]>> {
-    let broken = || Error::damaged(format!("a container key of {} bytes does not decode", key.len()));
+    let broken = || Error::damaged(format!("a container key of {} bytes cannot be decoded", key.len()));
     let mut rest = key;
     let mut parts: Vec<&[u8]> = Vec::with_capacity(types.len());
     for &column_type in types {
@@ -110,7 +110,7 @@ pub(crate) fn join(parts: &[&Vec<u8>]) -> Vec<u8> {
 
 /// The decoded columns of a key, one per type; NULL for those left out.
 pub(crate) fn decode(key: &[u8], types: &[ColumnType]) -> Result<Vec<KeyValue>> {
-    let broken = || Error::damaged(format!("a container key of {} bytes does not decode", key.len()));
+    let broken = || Error::damaged(format!("a container key of {} bytes cannot be decoded", key.len()));
     let mut rest = key;
     let mut values = Vec::with_capacity(types.len());
     for &column_type in types {

@@ -52,8 +52,8 @@ impl Budget {
             Err(used) => Err(Error::new(
                 Code::OutOfMemory,
                 format!(
-                    "{what} needs {bytes} bytes of memory, and {used} of {} are in use by scans and compaction: try again \
-                 later, ask for less, or raise the setting memory_limit",
+                    "{what} needs {bytes} bytes of memory, but {used} of {} are in use by scans and compaction: try \
+                     again later, request less data, or raise the setting memory_limit",
                     self.limit_bytes
                 ),
             )),
@@ -158,8 +158,9 @@ impl MemoryReservation {
             return Err(Error::new(
                 Code::OutOfMemory,
                 format!(
-                    "{what} needs {missing} bytes of memory more, and {} of {} are in use by queries, scans, compaction and \
-                 others' writes: make it smaller, try again later, or raise the setting memory_limit",
+                    "{what} needs {missing} more bytes of memory, but {} of {} are in use by queries, scans, \
+                     compaction and the writes of other clients: make it smaller, try again later, or raise the \
+                     setting memory_limit",
                     self.memory.used_bytes(),
                     self.memory.limit_bytes()
                 ),

@@ -142,8 +142,8 @@ pub(crate) fn replay(io: &Io, settings: &Settings, state: &State, catalog: &mut 
         let expected = Generation(state.flushed.0 + 1 + place as u64);
         if generation != expected {
             return Err(Error::damaged(format!(
-                "{} is missing and {} is there: the batches of generation {expected} are lost. Restore the file, or move \
-                 the newer WAL files away to go on without them",
+                "{} is missing although {} exists: the batches of generation {expected} are lost. Restore the file, or \
+                 move the newer WAL files away to continue without them",
                 frame::file_name(expected),
                 frame::file_name(generation)
             )));
@@ -162,7 +162,7 @@ pub(crate) fn replay(io: &Io, settings: &Settings, state: &State, catalog: &mut 
         for frame in &contents.frames {
             if frame.sequence.0 != replay.last.0 + 1 {
                 return Err(Error::damaged(format!(
-                    "{name}: batch {} follows batch {}; batches between them are lost. Restore the WAL files",
+                    "{name}: batch {} follows batch {}; the batches between them are lost. Restore the WAL files",
                     frame.sequence, replay.last
                 )));
             }
@@ -182,7 +182,7 @@ pub(crate) fn replay(io: &Io, settings: &Settings, state: &State, catalog: &mut 
 pub(crate) fn check_log(io: &Io, state: &State, last: Sequence) -> Result<()> {
     let Some(mark) = state.log.filter(|mark| mark.generation > state.flushed) else { return Ok(()) };
     let name = frame::file_name(mark.generation);
-    let go_on = "Restore the log's files; or go on without their batches with 'fleetdb check --accept-loss'";
+    let go_on = "Restore the log files, or continue without their batches with 'fleetdb check --accept-loss'";
     let generations = frame::generations(io.storage.as_ref())?;
     if generations.last().is_none_or(|last| *last < mark.generation) {
         return Err(Error::damaged(format!("{name} is missing: the batches after {last} are lost. {go_on}")));
@@ -192,7 +192,8 @@ pub(crate) fn check_log(io: &Io, state: &State, last: Sequence) -> Result<()> {
     }
     if last < mark.durable {
         return Err(Error::damaged(format!(
-            "{name}: the log ends with batch {last}, and batch {} had been written: the batches between them are lost. {go_on}",
+            "{name}: the log ends with batch {last}, but batch {} had been written: the batches after {last} are lost. \
+             {go_on}",
             mark.durable
         )));
     }
@@ -222,8 +223,8 @@ fn check_memory(catalog: &Catalog, settings: &Settings) -> Result<()> {
         return Err(Error::new(
             Code::LimitExceeded,
             format!(
-                "the log holds more rows than memory_limit ({} bytes) can: it was written with larger memtables; open the \
-             database once with the limit it was written with and close it",
+                "the log holds more rows than fit into memory_limit ({} bytes): it was written with larger memtables; \
+                 open the database once with the limit it was written with, and close it",
                 settings.memory_limit
             ),
         ));
@@ -249,7 +250,7 @@ fn apply(
                 memtable.learn(&new_entries, &mut section);
                 if !memtable.accepts(&section, schema) {
                     return Err(Error::damaged(format!(
-                        "a section of table '{}' does not fit the table, although its checksum is right",
+                        "a section of table '{}' does not match the table, although its checksum is valid",
                         schema.name
                     )));
                 }

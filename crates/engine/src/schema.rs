@@ -160,8 +160,8 @@ impl ColumnType {
             DataType::Dictionary(_, values) => Self::from_arrow(values)?,
             other => {
                 return Err(Error::invalid(format!(
-                    "no column type holds values of Arrow type {other}: use booleans, integers, floats, \
-                     text, binary, dates or timestamps"
+                    "Arrow type {other} is not supported: use booleans, integers, floats, text, binary, dates or \
+                     timestamps"
                 )));
             }
         })
@@ -393,7 +393,11 @@ impl TableSchema {
             let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
             Error::new(
                 Code::UndefinedColumn,
-                format!("column '{name}' is not in table '{}': it has {}", self.name, names.join(", ")),
+                format!(
+                    "column '{name}' of table '{}' does not exist: the columns are {}",
+                    self.name,
+                    names.join(", ")
+                ),
             )
         })
     }
@@ -528,7 +532,7 @@ impl TableDefinition {
         if self.columns.len() > MAX_COLUMNS {
             return Err(Error::new(
                 Code::LimitExceeded,
-                format!("table '{table}' has {} columns: the most is {MAX_COLUMNS}", self.columns.len()),
+                format!("table '{table}' has {} columns, but the limit is {MAX_COLUMNS}", self.columns.len()),
             ));
         }
         if self.primary_key.is_empty() {
@@ -542,7 +546,7 @@ impl TableDefinition {
             if columns.iter().any(|c| c.name == column.name) {
                 return Err(Error::new(
                     Code::DuplicateColumn,
-                    format!("table '{table}' has two columns '{}'", column.name),
+                    format!("table '{table}': column '{}' specified more than once", column.name),
                 ));
             }
             columns.push(Column {
@@ -558,11 +562,13 @@ impl TableDefinition {
             let index = columns.iter().position(|c| &c.name == name).ok_or_else(|| {
                 Error::new(
                     Code::UndefinedColumn,
-                    format!("primary key column '{name}' is not a column of table '{table}'"),
+                    format!("table '{table}': column '{name}' named in key does not exist"),
                 )
             })?;
             if key.contains(&index) {
-                return Err(Error::invalid(format!("column '{name}' stands twice in the primary key of '{table}'")));
+                return Err(Error::invalid(format!(
+                    "table '{table}': column '{name}' appears twice in the primary key"
+                )));
             }
             let last = place + 1 == self.primary_key.len();
             let column = &mut columns[index];
@@ -574,7 +580,7 @@ impl TableDefinition {
                 }
                 ColumnType::Float32 | ColumnType::Float64 => {
                     return Err(Error::invalid(format!(
-                        "key column '{name}' of table '{table}' is a float: a key must be exact, use an integer or text"
+                        "key column '{name}' of table '{table}' is a float: a key must be exact; use an integer or text"
                     )));
                 }
                 _ => {
@@ -600,13 +606,13 @@ impl TableDefinition {
         check_retention(&schema, self.retention_seconds)?;
         if schema.merges_fields() && schema.time.is_none() {
             return Err(Error::invalid(format!(
-                "table '{table}' is a collection: fields merge in tables whose primary key ends in a time; leave merge out"
+                "table '{table}' is a collection: merge requires a primary key that ends in a time; omit merge"
             )));
         }
         if let (Some(unit), Some(seconds)) = (schema.time_unit(), self.partition_seconds) {
             if seconds < 1 {
                 return Err(Error::invalid(format!(
-                    "table '{table}': a time partition is {seconds} s wide: it must be 1 s or more"
+                    "table '{table}': invalid width of a time partition: {seconds} s; it must be at least 1 s"
                 )));
             }
             schema.partition_width = Some(seconds.saturating_mul(unit.per_second()));
@@ -618,12 +624,13 @@ impl TableDefinition {
 /// Checks that a retention is valid for a table.
 pub(crate) fn check_retention(schema: &TableSchema, seconds: Option<i64>) -> Result<()> {
     match seconds {
-        Some(_) if schema.time.is_none() => {
-            Err(Error::invalid(format!("table '{}' is a collection: without a time its rows have no age", schema.name)))
-        }
-        Some(seconds) if seconds < 1 => {
-            Err(Error::invalid(format!("a retention of {seconds} s: it must be 1 s or more; leave it out to keep all")))
-        }
+        Some(_) if schema.time.is_none() => Err(Error::invalid(format!(
+            "table '{}' is a collection: without a time column it cannot have a retention",
+            schema.name
+        ))),
+        Some(seconds) if seconds < 1 => Err(Error::invalid(format!(
+            "invalid retention: {seconds} s; it must be at least 1 s; omit it to keep all rows"
+        ))),
         _ => Ok(()),
     }
 }
@@ -632,12 +639,12 @@ pub(crate) fn check_retention(schema: &TableSchema, seconds: Option<i64>) -> Res
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         return Err(Error::invalid(format!(
-            "the name of a {what} has {} bytes: it must have 1 to {MAX_NAME_BYTES}",
+            "invalid {what} name: it has {} bytes, but must have 1 to {MAX_NAME_BYTES}",
             name.len()
         )));
     }
     if name.chars().any(char::is_control) {
-        return Err(Error::invalid(format!("the name of {what} {name:?} has a control character")));
+        return Err(Error::invalid(format!("invalid {what} name {name:?}: it contains a control character")));
     }
     Ok(())
 }

@@ -153,15 +153,15 @@ impl Settings {
     /// All settings, each with its name, value, unit and purpose.
     pub fn list(&self) -> [(&'static str, String, &'static str, &'static str); 10] {
         [
-            ("durability", self.durability.to_string(), "", "when a write that names no level is acknowledged"),
-            ("sync_interval_ms", self.sync_interval_ms.to_string(), "ms", "time between two fsyncs at level interval"),
-            ("memory_limit", self.memory_limit.to_string(), "bytes", "memory for everything that grows with data"),
-            ("memtable_bytes", self.memtable_bytes.to_string(), "bytes", "memtables at which they are flushed"),
-            ("cache_bytes", self.cache_bytes.to_string(), "bytes", "decoded pages and index blocks that are kept"),
-            ("write_wait_ms", self.write_wait_ms.to_string(), "ms", "how long a write waits for room in the memtables"),
-            ("compaction_bytes_per_s", self.compaction_bytes_per_s.to_string(), "bytes/s", "throttle; 0 is none"),
-            ("max_tables", self.max_tables.to_string(), "tables", "up to which line protocol makes more"),
-            ("max_columns", self.max_columns.to_string(), "columns", "how many of a table line protocol adds to"),
+            ("durability", self.durability.to_string(), "", "default durability level of writes"),
+            ("sync_interval_ms", self.sync_interval_ms.to_string(), "ms", "time between fsyncs at level interval"),
+            ("memory_limit", self.memory_limit.to_string(), "bytes", "limit of all memory that grows with data"),
+            ("memtable_bytes", self.memtable_bytes.to_string(), "bytes", "size at which the memtables are flushed"),
+            ("cache_bytes", self.cache_bytes.to_string(), "bytes", "cache of decoded pages and index blocks"),
+            ("write_wait_ms", self.write_wait_ms.to_string(), "ms", "how long a write waits for memtable space"),
+            ("compaction_bytes_per_s", self.compaction_bytes_per_s.to_string(), "bytes/s", "limit; 0 means none"),
+            ("max_tables", self.max_tables.to_string(), "tables", "limit for tables added by line protocol"),
+            ("max_columns", self.max_columns.to_string(), "columns", "limit for columns added by line protocol"),
             ("scan_batch_rows", self.scan_batch_rows.to_string(), "rows", "rows in one batch of a scan"),
         ]
     }
@@ -185,12 +185,13 @@ impl Settings {
         ];
         for (name, value, least, most) in ranges {
             if value < least || value > most {
-                return Err(Error::invalid(format!("setting {name} is {value}: it must be from {least} to {most}")));
+                return Err(Error::invalid(format!("setting {name} is {value}, but must be from {least} to {most}")));
             }
         }
         if self.work_bytes() < MIN_WORK_BYTES {
             return Err(Error::invalid(format!(
-                "setting memory_limit is {}: four times memtable_bytes ({}), cache_bytes ({}) and {MIN_WORK_BYTES} must fit",
+                "setting memory_limit is {}, but must be at least the sum of four times memtable_bytes ({}), \
+                 cache_bytes ({}) and {MIN_WORK_BYTES}",
                 self.memory_limit, self.memtable_bytes, self.cache_bytes
             )));
         }

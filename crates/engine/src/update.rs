@@ -78,7 +78,8 @@ fn changed(view: &View, table: &str, rows: &ScanRequest, values: &[(&str, Value)
         let place = schema.column_index(name)?;
         if schema.columns[place].role != Role::Field {
             return Err(Error::invalid(format!(
-                "column '{name}' is part of the key of '{table}': delete the rows and write others"
+                "column '{name}' is part of the key of table '{table}' and cannot be updated: delete the rows and \
+                 insert new ones"
             )));
         }
         let of_column = |e: Error| e.context(format_args!("column '{name}'"));
@@ -104,7 +105,8 @@ fn changed(view: &View, table: &str, rows: &ScanRequest, values: &[(&str, Value)
             return Err(Error::new(
                 Code::LimitExceeded,
                 format!(
-                    "an update of more than {MAX_BATCH_ROWS} rows: narrow the key or the time and update part by part"
+                    "the update affects more than {MAX_BATCH_ROWS} rows: restrict the key or the time range and update \
+                     in parts"
                 ),
             ));
         }

@@ -163,7 +163,7 @@ fn a_torn_tail_is_dropped_and_a_damaged_frame_is_an_error() {
     let storage = filled();
     storage.tamper(&wal, cut);
     let error = open(&storage).err().expect("a batch is lost");
-    assert!(error.to_string().contains("the log ends with batch 9, and batch 10 had been written"), "{error}");
+    assert!(error.to_string().contains("the log ends with batch 9, but batch 10 had been written"), "{error}");
 
     let storage = filled();
     storage.tamper(&wal, |bytes| bytes[60] ^= 4);

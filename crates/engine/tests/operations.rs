@@ -270,7 +270,7 @@ fn writers_wait_when_compaction_is_far_behind() {
         }
     };
     assert_eq!(refused.kind(), ErrorKind::Retry);
-    assert!(refused.to_string().contains("compaction does not keep up"), "{refused}");
+    assert!(refused.to_string().contains("compaction cannot keep up"), "{refused}");
     assert!(db.status().held_back && db.status().segments < 80, "{:?}", db.status());
     // A requested flush is not held back, and neither is the one on close.
     db.flush().unwrap();
@@ -437,7 +437,7 @@ fn a_backup_holds_what_was_acknowledged_and_grows_by_what_is_new() {
     drop(copy);
     // A foreign directory, a backup that was written to, and a damaged backup are refused.
     let error = restore(&from, &Io::memory(Arc::clone(&restored)), |_, _| ()).unwrap_err();
-    assert!(error.to_string().contains("holds a database already"), "{error}");
+    assert!(error.to_string().contains("already contains a database"), "{error}");
     let other = MemoryStorage::new();
     other.create("letter.txt").unwrap().write(b"dear").unwrap();
     let error = db.backup(&Io::memory(other), |_, _| ()).unwrap_err();
@@ -561,7 +561,10 @@ fn a_removed_lock_file_lets_no_second_process_write() {
     write(&db, "t", [(1, 0, 1)]);
     std::fs::remove_file(directory.path().join("LOCK")).unwrap();
     let second = open().err().unwrap();
-    assert!(second.kind() == ErrorKind::Retry && second.to_string().contains("another process writes"), "{second}");
+    assert!(
+        second.kind() == ErrorKind::Retry && second.to_string().contains("open for writing in another process"),
+        "{second}"
+    );
     // Not even when the file exists again: it is not the one that is locked.
     std::fs::write(directory.path().join("LOCK"), "").unwrap();
     let error = db.flush().unwrap_err().to_string();
@@ -585,7 +588,7 @@ fn a_newest_log_file_that_was_removed_or_cut_is_noticed() {
     let changes: [(&str, Change); 3] = [
         ("is missing", |storage, name| storage.remove(name).unwrap()),
         ("is empty", |storage, name| storage.tamper(name, Vec::clear)),
-        ("the log ends with batch 0, and batch 2", |storage, name| storage.tamper(name, |bytes| bytes.truncate(24))),
+        ("the log ends with batch 0, but batch 2", |storage, name| storage.tamper(name, |bytes| bytes.truncate(24))),
     ];
     for is_closed in [true, false] {
         for (expected, change) in &changes {

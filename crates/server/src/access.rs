@@ -144,7 +144,7 @@ impl AccessFile {
     pub fn set_user(&mut self, name: &str, password: &str, role: Role) -> Result<()> {
         check_name(name)?;
         if password.is_empty() {
-            return Err(Error::invalid("an empty password lets everybody in: give another"));
+            return Err(Error::invalid("the password must not be empty"));
         }
         let salt: [u8; SALT_BYTES] = random()?;
         let salted = pgwire::api::auth::sasl::scram::gen_salted_password(password, &salt, SCRAM_ITERATIONS);
@@ -162,7 +162,7 @@ impl AccessFile {
     pub fn add_token(&mut self, name: &str, role: Role) -> Result<String> {
         check_name(name)?;
         if self.entries.tokens.iter().any(|token| token.name == name) {
-            return Err(Error::invalid(format!("there is a token '{name}' already: remove it first")));
+            return Err(Error::invalid(format!("token '{name}' already exists: remove it first")));
         }
         let secret = URL_SAFE_NO_PAD.encode(random::<SECRET_BYTES>()?);
         let entry = Entry { name: name.to_owned(), role, hash: hash(&secret, &for_tokens()?)?, scram: None };
@@ -193,7 +193,7 @@ impl AccessFile {
     fn write(&self) -> Result<()> {
         use std::os::unix::fs::OpenOptionsExt;
         let text = serde_json::to_string_pretty(&self.entries).map_err(|e| Error::bug(format!("{FILE}: {e}")))?;
-        let failed = |e: std::io::Error| Error::io(format_args!("write {}", self.path.display()), &e);
+        let failed = |e: std::io::Error| Error::io(format_args!("could not write {}", self.path.display()), &e);
         let new = self.path.with_extension("json.new");
         let mut file = std::fs::OpenOptions::new()
             .write(true)
@@ -213,13 +213,13 @@ impl AccessFile {
 fn remove(entries: &mut Vec<Entry>, what: &str, name: &str) -> Result<()> {
     let before = entries.len();
     entries.retain(|entry| entry.name != name);
-    if entries.len() == before { Err(Error::invalid(format!("there is no {what} '{name}'"))) } else { Ok(()) }
+    if entries.len() == before { Err(Error::invalid(format!("{what} '{name}' does not exist"))) } else { Ok(()) }
 }
 
 fn check_name(name: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '@');
     if name.is_empty() || name.len() > 63 || !name.chars().all(allowed) {
-        return Err(Error::invalid(format!("'{name}' cannot be a name: 1 to 63 letters, digits, _, - and @")));
+        return Err(Error::invalid(format!("invalid name '{name}': use 1 to 63 letters, digits, _, - or @")));
     }
     Ok(())
 }
@@ -228,13 +228,13 @@ fn read(path: &Path) -> Result<Entries> {
     match std::fs::read(path) {
         Ok(text) => serde_json::from_slice(&text).map_err(|e| Error::invalid(format!("{}: {e}", path.display()))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Entries::default()),
-        Err(error) => Err(Error::io(format_args!("read {}", path.display()), &error)),
+        Err(error) => Err(Error::io(format_args!("could not read {}", path.display()), &error)),
     }
 }
 
 fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|e| Error::bug(format!("no random numbers: {e}")))?;
+    getrandom::fill(&mut bytes).map_err(|e| Error::bug(format!("could not generate random numbers: {e}")))?;
     Ok(bytes)
 }
 
@@ -292,7 +292,7 @@ pub(crate) fn check(name: &str, has: Role, takes: fleetdb_query::Access) -> Resu
     if has >= role {
         return Ok(());
     }
-    let message = format!("permission denied: the statement takes the role {role}, and '{name}' has {has}");
+    let message = format!("permission denied: the statement requires the role {role}, but '{name}' has {has}");
     Err(Error::new(Code::Denied, message))
 }
 
@@ -516,7 +516,7 @@ impl Access {
         let decode = |text: &str| STANDARD.decode(text).map_err(|e| Error::invalid(format!("{FILE}: {name}: {e}")));
         match &user.scram {
             Some((salt, salted)) => Ok(Some((decode(salt)?, decode(salted)?))),
-            None => Err(Error::invalid(format!("{FILE}: user {name} has no scram: set the password again"))),
+            None => Err(Error::invalid(format!("{FILE}: user {name} has no SCRAM password: set the password again"))),
         }
     }
 

@@ -57,7 +57,7 @@ async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream) {
             ends = seen;
         }
         if lines.len() - ends > LINE_BYTES {
-            tracing::warn!("line_tcp: a line is longer than {LINE_BYTES} bytes: the connection is closed");
+            tracing::warn!("line_tcp: connection closed: a line exceeds {LINE_BYTES} bytes");
             shared.metrics.lines("line_tcp", 0, 1);
             is_open = false;
         }
@@ -99,7 +99,7 @@ fn add_datagram(shared: &Arc<Shared>, lines: &mut Vec<u8>, datagram: &[u8]) {
     }
     if line_ends.is_in_text() {
         lines.extend_from_slice(&datagram[..whole]);
-        tracing::warn!("line_udp: 1 lines dropped, the first: a datagram ends within a text");
+        tracing::warn!("line_udp: a line was dropped: the datagram ends within a string");
         shared.metrics.lines("line_udp", 0, 1);
     } else {
         lines.extend_from_slice(datagram);
@@ -115,12 +115,12 @@ async fn write(shared: &Arc<Shared>, protocol: &'static str, body: Vec<u8>) {
         Ok(written) => {
             shared.metrics.lines(protocol, written.kept, written.dropped);
             for wrong in written.wrong.iter().take(1) {
-                tracing::warn!("{protocol}: {} lines dropped, the first: {}", written.dropped, wrong.reason);
+                tracing::warn!("{protocol}: {} lines were dropped; the first error: {}", written.dropped, wrong.reason);
             }
         }
         Err(error) => {
             shared.metrics.requests.get_or_create(&crate::metrics::Outcome { protocol, outcome: "failed" }).inc();
-            tracing::warn!("{protocol}: lines are lost: {error}");
+            tracing::warn!("{protocol}: lines were lost: {error}");
         }
     }
 }

@@ -7,7 +7,9 @@ use tracing_subscriber::EnvFilter;
 
 /// The filter that the option `log` describes.
 pub(crate) fn filter(text: &str) -> Result<EnvFilter> {
-    text.parse().map_err(|e| Error::invalid(format!("option log = '{text}': {e}; use error, warn, info or debug")))
+    text.parse().map_err(|e| {
+        Error::invalid(format!("invalid value '{text}' for option log: {e}; use error, warn, info or debug"))
+    })
 }
 
 /// Logs to standard error from now on, as configured.
@@ -20,5 +22,5 @@ pub fn log_to_stderr(config: &Config) -> Result<()> {
     // Colours are for terminals, not for files and journals.
     let log = log.with_ansi(std::io::stderr().is_terminal());
     let set = if config.log_json { log.json().try_init() } else { log.with_target(false).try_init() };
-    set.map_err(|e| Error::bug(format!("the log is set up twice: {e}")))
+    set.map_err(|e| Error::bug(format!("logging is already set up: {e}")))
 }

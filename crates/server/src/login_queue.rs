@@ -60,10 +60,10 @@ impl LoginQueue {
     pub(crate) async fn acquire(&self, address: IpAddr) -> Result<LoginPermit> {
         let too_many = || {
             let most = self.most_waiting;
-            Error::retry(format!("{most} logins of {address} wait to be looked at already: try again later"))
+            Error::retry(format!("too many logins from {address} are waiting ({most}): try again later"))
         };
         let asking = self.ask(network(address)).ok_or_else(too_many)?;
-        let stopping = |_| Error::closed("the server is stopping");
+        let stopping = |_| Error::closed("the server is shutting down");
         let of_address = Arc::clone(&asking.of.one).acquire_owned().await.map_err(stopping)?;
         let of_all = Arc::clone(&self.of_all).acquire_owned().await.map_err(stopping)?;
         Ok(LoginPermit { _of_all: of_all, _of_address: of_address, _asking: asking })

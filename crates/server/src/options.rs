@@ -102,7 +102,8 @@ impl Options {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::io(format_args!("read {}", path.display()), &e))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Error::io(format_args!("could not read {}", path.display()), &e))?;
         toml::from_str(&text).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))
     }
 }
@@ -114,7 +115,7 @@ impl Options {
 /// let config = Config::new(Options::default()).unwrap();
 /// assert_eq!(config.http.unwrap().to_string(), "127.0.0.1:8086");
 /// let options = Options { http: Some("8086".into()), ..Options::default() };
-/// assert!(Config::new(options).unwrap_err().to_string().starts_with("option http = '8086'"));
+/// assert!(Config::new(options).unwrap_err().to_string().starts_with("invalid value '8086' for option http"));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -171,7 +172,9 @@ impl Config {
                 return Ok(None);
             }
             text.parse().map(Some).map_err(|_| {
-                Error::invalid(format!("option {name} = '{text}': give address and port, as 127.0.0.1:8086, or off"))
+                Error::invalid(format!(
+                    "invalid value '{text}' for option {name}: use an address and port such as 127.0.0.1:8086, or off"
+                ))
             })
         };
         let mut settings = match options.memory_limit {
@@ -187,7 +190,7 @@ impl Config {
         let tls = match (options.tls_certificate, options.tls_key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
-            _ => return Err(Error::invalid("options tls_certificate and tls_key are given together or not at all")),
+            _ => return Err(Error::invalid("set both tls_certificate and tls_key, or neither")),
         };
         let postgres = address("postgres", options.postgres, "127.0.0.1:5432")?;
         let requires_tls = match options.tls.as_deref() {
@@ -195,18 +198,26 @@ impl Config {
             Some("allow") => false,
             Some("require") if tls.is_some() => true,
             Some("require") => {
-                return Err(Error::invalid("option tls = 'require': give tls_certificate and tls_key as well"));
+                return Err(Error::invalid("option tls = 'require' requires tls_certificate and tls_key"));
             }
-            Some(other) => return Err(Error::invalid(format!("option tls = '{other}': require or allow"))),
+            Some(other) => {
+                return Err(Error::invalid(format!("invalid value '{other}' for option tls: use require or allow")));
+            }
         };
         let log_json = match options.log_format.as_deref() {
             None | Some("text") => false,
             Some("json") => true,
-            Some(other) => return Err(Error::invalid(format!("option log_format = '{other}': text or json"))),
+            Some(other) => {
+                return Err(Error::invalid(format!("invalid value '{other}' for option log_format: use text or json")));
+            }
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let at_least_one = |name: &str, value: usize| {
-            if value > 0 { Ok(value) } else { Err(Error::invalid(format!("option {name} = 0: it must be at least 1"))) }
+            if value > 0 {
+                Ok(value)
+            } else {
+                Err(Error::invalid(format!("option {name} is 0, but must be at least 1")))
+            }
         };
         Ok(Self {
             data: options.data.unwrap_or_else(|| "fleetdb-data".into()),
@@ -276,14 +287,14 @@ impl Config {
         for (name, address) in self.listeners().filter(|(_, address)| !address.ip().is_loopback()) {
             if name.starts_with("line_") {
                 return Err(Error::invalid(format!(
-                    "option {name} = '{address}': it knows no users and is reached from other machines; listen on loopback, \
-                     or give no_authentication = true if everybody may write and read"
+                    "option {name} = '{address}': this protocol has no authentication and would be open to other \
+                     machines; listen on loopback, or set no_authentication = true"
                 )));
             }
             if !has_users {
                 return Err(Error::invalid(format!(
-                    "option {name} = '{address}': other machines reach it and there are no users; add one with \
-                     'fleetdb user add NAME --data {}', listen on loopback, or give no_authentication = true",
+                    "option {name} = '{address}': without users the server would be open to other machines; add a user \
+                     with 'fleetdb user add NAME --data {}', listen on loopback, or set no_authentication = true",
                     self.data.display()
                 )));
             }

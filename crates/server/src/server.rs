@@ -67,7 +67,7 @@ impl Committing {
     /// # Errors
     /// The log failed.
     pub(crate) async fn done(self) -> Result<Acknowledged> {
-        self.0.await.unwrap_or_else(|_| Err(Error::closed("the log ended without a word")))
+        self.0.await.unwrap_or_else(|_| Err(Error::closed("the log stopped without reporting a result")))
     }
 }
 
@@ -105,7 +105,7 @@ impl Shared {
                 }
                 // The usual cause is a lack of file descriptors, which does not pass at once.
                 Err(error) => {
-                    tracing::warn!("a connection could not be taken: {error}");
+                    tracing::warn!("failed to accept a connection: {error}");
                     tokio::time::sleep(ACCEPT_AGAIN).await;
                 }
             }
@@ -148,7 +148,7 @@ impl Shared {
     /// Counts a failed login and logs its address and name.
     pub(crate) fn login_failed(&self, protocol: &'static str, address: IpAddr, name: &str) {
         self.metrics.failed_logins.get_or_create(&Protocol { protocol }).inc();
-        tracing::warn!(protocol, %address, name = name.escape_debug().take(63).collect::<String>(), "a login failed");
+        tracing::warn!(protocol, %address, name = name.escape_debug().take(63).collect::<String>(), "login failed");
     }
 
     /// Checks regularly whether users have changed, and ends the connections of removed users.
@@ -180,9 +180,9 @@ fn make_room_for_files(max_connections: usize) {
     match rlimit::increase_nofile_limit(wanted) {
         Ok(limit) if limit >= wanted => {}
         Ok(limit) => tracing::warn!(
-            "{limit} files may be open at a time, {wanted} may be needed: raise the limit of open files, or lower max_connections"
+            "the limit of open files is {limit}, but {wanted} may be needed: raise the limit, or lower max_connections"
         ),
-        Err(error) => tracing::warn!("the limit of open files could not be raised: {error}"),
+        Err(error) => tracing::warn!("could not raise the limit of open files: {error}"),
     }
 }
 
@@ -224,7 +224,7 @@ impl Server {
             .thread_name("fleetdb-server")
             .enable_all()
             .build()
-            .map_err(|e| Error::io("start the server's threads", &e))?;
+            .map_err(|e| Error::io("could not start the server's threads", &e))?;
         let (stop, stopping) = watch::channel(false);
         let metrics = Metrics::new(&db);
         let clients = Arc::<Clients>::default();
@@ -259,7 +259,8 @@ impl Server {
         let _inside = runtime.enter();
         tasks.spawn(Arc::clone(shared).watch_users());
         for (name, address) in shared.config.listeners() {
-            let failed = |e: std::io::Error| Error::io(format_args!("listen on {address} (option {name})"), &e);
+            let failed =
+                |e: std::io::Error| Error::io(format_args!("could not listen on {address} (option {name})"), &e);
             let shared = Arc::clone(shared);
             if name == "line_udp" {
                 let socket = runtime.block_on(UdpSocket::bind(address)).map_err(failed)?;
@@ -293,12 +294,12 @@ impl Server {
     pub fn wait(&self) -> Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         self.runtime.block_on(async {
-            let failed = |e: std::io::Error| Error::io("listen to signals", &e);
+            let failed = |e: std::io::Error| Error::io("could not install signal handlers", &e);
             let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
             let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
             tokio::select! {
-                _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
-                _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
+                _ = terminate.recv() => tracing::info!("received SIGTERM, shutting down"),
+                _ = interrupt.recv() => tracing::info!("received SIGINT, shutting down"),
             }
             Ok(())
         })
@@ -313,12 +314,14 @@ impl Server {
         let (tasks, limit) = (&mut self.tasks, self.shared.config.stop_timeout);
         let all = async { while tasks.join_next().await.is_some() {} };
         if self.runtime.block_on(async { tokio::time::timeout(limit, all).await }).is_err() {
-            tracing::warn!("requests that have not ended after {} ms are cut off", limit.as_millis());
+            tracing::warn!("aborting the requests that are still running after {} ms", limit.as_millis());
         }
         // The remaining tasks end here; a statement that is computing ends with its next batch.
         self.runtime.shutdown_timeout(Duration::from_secs(5));
         let Some(shared) = Arc::into_inner(self.shared) else {
-            tracing::warn!("a statement still runs: what is in the memtables is in the log, the next start replays it");
+            tracing::warn!(
+                "a statement is still running: unflushed rows are in the log and are replayed at the next start"
+            );
             return Ok(());
         };
         match Arc::into_inner(shared.db) {

@@ -55,7 +55,7 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is no size: write bytes, or a number with KiB, MiB, GiB, TiB, KB, MB or GB");
+        let wrong = || format!("invalid size '{text}': use bytes, or a number with KiB, MiB, GiB, TiB, KB, MB or GB");
         let text = text.trim();
         let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
@@ -69,7 +69,7 @@ impl FromStr for Size {
                 (size < usize::MAX as f64).then_some(size as usize)
             }
         };
-        size.map(Self).ok_or_else(|| format!("'{text}' is more than a size can be"))
+        size.map(Self).ok_or_else(|| format!("the size '{text}' is too large"))
     }
 }
 

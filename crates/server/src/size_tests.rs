@@ -15,5 +15,5 @@ fn sizes_have_units_in_flags_and_in_the_file() {
     let options = file("memory_limit = \"4GiB\"\nmax_body_bytes = 1000").unwrap();
     assert_eq!((options.memory_limit, options.max_body_bytes), (Some(Size(4 << 30)), Some(Size(1_000))));
     let error = file("memory_limit = \"4 gigs\"").unwrap_err().to_string();
-    assert!(error.contains("'4 gigs' is no size") && error.contains("line 1"), "{error}");
+    assert!(error.contains("invalid size '4 gigs'") && error.contains("line 1"), "{error}");
 }

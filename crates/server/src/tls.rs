@@ -19,7 +19,7 @@ pub(crate) fn acceptor(certificate: &Path, key: &Path, protocols: &[&[u8]]) -> R
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
         .map_err(|e| wrong(certificate, &e))?;
     if certificates.is_empty() {
-        return Err(wrong(certificate, &"the file holds no certificate"));
+        return Err(wrong(certificate, &"the file contains no certificate"));
     }
     let private = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(key, &e))?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

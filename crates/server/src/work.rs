@@ -87,7 +87,7 @@ impl JobLimiter {
             drop(permit);
             done
         };
-        tokio::task::spawn_blocking(job).await.map_err(|e| Error::bug(format!("a request ended the thread: {e}")))
+        tokio::task::spawn_blocking(job).await.map_err(|e| Error::bug(format!("a request failed: {e}")))
     }
 
     /// Runs a job on this thread when it gets its turn; the thread's other tasks move to another
@@ -123,12 +123,12 @@ impl JobLimiter {
         let _waiting = Counted(self.waiting.clone());
         if usize::try_from(before_us).is_ok_and(|waiting| waiting >= self.most_waiting) {
             return Err(Error::retry(format!(
-                "the server is busy: {} requests wait already (option max_waiting); try again later",
+                "the server is busy: {} requests are already waiting (option max_waiting); try again later",
                 self.most_waiting
             )));
         }
         let permit = Arc::clone(of).acquire_owned().await;
-        permit.map_err(|_| Error::closed("the server is stopping"))
+        permit.map_err(|_| Error::closed("the server is shutting down"))
     }
 }
 

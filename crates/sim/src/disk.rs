@@ -75,7 +75,7 @@ struct State {
 pub struct Disk(Arc<Mutex<State>>);
 
 fn dead() -> Error {
-    Error::io("the simulated machine", &std::io::Error::other("it has crashed"))
+    Error::io("simulated machine", &std::io::Error::other("it has crashed"))
 }
 
 fn parent(name: &str) -> &str {
@@ -107,7 +107,10 @@ impl State {
         if let Some(left) = &mut self.fail_in {
             if *left == 0 {
                 self.fail_in = None;
-                return Err(Error::io(format_args!("fdatasync {name}"), &std::io::Error::other("input/output error")));
+                return Err(Error::io(
+                    format_args!("could not fdatasync {name}"),
+                    &std::io::Error::other("input/output error"),
+                ));
             }
             *left -= 1;
         }
@@ -186,7 +189,7 @@ impl Disk {
     fn file(&self, name: &str) -> Result<File> {
         let found = self.0.lock().files.get(name).cloned();
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
-        found.ok_or_else(|| Error::io(format_args!("open {name}"), &missing))
+        found.ok_or_else(|| Error::io(format_args!("could not open {name}"), &missing))
     }
 }
 
@@ -245,7 +248,7 @@ impl Storage for Disk {
         state.note("create", name, &[])?;
         if state.files.contains_key(name) {
             let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
-            return Err(Error::io(format_args!("create {name}"), &exists));
+            return Err(Error::io(format_args!("could not create {name}"), &exists));
         }
         let file = File::default();
         state.files.insert(name.to_owned(), Arc::clone(&file));
@@ -298,7 +301,8 @@ impl Storage for Disk {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let mut state = self.0.lock();
         state.note("rename", from, to.as_bytes())?;
-        let missing = || Error::io(format_args!("rename {from}"), &std::io::Error::from(std::io::ErrorKind::NotFound));
+        let missing =
+            || Error::io(format_args!("could not rename {from}"), &std::io::Error::from(std::io::ErrorKind::NotFound));
         let file = state.files.remove(from).ok_or_else(missing)?;
         state.files.insert(to.to_owned(), Arc::clone(&file));
         // One journal step: the new name first, so that no crash loses both.
@@ -311,7 +315,10 @@ impl Storage for Disk {
         let mut state = self.0.lock();
         state.note("remove", name, &[])?;
         let Some(file) = state.files.remove(name) else {
-            return Err(Error::io(format_args!("remove {name}"), &std::io::Error::from(std::io::ErrorKind::NotFound)));
+            return Err(Error::io(
+                format_args!("could not remove {name}"),
+                &std::io::Error::from(std::io::ErrorKind::NotFound),
+            ));
         };
         if let Some(room) = &mut state.room_bytes {
             *room += file.lock().now.len();
@@ -360,7 +367,7 @@ impl Writer {
         content.changes.push(Change::Write { offset: self.end, bytes: bytes[..fits].to_vec() });
         if fits < bytes.len() {
             let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-            return Err(Error::io(format_args!("{what} {}", self.name), &full));
+            return Err(Error::io(format_args!("could not {what} {}", self.name), &full));
         }
         Ok(())
     }

@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         total.crashes as f64 / seconds
     );
     if failed.is_empty() {
-        println!("nothing acknowledged was lost, no invariant broken");
+        println!("no acknowledged write was lost and no invariant was violated");
         return ExitCode::SUCCESS;
     }
     println!("{} of {} seeds failed", failed.len(), args.seeds);

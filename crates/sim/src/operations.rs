@@ -155,13 +155,20 @@ impl Run {
                 let db = Database::open_with(to, Settings::default()).expect("a restored backup opens");
                 let (series, items) = read(&db);
                 let (expected_series, expected_items) = self.visible();
-                assert!(self.forgotten.leave_out(series) == expected_series, "a backup holds other rows of the series");
-                assert!(items == expected_items, "a backup holds other rows of the collection");
+                assert!(
+                    self.forgotten.leave_out(series) == expected_series,
+                    "the rows of the series in the backup differ"
+                );
+                assert!(items == expected_items, "the rows of the collection in the backup differ");
             }
             Err(_) => {
                 // Without an older backup there is no manifest to check.
                 if let Ok(report) = check(&destination, |_, _| ()) {
-                    assert!(report.problems.is_empty(), "a failed backup harms the one before: {:?}", report.problems);
+                    assert!(
+                        report.problems.is_empty(),
+                        "a failed backup damaged the previous one: {:?}",
+                        report.problems
+                    );
                 }
             }
         }

@@ -299,7 +299,7 @@ impl Run {
         let after = self.db().view().sequence().0;
         // A refused batch has no sequence; one that failed while being logged has one.
         assert!(after == before || after == before + 1, "a batch took sequences {before} to {after}");
-        assert!(outcome.is_err() || after == before + 1, "an acknowledged batch has no sequence");
+        assert!(outcome.is_err() || after == before + 1, "an acknowledged batch has no sequence number");
         if after > before {
             let fate = match (&outcome, durability) {
                 (Err(_), _) => Fate::Unknown,
@@ -379,7 +379,7 @@ impl Run {
         self.write();
         let error = self.db().commit(Batch::new()).err();
         let stuck = error.as_ref().is_some_and(|error| error.kind() == ErrorKind::Retry);
-        assert!(!stuck || self.disk.has_crashed(), "there is room again, and writes are still refused: {error:?}");
+        assert!(!stuck || self.disk.has_crashed(), "writes are still refused although there is space again: {error:?}");
     }
 
     /// Restarts the machine after a crash.
@@ -405,18 +405,24 @@ impl Run {
     fn compare(&mut self, mode: Mode) {
         let sequence = self.db().view().sequence().0;
         let must = self.model.must_keep(mode != Mode::Kept, self.stepped_ns, INTERVAL_MS * 1_000_000);
-        assert!(sequence >= must, "({mode:?}) batches up to {sequence} are there, {must} were acknowledged");
-        assert!(sequence <= self.model.sequence(), "({mode:?}) there are batches that nobody wrote");
+        assert!(sequence >= must, "({mode:?}) batches up to {sequence} exist, but {must} were acknowledged");
+        assert!(sequence <= self.model.sequence(), "({mode:?}) the database holds batches that were never written");
         self.model.cut(sequence);
         let before = self.expired();
         let (series, items) = read(self.db());
         self.settle(&series);
         let (expected_series, expected_items) = self.visible();
         let hidden = series.keys().find(|(_, time)| before.is_some_and(|before| *time <= before));
-        assert!(hidden.is_none(), "({mode:?}) {hidden:?} is expired and still there");
+        assert!(hidden.is_none(), "({mode:?}) {hidden:?} has expired but is still there");
         let series = self.forgotten.leave_out(series);
-        assert!(series == expected_series, "({mode:?}) the series' rows are not those of batches up to {sequence}");
-        assert!(items == expected_items, "({mode:?}) the collection's rows are not those of batches up to {sequence}");
+        assert!(
+            series == expected_series,
+            "({mode:?}) the rows of the series differ from those of the batches up to {sequence}"
+        );
+        assert!(
+            items == expected_items,
+            "({mode:?}) the rows of the collection differ from those of the batches up to {sequence}"
+        );
     }
 
     fn finish(mut self) -> Report {

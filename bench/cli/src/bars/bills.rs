@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Outcome<()> {
         python.args(["-c", include_str!("bills.py")]).arg(scratch.path().join("bills.csv")).arg(&meters).status();
     match checked {
         Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err("the bills are not those of Python".into()),
+        Ok(_) => Err("the bills differ from Python's".into()),
         Err(error) => Err(format!("python3: {error}").into()),
     }
 }

@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Outcome<()> {
         return Err("the measurement failed".into());
     }
     println!(
-        "resident set seen from outside, {} looks: median {:.1} MiB, most {:.1} MiB",
+        "resident set seen from outside, {} samples: median {:.1} MiB, maximum {:.1} MiB",
         samples.len(),
         median(samples) / (1 << 20) as f64,
         most as f64 / (1 << 20) as f64
@@ -78,7 +78,7 @@ fn child(rows: usize, directory: &Path) -> Outcome<()> {
     db.flush()?;
     let seconds = start.elapsed().as_secs_f64();
     let status = db.status();
-    println!("{:.0} rows/s with the queries in between", rows as f64 / seconds);
+    println!("{:.0} rows/s with interleaved queries", rows as f64 / seconds);
     for ((name, _), times) in QUERIES.iter().zip(times) {
         println!("  {name:<24} median {:>9.2} ms", median(times));
     }
@@ -156,7 +156,7 @@ fn queries(db: &Database, times: &mut [Vec<f64>]) -> Outcome<()> {
     for ((name, query), times) in QUERIES.iter().zip(times) {
         let start = Instant::now();
         if query(table, now)? == 0 {
-            return Err(format!("{name} found nothing").into());
+            return Err(format!("{name} returned no rows").into());
         }
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }

@@ -165,7 +165,7 @@ fn year(args: &Args, directory: &Path) -> Outcome<()> {
         if hour % (args.hours / 4).max(1) == args.hours / 5 {
             let report = db.backup(&io("backup"), |_, _| ())?;
             println!(
-                "hour {hour}: backup of {} segments, {:.0} MB linked, {:.0} MB there before",
+                "hour {hour}: backup of {} segments, {:.0} MB linked, {:.0} MB already there",
                 report.segments,
                 report.linked_bytes as f64 / 1e6,
                 report.kept_bytes as f64 / 1e6
@@ -175,7 +175,7 @@ fn year(args: &Args, directory: &Path) -> Outcome<()> {
     let seconds = start.elapsed().as_secs_f64();
     let last = args.hours - 1;
     verify(&db, args.meters, last, retention_s)?;
-    println!("{written} rows in {seconds:.0} s, {:.0} rows/s; the answers are the model's", written as f64 / seconds);
+    println!("{written} rows in {seconds:.0} s, {:.0} rows/s; all answers match the model", written as f64 / seconds);
     db.flush()?;
     // Let the background catch up: drop what has expired and finish the merges.
     let mut before = u64::MAX;
@@ -196,7 +196,7 @@ fn year(args: &Args, directory: &Path) -> Outcome<()> {
     println!("peak memory {:.0} MiB of {} MiB", peak_memory_bytes()? as f64 / (1 << 20) as f64, args.memory_mib);
     db.close()?;
     let (report, _) = restore(&io("backup"), &io("restored"), |_, _| ())?;
-    println!("the last backup ({} segments) restores, and its check is clean", report.segments);
+    println!("the last backup ({} segments) was restored and passed the check", report.segments);
     std::fs::remove_dir_all(directory.join("restored"))?;
     let fresh = freshly_written(&io("fresh"), settings, args.meters, last, retention_s)?;
     println!(
@@ -229,16 +229,18 @@ fn verify(db: &Database, meters: i64, now: i64, retention_s: i64) -> Outcome<()>
         let found = container.aggregate(FIELDS[0], i64::MIN, i64::MAX)?;
         let sum: f64 = hours.iter().map(|&hour| usage(meter, hour)).sum();
         if found.count != hours.len() as u64 || (found.sum.unwrap_or(0.0) - sum).abs() > 1e-6 * sum.max(1.0) {
-            return Err(
-                format!("hour {now}, meter {meter}: {found:?}, the model has {} rows, sum {sum}", hours.len()).into()
-            );
+            return Err(format!(
+                "hour {now}, meter {meter}: {found:?}, but the model has {} rows, sum {sum}",
+                hours.len()
+            )
+            .into());
         }
     }
     let count = table.count()?;
     if count != all {
-        return Err(format!("hour {now}: {count} rows, the model has {all}").into());
+        return Err(format!("hour {now}: {count} rows, but the model has {all}").into());
     }
-    let last = view.table("meters")?.container(&[Value::Int(meters - 1)])?.last()?.ok_or("a meter is gone")?;
+    let last = view.table("meters")?.container(&[Value::Int(meters - 1)])?.last()?.ok_or("a meter is missing")?;
     use arrow::array::AsArray;
     let last = last.column(1).as_primitive::<arrow::datatypes::Float64Type>().value(0);
     if last != usage(meters - 1, now) { Err("a meter's last usage is wrong".into()) } else { Ok(()) }

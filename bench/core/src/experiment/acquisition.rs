@@ -198,11 +198,11 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     run.ask("a datapoint by its time", &single.collect::<Vec<_>>(), 1)?;
     run.verify(&|query| match query {
         Query::Rows { key: Key::Int(key), window_ns: (from, to), .. } => {
-            let board = boards.iter().find(|board| board.number == *key).ok_or("there is no such board")?;
+            let board = boards.iter().find(|board| board.number == *key).ok_or("no such board")?;
             let place = |time_ns: &i64| board.written.partition_point(|point| point.time_ns < *time_ns);
             board.rows(&board.written[place(from)..place(to)])
         }
-        _ => Err("only datapoints are asked here".into()),
+        _ => Err("only datapoints can be queried here".into()),
     })
 }
 
@@ -257,9 +257,9 @@ impl Sampler {
 
     fn end(&mut self) -> Outcome<Sampled> {
         let mut said = String::new();
-        self.0.stderr.take().ok_or("the sampler has ended")?.read_to_string(&mut said)?;
+        self.0.stderr.take().ok_or("the sampler has exited")?.read_to_string(&mut said)?;
         self.0.wait()?;
-        Ok(serde_json::from_str(&said).map_err(|_| format!("the sampler: {said}"))?)
+        Ok(serde_json::from_str(&said).map_err(|_| format!("the sampler failed: {said}"))?)
     }
 }
 

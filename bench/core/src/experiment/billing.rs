@@ -109,7 +109,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
         Query::Bill { meter, window_ns: (from, to) } => {
             one(query, Cell::Float(workload.usage(*meter, hour(*from)..hour(*to))))
         }
-        _ => Err("only bills are asked here".into()),
+        _ => Err("only bills can be queried here".into()),
     })
 }
 

@@ -170,31 +170,31 @@ fn write_and_kill(writer: &mut Command, time: Duration, watch: &Watch) -> Outcom
             said.send(line).ok();
         }
     });
-    let processes = heard.recv().map_err(|_| "the writer ended before it wrote; see above")?;
+    let processes = heard.recv().map_err(|_| "the writer exited before it wrote; see above")?;
     let mut processes: Vec<u32> = processes.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
     processes.push(child.0.id());
     let mut acknowledged = Vec::new();
     let mut hear = |line: String| -> Outcome<()> {
-        let (container, number) = line.split_once(' ').ok_or("the writer says nothing that is known")?;
+        let (container, number) = line.split_once(' ').ok_or("unexpected output of the writer")?;
         let (container, number) = (container.parse::<usize>()?, number.parse::<u64>()?);
         acknowledged.resize(acknowledged.len().max(container + 1), 0);
         acknowledged[container] = number + 1;
         watch.rows.fetch_add(1, Ordering::Relaxed);
         Ok(())
     };
-    hear(heard.recv().map_err(|_| "the writer ended before anything was acknowledged")?)?;
+    hear(heard.recv().map_err(|_| "the writer exited before anything was acknowledged")?)?;
     let begin = Instant::now();
     while !watch.stop.load(Ordering::Relaxed) {
         let Some(left) = time.checked_sub(begin.elapsed()) else { break };
         match heard.recv_timeout(left) {
             Ok(line) => hear(line)?,
             Err(RecvTimeoutError::Timeout) => break,
-            Err(RecvTimeoutError::Disconnected) => return Err("the writer ended before it was killed".into()),
+            Err(RecvTimeoutError::Disconnected) => return Err("the writer exited before it was killed".into()),
         }
     }
     let is_there = |process: &u32| Path::new("/proc").join(process.to_string()).exists();
     if !processes.iter().all(is_there) {
-        return Err("a process of the target ended before it was killed".into());
+        return Err("a process of the target exited before it was killed".into());
     }
     let processes = with_children(&processes);
     for process in &processes {
@@ -214,7 +214,7 @@ fn write_and_kill(writer: &mut Command, time: Duration, watch: &Watch) -> Outcom
     // process is only a zombie.
     while processes.iter().any(is_there) {
         if begin.elapsed() > END_LIMIT {
-            return Err("a process of the target does not end when it is killed".into());
+            return Err("a process of the target did not exit when it was killed".into());
         }
         std::thread::yield_now();
     }

@@ -84,6 +84,6 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
         Query::Rows { key: Key::Int(key), window_ns: (from, to), .. } => {
             records(plan.seed, *key, record_number(*from)..record_number(*to))
         }
-        _ => Err("only records are asked here".into()),
+        _ => Err("only records can be queried here".into()),
     })
 }

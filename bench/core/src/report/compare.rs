@@ -44,14 +44,14 @@ pub fn compare(a: &Results, b: &Results) -> String {
         }
     }
     table.notes.push(format!(
-        "p: Mann and Whitney's exact test over the repetitions; ~ where it is not below {SIGNIFICANT}. At least four \
-         repetitions each can show a difference."
+        "p: exact Mann-Whitney test over the repetitions; ~ where it is not below {SIGNIFICANT}. It takes at least \
+         four repetitions each to show a difference."
     ));
     if a.machine.processor != b.machine.processor || a.machine.cores != b.machine.cores {
-        table.notes.push("The machines differ: compare ratios between targets, not these.".to_owned());
+        table.notes.push("The machines differ: compare ratios between targets, not these numbers.".to_owned());
     }
     if a.scale != b.scale || a.profile != b.profile || a.experiment != b.experiment {
-        table.notes.push("Experiment, profile or sizes differ.".to_owned());
+        table.notes.push("The experiments, profiles or sizes differ.".to_owned());
     }
     aligned(&table)
 }

@@ -11,11 +11,11 @@ pub(super) fn table(results: &Results) -> Option<Table> {
     let rows: Vec<Vec<String>> = results.phases().into_iter().filter_map(|phase| row(results, phase)).collect();
     let head = ["", "first", "its figure", "best other", "its figure", "factor"].map(str::to_owned).to_vec();
     let notes = vec![
-        "Medians of all repetitions. Rates count the time until everything is flushed and merged. \
-         The durability tier stands behind each name: a target of a lower tier promises less."
+        "Medians of all repetitions. Rates include the time until everything is flushed and merged. Each name is \
+         followed by its durability tier: a target of a lower tier promises less."
             .to_owned(),
     ];
-    (!rows.is_empty()).then(|| Table { title: "Who is first".to_owned(), head, rows, notes })
+    (!rows.is_empty()).then(|| Table { title: "Leaders".to_owned(), head, rows, notes })
 }
 
 fn row(results: &Results, phase: &str) -> Option<Vec<String>> {

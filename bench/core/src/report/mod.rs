@@ -118,8 +118,7 @@ fn targets(results: &Results) -> Table {
             if let Some(error) = &run.error {
                 notes.push(format!("{target}, repetition {}: {error}", run.repetition + 1));
             } else if !run.is_complete {
-                notes
-                    .push(format!("{target}, repetition {}: broken off; its numbers are left out", run.repetition + 1));
+                notes.push(format!("{target}, repetition {}: aborted; its numbers are omitted", run.repetition + 1));
             }
         }
     }
@@ -185,8 +184,8 @@ fn throughput(results: &Results, phase: &str) -> Table {
     notes.insert(
         0,
         format!(
-            "An operation: {operation}. Rates count the time until everything is flushed and merged. \
-         Embedded targets are inside the client."
+            "Operation: {operation}. Rates include the time until everything is flushed and merged. Embedded targets \
+             run inside the client."
         ),
     );
     Table { title: phase.to_owned(), head: head.map(str::to_owned).to_vec(), rows, notes }
@@ -208,7 +207,7 @@ fn times(results: &Results, queries: &[&str]) -> Table {
         }
         rows.push(row);
     }
-    notes.push("Every answer that was timed is compared with the oracle's.".to_owned());
+    notes.push("Every timed answer is compared with the oracle's.".to_owned());
     Table { title: "Queries".to_owned(), head, rows, notes }
 }
 
@@ -219,7 +218,7 @@ fn tier(results: &Results, target: &str) -> String {
 /// The oracle's verdict.
 fn verdict(phases: &[&Phase], target: &str, notes: &mut Vec<String>) -> String {
     if let Some(lacking) = phases.iter().find_map(|phase| phase.lacking.as_ref()) {
-        let note = format!("{target} cannot: {lacking}");
+        let note = format!("{target}: unsupported query: {lacking}");
         if !notes.contains(&note) {
             notes.push(note);
         }
@@ -242,7 +241,7 @@ fn circumstances(results: &Results) -> Vec<String> {
     let scale = results.scale.as_object().into_iter().flatten().map(|(name, value)| format!("{name} {value}"));
     vec![
         format!(
-            "Profile {}, seed {}, {}; began {}.",
+            "Profile {}, seed {}, {}; started {}.",
             results.profile,
             results.seed,
             scale.collect::<Vec<_>>().join(", "),

@@ -24,10 +24,12 @@ fn table_of_billing() -> Table {
         ],
         &[
             "MariaDB synced at every commit while GridDB's log was synced once a second (T3 against T2).",
-            "METER_READS had no key on (meter_id, timestamp), so that MariaDB read about 8,760 rows a bill, not 744.",
+            "METER_READS had no key on (meter_id, timestamp), so MariaDB read about 8,760 rows per bill instead of \
+             744.",
             "MariaDB kept its default buffer of 128 MB, GridDB got 1,024 MB.",
-            "A month has 744 hours only when it has 31 days and no clock change; which column was summed is not said.",
-            "Bills were asked right after loading the same devices.",
+            "A month has 744 hours only when it has 31 days and no clock change. The publication does not say which \
+             column was summed.",
+            "Bills were queried right after the same devices were loaded.",
         ],
     )
 }
@@ -51,11 +53,13 @@ fn table_of_edge() -> Table {
             &["LAST_POINT_ONE, ms", "118", "140"],
         ],
         &[
-            "Both ran without a log: SQLite's journal and syncs were off, GreptimeDB Edge loses what it has in memory.",
+            "Both ran without a log: SQLite's journal and syncs were off, and GreptimeDB Edge loses what it has in \
+             memory.",
             "SQLite enforced a primary key while GreptimeDB appended without looking for duplicates.",
-            "SQLite got statements of 32 rows, GreptimeDB a program of its own over shared memory.",
-            "43,000 rows/s is more than SQLite's own most there.",
-            "Windows of 8 hours are longer than the 6.94 hours of data; the query of one hour asked eight, and another host of each.",
+            "SQLite got statements of 32 rows, GreptimeDB a custom program over shared memory.",
+            "43,000 rows/s is more than SQLite's own maximum there.",
+            "Windows of 8 hours are longer than the 6.94 hours of data; the one-hour query spans eight hours and \
+             asks a different host of each engine.",
             "SQLite's LAST_POINT queries gave wrong rows.",
         ],
     )
@@ -72,10 +76,13 @@ fn table_of_scale() -> Table {
             &["20", "5,735,360", "62,851,138", "3.49", "0.32", "0.0407", "0.00371"],
         ],
         &[
-            "The costs here are computed from the rates at $0.42 an hour and server: the published column was for 1 M, at the price of three servers in every row.",
-            "Clients, as many as servers, were not priced.",
-            "The times are one over the rate, not latencies; the least of 10 servers is the whole cluster's total.",
-            "The reads of 20 servers lasted 1.6 s and their writes 17 s, less than a checkpoint, and replicas were asynchronous: nothing need have reached a disk.",
+            "The costs here are computed from the rates at $0.42 per server-hour: the published column was for 1 M, at \
+             the price of three servers in every row.",
+            "There were as many clients as servers; they were not priced.",
+            "The times are the inverse of the rate, not latencies; the least of 10 servers is the whole cluster's \
+             total.",
+            "The reads of 20 servers lasted 1.6 s and their writes 17 s, less than a checkpoint, and replicas were \
+             asynchronous, so possibly nothing reached a disk.",
             "A core of a server took about 36,000 writes/s and 254,000 to 470,000 reads/s.",
         ],
     )
@@ -93,10 +100,10 @@ fn table_of_acquisition() -> Table {
             &["InfluxDB over UDP", "15.4 %", "178", "4.9 %", "2", "81", "89", "0.87", "61.7"],
         ],
         &[
-            "The scores are those that follow from the table; printed were 3, 73, 54, 70 and 64.",
+            "The scores are computed from the table; the publication prints 3, 73, 54, 70 and 64.",
             "Memory was printed in kB; the hour's datapoints are 79.2 MB, not 53; the printed line protocol is not valid.",
-            "What UDP lost was never counted.",
-            "Processor shares were those of `ps`, averages of a process' life with its idle minutes.",
+            "Datapoints lost over UDP were never counted.",
+            "Processor shares came from `ps`: averages over a process's life, including its idle minutes.",
         ],
     )
 }

@@ -95,7 +95,7 @@ fn results_are_read_again_and_other_versions_refused() {
 #[test]
 fn who_is_first_stands_at_the_top_and_wrong_answers_are_not_ranked() {
     let markdown = markdown(&results(1_000));
-    let first = markdown.find("## Who is first").unwrap();
+    let first = markdown.find("## Leaders").unwrap();
     assert!(first < markdown.find("## Targets").unwrap());
     assert!(markdown.contains("| ingest, rows/s | b< (T3) | 2,002 | a (T3) | 1,002 | 2.00 |"), "{markdown}");
     assert!(!markdown.contains("bill, median us"), "{markdown}");

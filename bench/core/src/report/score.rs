@@ -81,9 +81,10 @@ fn score(results: &Results) -> Table {
         row
     });
     let notes = vec![
-        "Each figure relative to the largest of its column, times the weight in parentheses; 100 is nothing used at \
-         all. What was lost does not count in it, as it did not in the publication. The published difficulty (0.2) is left out. Embedded targets are in the client's columns, whose memory has \
-         the suite's own; disk is what a way added, and write amplification what was written for it."
+        "Each figure is relative to the largest of its column, times the weight in parentheses; 100 means that nothing \
+         was used at all. Losses do not count, as in the publication. The published difficulty (0.2) is omitted. \
+         Embedded targets are in the client's columns, whose memory includes the suite's own. Disk is what a way \
+         added, and write amplification what was written for it."
             .to_owned(),
     ];
     Table { title: "Score".to_owned(), head, rows: rows.collect(), notes }
@@ -103,6 +104,6 @@ fn cost(results: &Results, price_per_hour: f64) -> Table {
     }
     let mut head = vec!["$ for 100 M records".to_owned()];
     head.extend(phases.iter().map(|phase| (*phase).to_owned()));
-    let notes = vec![format!("At ${price_per_hour} an hour for the machine that client and server share.")];
+    let notes = vec![format!("At ${price_per_hour} per hour for the machine that client and server share.")];
     Table { title: "Cost".to_owned(), head, rows, notes }
 }

@@ -102,23 +102,23 @@ impl Own {
         // rows.
         fields.sort_by_key(|field| batches.iter().any(|rows| column(rows, field).logical_null_count() > 0));
         if fields.is_empty() {
-            return Err("there are no columns but the key and the time".into());
+            return Err("there are no columns other than the key and the time".into());
         }
         let kind = |name: &str| {
             let field = schema.field_with_name(name).map_err(|_| {
                 let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-                format!("there is no column {name:?}; there are {}", names.join(", "))
+                format!("column {name:?} does not exist; the columns are {}", names.join(", "))
             })?;
             column_type(field.data_type()).ok_or_else(|| {
                 format!(
-                    "column {name:?} is {}, which not every database has; leave it out of `columns`",
+                    "column {name:?} is {}, a type that not every database supports; omit it from `columns`",
                     field.data_type()
                 )
             })
         };
         let key = (name(&mapping.key), kind(&mapping.key)?);
         if !matches!(key.1, ColumnType::Int | ColumnType::Text) {
-            return Err(format!("the key {:?} is neither an integer nor a text", mapping.key).into());
+            return Err(format!("the key {:?} is neither an integer nor text", mapping.key).into());
         }
         let mut columns: Vec<Column> = vec![key, ("ts", ColumnType::Time)];
         for field in &fields {
@@ -216,7 +216,7 @@ fn times(rows: &RecordBatch, mapping: &Mapping) -> Outcome<ArrayRef> {
         Ok(Arc::new(times.collect::<TimestampNanosecondArray>()))
     };
     match (given.data_type(), mapping.time_unit) {
-        (DataType::Null, _) => Err(format!("there is no column {:?}", mapping.time).into()),
+        (DataType::Null, _) => Err(format!("column {:?} does not exist", mapping.time).into()),
         (DataType::Timestamp(..) | DataType::Date32 | DataType::Date64, _) => {
             ns(&cast(&given, &ColumnType::Time.data_type())?, 1)
         }
@@ -230,9 +230,9 @@ fn times(rows: &RecordBatch, mapping: &Mapping) -> Outcome<ArrayRef> {
             },
         ),
         (other, None) if other.is_integer() => {
-            Err(format!("column {:?} is integers: give time_unit", mapping.time).into())
+            Err(format!("column {:?} contains integers: set time_unit", mapping.time).into())
         }
-        (other, _) => Err(format!("column {:?} is {other}, not times", mapping.time).into()),
+        (other, _) => Err(format!("column {:?} is {other}, not timestamps", mapping.time).into()),
     }
 }
 

@@ -34,8 +34,11 @@ fn columns_get_names_and_types_that_every_database_has() {
 #[test]
 fn what_is_wrong_with_a_mapping_is_said() {
     let said = |text: &[(&str, &str)]| Own::new(&mapping(text), &[rows()]).err().unwrap().to_string();
-    assert!(said(&[("key", "device"), ("time", "At")]).contains("\"device\"; there are At, Device, user, 2nd ok?"));
-    assert!(said(&[("key", "Device"), ("time", "At")]).contains("give time_unit"));
-    assert!(said(&[("key", "user"), ("time", "At")]).contains("neither an integer nor a text"));
-    assert!(said(&[("key", "Device"), ("time", "user"), ("time_unit", "s")]).contains("not times"));
+    assert!(
+        said(&[("key", "device"), ("time", "At")])
+            .contains("\"device\" does not exist; the columns are At, Device, user, 2nd ok?")
+    );
+    assert!(said(&[("key", "Device"), ("time", "At")]).contains("set time_unit"));
+    assert!(said(&[("key", "user"), ("time", "At")]).contains("neither an integer nor text"));
+    assert!(said(&[("key", "Device"), ("time", "user"), ("time_unit", "s")]).contains("not timestamps"));
 }

@@ -79,7 +79,7 @@ fn local_midnight(year: i32, month: u32, tz: Tz) -> Result<DateTime<Utc>> {
     (0..24)
         .find_map(|hour| tz.with_ymd_and_hms(year, month, 1, hour, 0, 0).earliest())
         .map(|local| local.with_timezone(&Utc))
-        .ok_or_else(|| Error::invalid(format!("{year}-{month:02} does not begin in {tz}")))
+        .ok_or_else(|| Error::invalid(format!("{year}-{month:02} has no valid start in time zone {tz}")))
 }
 
 /// A household.

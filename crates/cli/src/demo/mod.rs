@@ -53,8 +53,8 @@ pub fn run(args: &Args) -> Result<()> {
             remove_database(&args.data)?;
         } else if !args.keep {
             return Err(Error::invalid(format!(
-                "{dir} holds a database already. Choose: 'fleetdb demo --data {dir} --keep' prints its bills again, \
-                 '--replace' deletes it and starts anew, '--data OTHER' uses another directory",
+                "{dir} already contains a database: 'fleetdb demo --data {dir} --keep' prints its bills again, \
+                 '--replace' deletes it and starts over, '--data OTHER' uses another directory",
                 dir = args.data.display()
             )));
         }
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<()> {
     let outcome = bills(&session, args);
     drop(session);
     outcome.and(close(db))?;
-    print_line!("Go on:");
+    print_line!("Next steps:");
     print_line!("  fleetdb sql --data {}", args.data.display());
     print_line!("  fleetdb sql --data {} -c 'SELECT count(*) FROM meter_reads'", args.data.display());
     print_line!("  fleetdb check --data {}", args.data.display());
@@ -82,7 +82,8 @@ fn remove_database(data: &Path) -> Result<()> {
     for part in ["manifest", "wal", "segments"] {
         let part = data.join(part);
         if part.exists() {
-            std::fs::remove_dir_all(&part).map_err(|e| io_error(format_args!("remove {}", part.display()), &e))?;
+            std::fs::remove_dir_all(&part)
+                .map_err(|e| io_error(format_args!("could not remove {}", part.display()), &e))?;
         }
     }
     drop(lock);
@@ -127,7 +128,7 @@ fn create_tables(db: &Database) -> Result<()> {
 
 fn ingest(db: &Database, args: &Args) -> Result<()> {
     print_line!(
-        "Simulating {} meters over {YEAR} ({}), every batch acknowledged at {} ({}).",
+        "Simulating {} meters in {YEAR} ({}); every batch is acknowledged at {} ({}).",
         thousands(u64::from(args.meters)),
         args.tz,
         Durability::Sync,
@@ -136,7 +137,7 @@ fn ingest(db: &Database, args: &Args) -> Result<()> {
     create_tables(db)?;
     let hours = generate::hours_of_year(YEAR, args.tz)?;
     let mut fleet = Fleet::new(args.meters, args.seed);
-    let progress = bar(hours.len() as u64 * u64::from(args.meters), "taking in", "readings");
+    let progress = bar(hours.len() as u64 * u64::from(args.meters), "ingesting", "readings");
     let start = Instant::now();
     for hour in &hours {
         for batch in fleet.read(hour)? {
@@ -156,7 +157,7 @@ fn ingest(db: &Database, args: &Args) -> Result<()> {
         thousands((readings as f64 / seconds) as u64),
     );
     print_line!(
-        "On disk {:.1} MB in {} segments, raw {:.1} MB: {:.1} times smaller.",
+        "Size on disk: {:.1} MB in {} segments; raw: {:.1} MB, {:.1} times as much.",
         status.segment_bytes as f64 / 1e6,
         status.segments,
         raw as f64 / 1e6,
@@ -198,17 +199,17 @@ fn bills(session: &Session, args: &Args) -> Result<()> {
     let seconds = start.elapsed().as_secs_f64();
     let count: usize = batches.iter().map(|batch| batch.num_rows()).sum();
     let mut out = crate::stdout::output();
-    print_line!("The ten largest of {}:", thousands(count as u64));
+    print_line!("The ten largest of {} bills:", thousands(count as u64));
     output::show(session.sql(&format!("{sql} LIMIT 10"))?, Format::Table, &mut out)?;
-    print_line!("All of them:");
+    print_line!("Total:");
     let totals =
         format!("SELECT count(*) AS bills, round(sum(kwh), 1) AS kwh, round(sum(euro), 2) AS euro FROM ({sql})");
     output::show(session.sql(&totals)?, Format::Table, &mut out)?;
-    out.flush().map_err(|e| io_error("write standard output", &e))?;
-    print_line!("All bills took {:.0} ms.", seconds * 1e3);
+    out.flush().map_err(|e| io_error("could not write to standard output", &e))?;
+    print_line!("Computed all bills in {:.0} ms.", seconds * 1e3);
     let plot = args.data.join("meter-1-december.svg");
     draw(&session.view(), from, to, args.tz, &plot)?;
-    print_line!("Meter 1's December as a picture: {}\n", plot.display());
+    print_line!("Chart of meter 1 in December: {}\n", plot.display());
     Ok(())
 }
 

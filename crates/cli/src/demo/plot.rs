@@ -24,7 +24,7 @@ pub fn draw(points: &[(i64, f64)], tz: Tz, path: &Path) -> Result<()> {
         return Err(Error::invalid("meter 1 has no readings in the month"));
     };
     let most = points.iter().map(|point| point.1).fold(0.0, f64::max);
-    let failed = |e: &dyn std::fmt::Display| Error::invalid(format!("draw {}: {e}", path.display()));
+    let failed = |e: &dyn std::fmt::Display| Error::invalid(format!("could not draw {}: {e}", path.display()));
     let area = SVGBackend::new(path, (960, 320)).into_drawing_area();
     area.fill(&WHITE).map_err(|e| failed(&e))?;
     let mut chart = ChartBuilder::on(&area)

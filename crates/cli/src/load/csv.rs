@@ -19,7 +19,7 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
     let mut rows = Rows::new(&schema);
     let mut piece = vec![0; READ_BYTES];
     loop {
-        let count = input.reader.read(&mut piece).map_err(|e| io_error(format_args!("read {name}"), &e))?;
+        let count = input.reader.read(&mut piece).map_err(|e| io_error(format_args!("could not read {name}"), &e))?;
         reader.push(&piece[..count]);
         loop {
             let row = match reader.next_row(count == 0) {
@@ -43,7 +43,7 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
             if let Err(e) = take(&row, cells, &mut rows) {
                 let end = match row.lines {
                     1 => String::new(),
-                    lines => format!(" (the row goes on to line {})", line + lines - 1),
+                    lines => format!(" (the row continues to line {})", line + lines - 1),
                 };
                 tally.refuse(args.on_error, wrong(line, &format!("{e}{end}")))?;
             }

@@ -39,7 +39,7 @@ pub fn format_of(file: &Path, given: Option<FileFormat>) -> Result<FileFormat> {
         Some("csv") => Ok(FileFormat::Csv),
         Some("parquet") => Ok(FileFormat::Parquet),
         _ => Err(Error::invalid(format!(
-            "{name}: the name does not say the format (.lp, .csv, .parquet): name it with --format"
+            "{name}: unknown file extension (known are .lp, .csv and .parquet): use --format"
         ))),
     }
 }
@@ -51,17 +51,18 @@ pub fn open(file: &Path) -> Result<Input> {
     let raw: Box<dyn Read> = if name == "-" {
         Box::new(std::io::stdin())
     } else {
-        let opened = File::open(file).map_err(|e| io_error(format_args!("open {name}"), &e))?;
+        let opened = File::open(file).map_err(|e| io_error(format_args!("could not open {name}"), &e))?;
         progress.set_length(opened.metadata().map_or(0, |metadata| metadata.len()));
         Box::new(opened)
     };
     let mut raw = BufReader::with_capacity(1 << 20, progress.wrap_read(raw));
     // The first bytes tell the compression, whatever the file name says.
-    let head = raw.fill_buf().map_err(|e| io_error(format_args!("read {name}"), &e))?;
+    let head = raw.fill_buf().map_err(|e| io_error(format_args!("could not read {name}"), &e))?;
     let reader: Box<dyn BufRead> = if head.starts_with(&[0x1f, 0x8b]) {
         Box::new(BufReader::with_capacity(1 << 20, MultiGzDecoder::new(raw)))
     } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        let decoder = zstd::Decoder::with_buffer(raw).map_err(|e| io_error(format_args!("read {name}"), &e))?;
+        let decoder =
+            zstd::Decoder::with_buffer(raw).map_err(|e| io_error(format_args!("could not read {name}"), &e))?;
         Box::new(BufReader::with_capacity(1 << 20, decoder))
     } else {
         Box::new(raw)

@@ -21,7 +21,7 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
     loop {
         let before = line.len();
         let read = input.reader.read_until(b'\n', &mut line);
-        let read = read.map_err(|e| io_error(format_args!("read {}", input.name), &e))?;
+        let read = read.map_err(|e| io_error(format_args!("could not read {}", input.name), &e))?;
         text_number += 1;
         if read > 0 && ends.find(&line[before..]).is_none() && line.len() < LINE_BYTES {
             continue;

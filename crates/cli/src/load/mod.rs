@@ -138,13 +138,14 @@ fn rows(db: &Database) -> Result<u64> {
 
 /// The table to load CSV or Parquet into.
 fn target(db: &Database, args: &Args) -> Result<std::sync::Arc<fleetdb_engine::TableSchema>> {
-    let name = args.table.as_ref().ok_or_else(|| {
-        Error::invalid("name the table with --table: only line protocol says itself which table a row is for")
-    })?;
+    let name = args
+        .table
+        .as_ref()
+        .ok_or_else(|| Error::invalid("--table is required: only line protocol names the table of each row"))?;
     db.tables().into_iter().find(|table| &table.name == name).ok_or_else(|| {
         Error::invalid(format!(
-            "there is no table '{name}': create it first, so that it has a primary key, for example \
-             fleetdb sql --data {} -c 'CREATE TABLE {name} (device TEXT, ts TIMESTAMP, value DOUBLE, PRIMARY KEY (device, ts))'",
+            "table '{name}' does not exist: create it with a primary key first, for example fleetdb sql --data {} -c \
+             'CREATE TABLE {name} (device TEXT, ts TIMESTAMP, value DOUBLE, PRIMARY KEY (device, ts))'",
             args.data.display()
         ))
     })

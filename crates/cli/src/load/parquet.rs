@@ -18,7 +18,7 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
     }
     // Reading Parquet starts at its end, so a stream must be held in memory.
     let mut bytes = Vec::new();
-    input.reader.read_to_end(&mut bytes).map_err(|e| io_error(format_args!("read {}", input.name), &e))?;
+    input.reader.read_to_end(&mut bytes).map_err(|e| io_error(format_args!("could not read {}", input.name), &e))?;
     load_from(db, args, bytes::Bytes::from(bytes), &input, tally)
 }
 
@@ -38,7 +38,7 @@ fn load_from(
         let rows = rows.map_err(|e| wrong(e.to_string()))?;
         let count = rows.num_rows() as u64;
         let written = db.commit(Batch::new().with(&schema.name, rows).with_durability(args.durability));
-        written.map_err(|e| e.context(format_args!("{}, rows {} and on", input.name, tally.loaded + 1)))?;
+        written.map_err(|e| e.context(format_args!("{}, from row {}", input.name, tally.loaded + 1)))?;
         tally.loaded += count;
         input.progress.set_position(tally.loaded);
     }

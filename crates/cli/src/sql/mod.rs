@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if !args.create && !is_database(&args.data) {
         return Err(Error::invalid(format!(
-            "{} holds no FleetDB database: name one with --data DIR, or make an empty one there with --create",
+            "{} is not a FleetDB database: choose one with --data DIR, or create an empty one there with --create",
             args.data.display()
         )));
     }
@@ -57,11 +57,12 @@ fn run_in(session: &Session, args: &Args) -> Result<()> {
     let mut text = String::new();
     match &args.file {
         Some(file) if file.as_os_str() != "-" => {
-            text = std::fs::read_to_string(file).map_err(|e| io_error(format_args!("read {}", file.display()), &e))?;
+            text = std::fs::read_to_string(file)
+                .map_err(|e| io_error(format_args!("could not read {}", file.display()), &e))?;
         }
         None if std::io::stdin().is_terminal() => return shell::run(session, args.format),
         _ => {
-            std::io::stdin().read_to_string(&mut text).map_err(|e| io_error("read standard input", &e))?;
+            std::io::stdin().read_to_string(&mut text).map_err(|e| io_error("could not read standard input", &e))?;
         }
     }
     run_text(session, &text, args.format)
@@ -74,5 +75,5 @@ fn run_text(session: &Session, text: &str, format: Format) -> Result<()> {
         let answer = session.execute(statement)?;
         output::show(answer, format, &mut out)?;
     }
-    out.flush().map_err(|e| io_error("write standard output", &e))
+    out.flush().map_err(|e| io_error("could not write to standard output", &e))
 }

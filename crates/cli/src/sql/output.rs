@@ -20,12 +20,12 @@ pub enum Format {
 
 /// Shows the result of one statement.
 pub fn show(answer: Answer, format: Format, out: &mut dyn Write) -> Result<()> {
-    let failed = |e: &dyn std::fmt::Display| Error::invalid(format!("cannot show the rows: {e}"));
+    let failed = |e: &dyn std::fmt::Display| Error::invalid(format!("the rows cannot be written in this format: {e}"));
     // Programs that read CSV or JSON get only rows.
     let tag =
         answer.tag().filter(|_| matches!(format, Format::Table)).map(|tag| format!("{tag}\n")).unwrap_or_default();
     let Some(schema) = answer.schema() else {
-        return out.write_all(tag.as_bytes()).map_err(|e| io_error("write", &e));
+        return out.write_all(tag.as_bytes()).map_err(|e| io_error("could not write the output", &e));
     };
     match format {
         Format::Table => {
@@ -33,25 +33,25 @@ pub fn show(answer: Answer, format: Format, out: &mut dyn Write) -> Result<()> {
             let batches = answer.collect()?;
             let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
             let table = pretty_format_batches_with_schema(schema, &batches).map_err(|e| failed(&e))?;
-            writeln!(out, "{table}").map_err(|e| io_error("write", &e))?;
+            writeln!(out, "{table}").map_err(|e| io_error("could not write the output", &e))?;
             let word = if rows == 1 { "row" } else { "rows" };
-            write!(out, "({rows} {word})\n{tag}").map_err(|e| io_error("write", &e))
+            write!(out, "({rows} {word})\n{tag}").map_err(|e| io_error("could not write the output", &e))
         }
         Format::Csv => {
             let mut lines = Vec::new();
             csv_header(&distinct_names(&schema), &mut lines);
             for batch in answer {
                 csv_rows(&batch?, &mut lines).map_err(|e| failed(&e))?;
-                out.write_all(&lines).map_err(|e| io_error("write", &e))?;
+                out.write_all(&lines).map_err(|e| io_error("could not write the output", &e))?;
                 lines.clear();
             }
-            out.write_all(&lines).map_err(|e| io_error("write", &e))
+            out.write_all(&lines).map_err(|e| io_error("could not write the output", &e))
         }
         Format::Json => {
             let (schema, mut lines) = (distinct_names(&schema), Vec::new());
             for batch in answer {
                 json_lines(&with_names(batch?, &schema)?, false, &mut lines).map_err(|e| failed(&e))?;
-                out.write_all(&lines).map_err(|e| io_error("write", &e))?;
+                out.write_all(&lines).map_err(|e| io_error("could not write the output", &e))?;
                 lines.clear();
             }
             Ok(())

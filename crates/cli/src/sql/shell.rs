@@ -8,12 +8,12 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 use std::path::PathBuf;
 
-const HELP: &str = "\\d          list tables\n\\d TABLE    show a table's columns\n\\q          quit\n\
-                    Statements end with a semicolon and may take several lines.";
+const HELP: &str = "\\d          list tables\n\\d TABLE    show a table's columns\n\\q          quit\nA statement ends \
+                    with a semicolon and may span several lines.";
 
 /// Reads and runs statements until the input ends.
 pub fn run(session: &Session, format: Format) -> Result<()> {
-    let broken = |e: ReadlineError| Error::invalid(format!("the terminal: {e}"));
+    let broken = |e: ReadlineError| Error::invalid(format!("terminal error: {e}"));
     let mut editor = DefaultEditor::new().map_err(broken)?;
     let history = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".fleetdb_history"));
     if let Some(history) = &history {
@@ -57,7 +57,7 @@ pub fn run(session: &Session, format: Format) -> Result<()> {
     if let Some(history) = &history
         && let Err(error) = editor.save_history(history)
     {
-        eprintln!("fleetdb: the history was not saved to {}: {error}", history.display());
+        eprintln!("fleetdb: could not save the history to {}: {error}", history.display());
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ fn command(session: &Session, line: &str) -> bool {
                 }
             }
         },
-        _ => eprintln!("ERROR: unknown command {line}; \\? lists them"),
+        _ => eprintln!("ERROR: unknown command {line}; type \\? for help"),
     }
     true
 }

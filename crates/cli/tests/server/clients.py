@@ -75,7 +75,7 @@ def drivers(db):
         other.rollback()
         equal(other.execute("SELECT count(*) FROM of_transaction").fetchone(), (0,))
         other.execute("DROP TABLE of_transaction")
-    equal(warnings, [("01000", f"{what} TABLE has taken effect: a ROLLBACK does not undo it") for what in ["CREATE", "DROP"]])
+    equal(warnings, [("01000", f"{what} TABLE has taken effect: ROLLBACK will not undo it") for what in ["CREATE", "DROP"]])
     # Several INSERTs in one statement: the row count is that of the last one.
     several = "WITH one AS (INSERT INTO reads (id, ts, kwh) VALUES (%(id)s, %(ts)s, 1)) INSERT INTO reads (id, ts, kwh) VALUES (%(id)s, %(next)s, %(kwh)s), (%(id)s, '2027-01-01', 3)"
     for prepare in [False, True, True]:
@@ -419,7 +419,7 @@ def modes():
         notices.clear()
         for statement in ["SET TIME ZONE 'America/New_York'", "SET LOCAL statement_timeout = 1", "COMMIT"]:
             db.execute(statement)
-        equal(["zone" in notices[0], "transaction" in notices[1], notices[2]], [True, True, "there is no transaction"])
+        equal(["zone" in notices[0], "transaction" in notices[1], notices[2]], [True, True, "there is no transaction in progress"])
     with connect() as db:
         db.execute("DELETE FROM reads WHERE id = 30")
 

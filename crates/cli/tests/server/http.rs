@@ -68,7 +68,7 @@ fn lines_are_written_and_wrong_ones_are_named() {
     let said: serde_json::Value = serde_json::from_str(&partial.body).unwrap();
     assert_eq!((said["kept"].as_u64(), said["dropped"].as_u64()), (Some(2), Some(1)));
     assert_eq!(said["data"][0]["line_number"], 4);
-    assert!(said["error"].as_str().unwrap().starts_with("partial write: line 4, column 18: 'x' is not a value"));
+    assert!(said["error"].as_str().unwrap().starts_with("partial write: line 4, column 18: invalid value 'x'"));
     assert!(partial.head.contains("x-influxdb-error: partial write"));
     assert_eq!(
         sql(http, "SELECT host, time, usage, temp FROM cpu ORDER BY host, time", "csv"),
@@ -185,7 +185,7 @@ fn sql_is_answered_in_every_form_and_errors_say_what_is_wrong() {
         ("SELECT nope FROM t", 400, "nope"),
         ("SELEC", 400, "syntax"),
         ("SELECT 1; SELECT 2", 400, "more than one statement"),
-        ("BEGIN", 400, "transactions take the PostgreSQL protocol"),
+        ("BEGIN", 400, "for transactions use the PostgreSQL protocol"),
         ("SELECT 1 FROM t WHERE v / 0 = id / 0", 400, ""),
     ] {
         let answer = request(http, "POST", "/api/v1/sql", "", statement.as_bytes()).unwrap();

@@ -253,10 +253,10 @@ ON_PURPOSE = {
     "a quote in a comment": lambda body, ours, theirs: re.search(r"^[ \t]*#.*[\"\\]", body, re.MULTILINE),
     # FleetDB refuses what InfluxDB accepts.
     "a control character in a name": lambda body, ours, theirs: "control character" in ours,
-    "a text that goes on behind its quote": lambda body, ours, theirs: "must follow a value" in ours,
+    "a text that goes on behind its quote": lambda body, ours, theirs: "must be followed by" in ours,
     "an equals sign that begins a tag's value": lambda body, ours, theirs: "has no value" in ours and "==" in body,
     "a field without a name": lambda body, ours, theirs: re.search(r" [ \t\0]*=", body),
-    "a type is a column's, not a shard's": lambda body, ours, theirs: "and the column holds" in ours,
+    "a type is a column's, not a shard's": lambda body, ours, theirs: "but the column is of type" in ours,
     # Both accept it with different meanings.
     "two backslashes in a name": lambda body, ours, theirs: re.search(r"\\\\[ ,=]", body),
 }

@@ -33,7 +33,7 @@ impl FileStorage {
     }
 
     fn error(&self, doing: &str, name: &str, error: &std::io::Error) -> Error {
-        Error::io(format_args!("{doing} {}", self.path(name).display()), error)
+        Error::io(format_args!("could not {doing} {}", self.path(name).display()), error)
     }
 }
 
@@ -134,7 +134,7 @@ impl Storage for FileStorage {
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
         let taken = || {
             let place = self.root.display();
-            Error::retry(format!("another process writes the database {place}: close it there first"))
+            Error::retry(format!("the database {place} is open for writing in another process: close it there first"))
         };
         // This lock still holds if someone removes LOCK or creates a new one.
         let directory = File::open(&self.root).map_err(|e| self.error("open", "", &e))?;
@@ -168,8 +168,8 @@ impl Storage for FileStorage {
             return Ok(());
         }
         Err(Error::closed(format!(
-            "{} was removed or replaced while the database was open: nothing is written any more, as another process may \
-             write it; close all processes that use it, then open it again",
+            "{} was removed or replaced while the database was open: writing has stopped, because another process may \
+             be writing to it; close all processes that use the database, then open it again",
             self.path("LOCK").display()
         )))
     }
@@ -189,7 +189,7 @@ struct Written {
 impl Written {
     fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
         let written = self.file.write_all_at(bytes, offset_bytes);
-        written.map_err(|e| Error::io(format_args!("write {}", self.path.display()), &e))
+        written.map_err(|e| Error::io(format_args!("could not write {}", self.path.display()), &e))
     }
 }
 
@@ -210,13 +210,13 @@ impl WriteFile for Written {
 
     fn truncate(&mut self, len_bytes: u64) -> Result<()> {
         let truncated = self.file.set_len(len_bytes);
-        truncated.map_err(|e| Error::io(format_args!("truncate {}", self.path.display()), &e))?;
+        truncated.map_err(|e| Error::io(format_args!("could not truncate {}", self.path.display()), &e))?;
         self.end_bytes = len_bytes;
         Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.file.sync_data().map_err(|e| Error::io(format_args!("fdatasync {}", self.path.display()), &e))
+        self.file.sync_data().map_err(|e| Error::io(format_args!("could not fdatasync {}", self.path.display()), &e))
     }
 }
 
@@ -234,7 +234,7 @@ impl ReadFile for Readable {
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes> {
         if offset.saturating_add(len as u64) > self.len_bytes {
             return Err(Error::damaged(format!(
-                "{}: bytes {offset} to {} are wanted, the file has {}",
+                "{}: cannot read bytes {offset} to {}: the file has {}",
                 self.path.display(),
                 offset.saturating_add(len as u64),
                 self.len_bytes
@@ -243,7 +243,7 @@ impl ReadFile for Readable {
         let mut buffer = vec![0; len];
         self.file
             .read_exact_at(&mut buffer, offset)
-            .map_err(|e| Error::io(format_args!("read {}", self.path.display()), &e))?;
+            .map_err(|e| Error::io(format_args!("could not read {}", self.path.display()), &e))?;
         Ok(buffer.into())
     }
 }
@@ -287,7 +287,7 @@ impl Spawn for Threads {
         let handle = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(work)
-            .map_err(|e| Error::io(format_args!("start thread {name}"), &e))?;
+            .map_err(|e| Error::io(format_args!("could not start thread {name}"), &e))?;
         Ok(Box::new(move || {
             // The panic hook has already printed a panic of the thread; we only need to wait.
             handle.join().ok();

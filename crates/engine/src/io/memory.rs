@@ -111,7 +111,7 @@ impl MemoryStorage {
 
     fn find(&self, name: &str) -> Result<Arc<Mutex<Content>>> {
         let found = self.files.lock().get(name).cloned();
-        found.ok_or_else(|| Error::io(format_args!("open {name}"), &not_found()))
+        found.ok_or_else(|| Error::io(format_args!("could not open {name}"), &not_found()))
     }
 }
 
@@ -131,7 +131,7 @@ fn not_found() -> std::io::Error {
 fn count_sync(left: &AtomicI64, syncs: &AtomicU64, name: &str) -> Result<()> {
     syncs.fetch_add(1, Ordering::Relaxed);
     match left.load(Ordering::Relaxed) {
-        0 => Err(Error::io(format_args!("fdatasync {name}"), &std::io::Error::other("medium gone"))),
+        0 => Err(Error::io(format_args!("could not fdatasync {name}"), &std::io::Error::other("medium gone"))),
         -1 => Ok(()),
         n => {
             left.store(n - 1, Ordering::Relaxed);
@@ -146,7 +146,7 @@ impl Storage for MemoryStorage {
         let mut files = self.files.lock();
         if files.contains_key(name) {
             let exists = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
-            return Err(Error::io(format_args!("create {name}"), &exists));
+            return Err(Error::io(format_args!("could not create {name}"), &exists));
         }
         files.insert(name.to_owned(), Arc::clone(&content));
         Ok(Box::new(self.writer(name, content)))
@@ -190,7 +190,8 @@ impl Storage for MemoryStorage {
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let mut files = self.files.lock();
-        let content = files.remove(from).ok_or_else(|| Error::io(format_args!("rename {from}"), &not_found()))?;
+        let content =
+            files.remove(from).ok_or_else(|| Error::io(format_args!("could not rename {from}"), &not_found()))?;
         files.insert(to.to_owned(), content);
         Ok(())
     }
@@ -198,13 +199,13 @@ impl Storage for MemoryStorage {
     fn remove(&self, name: &str) -> Result<()> {
         match self.files.lock().remove(name) {
             Some(_) => Ok(()),
-            None => Err(Error::io(format_args!("remove {name}"), &not_found())),
+            None => Err(Error::io(format_args!("could not remove {name}"), &not_found())),
         }
     }
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
         if self.locked.swap(true, Ordering::AcqRel) {
-            return Err(Error::retry("another opening writes this database: close it there first"));
+            return Err(Error::retry("the database is already open for writing: close it there first"));
         }
         Ok(Box::new(Unlock(Arc::clone(&self.locked))))
     }
@@ -246,7 +247,7 @@ impl Written {
     fn check_room(&self) -> Result<()> {
         if self.full.load(Ordering::Acquire) {
             let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-            return Err(Error::io(format_args!("write {}", self.name), &full));
+            return Err(Error::io(format_args!("could not write {}", self.name), &full));
         }
         Ok(())
     }
@@ -305,7 +306,7 @@ impl ReadFile for MemoryFile {
         let end = start.saturating_add(len);
         if end > self.bytes.len() {
             return Err(Error::damaged(format!(
-                "{}: bytes {start} to {end} are wanted, the file has {}",
+                "{}: cannot read bytes {start} to {end}: the file has {}",
                 self.name,
                 self.bytes.len()
             )));

@@ -171,7 +171,7 @@ pub(crate) fn unpack_bits(bytes: &mut &[u8], len: usize, width: u32) -> Result<V
 /// There are too few bytes, or the width is invalid.
 pub(crate) fn unpack_bits_to(bytes: &mut &[u8], len: usize, width: u32, out: &mut Vec<u64>) -> Result<()> {
     if !(1..=64).contains(&width) {
-        return Err(Error::damaged(format!("a lane of {width} bits a value")));
+        return Err(Error::damaged(format!("invalid lane width: {width} bits per value")));
     }
     let total = len
         .checked_mul(width as usize)
@@ -236,7 +236,7 @@ fn unpack_odd(packed: &[u8], len: usize, width: u32, out: &mut Vec<u64>) {
 }
 
 fn too_short() -> Error {
-    Error::damaged("the bytes end before the value does")
+    Error::damaged("the data ends within a value")
 }
 
 /// Takes `N` bytes from the front.

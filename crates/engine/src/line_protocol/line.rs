@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         let mut escaped = false;
         loop {
             match self.peek() {
-                None => return Err(LineError { column: open + 1, reason: "a text has no closing quote".to_owned() }),
+                None => return Err(LineError { column: open + 1, reason: "unterminated string".to_owned() }),
                 Some(b'"') => break,
                 Some(b'\\') if matches!(self.text.as_bytes().get(self.at + 1), Some(b'"' | b'\\')) => {
                     escaped = true;
@@ -149,7 +149,7 @@ pub(super) fn parse_line(text: &str, start: usize) -> std::result::Result<Line<'
     let mut reader = Reader { text, at: start };
     let measurement = reader.name(false);
     if measurement.is_empty() {
-        return Err(reader.error("the line has no measurement"));
+        return Err(reader.error("missing measurement"));
     }
     let mut parts = Vec::with_capacity(USUAL_PARTS);
     while reader.peek() == Some(b',') {
@@ -162,7 +162,7 @@ pub(super) fn parse_line(text: &str, start: usize) -> std::result::Result<Line<'
         reader.at += 1;
         let value = reader.tag_part();
         if value.is_empty() {
-            return Err(reader.error(&format!("tag '{name}' has no value; leave the tag out instead")));
+            return Err(reader.error(&format!("tag '{name}' has no value; omit the tag instead")));
         }
         if reader.peek() == Some(b'=') {
             return Err(reader.error("an equals sign in a tag value must be escaped with a backslash"));
@@ -174,7 +174,7 @@ pub(super) fn parse_line(text: &str, start: usize) -> std::result::Result<Line<'
         let column = reader.at + 1;
         let name = reader.name(true);
         if name.is_empty() || reader.peek() != Some(b'=') {
-            let reason = if name.is_empty() { "the line has no field" } else { "a field must be name=value" };
+            let reason = if name.is_empty() { "missing fields" } else { "a field must be name=value" };
             return Err(LineError { column, reason: reason.to_owned() });
         }
         reader.at += 1;
@@ -183,14 +183,14 @@ pub(super) fn parse_line(text: &str, start: usize) -> std::result::Result<Line<'
         match reader.peek() {
             Some(b',') => reader.at += 1,
             Some(b' ') | None => break,
-            Some(_) => return Err(reader.error("a comma, a blank or the line's end must follow a value")),
+            Some(_) => return Err(reader.error("a value must be followed by a comma, a space or the end of the line")),
         }
     }
     skip_blanks(&mut reader);
     let time = if reader.at < text.len() {
         let rest = &text[reader.at..];
         let time = if begins_number(rest) { rest.parse().ok() } else { None };
-        let wrong = || reader.error(&format!("'{rest}' is not a timestamp: it must be a whole number"));
+        let wrong = || reader.error(&format!("invalid timestamp '{rest}': it must be an integer"));
         Some(time.ok_or_else(wrong)?)
     } else {
         None
@@ -238,7 +238,7 @@ fn field_value<'a>(reader: &mut Reader<'a>) -> std::result::Result<FieldValue<'a
     };
     value.ok_or_else(|| LineError {
         column: start + 1,
-        reason: format!("'{raw}' is not a value: write 1.5, 1i, 1u, true or \"text\""),
+        reason: format!("invalid value '{raw}': write 1.5, 1i, 1u, true or \"text\""),
     })
 }
 

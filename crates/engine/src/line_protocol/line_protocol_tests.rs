@@ -50,7 +50,7 @@ fn a_column_too_many_is_refused_line_by_line() {
     let mut lines = LineParser::new(&db, Unit::Second, 0);
     let refused = lines.parse("a,host=x v=1,w=2,x=3 1").unwrap_err();
     assert!(
-        refused.reason.contains("'x'") && refused.reason.contains("the most is 4 (setting max_columns)"),
+        refused.reason.contains("'x'") && refused.reason.contains("the limit is 4 (setting max_columns)"),
         "{refused:?}"
     );
     assert_eq!(refused.column, "a,host=x v=1,w=2,".len() + 1);
@@ -72,7 +72,7 @@ fn a_table_too_many_is_refused_line_by_line() {
     let mut lines = LineParser::new(&db, Unit::Second, 0);
     lines.parse("a v=1 1").unwrap();
     lines.parse("b v=1 1").unwrap();
-    assert!(lines.parse("c v=1 1").unwrap_err().reason.contains("the most is 2 (setting max_tables)"));
+    assert!(lines.parse("c v=1 1").unwrap_err().reason.contains("the limit is 2 tables (setting max_tables)"));
     lines.parse("a v=2 2").unwrap();
     lines.commit(Durability::Sync).unwrap();
     let mut lines = LineParser::new(&db, Unit::Second, 0);
@@ -171,8 +171,8 @@ fn what_admission_would_refuse_is_refused_line_by_line() {
     let long = "x".repeat(MAX_KEY_BYTES);
     for (line, reason) in [
         ("t,d=a w=1 2", "'v' of table 't' must not be NULL"),
-        ("t,d=a,n=1 v=1 2", "tag 'n' is Utf8 here and the column holds Int64"),
-        ("t,d=a v=1,small=1i 2", "field 'small' is Int64 here and the column holds Int32"),
+        ("t,d=a,n=1 v=1 2", "tag 'n' is of type Utf8, but the column is of type Int64"),
+        ("t,d=a v=1,small=1i 2", "field 'small' is of type Int64, but the column is of type Int32"),
         ("a\u{1}b v=1 2", "control character"),
         ("t,d=a v=1,a\u{1}b=1 2", "control character"),
         ("new,a\nb=1 v=1 2", "control character"),

@@ -183,7 +183,7 @@ impl<'a> LineParser<'a> {
     /// As [`parse`](Self::parse); or the line is not UTF-8.
     pub fn parse_bytes(&mut self, line: &[u8]) -> std::result::Result<(), LineError> {
         let text = str::from_utf8(line)
-            .map_err(|e| LineError { column: e.valid_up_to() + 1, reason: "this is not UTF-8".to_owned() })?;
+            .map_err(|e| LineError { column: e.valid_up_to() + 1, reason: "invalid UTF-8".to_owned() })?;
         self.parse(text)
     }
 
@@ -231,8 +231,8 @@ impl<'a> LineParser<'a> {
             return Ok(());
         }
         Err(format!(
-            "there is no table '{name}', and no room for another: the most is {most} (setting max_tables); devices are \
-             told apart by tags, not by measurements"
+            "table '{name}' cannot be created: the limit is {most} tables (setting max_tables); distinguish devices by \
+             tags, not by measurements"
         ))
     }
 
@@ -339,7 +339,7 @@ fn add(
         if let FieldValue::Text(text) = value {
             if text.len() > MAX_VALUE_BYTES {
                 let bytes = text.len();
-                return Err(wrong(format!("{kind} '{name}' has {bytes} bytes: the most is {MAX_VALUE_BYTES}")));
+                return Err(wrong(format!("{kind} '{name}' has {bytes} bytes, but the limit is {MAX_VALUE_BYTES}")));
             }
             tag_bytes += if *role == Role::Key { text.len() } else { 0 };
         }
@@ -357,7 +357,7 @@ fn add(
         };
         match earlier {
             None => {}
-            Some(_) if *role == Role::Key => return Err(wrong(format!("{kind} '{name}' stands twice in the line"))),
+            Some(_) if *role == Role::Key => return Err(wrong(format!("duplicate {kind} '{name}'"))),
             // As in InfluxDB, the last value of a field wins.
             Some(earlier) => overtaken.push(earlier),
         }
@@ -366,7 +366,7 @@ fn add(
                 let column = &table.columns[*place];
                 if !column.values.takes(value) {
                     return Err(wrong(format!(
-                        "{kind} '{name}' is {} here and the column holds {}",
+                        "{kind} '{name}' is of type {}, but the column is of type {}",
                         value.column_type(),
                         column.column_type
                     )));
@@ -381,8 +381,8 @@ fn add(
                 let columns = table.columns.len() + new + 1;
                 if columns > max_columns {
                     return Err(wrong(format!(
-                        "there is no column '{name}', and no room for another: table '{}' has {}, the most is \
-                         {max_columns} (setting max_columns); what varies without end is a value, not a name",
+                        "column '{name}' cannot be added: table '{}' has {} columns, and the limit is {max_columns} \
+                         (setting max_columns); store unbounded data as values, not as names",
                         table.name,
                         columns - 1
                     )));
@@ -424,7 +424,7 @@ fn check_row(
     for (number, column) in table.columns.iter().enumerate().filter(|(_, column)| column.is_required) {
         if !places.iter().any(|place| matches!(place, Place::Column(place) if *place == number)) {
             return Err(format!(
-                "column '{}' of table '{}' must not be NULL: the line has no value of it",
+                "column '{}' of table '{}' must not be NULL, but the line has no value for it",
                 column.name, table.name
             ));
         }
@@ -440,7 +440,7 @@ fn check_row(
             }
         }
         if key.len() > MAX_KEY_BYTES {
-            return Err(format!("the tags have {} bytes, the most is {MAX_KEY_BYTES}", key.len()));
+            return Err(format!("the tags have {} bytes, but the limit is {MAX_KEY_BYTES}", key.len()));
         }
     }
     Ok(())
@@ -498,7 +498,7 @@ fn into_batch(table: GatheredTable) -> Result<RecordBatch> {
         arrays.push(array);
     }
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
-        .map_err(|e| Error::bug(format!("gathered lines do not make a batch: {e}")))
+        .map_err(|e| Error::bug(format!("the lines could not be converted to a batch: {e}")))
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ fn header(number: u64) -> Vec<u8> {
 
 fn put_frame(out: &mut Vec<u8>, content: &impl Serialize) -> Result<()> {
     let json =
-        serde_json::to_vec(content).map_err(|e| Error::bug(format!("a manifest frame does not serialize: {e}")))?;
+        serde_json::to_vec(content).map_err(|e| Error::bug(format!("a manifest frame cannot be serialized: {e}")))?;
     out.extend_from_slice(&(json.len() as u32).to_le_bytes());
     out.extend_from_slice(&crc32c::crc32c(&json).to_le_bytes());
     out.extend_from_slice(&json);
@@ -79,7 +79,8 @@ fn frame_at(file: &[u8], offset: usize) -> Option<&[u8]> {
 fn parse<T: DeserializeOwned>(name: &str, offset: usize, content: &[u8]) -> Result<T> {
     serde_json::from_slice(content).map_err(|e| {
         Error::damaged(format!(
-            "{name}: the frame at byte {offset} has a right checksum and does not read: {e}; it may be from a newer fleetdb"
+            "{name}: the frame at byte {offset} has a valid checksum but cannot be decoded: {e}; it may be from a \
+             newer version of FleetDB"
         ))
     })
 }
@@ -107,7 +108,7 @@ pub(crate) fn read_bytes(name: &str, bytes: &[u8], number: u64) -> Result<Conten
         ))
     };
     if bytes.get(..HEADER_BYTES) != Some(&header(number)) {
-        return Err(lost(0, "this is not a manifest header"));
+        return Err(lost(0, "invalid manifest header"));
     }
     let content = frame_at(bytes, HEADER_BYTES).ok_or_else(|| lost(HEADER_BYTES, "the fold is damaged"))?;
     let state: State = parse(name, HEADER_BYTES, content)?;
@@ -183,7 +184,7 @@ impl Manifest {
     pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(Error::closed(format!(
-                "the manifest failed and takes no more changes until the database is opened again: {error}"
+                "the manifest failed and accepts no more changes until the database is reopened: {error}"
             )));
         }
         self.io.storage.check_lock()?;

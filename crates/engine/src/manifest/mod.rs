@@ -224,14 +224,14 @@ impl State {
             }
             Edit::DropTable { table } => {
                 if state.tables.remove(table).is_none() {
-                    return Err(broken("E2", format!("table {table} is dropped and does not exist")));
+                    return Err(broken("E2", format!("dropped table {table} does not exist")));
                 }
                 state.segments.retain(|_, segment| segment.table != *table);
                 state.deletes.remove(table);
             }
             Edit::AddColumn { table, column } => {
                 let Some(schema) = state.tables.get_mut(table) else {
-                    return Err(broken("E3", format!("table {table} gets a column and does not exist")));
+                    return Err(broken("E3", format!("table {table}, which gets a column, does not exist")));
                 };
                 if column.role == Role::Key {
                     schema.key.push(schema.columns.len());
@@ -247,7 +247,7 @@ impl State {
             Edit::DropColumn { table, column } => {
                 let (schema, place) = state.column(*table, *column)?;
                 if schema.columns[place].role != Role::Field {
-                    return Err(broken("E6", format!("column {column} is dropped and part of the key")));
+                    return Err(broken("E6", format!("dropped column {column} is part of the key")));
                 }
                 schema.columns.remove(place);
                 let moved = |at: &mut usize| *at -= usize::from(*at > place);
@@ -258,7 +258,7 @@ impl State {
                 let (schema, place) = state.column(*table, *column)?;
                 let column = &mut schema.columns[place];
                 if !column.may_become(*column_type) {
-                    return Err(broken("E7", format!("column {} does not widen to {column_type}", column.id)));
+                    return Err(broken("E7", format!("column {} cannot be widened to {column_type}", column.id)));
                 }
                 column.column_type = *column_type;
             }
@@ -266,15 +266,15 @@ impl State {
             Edit::Compact { removed, sliced, added } => {
                 for id in removed {
                     if state.segments.remove(id).is_none() {
-                        return Err(broken("E8", format!("segment {id} is removed and does not exist")));
+                        return Err(broken("E8", format!("removed segment {id} does not exist")));
                     }
                 }
                 for (id, slices) in sliced {
                     let Some(segment) = state.segments.get_mut(id) else {
-                        return Err(broken("E8", format!("segment {id} is cut and does not exist")));
+                        return Err(broken("E8", format!("sliced segment {id} does not exist")));
                     };
                     if slices.is_empty() || !slices.iter().all(|slice| segment.slices.contains(slice)) {
-                        return Err(broken("E9", format!("segment {id} is cut to slices that it does not have")));
+                        return Err(broken("E9", format!("segment {id} is reduced to slices that it does not have")));
                     }
                     segment.slices.clone_from(slices);
                 }
@@ -316,7 +316,7 @@ impl State {
 
     fn table(&mut self, table: TableId) -> Result<&mut TableSchema> {
         let schema = self.tables.get_mut(&table);
-        schema.ok_or_else(|| broken("E3", format!("table {table} is changed and does not exist")))
+        schema.ok_or_else(|| broken("E3", format!("changed table {table} does not exist")))
     }
 
     /// A column's table, and the column's index in it.
@@ -324,7 +324,7 @@ impl State {
         let schema = self.table(table)?;
         match schema.columns.iter().position(|c| c.id == column) {
             Some(place) => Ok((schema, place)),
-            None => Err(broken("E3", format!("column {column} of table {table} is changed and does not exist"))),
+            None => Err(broken("E3", format!("changed column {column} of table {table} does not exist"))),
         }
     }
 
@@ -354,15 +354,15 @@ impl State {
         let mut names = BTreeSet::new();
         for (id, table) in &self.tables {
             if table.id != *id || id.0 >= self.next_table {
-                return Err(broken("S1", format!("table {id} has a number that was not given out")));
+                return Err(broken("S1", format!("table {id} has a number that was never allocated")));
             }
             if !names.insert(&table.name) {
-                return Err(broken("S2", format!("two tables are called '{}'", table.name)));
+                return Err(broken("S2", format!("two tables are named '{}'", table.name)));
             }
             let ids: BTreeSet<_> = table.columns.iter().map(|column| column.id).collect();
             let columns: BTreeSet<_> = table.columns.iter().map(|column| &column.name).collect();
             if ids.len() != table.columns.len() || columns.len() != table.columns.len() {
-                return Err(broken("S3", format!("table '{}' has a column twice", table.name)));
+                return Err(broken("S3", format!("table '{}' has a duplicate column", table.name)));
             }
             let role = |place: &usize| table.columns.get(*place).map(|column| column.role);
             if !table.key.iter().all(|place| role(place) == Some(Role::Key))
@@ -374,28 +374,34 @@ impl State {
         }
         for (id, segment) in &self.segments {
             if segment.id != *id || id.0 >= self.next_segment {
-                return Err(broken("S5", format!("segment {id} has a number that was not given out")));
+                return Err(broken("S5", format!("segment {id} has a number that was never allocated")));
             }
             if !self.tables.contains_key(&segment.table) {
-                return Err(broken("S6", format!("segment {id} is of table {}, which does not exist", segment.table)));
+                return Err(broken(
+                    "S6",
+                    format!("segment {id} belongs to table {}, which does not exist", segment.table),
+                ));
             }
             if segment.generation > self.flushed {
                 return Err(broken(
                     "S7",
-                    format!("segment {id} is of generation {}, which is not flushed", segment.generation),
+                    format!("segment {id} belongs to generation {}, which has not been flushed", segment.generation),
                 ));
             }
             if segment.rows == 0 || segment.times.0 > segment.times.1 {
-                return Err(broken("S8", format!("segment {id} has no rows or no span of time")));
+                return Err(broken("S8", format!("segment {id} has no rows or an invalid time range")));
             }
             let ascend = segment.slices.windows(2).all(|pair| pair[0].to < pair[1].from);
             if !ascend || segment.slices.iter().any(|slice| slice.from > slice.to || slice.rows == 0) {
-                return Err(broken("S9", format!("segment {id} has slices that are not in order")));
+                return Err(broken("S9", format!("segment {id} has slices out of order")));
             }
         }
         for (table, deletes) in &self.deletes {
             if !self.tables.contains_key(table) || deletes.iter().any(|delete| delete.generation > self.flushed) {
-                return Err(broken("S10", format!("a delete is of table {table} or a generation that is not there")));
+                return Err(broken(
+                    "S10",
+                    format!("a delete of table {table} refers to a table or generation that does not exist"),
+                ));
             }
         }
         Ok(())
@@ -403,7 +409,7 @@ impl State {
 }
 
 fn broken(invariant: &str, what: String) -> Error {
-    Error::bug(format!("manifest invariant {invariant} is broken: {what}"))
+    Error::bug(format!("manifest invariant {invariant} is violated: {what}"))
 }
 
 #[cfg(test)]

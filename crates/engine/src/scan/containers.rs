@@ -118,7 +118,7 @@ impl TableView {
                 }
                 Some(column) => {
                     return Err(Error::invalid(format!(
-                        "column '{}' of type {} cannot be added up: name a numeric column outside the key",
+                        "column '{}' of type {} cannot be summed: choose a numeric column outside the key",
                         column.name, column.column_type
                     )));
                 }

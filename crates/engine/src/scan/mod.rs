@@ -55,9 +55,9 @@ impl View {
             Error::new(
                 Code::UndefinedTable,
                 if names.is_empty() {
-                    format!("there is no table '{name}': the database has no tables")
+                    format!("table '{name}' does not exist: the database has no tables")
                 } else {
-                    format!("there is no table '{name}': there are {}", names.join(", "))
+                    format!("table '{name}' does not exist: the tables are {}", names.join(", "))
                 },
             )
         })
@@ -427,7 +427,7 @@ impl TableView {
 pub(crate) fn encode_key(schema: &TableSchema, values: &[Value]) -> Result<Vec<u8>> {
     if values.len() != schema.key.len() {
         return Err(Error::invalid(format!(
-            "a key of {} values for table '{}', whose containers are named by {} columns",
+            "the key has {} values, but the key of table '{}' has {} columns",
             values.len(),
             schema.name,
             schema.key.len()
@@ -445,7 +445,9 @@ pub(crate) fn removal(schema: &TableSchema, request: &DeleteRequest) -> Result<R
     let key = request.key.as_ref().map(|key| encode_key(schema, key)).transpose()?;
     if schema.time.is_none() && (request.from, request.to) != (i64::MIN, i64::MAX) {
         let name = &schema.name;
-        return Err(Error::invalid(format!("table '{name}' is a collection: rows are deleted by key, not by time")));
+        return Err(Error::invalid(format!(
+            "table '{name}' is a collection: its rows can be deleted by key, not by time"
+        )));
     }
     Ok(Removal { table: schema.id, key, from: request.from, to: request.to })
 }
@@ -454,7 +456,7 @@ pub(crate) fn removal(schema: &TableSchema, request: &DeleteRequest) -> Result<R
 fn key_part<'a>(column: &Column, value: &'a Value) -> Result<KeyPart<'a>> {
     let Column { name, column_type, .. } = column;
     let misfit = || {
-        let message = format!("{value:?} does not fit key column '{name}' of type {column_type}");
+        let message = format!("invalid value for key column '{name}' of type {column_type}: {value:?}");
         Error::new(misfit_code(value, *column_type), message)
     };
     value.part(*column_type).ok_or_else(misfit)

@@ -244,7 +244,7 @@ impl Scan {
         let batch = RecordBatch::try_new_with_options(schema, tested, &options)?;
         let wanted = (condition.test)(&batch)?;
         if wanted.len() != rows {
-            return Err(Error::invalid(format!("a row condition answered for {} of {rows} rows", wanted.len())));
+            return Err(Error::invalid(format!("a row condition returned {} results for {rows} rows", wanted.len())));
         }
         let wanted = if wanted.null_count() > 0 { prep_null_mask_filter(&wanted) } else { wanted };
         Ok((batch, wanted))

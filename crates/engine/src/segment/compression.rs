@@ -8,7 +8,7 @@ const LEVEL: i32 = 1;
 
 /// A compressor of level 1.
 pub(crate) fn compressor() -> Result<Compressor<'static>> {
-    Compressor::new(LEVEL).map_err(|e| Error::bug(format!("zstd does not start: {e}")))
+    Compressor::new(LEVEL).map_err(|e| Error::bug(format!("could not initialize zstd: {e}")))
 }
 
 /// Decompresses to exactly `plain_bytes` bytes.
@@ -23,13 +23,15 @@ pub(crate) fn decompress(stored: &[u8], plain_bytes: usize) -> Result<Vec<u8>> {
     CONTEXT.with_borrow_mut(|context| {
         let context = match context {
             Some(context) => context,
-            None => context.insert(Decompressor::new().map_err(|e| Error::bug(format!("zstd does not start: {e}")))?),
+            None => {
+                context.insert(Decompressor::new().map_err(|e| Error::bug(format!("could not initialize zstd: {e}")))?)
+            }
         };
         let plain = context
             .decompress(stored, plain_bytes)
-            .map_err(|e| Error::damaged(format!("compressed bytes do not decompress: {e}")))?;
+            .map_err(|e| Error::damaged(format!("decompression failed: {e}")))?;
         if plain.len() != plain_bytes {
-            return Err(Error::damaged("compressed bytes have another length than is said of them"));
+            return Err(Error::damaged("the decompressed data has the wrong length"));
         }
         Ok(plain)
     })

@@ -170,7 +170,7 @@ pub(crate) fn take_delta(mut bytes: &[u8], len: usize, physical: Physical) -> Re
     let block_values = number()?;
     let known = [TIGHT_BLOCK, WHOLE_BYTES_BLOCK].contains(&(block_values as usize));
     if !known || number()? != MINIS as u64 || number()? != len as u64 {
-        return Err(Error::damaged("delta-packed values of another shape"));
+        return Err(Error::damaged("invalid header of delta-packed values"));
     }
     let mini_values = block_values as usize / MINIS;
     let mut value = unzigzag(number()?) as u64;
@@ -307,7 +307,7 @@ pub(crate) fn take_codes(mut bytes: &[u8], len: usize, width: u32, entries: usiz
             }
         };
         if codes[looked_at].iter().any(|&code| code >= entries as u64) {
-            return Err(Error::damaged("a code is not in the dictionary"));
+            return Err(Error::damaged("a code is outside the dictionary"));
         }
     }
     Ok(codes)
@@ -341,7 +341,7 @@ fn first_word(bytes: &[u8]) -> u64 {
 }
 
 fn too_short() -> Error {
-    Error::damaged("a page ends before its values do")
+    Error::damaged("the page ends within its values")
 }
 
 #[cfg(test)]

@@ -283,7 +283,7 @@ impl IndexWriter {
                 put_last(&mut plain, &last, field.column_type);
             }
         }
-        let stored = self.zstd.compress(&plain).map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
+        let stored = self.zstd.compress(&plain).map_err(|e| Error::bug(format!("zstd compression failed: {e}")))?;
         self.directory.push(BlockEntry {
             offset: self.blocks.len() as u64,
             stored_bytes: stored.len() as u32,
@@ -456,7 +456,7 @@ impl IndexBlock {
         let bytes = &mut bytes;
         let containers = take_u32(bytes)? as usize;
         if containers != entry.containers as usize || containers > BLOCK_CONTAINERS {
-            return Err(Error::damaged("a block of the container index has another number of containers"));
+            return Err(Error::damaged("a block of the container index has the wrong number of containers"));
         }
         let mut keys = Keys::default();
         for _ in 0..containers {
@@ -546,7 +546,7 @@ impl FieldLanes {
                 let len = usize::try_from(last.value(container)).unwrap_or(usize::MAX);
                 let (text, rest) = bytes
                     .split_at_checked(len)
-                    .ok_or_else(|| Error::damaged("a block of the container index ends within a text"))?;
+                    .ok_or_else(|| Error::damaged("a block of the container index ends within a string"))?;
                 texts.extend_from_slice(text);
                 *bytes = rest;
             }

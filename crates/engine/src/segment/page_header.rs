@@ -181,7 +181,7 @@ fn read_scalar(bytes: &mut &[u8], wire: u8) -> Result<i64> {
 }
 
 fn broken() -> Error {
-    Error::damaged("a page header does not decode")
+    Error::damaged("a page header cannot be decoded")
 }
 
 /// Appends a number as a varint: groups of 7 bits, lowest first.

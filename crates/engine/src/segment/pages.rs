@@ -149,7 +149,7 @@ impl Pages {
 
 impl ColumnWriter {
     pub(crate) fn new() -> Result<Self> {
-        let failed = |e: std::io::Error| Error::bug(format!("zstd does not start: {e}"));
+        let failed = |e: std::io::Error| Error::bug(format!("could not initialize zstd: {e}"));
         let (zstd, mut zstd_for_noise) = (compressor()?, compressor()?);
         let min_match = zstd::zstd_safe::CParameter::MinMatch(NOISE_MIN_MATCH);
         zstd_for_noise.set_parameter(min_match).map_err(failed)?;
@@ -271,7 +271,7 @@ impl ColumnWriter {
         out: &mut Vec<u8>,
     ) -> Result<usize> {
         let compressed =
-            self.zstd(form).compress(body).map_err(|e| Error::bug(format!("zstd refused to compress: {e}")))?;
+            self.zstd(form).compress(body).map_err(|e| Error::bug(format!("zstd compression failed: {e}")))?;
         // A dictionary page has no flag for compression and is always compressed.
         let stored: &[u8] = match &mut data {
             None => &compressed,

@@ -133,7 +133,7 @@ pub(crate) fn read_footer(file: &dyn ReadFile, name: &str) -> Result<(ParquetMet
         .with_column_index_policy(PageIndexPolicy::Skip)
         .with_offset_index_policy(PageIndexPolicy::Required)
         .parse_and_finish(&FooterReader(file))
-        .map_err(|e| damaged(format!("the Parquet footer does not read: {e}")))?;
+        .map_err(|e| damaged(format!("the Parquet footer cannot be read: {e}")))?;
     let json = metadata
         .file_metadata()
         .key_value_metadata()
@@ -141,10 +141,11 @@ pub(crate) fn read_footer(file: &dyn ReadFile, name: &str) -> Result<(ParquetMet
         .and_then(|pair| pair.value.as_deref())
         .ok_or_else(|| damaged(format!("the footer has no entry {FACTS_KEY}")))?;
     let facts: Facts = serde_json::from_str(json)
-        .map_err(|e| damaged(format!("the footer's entry {FACTS_KEY} does not read: {e}")))?;
+        .map_err(|e| damaged(format!("the footer's entry {FACTS_KEY} cannot be decoded: {e}")))?;
     if facts.version != FORMAT_VERSION {
         return Err(Error::invalid(format!(
-            "segment {name} has format version {}, this program reads {FORMAT_VERSION}: use a newer fleetdb",
+            "segment {name} has format version {}, but this program reads {FORMAT_VERSION}: use a newer version of \
+             FleetDB",
             facts.version
         )));
     }
@@ -160,16 +161,16 @@ impl Segment {
         let descr = metadata.file_metadata().schema_descr();
         let offsets = metadata.offset_index().ok_or_else(|| damaged("it has no offset index"))?;
         if descr.num_columns() != facts.columns.len() {
-            return Err(damaged("its footer contradicts itself about columns"));
+            return Err(damaged("its footer is inconsistent about columns"));
         }
         let mut group_starts = vec![0_usize];
         for group in metadata.row_groups() {
             let rows = usize::try_from(group.num_rows()).ok().filter(|rows| *rows > 0);
             let end = rows.and_then(|rows| group_starts[group_starts.len() - 1].checked_add(rows));
-            group_starts.push(end.ok_or_else(|| damaged("it has a row group without rows"))?);
+            group_starts.push(end.ok_or_else(|| damaged("it has an empty row group"))?);
         }
         if group_starts.last().is_none_or(|end| *end as u64 != facts.rows) {
-            return Err(damaged("its footer contradicts itself about rows"));
+            return Err(damaged("its footer is inconsistent about rows"));
         }
         let mut columns = Vec::with_capacity(facts.columns.len());
         for (place, stored) in facts.columns.iter().enumerate() {
@@ -193,7 +194,7 @@ impl Segment {
                     dictionary: dictionary.map(|at| (at as u64, first.saturating_sub(at as u64) as usize)),
                     first_page: chunks.pages.len(),
                     page_rows: page_rows(locations, rows)
-                        .ok_or_else(|| damaged("its footer contradicts itself about pages"))?,
+                        .ok_or_else(|| damaged("its footer is inconsistent about pages"))?,
                 });
                 let pages = locations.iter();
                 chunks.pages.extend(pages.map(|p| (p.offset as u64, p.compressed_page_size.max(0) as usize)));
@@ -332,14 +333,14 @@ impl Segment {
         let &(offset, bytes) = stored.pages.get(number).ok_or_else(|| Error::bug("no such page"))?;
         let page = self.file.read_at(offset, bytes)?;
         let (header, body) = checked(&page)?;
-        let data = header.data.as_ref().ok_or_else(|| Error::damaged("a dictionary where a data page should be"))?;
+        let data = header.data.as_ref().ok_or_else(|| Error::damaged("expected a data page, found a dictionary"))?;
         // The page exists, so some group begins at it or before it.
         let number_of_group = stored.groups.partition_point(|group| group.first_page <= number) - 1;
         let group = &stored.groups[number_of_group];
         let first_row = self.group_starts[number_of_group] + (number - group.first_page) * group.page_rows;
         let rows = stored.place(first_row, &self.group_starts).rows;
         if header.values != rows || data.nulls > rows {
-            return Err(Error::damaged(format!("the page has {} rows, it should have {rows}", header.values)));
+            return Err(Error::damaged(format!("the page has {} rows, expected {rows}", header.values)));
         }
         let (levels, values) =
             body.split_at_checked(data.level_bytes).ok_or_else(|| Error::damaged("the page is too short"))?;
@@ -356,7 +357,7 @@ impl Segment {
             false => NullMask::default(),
         };
         if nulls.nulls() != data.nulls {
-            return Err(Error::damaged("the page's levels contradict its header"));
+            return Err(Error::damaged("the page's levels do not match its header"));
         }
         let physical = Physical::of(stored.column_type);
         let len = rows - data.nulls;
@@ -382,7 +383,7 @@ impl Segment {
                 }
                 Page::Bytes(bytes)
             }
-            (_, Physical::Bytes) => return Err(Error::damaged("text in an encoding of numbers")),
+            (_, Physical::Bytes) => return Err(Error::damaged("text column with a numeric encoding")),
             (Encoding::DeltaBinaryPacked, _) => {
                 Page::Raw(Lane::spread(encoding::take_delta(values, len, physical)?, nulls, rows))
             }

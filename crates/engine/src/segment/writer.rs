@@ -116,7 +116,7 @@ impl SegmentWriter {
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
         let written = self.out.write_all(bytes);
-        written.map_err(|e| self.failed(Error::io("write a segment", &e)))
+        written.map_err(|e| self.failed(Error::io("could not write a segment", &e)))
     }
 
     /// Returns the storage's own error, if any, instead of the `parquet` crate's version of it.
@@ -206,7 +206,7 @@ fn footer(
         .map(|&place| SortingColumn { column_idx: place as i32, descending: false, nulls_first: true })
         .collect();
     let facts_json =
-        serde_json::to_string(facts).map_err(|e| Error::bug(format!("segment facts do not serialize: {e}")))?;
+        serde_json::to_string(facts).map_err(|e| Error::bug(format!("segment metadata cannot be serialized: {e}")))?;
     let file = FileMetaData::new(
         2,
         facts.rows as i64,

@@ -127,8 +127,8 @@ pub(crate) fn read_file<'a>(
             return Ok(Contents { frames: Vec::new(), good_bytes: 0 });
         }
         return Err(Error::damaged(format!(
-            "{name}: this is not the header of WAL format {VERSION}, generation {generation}; the file's batches \
-             cannot be read. Restore the file, or move it away to go on without them"
+            "{name}: invalid header, expected WAL format {VERSION}, generation {generation}; the file's batches cannot \
+             be read. Restore the file, or move it away to continue without them"
         )));
     }
     let mut frames: Vec<Frame<'a>> = Vec::new();
@@ -145,8 +145,8 @@ pub(crate) fn read_file<'a>(
     }
     let lost = |what: &str| {
         Error::damaged(format!(
-            "{name}: the frame at byte {good_bytes} is damaged{what}; {} of {} bytes cannot be read. Restore the \
-             file, or cut it to {good_bytes} bytes to go on without the batches behind",
+            "{name}: the frame at byte {good_bytes} is damaged{what}; {} of {} bytes cannot be read. Restore the file, \
+             or truncate it to {good_bytes} bytes to continue without the batches that follow",
             file.len() - good_bytes,
             file.len()
         ))
@@ -159,7 +159,7 @@ pub(crate) fn read_file<'a>(
     while offset + FRAME_HEADER_BYTES < file.len() {
         if let Some(later) = frame_at(file, offset) {
             if later.sequence.0 > broken && later.durable.0 >= broken {
-                return Err(lost(&format!(", and batch {} behind it had been synced", broken)));
+                return Err(lost(&format!(", and batch {} after it had been synced", broken)));
             }
             offset = later.end();
         } else {

@@ -602,14 +602,15 @@ fn create_file(io: &Io, generation: Generation) -> Result<Box<dyn WriteFile>> {
 }
 
 fn poisoned(error: &Error) -> Error {
-    Error::closed(format!("the log failed and takes no more batches until the database is opened again: {error}"))
+    Error::closed(format!("the log failed and accepts no more batches until the database is reopened: {error}"))
 }
 
 fn stalled(error: &Error) -> Error {
     Error::new(
         Code::DiskFull,
         format!(
-            "the disk is full ({error}): nothing is written until there is room; make room and try again, repeating a batch is harmless"
+            "the disk is full ({error}): nothing is written until there is space; free some space and try again \
+             (repeating a batch is harmless)"
         ),
     )
 }

@@ -148,7 +148,7 @@ pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Entry> {
     }
     let rows = rows as usize;
     if rows > MAX_BATCH_ROWS {
-        return Err(Error::damaged(format!("a section of {rows} rows")));
+        return Err(Error::damaged(format!("a section has an invalid number of rows: {rows}")));
     }
     let mut new_entries = NewEntries { keys: take_entries(bytes)?, ..NewEntries::default() };
     let (containers, _) = codec::decode(bytes, rows)?.into_plain();

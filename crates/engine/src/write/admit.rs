@@ -165,7 +165,7 @@ pub(crate) fn admit<'a>(schema: &Arc<TableSchema>, part: &'a Part) -> Result<Adm
     if rows > MAX_BATCH_ROWS {
         return Err(refused(Error::new(
             Code::LimitExceeded,
-            format!("a batch of {rows} rows: the most is {MAX_BATCH_ROWS}, split it"),
+            format!("the batch has {rows} rows, but the limit is {MAX_BATCH_ROWS}: split it"),
         )));
     }
     match part {
@@ -218,7 +218,7 @@ fn of_column(error: &Error, column: &Column) -> Error {
 }
 
 fn null_at(row: Option<usize>) -> Error {
-    Error::new(Code::NotNull, format!("it must not be NULL, and row {} is", row.unwrap_or(0)))
+    Error::new(Code::NotNull, format!("null value in row {} violates not-null constraint", row.unwrap_or(0)))
 }
 
 /// Admits a table's columns; `None` stands for a column that is entirely NULL.
@@ -233,7 +233,7 @@ fn admit_columns<'a>(
         {
             let error = Error::new(
                 Code::LimitExceeded,
-                format!("a value of {} bytes: the most is {MAX_VALUE_BYTES}", bytes.longest()),
+                format!("a value has {} bytes, but the limit is {MAX_VALUE_BYTES}", bytes.longest()),
             );
             return Err(of_column(&error, column));
         }
@@ -252,7 +252,7 @@ fn admit_columns<'a>(
 fn admit_column(column: &Column, batch: &RecordBatch) -> Result<Option<FieldValues<'static>>> {
     let Some(array) = batch.column_by_name(&column.name) else {
         if !column.nullable && batch.num_rows() > 0 {
-            return Err(Error::new(Code::NotNull, "it must not be NULL, and the batch does not have it"));
+            return Err(Error::new(Code::NotNull, "it must not be NULL, but the batch lacks it"));
         }
         return Ok(None);
     };
@@ -287,11 +287,11 @@ fn converted(column_type: ColumnType, array: &ArrayRef) -> Result<ArrayRef> {
         || (came.time_unit().is_some() && column_type.time_unit().is_some())
         || from == &DataType::Null;
     if !fits {
-        return Err(Error::invalid(format!("it holds {column_type}, the batch has {from}")));
+        return Err(Error::invalid(format!("the column is of type {column_type}, but the batch has {from}")));
     }
     let options = CastOptions { safe: false, format_options: FormatOptions::default() };
     cast_with_options(array, &to, &options)
-        .map_err(|e| Error::new(Code::OutOfRange, format!("a value of the batch does not fit {column_type}: {e}")))
+        .map_err(|e| Error::new(Code::OutOfRange, format!("a value is out of range for type {column_type}: {e}")))
 }
 
 fn null_mask(array: &dyn Array) -> NullMask {
@@ -387,7 +387,7 @@ fn encode_keys(schema: &TableSchema, columns: &[Option<FieldValues<'_>>], rows: 
         if used - start > MAX_KEY_BYTES {
             return Err(Error::new(
                 Code::LimitExceeded,
-                format!("row {row}: its key has {} bytes, the most is {MAX_KEY_BYTES}", used - start),
+                format!("row {row}: the key has {} bytes, but the limit is {MAX_KEY_BYTES}", used - start),
             ));
         }
         keys.ends.push(used);

@@ -204,14 +204,17 @@ impl Batch {
         if let Some((column, _)) = schema.columns.iter().zip(row.clone()).find(is_missing) {
             return Err(Error::new(
                 Code::NotNull,
-                format!("column '{}' of table '{}' is NULL, which it must not be", column.name, schema.name),
+                format!(
+                    "null value in column '{}' of table '{}' violates not-null constraint",
+                    column.name, schema.name
+                ),
             ));
         }
         if self.near(schema, 1).is_none() {
             self.push_part(Part::Rows(Rows::new(schema)));
         }
         let Some(near) = self.near(schema, 1) else {
-            return Err(Error::bug("rows that were just added are not there"));
+            return Err(Error::bug("rows that were just added are missing"));
         };
         let before = near.bytes();
         near.push(row)?;
@@ -431,7 +434,7 @@ impl Rows {
         let row = row.into_iter();
         if row.len() != self.columns.len() {
             return Err(Error::invalid(format!(
-                "a row of {} values for table '{}' of {} columns",
+                "the row has {} values, but table '{}' has {} columns",
                 row.len(),
                 self.schema.name,
                 self.columns.len()
@@ -487,10 +490,7 @@ pub(crate) fn misfit_code(value: &Value, column_type: ColumnType) -> Code {
 
 /// The error for a value that does not fit its column.
 pub(crate) fn misfit(row: usize, value: &Value, column_type: ColumnType) -> Error {
-    Error::new(
-        misfit_code(value, column_type),
-        format!("row {row}: {value:?} does not fit a column of type {column_type}"),
-    )
+    Error::new(misfit_code(value, column_type), format!("row {row}: invalid value for type {column_type}: {value:?}"))
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ fn what_a_batch_takes_is_counted_and_bounded() {
     }
     assert!(batch.parts.len() <= 256);
     let refused = db.commit(batch).unwrap_err().to_string();
-    assert!(refused.contains("the most is"), "{refused}");
+    assert!(refused.contains("the limit is"), "{refused}");
     // Deletes count, including the text in their keys.
     let deletes = Batch::new().delete("a", Some(&[text]), ..);
     assert!(deletes.bytes() > 1 << 20);
@@ -109,9 +109,9 @@ fn rows_that_do_not_fit_are_refused_when_they_are_added() {
     let row = |ts: Value, note: Value| [Value::Int(1), ts, Value::Int(2), note];
     batch.push(&a, &row(Value::Int(0), Value::Null)).unwrap();
     let refused = |batch: &mut Batch, values: &[Value]| batch.push(&a, values).unwrap_err().to_string();
-    assert!(refused(&mut batch, &row(Value::Null, Value::Null)).contains("'ts' of table 'a' is NULL"));
+    assert!(refused(&mut batch, &row(Value::Null, Value::Null)).contains("null value in column 'ts' of table 'a'"));
     assert!(refused(&mut batch, &row(Value::Int(1), Value::Int(7))).contains("'note'"));
-    assert!(refused(&mut batch, &[Value::Int(1)]).contains("a row of 1 values"));
+    assert!(refused(&mut batch, &[Value::Int(1)]).contains("the row has 1 values"));
     assert_eq!((batch.rows(), batch.bytes()), (1, batch.parts[0].bytes()));
     batch.push(&a, &row(Value::Int(1), Value::from("x"))).unwrap();
     db.commit(batch).unwrap();

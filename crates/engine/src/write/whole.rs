@@ -31,8 +31,8 @@ impl Batch {
         let renewed: Vec<usize> = renewed.collect();
         if renewed.len() + self.deletes.len() > MAX_REWRITTEN_ROWS {
             return Err(Error::invalid(format!(
-                "table '{}' merges fields: one statement sets fields of at most {MAX_REWRITTEN_ROWS} rows to NULL; narrow the \
-                 key or the time and change part by part",
+                "table '{}' merges fields: one statement can set fields of at most {MAX_REWRITTEN_ROWS} rows to NULL; \
+                 restrict the key or the time range and update in parts",
                 schema.name
             )));
         }

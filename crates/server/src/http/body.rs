@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use std::io::Read;
 use std::time::Duration;
 
-/// How long a client may be silent in the middle of a body.
+/// The time limit for receiving a whole body.
 const BODY_LIMIT: Duration = Duration::from_secs(60);
 
 /// Bytes that are unpacked at a time.
@@ -30,7 +30,7 @@ impl Received {
 
     /// Puts a part behind what has come.
     fn push(&mut self, part: Bytes) -> EngineResult<()> {
-        self.memory.grow_to("a body", self.bytes.len() + part.len())?;
+        self.memory.grow_to("the request body", self.bytes.len() + part.len())?;
         if self.bytes.is_empty() {
             // Most bodies come in one part, which is not copied.
             self.bytes = part;
@@ -46,7 +46,7 @@ impl Received {
     /// The body as text, and its memory.
     pub(super) fn into_text(self) -> Result<(String, MemoryReservation), HttpError> {
         let text = String::from_utf8(self.bytes.into())
-            .map_err(|_| HttpError::new(StatusCode::BAD_REQUEST, "the statement is not UTF-8"))?;
+            .map_err(|_| HttpError::new(StatusCode::BAD_REQUEST, "the statement is not valid UTF-8"))?;
         Ok((text, self.memory))
     }
 }
@@ -67,7 +67,7 @@ pub(super) async fn read(shared: &Shared, headers: &HeaderMap, body: Body) -> Re
     let packed = Received::new(shared.db.query_memory().reservation());
     let packed = tokio::time::timeout(BODY_LIMIT, receive(packed, body, most)).await;
     let packed =
-        packed.map_err(|_| HttpError::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to come"))??;
+        packed.map_err(|_| HttpError::new(StatusCode::REQUEST_TIMEOUT, "timed out while reading the body"))??;
     let encoding = headers.get(header::CONTENT_ENCODING).map_or(Ok("identity"), |value| value.to_str());
     match encoding {
         Ok("identity" | "") => Ok(packed),
@@ -75,7 +75,7 @@ pub(super) async fn read(shared: &Shared, headers: &HeaderMap, body: Body) -> Re
             let unpacked = Received::new(shared.db.query_memory().reservation());
             shared.work.run(move || unpack(packed.as_ref(), unpacked, most)).await?
         }
-        _ => Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: send it as it is, or as gzip")),
+        _ => Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported Content-Encoding: use gzip or none")),
     }
 }
 
@@ -84,7 +84,7 @@ async fn receive(mut received: Received, body: Body, most: usize) -> Result<Rece
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
             Some(_) => too_large(most),
-            None => HttpError::new(StatusCode::BAD_REQUEST, format!("the body broke off: {error}")),
+            None => HttpError::new(StatusCode::BAD_REQUEST, format!("failed to read the body: {error}")),
         })?;
         // Trailers are no part of a body.
         let Ok(part) = frame.into_data() else { continue };
@@ -103,10 +103,10 @@ fn unpack(packed: &[u8], mut unpacked: Received, most: usize) -> Result<Received
     let mut bytes = Vec::new();
     loop {
         let read = packed.by_ref().take(UNPACKED_BYTES as u64).read_to_end(&mut bytes);
-        match read.map_err(|e| HttpError::new(StatusCode::BAD_REQUEST, format!("the body is not gzip: {e}")))? {
+        match read.map_err(|e| HttpError::new(StatusCode::BAD_REQUEST, format!("the body is not valid gzip: {e}")))? {
             0 => break,
             _ if bytes.len() > most => return Err(too_large(most)),
-            _ => unpacked.memory.grow_to("a body", bytes.capacity())?,
+            _ => unpacked.memory.grow_to("the request body", bytes.capacity())?,
         }
     }
     unpacked.bytes = bytes.into();
@@ -116,6 +116,6 @@ fn unpack(packed: &[u8], mut unpacked: Received, most: usize) -> Result<Received
 fn too_large(most: usize) -> HttpError {
     HttpError::new(
         StatusCode::PAYLOAD_TOO_LARGE,
-        format!("the body is longer than {most} bytes (option max_body_bytes): send it part by part"),
+        format!("the body exceeds {most} bytes (option max_body_bytes): split it into several requests"),
     )
 }

@@ -40,14 +40,14 @@ pub(super) async fn require(
         }
         return Err(HttpError::new(
             StatusCode::UNAUTHORIZED,
-            "say who you are: Authorization: Token TOKEN, or Basic with user and password",
+            "authentication required: send Authorization: Token TOKEN, or Basic with user and password",
         ));
     };
     if identity.role < role {
         let Identity { name, role: has } = identity;
         return Err(HttpError::new(
             StatusCode::FORBIDDEN,
-            format!("this takes the role {role}, and '{name}' has {has}"),
+            format!("permission denied: this requires the role {role}, but '{name}' has {has}"),
         ));
     }
     Ok(identity)
@@ -55,7 +55,7 @@ pub(super) async fn require(
 
 fn credentials(headers: &HeaderMap, login: &Login) -> Result<Credentials, HttpError> {
     let wrong =
-        || HttpError::new(StatusCode::UNAUTHORIZED, "the header Authorization is neither Basic, Token nor Bearer");
+        || HttpError::new(StatusCode::UNAUTHORIZED, "unsupported Authorization scheme: use Basic, Token or Bearer");
     let Some(header) = headers.get(header::AUTHORIZATION) else {
         return Ok(match (&login.u, &login.p) {
             (Some(user), Some(password)) => Credentials::Password(user.clone(), password.clone()),

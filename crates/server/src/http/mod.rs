@@ -53,7 +53,7 @@ fn router(shared: Arc<Shared>) -> Router {
 }
 
 async fn not_found(request: Request) -> HttpError {
-    HttpError::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", request.uri().path()))
+    HttpError::new(StatusCode::NOT_FOUND, format!("no such endpoint: {}", request.uri().path()))
 }
 
 async fn refuse_foreign(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
@@ -174,12 +174,12 @@ async fn serve_connection(
         None => watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await,
         Some(tls) => match tokio::time::timeout(HEAD_LIMIT, tls.accept(stream)).await {
             Ok(Ok(stream)) => watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await,
-            Ok(Err(error)) => return tracing::debug!("TLS handshake: {error}"),
-            Err(_) => return tracing::debug!("TLS handshake: it took longer than {HEAD_LIMIT:?}"),
+            Ok(Err(error)) => return tracing::debug!("TLS handshake failed: {error}"),
+            Err(_) => return tracing::debug!("TLS handshake timed out after {HEAD_LIMIT:?}"),
         },
     };
     if let Err(error) = ended {
-        tracing::debug!("a connection broke off: {error}");
+        tracing::debug!("connection failed: {error}");
     }
 }
 

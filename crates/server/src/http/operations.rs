@@ -89,7 +89,8 @@ pub(super) async fn influxql(
         "DROP DATABASE" => {
             return Err(HttpError::new(
                 StatusCode::BAD_REQUEST,
-                "DROP DATABASE is refused: there is one database; DROP TABLE, in SQL, drops a measurement",
+                "DROP DATABASE is not supported: a server has a single database; to drop a measurement use DROP TABLE \
+                 in SQL",
             ));
         }
         // The only database answers to every name; clients look for the one they use.
@@ -100,7 +101,7 @@ pub(super) async fn influxql(
         _ => {
             return Err(HttpError::new(
                 StatusCode::BAD_REQUEST,
-                "InfluxQL is not spoken here: send SQL to /api/v1/sql, or connect with the PostgreSQL protocol",
+                "InfluxQL is not supported: send SQL to /api/v1/sql, or use the PostgreSQL protocol",
             ));
         }
     };

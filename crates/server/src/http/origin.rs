@@ -17,7 +17,7 @@ pub(super) fn check(shared: &Shared, uri: &Uri, headers: &HeaderMap) -> Result<(
     let refused = |what: String| Err(HttpError::new(StatusCode::FORBIDDEN, what));
     let hosts = &shared.config.hosts;
     if headers.get_all("sec-fetch-site").iter().any(|site| site == "cross-site") {
-        return refused("Sec-Fetch-Site: cross-site: pages of other sites are not answered".to_owned());
+        return refused("requests from other sites are refused (Sec-Fetch-Site: cross-site)".to_owned());
     }
     let asked: Vec<&str> = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or("")).collect();
     for origin in headers.get_all(header::ORIGIN) {
@@ -26,14 +26,17 @@ pub(super) fn check(shared: &Shared, uri: &Uri, headers: &HeaderMap) -> Result<(
         let is_asked = |host: &&str| host.eq_ignore_ascii_case(authority);
         let is_own = !authority.is_empty() && !asked.is_empty() && asked.iter().all(is_asked);
         if !is_own && !is_among(hosts, host_of(authority)) {
-            return refused(format!("Origin '{origin}': pages of other sites are not answered; see the option hosts"));
+            return refused(format!(
+                "requests from other sites are refused: Origin '{origin}' is not in the option hosts"
+            ));
         }
     }
     if !shared.access.requires_login()? {
         let of_uri = uri.authority().map(|authority| authority.as_str());
         if let Some(host) = asked.into_iter().chain(of_uri).find(|host| !is_known(hosts, host_of(host))) {
             return refused(format!(
-                "Host '{host}': while nobody has to log in, this is an address, localhost or a name that the option hosts has"
+                "Host '{host}' is refused: without authentication it must be an IP address, localhost, or a name in \
+                 the option hosts"
             ));
         }
     }

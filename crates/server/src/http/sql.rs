@@ -44,7 +44,9 @@ pub(super) async fn from_query(
     headers: HeaderMap,
 ) -> std::result::Result<Response, HttpError> {
     let identity = identity::require(&shared, &headers, &login, peer, Role::Read).await?;
-    let sql = asked.q.ok_or_else(|| HttpError::new(StatusCode::BAD_REQUEST, "give the statement as q=..."))?;
+    let sql = asked
+        .q
+        .ok_or_else(|| HttpError::new(StatusCode::BAD_REQUEST, "missing parameter q: send the statement as q=..."))?;
     // A GET only reads, because a link or an image in a foreign page can make a browser send it.
     let format = Format::of(asked.format.as_deref(), &headers)?;
     run(shared, Requester::new(identity, &headers, peer), sql, format, true).await
@@ -90,11 +92,11 @@ async fn run(
     let begin = move |session: &Pooled| {
         let statement = session.parse_one(&sql)?;
         if only_reads && statement.access() != Access::Read {
-            return Err(Error::invalid("a GET request only reads: send this statement with POST"));
+            return Err(Error::invalid("GET requests are read-only: send this statement with POST"));
         }
         if matches!(statement.kind()?, Kind::Begin | Kind::Commit | Kind::Rollback | Kind::RollbackTo(_)) {
             return Err(Error::invalid(
-                "a request is one statement, which is atomic by itself; transactions take the PostgreSQL protocol",
+                "a request holds one statement, which is atomic; for transactions use the PostgreSQL protocol",
             ));
         }
         crate::access::check(&identity.name, identity.role, statement.access())?;
@@ -153,7 +155,7 @@ impl Format {
             Some("arrow") => Ok(Self::Arrow),
             Some(other) => Err(HttpError::new(
                 StatusCode::BAD_REQUEST,
-                format!("format '{other}': use json, ndjson, csv or arrow"),
+                format!("unknown format '{other}': use json, ndjson, csv or arrow"),
             )),
         }
     }
@@ -185,7 +187,7 @@ enum Form {
 }
 
 fn failed(error: impl std::fmt::Display) -> Error {
-    Error::invalid(format!("the rows cannot be shown in this form: {error}"))
+    Error::invalid(format!("the rows cannot be written in this format: {error}"))
 }
 
 impl Encoder {
@@ -259,7 +261,7 @@ fn csv_schema(schema: &SchemaRef) -> Result<SchemaRef> {
             Ok(Arc::new(Field::new(field.name(), DataType::Utf8, true)))
         }
         other if other.is_nested() => Err(failed(format_args!(
-            "column '{}' has parts of its own; take format=json, ndjson or arrow",
+            "column '{}' is nested and cannot be written as CSV; use format=json, ndjson or arrow",
             field.name()
         ))),
         _ => Ok(Arc::clone(field)),

@@ -71,7 +71,7 @@ fn precision(name: Option<&str>) -> Result<Precision, HttpError> {
         Some("m") => Ok(Precision::Minute),
         Some("h") => Ok(Precision::Hour),
         Some(other) => {
-            let reason = format!("precision '{other}': use ns, us, ms, s, m or h");
+            let reason = format!("unknown precision '{other}': use ns, us, ms, s, m or h");
             Err(HttpError::new(StatusCode::BAD_REQUEST, reason))
         }
     }

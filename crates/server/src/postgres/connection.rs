@@ -111,10 +111,10 @@ impl Pending {
         if bytes > MAX_BATCH_BYTES {
             return Err(Error::new(
                 Code::LimitExceeded,
-                format!("{bytes} bytes without a Sync, which are one batch: the most is {MAX_BATCH_BYTES}"),
+                format!("{bytes} bytes were sent without a Sync; the limit is {MAX_BATCH_BYTES}"),
             ));
         }
-        self.memory.grow_to("what is sent without a Sync", bytes)?;
+        self.memory.grow_to("the data sent since the last Sync", bytes)?;
         Ok(count)
     }
 
@@ -170,7 +170,7 @@ impl Connection {
 
     /// Who the client is.
     pub(super) fn identity(&self) -> PgWireResult<&Identity> {
-        self.identity.get().ok_or_else(|| user_error("28000", "nobody has logged in"))
+        self.identity.get().ok_or_else(|| user_error("28000", "the client has not logged in"))
     }
 
     /// What the client may do now. It is looked up once between two Syncs, because users may be
@@ -187,7 +187,7 @@ impl Connection {
         let role = self.shared.access.role(&identity.name, rights.is_authenticated).map_err(|e| postgres_error(&e))?;
         let Some(role) = role else {
             self.end_for(End::Removed);
-            return Err(user_error("28000", format!("there is no user \"{}\" any more", identity.name)));
+            return Err(user_error("28000", format!("user \"{}\" no longer exists", identity.name)));
         };
         rights.role = Some(role);
         if std::mem::replace(&mut rights.is_admin, role == Role::Admin) != rights.is_admin

@@ -57,7 +57,7 @@ impl Connection {
     /// Writes the complete lines, or with `is_end` all data.
     async fn copy_lines(&self, is_end: bool) -> PgWireResult<u64> {
         let taken = self.copying.lock().take();
-        let mut copying = taken.ok_or_else(|| user_error("08P01", "there is no COPY that rows could be for"))?;
+        let mut copying = taken.ok_or_else(|| user_error("08P01", "no COPY is in progress"))?;
         let parsed = self.shared.work.run(move || {
             let rows = copying.take_lines(is_end);
             (copying, rows)
@@ -108,7 +108,7 @@ impl CopyingIn {
         let ends = if is_end { self.bytes.len() } else { whole_bytes };
         let rest = self.bytes.split_off(ends);
         if rest.len() > MAX_LINE_BYTES {
-            return Err(self.wrong(&format!("the line is longer than {MAX_LINE_BYTES} bytes")));
+            return Err(self.wrong(&format!("the line exceeds {MAX_LINE_BYTES} bytes")));
         }
         let lines = std::mem::replace(&mut self.bytes, rest);
         let mut rows = Rows::new(self.cells.schema());
@@ -147,7 +147,7 @@ impl CopyingIn {
             if line == b"\\." || self.lines == 1 && self.copy.form.header {
                 continue;
             }
-            let line = str::from_utf8(line).map_err(|_| self.wrong(&"this is not UTF-8"))?;
+            let line = str::from_utf8(line).map_err(|_| self.wrong(&"invalid byte sequence for encoding \"UTF8\""))?;
             let cells = cells(line, char::from(self.copy.form.delimiter)).into_iter();
             let cells: Vec<_> = cells.map(|cell| (cell != self.copy.form.null).then(|| unescaped(cell))).collect();
             let at = at_line(&self.cells.schema().name, self.lines);
@@ -173,7 +173,7 @@ impl CopyingIn {
             // The flags, none of which matters here, and an extension that may be skipped.
             head.and_then(|_| rest.take(4))
                 .and_then(|_| rest.value())
-                .ok_or_else(|| self.wrong(&"this is not the binary form"))?;
+                .ok_or_else(|| self.wrong(&"invalid binary COPY header"))?;
             self.lines = 1;
         }
         let mut row = vec![Value::Null; schema.columns.len()];
@@ -185,7 +185,7 @@ impl CopyingIn {
                 break;
             }
             if count != self.cells.places().len() {
-                return Err(self.wrong(&format!("{count} values for {} columns", self.cells.places().len())));
+                return Err(self.wrong(&format!("row field count is {count}, expected {}", self.cells.places().len())));
             }
             let Some(values) = (0..count).map(|_| rest.value()).collect::<Option<Vec<_>>>() else {
                 rest.0 = before;
@@ -197,18 +197,18 @@ impl CopyingIn {
                 row[place] = match value {
                     None => Value::Null,
                     Some(bytes) => values::binary_of_column(bytes, column.column_type)
-                        .ok_or_else(|| self.wrong(&format!("column '{}': these are not its bytes", column.name)))?,
+                        .ok_or_else(|| self.wrong(&format!("column '{}': invalid binary value", column.name)))?,
                 };
             }
             self.rows += 1;
             rows.push(&row)?;
         }
         if rest.0.len() > MAX_LINE_BYTES {
-            return Err(self.wrong(&format!("the row is longer than {MAX_LINE_BYTES} bytes")));
+            return Err(self.wrong(&format!("the row exceeds {MAX_LINE_BYTES} bytes")));
         }
         // PostgreSQL does not require the count of -1 if the client says that it is done.
         if is_end && !rest.0.is_empty() {
-            return Err(self.wrong(&"the last row is cut off, or something follows it"));
+            return Err(self.wrong(&"the last row is incomplete, or data follows it"));
         }
         self.bytes = rest.0.to_vec();
         Ok((!rows.is_empty()).then_some(rows))
@@ -308,6 +308,6 @@ impl CopyHandler for Connection {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        user_error("57014", format!("COPY was ended by the client: {}", fail.message))
+        user_error("57014", format!("COPY from stdin failed: {}", fail.message))
     }
 }

@@ -90,18 +90,21 @@ impl Connection {
             return Err(user_error("42P03", format!("cursor \"{}\" already exists", declare.name)));
         }
         if count >= MAX_CURSORS {
-            return Err(user_error("54000", format!("a connection may have {MAX_CURSORS} cursors: CLOSE some")));
+            return Err(user_error(
+                "54000",
+                format!("too many cursors: a connection may have {MAX_CURSORS}; CLOSE some"),
+            ));
         }
         let query = self.parse_one(&declare.query).await?;
         self.check(query.access())?;
         // Anything but a query must be refused before it runs.
         if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query {
-            return Err(user_error("42P11", "a cursor is declared for a query that only reads"));
+            return Err(user_error("42P11", "a cursor requires a read-only query"));
         }
         let (names, weight) = (query.column_names(), Weight::of(&query));
         let running = self.start(session, weight, |session| session.execute(query)).await?;
         let Some(schema) = running.schema().map(|schema| names.of(schema)) else {
-            return Err(user_error("42P11", "a cursor is declared for a query that gives rows"));
+            return Err(user_error("42P11", "a cursor requires a query that returns rows"));
         };
         let rows = tokio::sync::Mutex::new(Rows { running, left: None });
         let cursor = Arc::new(Cursor { schema, declared: declare.clone(), savepoint: session.savepoints(), rows });

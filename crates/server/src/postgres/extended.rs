@@ -100,7 +100,7 @@ impl Connection {
         self.statement_started(&shown);
         let mut statements = self.parse(text).await?;
         let (Some(mut statement), true) = (statements.pop(), statements.is_empty()) else {
-            return Err(user_error("42601", "a prepared statement is one statement"));
+            return Err(user_error("42601", "cannot insert multiple commands into a prepared statement"));
         };
         let session = self.session()?;
         let execute = statement.is_execute().then(|| statement.clone());
@@ -184,7 +184,10 @@ impl Connection {
         if let Some(execute) = &stored.execute {
             let now = self.session()?.named(execute.clone()).map_err(|e| postgres_error(&e))?;
             if now.to_string() != stored.statement.to_string() {
-                return Err(user_error("0A000", format!("{execute} is of another statement by now: prepare it again")));
+                return Err(user_error(
+                    "0A000",
+                    format!("{execute} now refers to a different statement: prepare it again"),
+                ));
             }
         }
         match &stored.plan {
@@ -192,7 +195,8 @@ impl Connection {
                 let mut known = Arc::clone(&insert.lock());
                 if !known.fits(&self.shared.db) {
                     let again = InsertValues::of(&stored.statement, &self.shared.db).map_err(|e| postgres_error(&e))?;
-                    let again = again.ok_or_else(|| user_error("0A000", "the table has changed: prepare again"))?;
+                    let again = again
+                        .ok_or_else(|| user_error("0A000", "the table has changed: prepare the statement again"))?;
                     known = Arc::new(again);
                     *insert.lock() = Arc::clone(&known);
                 }
@@ -495,12 +499,13 @@ pub(super) fn check_bind(
         Entry::Empty => (0, 0),
     };
     if parameters != wanted {
-        let text = format!("bind message supplies {parameters} parameters, but the statement takes {wanted}");
+        let text =
+            format!("bind message supplies {parameters} parameters, but the prepared statement requires {wanted}");
         return Err(user_error("08P01", text));
     }
     let fits = |formats: usize, of: usize| formats <= 1 || formats == of;
     if !fits(formats.0, parameters) || !fits(formats.1, columns) {
-        return Err(user_error("08P01", "bind message has formats for another number of values"));
+        return Err(user_error("08P01", "bind message has the wrong number of format codes"));
     }
     Ok(())
 }

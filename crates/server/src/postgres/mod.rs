@@ -69,7 +69,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Optio
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         connections.spawn(async move {
             if let Err(error) = serve_connection(stream, tls, &shared).await {
-                tracing::debug!("a connection broke off: {error}");
+                tracing::debug!("connection failed: {error}");
             }
             drop(admitted);
         });
@@ -219,8 +219,11 @@ async fn close_with_error(socket: &mut fast_path::Socket, why: ErrorInfo) -> std
 
 /// Answers that there are too many connections, without reading anything.
 async fn refuse(mut stream: TcpStream) {
-    let error =
-        ErrorInfo::new("FATAL".to_owned(), "53300".to_owned(), "too many connections (max_connections)".to_owned());
+    let error = ErrorInfo::new(
+        "FATAL".to_owned(),
+        "53300".to_owned(),
+        "sorry, too many clients already (option max_connections)".to_owned(),
+    );
     let mut bytes = BytesMut::new();
     if PgWireBackendMessage::ErrorResponse(ErrorResponse::from(error)).encode(&mut bytes).is_ok() {
         stream.write_all(&bytes).await.ok();

@@ -15,7 +15,7 @@ use pgwire::error::PgWireResult;
 use std::sync::Arc;
 use std::time::Instant;
 
-const NO_TRANSACTION: &str = "there is no transaction";
+const NO_TRANSACTION: &str = "there is no transaction in progress";
 
 impl Connection {
     /// Refuses a statement that the client's role does not allow.
@@ -34,7 +34,7 @@ impl Connection {
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
                 // As in PostgreSQL, BEGIN within a transaction only causes a warning.
                 let warning = match session.is_in_transaction() {
-                    true => Some("there is a transaction already"),
+                    true => Some("there is already a transaction in progress"),
                     false => session.begin_as(statement).map_err(|e| postgres_error(&e))?,
                 };
                 self.warn(warning);
@@ -72,7 +72,7 @@ impl Connection {
             }
             Kind::Nothing(tag) => {
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
-                self.warn((*tag == "COMMENT").then_some("comments are not kept"));
+                self.warn((*tag == "COMMENT").then_some("comments are not stored"));
                 Ok(Response::Execution(Tag::new(tag)))
             }
             Kind::Discard => {
@@ -90,7 +90,7 @@ impl Connection {
                 self.check(query.access())?;
                 // A statement without rows must be refused before it runs.
                 if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query && !query.has_returning() {
-                    return Err(user_error("0A000", "COPY ... TO STDOUT takes a query that gives rows"));
+                    return Err(user_error("0A000", "COPY ... TO STDOUT requires a query that returns rows"));
                 }
                 let is_binary = copy.form.format == CopyFormat::Binary;
                 let format = if is_binary { Format::UnifiedBinary } else { Format::UnifiedText };
@@ -99,7 +99,7 @@ impl Connection {
                         let count = Arc::clone(&self.copied_out);
                         Ok(Response::CopyOut(copy_out::response(copy.form.clone(), rows, count)))
                     }
-                    _ => Err(user_error("0A000", "COPY ... TO STDOUT takes a query that gives rows")),
+                    _ => Err(user_error("0A000", "COPY ... TO STDOUT requires a query that returns rows")),
                 }
             }
             Kind::Declare(declare) => self.declare(&session, declare).await,
@@ -109,7 +109,7 @@ impl Connection {
             Kind::Definition(what) => {
                 let done = self.run_planned(&session, statement.clone(), format).await?;
                 if session.is_in_transaction() {
-                    self.warn(Some(format!("{what} has taken effect: a ROLLBACK does not undo it")));
+                    self.warn(Some(format!("{what} has taken effect: ROLLBACK will not undo it")));
                 }
                 Ok(done)
             }

@@ -89,7 +89,7 @@ impl Connection {
             // Also after a ROLLBACK TO, which makes a failed transaction usable again.
             Response::TransactionStart(tag) => (tag, TransactionStatus::Transaction),
             Response::TransactionEnd(tag) => (tag, before.to_idle_state()),
-            _ => return Err(user_error("XX000", "a statement gave an answer that it cannot give")),
+            _ => return Err(user_error("XX000", "a statement returned an unexpected response")),
         };
         client.set_transaction_status(after);
         if let Some(warning) = self.take_warning() {

@@ -91,9 +91,9 @@ fn parameter(
 ) -> Result<Value, (&'static str, String)> {
     let wrong = |reason: String| ("22P03", reason);
     if is_binary {
-        return binary(bytes, given, target).ok_or_else(|| wrong(format!("these are not the bytes of a {given}")));
+        return binary(bytes, given, target).ok_or_else(|| wrong(format!("invalid binary value for type {given}")));
     }
-    let text = str::from_utf8(bytes).map_err(|_| wrong("this is not UTF-8".to_owned()))?;
+    let text = str::from_utf8(bytes).map_err(|_| wrong("invalid byte sequence for encoding \"UTF8\"".to_owned()))?;
     let by_type = target.or(match *given {
         Type::INT2 | Type::INT4 | Type::INT8 | Type::OID => Some(ColumnType::Int64),
         Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC => Some(ColumnType::Float64),

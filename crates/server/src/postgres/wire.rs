@@ -38,7 +38,8 @@ fn wrong(what: &str) -> Error {
 
 /// What is answered to one who does not ask for TLS where that is a must, as PostgreSQL says it.
 fn without_tls() -> BytesMut {
-    let text = "no encryption: this server takes only TLS (option tls), connect with sslmode=require or verify-full";
+    let text = "the connection is not encrypted: this server requires TLS (option tls); connect with sslmode=require \
+                or verify-full";
     let error = ErrorInfo::new("FATAL".to_owned(), "28000".to_owned(), text.to_owned());
     let mut bytes = BytesMut::new();
     // It is written to memory.
@@ -55,7 +56,7 @@ pub(super) async fn negotiate(
     let encrypted = |stream| (MaybeTls::Tls(Box::new(stream)), true, BytesMut::new());
     let mut first = [0; 8];
     if stream.peek(&mut first[..1]).await? == 1 && first[0] == TLS_HANDSHAKE {
-        let tls = tls.ok_or_else(|| wrong("TLS is not set up here"))?;
+        let tls = tls.ok_or_else(|| wrong("TLS is not configured"))?;
         return tls.accept(stream).await.map(encrypted);
     }
     // One request for TLS, and one for GSSAPI, in either order.
@@ -75,12 +76,12 @@ pub(super) async fn negotiate(
                 tokio::time::timeout(REST_LIMIT, stream.read_exact(&mut rest)).await.ok();
                 stream.write_all(&without_tls()).await?;
                 stream.shutdown().await?;
-                return Err(wrong("a client did not ask for TLS"));
+                return Err(wrong("the client did not request TLS"));
             }
             _ => return Ok((MaybeTls::Plain(stream), false, BytesMut::from(&first[..]))),
         }
     }
-    Err(wrong("a client may ask for TLS and for GSSAPI once each"))
+    Err(wrong("a client may request TLS and GSSAPI only once each"))
 }
 
 /// A connection of which only well-formed messages are read.
@@ -156,7 +157,7 @@ impl Checked {
         let Some(length) = i32_at(&self.read, kind_bytes) else { return Ok(None) };
         let most = if self.is_started { self.connection.most_message_bytes() } else { STARTUP_BYTES };
         let length = usize::try_from(length).ok().filter(|length| (4..=most).contains(length));
-        let length = length.ok_or_else(|| wrong("a message has a length that it cannot have"))?;
+        let length = length.ok_or_else(|| wrong("a message has an invalid length"))?;
         let whole = kind_bytes + length;
         // As bytes here, and in pgwire's buffer.
         let held = self.memory.grow_to("a message", 2 * whole);
@@ -172,7 +173,7 @@ impl Checked {
             self.is_started = true;
             is_startup(body)
         };
-        if is_well_formed { Ok(Some(whole)) } else { Err(wrong("a message is not what its kind says")) }
+        if is_well_formed { Ok(Some(whole)) } else { Err(wrong("malformed message")) }
     }
 }
 

@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> Outcome<()> {
         if output.status.success() {
             columns.push(Some(serde_json::from_slice(&output.stdout).map_err(|e| format!("{name}: {e}"))?));
         } else if target == "duckdb" && error.contains("No module named") {
-            println!("DuckDB is not measured: its Python package is not installed");
+            println!("skipping DuckDB: its Python package is not installed");
             columns.push(None);
         } else {
             return Err(format!("{name}: {error}").into());

@@ -177,7 +177,7 @@ fn check(there: usize, acknowledged: usize) -> Outcome<()> {
     if there == acknowledged {
         return Ok(());
     }
-    Err(format!("{there} readings are there, {acknowledged} were acknowledged").into())
+    Err(format!("found {there} readings, but {acknowledged} were acknowledged").into())
 }
 
 /// Has each client report one reading after another; prints the times and returns the number of

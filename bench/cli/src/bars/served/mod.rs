@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Outcome<()> {
     let tasks = tokio::task::LocalSet::new();
     let mariadb = mariadb::MariaDb::start(&scratch.path().join("mariadb"), &runtime)?;
     if mariadb.is_none() {
-        println!("MariaDB (mariadbd) is not installed: left out");
+        println!("skipping MariaDB: mariadbd is not installed");
     }
     println!("{}", ingest::HEADER);
     let time = Duration::from_secs(args.seconds);
@@ -100,7 +100,7 @@ fn serve(directory: &Path) -> Outcome<()> {
     let options = Options { data: Some(directory.to_owned()), http: any(), postgres: any(), ..Options::default() };
     let server = Server::start(Config::new(options)?)?;
     for option in ["http", "postgres"] {
-        println!("{}", server.address(option).ok_or("the server does not listen")?);
+        println!("{}", server.address(option).ok_or("the server is not listening")?);
     }
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(server.stop()?)

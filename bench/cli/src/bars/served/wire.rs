@@ -80,7 +80,7 @@ impl Connection {
                     // Read an answer in one call if possible.
                     self.come.reserve(READ_BYTES);
                     if self.stream.read_buf(&mut self.come).await? == 0 {
-                        return Err("the server has gone".into());
+                        return Err("the server closed the connection".into());
                     }
                 }
             }
