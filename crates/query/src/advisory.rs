@@ -1,6 +1,8 @@
-//! Advisory locks: numbers that programs agree on, as migrations do, so that one of them works at a time
-//! (<https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS>). Who comes second is told so and may
-//! come again: nobody waits here, as no thread is kept for who does.
+//! Advisory locks: numbers that programs agree on so that only one of them works at a time, as
+//! migration tools do
+//! (<https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS>). A session that
+//! finds a lock taken gets an error and may retry; it does not wait, because no thread is kept for
+//! a waiting session.
 
 use fleetdb_engine::{Code, Error, Result};
 use std::collections::HashMap;
@@ -9,10 +11,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Sessions may hold so many locks, all of them together, and so may one that takes one again and again.
+/// The maximum number of locks held by all sessions together, and of acquisitions by one session.
 const MAX_LOCKS: usize = 10_000;
 
-/// A lock's number: one, or two of half the size, which are others.
+/// A lock's key: one number, or two of half the size. The two forms do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     One(i64),
@@ -28,23 +30,23 @@ impl fmt::Display for Key {
     }
 }
 
-/// The advisory locks of a database, for all of its sessions.
+/// The advisory locks of a database, shared by all of its sessions.
 #[derive(Default)]
 pub struct AdvisoryLocks {
-    /// Which session holds a lock, and how many times.
+    /// The session that holds each lock, and how many times it has taken it.
     holders: Mutex<HashMap<Key, (u64, usize)>>,
-    /// Numbers sessions.
+    /// The number of the next session.
     sessions: AtomicU64,
 }
 
-/// How long a lock is held that is not given back.
+/// When a lock that was not released explicitly is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
     Session,
     Transaction,
 }
 
-/// What a session holds; given back when it is dropped.
+/// The locks a session holds. Dropping it releases them.
 pub(crate) struct HeldLocks {
     locks: Arc<AdvisoryLocks>,
     session: u64,
@@ -58,17 +60,17 @@ struct State {
 }
 
 impl HeldLocks {
-    /// A session's, which has none.
+    /// For a new session, which holds no locks.
     pub(crate) fn new(locks: Arc<AdvisoryLocks>) -> Self {
         let session = locks.sessions.fetch_add(1, Ordering::Relaxed);
         Self { locks, session, state: Mutex::default() }
     }
 
-    /// Takes a lock, which the session may have already; whether nobody else has it. One of a transaction, where there is
-    /// none, is given back at once.
+    /// Takes a lock, which the session may already hold; returns false if another session holds it.
+    /// A transaction lock outside a transaction is released at once.
     ///
     /// # Errors
-    /// There are too many.
+    /// There are too many locks.
     pub(crate) fn take(&self, key: Key, scope: Scope) -> Result<bool> {
         let mut state = self.state();
         let mut holders = self.locks.holders();
@@ -93,7 +95,7 @@ impl HeldLocks {
         Ok(true)
     }
 
-    /// Gives a lock of the session's back, once; whether it has it.
+    /// Releases one acquisition of a session lock; returns whether the session held it.
     pub(crate) fn release(&self, key: Key) -> bool {
         let mut state = self.state();
         let place = state.held.iter().rposition(|held| *held == (key, Scope::Session));
@@ -102,7 +104,7 @@ impl HeldLocks {
         held.is_some()
     }
 
-    /// Gives all of the session's locks back, but those of its transaction.
+    /// Releases all of the session's locks except those of its transaction.
     pub(crate) fn release_all(&self) {
         self.release_those(|scope| scope == Scope::Session);
     }
@@ -111,7 +113,7 @@ impl HeldLocks {
         self.state().is_in_transaction = true;
     }
 
-    /// The transaction has ended, and its locks with it.
+    /// Ends the transaction and releases its locks.
     pub(crate) fn end_transaction(&self) {
         self.state().is_in_transaction = false;
         self.release_those(|scope| scope == Scope::Transaction);
@@ -119,7 +121,7 @@ impl HeldLocks {
 
     fn release_those(&self, is_one: impl Fn(Scope) -> bool) {
         let mut state = self.state();
-        // Most transactions have none, and need not wait for other sessions.
+        // Most transactions hold no locks, and need not wait for other sessions here.
         if !state.held.iter().any(|(_, scope)| is_one(*scope)) {
             return;
         }

@@ -50,7 +50,7 @@ fn a_transaction_s_locks_end_with_it() {
     assert!(!other.takes(key, Scope::Session) && other.takes(Key::One(2), Scope::Session));
     one.end_transaction();
     assert!(other.takes(key, Scope::Session) && other.release(key));
-    // Where there is no transaction it ends with its statement.
+    // Outside a transaction, the lock ends with its statement.
     assert!(one.takes(key, Scope::Transaction) && other.takes(key, Scope::Session));
     assert!(!one.takes(key, Scope::Transaction));
 }

@@ -1,4 +1,4 @@
-//! What a statement gives back.
+//! The result of a statement.
 
 use crate::column_names::{written_names, written_text};
 use crate::depth::UNCHECKED_LEVELS;
@@ -18,28 +18,28 @@ use std::any::Any;
 use std::future::poll_fn;
 use std::sync::Arc;
 
-/// What rows come from, which is as deep as the statement.
+/// The stream of rows, and what is needed to run it. It is as deep as the statement.
 type Rows = (SendableRecordBatchStream, Arc<QueryRuntime>, Watch);
 
-/// The answer to one statement: rows batch by batch, word of what was done, or both.
+/// The result of one statement: rows in batches, a command tag, or both.
 pub struct Answer {
     tag: Option<String>,
     rows: Option<Deep<Rows>>,
-    /// The rows' schema, in which no name has what tells columns apart while they are planned.
+    /// The schema of the rows, with column names as the user wrote them, without planning markers.
     schema: Option<SchemaRef>,
-    /// The rows are the lines of a plan, which has names in it.
+    /// Whether the rows are the lines of a plan, in which names must be restored.
     is_plan: bool,
-    /// Kept until the answer is gone; nobody looks at it.
+    /// Kept alive as long as the answer; never read.
     _held: Option<Box<dyn Any + Send + Sync>>,
-    /// The memory that is taken for it.
+    /// The memory charged to the answer.
     _charged: Option<Charged>,
 }
 
-/// What is taken for a statement's tree, and for what its functions have made.
+/// The memory reserved for a statement's tree and for the output of its functions.
 type Charged = (StatementMemory, ConstantMemory);
 
 impl Answer {
-    /// The statement gives no rows; `tag` says what it did, as psql shows it.
+    /// A result without rows; `tag` is the command tag that psql shows.
     pub(crate) fn done(tag: impl Into<String>) -> Self {
         Self { tag: Some(tag.into()), rows: None, schema: None, is_plan: false, _held: None, _charged: None }
     }
@@ -50,17 +50,17 @@ impl Answer {
         Self { tag: None, rows, schema, is_plan: false, _held: None, _charged: None }
     }
 
-    /// The same answer, of a statement that has done this.
+    /// Adds a command tag.
     pub(crate) fn tagged(self, tag: String) -> Self {
         Self { tag: Some(tag), ..self }
     }
 
-    /// The same answer, whose rows are the lines of a plan.
+    /// Marks the rows as the lines of a plan.
     pub(crate) fn of_plan(self) -> Self {
         Self { is_plan: true, ..self }
     }
 
-    /// The same answer with the depth of its statement's tree.
+    /// Sets the depth of the statement's tree.
     pub(crate) fn of_levels(mut self, levels: usize) -> Self {
         if let Some(rows) = &mut self.rows {
             rows.set_levels(levels);
@@ -68,35 +68,35 @@ impl Answer {
         self
     }
 
-    /// The same answer, which keeps something as long as it lives.
+    /// Keeps `held` alive as long as the answer.
     pub(crate) fn holding(self, held: impl Any + Send + Sync) -> Self {
         Self { _held: Some(Box::new(held)), ..self }
     }
 
-    /// The same answer, with the memory that is taken for it.
+    /// Attaches the memory charged to the answer.
     pub(crate) fn charged_to(self, charged: Charged) -> Self {
         Self { _charged: Some(charged), ..self }
     }
 
-    /// Other limits from now on.
+    /// Replaces the limits from now on.
     pub(crate) fn watch_by(&mut self, limits: Watch) {
         if let Some((.., watch)) = self.rows.as_deref_mut() {
             *watch = limits;
         }
     }
 
-    /// What the statement did: `CREATE TABLE`, `INSERT 0 5`; none of a query.
+    /// The command tag, such as `CREATE TABLE` or `INSERT 0 5`; `None` for a query.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// The schema of the rows, if the statement gives rows.
+    /// The schema of the rows, if the statement returns rows.
     pub fn schema(&self) -> Option<SchemaRef> {
         self.schema.clone()
     }
 
-    /// The next rows, as [`Iterator::next`] gives them, in a future: it takes its thread as long as operators compute, and
-    /// no row is lost if it is dropped.
+    /// The next batch, as [`Iterator::next`] returns it, in a future. The future occupies its
+    /// thread while operators compute. Dropping it loses no rows.
     pub async fn next_rows(&mut self) -> Option<Result<RecordBatch>> {
         let rows = self.rows.as_mut()?;
         let levels = rows.levels();
@@ -104,7 +104,7 @@ impl Answer {
         loop {
             let next = poll_fn(|context| with_stack(levels, || stream.poll_next_unpin(context)));
             match watch.until_stopped(next).await {
-                // A step of the plan that has looked at rows and wants none of them.
+                // An operator that read rows and discarded all of them.
                 Ok(Some(Ok(batch))) if batch.num_rows() == 0 => {}
                 Ok(next) => {
                     let rows = next?.map_err(engine_error);
@@ -122,10 +122,10 @@ impl Answer {
         }
     }
 
-    /// All rows at once.
+    /// Collects all rows.
     ///
     /// # Errors
-    /// The query failed on the way.
+    /// The query fails while it runs.
     pub fn collect(self) -> Result<Vec<RecordBatch>> {
         Iterator::collect(self)
     }
@@ -137,12 +137,12 @@ impl Iterator for Answer {
     fn next(&mut self) -> Option<Self::Item> {
         let rows = self.rows.as_ref()?;
         let (levels, runtime) = (rows.levels(), Arc::clone(&rows.1));
-        // Tasks that the plan has spawned run on this stack as well.
+        // Tasks spawned by the plan run on this stack as well.
         with_stack(levels, || runtime.block_on(self.next_rows()))
     }
 }
 
-/// The lines of a plan with names as they were written.
+/// Restores the names in the lines of a plan to those the user wrote.
 fn written_lines(rows: RecordBatch) -> Result<RecordBatch> {
     let lines = |column: &ArrayRef| match column.as_string_opt::<i32>() {
         Some(texts) => {

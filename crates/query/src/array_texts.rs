@@ -8,7 +8,7 @@ use arrow::error::Result;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use std::sync::Arc;
 
-/// A column's arrays as texts; `None` if it is not of arrays.
+/// Converts a column of arrays to text; `None` if its type is not an array.
 ///
 /// ```
 /// use arrow::array::{Array, ArrayRef, AsArray, ListArray, types::Int64Type};
@@ -39,9 +39,9 @@ pub fn array_text_form(column: &ArrayRef) -> Result<Option<ArrayRef>> {
     Ok(Some(Arc::new(texts.collect::<StringArray>())))
 }
 
-/// Elements as they stand in an array.
+/// The elements in the form they have within an array.
 fn element_texts(elements: &ArrayRef) -> Result<Vec<String>> {
-    // An array in an array has no quotes.
+    // A nested array is not quoted.
     let (texts, is_array) = match array_text_form(elements)? {
         Some(texts) => (texts, true),
         None => (text_form(elements)?.unwrap_or_else(|| Arc::clone(elements)), false),
@@ -69,7 +69,7 @@ fn is_binary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
 }
 
-/// An element in quotes, if it could be taken for something else.
+/// Quotes an element if it would be ambiguous otherwise.
 fn quoted(text: String) -> String {
     let is_special = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | ',' | '"' | '\\');
     if text.is_empty() || text.eq_ignore_ascii_case("null") || text.contains(is_special) {

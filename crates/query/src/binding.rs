@@ -1,9 +1,10 @@
-//! The parameters of a prepared statement: its plan is kept, and its scans take the values when they begin.
+//! The parameters of a prepared statement. Its plan is kept, and its scans take the values when
+//! they begin.
 //!
-//! 1. While a statement is prepared, a table takes conditions with parameters over as it would with values
-//!    ([`with_placeholders_filled`]); the scan keeps them.
-//! 2. Each run has the binding to itself, with its values and view ([`Binding::bind`]); a scan that begins puts the values
-//!    into its conditions ([`Binding::substitute`]).
+//! 1. While a statement is prepared, a table accepts pushed-down conditions with parameters as if
+//!    they had values ([`with_placeholders_filled`]). The scan keeps these conditions.
+//! 2. Each run has exclusive use of the binding, with its values and view ([`Binding::bind`]). A
+//!    scan that begins puts the values into its conditions ([`Binding::substitute`]).
 
 use crate::errors::query_error;
 use datafusion::common::ScalarValue;
@@ -14,18 +15,18 @@ use datafusion::logical_expr::expr::Placeholder;
 use fleetdb_engine::{TableId, TableSchema, TableView, View};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a run of a prepared statement sees.
+/// The view and values of one run of a prepared statement.
 struct Bound {
     view: View,
     values: Vec<ScalarValue>,
 }
 
-/// See the module.
+/// Connects a cached plan to the values and view of its current run. See the module documentation.
 #[derive(Default)]
 pub(crate) struct Binding {
-    /// `None` between runs: a plan that is kept is to keep no files or memtables.
+    /// `None` between runs, because a cached plan must not keep files or memtables alive.
     bound: Mutex<Option<Bound>>,
-    /// The tables that were planned with, as they were.
+    /// The schemas of the tables that were planned with.
     tables: Mutex<Vec<Arc<TableSchema>>>,
 }
 
@@ -33,35 +34,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A run that has a binding, until it is dropped.
+/// Exclusive use of a binding by a run, until it is dropped.
 pub(crate) struct BindingGuard(Arc<Binding>);
 
 impl Drop for BindingGuard {
     fn drop(&mut self) {
         let bound = lock(&self.0.bound).take();
-        // Files may be closed with it.
+        // Dropping it may close files.
         drop(bound);
     }
 }
 
 impl Binding {
-    /// Notes that a plan reads a table.
+    /// Records that a plan reads a table.
     pub(crate) fn note(&self, table: &Arc<TableSchema>) {
         lock(&self.tables).push(Arc::clone(table));
     }
 
-    /// The tables that were planned with.
+    /// The tables that the plan reads.
     pub(crate) fn tables(&self) -> Vec<TableId> {
         lock(&self.tables).iter().map(|table| table.id).collect()
     }
 
-    /// Whether all tables are as they were when they were planned with.
+    /// Whether all tables still have the schemas they were planned with.
     pub(crate) fn fits(&self, view: &View) -> bool {
         let same = |table: &Arc<TableSchema>| view.table(&table.name).is_ok_and(|now| Arc::ptr_eq(now.schema(), table));
         lock(&self.tables).iter().all(same)
     }
 
-    /// Gives it to a run, with what this sees; `None` if another run has it.
+    /// Gives the binding to a run with its view and values; `None` if another run is using it.
     pub(crate) fn bind(self: &Arc<Self>, view: View, values: &[ScalarValue]) -> Option<BindingGuard> {
         let mut bound = lock(&self.bound);
         if bound.is_some() {
@@ -71,13 +72,13 @@ impl Binding {
         Some(BindingGuard(Arc::clone(self)))
     }
 
-    /// A table as this run sees it.
+    /// A table in the view of the current run.
     pub(crate) fn table(&self, name: &str) -> Result<TableView> {
         let bound = lock(&self.bound);
         bound.as_ref().ok_or_else(not_bound)?.view.table(name).cloned().map_err(query_error)
     }
 
-    /// A condition with this run's values in place of its parameters.
+    /// Replaces the parameters in a condition with the values of the current run.
     pub(crate) fn substitute(&self, condition: &Expr) -> Result<Expr> {
         let bound = lock(&self.bound);
         let values = &bound.as_ref().ok_or_else(not_bound)?.values;
@@ -90,17 +91,17 @@ fn not_bound() -> DataFusionError {
     DataFusionError::Internal("a plan runs that has no binding".to_owned())
 }
 
-/// The most parameters of a statement, as in PostgreSQL.
+/// The maximum number of parameters of a statement, as in PostgreSQL.
 const MAX_PARAMETERS: usize = 65_535;
 
-/// The place of a parameter's value: `$1` is the first.
+/// The index of a parameter's value: `$1` has index 0.
 pub(crate) fn number(parameter: &str) -> Option<usize> {
     let number = parameter.strip_prefix('$')?.parse::<usize>().ok()?;
     number.checked_sub(1).filter(|_| number <= MAX_PARAMETERS)
 }
 
-/// A condition with some value of the right type in place of its parameters: what a scan takes over does not depend on
-/// the value.
+/// Replaces the parameters in a condition with arbitrary values of the right types. Whether a scan
+/// accepts a condition does not depend on the value.
 pub(crate) fn with_placeholders_filled(condition: &Expr) -> Result<Expr> {
     let value = |placeholder: &Placeholder| {
         let data_type = placeholder.field.as_ref()?.data_type();
@@ -109,7 +110,7 @@ pub(crate) fn with_placeholders_filled(condition: &Expr) -> Result<Expr> {
     replaced(condition, value)
 }
 
-/// Whether an expression has parameters.
+/// Whether an expression contains parameters.
 pub(crate) fn has_parameters(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(matches!(expr, Expr::Placeholder(_)))).unwrap_or(true)
 }

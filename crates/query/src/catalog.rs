@@ -1,4 +1,5 @@
-//! The tables that DataFusion sees: those of one view, so that a statement sees one moment.
+//! The tables that DataFusion sees. They all come from one view, so a statement sees the database
+//! at one point in time.
 
 use crate::binding::Binding;
 use crate::store::Store;
@@ -9,20 +10,20 @@ use fleetdb_engine::{TableSchema, TableView, View};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-/// The tables of the view that the current statement reads. Between statements there is none: it would keep files and
-/// memtables that are of no use to anybody else, for as long as a client is idle.
+/// The tables of the view that the current statement reads. Between statements there is no view,
+/// because an idle client would keep unused files and memtables alive.
 pub(crate) struct ViewTables {
     store: Store,
     shown: RwLock<Shown>,
-    /// Set while a statement is prepared.
+    /// Set while a statement is being prepared.
     binding: RwLock<Option<Arc<Binding>>>,
 }
 
 #[derive(Default)]
 struct Shown {
-    /// Keeps what the statement that is begun sees.
+    /// Keeps the view of the statement that is starting alive.
     begun: Option<Arc<View>>,
-    /// The same, as long as that statement or its answer is there.
+    /// The same view, as long as the statement or its answer is alive.
     last: Weak<View>,
 }
 
@@ -31,33 +32,33 @@ impl ViewTables {
         Self { store: store.clone(), shown: RwLock::default(), binding: RwLock::default() }
     }
 
-    /// From now on statements see the database as this view does.
+    /// Makes the following statements read this view.
     pub(crate) fn show(&self, view: View) {
         let view = Arc::new(view);
         let shown = Shown { last: Arc::downgrade(&view), begun: Some(view) };
         let before = std::mem::replace(&mut *self.shown.write().unwrap_or_else(PoisonError::into_inner), shown);
-        // Files may be closed with it.
+        // Dropping it may close files.
         drop(before);
     }
 
-    /// The statement is begun; what it sees is kept by its answer.
+    /// Called once the statement has started; from then on, its answer keeps the view alive.
     pub(crate) fn release(&self) {
         let begun = self.shown.write().unwrap_or_else(PoisonError::into_inner).begun.take();
         drop(begun);
     }
 
-    /// The view that is shown; where no statement is begun, the database as it is now.
+    /// The current view, or the database as it is now if no statement has started.
     pub(crate) fn shown(&self) -> Arc<View> {
         let last = self.shown.read().unwrap_or_else(PoisonError::into_inner).last.upgrade();
         last.unwrap_or_else(|| Arc::new(self.store.view()))
     }
 
-    /// What is planned from now on takes its parameters from this binding.
+    /// Makes the following plans take their parameters from this binding.
     pub(crate) fn bind(&self, binding: Option<Arc<Binding>>) {
         *self.binding.write().unwrap_or_else(PoisonError::into_inner) = binding;
     }
 
-    /// A table as it is shown.
+    /// A table in the current view.
     pub(crate) fn table_view(&self, name: &str) -> fleetdb_engine::Result<TableView> {
         self.shown().table(name).cloned()
     }

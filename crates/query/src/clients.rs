@@ -1,24 +1,25 @@
-//! Who is connected to a server and what they do, for `pg_stat_activity`, `pg_cancel_backend` and `pg_terminate_backend`
-//! (<https://www.postgresql.org/docs/current/monitoring-stats.html>). The server knows them; a session asks it.
+//! Connected clients and their activity, for `pg_stat_activity`, `pg_cancel_backend` and
+//! `pg_terminate_backend` (<https://www.postgresql.org/docs/current/monitoring-stats.html>). The
+//! server implements [`Clients`] and sessions query it.
 
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
-/// What a client does.
+/// The activity of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientState {
-    /// A statement of it runs.
+    /// Running a statement.
     Active,
-    /// Nothing.
+    /// Idle, outside a transaction.
     Idle,
-    /// Nothing, with a transaction open.
+    /// Idle, inside a transaction.
     IdleInTransaction,
-    /// Nothing, with a transaction open that can only be rolled back.
+    /// Idle, inside a failed transaction that can only be rolled back.
     IdleInFailedTransaction,
 }
 
 impl ClientState {
-    /// In PostgreSQL's words.
+    /// PostgreSQL's name for it.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -29,52 +30,53 @@ impl ClientState {
     }
 }
 
-/// A client of a server.
+/// A client connected to a server.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// What it is cancelled by; that of a process in PostgreSQL.
+    /// The number by which the client is cancelled; in PostgreSQL, the number of its process.
     pub number: i32,
-    /// Who it is.
+    /// The user's name.
     pub user: String,
-    /// What the program calls itself.
+    /// The application name the client gave.
     pub application_name: String,
-    /// Where it is.
+    /// The client's address.
     pub address: Option<SocketAddr>,
-    /// When it came.
+    /// When the client connected.
     pub came: SystemTime,
-    /// When its transaction began.
+    /// When the current transaction began.
     pub transaction_began: Option<SystemTime>,
-    /// When its newest statement began.
+    /// When the newest statement began.
     pub statement_began: Option<SystemTime>,
-    /// When it began to do what it does.
+    /// When the activity last changed.
     pub changed: SystemTime,
-    /// What it does.
+    /// The current activity.
     pub state: ClientState,
-    /// Its newest statement's text, or the beginning of it.
+    /// The text of the newest statement, possibly truncated.
     pub statement: String,
 }
 
 impl Client {
-    /// Bytes of a statement's text that are shown, as PostgreSQL's `track_activity_query_size`.
+    /// The maximum number of bytes shown of a statement's text, like PostgreSQL's
+    /// `track_activity_query_size`.
     pub const STATEMENT_BYTES: usize = 1_024;
 }
 
 /// The clients of a server.
 pub trait Clients: Send + Sync {
-    /// All of them.
+    /// Lists all clients.
     fn all(&self) -> Vec<Client>;
 
-    /// Who a client is; `None` if there is none of this number.
+    /// The user of a client; `None` if no client has this number.
     fn user(&self, number: i32) -> Option<String>;
 
-    /// Cancels the statement that a client runs, if it runs one.
+    /// Cancels the statement that a client is running, if any.
     fn cancel(&self, number: i32);
 
     /// Ends a client's connection.
     fn end(&self, number: i32);
 }
 
-/// Whom a session works for.
+/// The client and user a session works for.
 ///
 /// ```
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
@@ -87,25 +89,25 @@ pub trait Clients: Send + Sync {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionUser {
-    /// Of [`Client`].
+    /// The client's number, as in [`Client`].
     pub number: i32,
-    /// Who it is.
+    /// The user's name.
     pub user: String,
-    /// Whether it may cancel what others do, and see their statements.
+    /// Whether the user may see and cancel other users' statements.
     pub is_admin: bool,
-    /// Whether it may end what is done, as who only reads may not.
+    /// Whether the user may cancel statements and end connections. False for read-only access.
     pub may_end: bool,
 }
 
 impl Default for SessionUser {
-    /// Who has the database to himself.
+    /// For a program with exclusive use of the database.
     fn default() -> Self {
         let number = i32::try_from(std::process::id()).unwrap_or(1);
         Self { number, user: "postgres".to_owned(), is_admin: true, may_end: true }
     }
 }
 
-/// The program itself, which has the database to itself, since then.
+/// The only client of an embedded database, with the time at which it started.
 pub(crate) struct EmbeddedClient(pub(crate) SystemTime);
 
 impl Clients for EmbeddedClient {

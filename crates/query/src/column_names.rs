@@ -1,8 +1,8 @@
-//! What PostgreSQL calls the columns of a query: `SELECT count(*), max(v)` gives `count` and `max`, which programs ask for by
-//! these names (`FigureColname` in its `parse_target.c`).
+//! Gives a query's columns PostgreSQL's names: `SELECT count(*), max(v)` returns `count` and `max`,
+//! and programs rely on these names (`FigureColname` in its `parse_target.c`).
 //!
-//! DataFusion has the whole expression as a name, and no two columns may have one; so that one can be there twice, the second
-//! has another for as long as it is planned ([`tell_apart`]).
+//! DataFusion names a column after the whole expression and rejects duplicate names. To allow
+//! duplicates, repeated columns get distinct names during planning ([`tell_apart`]).
 
 use crate::ddl::identifier;
 use crate::returning;
@@ -18,10 +18,10 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The name of what has none of its own.
+/// The name of a column without a natural name.
 const NO_NAME: &str = "?column?";
 
-/// PostgreSQL's own names of types that have others in SQL.
+/// PostgreSQL's internal names for types that have different names in SQL.
 const TYPES: [(&str, &str); 11] = [
     ("bigint", "int8"),
     ("boolean", "bool"),
@@ -36,19 +36,19 @@ const TYPES: [(&str, &str); 11] = [
     ("smallint", "int2"),
 ];
 
-/// Names of a query's columns.
+/// The names of a query's columns.
 #[derive(Clone, Debug, Default)]
 pub struct ColumnNames(Vec<Item>);
 
 #[derive(Clone, Debug)]
 enum Item {
     Name(String),
-    /// `*`: as many columns as there are.
+    /// `*`, which stands for any number of columns.
     Wildcard,
 }
 
 impl Statement {
-    /// The names of its columns.
+    /// The names of the statement's columns.
     ///
     /// ```
     /// use arrow::datatypes::{DataType, Field, Schema};
@@ -76,13 +76,13 @@ pub(crate) fn names_of(statement: &SqlStatement) -> ColumnNames {
 }
 
 impl ColumnNames {
-    /// A query's columns, as DataFusion calls them, by these names.
+    /// Renames the columns of a query from DataFusion's names to these.
     pub fn of(&self, schema: &SchemaRef) -> SchemaRef {
         let count = schema.fields().len();
         let named = |items: &mut dyn Iterator<Item = &Item>| -> Vec<String> {
             items.map_while(|item| if let Item::Name(name) = item { Some(name.clone()) } else { None }).collect()
         };
-        // Of two wildcards nobody knows where one ends and the other begins.
+        // With two wildcards, the boundary between them is unknown.
         let (in_front, behind) = (named(&mut self.0.iter()), named(&mut self.0.iter().rev()));
         let is_all = in_front.len() == self.0.len();
         if self.0.is_empty() || is_all && self.0.len() != count || !is_all && in_front.len() + behind.len() > count {
@@ -97,7 +97,7 @@ impl ColumnNames {
     }
 }
 
-/// What the first SELECT of a query, which names its columns, selects.
+/// The SELECT list of a query's first SELECT, which names the columns.
 fn items(body: &SetExpr) -> Option<&[SelectItem]> {
     match body {
         SetExpr::Select(select) => Some(&select.projection),
@@ -107,7 +107,7 @@ fn items(body: &SetExpr) -> Option<&[SelectItem]> {
     }
 }
 
-/// As [`items`], to be changed.
+/// The same as [`items`], but mutable.
 fn items_mut(body: &mut SetExpr) -> &mut [SelectItem] {
     match body {
         SetExpr::Select(select) => &mut select.projection,
@@ -125,12 +125,12 @@ fn item_name(item: &SelectItem) -> Item {
     }
 }
 
-/// What PostgreSQL calls an expression that is selected without a name.
+/// PostgreSQL's name for an expression selected without an alias.
 pub(crate) fn name_of(expr: &Expr) -> String {
     name(expr).map_or_else(|| NO_NAME.to_owned(), |name| name.text)
 }
 
-/// The name of an expression; a weak one, as that of a type, gives way to another's.
+/// The name of an expression. A weak name, such as a type's, yields to a stronger one.
 struct Name {
     text: String,
     is_weak: bool,
@@ -144,7 +144,7 @@ fn weak(text: impl Into<String>) -> Option<Name> {
     Some(Name { text: text.into(), is_weak: true })
 }
 
-/// The name that an expression has; `None` without one.
+/// The name of an expression; `None` if it has none.
 fn name(expr: &Expr) -> Option<Name> {
     let of_kind = match expr {
         Expr::Identifier(column) => return strong(identifier(column)),
@@ -186,7 +186,7 @@ fn name(expr: &Expr) -> Option<Name> {
     strong(of_kind)
 }
 
-/// As PostgreSQL: by the one column of the subquery.
+/// As in PostgreSQL, the name of the subquery's single column.
 fn subquery_name(query: &Query) -> Option<Name> {
     match items(&query.body)?.first()? {
         SelectItem::UnnamedExpr(expr) => name(expr),
@@ -202,7 +202,7 @@ fn type_name(data_type: &SqlType) -> String {
     known.map_or(plain, |(_, name)| name).to_owned()
 }
 
-/// Gives what a query selects without a name the one that it had before it was written in other words.
+/// Restores the names that unaliased items had before the query was rewritten.
 pub(crate) fn keep_names(query: &mut Query, names: &ColumnNames) {
     for (item, name) in items_mut(&mut query.body).iter_mut().zip(&names.0) {
         if let (SelectItem::UnnamedExpr(expr), Item::Name(name)) = (&*item, name)
@@ -213,8 +213,9 @@ pub(crate) fn keep_names(query: &mut Query, names: &ColumnNames) {
     }
 }
 
-/// Gives what queries in FROM, WITH and CREATE TABLE AS select without a name the one that PostgreSQL has for it, by which
-/// others ask for it: `SELECT max(count) FROM (SELECT count(*) FROM reads GROUP BY meter) AS counts`.
+/// Gives unaliased items of queries in FROM, WITH and CREATE TABLE AS PostgreSQL's names, because
+/// other parts of the statement refer to them: `SELECT max(count) FROM (SELECT count(*) FROM reads
+/// GROUP BY meter) AS counts`.
 pub(crate) fn name_derived(statement: &mut SqlStatement) {
     let _ = statement.visit(&mut Derived);
 }
@@ -260,7 +261,7 @@ fn name_selected(query: &mut Query) {
         if let (SelectItem::UnnamedExpr(expr), Some(text)) = (&*item, name)
             && !is_column(expr)
             && text != NO_NAME
-            // Nobody could tell two of them apart.
+            // Two columns of the same name would be ambiguous.
             && names.iter().filter(|other| *other == name).count() == 1
         {
             *item = named(expr.clone(), text);
@@ -272,8 +273,8 @@ fn named(expr: Expr, name: &str) -> SelectItem {
     SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) }
 }
 
-/// Gives what is selected without a name the one that PostgreSQL has for it, where the rows are ordered by that:
-/// `SELECT ts::date, max(v) FROM t GROUP BY 1 ORDER BY ts, max`.
+/// Gives unaliased items PostgreSQL's names where ORDER BY refers to them: `SELECT ts::date, max(v)
+/// FROM t GROUP BY 1 ORDER BY ts, max`.
 pub(crate) fn name_ordered(query: &mut Query) {
     let (SetExpr::Select(select), Some(order)) = (query.body.as_mut(), &query.order_by) else { return };
     let (items, OrderByKind::Expressions(order)) = (&mut select.projection, &order.kind) else { return };
@@ -285,11 +286,12 @@ pub(crate) fn name_ordered(query: &mut Query) {
             && let Some(item @ SelectItem::UnnamedExpr(_)) = items.get_mut(place)
             && has_window(item)
         {
-            // DataFusion orders by no window over aggregates that has no name.
+            // DataFusion cannot sort by an unaliased window function over aggregates.
             *item = apart(item_expr(item), &name_of(&item_expr(item)), place);
             continue;
         }
-        // A column that is ordered by is there under its name, too, in front of what is selected.
+        // A sort column also exists under its own name, and would take precedence over the SELECT
+        // list.
         let (name, is_apart) = match &by.expr {
             Expr::Identifier(name) => (identifier(name), false),
             Expr::CompoundIdentifier(parts) => (parts.last().map(identifier).unwrap_or_default(), true),
@@ -318,7 +320,7 @@ pub(crate) fn name_ordered(query: &mut Query) {
     }
 }
 
-/// Which of what is selected it is: `ORDER BY 2`.
+/// The index in the SELECT list that `ORDER BY 2` refers to.
 fn place_of(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Value(literal) => match &literal.value {
@@ -348,7 +350,7 @@ fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
-/// Whether it is a column, or one that is cast, which DataFusion calls the same.
+/// Whether this is a column or a cast of one; DataFusion gives both the same name.
 fn is_cast_column(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => is_cast_column(inner),
@@ -356,15 +358,16 @@ fn is_cast_column(expr: &Expr) -> bool {
     }
 }
 
-/// What stands between a name and the place of its column, where the name alone is another's: no name has it in it.
+/// Separates a name from its column's position when the name alone is not unique. No name contains
+/// it.
 const APART: char = '\u{1f}';
 
-/// A name without that.
+/// The part of a name before [`APART`].
 fn as_written(name: &str) -> &str {
     name.split_once(APART).map_or(name, |(name, _)| name)
 }
 
-/// A schema whose columns have names without that.
+/// The schema with the suffixes after [`APART`] removed from its names.
 pub(crate) fn written_names(schema: &SchemaRef) -> SchemaRef {
     if !schema.fields().iter().any(|field| field.name().contains(APART)) {
         return Arc::clone(schema);
@@ -376,7 +379,7 @@ pub(crate) fn written_names(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
-/// A text, as an error or a plan, without the places of columns in it.
+/// A text, such as an error or a plan, without these suffixes.
 pub(crate) fn written_text(text: &str) -> Cow<'_, str> {
     let mut parts = text.split(APART);
     let Some(first) = parts.next().filter(|first| first.len() < text.len()) else { return Cow::Borrowed(text) };
@@ -384,7 +387,7 @@ pub(crate) fn written_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(std::iter::once(first).chain(rest).collect())
 }
 
-/// An expression under a name that is its own for as long as it is planned.
+/// An expression under a name that is unique during planning.
 fn apart(expr: Expr, name: &str, place: usize) -> SelectItem {
     named(expr, &format!("{name}{APART}{}", place + 1))
 }
@@ -418,7 +421,7 @@ fn tell_items_apart(items: &mut [SelectItem]) {
     }
 }
 
-/// What DataFusion calls an expression; it has the same name for one that is cast, or that has casts in it.
+/// DataFusion's name for an expression; casts do not change it.
 pub(crate) fn planned_name(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(column) => identifier(column),

@@ -20,7 +20,7 @@ fn names(body: &SetExpr) -> Vec<String> {
     items(body).unwrap().iter().map(name).collect()
 }
 
-/// The names were looked up with PostgreSQL 15.
+/// The expected names are PostgreSQL 15's.
 #[test]
 fn columns_have_the_names_of_postgres() {
     for (of, name) in [

@@ -1,4 +1,5 @@
-//! `COPY table FROM 'file'`: rows of a CSV file with a header, or of a Parquet file; columns are matched by name.
+//! `COPY table FROM 'file'`: imports a CSV file with a header, or a Parquet file. Columns are
+//! matched by name.
 
 use crate::csv::{CellReader, CsvReader};
 use crate::ddl::object_name;
@@ -13,9 +14,9 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows that are read at once.
+/// Number of rows read at once.
 const READ_ROWS: usize = 8_192;
-/// Bytes of CSV that are read at once.
+/// Number of CSV bytes read at once.
 const READ_BYTES: usize = 1 << 20;
 
 /// Runs the statement. Gives how many rows were written.
@@ -74,7 +75,7 @@ fn read_csv(mut file: File, filename: &str, schema: &Arc<TableSchema>, writer: &
                 cells = Some(reader.map_err(|e| wrong(line, &e))?);
                 continue;
             };
-            // An empty line is a row of one column that is NULL.
+            // With a single column, an empty line is a row with NULL.
             if row.is_empty() && cells.places().len() > 1 {
                 continue;
             }

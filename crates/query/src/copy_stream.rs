@@ -1,4 +1,4 @@
-//! `COPY table FROM STDIN` and `COPY table TO STDOUT`: rows that come from the client, and rows that go there.
+//! `COPY table FROM STDIN` and `COPY table TO STDOUT`: rows streamed from and to the client.
 
 use crate::ddl::{identifier, object_name};
 use datafusion::sql::sqlparser::ast::{
@@ -6,48 +6,48 @@ use datafusion::sql::sqlparser::ast::{
 };
 use fleetdb_engine::{Code, Error, Result};
 
-/// The form of rows on the way, as PostgreSQL defines it.
+/// The formats of streamed rows, as PostgreSQL defines them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CopyFormat {
-    /// A line a row, tabs between values, backslashes before what is special.
+    /// One line per row, with tabs between values and backslash escapes.
     #[default]
     Text,
     /// CSV.
     Csv,
-    /// Counts, lengths and values in their binary form.
+    /// Counts, lengths and values in binary form.
     Binary,
 }
 
-/// How rows are written on the way.
+/// The format of streamed rows, with its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyForm {
-    /// The form of the rows.
+    /// The format.
     pub format: CopyFormat,
-    /// Whether the first line has the columns' names.
+    /// Whether the first line holds the column names.
     pub header: bool,
-    /// What stands between values.
+    /// The delimiter between values.
     pub delimiter: u8,
-    /// What stands for NULL.
+    /// The text that stands for NULL.
     pub null: String,
 }
 
 /// `COPY table (columns) FROM STDIN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyIn {
-    /// The table.
+    /// The target table.
     pub table: String,
-    /// The columns that come; none are all of the table's.
+    /// The columns in the stream; empty means all columns.
     pub columns: Vec<String>,
-    /// How the rows are written.
+    /// The format of the rows.
     pub form: CopyForm,
 }
 
 /// `COPY table (columns) TO STDOUT`, or `COPY (query) TO STDOUT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyOut {
-    /// The query that gives the rows.
+    /// The query that returns the rows.
     pub query: String,
-    /// How the rows are written.
+    /// The format of the rows.
     pub form: CopyForm,
 }
 

@@ -1,11 +1,13 @@
 //! DELETE and TRUNCATE.
 //!
-//! 1. A DELETE whose conditions the scan takes over is a delete by container and time, whatever the number of rows.
-//! 2. Any other one deletes row by row, in one batch of the log, as long as the rows are few.
-//! 3. Of more rows than that it writes the segments that hold them anew
-//!    ([`Database::delete_rows`](fleetdb_engine::Database::delete_rows)), in bounded memory: the condition is asked once more, under
-//!    the engine's locks, and the keys of its rows go to the engine as they come. It is whole or not at all, as the others are. A
-//!    transaction block, whose changes wait in memory, and RETURNING do not have it.
+//! 1. A DELETE whose conditions the scan can evaluate becomes a delete by container and time,
+//!    whatever the number of rows.
+//! 2. Any other DELETE deletes row by row in one batch of the WAL, up to a maximum number of rows.
+//! 3. Beyond this maximum, it rewrites the segments that hold the rows
+//!    ([`Database::delete_rows`](fleetdb_engine::Database::delete_rows)), in bounded memory. The
+//!    condition is evaluated again under the engine's locks, and the keys of its rows are streamed
+//!    to the engine. This is atomic, like the other ways. It is not available with RETURNING, or in
+//!    a transaction block, whose changes are kept in memory.
 
 use crate::dml::{Change, key_of, named, primary_key, primary_key_names, typed_column};
 use crate::errors::engine_error;
@@ -19,17 +21,17 @@ use datafusion::sql::sqlparser::ast::{Delete, FromTable, ObjectName, TableFactor
 use fleetdb_engine::{Batch, Code, Error, Result, ScanRequest, TableSchema, TableView, View};
 use std::sync::Arc;
 
-/// A DELETE that goes row by row deletes at most so many in one batch: readers look at each until a compaction has written the
-/// rows anew.
+/// The maximum number of rows deleted one by one in a batch. Readers check each of these deletes
+/// until compaction rewrites the rows.
 const MAX_SINGLE_DELETES: usize = 100_000;
-/// A DELETE by key deletes from at most so many containers in one batch.
+/// The maximum number of containers that a DELETE by key names in a batch.
 const MAX_CONTAINERS: usize = 100_000;
 
-/// What a DELETE comes to.
+/// The rows or containers to delete.
 enum Found {
-    /// So few rows or containers that a batch names them.
+    /// Few enough to fit in one batch.
     Few(Change),
-    /// More than that.
+    /// Too many for one batch.
     Many,
 }
 
@@ -38,7 +40,7 @@ impl Session {
     pub(crate) fn delete(&self, delete: Delete, returning: Option<&Returning>) -> Result<WriteOutcome> {
         let joined = joined(&delete);
         let (sql, rows) = with_rows(delete);
-        // Where rows are deleted in one batch only.
+        // Cases in which rows can be deleted only in one batch.
         let must_be_few = returning.is_some() || self.is_in_transaction();
         let mut many = None;
         let done = self.write_after(returning, |view| {
@@ -74,7 +76,8 @@ impl Session {
         })
     }
 
-    /// The table of a DELETE, and the query for the rows to delete: the DELETE's own, or the one that says what it cannot.
+    /// The table of a DELETE and the plan for its rows. The plan comes from the DELETE itself, or
+    /// from `rows` if DataFusion cannot plan the DELETE.
     fn to_delete(&self, sql: &str, rows: Option<&str>) -> Result<(Arc<TableSchema>, LogicalPlan)> {
         let dml = self.plan_write(sql)?;
         let schema = self.schema_of(&dml)?;
@@ -82,7 +85,7 @@ impl Session {
         Ok((schema, input))
     }
 
-    /// What the DELETE of a query's rows comes to. They are looked at only if they must be, or if it `gives_rows`.
+    /// Finds what to delete. Rows are read only if necessary, or if `gives_rows` is set.
     fn found(&self, view: &View, schema: &Arc<TableSchema>, input: LogicalPlan, gives_rows: bool) -> Result<Found> {
         let plan = self.context.state().optimize(&input).map_err(engine_error)?;
         let table = view.table(&schema.name)?;
@@ -99,7 +102,7 @@ impl Session {
         };
         let rows = match &by_container {
             Some(_) if !gives_rows => Vec::new(),
-            // What RETURNING gives is in memory anyway.
+            // The rows for RETURNING are in memory anyway.
             Some(_) => named(schema, self.rows_of(input)?)?,
             None => {
                 let mut rows = Vec::new();
@@ -113,13 +116,13 @@ impl Session {
                 named(schema, rows)?
             }
         };
-        // Whole containers and stretches of time are deleted whatever their rows are.
+        // Deletes of whole containers and time ranges do not need the rows.
         let read = if by_container.is_some() { Vec::new() } else { rows.clone() };
         let (batch, count) = by_container.map_or_else(|| delete_rows(schema, &rows), Ok)?;
         Ok(Found::Few(Change { table: Arc::clone(schema), batch, count, rows, read }))
     }
 
-    /// Deletes rows by writing the segments that hold them anew. Gives how many they were.
+    /// Deletes rows by rewriting the segments that hold them; returns the number of rows.
     fn delete_many(&self, schema: &TableSchema, sql: &str, rows: Option<&str>) -> Result<u64> {
         let watch = self.limits.watch();
         let find = |view: &View, delete: &mut dyn FnMut(&RecordBatch) -> Result<()>| {
@@ -148,7 +151,7 @@ fn too_many(schema: &TableSchema) -> Error {
     )
 }
 
-/// The primary keys of rows of the table, in their order.
+/// The primary keys of the rows, in key order.
 fn sorted_keys(schema: &TableSchema, rows: LogicalPlan) -> Result<LogicalPlan> {
     let columns = rows.schema().columns();
     let keys: Option<Vec<Expr>> =
@@ -159,7 +162,7 @@ fn sorted_keys(schema: &TableSchema, rows: LogicalPlan) -> Result<LogicalPlan> {
     plan.and_then(LogicalPlanBuilder::build).map_err(engine_error)
 }
 
-/// Primary keys under the table's own names and types.
+/// Converts primary keys to the table's own column names and types.
 fn named_keys(schema: &TableSchema, keys: &RecordBatch) -> Result<RecordBatch> {
     let arrow = schema.to_arrow();
     let fields: Vec<_> = primary_key(schema).into_iter().map(|place| Arc::clone(&arrow.fields()[place])).collect();
@@ -181,8 +184,9 @@ fn delete_rows(schema: &TableSchema, rows: &[RecordBatch]) -> Result<(Batch, u64
     Ok((batch, count as u64))
 }
 
-/// The tables of a DELETE with USING side by side, under its condition. It is planned only: a column that several of them have
-/// is ambiguous there, and would be the inner one's in the EXISTS of [`with_rows`].
+/// A query over the tables of a DELETE with USING, joined under its condition. It is only planned,
+/// to detect ambiguous columns: in the EXISTS of [`with_rows`], these would silently resolve to the
+/// inner table.
 fn joined(delete: &Delete) -> Option<String> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
     let tables = from.iter().chain(delete.using.as_ref()?).map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -190,8 +194,8 @@ fn joined(delete: &Delete) -> Option<String> {
     Some(format!("SELECT 1 FROM {tables} WHERE {condition}"))
 }
 
-/// A DELETE's text, and a query for its rows if it has what DataFusion does not know there: another name for its table, or
-/// USING, which is written as an EXISTS.
+/// The text of a DELETE. If the DELETE has a table alias or USING, which DataFusion does not
+/// support there, also a query for its rows, with USING written as an EXISTS.
 pub(crate) fn with_rows(mut delete: Delete) -> (String, Option<String>) {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &mut delete.from;
     let [TableWithJoins { relation: table @ TableFactor::Table { .. }, .. }] = from.as_mut_slice() else {
@@ -216,7 +220,7 @@ pub(crate) fn with_rows(mut delete: Delete) -> (String, Option<String>) {
 /// What a planned DELETE reads.
 enum Condition<'a> {
     Nothing,
-    /// A scan with these filters, and nothing behind it.
+    /// A plain scan with these filters.
     Scan(&'a [Expr]),
     Other,
 }
@@ -231,8 +235,8 @@ fn condition(plan: &LogicalPlan) -> Condition<'_> {
     }
 }
 
-/// The delete of whole containers, or of stretches of time of them, and how many rows they have; `None` if they are too many
-/// for a batch.
+/// A batch that deletes whole containers, or time ranges of them, and the number of rows they hold;
+/// `None` if there are too many for a batch.
 fn delete_containers(table: &TableView, request: &ScanRequest) -> Result<Option<(Batch, u64)>> {
     let name = &table.schema().name;
     let times = request.from.unwrap_or(i64::MIN)..=request.to.unwrap_or(i64::MAX);

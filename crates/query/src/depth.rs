@@ -1,6 +1,7 @@
-//! How deep a statement is. A chain as `a OR b OR c` is parsed to a tree that is as deep as the chain is long, and each step
-//! that goes through a tree, or drops it, takes stack for each level: so a text is measured before there is a tree
-//! ([`Links`]), and the tree before it is planned ([`levels`]). What is deeper than it may be is an error.
+//! Limits the depth of statements. A chain such as `a OR b OR c` is parsed to a tree as deep as the
+//! chain is long, and every step that walks or drops a tree uses stack for each level. Therefore
+//! the text is measured before it is parsed ([`Links`]), and the tree before it is planned
+//! ([`levels`]). Exceeding a limit is an error.
 
 use crate::dialect::has_word;
 use crate::errors::query_error;
@@ -12,43 +13,48 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
 
-/// Operators that may stand in a row in a text. A chain of 10,000 terms `id = 1 AND at = 2 OR ...` has 30,000.
+/// Maximum number of consecutive operators in a text. A chain of 10,000 terms `id = 1 AND at = 2 OR
+/// ...` has 30,000.
 const MAX_LINKS: usize = 50_000;
 
-/// Parentheses, brackets and CASEs within others. The parser itself takes some 50, and seconds to find out about thousands.
+/// Maximum nesting of parentheses, brackets and CASEs. The parser itself accepts about 50, and
+/// takes seconds to reject thousands.
 const MAX_PARENTHESES: usize = 100;
 
-/// Words in front of another of their kind, `EXPLAIN EXPLAIN ...` and `INTERVAL INTERVAL ...`: the parser goes into each without
-/// a look at its depth.
+/// Maximum number of repeated prefix words, as in `EXPLAIN EXPLAIN ...` and `INTERVAL INTERVAL
+/// ...`. The parser recurses into each without checking its depth.
 const MAX_PREFIXES: usize = 32;
 
-/// Levels of a tree, once its chains of AND, OR and UNION are balanced. DataFusion derives types and names anew at each level,
-/// with all below it: planning takes steps that grow with the square of this, and with its cube for calls.
+/// Maximum number of levels of a tree after its chains of AND, OR and UNION are balanced.
+/// DataFusion recomputes types and names at each level for everything below, so planning time grows
+/// with the square of the depth, or with its cube for calls.
 const MAX_LEVELS: usize = 400;
 
-/// Levels that a call counts for, or an operator that is planned as one.
+/// The number of levels that a call counts for, or an operator planned as a call.
 const CALL_LEVELS: usize = 3;
 
-/// Levels that a join counts for, and INTERSECT and EXCEPT, which are joins. No row comes through 128 of them within each other:
-/// each has a part of what a task may do at a time (tokio's budget), and the last would have none.
+/// The number of levels that a join counts for, or an INTERSECT or EXCEPT, which are planned as
+/// joins. No row gets through 128 nested joins: each uses part of the work a task may do at a time
+/// (tokio's budget), and none would be left for the last one.
 const JOIN_LEVELS: usize = 4;
 
-/// Steps of a plan: a UNION of 10,000 SELECTs has 50,000.
+/// Maximum number of nodes of a plan. A UNION of 10,000 SELECTs has 50,000.
 const MAX_STEPS: usize = 100_000;
 
-/// Links of a text that is parsed and planned in a moment, whatever it says.
+/// Maximum number of links in a light text, one that is parsed and planned quickly whatever it
+/// contains.
 const LIGHT_LINKS: usize = 16;
-/// Bytes of such a text.
+/// Maximum number of bytes of a light text.
 const LIGHT_BYTES: usize = 8 << 10;
-/// Levels that the statements of such a text have at most.
+/// Maximum number of levels of the statements of a light text.
 pub(crate) const LIGHT_LEVELS: usize = MIN_LEVELS + 2 * LIGHT_LINKS;
 
-/// Levels of the least statement.
+/// The number of levels of the smallest statement.
 pub(crate) const MIN_LEVELS: usize = 16;
-/// Levels that each statement may have without a look at its tree.
+/// The number of levels every statement may have without its tree being checked.
 pub(crate) const UNCHECKED_LEVELS: usize = 64;
 
-/// Words that stand between two expressions, or behind one, and make one of them.
+/// Words that join two expressions or follow one.
 const INFIX: [&str; 18] = [
     "and",
     "at",
@@ -69,32 +75,32 @@ const INFIX: [&str; 18] = [
     "union",
     "xor",
 ];
-/// Those that [`INFIX`] has not, as few statements have them.
+/// Rarer words of this kind, which [`INFIX`] leaves out.
 const RARE_INFIX: [&str; 9] = ["glob", "join", "match", "member", "minus", "operator", "regexp", "rlike", "mod"];
 
-/// How many operators of a text stand in a row at most.
+/// Measurements of a text: the largest numbers of consecutive and nested elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Links {
-    /// In one place between commas, with those of the deepest parentheses in it.
+    /// Operators between two commas, including those of the deepest parentheses in between.
     pub(crate) in_row: usize,
-    /// Parentheses within parentheses.
+    /// Nested parentheses.
     pub(crate) nested: usize,
     /// Commas.
     pub(crate) commas: usize,
-    /// EXPLAIN and INTERVAL in a row, without a text, a number or a comma between them.
+    /// Consecutive EXPLAIN and INTERVAL words, without a text, a number or a comma between them.
     pub(crate) prefixes: usize,
-    /// Brackets and points, of which each may be a level: `a[1].b[2]`.
+    /// Brackets and dots, each of which may add a level: `a[1].b[2]`.
     pub(crate) accesses: usize,
 }
 
-/// What is open: a parenthesis, a bracket or a CASE.
+/// An open parenthesis, bracket or CASE.
 #[derive(Default)]
 struct Open {
     is_case: bool,
-    /// Operators since the last comma, and the most within something that was open since.
+    /// Operators since the last comma, and the maximum within anything opened since then.
     links: usize,
     within: usize,
-    /// The most of what is between two commas.
+    /// The maximum between two commas.
     most: usize,
 }
 
@@ -106,14 +112,14 @@ impl Open {
 }
 
 impl Links {
-    /// Those of a text.
+    /// Measures a text.
     ///
     /// # Errors
-    /// There are too many.
+    /// A limit is exceeded.
     pub(crate) fn of(text: &str) -> Result<Self> {
         let links = match is_plain(text.as_bytes()) {
             true => Self::count(text.as_bytes()),
-            // A text that has no tokens has no tree.
+            // A text that cannot be tokenized has no tree.
             false => plain(text).map_or(Self::default(), |text| Self::count(text.as_bytes())),
         };
         if links.in_row > MAX_LINKS {
@@ -127,7 +133,7 @@ impl Links {
         Ok(links)
     }
 
-    /// Those of a [plain](is_plain) text.
+    /// Measures a [plain](is_plain) text.
     fn count(text: &[u8]) -> Self {
         let (mut open, mut commas, mut nested, mut accesses) = (vec![Open::default()], 0, 0, 0);
         let (mut prefixes, mut most_prefixes) = (0, 0);
@@ -173,7 +179,7 @@ impl Links {
                     }
                 }
                 b'0'..=b'9' => {
-                    // Without letters: `1or 2` is a number and a word.
+                    // Digits only, no letters: `1or 2` is a number and a word.
                     let is_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'_' | b'.');
                     at += text[at..].iter().position(|byte| !is_number(byte)).unwrap_or(text.len() - at);
                 }
@@ -192,15 +198,17 @@ impl Links {
         Self { in_row: open[0].most, nested, prefixes: most_prefixes, commas, accesses }
     }
 
-    /// Whether a statement of the text may have a tree that is worth a look; a long list may be one only in a query.
+    /// Whether a statement of the text may have a tree that must be checked. Commas count only if
+    /// the text has a query.
     pub(crate) fn are_many(&self, has_query: impl Fn() -> bool) -> bool {
         self.in_row + self.accesses > UNCHECKED_LEVELS
             || self.in_row + self.accesses + self.commas > UNCHECKED_LEVELS && has_query()
     }
 }
 
-/// Whether statements of a text are parsed and planned in a moment: so short, and with so little in a row, that no form of it
-/// takes long. A server need not keep others from waiting for it.
+/// Whether the statements of a text are parsed and planned quickly: the text is so short, and has
+/// so few consecutive operators, that no form of it takes long. A server need not move such work to
+/// another thread.
 ///
 /// ```
 /// use fleetdb_query::is_light;
@@ -216,13 +224,14 @@ pub fn is_light(text: &str) -> bool {
         })
 }
 
-/// Whether texts and names in quotes end at the next quote: no backslash, no comment, and no quote but `'` and `"`.
+/// Whether quoted texts and names end at the next quote: there is no backslash, no comment, and no
+/// quote but `'` and `"`.
 pub(crate) fn is_plain(text: &[u8]) -> bool {
     let is_other = |two: &[u8]| matches!(two, b"--" | b"/*") || two[0] == b'$' && !two[1].is_ascii_digit();
     !text.contains(&b'\\') && !text.windows(2).any(is_other)
 }
 
-/// A text without comments, and without what stands in quotes; `None` if a quote or comment has no end.
+/// The text without comments and quoted parts; `None` if a quote or comment is not closed.
 fn plain(text: &str) -> Option<String> {
     let mut plain = String::with_capacity(text.len());
     for token in Tokenizer::new(&PostgreSqlDialect {}, text).tokenize().ok()? {
@@ -247,7 +256,7 @@ fn plain(text: &str) -> Option<String> {
 }
 
 fn close(open: &mut Vec<Open>, of_case: bool) {
-    // A word `end` may be no end of a CASE, a parenthesis may close none.
+    // `end` may be a word that does not close a CASE, and a parenthesis may be unmatched.
     if open.len() > 1
         && open[open.len() - 1].is_case == of_case
         && let Some(mut closed) = open.pop()
@@ -285,10 +294,10 @@ fn is_operator(byte: u8) -> bool {
     )
 }
 
-/// The levels of a statement's tree.
+/// Counts the levels of a statement's tree.
 ///
 /// # Errors
-/// There are too many, or a FROM or WITH has too many tables.
+/// There are too many levels, or too many tables in a FROM or WITH.
 pub(crate) fn levels(statement: &impl Visit) -> Result<usize> {
     let mut levels = Levels::default();
     match statement.visit(&mut levels) {
@@ -301,7 +310,7 @@ pub(crate) fn levels(statement: &impl Visit) -> Result<usize> {
 struct Levels {
     now: usize,
     most: usize,
-    /// Those that each query around adds.
+    /// The levels added by each enclosing query.
     added: Vec<usize>,
 }
 
@@ -330,7 +339,7 @@ impl Visitor for Levels {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
         let named = query.with.iter().flat_map(|with| &with.cte_tables);
-        // Each may read the one before.
+        // Each named query may read the previous one.
         let named: usize = named.map(|named| of_body(&named.query.body)).sum();
         let added = of_body(&query.body) + named;
         self.added.push(added);
@@ -353,7 +362,7 @@ fn levels_of(expr: &Expr) -> usize {
     }
 }
 
-/// The levels of a query's set operations, or of the joins of a SELECT of it.
+/// The levels of a query's set operations, or of a SELECT's joins.
 fn of_body(body: &SetExpr) -> usize {
     let (mut most, mut left) = (1, vec![(body, 0)]);
     while let Some((body, around)) = left.pop() {
@@ -376,11 +385,11 @@ fn tables(from: &[TableWithJoins]) -> usize {
     from.iter().map(|table| 1 + table.joins.len()).sum()
 }
 
-/// The plan, unless it has very many steps: a query that WITH names and others read twice is in it twice, with all that it
-/// reads itself.
+/// Returns the plan, unless it has too many nodes. A WITH query that is read twice is in the plan
+/// twice, with everything that it reads itself.
 ///
 /// # Errors
-/// It has.
+/// The plan has too many nodes.
 pub(crate) fn checked_size(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
     let mut steps = 0;
     plan.apply_with_subqueries(|_| {
@@ -393,7 +402,7 @@ pub(crate) fn checked_size(plan: LogicalPlan) -> datafusion::error::Result<Logic
     }
 }
 
-/// The error of what is deeper than it may be.
+/// The error for exceeding a depth limit.
 pub(crate) fn too_deep(what: std::fmt::Arguments<'_>) -> Error {
     let message =
         format!("the statement is nested too deeply: {what}; write it with IN, with VALUES, or as several statements");

@@ -1,4 +1,4 @@
-//! Rows as a file: Parquet or CSV, for `COPY ... TO` and `fleetdb export`.
+//! Writes rows to a Parquet or CSV file, for `COPY ... TO` and `fleetdb export`.
 
 use crate::answer::Answer;
 use crate::csv::{csv_header, csv_rows};
@@ -12,20 +12,21 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How rows are written.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
-    /// With a header; NULL is an empty cell, the empty text is `""`.
+    /// With a header. NULL is an empty cell, the empty text is `""`.
     Csv,
     /// Compressed with zstd.
     Parquet,
 }
 
 impl FileFormat {
-    /// The format that a file's ending says.
+    /// The format for a file's extension.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it ends in neither .csv nor .parquet.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it ends in neither .csv nor
+    /// .parquet.
     pub fn of(path: &Path) -> Result<Self> {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("csv") => Ok(Self::Csv),
@@ -35,11 +36,11 @@ impl FileFormat {
     }
 }
 
-/// Writes an answer's rows to a new file, and gives their number; `progress` is called with the rows of each batch. After an
-/// error there is no file.
+/// Writes an answer's rows to a new file and returns their number. Calls `progress` with the number
+/// of rows in each batch. On error, no file is left behind.
 ///
 /// # Errors
-/// The file exists or cannot be written, or the query fails on the way.
+/// The file exists or cannot be written, or the query fails while it runs.
 pub fn write_file(answer: Answer, path: &Path, format: FileFormat, progress: impl FnMut(u64)) -> Result<u64> {
     let what = format!("write {}", path.display());
     let file = File::create_new(path).map_err(|e| Error::io(&what, &e))?;
@@ -59,7 +60,7 @@ fn write_rows(
 ) -> Result<u64> {
     let failed = |e: &dyn std::fmt::Display| Error::invalid(format!("{what}: {e}"));
     let schema = answer.schema().ok_or_else(|| Error::invalid("the statement gives no rows to write"))?;
-    // Files are read by names.
+    // Readers find columns by name, so the names must be distinct.
     let schema = distinct_names(&schema);
     let mut out = BufWriter::new(file);
     let mut rows = 0;

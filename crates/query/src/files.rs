@@ -1,10 +1,10 @@
-//! Which files of the machine statements read and write: all of a program that has the database to itself, and for a server
-//! only those below directories that it was told.
+//! Controls which local files statements may read and write: all of them for a program that embeds
+//! the database, and for a server only those below configured directories.
 
 use fleetdb_engine::{Code, Error, Result};
 use std::path::{Path, PathBuf};
 
-/// See the module.
+/// The accessible files. See the module documentation.
 ///
 /// ```
 /// use fleetdb_query::Files;
@@ -19,16 +19,16 @@ use std::path::{Path, PathBuf};
 pub struct Files(Option<Vec<PathBuf>>);
 
 impl Files {
-    /// Those below these directories; none if there is no directory.
+    /// Only files below these directories; none if the list is empty.
     pub fn below(directories: Vec<PathBuf>) -> Self {
         Self(Some(directories))
     }
 
-    /// Refuses a path that is not below one of the directories, links followed. What it names need not be there, the
-    /// directory that it is in must.
+    /// Rejects a path that is not below one of the directories after symbolic links are resolved.
+    /// The file need not exist, but its directory must.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that says what to do.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input), with the remedy in its message.
     pub fn check(&self, path: &Path) -> Result<()> {
         let Some(directories) = &self.0 else { return Ok(()) };
         let real = real(path);
@@ -51,7 +51,7 @@ impl Files {
     }
 }
 
-/// Where a path leads to; `None` if that cannot be known, as of a link to what is not there.
+/// Resolves a path; `None` if it cannot be resolved, as for a dangling symbolic link.
 fn real(path: &Path) -> Option<PathBuf> {
     if path.symlink_metadata().is_ok() {
         return path.canonicalize().ok();

@@ -1,8 +1,9 @@
-//! PostgreSQL's grammar as sqlparser has it, in time that grows with the text.
+//! PostgreSQL's grammar from sqlparser, with parsing time linear in the length of the text.
 //!
-//! sqlparser tries some forms one after the other, each with all that is nested in it: the time doubles with each level. Here a
-//! named argument has a plain name (as in PostgreSQL), so that arguments are parsed once, and the parser has so many steps
-//! for a text and no more.
+//! sqlparser tries some alternatives one after the other, and parses everything nested again each
+//! time, so the time doubles with each level. In this grammar, a named argument must have a plain
+//! name (as in PostgreSQL), so that arguments are parsed once. The number of parser steps per text
+//! is also limited.
 
 use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
@@ -11,11 +12,12 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use std::any::{Any, TypeId};
 use std::cell::Cell;
 
-/// Expressions that may begin in a text without a tree for them, for each byte of it and at all.
+/// The maximum number of expressions the parser may start in a text: a constant plus this many per
+/// byte.
 const STEPS_PER_BYTE: usize = 16;
 const STEPS: usize = 10_000;
 
-/// See the module. One for each text.
+/// The dialect for one text. See the module documentation.
 #[derive(Debug)]
 pub(crate) struct Grammar {
     of: PostgreSqlDialect,
@@ -23,13 +25,13 @@ pub(crate) struct Grammar {
 }
 
 impl Grammar {
-    /// For this text.
+    /// Creates the dialect for a text.
     pub(crate) fn of(text: &str) -> Self {
         Self { of: PostgreSqlDialect {}, steps: Cell::new(STEPS + STEPS_PER_BYTE * text.len()) }
     }
 }
 
-/// What PostgreSQL's dialect says.
+/// Delegates methods to PostgreSQL's dialect.
 macro_rules! as_postgresql {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $gives:ty;)*) => {
         $(fn $name(&self, $($argument: $kind),*) -> $gives {
@@ -46,7 +48,7 @@ impl Dialect for Grammar {
     fn parse_prefix(&self, _parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let left = self.steps.get().checked_sub(1);
         self.steps.set(left.unwrap_or_default());
-        // Any other error has the parser try the next form.
+        // On any other error, the parser would try the next alternative.
         left.is_none().then_some(Err(ParserError::RecursionLimitExceeded))
     }
 

@@ -1,6 +1,7 @@
-//! What a transaction's writes depend on: rows that an UPDATE or an ON CONFLICT clause has read. Nobody is kept from writing
-//! them; at COMMIT they are read again, under the commit lock, and the transaction fails if they are others
-//! (H. T. Kung, J. T. Robinson: On Optimistic Methods for Concurrency Control, 1981).
+//! The rows that a transaction's writes depend on: those read by an UPDATE or an ON CONFLICT
+//! clause. They are not locked. COMMIT reads them again under the commit lock, and the transaction
+//! fails if they have changed (H. T. Kung, J. T. Robinson: On Optimistic Methods for Concurrency
+//! Control, 1981).
 
 use crate::dml::{named, primary_key, rows_with_keys_of};
 use crate::errors::engine_error;
@@ -13,20 +14,20 @@ use futures::StreamExt;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes in a form that can be compared.
+/// A key or row encoded as comparable bytes.
 type Encoded = Box<[u8]>;
 
-/// Rows of a table as they were, by key; `None` for those that were not there.
+/// The rows of a table as they were read, by key; `None` for keys without a row.
 #[derive(Clone)]
 pub(crate) struct Guard {
     schema: Arc<TableSchema>,
-    /// What to read to find them.
+    /// The scan that finds the rows.
     read: ScanRequest,
     rows: HashMap<Encoded, Option<Encoded>>,
 }
 
 impl Guard {
-    /// Bytes of memory.
+    /// The memory used, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let of_row = |(key, row): (&Encoded, &Option<Encoded>)| {
             size_of_val(key) + size_of_val(row) + 2 * key.len() + row.as_ref().map_or(0, |row| row.len())
@@ -36,7 +37,7 @@ impl Guard {
 }
 
 impl Session {
-    /// Guards the rows that a view has with the keys of these.
+    /// Records the rows that a view holds under the keys of `rows`.
     pub(crate) fn guard(&self, view: &View, schema: &Arc<TableSchema>, rows: &[RecordBatch]) -> Result<Guard> {
         let rows = named(schema, rows.to_vec())?;
         let read = rows_with_keys_of(schema, &rows)?;
@@ -50,10 +51,10 @@ impl Session {
         Ok(guard)
     }
 
-    /// Refuses a transaction whose guarded rows are not as they were.
+    /// Fails if a guarded row has changed.
     ///
     /// # Errors
-    /// [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if they are not.
+    /// [`ErrorKind::Retry`](fleetdb_engine::ErrorKind::Retry) if one has.
     pub(crate) fn check_guards(&self, view: &View, guards: &[Guard]) -> Result<()> {
         for guard in guards {
             let name = &guard.schema.name;
@@ -73,7 +74,7 @@ impl Session {
         Ok(())
     }
 
-    /// The guarded rows as a view has them.
+    /// Reads the guarded rows from a view.
     fn read_again(&self, guard: &Guard, encoder: &Encoder, view: &View) -> Result<HashMap<Encoded, Option<Encoded>>> {
         let mut found: HashMap<Encoded, Option<Encoded>> = guard.rows.keys().map(|key| (key.clone(), None)).collect();
         let table = FleetTable::within(&self.store, view.table(&guard.schema.name)?.clone(), guard.read.clone());
@@ -102,7 +103,7 @@ impl Session {
     }
 }
 
-/// Keys and rows of a table in a form that can be compared.
+/// Encodes a table's keys and rows as comparable bytes.
 struct Encoder {
     key: Vec<usize>,
     keys: RowConverter,

@@ -1,4 +1,4 @@
-//! Where inserted rows go: one batch if they fit, which makes the statement atomic.
+//! Writes inserted rows, in one batch if they fit, which makes the statement atomic.
 
 use crate::errors::query_error;
 use arrow::array::{Array, RecordBatch};
@@ -12,12 +12,12 @@ use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
 
-/// An INSERT of more rows than this is written in several batches, each atomic.
+/// An INSERT of more rows than this is written in several batches, each of them atomic.
 const MAX_ATOMIC_ROWS: usize = 1 << 19;
-/// The same for bytes in memory.
+/// The same limit in bytes of memory.
 const MAX_ATOMIC_BYTES: usize = 64 << 20;
 
-/// Gathers a statement's rows into as few batches as may be, and writes them.
+/// Collects a statement's rows into as few batches as possible, and writes them.
 pub(crate) struct BatchWriter<'a> {
     db: &'a Database,
     table: &'a str,
@@ -31,7 +31,7 @@ impl<'a> BatchWriter<'a> {
         Self { db, table, gathered: Batch::new(), bytes: 0, written: 0 }
     }
 
-    /// Adds rows; writes what is gathered when it is enough.
+    /// Adds rows, and writes the collected ones once there are enough.
     pub(crate) fn add(&mut self, rows: RecordBatch) -> fleetdb_engine::Result<()> {
         self.bytes += rows.get_array_memory_size();
         self.gathered = std::mem::take(&mut self.gathered).with(self.table, rows);
@@ -45,18 +45,18 @@ impl<'a> BatchWriter<'a> {
         self.db.commit(batch).map(|_| ())
     }
 
-    /// Writes the rest. Gives the number of all rows.
+    /// Writes the remaining rows; returns the total number of rows.
     pub(crate) fn finish(mut self) -> fleetdb_engine::Result<u64> {
         self.write()?;
         Ok(self.written)
     }
 }
 
-/// The rows without the columns that are NULL in all of them, as those are that a statement does not name: these may be dropped
-/// or renamed until the rows are written.
+/// Drops the columns that are NULL in all rows, such as those a statement does not name. Such
+/// columns may be dropped or renamed before the rows are written.
 pub(crate) fn without_nulls(schema: &TableSchema, rows: RecordBatch) -> fleetdb_engine::Result<RecordBatch> {
     let is_needed = |place: &usize| {
-        // One that is gone already is not missed.
+        // If the column is already gone, its absence does no harm.
         let must_be_there = |column: usize| !schema.columns[column].nullable;
         rows.column(*place).null_count() < rows.num_rows()
             || schema.column_index(rows.schema_ref().field(*place).name()).is_ok_and(must_be_there)

@@ -1,9 +1,9 @@
-//! Joins that can be stopped. DataFusion's take a batch of the one side and go through all of the other with it, which
-//! may take hours, and whoever asks them for rows may not be interested in those: they neither look whether the statement
-//! was stopped nor give way to somebody who does ([`crate::limits`]).
+//! Makes joins cancellable. DataFusion's joins compare each batch of one side with all
+//! of the other side, which may take hours without producing rows. Meanwhile they neither check
+//! whether the statement was cancelled nor yield to a task that does ([`crate::limits`]).
 //!
-//! The rule [`StopInJoins`] has a join give way after some batches of its rows, and its condition look at the limits: it
-//! is asked for a batch of pairs at a time.
+//! The rule [`StopInJoins`] makes a join yield after some batches, and makes its condition check
+//! the limits: the condition is evaluated for one batch of pairs at a time.
 
 use crate::errors::query_error;
 use crate::limits::Limits;
@@ -25,7 +25,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// The rule, with the limits of the session.
+/// The optimizer rule, with the limits of the session.
 #[derive(Debug)]
 pub(crate) struct StopInJoins(pub(crate) Arc<Limits>);
 
@@ -35,7 +35,7 @@ impl StopInJoins {
         JoinFilter::new(Arc::new(asked), filter.column_indices().to_vec(), Arc::clone(filter.schema()))
     }
 
-    /// The join that can be stopped, if this is a join.
+    /// The cancellable form of a plan node, if it is a join.
     fn join(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
             let filter = join.filter().map(|filter| self.condition(filter));
@@ -70,7 +70,7 @@ impl PhysicalOptimizerRule for StopInJoins {
     }
 }
 
-/// A join's condition, which is an error when the statement is stopped.
+/// A join condition that fails once the statement is cancelled.
 #[derive(Debug)]
 struct Watched {
     condition: Arc<dyn PhysicalExpr>,

@@ -1,5 +1,6 @@
-//! Rows as lines of JSON. NaN and infinities, which JSON has no numbers for, are the texts `"NaN"`, `"Infinity"` and
-//! `"-Infinity"`; columns, which JSON knows by their names, have distinct ones.
+//! Writes rows as lines of JSON. NaN and infinities, which JSON numbers cannot express, become the
+//! texts `"NaN"`, `"Infinity"` and `"-Infinity"`. Column names are made distinct, because JSON
+//! objects identify values by name.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type, Schema, SchemaRef};
@@ -10,8 +11,7 @@ use fleetdb_engine::{Error, Result};
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-/// The schema with distinct names: a name that a column in front has gets `_1`, `_2` and so on behind it, so that no two are
-/// the same.
+/// Makes column names distinct: a repeated name gets the suffix `_1`, `_2` and so on.
 ///
 /// ```
 /// use arrow::datatypes::{DataType, Field, Schema};
@@ -36,7 +36,7 @@ pub fn distinct_names(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
-/// The rows under the names of another schema.
+/// Renames the columns of rows to those of another schema.
 ///
 /// # Errors
 /// The schema has other types.
@@ -44,7 +44,7 @@ pub fn with_names(rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> 
     if Arc::ptr_eq(rows.schema_ref(), schema) || rows.schema_ref() == schema {
         return Ok(rows);
     }
-    // A step of a plan may say of a column that it has no NULL where the plan's schema does not.
+    // An operator may declare a column non-nullable where the plan's schema does not.
     let fields = rows.schema_ref().fields().iter().zip(schema.fields()).map(|(of_rows, named)| {
         if of_rows.name() == named.name() {
             return Arc::clone(of_rows);
@@ -58,21 +58,22 @@ pub fn with_names(rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> 
         .map_err(|e| Error::bug(format!("rows do not take other names: {e}")))
 }
 
-/// Adds a line of JSON for each row, an object; NULL is `null` with `has_nulls`, else it is left out.
+/// Appends a JSON object per row, each on its own line. NULLs are written as `null` if `has_nulls`
+/// is set, and omitted otherwise.
 ///
 /// # Errors
-/// JSON has no form for a type.
+/// A type has no JSON form.
 pub fn json_lines(rows: &RecordBatch, has_nulls: bool, out: &mut Vec<u8>) -> std::result::Result<(), ArrowError> {
     let builder = WriterBuilder::new().with_explicit_nulls(has_nulls).with_encoder_factory(Arc::new(Floats));
     let mut writer = builder.build::<_, LineDelimited>(out);
     writer.write(rows).and_then(|()| writer.finish())
 }
 
-/// Makes the encoders of floats that JSON has no numbers for.
+/// Creates encoders for floats, including those JSON numbers cannot express.
 #[derive(Debug)]
 struct Floats;
 
-/// How the others are written.
+/// The options for all other values.
 static USUAL: LazyLock<EncoderOptions> = LazyLock::new(EncoderOptions::default);
 
 impl EncoderFactory for Floats {
@@ -104,7 +105,7 @@ fn name(value: f64) -> Option<&'static str> {
     }
 }
 
-/// Writes names instead of some values.
+/// Writes names in place of the special values.
 struct WithNames<'a> {
     special: Vec<Option<&'static str>>,
     usual: NullableEncoder<'a>,

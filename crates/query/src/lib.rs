@@ -1,18 +1,21 @@
-//! SQL over FleetDB's engine: the only crate that sees DataFusion.
+//! SQL for FleetDB's engine. This is the only crate that uses DataFusion.
 //!
-//! 1. [`Session::parse`] splits a text into statements ([`parse`]); [`Session::execute`] runs one, [`Session::prepare`]
-//!    keeps a query's plan. What a session has set is in [`settings`], what it keeps by name in [`named`].
-//! 2. Tables are made and changed here ([`ddl`], [`alter`]); what writes depending on rows that are there is read and
-//!    written in one step ([`dml`]); queries are planned by DataFusion.
-//! 3. [`table`] gives DataFusion a table: which filters the scan takes over ([`pushdown`]), the scan itself
-//!    ([`scan`]), and where inserted rows go ([`insert`]); [`metadata`] answers aggregates without a scan, [`runs`] those
-//!    whose groups come one after the other.
-//! 4. [`functions`] has what DataFusion has not; [`gapfill`] and [`asof`] are steps of a plan that it has not, which
-//!    [`planner`] lets it plan; [`system`] shows the database as tables.
-//! 5. What PostgreSQL says and DataFusion does not plan, or takes for something else, is written in other words ([`dialect`]).
+//! 1. [`Session::parse`] splits a text into statements ([`parse`]); [`Session::execute`] runs one,
+//!    and [`Session::prepare`] keeps a query's plan. A session's settings are in [`settings`], its
+//!    named statements in [`named`].
+//! 2. Tables are created and altered in [`ddl`] and [`alter`]. Writes that depend on existing rows
+//!    read and write in one step ([`dml`]). DataFusion plans queries.
+//! 3. [`table`] presents a table to DataFusion: which filters are pushed down into the scan
+//!    ([`pushdown`]), the scan itself ([`scan`]), and the sink for inserted rows ([`insert`]).
+//!    [`metadata`] answers aggregates without a scan, and [`runs`] those whose groups are
+//!    consecutive.
+//! 4. [`functions`] adds functions that DataFusion lacks. [`gapfill`] and [`asof`] add plan nodes,
+//!    which [`planner`] plans. [`system`] presents the database itself as tables.
+//! 5. PostgreSQL syntax that DataFusion cannot plan, or interprets differently, is rewritten in
+//!    [`dialect`].
 //!
-//! Everything public is a plain function over plain types, so that a program which uses this crate
-//! does not compile DataFusion's generic code again.
+//! All public functions are non-generic and take plain types, so that programs that use this crate
+//! do not compile DataFusion's generic code again.
 
 #[cfg(feature = "pg-catalog")]
 mod advisory;

@@ -1,8 +1,9 @@
-//! What stops a statement: its memory, its time, and whoever cancels it.
+//! The limits that stop a statement: memory, time and cancellation.
 //!
-//! Memory: DataFusion's operators take theirs from the engine's budget ([`BudgetPool`]); sorts and joins write to temporary
-//! files when it does not give more. Time and cancelling: a statement's future is asked between two batches of its
-//! operators ([`Watch`]), which give way to it; inside a join, its condition asks ([`crate::joins`]).
+//! Memory: DataFusion's operators reserve theirs from the engine's budget ([`BudgetPool`]). Sorts
+//! and joins spill to temporary files when the budget is exhausted. Time and cancellation: a
+//! statement's future is checked between batches, when its operators yield ([`Watch`]). Within a
+//! join, its condition checks ([`crate::joins`]).
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// The engine's budget as DataFusion sees it.
+/// Adapts the engine's memory budget to DataFusion.
 #[derive(Debug)]
 pub(crate) struct BudgetPool(pub(crate) QueryMemory);
 
@@ -59,26 +60,27 @@ impl fmt::Display for BudgetPool {
     }
 }
 
-/// Cancels the statement that a session is running, from another thread; see [`Session::canceller`](crate::Session::canceller).
+/// Cancels the statement a session is running, from another thread. See
+/// [`Session::canceller`](crate::Session::canceller).
 #[derive(Clone, Debug, Default)]
 pub struct Canceller(Arc<AtomicBool>);
 
 impl Canceller {
-    /// The running statement ends with an error; if none runs, nothing happens.
+    /// Makes the running statement fail; does nothing if none is running.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// What statements of a session are stopped by.
+/// The limits on a session's statements.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     watch: Mutex<Watch>,
-    /// Whether what is cancelled already is the statement that begins next.
+    /// Whether a cancellation that has already arrived applies to the next statement.
     announced: AtomicBool,
 }
 
-/// The running statement's limits.
+/// The limits of the running statement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watch {
     canceller: Canceller,
@@ -90,7 +92,7 @@ impl Limits {
         self.watch().canceller
     }
 
-    /// A statement will begin: what is cancelled from now on is this one.
+    /// Announces a statement: a cancellation from now on applies to it.
     pub(crate) fn announce(&self) -> Canceller {
         let canceller = self.canceller();
         canceller.0.store(false, Ordering::Relaxed);
@@ -98,7 +100,8 @@ impl Limits {
         canceller
     }
 
-    /// A statement begins, which may take this long: what was cancelled before is another, unless this was announced.
+    /// Starts a statement with a timeout. Earlier cancellations do not apply to it, unless it was
+    /// announced.
     pub(crate) fn begin(&self, timeout: Option<Duration>) {
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.announced.swap(false, Ordering::Relaxed) {
@@ -113,7 +116,7 @@ impl Limits {
 }
 
 impl Watch {
-    /// Why the statement has to end, if so.
+    /// The error that must end the statement, if any.
     pub(crate) fn stopped(&self) -> Option<Error> {
         if self.canceller.0.load(Ordering::Relaxed) {
             return Some(Error::new(Code::Cancelled, "the statement was cancelled"));
@@ -128,7 +131,8 @@ impl Watch {
         ))
     }
 
-    /// The future, until it is stopped. Operators give way after some batches; then it is looked at again.
+    /// Runs the future until it completes or is stopped. Operators yield after some batches, and
+    /// the limits are checked then.
     pub(crate) async fn until_stopped<F: Future>(&self, future: F) -> fleetdb_engine::Result<F::Output> {
         let mut future = std::pin::pin!(future);
         std::future::poll_fn(|context| match self.stopped() {
@@ -139,7 +143,8 @@ impl Watch {
     }
 }
 
-/// The timeout of this name as PostgreSQL writes it: milliseconds, or a number with a unit; 0 is none.
+/// Parses a timeout in PostgreSQL's form: milliseconds, or a number with a unit; 0 means none.
+/// `name` is the setting's name.
 pub(crate) fn timeout(name: &str, text: &str) -> fleetdb_engine::Result<Option<Duration>> {
     let wrong = || {
         Error::new(
@@ -161,7 +166,7 @@ pub(crate) fn timeout(name: &str, text: &str) -> fleetdb_engine::Result<Option<D
     Ok((ms > 0).then(|| Duration::from_millis(ms)))
 }
 
-/// The same in the largest unit of which it is a whole number.
+/// Formats a timeout in the largest unit that gives a whole number.
 pub(crate) fn timeout_text(timeout: Option<Duration>) -> String {
     let ms = timeout.map_or(0, |timeout| timeout.as_millis());
     let units = [(3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms")];

@@ -1,10 +1,11 @@
-//! Answers from the container index: aggregates over whole containers that need not read their rows.
+//! Answers aggregates over whole containers from the container index, without reading their rows.
 //!
-//! `count`, `sum`, `min`, `max` and `avg` over a scan, without GROUP BY or grouped by all key columns, become
-//! [`ContainerAggregate`], which EXPLAIN shows; so do the newest rows of all containers (`last(value, time)` by key,
-//! `DISTINCT ON (key) ... ORDER BY key, time DESC`). The engine takes what it knows of a segment's containers from their
-//! index and adds up the rows that a time bound cuts off; deletes, overlaps and retention it looks at as a scan does, so
-//! the answer is as exact.
+//! `count`, `sum`, `min`, `max` and `avg` over a scan, without GROUP BY or grouped by all key
+//! columns, become [`ContainerAggregate`], which EXPLAIN shows. The same applies to queries for the
+//! newest row of every container (`last(value, time)` by key, `DISTINCT ON (key) ... ORDER BY key,
+//! time DESC`). The engine takes what it can from the container index of each segment, and
+//! aggregates the rows that a time bound cuts off. It handles deletes, overlaps and retention as a
+//! scan does, so the results are exact.
 
 use crate::errors::query_error;
 use crate::functions::whole_sum::Whole;
@@ -30,10 +31,10 @@ use fleetdb_engine::{ColumnSum, ColumnTotals, ContainerSummaries, ContainerSumma
 use std::fmt;
 use std::sync::Arc;
 
-/// Containers that are looked at for one batch.
+/// Number of containers processed per batch.
 const BATCH_ROWS: usize = 8_192;
 
-/// The rule.
+/// The optimizer rule. See the module documentation.
 #[derive(Debug)]
 pub(crate) struct AnswerFromContainers;
 
@@ -41,7 +42,7 @@ impl PhysicalOptimizerRule for AnswerFromContainers {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_down(|plan| {
             Ok(match plan.downcast_ref::<AggregateExec>().and_then(ContainerAggregate::of) {
-                // Lets other work of the query's thread, as a timeout, come between two batches.
+                // Yields between batches, so that a timeout can be checked.
                 Some(answer) => Transformed::yes(Arc::new(CooperativeExec::new(Arc::new(answer)))),
                 None => Transformed::no(plan),
             })
@@ -61,26 +62,26 @@ impl PhysicalOptimizerRule for AnswerFromContainers {
 /// One output column.
 #[derive(Clone, Copy, Debug)]
 enum Output {
-    /// A key column, by its place in the key.
+    /// A key column, by its index in the key.
     Key(usize),
     Rows,
     FirstTime,
     LastTime,
-    /// Of a field, by its place among those that are added up.
+    /// These refer to a field by its index in `fields`.
     Count(usize),
     Sum(usize),
     Min(usize),
     Max(usize),
     Avg(usize),
-    /// A column of the newest row, by its place in the table.
+    /// A column of the newest row, by its index in the table.
     Last(usize),
 }
 
-/// Where an answer stands.
+/// The state of an answer.
 enum Parts {
     Newest(LastRows),
     Groups(ContainerSummaries),
-    /// Without groups: the containers that are left, and what the others amount to.
+    /// Without groups: the remaining containers, and the totals of those already processed.
     Adding(ContainerSummaries, Option<ContainerSummary>),
     All(Option<ContainerSummary>),
     Done,
@@ -90,18 +91,18 @@ enum Parts {
 #[derive(Clone)]
 pub(crate) struct ContainerAggregate {
     scan: FleetScan,
-    /// The fields that are added up, by place in the table.
+    /// The aggregated fields, by their indexes in the table.
     fields: Vec<usize>,
     outputs: Vec<Output>,
     grouped: bool,
-    /// All outputs are columns of the containers' newest rows.
+    /// Whether all outputs are columns of the containers' newest rows.
     newest: bool,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
 }
 
 impl ContainerAggregate {
-    /// The aggregate as one over containers, if it can be.
+    /// Converts an aggregate to one over containers, if possible.
     fn of(aggregate: &AggregateExec) -> Option<Self> {
         let mut input = aggregate.input();
         while input.name() == "CooperativeExec" {
@@ -123,7 +124,7 @@ impl ContainerAggregate {
             outputs.iter().filter_map(|out| if let Output::Key(key) = out { Some(*key) } else { None }).collect();
         grouped.sort_unstable();
         grouped.dedup();
-        // Rows of several containers would have to be put together.
+        // Several containers would have to be combined into a group.
         if !grouped.is_empty() && grouped.len() < table.key.len() || table.time.is_none() {
             return None;
         }
@@ -136,13 +137,13 @@ impl ContainerAggregate {
             return None;
         }
         let schema = aggregate.schema();
-        // Containers come in the order of their keys, as the groups of a streaming aggregate do.
+        // Containers arrive in key order, like the groups of a streaming aggregate.
         let properties = Arc::clone(aggregate.properties());
         let grouped = !grouped.is_empty();
         Some(Self { newest, scan: scan.clone(), fields, outputs, grouped, schema, properties })
     }
 
-    /// Starts the answer.
+    /// Starts computing the answer.
     fn answer(&self) -> Result<Parts> {
         let (view, request) = self.scan.current()?;
         if self.newest {
@@ -164,7 +165,7 @@ impl ContainerAggregate {
         })
     }
 
-    /// The next batch; an empty one says that there is more to do.
+    /// The next batch; an empty one means that there is more to do.
     fn next(&self, parts: &mut Parts) -> Result<Option<RecordBatch>> {
         match parts {
             Parts::Newest(rows) => rows.next().map(|rows| self.newest_columns(&rows.map_err(query_error)?)).transpose(),
@@ -197,7 +198,7 @@ impl ContainerAggregate {
         }
     }
 
-    /// The outputs, from rows of all columns.
+    /// The output columns, from rows with all of the table's columns.
     fn newest_columns(&self, rows: &RecordBatch) -> Result<RecordBatch> {
         let table = self.scan.table();
         let column = |output: &Output| match output {
@@ -230,7 +231,7 @@ fn merge(all: &mut ContainerSummary, other: &ContainerSummary) {
     all.amounts.iter_mut().zip(&other.amounts).for_each(|(all, other)| all.merge(other));
 }
 
-/// What an aggregate function asks of the containers; `None` if they do not know.
+/// The output for an aggregate function; `None` if the container index cannot provide it.
 fn output(scan: &FleetScan, function: &AggregateFunctionExpr, fields: &mut Vec<usize>) -> Option<Output> {
     if let Some(place) = newest(scan, function) {
         return Some(Output::Last(place));
@@ -261,7 +262,7 @@ fn output(scan: &FleetScan, function: &AggregateFunctionExpr, fields: &mut Vec<u
         fields.push(place);
         fields.len() - 1
     });
-    // DataFusion widens what is added up; the engine adds in 128 bits.
+    // DataFusion widens the type before adding; the engine adds in 128 bits.
     let wide = |to: &DataType| matches!(to, DataType::Int64 | DataType::UInt64 | DataType::Float64);
     match name {
         "count" if cast.is_none() => Some(Output::Count(field)),
@@ -273,15 +274,16 @@ fn output(scan: &FleetScan, function: &AggregateFunctionExpr, fields: &mut Vec<u
     }
 }
 
-/// The column of which a function takes the newest row's value: `last(value, time)`, and what DISTINCT ON becomes,
-/// the first value in falling or the last in rising order of time.
+/// The column whose newest value a function returns: `last(value, time)`, or the expansion of
+/// DISTINCT ON, which is the first value in descending order of time or the last in ascending
+/// order.
 fn newest(scan: &FleetScan, function: &AggregateFunctionExpr) -> Option<usize> {
     let table = scan.table();
     let place = |expr: &Arc<dyn PhysicalExpr>| scan.place(expr.downcast_ref::<Column>()?.index());
     let arguments = function.expressions();
     let value = place(arguments.first()?)?;
     let by_time = |falling: bool| {
-        // In a container the key orders nothing.
+        // Within a container, the key columns are constant, so sorting by them has no effect.
         let mut order =
             function.order_bys().iter().filter(|sort| !place(&sort.expr).is_some_and(|p| table.key.contains(&p)));
         let time = order.next().is_some_and(|sort| {
@@ -298,7 +300,7 @@ fn newest(scan: &FleetScan, function: &AggregateFunctionExpr) -> Option<usize> {
     (is_newest && !function.is_distinct()).then_some(value)
 }
 
-/// One value of the answer. Without a row only counts have one.
+/// One output value. Without rows, only counts have a value.
 fn value(output: Output, row: Option<&ContainerSummary>, data_type: &DataType) -> Result<ScalarValue> {
     let amount = |field: usize| row.and_then(|row| row.amounts.get(field)).filter(|amount| amount.count > 0);
     let count = |count: u64| i64::try_from(count).map(|count| ScalarValue::Int64(Some(count)));
@@ -311,7 +313,7 @@ fn value(output: Output, row: Option<&ContainerSummary>, data_type: &DataType) -
         Output::Min(field) => amount(field).map(|amount| scalar(&amount.min)),
         Output::Max(field) => amount(field).map(|amount| scalar(&amount.max)),
         Output::Sum(field) => amount(field).map(|amount| total(amount, data_type)).transpose()?,
-        // A column of a row, not a number of a container.
+        // This is a column of a row, not a total of a container.
         Output::Last(_) => None,
         Output::Avg(field) => amount(field).map(|amount| {
             let sum = match amount.sum {

@@ -1,6 +1,6 @@
-//! `PREPARE name AS statement`, `EXECUTE name (values)`, `DEALLOCATE name`: statements that a session keeps by name. EXECUTE is
-//! the statement itself with the values in place of `$1`, `$2`, ..., and is planned anew.
-//! (<https://www.postgresql.org/docs/current/sql-prepare.html>)
+//! `PREPARE name AS statement`, `EXECUTE name (values)` and `DEALLOCATE name`: statements that a
+//! session keeps by name. EXECUTE replaces `$1`, `$2`, ... by the values and plans the statement
+//! again. (<https://www.postgresql.org/docs/current/sql-prepare.html>)
 
 use crate::ddl::{identifier, object_name};
 use crate::session::{Session, unsupported};
@@ -15,23 +15,24 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{MutexGuard, PoisonError};
 
-/// How many a session keeps.
+/// The maximum number of statements a session keeps.
 const MAX_STATEMENTS: usize = 1_000;
-/// The longest, and in all, in bytes of text: what is parsed is some tens of times as large.
+/// The maximum size of one statement, and of all together, in bytes of text. A parsed statement is
+/// tens of times as large as its text.
 const MAX_BYTES: usize = 1 << 20;
 
-/// A session's.
+/// A session's named statements.
 pub(crate) type NamedStatements = HashMap<String, NamedStatement>;
 
 pub(crate) struct NamedStatement {
     statement: Statement,
-    /// The types of the first parameters.
+    /// The declared types of the first parameters.
     types: Vec<DataType>,
     bytes: usize,
 }
 
 impl NamedStatement {
-    /// The statement with these values.
+    /// The statement with these values in place of its parameters.
     fn with(&self, name: &str, values: &[Expr]) -> Result<Statement> {
         let takes = self.statement.parameters().max(self.types.len());
         if values.len() != takes {
@@ -60,7 +61,7 @@ impl NamedStatement {
 }
 
 impl Statement {
-    /// Whether it is an EXECUTE, or explains one: what it runs may be another statement the next time.
+    /// Whether this is an EXECUTE or explains one: the statement it names may change between runs.
     pub fn is_execute(&self) -> bool {
         let mut inner = &*self.0;
         while let ParsedStatement::Explain(explain) = inner {
@@ -71,10 +72,12 @@ impl Statement {
 }
 
 impl Session {
-    /// What an EXECUTE runs, be it within an EXPLAIN; any other statement as it is.
+    /// Replaces an EXECUTE, possibly within an EXPLAIN, by the statement it names; returns any
+    /// other statement unchanged.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if there is no statement of this name, or it takes other values.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if there is no statement of this
+    /// name, or its parameters do not match the values.
     pub fn named(&self, statement: Statement) -> Result<Statement> {
         with_stack(statement.0.levels(), || self.named_shallow(statement))
     }
@@ -110,7 +113,7 @@ impl Session {
             return Err(unsupported("PREPARE of anything but SELECT, INSERT, UPDATE and DELETE"));
         }
         let (name, text) = (identifier(name), statement.to_string());
-        // As a statement by itself, so that it is put in other words as that.
+        // Parsed as a statement of its own so that it is rewritten like one.
         let named = NamedStatement { statement: self.parse_one(&text)?, types, bytes: text.len() };
         let mut names = self.names();
         if names.contains_key(&name) {
@@ -133,7 +136,8 @@ impl Session {
         Ok(())
     }
 
-    /// `DEALLOCATE`, which is also sent for statements of the protocol, that the session does not know.
+    /// `DEALLOCATE`. Clients also send it for statements prepared by the protocol, which the
+    /// session does not know.
     pub(crate) fn forget_named(&self, name: &Ident) {
         let mut names = self.names();
         match name.quote_style {
@@ -147,7 +151,7 @@ impl Session {
     }
 }
 
-/// Whether an expression says by itself what it is: a column would become one of the statement's.
+/// Whether an expression contains no columns: a column would resolve within the named statement.
 fn is_constant(value: &Expr) -> bool {
     let of_others = |expr: &Expr| match expr {
         Expr::Value(value) if !matches!(value.value, Literal::Placeholder(_)) => ControlFlow::Continue(()),

@@ -1,15 +1,16 @@
-//! Queries that WITH names, and that are read more than once: each place that reads one has the whole of it in its plan, so
-//! that a text of a kilobyte, each query of which reads the one before twice, would be planned without an end.
+//! Limits WITH queries that are read more than once. Each reference puts the whole query into the
+//! plan, so in a text of a kilobyte whose queries each read the previous one twice, planning would
+//! never end.
 
 use crate::depth::too_deep;
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visit, Visitor};
 use fleetdb_engine::{Error, Result};
 use std::ops::ControlFlow;
 
-/// Tables that a query reads in the end.
+/// Maximum number of tables a query reads after all references are expanded.
 const MAX_READ: usize = 10_000;
 
-/// Refuses a statement that reads too many tables once its named queries are in their places.
+/// Rejects a statement that reads too many tables once its WITH queries are expanded.
 pub(crate) fn check(statement: &impl Visit) -> Result<()> {
     match statement.visit(&mut Outermost::default()) {
         ControlFlow::Continue(()) => Ok(()),
@@ -17,7 +18,7 @@ pub(crate) fn check(statement: &impl Visit) -> Result<()> {
     }
 }
 
-/// Looks at queries that are in no other.
+/// Visits the outermost queries.
 #[derive(Default)]
 struct Outermost {
     around: usize,
@@ -42,7 +43,7 @@ impl Visitor for Outermost {
     }
 }
 
-/// Names of queries, with how many tables each reads.
+/// Named queries, with the number of tables each reads.
 type Known = Vec<(String, usize)>;
 
 fn read_by(query: &Query, known: &mut Known) -> usize {

@@ -24,7 +24,7 @@ fn execute_is_the_statement_with_its_values() {
     let rows = session.sql("EXECUTE \"Get\"(1 + 2)").unwrap().collect().unwrap();
     assert_eq!(rows[0].num_rows(), 1);
     assert!(session.sql("EXPLAIN EXECUTE \"Get\"(2)").unwrap().collect().is_ok());
-    // It is part of a transaction as the statement would be.
+    // EXECUTE takes part in a transaction as the statement itself would.
     session.sql("BEGIN").unwrap();
     session.sql("EXECUTE gone(1)").unwrap();
     session.sql("ROLLBACK").unwrap();

@@ -1,5 +1,5 @@
-//! Options of a table in `WITH (...)` and `ALTER TABLE ... SET (...)`: how long rows are kept, how wide partitions are,
-//! what becomes of rows with one primary key.
+//! The table options in `WITH (...)` and `ALTER TABLE ... SET (...)`: how long rows are kept, the
+//! width of partitions, and what happens to rows with equal primary keys.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::sql::sqlparser::ast::{CreateTableOptions, Expr, SqlOption, Value as SqlValue};
@@ -14,7 +14,7 @@ pub(crate) struct TableOptions {
 }
 
 impl TableOptions {
-    /// Takes the options of a CREATE TABLE out of the statement.
+    /// Takes the options out of a CREATE TABLE statement.
     pub(crate) fn take(options: &mut CreateTableOptions) -> Result<Self> {
         match std::mem::replace(options, CreateTableOptions::None) {
             CreateTableOptions::None => Ok(Self::default()),
@@ -23,7 +23,7 @@ impl TableOptions {
         }
     }
 
-    /// Reads `name = value` pairs.
+    /// Parses `name = value` pairs.
     pub(crate) fn read(options: &[SqlOption]) -> Result<Self> {
         let mut read = Self::default();
         for option in options {

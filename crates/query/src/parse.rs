@@ -1,4 +1,4 @@
-//! From a text to statements that DataFusion plans: what it does not know is written in words that it does.
+//! Parses SQL text and rewrites syntax that DataFusion cannot plan into forms that it can.
 
 use crate::asof::mark_asof_joins;
 use crate::column_names::{ColumnNames, keep_names, name_ordered, names_of, tell_apart};
@@ -19,7 +19,7 @@ use fleetdb_engine::{Error, Result};
 use std::cell::Cell;
 
 impl Session {
-    /// Splits a text into its statements.
+    /// Parses the statements of a text.
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
@@ -29,7 +29,7 @@ impl Session {
         with_stack_to_parse(links.in_row, || self.parse_shallow(text, links, held))
     }
 
-    /// As [`parse`](Self::parse), where there is stack for a text with so many operators.
+    /// Does the work of [`parse`](Self::parse), with enough stack for the text.
     fn parse_shallow(&self, text: &str, links: Links, held: StatementMemory) -> Result<Vec<Statement>> {
         if let Some(text) = in_other_words(text) {
             drop(held);
@@ -46,11 +46,11 @@ impl Session {
         let of_catalog = None;
         let mut statements = of_catalog.map_or_else(|| parsed(text), Ok)?;
         let are_deep = links.are_many(|| has_word(text, "select"));
-        // Other words for a form may have some levels more.
+        // Rewriting may add a few levels.
         let mut deepest = MIN_LEVELS + 2 * links.in_row;
         if are_deep {
             deepest = UNCHECKED_LEVELS;
-            // Before anything else goes through them.
+            // Before anything else walks the trees.
             for statement in &mut statements {
                 deepest = deepest.max(UNCHECKED_LEVELS + balanced(statement)?);
             }
@@ -60,10 +60,10 @@ impl Session {
         statements.into_iter().map(|statement| deep(statement, are_deep, deepest, &held)).collect()
     }
 
-    /// The one statement of a text.
+    /// Parses a text that consists of exactly one statement.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), or there is not exactly one.
+    /// Those of [`parse`](Self::parse), or the text does not consist of exactly one statement.
     pub fn parse_one(&self, text: &str) -> Result<Statement> {
         let mut statements = self.parse(text)?;
         match (statements.pop(), statements.is_empty()) {
@@ -74,13 +74,13 @@ impl Session {
     }
 }
 
-/// A statement with its levels, if it was deep before it had other words.
+/// Wraps a statement with its depth, which is measured if it was deep before it was rewritten.
 fn deep(mut statement: ParsedStatement, was_deep: bool, levels: usize, held: &StatementMemory) -> Result<Statement> {
     let levels = if was_deep { UNCHECKED_LEVELS + balanced(&mut statement)? } else { levels };
     Ok(Statement(Deep::new(statement, levels), held.clone()))
 }
 
-/// Statements of a text in words that DataFusion plans.
+/// Rewrites the statements of a text into forms that DataFusion can plan.
 fn in_known_words(text: &str, mut statements: Vec<ParsedStatement>) -> Result<Vec<ParsedStatement>> {
     if has_word(text, "with") {
         statements.iter_mut().filter_map(sql_of).try_for_each(|sql| named_queries::check(sql))?;
@@ -102,7 +102,7 @@ fn in_known_words(text: &str, mut statements: Vec<ParsedStatement>) -> Result<Ve
     Ok(statements)
 }
 
-/// The statement, or the one that is explained.
+/// The statement itself, or the one it explains.
 fn sql_of(statement: &mut ParsedStatement) -> Option<&mut SqlStatement> {
     match statement {
         ParsedStatement::Explain(explain) => sql_of(&mut explain.statement),
@@ -111,7 +111,7 @@ fn sql_of(statement: &mut ParsedStatement) -> Option<&mut SqlStatement> {
     }
 }
 
-/// Balances a statement's chains, and gives its levels then.
+/// Balances the chains of a statement; returns the number of levels left.
 fn balanced(statement: &mut ParsedStatement) -> Result<usize> {
     let query = match statement {
         ParsedStatement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => query,
@@ -126,7 +126,7 @@ fn balanced(statement: &mut ParsedStatement) -> Result<usize> {
     levels(query.as_ref())
 }
 
-/// A text's statements as they are in it.
+/// Parses the statements of a text without rewriting them.
 fn parsed(text: &str) -> Result<Vec<ParsedStatement>> {
     let dialect = Grammar::of(text);
     let error =
@@ -134,7 +134,7 @@ fn parsed(text: &str) -> Result<Vec<ParsedStatement>> {
             Ok(statements) => return Ok(statements.into()),
             Err(error) => error,
         };
-    // DataFusion's parser knows COPY ... TO only.
+    // DataFusion's parser supports only COPY ... TO.
     match Parser::parse_sql(&Grammar::of(text), text) {
         Ok(statements) if statements.iter().any(|statement| matches!(statement, SqlStatement::Copy { .. })) => {
             Ok(statements.into_iter().map(|statement| ParsedStatement::Statement(Box::new(statement))).collect())
@@ -143,7 +143,8 @@ fn parsed(text: &str) -> Result<Vec<ParsedStatement>> {
     }
 }
 
-/// An expression that was put together as a text; `None` if it is none, or a statement has [too many](Written) of them.
+/// Parses generated text as an expression; `None` if it is not one, or if a statement generates
+/// [too much](Written).
 pub(crate) fn expr_of(text: &str) -> Option<Expr> {
     const LEVELS: usize = 2_000;
     let is_left = LEFT.with(|left| {
@@ -157,12 +158,13 @@ pub(crate) fn expr_of(text: &str) -> Option<Expr> {
 }
 
 thread_local! {
-    /// Bytes that [`expr_of`] may still read for the text that this thread parses.
+    /// The number of bytes that [`expr_of`] may still parse for the text this thread is parsing.
     static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// What is put together for the statements of one text: forms that have an operand twice and are nested would grow without an
-/// end. Others within it, whose texts are no user's, count for it.
+/// Limits the expressions generated for the statements of one text: nested forms that repeat an
+/// operand would grow exponentially. Nested calls, whose texts do not come from a user, count
+/// towards the same limit.
 struct Written {
     around: usize,
 }
@@ -190,7 +192,7 @@ impl Drop for Written {
     }
 }
 
-/// Where a text's first word begins: behind spaces and comments, which some programs put in front of what they send.
+/// The offset of a text's first word, after spaces and comments. Some programs send comments first.
 pub(crate) fn first_word(text: &str) -> usize {
     let mut rest = text.trim_start();
     loop {
@@ -203,7 +205,7 @@ pub(crate) fn first_word(text: &str) -> usize {
     }
 }
 
-/// How long the comment is that a text begins with; there may be others in it.
+/// The length of the comment at the beginning of a text. Comments may be nested.
 fn block_comment(text: &str) -> usize {
     let (mut depth, mut at) = (0, 0);
     while let Some(found) = text[at..].find(['/', '*']) {
@@ -222,8 +224,9 @@ fn block_comment(text: &str) -> usize {
     text.len()
 }
 
-/// A statement of PostgreSQL's own in the words of the standard, which sqlparser knows: `ABORT`, `TABLE name`; and modes of a
-/// transaction without `DEFERRABLE`, for nothing that only reads waits here.
+/// Rewrites PostgreSQL-only statements in standard SQL, which sqlparser supports: `ABORT`, `TABLE
+/// name`. Also drops `DEFERRABLE` from transaction modes, because read-only transactions never wait
+/// here.
 fn in_other_words(text: &str) -> Option<String> {
     let (before, text) = text.split_at(first_word(text));
     let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -240,14 +243,14 @@ fn in_other_words(text: &str) -> Option<String> {
     }
 }
 
-/// A text without the word that it ends with; `None` if it ends with another.
+/// The text without the word at its end; `None` if it ends with another word.
 fn without_end<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let text = text.trim_end();
     let (rest, end) = text.split_at_checked(text.len().checked_sub(word.len())?)?;
     (end.eq_ignore_ascii_case(word) && rest.ends_with([' ', ','])).then_some(rest)
 }
 
-/// A MOVE, which sqlparser does not know, as the FETCH into nowhere that it is.
+/// Rewrites a MOVE, which sqlparser does not support, as a FETCH into a dummy target.
 fn as_fetch(text: &str) -> Option<String> {
     let (before, text) = text.split_at(first_word(text));
     let (word, rest) = text.split_at_checked("MOVE".len())?;
@@ -255,7 +258,7 @@ fn as_fetch(text: &str) -> Option<String> {
     is_move.then(|| format!("{before}FETCH{rest}"))
 }
 
-/// `FETCH FIRST n ROWS ONLY`, which DataFusion does not plan, as LIMIT.
+/// Rewrites `FETCH FIRST n ROWS ONLY`, which DataFusion does not plan, as LIMIT.
 fn fetch_as_limit(query: &mut Query) -> Result<()> {
     let Some(fetch) = query.fetch.take() else { return Ok(()) };
     if fetch.with_ties || fetch.percent {

@@ -1,4 +1,4 @@
-//! Physical plans: DataFusion's planner, and ours for the steps that it does not know.
+//! The physical planner: DataFusion's, extended by FleetDB's own plan nodes.
 
 use crate::asof::AsofJoinPlanner;
 use crate::gapfill::GapFillPlanner;
@@ -12,7 +12,7 @@ use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use std::sync::Arc;
 
-/// What is the same in every step of a physical plan that has `properties`.
+/// Methods common to all physical plan nodes that have `properties`.
 macro_rules! plan_basics {
     () => {
         fn properties(&self) -> &std::sync::Arc<datafusion::physical_plan::PlanProperties> {
@@ -29,7 +29,7 @@ macro_rules! plan_basics {
     };
 }
 
-/// The same in steps that have no other below them, and no expressions.
+/// Methods common to plan nodes without children and expressions.
 macro_rules! leaf_plan {
     () => {
         crate::planner::plan_basics!();
@@ -59,7 +59,7 @@ macro_rules! leaf_plan {
 
 pub(crate) use {leaf_plan, plan_basics};
 
-/// See the module.
+/// The query planner. See the module documentation.
 #[derive(Debug)]
 pub(crate) struct FleetPlanner;
 
@@ -72,17 +72,17 @@ impl QueryPlanner for FleetPlanner {
     }
 }
 
-/// The properties of a step that yields one partition, batch by batch.
+/// The properties of a node that outputs one partition incrementally.
 pub(crate) fn one_partition(equivalence: EquivalenceProperties) -> Arc<PlanProperties> {
     let partitioning = Partitioning::UnknownPartitioning(1);
     Arc::new(PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded))
 }
 
-/// The rows of two plans; the columns are named as those of the first, with their tables.
+/// The union of two plans. The columns keep the names and table qualifiers of the first plan.
 pub(crate) fn union_all(first: LogicalPlan, second: LogicalPlan) -> Result<LogicalPlan> {
     let tables: Vec<_> = first.schema().iter().map(|(table, _)| table.cloned()).collect();
     let both = LogicalPlanBuilder::from(first).union(second)?.build()?;
-    // A union forgets which table a column is of.
+    // A union drops the table qualifiers of its columns.
     let named = both.schema().columns().into_iter().zip(tables).map(|(column, table)| {
         let name = column.name.clone();
         Expr::Column(column).alias_qualified(table, name)

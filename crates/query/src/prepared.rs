@@ -1,8 +1,10 @@
-//! Prepared statements: planned once, run often.
+//! Prepared statements: planned once, run many times.
 //!
-//! If every parameter stands in a condition that a scan takes over, and nothing in the plan is of the moment when it was
-//! made, the physical plan is kept and a run only binds the values ([`Binding`]). Any other statement is planned at each run
-//! with the values in it, those of table functions in its text ([`table_parameters`](crate::table_parameters)). A plan whose tables have changed since is made again.
+//! The physical plan is kept if every parameter is in a condition that was pushed down into a scan,
+//! and the plan contains no values fixed at planning time. A run then only binds the values
+//! ([`Binding`]). Any other statement is planned again for each run with its values; those of table
+//! functions are inserted into its text ([`table_parameters`](crate::table_parameters)). A plan
+//! whose tables have changed is replaced.
 
 use crate::answer::Answer;
 use crate::binding::{Binding, BindingGuard, has_parameters, number};
@@ -34,7 +36,8 @@ use fleetdb_engine::{Code, Error, Result, Value, View};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A prepared query; see [`Session::prepare`]. It refers to its session, or holds it: `Prepared<Arc<Session>>`.
+/// A prepared query; see [`Session::prepare`]. It borrows its session or owns a reference to it:
+/// `Prepared<Arc<Session>>`.
 pub struct Prepared<S = Arc<Session>> {
     session: S,
     statement: Statement,
@@ -58,13 +61,13 @@ struct Kept {
     physical: Arc<dyn ExecutionPlan>,
 }
 
-/// What a run of a prepared query is.
+/// How a run of a prepared query proceeds.
 enum Run {
-    /// The kept plan, bound to the values.
+    /// The cached plan, bound to the values.
     Kept(Arc<dyn ExecutionPlan>, BindingGuard),
-    /// To be planned with the values in it.
+    /// To be planned with these values.
     Planned(Vec<ScalarValue>),
-    /// To be planned; the values are in the text.
+    /// To be planned; the values are already in the text.
     Written(Statement),
 }
 
@@ -86,16 +89,17 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it is no query or does not fit the tables.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it is not a query or does not
+    /// match the tables.
     pub fn prepare(&self, sql: &str) -> Result<Prepared<&Self>> {
         Prepared::new(self, self.parse_one(sql)?)
     }
 
-    /// The types of the parameters of a statement that is planned at each run, with its values in it; `None` where it does
-    /// not say them.
+    /// The parameter types of a statement that is planned for each run with its values; `None`
+    /// where the statement does not determine the type.
     ///
     /// # Errors
-    /// It does not fit the tables, or cannot be planned without the values.
+    /// The statement does not match the tables, or cannot be planned without the values.
     pub fn parameter_types_of(&self, statement: &Statement) -> Result<Vec<Option<DataType>>> {
         self.begin_statement();
         statement.with_stack(|| self.parameter_types_in(statement))
@@ -110,7 +114,8 @@ impl Session {
         parameter_types(&plan?)
     }
 
-    /// A statement that writes in a form that DataFusion plans: what it does not know says nothing of most parameters.
+    /// Removes clauses that DataFusion cannot plan from a statement that writes. They do not
+    /// determine most parameter types.
     fn without_clauses(&self, statement: &Statement) -> Result<Statement> {
         let mut statement = statement.clone();
         if let ParsedStatement::Statement(sql) = &mut *statement.0 {
@@ -133,26 +138,27 @@ impl Session {
 }
 
 impl<S: Deref<Target = Session>> Prepared<S> {
-    /// Prepares a query as [`Session::prepare`] does.
+    /// Prepares a query, as [`Session::prepare`] does.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Session::prepare`].
     pub fn new(session: S, mut statement: Statement) -> Result<Self> {
         let of_tables = statement.table_parameters();
         session.begin_statement();
         let plan = statement.with_stack(|| Plan::new(&session, &statement, &of_tables).map(Mutex::new))?;
         let plan = Deep::new(plan, statement.0.levels());
-        // Whoever keeps it counts what it takes.
+        // The owner of the prepared statement accounts for its memory.
         statement.give_back_memory();
         Ok(Self { session, statement, of_tables, plan })
     }
 
-    /// The types of the parameters `$1`, `$2`, ...; `None` where the statement does not say it.
+    /// The types of the parameters `$1`, `$2`, ...; `None` where the statement does not determine
+    /// the type.
     pub fn parameter_types(&self) -> Vec<Option<DataType>> {
         self.plan().types.clone()
     }
 
-    /// The rows' columns.
+    /// The columns of the result.
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.plan().schema)
     }
@@ -161,20 +167,21 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs the query with these values for `$1`, `$2`, ...; for a timestamp an integer counts the column's unit. No batch
-    /// is empty, so without rows there is none.
+    /// Runs the query with values for `$1`, `$2`, ...; an integer for a timestamp counts the
+    /// column's unit. Empty batches are omitted, so an empty result has no batches.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the values do not fit, or what the engine says.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the values do not match the
+    /// parameters, or an error of the engine.
     pub fn query(&self, values: &[Value]) -> Result<Vec<RecordBatch>> {
         self.start(values)?.collect()
     }
 
-    /// As [`query`](Self::query), but the rows come when the answer is asked for them. A run that begins before the answer
-    /// of the one before has ended is planned by itself.
+    /// Like [`query`](Self::query), but rows are computed when the answer is read. If the answer of
+    /// the previous run is still being read, the new run is planned separately.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`query`](Self::query).
     pub fn start(&self, values: &[Value]) -> Result<Answer> {
         let started = self.statement.with_stack(|| self.start_shallow(values));
         let made = self.session.made.take();
@@ -186,7 +193,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         let watch = self.session.limits.watch();
         let plan = match self.bind(values, true)? {
             Run::Kept(physical, in_use) => {
-                // Scans may begin when the plan does.
+                // Scans may start as soon as the plan does.
                 let _entered = self.session.runtime.enter();
                 return self.execute(physical, in_use, watch);
             }
@@ -200,19 +207,19 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         started
     }
 
-    /// A plan over the tables as they are now.
+    /// Plans a statement over the tables as they are now.
     fn planned(&self, statement: Statement) -> Result<LogicalPlan> {
         self.session.refresh()?;
         self.session.plan_statement(statement)
     }
 
-    /// As [`start`](Self::start) on the caller's own runtime, where the answer's rows are then asked for with
-    /// [`next_rows`](Answer::next_rows); `None` if there is no plan that is kept and free.
+    /// Like [`start`](Self::start), but on the caller's own runtime, where the rows are then read
+    /// with [`next_rows`](Answer::next_rows). `None` if there is no cached plan that is free.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`start`](Self::start).
     pub fn start_kept(&self, values: &[Value]) -> Result<Option<Answer>> {
-        // What a deep plan spawns on the caller's runtime would run without the stack for it.
+        // Tasks spawned by a deep plan on the caller's runtime would lack the stack for it.
         if self.plan.levels() > 2 * UNCHECKED_LEVELS {
             return Ok(None);
         }
@@ -227,8 +234,8 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         Ok(Answer::rows(rows, Arc::clone(&self.session.runtime), watch).holding(in_use))
     }
 
-    /// The kept plan with these values, if it is there, of the tables as they are, and nobody uses it. One of tables that have
-    /// changed since is made again, if that `may_plan`.
+    /// Binds the cached plan to these values, if it exists, is not in use and matches the current
+    /// tables. If the tables have changed, it is planned again, provided that `may_plan` is set.
     fn bind(&self, values: &[Value], may_plan: bool) -> Result<Run> {
         let mut plan = self.plan();
         let mut view = self.view_of(&plan)?;
@@ -260,7 +267,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         Ok(Run::Kept(physical, in_use))
     }
 
-    /// What a kept plan reads; `None` if its tables have changed.
+    /// The view for a cached plan; `None` if its tables have changed.
     fn view_of(&self, plan: &Plan) -> Result<Option<View>> {
         let Some(Kept { binding, .. }) = &plan.kept else { return Ok(None) };
         let view = self.session.current(Some(&binding.tables()))?;
@@ -328,8 +335,9 @@ fn parameter_types(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>> {
     Ok(types)
 }
 
-/// Whether every parameter stands in a condition that a scan has taken over, and every scan is one of a table. The rows
-/// of anything else, as of system tables and table functions, are in the plan.
+/// Whether every parameter is in a condition that was pushed down into a scan, and every scan reads
+/// a table. The rows of other sources, such as system tables and table functions, are fixed in the
+/// plan.
 fn can_be_kept(plan: &LogicalPlan) -> bool {
     let mut can = true;
     let looked = plan.apply_with_subqueries(|node| {
@@ -344,7 +352,8 @@ fn can_be_kept(plan: &LogicalPlan) -> bool {
     looked.is_ok() && can
 }
 
-/// Whether a plan that is not optimized yet has functions, as now(), for which the optimizer puts their value.
+/// Whether a plan, before optimization, contains functions that the optimizer replaces by their
+/// current value, such as now().
 fn has_functions_of_the_moment(plan: &LogicalPlan) -> bool {
     let is_one = |expr: &Expr| match expr {
         Expr::ScalarFunction(call) => Ok(call.func.signature().volatility == Volatility::Stable),

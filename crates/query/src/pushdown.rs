@@ -1,20 +1,22 @@
-//! Which parts of a WHERE clause the scan takes over: conditions on key columns and on the time.
+//! Decides which WHERE conditions are pushed down into the scan: those on key columns and on the
+//! time.
 //!
-//! Taken over means exactly: what is taken here is not evaluated again. A condition is taken if it compares
-//! one column with literals of the column's own type (DataFusion has coerced them by then).
+//! Pushdown is exact: the conditions are not evaluated again above the scan. A condition is pushed
+//! down if it compares one column with literals of the column's own type (DataFusion has coerced
+//! them by then).
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use fleetdb_engine::{Column, KeyCondition, KeyPredicate, Role, ScanRequest, TableSchema, Value};
 use std::ops::Bound;
 
-/// A condition that the scan takes over.
+/// A condition evaluated by the scan.
 #[derive(Debug)]
 pub(crate) enum PushedFilter {
     Key(KeyPredicate),
-    /// The time is this or later.
+    /// The time is at or after this.
     From(i64),
-    /// The time is this or earlier.
+    /// The time is at or before this.
     To(i64),
 }
 
@@ -29,7 +31,7 @@ impl PushedFilter {
     }
 }
 
-/// Conditions as one request; `None` if the scan does not take all of them over.
+/// Combines conditions into one request; `None` if the scan cannot evaluate all of them.
 pub(crate) fn request(table: &TableSchema, filters: &[Expr]) -> Option<ScanRequest> {
     let mut request = ScanRequest::default();
     for filter in filters {
@@ -38,7 +40,7 @@ pub(crate) fn request(table: &TableSchema, filters: &[Expr]) -> Option<ScanReque
     Some(request)
 }
 
-/// The condition as the scan takes it over; `None` if it does not.
+/// Converts a condition for the scan; `None` if the scan cannot evaluate it.
 pub(crate) fn push_down(table: &TableSchema, filter: &Expr) -> Option<Vec<PushedFilter>> {
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
@@ -92,7 +94,7 @@ fn literal(expr: &Expr) -> Option<&ScalarValue> {
     }
 }
 
-/// `a = 1 OR a = 2 OR ...`: the column, and its values.
+/// Collects the values of `a = 1 OR a = 2 OR ...`; returns the column.
 fn equal_to_any(table: &TableSchema, expr: &Expr, values: &mut Vec<Value>) -> Option<usize> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
     match op {
@@ -139,7 +141,7 @@ fn key_condition(table: &TableSchema, place: usize, test: KeyCondition) -> Optio
     is_key.then(|| vec![PushedFilter::Key(KeyPredicate { column: place, test })])
 }
 
-/// A literal as a time of the column's unit.
+/// Converts a literal to a time in the column's unit.
 fn time_value(column: &Column, value: &ScalarValue) -> Option<i64> {
     if value.data_type() != column.column_type.to_arrow() {
         return None;
@@ -153,7 +155,7 @@ fn time_value(column: &Column, value: &ScalarValue) -> Option<i64> {
     }
 }
 
-/// An engine's value as DataFusion's.
+/// Converts an engine value to a DataFusion value.
 pub(crate) fn scalar(value: &Value) -> ScalarValue {
     match value {
         Value::Null => ScalarValue::Null,
@@ -166,7 +168,7 @@ pub(crate) fn scalar(value: &Value) -> ScalarValue {
     }
 }
 
-/// A literal as a value of the key column.
+/// Converts a literal to a value of the key column.
 pub(crate) fn key_value(column: &Column, value: &ScalarValue) -> Option<Value> {
     match value {
         ScalarValue::Utf8(Some(text)) | ScalarValue::LargeUtf8(Some(text)) | ScalarValue::Utf8View(Some(text)) => {

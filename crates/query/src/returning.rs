@@ -1,5 +1,5 @@
-//! `RETURNING`: what a statement has written, or deleted, as a query over these rows. They are computed before anything is
-//! written, so that a clause that fails has changed nothing.
+//! `RETURNING`: a query over the rows that a statement writes or deletes. It is evaluated before
+//! anything is written, so if it fails, nothing has changed.
 
 use crate::answer::Answer;
 use crate::ddl::{identifier, object_name};
@@ -20,15 +20,15 @@ use fleetdb_engine::{Code, Error, Result, TableSchema};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What a statement that writes has done.
+/// The result of a statement that writes.
 pub(crate) struct WriteOutcome {
-    /// How many rows it was about.
+    /// The number of affected rows.
     pub(crate) count: u64,
-    /// What its RETURNING clause gives.
+    /// The rows of the RETURNING clause, if there is one.
     pub(crate) returned: Option<Returned>,
 }
 
-/// Rows of a RETURNING clause.
+/// The rows of a RETURNING clause.
 pub(crate) struct Returned {
     schema: SchemaRef,
     rows: Vec<RecordBatch>,
@@ -36,16 +36,17 @@ pub(crate) struct Returned {
 
 /// A RETURNING clause.
 pub(crate) struct Returning {
-    /// The table that is written to, and what the statement calls it.
+    /// The table written to, and its alias in the statement.
     table: String,
     called: String,
     items: Vec<SelectItem>,
-    /// The columns that somebody was told of.
+    /// The columns the client was told about, if it was.
     described: Option<SchemaRef>,
 }
 
 impl Returning {
-    /// Takes the clause out of a statement, whose columns were told as these; `None` if it has none.
+    /// Removes the clause from a statement; `None` if it has none. `described` holds the columns
+    /// the client was told about.
     pub(crate) fn take(sql: &mut SqlStatement, described: Option<&SchemaRef>) -> Result<Option<Self>> {
         let Some(mut items) = clause_mut(sql).and_then(Option::take) else { return Ok(None) };
         without_schema(&mut items);
@@ -65,13 +66,13 @@ impl Returning {
         Ok(Some(Self { table, called, items, described: described.cloned() }))
     }
 
-    /// The clause as a query of a table.
+    /// The clause as a query over a table.
     fn of(&self, table: &str) -> String {
         let items: Vec<_> = self.items.iter().map(ToString::to_string).collect();
         format!("SELECT {} FROM {table} AS {}", items.join(", "), quote(&self.called))
     }
 
-    /// Refuses other columns than those that were told.
+    /// Fails if the columns differ from those the client was told about.
     fn check(&self, schema: &SchemaRef) -> Result<()> {
         match &self.described {
             Some(described) => check_described(described, schema),
@@ -90,7 +91,7 @@ pub(crate) fn clause(sql: &SqlStatement) -> Option<&[SelectItem]> {
     }
 }
 
-/// Where a statement that may have the clause has it.
+/// The RETURNING clause of a statement that supports one, for modification.
 pub(crate) fn clause_mut(sql: &mut SqlStatement) -> Option<&mut Option<Vec<SelectItem>>> {
     match sql {
         SqlStatement::Insert(insert) => Some(&mut insert.returning),
@@ -100,7 +101,7 @@ pub(crate) fn clause_mut(sql: &mut SqlStatement) -> Option<&mut Option<Vec<Selec
     }
 }
 
-/// What an INSERT calls its table.
+/// The name by which an INSERT refers to its table.
 pub(crate) fn called(insert: &Insert) -> Result<String> {
     match (&insert.table_alias, &insert.table) {
         (Some(alias), _) => Ok(identifier(&alias.alias)),
@@ -109,7 +110,7 @@ pub(crate) fn called(insert: &Insert) -> Result<String> {
     }
 }
 
-/// The table of an UPDATE or DELETE, and what that calls it.
+/// The table of an UPDATE or DELETE, and the name by which the statement refers to it.
 fn factor(relation: &TableFactor) -> Result<(String, String)> {
     let TableFactor::Table { name, alias, .. } = relation else {
         return Err(Error::invalid(format!("{relation} is no table")));
@@ -119,7 +120,7 @@ fn factor(relation: &TableFactor) -> Result<(String, String)> {
     Ok((table, called))
 }
 
-/// `public.t.v` as `t.v`: the rows are in no schema.
+/// Rewrites `public.t.v` as `t.v`, because the rows belong to no schema.
 fn without_schema(items: &mut Vec<SelectItem>) {
     for item in items.iter_mut() {
         if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(ObjectName(parts)), _) = item
@@ -138,10 +139,12 @@ fn without_schema(items: &mut Vec<SelectItem>) {
     });
 }
 
-/// Refuses rows of other columns than somebody was told of, who reads values by them.
+/// Fails if the columns differ from those the client was told about, since the client decodes
+/// values by them.
 ///
 /// # Errors
-/// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if there are others, or of other types.
+/// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the number or the types of the columns
+/// differ.
 pub fn check_described(described: &Schema, now: &Schema) -> Result<()> {
     fn types(schema: &Schema) -> impl Iterator<Item = &arrow::datatypes::DataType> {
         schema.fields().iter().map(|field| field.data_type())
@@ -156,14 +159,15 @@ pub fn check_described(described: &Schema, now: &Schema) -> Result<()> {
 }
 
 impl Statement {
-    /// Whether it is one that writes, and gives rows.
+    /// Whether the statement writes and returns rows.
     pub fn has_returning(&self) -> bool {
         self.sql().and_then(clause).is_some()
     }
 }
 
 impl Session {
-    /// The columns of a statement with RETURNING, which is not run; `None` of one without.
+    /// The columns that a statement with RETURNING will return; `None` without the clause. The
+    /// statement is not run.
     ///
     /// ```
     /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
@@ -177,7 +181,7 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// The clause does not fit the table.
+    /// The clause does not match the table.
     pub fn returned_columns(&self, statement: &Statement) -> Result<Option<SchemaRef>> {
         self.begin_statement();
         statement.with_stack(|| self.columns_of(statement.clone()))
@@ -191,7 +195,7 @@ impl Session {
         Ok(Some(Arc::new(plan?.schema().as_arrow().clone())))
     }
 
-    /// What the clause gives of these rows, which have the table's own columns.
+    /// Evaluates the clause over these rows, which have the table's own columns.
     pub(crate) fn returned(
         &self,
         returning: Option<&Returning>,
@@ -208,7 +212,7 @@ impl Session {
         })
     }
 
-    /// The answer of a statement that has written; its tag is this and the count.
+    /// The answer of a statement that wrote; its tag is `what` and the count.
     pub(crate) fn done(&self, what: &str, done: WriteOutcome) -> Answer {
         let tag = format!("{what} {}", done.count);
         let Some(Returned { schema, rows }) = done.returned else { return Answer::done(tag) };

@@ -1,10 +1,11 @@
-//! What DataFusion's futures run on: the thread that asks for rows.
+//! The runtime for DataFusion's futures, which run on the thread that asks for rows.
 
 use fleetdb_engine::{Error, Result};
 use std::ops::Deref;
 use tokio::runtime::Runtime;
 
-/// A runtime that may be dropped anywhere, in a future too: nothing that it would wait for is left.
+/// A runtime that may be dropped anywhere, even within a future, because dropping it does not wait
+/// for tasks.
 pub(crate) struct QueryRuntime(Option<Runtime>);
 
 impl QueryRuntime {

@@ -1,4 +1,4 @@
-//! The scan as a physical plan: one partition, in (key, time) order.
+//! The physical plan node of a table scan: one partition, in order of key and time.
 
 use crate::binding::{Binding, with_placeholders_filled};
 use crate::errors::{engine_error, query_error};
@@ -32,27 +32,28 @@ pub(crate) struct FleetScan {
     table: Arc<TableSchema>,
     reads: Reads,
     request: ScanRequest,
-    /// The places in the table of the columns that are yielded.
+    /// The indexes of the output columns in the table.
     places: Vec<usize>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
-    /// The newest row comes first; only where there is one container.
+    /// Whether rows come newest first, which requires a single container.
     newest_first: bool,
     condition: Option<Condition>,
 }
 
-/// What is read.
+/// What a scan reads.
 #[derive(Clone)]
 enum Reads {
     View(TableView),
-    /// What a run of a prepared statement sees, and the conditions with parameters, whose values are there.
+    /// For a prepared statement: the view of its current run, and the conditions with parameters,
+    /// whose values the binding holds.
     Bound(Arc<Binding>, Vec<Expr>),
 }
 
-/// A condition on rows that the scan asks while it reads.
+/// A condition on rows that the scan evaluates while it reads.
 #[derive(Clone)]
 struct Condition {
-    /// Of the columns at these places in the table, in their order.
+    /// The test, over the table columns at `places`, in that order.
     test: Arc<dyn PhysicalExpr>,
     places: Vec<usize>,
 }
@@ -68,9 +69,10 @@ impl FleetScan {
         Self { table, reads, request, places, schema, properties, newest_first: false, condition: None }.ordered()
     }
 
-    /// The scan of those rows that a filter above it lets through, with the filter's columns; `None` if it cannot be.
+    /// A scan that evaluates the condition of a filter above it and outputs the filter's columns;
+    /// `None` if that is impossible.
     pub(crate) fn filtered(&self, filter: &FilterExec) -> Result<Option<Self>> {
-        // The scan asks once for rows with the same values.
+        // The scan evaluates the condition once for rows with equal values.
         let is_volatile = is_volatile(filter.predicate());
         if self.newest_first || !self.is_unlimited() || filter.fetch().is_some() || is_volatile {
             return Ok(None);
@@ -96,13 +98,15 @@ impl FleetScan {
         Ok(Some(Self { request, places, schema: filter.schema(), properties, condition, ..self.clone() }))
     }
 
-    /// The scan of a prepared statement: each run sees the binding's view, and conditions have the binding's values.
+    /// The scan of a prepared statement: each run uses the binding's view, and the conditions its
+    /// values.
     pub(crate) fn bound_to(self, binding: &Arc<Binding>, open: Vec<Expr>) -> Result<Self> {
         binding.note(&self.table);
         Self { reads: Reads::Bound(Arc::clone(binding), open), ..self }.ordered()
     }
 
-    /// Says in which order rows come: by the key's columns and then the time, as far as these are yielded.
+    /// Declares the order of the rows: the key columns and then the time, as far as these are
+    /// output.
     fn ordered(mut self) -> Result<Self> {
         let table = &self.table;
         let fixed = self.fixed()?;
@@ -112,7 +116,7 @@ impl FleetScan {
             let output = self.places.iter().position(|p| p == place);
             let column = output.map(|output| Arc::new(Column::new(&table.columns[*place].name, output)) as Arc<_>);
             match column {
-                // A column with one value orders nothing.
+                // A constant column does not affect the order.
                 _ if fixed.contains(place) => constants.extend(column.map(ConstExpr::from)),
                 Some(column) => {
                     let descending = self.newest_first && Some(*place) == table.time;
@@ -127,7 +131,7 @@ impl FleetScan {
         Ok(self)
     }
 
-    /// The key columns that have one value in all rows.
+    /// The key columns that have a single value in all rows.
     fn fixed(&self) -> Result<Vec<usize>> {
         let mut request = self.request.clone();
         for condition in self.open() {
@@ -141,7 +145,7 @@ impl FleetScan {
         Ok(request.key_predicates.iter().filter(|predicate| one(predicate)).map(|predicate| predicate.column).collect())
     }
 
-    /// Conditions with parameters.
+    /// The conditions with parameters.
     fn open(&self) -> &[Expr] {
         match &self.reads {
             Reads::View(_) => &[],
@@ -149,7 +153,7 @@ impl FleetScan {
         }
     }
 
-    /// The table and what to read of it, now.
+    /// The table view and the request of the current run.
     pub(crate) fn current(&self) -> Result<(TableView, ScanRequest)> {
         let binding = match &self.reads {
             Reads::View(view) => return Ok((view.clone(), self.request.clone())),
@@ -168,22 +172,22 @@ impl FleetScan {
         Ok((view, request))
     }
 
-    /// The table's columns and key.
+    /// The columns and key of the table.
     pub(crate) fn table(&self) -> &Arc<TableSchema> {
         &self.table
     }
 
-    /// The place in the table of an output column.
+    /// The index in the table of an output column.
     pub(crate) fn place(&self, output: usize) -> Option<usize> {
         self.places.get(output).copied()
     }
 
-    /// Whether all rows that the conditions name are yielded.
+    /// Whether the scan outputs all rows that its key and time conditions select.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.request.limit.is_none() && self.condition.is_none()
     }
 
-    /// The newest row of one container, which its index knows.
+    /// The newest row of a single container, found by its index.
     fn newest(&self, view: &TableView, request: &ScanRequest) -> fleetdb_engine::Result<RecordBatch> {
         match view.last_rows(request)?.next().transpose()? {
             Some(row) => Ok(row.project(&self.places)?),
@@ -191,7 +195,7 @@ impl FleetScan {
         }
     }
 
-    /// What is read, for EXPLAIN.
+    /// A description for EXPLAIN.
     pub(crate) fn describe(&self) -> String {
         let table = &self.table;
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -240,7 +244,8 @@ impl Condition {
     }
 }
 
-/// Lets scans ask the conditions of filters above them, so that other columns are read only where rows are wanted.
+/// The rule that lets scans evaluate the conditions of filters above them, so that other columns
+/// are read only for matching rows.
 #[derive(Debug)]
 pub(crate) struct FilterInScan;
 
@@ -295,7 +300,7 @@ impl ExecutionPlan for FleetScan {
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         if self.condition.is_some() {
-            // The engine's limit is one of the rows before the condition.
+            // The engine applies its limit before the condition.
             return None;
         }
         let request = ScanRequest { limit, ..self.request.clone() };

@@ -1,4 +1,4 @@
-//! A session: parses statements and runs them one after the other.
+//! A session parses statements and runs them one after the other.
 
 use crate::alter::alter_table;
 use crate::answer::Answer;
@@ -58,13 +58,14 @@ use std::time::{Duration, SystemTime};
 
 pub(crate) const CATALOG: &str = "fleetdb";
 const SCHEMA: &str = "public";
-/// How many times as much as in memory a session's queries may have in temporary files: one that goes wrong leaves the disk
-/// to others.
+/// Spill limit per session, as a multiple of its memory limit, so that one runaway query cannot
+/// fill the disk.
 const TEMPORARY_SHARE: u64 = 16;
-/// The tag of an INSERT in PostgreSQL's form, in front of the count: an object id that is always 0.
+/// The tag of an INSERT before its count, as in PostgreSQL: it includes an object id that is always
+/// 0.
 const INSERTED: &str = "INSERT 0";
 
-/// Runs SQL over a database, one statement at a time: threads take a session each.
+/// Runs SQL on a database, one statement at a time. Each thread uses its own session.
 ///
 /// ```
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
@@ -91,21 +92,21 @@ pub struct Session {
     pub(crate) pg_catalog: crate::pg_catalog::PgCatalog,
     #[cfg(feature = "pg-catalog")]
     pub(crate) locks: Arc<crate::advisory::HeldLocks>,
-    /// The clients of the server that the session is of, and which of them it works for.
+    /// The clients of the server, and the client this session works for.
     #[cfg(feature = "pg-catalog")]
     pub(crate) clients: Arc<dyn crate::Clients>,
     #[cfg(feature = "pg-catalog")]
     pub(crate) session_user: Arc<Mutex<crate::SessionUser>>,
-    /// What `pg_cursors` shows.
+    /// The rows of `pg_cursors`.
     #[cfg(feature = "pg-catalog")]
     pub(crate) cursors: Arc<Mutex<Vec<crate::statement::Declare>>>,
     files: Files,
-    /// Numbers the tables of single statements.
+    /// The number of the next temporary table.
     pub(crate) statements: AtomicU64,
 }
 
 impl Session {
-    /// A session on an open database.
+    /// Creates a session on an open database.
     ///
     /// # Errors
     /// The runtime of the query engine does not start.
@@ -113,10 +114,10 @@ impl Session {
         Self::on(Store::Writer(db))
     }
 
-    /// A session on an open database that has its advisory locks in common with others, and knows the server's clients.
+    /// Creates a session that shares its advisory locks with others and knows the server's clients.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     #[cfg(feature = "pg-catalog")]
     pub fn sharing(
         db: Arc<Database>,
@@ -127,13 +128,14 @@ impl Session {
         Ok(Self { locks, clients, ..Self::new(db)? })
     }
 
-    /// From now on the session works for this client.
+    /// Sets the client that the session works for from now on.
     #[cfg(feature = "pg-catalog")]
     pub fn set_user(&self, session_user: crate::SessionUser) {
         *self.session_user.lock().unwrap_or_else(PoisonError::into_inner) = session_user;
     }
 
-    /// A session that only reads, beside a process that writes; each statement sees what is there when it begins.
+    /// Creates a read-only session on a database that another process writes. Each statement sees
+    /// the state at its start.
     ///
     /// # Errors
     /// The runtime of the query engine does not start.
@@ -141,7 +143,7 @@ impl Session {
         Self::on(Store::Reader(reader))
     }
 
-    /// The session, whose statements read and write these files of the machine only.
+    /// Restricts the local files that the session's statements may read and write.
     #[must_use]
     pub fn with_files(self, files: Files) -> Self {
         Self { files, ..self }
@@ -153,13 +155,13 @@ impl Session {
             .with_information_schema(true)
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
             .with_create_default_catalog_and_schema(false)
-            // One partition keeps the scan's order, so that grouping by key streams.
+            // A single partition keeps the scan's order, so that grouping by key streams.
             .with_target_partitions(1);
         config.options_mut().sql_parser.map_string_types_to_utf8view = false;
         config.options_mut().sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
-        // TIMESTAMPTZ has this zone, and so have now() and the like.
+        // The time zone of TIMESTAMPTZ, and of now() and similar functions.
         config.options_mut().execution.time_zone = Some(ColumnType::UTC.to_owned());
-        // Where in the text an error is.
+        // Locates errors in the text.
         config.options_mut().sql_parser.collect_spans = true;
         let tables = Arc::new(ViewTables::new(&store));
         let catalog = Arc::new(MemoryCatalogProvider::new());
@@ -216,7 +218,8 @@ impl Session {
         self.store.view()
     }
 
-    /// These tables, or all, as statements see them now: with what the open transaction has gathered.
+    /// The given tables, or all, as statements see them now, including the changes of the open
+    /// transaction.
     pub(crate) fn current(&self, only: Option<&[TableId]>) -> Result<View> {
         self.store.refresh()?;
         let mut transaction = self.transaction();
@@ -229,14 +232,14 @@ impl Session {
         }
     }
 
-    /// From now on statements see the database as it is now.
+    /// Makes the following statements see the current state of the database.
     pub(crate) fn refresh(&self) -> Result<()> {
         self.tables.show(self.current(None)?);
         Ok(())
     }
 
-    /// How long a statement may take, from now on; `None` for as long as it wants. `SET statement_timeout` does the same, RESET
-    /// goes back to this.
+    /// Sets the statement timeout; `None` means no limit. `SET statement_timeout` changes it as
+    /// well, and RESET restores this value.
     pub fn set_timeout(&self, timeout: Option<Duration>) {
         self.start_with(SessionSettings::with_timeout(timeout));
     }
@@ -248,31 +251,32 @@ impl Session {
         self.made.begin();
     }
 
-    /// What cancels the statement that the session is running, from another thread.
+    /// Returns a handle that cancels the running statement from another thread.
     pub fn canceller(&self) -> Canceller {
         self.limits.canceller()
     }
 
-    /// As [`canceller`](Self::canceller), for the statement that begins next, which may be cancelled before it does:
-    /// whoever runs a statement on another thread does not know when that begins it.
+    /// Like [`canceller`](Self::canceller), but for the next statement, which may be cancelled
+    /// before it starts. This is for callers that run a statement on another thread and do not know
+    /// when it starts.
     pub fn announce(&self) -> Canceller {
         self.limits.announce()
     }
 
-    /// An answer's rows are asked for again, perhaps after other statements: what was cancelled before is no longer meant,
-    /// and the time that a statement may take begins anew.
+    /// Resumes reading an answer, possibly after other statements. Earlier cancellations no longer
+    /// apply, and the statement timeout starts again.
     pub fn resume(&self, answer: &mut Answer) {
         self.begin_statement();
         answer.watch_by(self.limits.watch());
     }
 
-    /// The cursors there are now, which whoever serves the session keeps: `pg_cursors` shows them.
+    /// Sets the cursors that `pg_cursors` shows. The server keeps the cursors themselves.
     #[cfg(feature = "pg-catalog")]
     pub fn show_cursors(&self, cursors: Vec<crate::statement::Declare>) {
         *self.cursors.lock().unwrap_or_else(PoisonError::into_inner) = cursors;
     }
 
-    /// Whether a transaction is open, be it that a statement of it has failed.
+    /// Whether a transaction is open, even if one of its statements has failed.
     pub fn is_in_transaction(&self) -> bool {
         !self.transaction().is_none()
     }
@@ -282,7 +286,7 @@ impl Session {
         self.transaction().began()
     }
 
-    /// Whether a statement may be run: not after one of the transaction that failed.
+    /// Fails if a statement of the open transaction has failed.
     ///
     /// # Errors
     /// A statement of the transaction has failed.
@@ -290,33 +294,33 @@ impl Session {
         self.transaction().check()
     }
 
-    /// How many savepoints the session has had: the number of the last one.
+    /// The number of savepoints set so far, which is the number of the last one.
     pub fn savepoints(&self) -> u64 {
         self.transaction().savepoints()
     }
 
-    /// `ROLLBACK TO SAVEPOINT`, without the statement; gives the savepoint's number.
+    /// Does what `ROLLBACK TO SAVEPOINT` does, without a statement; returns the savepoint's number.
     ///
     /// # Errors
-    /// There is no transaction, or no savepoint of this name in it.
+    /// There is no transaction, or it has no savepoint of this name.
     pub fn roll_back_to(&self, savepoint: &str) -> Result<u64> {
         self.transaction().roll_back_to(savepoint)
     }
 
-    /// Gathers rows that needed no planning ([`InsertValues`]) with the transaction's others.
+    /// Adds rows that needed no planning ([`InsertValues`]) to the transaction.
     ///
     /// # Errors
-    /// There is no transaction, a statement of it has failed, or it is too large.
+    /// There is no transaction, one of its statements has failed, or it is too large.
     pub fn gather(&self, rows: Batch) -> Result<()> {
         let mut transaction = self.transaction();
         transaction.check()?;
         transaction.insert(rows)
     }
 
-    /// `BEGIN`, without the statement.
+    /// Does what `BEGIN` does, without a statement.
     ///
     /// # Errors
-    /// There is a transaction already, or the database is only read.
+    /// A transaction is already open, or the database is read-only.
     pub fn begin(&self) -> Result<()> {
         self.store.writer()?;
         self.transaction().begin()?;
@@ -325,13 +329,13 @@ impl Session {
         Ok(())
     }
 
-    /// Gives back the advisory locks of the session: who has it next has none.
+    /// Releases the session's advisory locks, so that its next user starts with none.
     #[cfg(feature = "pg-catalog")]
     pub fn release_locks(&self) {
         self.locks.release_all();
     }
 
-    /// `DISCARD ALL`: the session is as it was first, for whoever has it next.
+    /// `DISCARD ALL`: restores the initial state of the session for its next user.
     ///
     /// # Errors
     /// A statement of the open transaction has failed.
@@ -344,14 +348,15 @@ impl Session {
         Ok(())
     }
 
-    /// The transaction has ended, which gives its advisory locks back: one that was [taken](Self::take_transaction) when it is
-    /// written, so that who gets such a lock next sees what it has done. One that is still open, as its COMMIT could not be
-    /// begun, is rolled back.
+    /// Called when the transaction has ended; releases its advisory locks. A transaction that was
+    /// [taken](Self::take_transaction) must have been written before, so that the next holder of
+    /// such a lock sees its changes. A transaction that is still open, because its COMMIT could not
+    /// start, is rolled back.
     pub fn transaction_ended(&self) {
         {
             let mut transaction = self.transaction();
             if !transaction.is_none() {
-                // It fails only where there is no transaction.
+                // This fails only if there is no transaction.
                 transaction.roll_back().ok();
             }
         }
@@ -359,8 +364,9 @@ impl Session {
         self.locks.end_transaction();
     }
 
-    /// Ends the transaction as COMMIT does, but for the writing: gives what is to be written; `None` if a statement had
-    /// failed and nothing is. Of a transaction that [depends on rows](Self::has_read_rows) these are not compared.
+    /// Ends the transaction like COMMIT, but leaves the writing to the caller: returns the batch to
+    /// write, or `None` if a statement had failed and nothing must be written. The rows that the
+    /// transaction [depends on](Self::has_read_rows) are not compared.
     ///
     /// # Errors
     /// There is no transaction.
@@ -368,7 +374,7 @@ impl Session {
         Ok(self.transaction().take(|| self.store.view())?.map(|(batch, _)| batch))
     }
 
-    /// Whether the open transaction depends on rows that it has read, which COMMIT compares.
+    /// Whether the open transaction depends on rows that it read, which COMMIT compares.
     pub fn has_read_rows(&self) -> bool {
         self.transaction().is_guarded()
     }
@@ -386,34 +392,35 @@ impl Session {
         Ok(Answer::done("COMMIT"))
     }
 
-    /// A statement of the transaction failed outside of the session: only ROLLBACK helps.
+    /// Marks the transaction as failed by an error outside the session: only ROLLBACK is accepted
+    /// then.
     pub fn fail_transaction(&self) {
         self.transaction().fail();
     }
 
-    /// Runs a text of exactly one statement.
+    /// Runs a text that consists of exactly one statement.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse) and [`execute`](Self::execute).
+    /// Those of [`parse`](Self::parse) and [`execute`](Self::execute).
     pub fn sql(&self, text: &str) -> Result<Answer> {
         self.execute(self.parse_one(text)?)
     }
 
-    /// Runs a statement. Rows come when the answer is asked for them; everything else is done, and
-    /// durable, when this returns (in a transaction, when it is committed).
+    /// Runs a statement. Rows are computed when the answer is read. All other effects are complete
+    /// and durable when this returns (in a transaction, when it is committed).
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a statement that does not fit the tables, or
-    /// what the engine says.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a statement that does not match
+    /// the tables, or an error of the engine.
     pub fn execute(&self, statement: Statement) -> Result<Answer> {
         self.execute_described(statement, None)
     }
 
-    /// As [`execute`](Self::execute), for a statement with RETURNING of which somebody was told that it gives these columns:
-    /// if it gives others by now, nothing is written.
+    /// Like [`execute`](Self::execute), for a statement with RETURNING whose columns the client was
+    /// told: if they have changed since, nothing is written.
     ///
     /// # Errors
-    /// As there, and if it gives others.
+    /// Those of [`execute`](Self::execute), or the columns have changed.
     pub fn execute_described(&self, statement: Statement, described: Option<&SchemaRef>) -> Result<Answer> {
         self.begin_statement();
         let held = statement.1.clone();
@@ -485,7 +492,8 @@ impl Session {
             }
             SqlStatement::CreateTable(mut create) => {
                 let options = TableOptions::take(&mut create.table_options)?;
-                // DataFusion looks for a key's columns only among those that are listed.
+                // DataFusion resolves a key's columns only among the columns listed in the
+                // statement.
                 let key = create.query.as_ref().map(|_| ddl::take_primary_key(&mut create.constraints)).transpose()?;
                 let statement = ParsedStatement::Statement(Box::new(SqlStatement::CreateTable(create)));
                 self.create_table(statement, key, &options)
@@ -499,9 +507,9 @@ impl Session {
                 let db = self.store.writer()?;
                 if vacuum.full { db.compact() } else { db.settle() }.map(|()| Answer::done("VACUUM"))
             }
-            // What plans are made by is known anyway.
+            // The planner needs no collected statistics.
             SqlStatement::Analyze(_) => Ok(Answer::done("ANALYZE")),
-            // Tables have none; programs that make tables send them along.
+            // Comments are not stored; programs send them when they create tables.
             SqlStatement::Comment { .. } => Ok(Answer::done("COMMENT")),
             SqlStatement::Prepare { name, data_types, statement } => {
                 self.check_transaction()?;
@@ -535,7 +543,8 @@ impl Session {
         }
     }
 
-    /// `COPY table TO 'file'` or `COPY (query) TO 'file'`: the format is the file's ending, or STORED AS.
+    /// `COPY table TO 'file'` or `COPY (query) TO 'file'`. The format is that of STORED AS, or of
+    /// the file's extension.
     fn copy_to(&self, copy: &CopyToStatement) -> Result<Answer> {
         if !copy.partitioned_by.is_empty() || !copy.options.is_empty() {
             return Err(unsupported("COPY with options or PARTITIONED BY"));
@@ -562,7 +571,7 @@ impl Session {
         Ok(Answer::done(format!("COPY {rows}")))
     }
 
-    /// What DataFusion runs as it is.
+    /// Runs a statement that DataFusion handles unchanged.
     fn run_planned(&self, statement: ParsedStatement) -> Result<Answer> {
         let plan = self.plan_of(statement)?;
         match &plan {
@@ -580,7 +589,7 @@ impl Session {
         self.start(plan)
     }
 
-    /// Starts a plan; its rows come when the answer is asked for them.
+    /// Starts a plan. Its rows are computed when the answer is read.
     pub(crate) fn start(&self, plan: LogicalPlan) -> Result<Answer> {
         self.start_watched(plan, self.limits.watch())
     }
@@ -591,8 +600,9 @@ impl Session {
         Ok(Answer::rows(stream, Arc::clone(&self.runtime), watch).holding(self.tables.shown()))
     }
 
-    /// What a plan is run with. It has its functions already: the table of their names takes longer to copy, as DataFusion does
-    /// for plans that come as bytes, than many a query to run.
+    /// The context for running a plan. It does not include the function registry, because the plan
+    /// already holds its functions. DataFusion needs the registry only for serialized plans, and
+    /// copying it takes longer than many queries take to run.
     pub(crate) fn task_context(&self) -> Arc<TaskContext> {
         let state = self.context.state_ref();
         let state = state.read();
@@ -626,14 +636,14 @@ impl Session {
         match self.fill(&name, input.as_ref().clone()) {
             Ok(rows) => Ok(Answer::done(format!("SELECT {rows}"))),
             Err(error) => {
-                // As if the statement had not been.
+                // Undoes the statement's effects.
                 self.store.writer()?.drop_table(&name)?;
                 Err(error)
             }
         }
     }
 
-    /// Writes a query's rows to a table that was just made.
+    /// Writes a query's rows to a newly created table.
     fn fill(&self, name: &str, query: LogicalPlan) -> Result<u64> {
         self.refresh()?;
         let source = self.runtime.block_on(self.context.table_provider(name)).map_err(engine_error)?;
@@ -646,14 +656,14 @@ impl Session {
         self.write_streaming(plan.and_then(|plan| plan.build()).map_err(engine_error)?)
     }
 
-    /// Plans a text of one statement, which is not the user's own, over the tables as they are shown.
+    /// Plans an internal statement over the current view.
     pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
         let (state, statement) = (self.context.state(), self.parse_one(sql)?);
         let plan = state.statement_to_plan(statement.0.into_inner());
         self.runtime.block_on(plan).and_then(checked_size).and_then(typed).map_err(engine_error)
     }
 
-    /// Plans a statement of the user's over the tables as they are shown; an error says where in its text it is.
+    /// Plans a user's statement over the current view; errors include their location in its text.
     pub(crate) fn plan_statement(&self, statement: Statement) -> Result<LogicalPlan> {
         let state = self.context.state();
         let plan = state.statement_to_plan(statement.0.into_inner());
@@ -686,7 +696,7 @@ impl Session {
     }
 }
 
-/// Whether a statement is for [`Session::set`].
+/// Whether a statement is one for [`Session::set`].
 fn is_setting(statement: &ParsedStatement) -> bool {
     let is_one = match statement {
         ParsedStatement::Reset(_) => true,
@@ -700,11 +710,12 @@ fn sets(statement: &ParsedStatement) -> bool {
     matches!(statement, ParsedStatement::Statement(sql) if matches!(sql.as_ref(), SqlStatement::Set(_)))
 }
 
-/// DataFusion's rules for physical plans, and ours.
+/// The physical optimizer rules of DataFusion and FleetDB.
 fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
-    // Its second run swaps a projection with a filter that the first run has given one of its own, and mixes the
-    // columns up (DataFusion 55.2, `FilterExec::try_swapping_with_projection`; found by comparing with DuckDB).
+    // DataFusion's second run of this rule swaps a projection with a filter to which the first run
+    // added a projection of its own, and mixes up the columns (DataFusion 55.2,
+    // `FilterExec::try_swapping_with_projection`; found by comparison with DuckDB).
     if let Some(second) = rules.iter().rposition(|rule| rule.name() == "ProjectionPushdown") {
         rules.remove(second);
     }
@@ -713,7 +724,7 @@ fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + S
     }
     rules.push(Arc::new(AnswerFromContainers));
     rules.push(Arc::new(AggregateRuns));
-    // What is above it takes a scan for one of all its rows.
+    // This rule runs late because other rules assume that a scan returns all of its rows.
     rules.push(Arc::new(FilterInScan));
     rules.push(Arc::new(StopInJoins(Arc::clone(limits))));
     rules

@@ -1,8 +1,9 @@
-//! What a session has set: `SET`, `RESET`, and the modes of its transactions.
+//! The settings of a session: `SET`, `RESET`, and transaction modes.
 //!
-//! [`SessionSettings`] are the settings of PostgreSQL that change something here. SET of its others is answered and changes
-//! nothing; where somebody could rely on it, the answer warns. As there, SET LOCAL holds until the transaction ends, and a
-//! ROLLBACK, be it to a savepoint, undoes what was set since.
+//! [`SessionSettings`] holds the PostgreSQL settings that have an effect. SET of any other
+//! PostgreSQL setting succeeds without effect, with a warning where a client might rely on it. As
+//! in PostgreSQL, SET LOCAL lasts until the transaction ends, and ROLLBACK, including ROLLBACK TO
+//! SAVEPOINT, undoes later changes.
 
 #[cfg(feature = "pg-catalog")]
 use crate::answer::Answer;
@@ -38,13 +39,14 @@ const UTC: [&str; 9] = ["utc", "etc/utc", "gmt", "etc/gmt", "uct", "zulu", "z", 
 /// What a transaction sees and may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TransactionModes {
-    /// Its statements see what the first of them saw (REPEATABLE READ), and not each what is committed when it begins.
+    /// Whether all statements see the same view as the first one (REPEATABLE READ). Otherwise each
+    /// sees what is committed when it starts.
     pub(crate) is_repeatable: bool,
     pub(crate) is_read_only: bool,
 }
 
 impl TransactionModes {
-    /// These, with those that a statement gives; and what is to be warned of.
+    /// Applies the modes of a statement; returns the new modes and a warning.
     fn with(mut self, given: &[TransactionMode]) -> (Self, Warning) {
         let mut warning = None;
         for mode in given {
@@ -62,7 +64,7 @@ impl TransactionModes {
         (self, warning)
     }
 
-    /// Sets one of PostgreSQL's two settings of them, by the end of its name.
+    /// Sets one of PostgreSQL's two settings for modes, by the end of its name.
     fn set(&mut self, what: &str, value: &str) -> Result<Warning> {
         match what {
             "transaction_read_only" => self.is_read_only = truth(what, value)?,
@@ -96,10 +98,10 @@ impl TransactionModes {
     }
 }
 
-/// What the answer to a statement warns of.
+/// A warning in the answer to a statement.
 pub(crate) type Warning = Option<&'static str>;
 
-/// The settings of a session that change something; see [`Session::start_with`].
+/// The settings of a session that have an effect. See [`Session::start_with`].
 ///
 /// ```
 /// use fleetdb_query::SessionSettings;
@@ -119,15 +121,16 @@ pub struct SessionSettings {
 }
 
 impl SessionSettings {
-    /// Nothing set but how long a statement may take; `None` for as long as it wants.
+    /// Default settings with a statement timeout; `None` means no limit.
     pub fn with_timeout(timeout: Option<Duration>) -> Self {
         Self { timeout, ..Self::default() }
     }
 
-    /// Sets one as PostgreSQL's SET does; `false` if there is none of this name that changes something.
+    /// Changes a setting, as PostgreSQL's SET does; `false` if no setting with an effect has this
+    /// name.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the value does not fit.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the value is invalid.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         match name {
             "application_name" => {
@@ -149,12 +152,12 @@ impl SessionSettings {
         self.modes.is_read_only
     }
 
-    /// What the client's program calls itself.
+    /// The application name the client gave.
     pub fn application_name(&self) -> &str {
         &self.application_name
     }
 
-    /// How long a client may do nothing, with a transaction open or without; `None` for as long as it wants.
+    /// How long a client may be idle, inside or outside a transaction; `None` means no limit.
     pub fn idle_limit(&self, is_in_transaction: bool) -> Option<Duration> {
         if is_in_transaction { self.idle_in_transaction_timeout } else { self.idle_timeout }
     }
@@ -167,7 +170,7 @@ impl SessionSettings {
         self.modes
     }
 
-    /// Takes one of them, or all, from others.
+    /// Copies one setting, or all, from `to`.
     fn take(&mut self, name: &str, to: &Self) {
         match name {
             "all" => self.clone_from(to),
@@ -195,13 +198,13 @@ impl SessionSettings {
     }
 }
 
-/// A session's settings over time.
+/// A session's settings in their scopes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScopedSettings {
-    /// What RESET goes back to.
+    /// The values that RESET restores.
     first: Arc<SessionSettings>,
     session: Arc<SessionSettings>,
-    /// With those of SET LOCAL, until the transaction ends.
+    /// The settings including those of SET LOCAL, until the transaction ends.
     local: Option<Arc<SessionSettings>>,
 }
 
@@ -215,12 +218,12 @@ impl ScopedSettings {
         self.local.as_ref().unwrap_or(&self.session)
     }
 
-    /// The transaction has ended.
+    /// Ends the scope of SET LOCAL when the transaction ends.
     pub(crate) fn end_local(&mut self) {
         self.local = None;
     }
 
-    /// Sets one, or without a value resets it.
+    /// Changes a setting, or resets it if there is no value.
     fn change(&mut self, name: &str, value: Option<&str>, is_local: bool) -> Result<()> {
         let mut changed = self.now().clone();
         match value {
@@ -240,7 +243,7 @@ impl ScopedSettings {
 }
 
 impl Transaction {
-    /// A setting that is not always the same; `None` for others.
+    /// The value of a setting that can change; `None` for others.
     pub(crate) fn setting(&self, name: &str) -> Option<String> {
         match name {
             "transaction_read_only" | "transaction_isolation" => Some(self.modes().get(name).to_owned()),
@@ -248,7 +251,7 @@ impl Transaction {
         }
     }
 
-    /// Sets one of PostgreSQL's settings, or without a value resets it; gives what to warn of.
+    /// Changes a PostgreSQL setting, or resets it if there is no value; returns a warning.
     pub(crate) fn change_setting(&mut self, name: &str, value: Option<&str>, is_local: bool) -> Result<Warning> {
         if is_local && self.is_none() {
             return Ok(Some(NO_TRANSACTION));
@@ -267,12 +270,12 @@ impl Transaction {
 }
 
 impl Session {
-    /// A client's settings, to which RESET goes back.
+    /// Sets the client's initial settings, which RESET restores.
     pub fn start_with(&self, settings: SessionSettings) {
         self.transaction().settings = ScopedSettings::starting_with(settings);
     }
 
-    /// Its settings now.
+    /// The current settings.
     pub fn settings(&self) -> SessionSettings {
         self.transaction().settings.now().clone()
     }
@@ -283,7 +286,8 @@ impl Session {
         transaction.settings.now().idle_limit(!transaction.is_none())
     }
 
-    /// The value of one of PostgreSQL's settings and its name as SHOW gives it; `None` if it is not one that clients ask for.
+    /// The name and value of a PostgreSQL setting as SHOW returns them; `None` if the setting is
+    /// unknown.
     ///
     /// ```
     /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
@@ -301,10 +305,11 @@ impl Session {
         Some((name, self.transaction().setting(name).unwrap_or_else(|| always.to_owned())))
     }
 
-    /// Runs a SET or a RESET that is not of DataFusion's settings; gives what the answer warns of.
+    /// Runs a SET or RESET, except those of DataFusion's settings; returns a warning.
     ///
     /// # Errors
-    /// A value does not fit, what is set cannot be, or a statement of the transaction has failed.
+    /// The value is invalid, the setting cannot be changed, or a statement of the transaction has
+    /// failed.
     pub fn set(&self, statement: &Statement) -> Result<Option<&'static str>> {
         let mut transaction = self.transaction();
         transaction.check()?;
@@ -358,10 +363,10 @@ impl Session {
         }
     }
 
-    /// A BEGIN with its modes; gives what the answer warns of.
+    /// Runs a BEGIN with its modes; returns a warning.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin).
+    /// Those of [`begin`](Self::begin).
     pub fn begin_as(&self, statement: &Statement) -> Result<Option<&'static str>> {
         let given = match statement.sql() {
             Some(SqlStatement::StartTransaction { modes, .. }) => modes.as_slice(),
@@ -374,7 +379,7 @@ impl Session {
         Ok(warning)
     }
 
-    /// `SHOW` of a [setting](Self::setting).
+    /// Runs a `SHOW` of a [setting](Self::setting).
     #[cfg(feature = "pg-catalog")]
     pub(crate) fn show(&self, name: &str) -> Result<Answer> {
         self.check_transaction()?;
@@ -389,16 +394,16 @@ impl Session {
         self.transaction().modes().is_read_only
     }
 
-    /// Refuses to write where a transaction, or the session, is read-only.
+    /// Fails if the transaction or the session is read-only.
     ///
     /// # Errors
-    /// It is.
+    /// It is read-only.
     pub fn check_may_write(&self, what: &str) -> Result<()> {
         self.transaction().check_may_write(what)
     }
 }
 
-/// A setting's name as PostgreSQL keeps it.
+/// PostgreSQL's canonical name of a setting.
 pub(crate) fn setting_name(written: &str) -> String {
     match written.replace('"', "").to_ascii_lowercase().as_str() {
         "transaction isolation level" => "transaction_isolation".to_owned(),
@@ -407,7 +412,7 @@ pub(crate) fn setting_name(written: &str) -> String {
     }
 }
 
-/// Whether a SET or a RESET is of one of DataFusion's settings, which plans are made by.
+/// Whether a SET or RESET is for one of DataFusion's settings, which affect planning.
 pub(crate) fn sets_datafusion(statement: &ParsedStatement) -> bool {
     match statement {
         ParsedStatement::Reset(ResetStatement::Variable(name)) => is_of_datafusion(&name.to_string()),
@@ -419,7 +424,7 @@ pub(crate) fn sets_datafusion(statement: &ParsedStatement) -> bool {
     }
 }
 
-/// What a setting is set to, without quotes.
+/// The value of a setting, without quotes.
 fn text_of(value: &Expr) -> String {
     match value {
         Expr::Value(value) => match &value.value {

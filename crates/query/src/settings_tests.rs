@@ -19,7 +19,7 @@ fn value(session: &Session, name: &str) -> String {
     session.transaction().setting(name).unwrap()
 }
 
-/// What the answer to a SET or a BEGIN warns of.
+/// The warning in the answer to a SET or BEGIN.
 fn warning(session: &Session, text: &str) -> Warning {
     let statement = session.parse_one(text).unwrap();
     if text.starts_with("BEGIN") { session.begin_as(&statement) } else { session.set(&statement) }.unwrap()

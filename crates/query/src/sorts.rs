@@ -1,8 +1,10 @@
-//! Sorts that DataFusion leaves out though its own check asks for them.
+//! Inserts sorts that DataFusion omits but its own plan check requires.
 //!
-//! Where a UNION is sorted, DataFusion 55 asks each arm for the order by itself. An arm whose leading column is unique has
-//! it without a sort (`EquivalenceProperties::satisfied_by_constraints`), but what the arms have in common does not say so
-//! (`calculate_union`), and the plan is refused. [`SortForCheck`] sorts below such a step.
+//! When a UNION is sorted, DataFusion 55 requires each arm to be sorted. An arm whose leading
+//! column is unique satisfies this without a sort
+//! (`EquivalenceProperties::satisfied_by_constraints`), but the properties derived for the union do
+//! not reflect it (`calculate_union`), and the plan is rejected. [`SortForCheck`] adds a sort below
+//! such a node.
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
@@ -14,7 +16,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
 
-/// The rule: it stands in front of DataFusion's check of the plan.
+/// The rule. It runs before DataFusion's check of the plan.
 #[derive(Debug)]
 pub(crate) struct SortForCheck;
 
@@ -32,7 +34,7 @@ impl PhysicalOptimizerRule for SortForCheck {
     }
 }
 
-/// A step whose inputs have the order that it asks for.
+/// Sorts the inputs of a node that lack the order it requires.
 fn with_sorted_inputs(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let mut is_changed = false;
     let mut inputs = Vec::new();

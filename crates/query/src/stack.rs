@@ -1,34 +1,36 @@
-//! Stack for statements that are deep: what goes through a tree, or drops it, runs where there is enough of it.
+//! Stack space for deep statements: code that walks or drops a tree runs where there is enough of
+//! it.
 
 use std::ops::{Deref, DerefMut};
 
-/// What any statement takes.
+/// The stack any statement needs.
 const MIN_BYTES: usize = 256 << 10;
-/// What a step takes for each level of a tree; steps of debug builds take more. Steps that take yet more look after
-/// themselves (DataFusion's `recursive_protection`).
+/// The stack a step needs per level of a tree. Debug builds need more. Steps that need still more
+/// grow the stack themselves (DataFusion's `recursive_protection`).
 const LEVEL_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
-/// The same for an operator in a text, whose tree is only parsed, changed and dropped.
+/// The same per operator of a text whose tree is only parsed, rewritten and dropped.
 const LINK_BYTES: usize = if cfg!(debug_assertions) { 6 << 10 } else { 3 << 10 };
 
-/// Runs a step over a tree of so many levels.
+/// Runs a step over a tree of `levels` levels.
 pub(crate) fn with_stack<R>(levels: usize, step: impl FnOnce() -> R) -> R {
     grown(MIN_BYTES + levels * LEVEL_BYTES, step)
 }
 
-/// Runs the parser, and what goes through its tree, of a text with so many operators in a row.
+/// Runs the parser, and steps over its tree, on a text with `links` consecutive operators.
 pub(crate) fn with_stack_to_parse<R>(links: usize, step: impl FnOnce() -> R) -> R {
     grown(MIN_BYTES + links * LINK_BYTES, step)
 }
 
-/// A new stack is some more, so that a step within the step needs no other one. The system gives its memory when it is used.
+/// A new stack has some reserve, so that nested steps need no further one. The system commits its
+/// memory only when it is used.
 fn grown<R>(bytes: usize, step: impl FnOnce() -> R) -> R {
     stacker::maybe_grow(bytes, bytes + bytes / 2 + (1 << 20), step)
 }
 
-/// Something that is, or holds, a tree of so many levels: it is copied and dropped where there is stack for it.
+/// A value that is or contains a tree of known depth. It is cloned and dropped with enough stack.
 #[derive(Debug)]
 pub(crate) struct Deep<T> {
-    /// There until it is dropped.
+    /// `None` only while being dropped.
     inner: Option<T>,
     levels: usize,
 }
@@ -42,7 +44,7 @@ impl<T> Deep<T> {
         self.levels
     }
 
-    /// From now on it has so many levels.
+    /// Sets the depth of the tree.
     pub(crate) fn set_levels(&mut self, levels: usize) {
         self.levels = levels;
     }

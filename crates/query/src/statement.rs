@@ -1,4 +1,4 @@
-//! One parsed statement, and what running it takes.
+//! A parsed statement and its properties.
 
 use crate::binding::number;
 use crate::copy_stream::{CopyIn, CopyOut};
@@ -16,59 +16,62 @@ use datafusion::sql::sqlparser::ast::{
 use fleetdb_engine::{Code, Error, Result, Value};
 use std::ops::ControlFlow;
 
-/// One parsed statement.
+/// A parsed statement.
 #[derive(Clone)]
 pub struct Statement(pub(crate) Deep<ParsedStatement>, pub(crate) StatementMemory);
 
-/// What somebody must be allowed to do to run a statement; each includes those before it.
+/// The permission needed to run a statement; each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// Read tables.
     Read,
     /// Write rows.
     Write,
-    /// Change tables, read and write files of the machine, and everything else.
+    /// Change tables, read and write local files, and everything else.
     Admin,
 }
 
-/// What a server does with a statement.
+/// How a server handles a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It gives rows.
+    /// Returns rows.
     Query,
     /// An INSERT.
     Insert,
-    /// It begins a transaction.
+    /// Begins a transaction.
     Begin,
-    /// It ends the transaction.
+    /// Commits the transaction.
     Commit,
-    /// It ends the transaction without writing.
+    /// Rolls the transaction back.
     Rollback,
-    /// It goes back to a savepoint of the transaction; its name.
+    /// Rolls back to a savepoint, by name.
     RollbackTo(String),
-    /// It sets, or sets back, what holds for the session ([`Session::set`](crate::Session::set)); the tag of the answer.
+    /// Sets or resets a session setting ([`Session::set`](crate::Session::set)); holds the command
+    /// tag.
     Setting(&'static str),
-    /// It sets everything back, cursors too.
+    /// Resets everything, including cursors.
     Discard,
-    /// It is answered and changes nothing; the tag of the answer.
+    /// Has no effect; holds the command tag.
     Nothing(&'static str),
-    /// It asks for a setting; its name.
+    /// Shows a setting, by name.
     Show(String),
-    /// Rows follow from the client.
+    /// Receives rows from the client.
     CopyFromStdin(CopyIn),
-    /// Rows go to the client.
+    /// Sends rows to the client.
     CopyToStdout(CopyOut),
-    /// It declares a cursor.
+    /// Declares a cursor.
     Declare(Declare),
-    /// It asks for rows of a cursor: its name, and how many; all that are left without a number.
+    /// Fetches rows from a cursor: its name and the number of rows; `None` fetches all remaining
+    /// rows.
     Fetch(String, Option<usize>),
-    /// It passes rows of a cursor over, given as for [`Kind::Fetch`].
+    /// Skips rows of a cursor; the parameters are those of [`Kind::Fetch`].
     Move(String, Option<usize>),
-    /// It closes a cursor; all without a name.
+    /// Closes a cursor by name; `None` closes all.
     Close(Option<String>),
-    /// It makes, changes or drops a table, at once also in a transaction; the tag of the answer.
+    /// Creates, alters or drops a table, effective at once even in a transaction; holds the command
+    /// tag.
     Definition(&'static str),
-    /// Anything else.
+    /// Any other statement.
     Other,
 }
 
@@ -77,9 +80,9 @@ pub enum Kind {
 pub struct Declare {
     /// The cursor's name.
     pub name: String,
-    /// The query that gives the rows.
+    /// The query that returns the rows.
     pub query: String,
-    /// Whether it stays when its transaction ends.
+    /// Whether the cursor outlives its transaction.
     pub holds: bool,
 }
 
@@ -90,7 +93,8 @@ impl std::fmt::Display for Statement {
 }
 
 impl Statement {
-    /// What running it takes. What is not known to be harmless takes most.
+    /// The permission needed to run the statement. Statements not known to be harmless need the
+    /// highest.
     ///
     /// ```
     /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
@@ -116,7 +120,8 @@ impl Statement {
         }
     }
 
-    /// Whether statements that come after it in its session see more of it than its rows.
+    /// Whether the statement affects later statements of its session by more than the rows it
+    /// writes.
     pub fn changes_session(&self) -> bool {
         match &*self.0 {
             ParsedStatement::Reset(_) => true,
@@ -133,11 +138,11 @@ impl Statement {
         }
     }
 
-    /// What a server does with it.
+    /// How a server handles the statement.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a COPY FROM STDIN or TO STDOUT with options that are not
-    /// known.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) for a COPY FROM STDIN or TO STDOUT
+    /// with unknown options.
     pub fn kind(&self) -> Result<Kind> {
         let sql = match &*self.0 {
             ParsedStatement::Statement(sql) => sql,
@@ -169,7 +174,7 @@ impl Statement {
             SqlStatement::Reset(_) => Kind::Setting("RESET"),
             SqlStatement::Discard { object_type: DiscardObject::ALL } => Kind::Discard,
             SqlStatement::Discard { .. } => Kind::Nothing("DISCARD"),
-            // Nobody listens, and nothing is to be gathered.
+            // There are no notifications, and no statistics to collect.
             SqlStatement::UNLISTEN { .. } => Kind::Nothing("UNLISTEN"),
             SqlStatement::Analyze(_) => Kind::Nothing("ANALYZE"),
             SqlStatement::Comment { .. } => Kind::Nothing("COMMENT"),
@@ -188,7 +193,7 @@ impl Statement {
         })
     }
 
-    /// How many parameters it has: the largest of `$1`, `$2`, ...
+    /// The number of parameters: the largest of `$1`, `$2`, ...
     pub fn parameters(&self) -> usize {
         let mut most = 0;
         if let Some(sql) = self.sql() {
@@ -204,22 +209,23 @@ impl Statement {
         most
     }
 
-    /// Whether it is planned in a moment, as [`is_light`](crate::is_light) says of its text.
+    /// Whether the statement is planned quickly, like [`is_light`](crate::is_light) for its text.
     pub fn is_light(&self) -> bool {
         self.0.levels() <= LIGHT_LEVELS
     }
 
-    /// Gives back the memory that it holds: whoever keeps it counts that in another way.
+    /// Releases the memory reserved for the statement, if the caller accounts for it in another
+    /// way.
     pub fn give_back_memory(&mut self) {
         self.1 = StatementMemory::default();
     }
 
-    /// Runs a step that goes through the statement, where there is stack for it.
+    /// Runs a step over the statement with enough stack for its depth.
     pub(crate) fn with_stack<R>(&self, step: impl FnOnce() -> R) -> R {
         with_stack(self.0.levels(), step)
     }
 
-    /// The statement with these values in place of its parameters `$1`, `$2`, ..., as literals.
+    /// Replaces the parameters `$1`, `$2`, ... by these values, as literals.
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if a parameter has no value.
@@ -227,7 +233,7 @@ impl Statement {
         self.with_parameters(|number| values.get(number).map(literal_of))
     }
 
-    /// The statement with these expressions in place of its parameters, which are counted from 0.
+    /// Replaces the parameters, counted from 0, by these expressions.
     pub(crate) fn with_parameters(&self, value_of: impl Fn(usize) -> Option<Expr>) -> Result<Self> {
         let mut statement = self.clone();
         let mut inner = &mut *statement.0;
@@ -250,7 +256,7 @@ impl Statement {
         }
     }
 
-    /// A MOVE that was parsed as the FETCH that it is otherwise.
+    /// Marks a FETCH as the MOVE it was written as.
     pub(crate) fn moved(mut self) -> Result<Self> {
         if let ParsedStatement::Statement(sql) = &mut *self.0
             && let SqlStatement::Fetch { into, .. } = sql.as_mut()
@@ -261,7 +267,7 @@ impl Statement {
         Err(Error::new(Code::Syntax, "syntax: a MOVE stands by itself"))
     }
 
-    /// The statement, if it is not one of DataFusion's own.
+    /// The SQL statement, unless it is one of DataFusion's extensions.
     pub(crate) fn sql(&self) -> Option<&SqlStatement> {
         match &*self.0 {
             ParsedStatement::Statement(sql) => Some(sql),
@@ -284,7 +290,7 @@ fn declare(cursors: &[ast::Declare]) -> Result<Declare> {
     Ok(Declare { name: identifier(name), query: query.to_string(), holds: cursor.hold == Some(true) })
 }
 
-/// How many rows are asked for, all without a number.
+/// The number of rows requested; `None` means all.
 fn fetch_count(direction: &FetchDirection) -> Result<Option<usize>> {
     let limit = match direction {
         FetchDirection::Next | FetchDirection::Forward { limit: None } => return Ok(Some(1)),
@@ -299,7 +305,8 @@ fn fetch_count(direction: &FetchDirection) -> Result<Option<usize>> {
     limit.parse().map(Some).map_err(wrong)
 }
 
-/// Whether a query, or a COPY of one, has statements in it that write, as `WITH a AS (INSERT ...) INSERT ...`.
+/// Whether a query, or a COPY of one, contains statements that write, such as `WITH a AS (INSERT
+/// ...) INSERT ...`.
 pub(crate) fn writes_rows(query: &SqlStatement) -> bool {
     let writes = |sql: &SqlStatement| match sql {
         SqlStatement::Query(_) | SqlStatement::Copy { .. } => ControlFlow::Continue(()),
@@ -332,7 +339,7 @@ fn access_of(sql: &SqlStatement) -> Access {
         SqlStatement::Explain { statement, .. } => access_of(statement),
         SqlStatement::Copy { to: false, target: CopyTarget::Stdin, .. } => Access::Write,
         SqlStatement::Copy { to: true, target: CopyTarget::Stdout, .. } => Access::Read,
-        // These include the memory of queries.
+        // DataFusion's settings include the memory for queries.
         SqlStatement::Set(Set::SingleAssignment { variable, .. }) if is_of_datafusion(&variable.to_string()) => {
             Access::Admin
         }
@@ -350,7 +357,7 @@ fn access_of(sql: &SqlStatement) -> Access {
     }
 }
 
-/// What a statement writes, in the words of its answer; `None` if it leaves rows and tables as they are.
+/// The command tag of what a statement writes; `None` if it changes neither rows nor tables.
 pub(crate) fn written(statement: &ParsedStatement) -> Option<&'static str> {
     match statement {
         ParsedStatement::Statement(sql) => written_by(sql),
@@ -375,7 +382,7 @@ fn written_by(sql: &SqlStatement) -> Option<&'static str> {
     }
 }
 
-/// What a SHOW asks for.
+/// The name of the setting in a SHOW.
 pub(crate) fn shown_name(variable: &[ast::Ident]) -> String {
     let words: Vec<&str> = variable.iter().map(|word| word.value.as_str()).collect();
     setting_name(&words.join(" "))
@@ -387,7 +394,7 @@ pub(crate) fn is_of_datafusion(setting: &str) -> bool {
 
 fn literal_of(value: &Value) -> Expr {
     let number = |text: String| match text.strip_prefix('-') {
-        // A minus sign is an operator.
+        // The minus sign is an operator.
         Some(digits) => Expr::Nested(Box::new(Expr::UnaryOp {
             op: UnaryOperator::Minus,
             expr: Box::new(Expr::value(Literal::Number(digits.to_owned(), false))),

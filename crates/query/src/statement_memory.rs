@@ -1,31 +1,33 @@
-//! The memory of a text's statements: it is taken before they are parsed, and given back when they have been run.
+//! Accounts for the memory of a text's statements: it is reserved before they are parsed, and
+//! released after they have run.
 //!
-//! A tree is much larger than its text, and so is its plan: without this, eight clients with lists of a million numbers take
-//! gigabytes, whatever `memory_limit` says.
+//! A tree is much larger than its text, and so is its plan. Without this, eight clients with lists
+//! of a million numbers would use gigabytes, whatever `memory_limit` says.
 
 use crate::depth::is_plain;
 use fleetdb_engine::{MemoryReservation, QueryMemory, Result};
 use std::sync::Arc;
 
-/// What a token takes until its statement has been planned: the token itself, what the parser makes of it, and what DataFusion
-/// plans it as. Measured on 64-bit Linux as the growth of the resident set: 290 bytes a token in `IN (1,2,...)` of a million
-/// numbers and 400 in one of a hundred thousand, 380 in VALUES of FROM, 360 to 380 in an INSERT of rows of three values.
+/// Bytes reserved per token until its statement is planned: the token, its part of the tree, and
+/// its part of DataFusion's plan. Measured on 64-bit Linux as growth of the resident set per token:
+/// 290 bytes in `IN (1,2,...)` with a million numbers and 400 with a hundred thousand, 380 in a
+/// FROM with VALUES, 360 to 380 in an INSERT of rows of three values.
 const TOKEN_BYTES: usize = 400;
 
-/// Texts that are shorter than this are not counted: most statements are.
+/// Shorter texts are not counted. Most statements are shorter.
 const LITTLE_BYTES: usize = 1 << 10;
 
-/// What the statements of a text hold together, as long as one of them is there.
+/// The memory held for a text's statements, as long as any of them exists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StatementMemory {
     _bytes: Option<Arc<MemoryReservation>>,
 }
 
 impl StatementMemory {
-    /// Takes what a text's statements need, before they are made.
+    /// Reserves the memory for a text's statements before they are parsed.
     ///
     /// # Errors
-    /// There is not so much.
+    /// There is not enough memory.
     pub(crate) fn new(memory: &QueryMemory, text: &str) -> Result<Self> {
         if text.len() < LITTLE_BYTES {
             return Ok(Self::default());
@@ -36,7 +38,7 @@ impl StatementMemory {
     }
 }
 
-/// Words, numbers, texts, operators and marks of a text; at most so many if it has comments or texts of other forms.
+/// The number of tokens in a text; an upper bound if it has comments or other kinds of quotes.
 fn tokens(text: &[u8]) -> usize {
     let has_quotes = is_plain(text);
     let (mut tokens, mut at) = (0, 0);

@@ -12,7 +12,7 @@ fn tokens_are_counted_once_each_and_never_too_few() {
     ] {
         assert_eq!(tokens(text.as_bytes()), count, "{text}");
     }
-    // What stands behind a quote in a comment is not hidden by it.
+    // A quote in a comment must not hide what follows it.
     for hidden in ["/* ' */ 1,2,3,4", "-- '\n1,2,3,4", r"E'\'', 1,2,3,4", "$$'$$, 1,2,3,4"] {
         assert!(tokens(hidden.as_bytes()) >= 7, "{hidden}");
     }

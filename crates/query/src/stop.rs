@@ -1,5 +1,5 @@
-//! Planning that can be stopped: between two of DataFusion's rules it is looked whether the statement is cancelled, or takes
-//! longer than it may.
+//! Makes planning cancellable: between any two of DataFusion's rules, checks whether the statement
+//! was cancelled or has exceeded its timeout.
 
 use crate::errors::query_error;
 use crate::limits::Limits;
@@ -9,13 +9,13 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// DataFusion's rules, with a look in front of each.
+/// DataFusion's rules, with a check before each.
 pub(crate) fn rules(limits: &Arc<Limits>) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let check: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(CancelCheck(Arc::clone(limits)));
     Optimizer::new().rules.into_iter().flat_map(|rule| [Arc::clone(&check), rule]).collect()
 }
 
-/// A rule that changes nothing, and fails if the statement has to end.
+/// A rule that changes nothing, and fails if the statement must stop.
 #[derive(Debug)]
 struct CancelCheck(Arc<Limits>);
 

@@ -1,4 +1,5 @@
-//! What a session works on: a database it may write, or one that another process writes.
+//! The database a session works on: opened for writing, or opened read-only while another process
+//! writes it.
 
 use fleetdb_engine::{Code, Database, Error, QueryMemory, Reader, Result, TableId, View};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ pub(crate) enum Store {
 }
 
 impl Store {
-    /// All tables as they are now; for a reader, as they were when it was last refreshed.
+    /// All tables as they are now, or for a reader, as of its last refresh.
     pub(crate) fn view(&self) -> View {
         match self {
             Self::Writer(db) => db.view(),
@@ -19,7 +20,7 @@ impl Store {
         }
     }
 
-    /// As [`view`](Self::view), of these tables at least.
+    /// Like [`view`](Self::view), with at least these tables.
     pub(crate) fn view_of(&self, tables: &[TableId]) -> View {
         match self {
             Self::Writer(db) => db.view_of(tables),
@@ -27,7 +28,7 @@ impl Store {
         }
     }
 
-    /// Lets a reader see what has been written since.
+    /// Makes a reader see newer writes.
     pub(crate) fn refresh(&self) -> Result<()> {
         match self {
             Self::Writer(_) => Ok(()),
@@ -35,7 +36,7 @@ impl Store {
         }
     }
 
-    /// The memory that queries may hold.
+    /// The memory budget for queries.
     pub(crate) fn query_memory(&self) -> QueryMemory {
         match self {
             Self::Writer(db) => db.query_memory(),
@@ -43,7 +44,7 @@ impl Store {
         }
     }
 
-    /// The database to write to.
+    /// The database for writing; an error for a reader.
     pub(crate) fn writer(&self) -> Result<&Arc<Database>> {
         match self {
             Self::Writer(db) => Ok(db),

@@ -1,6 +1,6 @@
-//! The schema `system`: what the database holds and does, as tables.
+//! The schema `system`: the contents and state of the database as tables.
 //!
-//! They are made when a statement names them; `docs/sql.md` lists their columns.
+//! The tables are computed when a statement names them. `docs/sql.md` lists their columns.
 
 use crate::errors::query_error;
 use crate::store::Store;
@@ -11,10 +11,10 @@ use fleetdb_engine::{ScanRequest, TableSchema, View};
 use std::fmt;
 use std::sync::Arc;
 
-/// The tables there are.
+/// The names of the tables.
 const TABLES: [&str; 5] = ["tables", "segments", "containers", "status", "settings"];
 
-/// See the module.
+/// The schema provider. See the module documentation.
 pub(crate) struct SystemTables {
     store: Store,
 }

@@ -1,4 +1,4 @@
-//! A table as DataFusion sees it.
+//! The table provider for DataFusion.
 
 use crate::binding::{Binding, has_parameters, with_placeholders_filled};
 use crate::errors::query_error;
@@ -22,9 +22,9 @@ pub(crate) struct FleetTable {
     store: Store,
     view: TableView,
     schema: SchemaRef,
-    /// What every scan reads at most.
+    /// An upper bound on what every scan reads.
     within: ScanRequest,
-    /// Where scans of a prepared statement find its parameters' values.
+    /// The binding that holds the parameter values for scans of a prepared statement.
     binding: Option<Arc<Binding>>,
 }
 
@@ -33,7 +33,7 @@ impl FleetTable {
         Self { binding, ..Self::within(store, view, ScanRequest::default()) }
     }
 
-    /// The table as if it had only the rows that a request names by key and time.
+    /// The table restricted to the rows that a request selects by key and time.
     pub(crate) fn within(store: &Store, view: TableView, within: ScanRequest) -> Self {
         Self { store: store.clone(), schema: view.schema().to_arrow(), view, within, binding: None }
     }
@@ -83,7 +83,7 @@ impl TableProvider for FleetTable {
         if let Some(places) = projection {
             request.projection = Projection::Places(places.clone());
         }
-        // DataFusion hands over only what `supports_filters_pushdown` took.
+        // DataFusion passes only the filters that `supports_filters_pushdown` accepted.
         let (open, closed): (Vec<_>, Vec<_>) = filters.iter().cloned().partition(has_parameters);
         for taken in closed.iter().filter_map(|filter| push_down(table, filter)).flatten() {
             taken.narrow(&mut request);

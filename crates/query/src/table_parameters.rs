@@ -1,6 +1,7 @@
-//! Parameters of table functions: `generate_series($1, $2)`, `time_next('reads', $1, $2)`. DataFusion calls these when it plans,
-//! so that a statement which has such parameters is planned at each run with the values in it. To know its columns it is
-//! planned with NULL in their place; the parameters' types are those that they are cast to.
+//! Parameters of table functions: `generate_series($1, $2)`, `time_next('reads', $1, $2)`.
+//! DataFusion calls table functions during planning, so a statement with such parameters is planned
+//! again for each run, with the values inserted. To determine its columns, it is planned with NULL
+//! in their place. The parameters' types are those of the casts around them.
 
 use crate::binding::number;
 use crate::statement::Statement;
@@ -12,12 +13,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// Parameters of table functions, counted from 0, with their types as far as these are known.
+/// The parameters of table functions, counted from 0, with their types where known.
 pub(crate) type TableParameters = Vec<(usize, Option<DataType>)>;
 
 impl Statement {
-    /// Takes the types of parameters, counted from 0, from whoever sends their values, where what stands beside a parameter does
-    /// not say it: an interval anywhere, times in the arguments of table functions.
+    /// Applies the parameter types a client declares, counted from 0, where the context does not
+    /// determine the type: intervals anywhere, and times in the arguments of table functions.
     ///
     /// ```
     /// use arrow::datatypes::{DataType, IntervalUnit};
@@ -44,8 +45,8 @@ impl Statement {
         let _ = VisitMut::visit(sql.as_mut(), &mut InTables(|expr: &mut Expr| cast_to(expr, true)));
     }
 
-    /// The parameters of its table functions; those that are cast to an integer are without the cast from then on, as these
-    /// functions take one type of integers only.
+    /// The parameters of the statement's table functions. Casts of parameters to an integer type
+    /// are removed, because these functions accept only one integer type.
     pub(crate) fn table_parameters(&mut self) -> TableParameters {
         let mut found = TableParameters::new();
         let ParsedStatement::Statement(sql) = &mut *self.0 else { return found };
@@ -67,7 +68,7 @@ impl Statement {
         found
     }
 
-    /// The statement with NULL for the parameters of its table functions.
+    /// Replaces the parameters of table functions by NULL.
     pub(crate) fn without_table_parameters(&self) -> Self {
         let mut statement = self.clone();
         if let ParsedStatement::Statement(sql) = &mut *statement.0 {
@@ -82,7 +83,7 @@ impl Statement {
     }
 }
 
-/// Gives each expression in an argument of a table function, an outer one behind those in it.
+/// Visits each expression in the arguments of table functions, inner ones first.
 struct InTables<F>(F);
 
 impl<F: FnMut(&mut Expr)> VisitorMut for InTables<F> {
@@ -109,7 +110,7 @@ impl<F: FnMut(&mut Expr)> VisitorMut for Each<'_, F> {
     }
 }
 
-/// The number of the parameter that an expression is, counted from 0.
+/// The number of a parameter, counted from 0; `None` for any other expression.
 fn parameter(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Value(literal) => match &literal.value {
@@ -124,7 +125,7 @@ fn cast(expr: Expr, data_type: SqlType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
-/// What a parameter of this type is cast to; nothing if it is taken as it is.
+/// The type that a parameter is cast to; `None` if it needs no cast.
 fn cast_type(given: &DataType, in_table: bool) -> Option<SqlType> {
     match given {
         DataType::Interval(_) if !in_table => Some(SqlType::Interval { fields: None, precision: None }),
@@ -134,7 +135,7 @@ fn cast_type(given: &DataType, in_table: bool) -> Option<SqlType> {
     }
 }
 
-/// The type of a parameter that is cast to this one.
+/// The type of a parameter with a cast to this type.
 fn known_type(cast_to: &SqlType) -> Option<DataType> {
     Some(match cast_to {
         SqlType::SmallInt(_) | SqlType::Int(_) | SqlType::Integer(_) | SqlType::BigInt(_) => DataType::Int64,

@@ -13,14 +13,15 @@ use chrono::{DateTime, Datelike, Timelike};
 use std::fmt::{Display, LowerExp, Write};
 use std::sync::Arc;
 
-/// From here on PostgreSQL writes numbers with an exponent: more than DBL_DIG and FLT_DIG digits in front of the point.
+/// PostgreSQL writes numbers from here on with an exponent: those with more than DBL_DIG or FLT_DIG
+/// digits before the decimal point.
 const FLOAT64_MOST: f64 = 1e15;
 const FLOAT32_MOST: f32 = 1e6;
 const NS_PER_DAY: i64 = 86_400_000_000_000;
 const US_PER_SECOND: u64 = 1_000_000;
 
-/// A column's texts; `None` if those that Arrow's cast gives are PostgreSQL's. Times and spans finer than a microsecond, which
-/// clients of PostgreSQL do not know, are cut off.
+/// Converts a column to text; `None` if Arrow's cast already gives PostgreSQL's text. Times and
+/// intervals are truncated to microseconds, PostgreSQL's resolution.
 ///
 /// ```
 /// use arrow::array::{ArrayRef, AsArray, Float64Array};
@@ -51,17 +52,18 @@ pub fn text_form(column: &ArrayRef) -> Result<Option<ArrayRef>> {
     }))
 }
 
-/// Spans between times with their whole days apart, as PostgreSQL has what `-` gives of two times; intervals as they are.
+/// Converts durations to intervals with separate days, as PostgreSQL returns for the difference of
+/// two times; returns intervals unchanged.
 ///
 /// # Errors
-/// A span is out of what can be told in nanoseconds.
+/// A duration is out of range in nanoseconds.
 pub fn split_days(column: &ArrayRef) -> Result<ArrayRef> {
     if !matches!(column.data_type(), DataType::Duration(_)) {
         return Ok(Arc::clone(column));
     }
     let ns = cast(column, &DataType::Duration(TimeUnit::Nanosecond))?;
     let apart = ns.as_primitive::<DurationNanosecondType>().unary::<_, IntervalMonthDayNanoType>(|ns| {
-        // 292 years at most.
+        // At most 292 years.
         IntervalMonthDayNano::new(0, (ns / NS_PER_DAY) as i32, ns % NS_PER_DAY)
     });
     Ok(Arc::new(apart))
@@ -89,7 +91,7 @@ fn put_float32(value: f32, out: &mut StringBuilder) -> std::fmt::Result {
     put_float(value, (1e-4..FLOAT32_MOST).contains(&value.abs()), out)
 }
 
-/// The shortest digits that give the value again, as those of Rust and of PostgreSQL are.
+/// Writes the shortest digits that parse back to the same value, as both Rust and PostgreSQL do.
 fn put_float<T: Into<f64> + Display + LowerExp + Copy>(
     value: T,
     is_plain: bool,
@@ -103,7 +105,7 @@ fn put_float<T: Into<f64> + Display + LowerExp + Copy>(
     }
 }
 
-/// `1.5e-7`, as Rust writes it, with the sign and the two digits that PostgreSQL gives an exponent at least.
+/// Rewrites Rust's `1.5e-7` with PostgreSQL's exponent, which has a sign and at least two digits.
 fn put_exponent(text: &str, out: &mut StringBuilder) -> std::fmt::Result {
     let (digits, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
@@ -121,7 +123,7 @@ fn put_time(us: i64, suffix: &str, out: &mut StringBuilder) -> std::fmt::Result 
     out.write_str(if is_before { " BC" } else { "" })
 }
 
-/// The part of a second, without the zeros at its end.
+/// Writes the fraction of a second without trailing zeros.
 fn put_fraction(us: u64, out: &mut StringBuilder) -> std::fmt::Result {
     if us == 0 {
         return Ok(());
@@ -130,7 +132,7 @@ fn put_fraction(us: u64, out: &mut StringBuilder) -> std::fmt::Result {
     write!(out, ".{}", digits.trim_end_matches('0'))
 }
 
-/// `1 year 2 mons -3 days +04:05:06.5` (`EncodeInterval` in PostgreSQL's `datetime.c`).
+/// Writes `1 year 2 mons -3 days +04:05:06.5` (`EncodeInterval` in PostgreSQL's `datetime.c`).
 fn put_interval(interval: IntervalMonthDayNano, out: &mut StringBuilder) -> std::fmt::Result {
     let us = interval.nanoseconds / 1_000;
     let parts = [(interval.months / 12, "year"), (interval.months % 12, "mon"), (interval.days, "day")];
@@ -151,7 +153,7 @@ fn put_interval(interval: IntervalMonthDayNano, out: &mut StringBuilder) -> std:
     put_clock(us.unsigned_abs(), out)
 }
 
-/// Hours, minutes and seconds.
+/// Writes hours, minutes and seconds.
 fn put_clock(us: u64, out: &mut StringBuilder) -> std::fmt::Result {
     let seconds = us / US_PER_SECOND;
     write!(out, "{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)?;

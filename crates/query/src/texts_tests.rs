@@ -9,7 +9,7 @@ fn texts_of(column: ArrayRef) -> Vec<String> {
     texts.as_string::<i32>().iter().map(|text| text.unwrap_or("NULL").to_owned()).collect()
 }
 
-/// What PostgreSQL 15 writes of them.
+/// The expected texts are PostgreSQL 15's.
 #[test]
 fn numbers_are_written_as_postgres_does() {
     let numbers = [0.0, -0.0, 2.0, -0.5, 0.0001, 0.00001, 999_999_999_999_999.9, 1e15, -1.5e300, 5e-324, 0.1 + 0.2];
@@ -40,7 +40,7 @@ fn times_are_written_as_postgres_does() {
     assert_eq!(texts_of(Arc::new(far)), ["10000-01-01 00:00:00", "0001-12-31 23:59:59 BC", "0044-03-15 00:00:00 BC"]);
 }
 
-/// Digits are the shortest that give the value again, whatever the value.
+/// The digits are the shortest that parse back to the same value.
 #[test]
 fn numbers_are_read_again() {
     let values: Vec<f64> = (0..2_000_u64).map(|n| f64::from_bits(n.wrapping_mul(0x9E37_79B9_7F4A_7C15))).collect();
@@ -50,7 +50,7 @@ fn numbers_are_read_again() {
     }
 }
 
-/// What PostgreSQL 15 writes of them.
+/// The expected texts are PostgreSQL 15's.
 #[test]
 fn spans_are_written_as_postgres_does() {
     let intervals = [

@@ -1,44 +1,49 @@
-//! `BEGIN`, `SAVEPOINT`, `COMMIT`, `ROLLBACK`: inserts and deletes gathered into one atomic batch.
+//! `BEGIN`, `SAVEPOINT`, `COMMIT`, `ROLLBACK`: collects inserts and deletes into one atomic batch.
 //!
-//! No row is written before COMMIT; tables are made, changed and dropped at once, whatever comes behind. Queries in between
-//! see what is gathered ([`Transaction::over`]); rows that a statement's own depend on are compared at COMMIT ([`Guard`]). As in
-//! PostgreSQL, after an error only ROLLBACK helps, be it to a savepoint.
+//! No row is written before COMMIT. Tables, however, are created, altered and dropped at once, even
+//! if the transaction is rolled back later. Queries within the transaction see the collected
+//! changes ([`Transaction::over`]). The rows that its changes depend on are compared at COMMIT
+//! ([`Guard`]). As in PostgreSQL, after an error only ROLLBACK is accepted, possibly to a
+//! savepoint.
 
 use crate::guard::Guard;
 use crate::settings::{ScopedSettings, TransactionModes};
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, MemoryReservation, Overlay, QueryMemory, Result, View};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a session has begun.
+/// The transaction of a session.
 pub(crate) struct Transaction {
-    /// What is gathered: a part since BEGIN, and one since each savepoint. None outside of a transaction.
+    /// The collected changes: one part since BEGIN and one per savepoint. Empty outside a
+    /// transaction.
     parts: Vec<Part>,
-    /// When the open or the last one began.
+    /// When the current or latest transaction began.
     began: SystemTime,
-    /// A statement failed.
+    /// Whether a statement has failed.
     has_failed: bool,
-    /// Of the parts.
+    /// The total size of the parts.
     bytes: usize,
     memory: MemoryReservation,
-    /// How many savepoints this session has had.
+    /// The number of savepoints set in this session so far.
     savepoints: u64,
-    /// What queries see of the parts, from the first query on.
+    /// The collected changes as queries see them; set by the first query.
     seen: Option<Seen>,
-    /// What all queries see below that, from the first one on, if they see one moment.
+    /// The view below those changes, set by the first query if all queries see the same one.
     fixed_view: Option<View>,
-    /// Of the open transaction.
+    /// The modes of the open transaction.
     modes: TransactionModes,
-    /// The session's, here as transactions set some for themselves and undo others.
+    /// The session's settings. They are kept here because transactions set some locally and undo
+    /// others.
     pub(crate) settings: ScopedSettings,
 }
 
 struct Seen {
     overlay: Overlay,
-    /// Gathered since the last query.
+    /// Changes since the last query.
     since: Batches,
 }
 
-/// Batches one behind the other. A batch's deletes come before its rows, so that one that deletes begins another.
+/// Consecutive batches. The deletes of a batch precede its rows, so a delete after rows starts a
+/// new batch.
 #[derive(Default)]
 struct Batches(Vec<Batch>);
 
@@ -58,7 +63,7 @@ impl Batches {
         self.0.iter().any(|batch| batch.tables().any(|of_rows| of_rows == table))
     }
 
-    /// All of them as one.
+    /// Combines all batches into one.
     fn into_one(self, view: impl FnOnce() -> View) -> Result<Batch> {
         let mut batches = self.0.into_iter();
         let first = batches.next().unwrap_or_default();
@@ -72,9 +77,9 @@ impl Batches {
 
 #[derive(Default)]
 struct Part {
-    /// The savepoint that it begins with, and its number; none for BEGIN.
+    /// The name and number of the savepoint at its start; `None` for BEGIN.
     savepoint: Option<(String, u64)>,
-    /// As they were before it.
+    /// The settings before this part.
     settings: ScopedSettings,
     batches: Batches,
     guards: Vec<Guard>,
@@ -88,7 +93,7 @@ impl Part {
 }
 
 impl Transaction {
-    /// None yet; what is gathered takes of this memory.
+    /// No transaction. Collected changes are charged to this memory.
     pub(crate) fn none(memory: &QueryMemory) -> Self {
         Self {
             parts: Vec::new(),
@@ -113,7 +118,7 @@ impl Transaction {
         (!self.is_none()).then_some(self.began)
     }
 
-    /// How many savepoints this session has had.
+    /// The number of savepoints set in this session so far.
     pub(crate) fn savepoints(&self) -> u64 {
         self.savepoints
     }
@@ -128,18 +133,18 @@ impl Transaction {
         self.add_part(None)
     }
 
-    /// The modes of the open transaction; outside of one those of single statements.
+    /// The modes of the open transaction, or else those for single statements.
     pub(crate) fn modes(&self) -> TransactionModes {
         if self.is_none() { self.settings.now().modes() } else { self.modes }
     }
 
-    /// Gives the open transaction modes; `false` if there is none.
+    /// Sets the modes of the open transaction; returns `false` if there is none.
     pub(crate) fn set_modes(&mut self, modes: TransactionModes) -> bool {
         self.modes = modes;
         !self.is_none()
     }
 
-    /// Refuses to write where that is not to be.
+    /// Fails if the transaction is read-only.
     pub(crate) fn check_may_write(&self, what: &str) -> Result<()> {
         if self.modes().is_read_only {
             return Err(Error::new(
@@ -153,13 +158,13 @@ impl Transaction {
         Ok(())
     }
 
-    /// A table was made, changed or dropped, which queries are to see.
+    /// Called when a table was created, altered or dropped, so that queries see the change.
     pub(crate) fn drop_fixed_view(&mut self) {
         self.fixed_view = None;
     }
 
-    /// Ends it for a `COMMIT`; gives what is to be written and what that depends on, `None` if a statement had failed.
-    /// The tables are those of the view.
+    /// Ends the transaction for a `COMMIT`. Returns the changes to write and the rows they depend
+    /// on, or `None` if a statement had failed. The tables are those of the view.
     pub(crate) fn take(&mut self, view: impl FnOnce() -> View) -> Result<Option<(Batch, Vec<Guard>)>> {
         let has_failed = self.has_failed;
         let (mut batches, mut guards) = (Batches::default(), Vec::new());
@@ -173,7 +178,7 @@ impl Transaction {
         Ok(Some((batches.into_one(view)?, guards)))
     }
 
-    /// Whether COMMIT compares rows.
+    /// Whether COMMIT must compare rows.
     pub(crate) fn is_guarded(&self) -> bool {
         self.parts.iter().any(|part| !part.guards.is_empty())
     }
@@ -203,12 +208,12 @@ impl Transaction {
         self.add_part(Some((name, self.savepoints)))
     }
 
-    /// `RELEASE SAVEPOINT`: what has been gathered since is kept, the savepoint is not.
+    /// `RELEASE SAVEPOINT`: removes the savepoint and keeps the changes made since.
     pub(crate) fn release(&mut self, name: &str) -> Result<()> {
         self.check()?;
         let place = self.find(name)?;
         let released = self.parts.split_off(place);
-        // The part of BEGIN has no savepoint, so that there is one before.
+        // BEGIN's part has no savepoint, so a part before this one exists.
         if let Some(before) = self.parts.last_mut() {
             for part in released {
                 part.batches.0.into_iter().for_each(|batch| before.batches.push(batch));
@@ -219,7 +224,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// `ROLLBACK TO SAVEPOINT`: what has been gathered since is not kept, the savepoint is; gives its number.
+    /// `ROLLBACK TO SAVEPOINT`: discards the changes made since and keeps the savepoint; returns
+    /// its number.
     pub(crate) fn roll_back_to(&mut self, name: &str) -> Result<u64> {
         let place = self.find(name)?;
         let Some(Part { savepoint, settings, .. }) = self.parts.drain(place..).next() else { return Ok(0) };
@@ -231,7 +237,7 @@ impl Transaction {
         Ok(number)
     }
 
-    /// All tables as they are now, or as they were when the transaction saw them first, without what it has gathered.
+    /// All tables as they are now, or as the transaction first saw them, without its own changes.
     pub(crate) fn base(&mut self, now: impl FnOnce() -> View) -> View {
         match self.modes().is_repeatable && !self.is_none() {
             true => self.fixed_view.get_or_insert_with(now).clone(),
@@ -239,12 +245,12 @@ impl Transaction {
         }
     }
 
-    /// A view of all tables with what is gathered on top of it.
+    /// A view of all tables with the collected changes on top.
     pub(crate) fn over(&mut self, view: View) -> Result<View> {
         if self.parts.iter().all(|part| part.batches.bytes() == 0) {
             return Ok(view);
         }
-        // Of tables that have changed since, the rows are admitted anew, by the names of their columns.
+        // If a table has changed since, the rows are validated again, by column name.
         let seen = self.seen.take().filter(|seen| seen.overlay.fits(&view));
         let mut seen = seen.unwrap_or_else(|| {
             let mut since = Batches::default();
@@ -259,7 +265,7 @@ impl Transaction {
         Ok(over)
     }
 
-    /// Refuses statements after one that failed.
+    /// Rejects statements after one that failed.
     pub(crate) fn check(&self) -> Result<()> {
         if self.has_failed {
             return Err(Error::new(
@@ -270,21 +276,21 @@ impl Transaction {
         Ok(())
     }
 
-    /// A statement failed.
+    /// Marks the transaction as failed.
     pub(crate) fn fail(&mut self) {
         if let Some(last) = self.parts.last_mut() {
-            // Whatever is rolled back, this is.
+            // The changes of the last part are discarded by any rollback.
             (last.batches, self.has_failed, self.seen) = (Batches::default(), true, None);
             last.guards.clear();
         }
     }
 
-    /// Gathers rows.
+    /// Collects rows.
     pub(crate) fn insert(&mut self, rows: Batch) -> Result<()> {
         self.gather(rows)
     }
 
-    /// Refuses to drop a table that rows are gathered for.
+    /// Fails if rows were collected for a table that is to be dropped.
     pub(crate) fn check_not_written(&self, table: &str) -> Result<()> {
         self.check()?;
         if self.has_rows(table) {
@@ -300,7 +306,7 @@ impl Transaction {
         self.parts.iter().any(|part| part.batches.has_rows(table))
     }
 
-    /// Gathers what depends on rows that are there.
+    /// Collects a change that depends on existing rows.
     pub(crate) fn change(&mut self, change: Batch, guard: Option<Guard>) -> Result<()> {
         self.gather(change)?;
         let (Some(guard), Some(last)) = (guard, self.parts.last_mut()) else { return Ok(()) };
@@ -329,7 +335,7 @@ impl Transaction {
         self.check_size()
     }
 
-    /// Refuses what could not be committed, so that it is not gathered for nothing.
+    /// Fails early if the changes are too large to be committed.
     fn check_size(&mut self) -> Result<()> {
         if self.bytes > MAX_BATCH_BYTES {
             let bytes = self.bytes;
@@ -352,7 +358,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The part that begins with the last savepoint of this name.
+    /// The part that begins with the latest savepoint of this name.
     fn find(&self, name: &str) -> Result<usize> {
         self.check_open()?;
         let is_it = |part: &Part| part.savepoint.as_ref().is_some_and(|(of_part, _)| of_part == name);

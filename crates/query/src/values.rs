@@ -1,8 +1,9 @@
-//! `INSERT INTO table VALUES (...)` of literals and parameters: rows without planning; and several of them in one statement,
-//! as PostgreSQL has it: `WITH a AS (INSERT ...) INSERT ...`, one transaction in one round trip of any driver.
+//! `INSERT INTO table VALUES (...)` with literals and parameters, run without planning. As in
+//! PostgreSQL, one statement may contain several: `WITH a AS (INSERT ...) INSERT ...` is one
+//! transaction in one round trip with any driver.
 //!
-//! A statement is looked at once ([`InsertValues::of`]); each run puts its values in. What is more than this (an
-//! expression, a query, a clause that looks at rows that are there) is not for here, and is planned.
+//! A statement is analyzed once ([`InsertValues::of`]); each run supplies its values. Anything more
+//! complex (an expression, a query, a clause that depends on existing rows) is left to the planner.
 
 use crate::conflict::conflict;
 use crate::ddl::object_name;
@@ -19,11 +20,11 @@ use std::sync::Arc;
 /// A row's value for one column.
 enum Cell {
     Value(Value),
-    /// Counted from 0.
+    /// The parameter's number, counted from 0.
     Parameter(usize),
 }
 
-/// An INSERT that needs no planning; see the module.
+/// An INSERT that needs no planning. See the module documentation.
 ///
 /// ```
 /// use fleetdb_engine::{Batch, Database, Settings, Value, io::{Io, MemoryStorage}};
@@ -91,12 +92,13 @@ impl InsertValues {
         self.inserts.iter().all(is_same)
     }
 
-    /// Adds the rows with these values for the parameters to a batch; for a timestamp an integer counts the column's unit.
-    /// Gives how many rows the INSERT has, the last one of several.
+    /// Appends the rows to a batch, with these values for the parameters; an integer for a
+    /// timestamp counts the column's unit. Returns the number of rows of the INSERT, or of the last
+    /// one if there are several.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that names the column whose value does not fit; rows before it
-    /// are in the batch then.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input), naming the column, if a value does
+    /// not match it. The rows before it are in the batch then.
     pub fn push(&self, values: &[Value], batch: &mut Batch) -> Result<usize> {
         if values.len() != self.types.len() {
             return Err(Error::invalid(format!(
@@ -149,7 +151,7 @@ impl Rows {
                 let Some(cell) = cell(expr, column_type) else { return Ok(None) };
                 if let Cell::Parameter(number) = cell {
                     types.resize(types.len().max(number + 1), None);
-                    // One parameter for columns of two types is left to the planner.
+                    // A parameter used for columns of two types is left to the planner.
                     if *types[number].get_or_insert(column_type) != column_type {
                         return Ok(None);
                     }
@@ -162,7 +164,8 @@ impl Rows {
     }
 }
 
-/// The INSERTs of `WITH a AS (INSERT ...), ... INSERT ...`, in order; `None` if a query is something else.
+/// The INSERTs of `WITH a AS (INSERT ...), ... INSERT ...`, in order; `None` if one of the queries
+/// is something else.
 fn inserts_of(query: &Query) -> Option<Vec<&Insert>> {
     fn insert(query: &Query) -> Option<&Insert> {
         match query.body.as_ref() {
@@ -175,7 +178,7 @@ fn inserts_of(query: &Query) -> Option<Vec<&Insert>> {
     queries.map(insert).collect()
 }
 
-/// The rows of VALUES, if they are all there is to the INSERT.
+/// The rows of VALUES, if the INSERT has nothing else.
 fn values_of(insert: &Insert) -> Option<&[datafusion::sql::sqlparser::ast::Parens<Vec<Expr>>]> {
     let query = insert.source.as_deref()?;
     let only_values = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
@@ -202,7 +205,7 @@ fn cell(expr: &Expr, column_type: ColumnType) -> Option<Cell> {
         Literal::Boolean(value) if !is_negative && column_type == ColumnType::Boolean => {
             Cell::Value(Value::Boolean(*value))
         }
-        // What a number means in a column of text, time or truth is left to the planner.
+        // Numbers for columns of text, time or boolean type are left to the planner.
         Literal::Number(digits, _) if column_type.is_numeric() => {
             let text = if is_negative { format!("-{digits}") } else { digits.clone() };
             Cell::Value(value_of_text(&text, column_type).ok()?)
@@ -248,7 +251,8 @@ pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
     })
 }
 
-/// A text as a float; a number that the column cannot hold, as `1e400`, is refused rather than made an infinity or zero.
+/// Parses a float. A number out of the column's range, such as `1e400`, is rejected instead of
+/// becoming infinity or zero.
 fn number_of(text: &str, column_type: ColumnType) -> Result<Value> {
     let trimmed = text.trim();
     let value = match column_type {
@@ -357,7 +361,7 @@ fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// So many digits to this base as a byte.
+/// Parses `count` digits of a base as a byte.
 fn byte_of(digits: &[u8], count: usize, base: u32) -> Option<u8> {
     let digits = str::from_utf8(digits).ok().filter(|digits| digits.len() == count && !digits.starts_with('+'))?;
     u8::from_str_radix(digits, base).ok()

@@ -1,9 +1,9 @@
-//! Arithmetic of whole numbers, which never wraps: what a type does not hold is an error (22003), as in PostgreSQL.
+//! Checked integer arithmetic: overflow is an error (22003), as in PostgreSQL.
 //!
-//! DataFusion adds, subtracts and multiplies whole numbers, and changes their sign, by what is left of the bits, and has no
-//! setting for it. The rule [`CheckWholeNumbers`] puts functions of ours in the place of these operators and of `abs`, once
-//! all types are known. So what is folded before a statement runs, and what runs, are checked by the same code. Names and types
-//! of columns stay as they are.
+//! DataFusion's addition, subtraction, multiplication and negation of integers wrap around, and no
+//! setting changes that. After types are resolved, the rule [`CheckWholeNumbers`] replaces these
+//! operators and `abs` by checked functions, so constant folding and execution use the same code.
+//! Column names and types stay the same.
 
 use crate::errors::query_error;
 use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray};
@@ -27,7 +27,7 @@ use datafusion::physical_expr_common::datum::apply;
 use fleetdb_engine::{Code, Error};
 use std::sync::{Arc, LazyLock};
 
-/// The rule.
+/// The optimizer rule. See the module documentation.
 #[derive(Debug)]
 pub(crate) struct CheckWholeNumbers;
 
@@ -43,7 +43,7 @@ impl AnalyzerRule for CheckWholeNumbers {
                 return Ok(Transformed::no(node));
             }
             let schema = merge_schema(&node.inputs());
-            // What a window orders by is in its column's name in another form.
+            // The sort expressions of a window appear in its column's name in another form.
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
@@ -59,7 +59,7 @@ impl AnalyzerRule for CheckWholeNumbers {
     }
 }
 
-/// What may be checked, going by its form.
+/// The operation to check, judged only by the form of the expression.
 fn operation(expr: &Expr) -> Option<Operation> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { op: Operator::Plus, .. }) => Some(Operation::Plus),
@@ -94,7 +94,7 @@ fn checked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(operation.function(), args)))
 }
 
-/// What is done with whole numbers.
+/// A checked integer operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Operation {
     Plus,
@@ -134,7 +134,7 @@ impl Operation {
     }
 }
 
-/// An operation as a function.
+/// An operation as a scalar function.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
     operation: Operation,
@@ -151,7 +151,7 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn display_name(&self, args: &[Expr]) -> Result<String> {
-        // As DataFusion shows the operators, with more parentheses.
+        // Formatted like DataFusion's operators, with more parentheses.
         let side = |expr: &Expr| match expr {
             Expr::BinaryExpr(_) => format!("({expr})"),
             Expr::ScalarFunction(call) if call.func.inner().is::<Checked>() && call.args.len() == 2 => {
@@ -166,7 +166,7 @@ impl ScalarUDFImpl for Checked {
         })
     }
 
-    /// The name of a column, which is the one that the operator would give it.
+    /// The column name that the operator would have.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         Ok(match (self.operation, args) {
             (operation, [left, right]) => {
@@ -223,7 +223,7 @@ impl ScalarUDFImpl for Checked {
     }
 }
 
-/// A function of arrays, of an array or of one value.
+/// Applies a function to an array or to a single value.
 fn of_each(
     of: &ColumnarValue,
     each: impl Fn(&dyn Array) -> std::result::Result<ArrayRef, ArrowError>,

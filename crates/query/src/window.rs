@@ -1,4 +1,4 @@
-//! A window of time in a query: the bounds that its conditions give, and the buckets between them.
+//! Time windows of queries: the bounds that conditions impose, and the buckets between them.
 
 use crate::functions::calendar::Buckets;
 use crate::functions::{misuse, per_second};
@@ -8,18 +8,19 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
-/// Most buckets that a window may have.
+/// Maximum number of buckets in a window.
 const MAX_BUCKETS: usize = 1 << 20;
 
-/// A constant that times are compared with.
+/// A constant that bounds the time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Bound {
     pub(crate) at: Expr,
-    /// Whether the time itself is in the window.
+    /// Whether the bound itself is in the window.
     pub(crate) inclusive: bool,
 }
 
-/// What the times of a window are: at or after each of `from` and before each of `to`.
+/// The bounds of a window. Times are after each of `from` and before each of `to`; a bound itself
+/// counts if it is inclusive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Window {
     pub(crate) from: Vec<Bound>,
@@ -27,7 +28,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Takes the bounds that a condition on rows of a schema gives; whether it was one.
+    /// Adds the bound in a condition, if it is one; returns whether it was. `schema` is the schema
+    /// of the rows.
     pub(crate) fn take(&mut self, condition: &Expr, time: &Expr, schema: &DFSchema) -> bool {
         let without_cast = |expr| without_cast(expr, schema);
         let time = without_cast(time);
@@ -73,7 +75,7 @@ impl Window {
         self.from.iter().chain(&self.to).map(|bound| &bound.at)
     }
 
-    /// The window with other constants, in the order of [`constants`](Self::constants).
+    /// Replaces the constants, in the order of [`constants`](Self::constants).
     pub(crate) fn with_constants(&self, constants: &mut impl Iterator<Item = Expr>) -> Self {
         let mut changed = self.clone();
         for (bound, at) in changed.from.iter_mut().chain(&mut changed.to).zip(constants) {
@@ -82,7 +84,7 @@ impl Window {
         changed
     }
 
-    /// The starts of the buckets that the window touches, in a time column's unit.
+    /// The starts of the buckets that intersect the window, in the time column's unit.
     pub(crate) fn starts(
         &self,
         buckets: &Buckets,
@@ -94,7 +96,7 @@ impl Window {
             ScalarValue::TimestampNanosecond(Some(ns), _) => Ok(i128::from(ns)),
             _ => Err(misuse("a bound of the window to fill is NULL".to_owned())),
         };
-        // The first time of the unit at or after an instant, and the first one after it.
+        // The first time in the column's unit at or after an instant, and the first one after it.
         let at = |ns: i128| ns.div_euclid(unit_ns) + i128::from(ns.rem_euclid(unit_ns) > 0);
         let after = |ns: i128| ns.div_euclid(unit_ns) + 1;
         let first = |bound: &Bound| Ok(if bound.inclusive { at(ns(bound)?) } else { after(ns(bound)?) });
@@ -128,7 +130,8 @@ impl Window {
     }
 }
 
-/// A time without changes to finer units, which keep what is before what; a coarser one makes different times equal.
+/// Removes casts of a time to finer units, which preserve order; a cast to a coarser unit would
+/// make different times equal.
 pub(crate) fn without_cast<'a>(expr: &'a Expr, schema: &DFSchema) -> &'a Expr {
     let Expr::Cast(cast) = expr else { return expr };
     let is_exact = match (cast.expr.get_type(schema), per_second(cast.field.data_type())) {

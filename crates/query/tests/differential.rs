@@ -1,9 +1,10 @@
-//! Random queries, answered by FleetDB and by DuckDB over FleetDB's Parquet files: filters, groupings, buckets with and
-//! without gaps, joins, newest rows, subqueries. `FLEETDB_SEED=<seed>` repeats a run, `FLEETDB_QUERIES=<n>` asks more.
+//! Random queries, answered by FleetDB and by DuckDB over FleetDB's Parquet files: filters,
+//! groupings, buckets with and without gaps, joins, newest rows, subqueries. `FLEETDB_SEED=<seed>`
+//! repeats a run; `FLEETDB_QUERIES=<n>` sets the number of queries.
 //!
-//! FleetDB answers while the rows are spread over segments that overlap and a memtable, with rows replaced and deleted;
-//! DuckDB reads the files after everything was merged. Values are multiples of a quarter, so that sums do not depend on
-//! the order of adding.
+//! FleetDB answers while the rows are spread over overlapping segments and a memtable, with rows
+//! replaced and deleted. DuckDB reads the files after everything has been merged. Values are
+//! multiples of a quarter, so that sums do not depend on the order of addition.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, with DuckDB in a process of its own")]
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -95,7 +96,7 @@ impl Generator {
         self.some(&functions, 5)
     }
 
-    /// A query as FleetDB takes it, and as DuckDB does.
+    /// A query in FleetDB's form and in DuckDB's.
     fn query(&mut self) -> (String, String) {
         match self.0.random_range(0..9) {
             0 => self.gapfill(),
@@ -107,13 +108,13 @@ impl Generator {
         }
     }
 
-    /// Buckets with gaps filled; DuckDB joins the groups with a list of all buckets.
+    /// Buckets with gaps filled; for DuckDB, the groups are joined with a list of all buckets.
     fn gapfill(&mut self) -> (String, String) {
         let width = self.pick(&["7 minutes", "20 minutes", "1 hour", "3 hours", "1 day", "1 month"]);
         let (from, to) = (self.time(), self.time());
         let value = self.pick(&["avg(load)", "sum(usage)", "max(load)", "min(usage)"]);
         let other = self.condition();
-        // One on the time would be a bound of the window.
+        // A condition on the time would be a bound of the window.
         let other = if other.contains("ts ") { String::new() } else { format!(" AND {other}") };
         let others = format!("WHERE ts >= {from} AND ts < {to}{other}");
         let ours = format!(
@@ -164,7 +165,8 @@ impl Generator {
         )
     }
 
-    /// A query with a subquery over the same table, which has no name of its own: inner and outer columns have one name.
+    /// A query with a subquery over the same table without an alias, so that inner and outer
+    /// columns have the same names.
     fn with_subquery(&mut self) -> String {
         let (column, conditions) = (self.pick(&["usage", "load", "host", "ts"]), self.conditions());
         let subquery = format!("(SELECT {column} FROM cpu{conditions})");
@@ -185,7 +187,8 @@ impl Generator {
         format!("SELECT host, ts, usage FROM cpu WHERE {compared} AND {} ORDER BY host, ts", self.condition())
     }
 
-    /// A condition with a subquery over `cpu`, which has no name of its own; it may look at the row of the table `a` around it.
+    /// A condition with a subquery over `cpu` without an alias; it may be correlated with the outer
+    /// table `a`.
     fn subquery_condition(&mut self) -> String {
         let column = self.pick(&["usage", "load", "host", "note", "ts"]);
         let mut inner: Vec<String> = (0..self.0.random_range(0..3)).map(|_| self.condition()).collect();
@@ -221,7 +224,7 @@ impl Generator {
         }
     }
 
-    /// A query whose WHERE, HAVING or list of columns has a subquery over the table that it is of.
+    /// A query with a subquery over its own table in WHERE, HAVING or the SELECT list.
     fn around_subquery(&mut self) -> String {
         let compared = self.subquery_condition();
         let (other, limit) = (self.condition(), self.condition());
@@ -232,7 +235,7 @@ impl Generator {
             4 => format!("CASE WHEN {other} THEN {compared} ELSE {} END", self.pick(&["true", "false"])),
             _ => format!("({compared}) IS {}", self.pick(&["NULL", "NOT TRUE", "FALSE"])),
         };
-        // DataFusion refuses ANY and ALL among what is selected.
+        // DataFusion rejects ANY and ALL in the SELECT list.
         let is_quantified = condition.contains(" ANY (") || condition.contains(" ALL (");
         match self.0.random_range(0..6) {
             0 if !is_quantified => format!(
@@ -272,7 +275,7 @@ impl Generator {
         }
     }
 
-    /// A query that both take as it is.
+    /// A query that both accept unchanged.
     fn common_query(&mut self) -> String {
         let conditions = self.conditions();
         match self.0.random_range(0..11) {
@@ -321,7 +324,7 @@ impl Generator {
     }
 }
 
-/// An answer's rows as text, as `differential.py` writes them.
+/// An answer's rows as text, in the format of `differential.py`.
 fn rows(batches: &[RecordBatch]) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for batch in batches {
@@ -410,7 +413,7 @@ fn random_queries_have_duckdbs_answers() {
         let (sql, theirs) = random.query();
         let answer = session.sql(&sql).and_then(fleetdb_query::Answer::collect);
         let answer = match answer {
-            // Not all forms of subqueries are supported; none may have a wrong answer.
+            // Some forms of subqueries are unsupported, but none may give a wrong answer.
             Err(error) if error.code() == Code::NotSupported => {
                 refused += 1;
                 if std::env::var_os("FLEETDB_REFUSED").is_some() {

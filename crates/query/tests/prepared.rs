@@ -1,4 +1,5 @@
-//! Prepared statements keep their plan and see what is there now; answers from the container index are those of a scan.
+//! Prepared statements keep their plan but see current data, and answers from the container index
+//! equal those of a scan.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
 
 mod deep;
@@ -90,7 +91,7 @@ fn a_transaction_sees_itself_and_others_do_not() {
             .unwrap();
         assert_eq!(run(&own), (Some(3 * (second + 1)), second + 1));
     }
-    // A flush, and a change of the table by somebody else in between.
+    // After a flush, and a change of the table by another session.
     db.flush().unwrap();
     assert_eq!(run(&own), (Some(300), 100));
     other.sql("ALTER TABLE cpu ADD COLUMN note TEXT").unwrap();
@@ -139,7 +140,7 @@ fn a_transaction_fails_if_rows_that_it_has_read_are_others_at_its_commit() {
             session.sql(&insert(1, 1)).unwrap();
             assert_eq!(amounts(), before);
         }
-        // Other rows of the table are nobody's business, nor is what a savepoint has taken back.
+        // Other rows of the table do not conflict, nor do changes rolled back to a savepoint.
         session.begin().unwrap();
         session.sql("SAVEPOINT s").unwrap();
         session.sql(read).unwrap();
@@ -176,7 +177,7 @@ fn a_repeatable_transaction_sees_one_moment_and_itself() {
         other.sql("UPDATE stock SET n = 1 WHERE id = 1").unwrap();
         assert_eq!(sums(), 3, "{begin}: it begins with its first query");
         other.sql("UPDATE stock SET n = 10 WHERE id = 1").unwrap();
-        // The moment is seen whatever becomes of its files.
+        // The view survives whatever happens to its files.
         db.flush().unwrap();
         assert_eq!(sums(), if sees_one_moment { 3 } else { 12 }, "{begin}");
         if !begin.contains("READ ONLY") {
@@ -187,7 +188,7 @@ fn a_repeatable_transaction_sees_one_moment_and_itself() {
         assert_eq!(sums(), 12);
         other.sql("UPDATE stock SET n = 1 WHERE id = 1").unwrap();
     }
-    // What it changes must be as it was at its moment.
+    // The rows it changes must be unchanged since its view.
     session.sql("BEGIN ISOLATION LEVEL REPEATABLE READ").unwrap();
     assert_eq!(sums(), 3);
     other.sql("UPDATE stock SET n = 10 WHERE id = 1").unwrap();
@@ -196,7 +197,7 @@ fn a_repeatable_transaction_sees_one_moment_and_itself() {
     let error = session.sql("COMMIT").map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
     assert_eq!(sums(), 12);
-    // A table that it makes itself is there for it.
+    // It sees a table that it creates itself.
     session.sql("BEGIN ISOLATION LEVEL REPEATABLE READ").unwrap();
     assert_eq!(sums(), 12);
     session.sql("CREATE TABLE made (id BIGINT PRIMARY KEY)").unwrap();
@@ -205,7 +206,8 @@ fn a_repeatable_transaction_sees_one_moment_and_itself() {
     session.sql("COMMIT").unwrap();
 }
 
-/// A transaction sees and writes what its statements do one by one. FLEETDB_SEED repeats a run.
+/// A transaction reads and writes the same as its statements run one by one. FLEETDB_SEED repeats a
+/// run.
 #[test]
 fn transactions_do_what_their_statements_do_one_by_one() {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
@@ -253,7 +255,7 @@ fn transactions_do_what_their_statements_do_one_by_one() {
         let mut kept: Vec<String> = Vec::new();
         of_transactions.begin().unwrap();
         for _ in 0..random.random_range(1..5) {
-            // What is behind a savepoint is taken back, released or left.
+            // Changes after the savepoint are rolled back, released or left open.
             let end = ["ROLLBACK TO s", "RELEASE s", ""][random.random_range(0..3)];
             let block: Vec<String> = (0..random.random_range(1..6)).map(|_| statement(&mut random)).collect();
             of_transactions.sql("SAVEPOINT s").unwrap();
@@ -282,7 +284,7 @@ fn transactions_do_what_their_statements_do_one_by_one() {
     }
 }
 
-/// None of many increments is lost, whoever has to try again.
+/// No increment is lost among concurrent transactions, however often they retry.
 #[test]
 fn increments_in_transactions_side_by_side_are_all_there() {
     const THREADS: i64 = 4;
@@ -330,7 +332,7 @@ fn what_is_of_the_moment_is_of_each_run() {
     drop(db);
 }
 
-/// How many files of a directory are open and gone.
+/// The number of deleted files of a directory that are still open.
 #[cfg(target_os = "linux")]
 fn open_and_gone(directory: &std::path::Path) -> usize {
     let open = std::fs::read_dir("/proc/self/fd").unwrap();
@@ -362,7 +364,7 @@ fn a_session_that_does_nothing_keeps_no_files() {
     let rows = on_its_way.collect().unwrap();
     assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 15_000);
     let deadline = Instant::now() + Duration::from_secs(60);
-    // A thread that merged may yet hold them for a moment.
+    // A compaction thread may still hold them for a moment.
     while open_and_gone(directory.path()) > 0 {
         assert!(Instant::now() < deadline, "{} files are kept", open_and_gone(directory.path()));
         std::thread::yield_now();
@@ -399,7 +401,7 @@ fn table_functions_take_parameters() {
             rows.iter().flat_map(|rows| rows.column(0).as_primitive::<Int64Type>().values()).copied().collect();
         assert_eq!(found, (from..=to).filter(|value| *value != 3).map(|value| value + 3).collect::<Vec<_>>());
     }
-    // An integer for a time counts microseconds, where it is cast to one.
+    // An integer cast to a timestamp counts microseconds.
     let next = session.prepare("SELECT usage FROM time_next('cpu', $1, $2::timestamp)").unwrap();
     let usage = |host: Value, at: Value| {
         next.query(&[host, at]).unwrap().first().map(|rows| rows.column(0).as_primitive::<Int64Type>().value(0))
@@ -408,7 +410,7 @@ fn table_functions_take_parameters() {
     assert_eq!(usage("h2".into(), "1970-01-01T00:00:20".into()), Some(16));
     assert_eq!(usage("h2".into(), Value::Null), None);
     assert_eq!(usage("nobody".into(), Value::Int(0)), None);
-    // What it reads is what is there now.
+    // It reads current data.
     session.sql("INSERT INTO cpu VALUES ('nobody', '1970-01-01', 77, NULL)").unwrap();
     assert_eq!(usage("nobody".into(), Value::Int(0)), Some(77));
     let error = next.query(&["h2".into(), "noon".into()]).unwrap_err();
@@ -466,7 +468,7 @@ fn answers_from_the_container_index_are_those_of_a_scan() {
         match round {
             1 => db.flush().unwrap(),
             2 => {
-                // Overlaps, replaced and deleted rows.
+                // Overlaps, replaced rows and deleted rows.
                 fill(&session, 500);
                 session.sql("UPDATE cpu SET usage = 1000 WHERE ts BETWEEN to_timestamp_seconds(3000) AND to_timestamp_seconds(5000)").unwrap();
                 session.sql("DELETE FROM cpu WHERE host = 'h4' AND ts > to_timestamp_seconds(7000)").unwrap();
@@ -479,7 +481,7 @@ fn answers_from_the_container_index_are_those_of_a_scan() {
                 let sql = format!("SELECT {select}{functions} FROM cpu {condition} {group}");
                 let plan = explain(&session, &sql);
                 assert!(plan.contains("ContainerAggregate") && !plan.contains("FleetScan"), "{plan}");
-                // The same rows behind a filter that no scan takes over.
+                // The same rows, behind a filter that cannot be pushed down into the scan.
                 let filter = if condition.is_empty() { "WHERE" } else { "AND" };
                 let scanned = format!(
                     "SELECT {select}{functions} FROM cpu {condition} {filter} (usage > -1 OR usage < 0 OR usage IS NULL) {group}"
@@ -491,7 +493,7 @@ fn answers_from_the_container_index_are_those_of_a_scan() {
             }
         }
     }
-    // The newest rows, as they are written in three ways.
+    // The newest rows, written in three ways.
     let written = [
         "SELECT DISTINCT ON (host) host, ts, usage, load FROM cpu ORDER BY host, ts DESC",
         "SELECT host, max(ts), last(usage, ts), last(load, ts) FROM cpu GROUP BY host ORDER BY host",
@@ -513,7 +515,7 @@ fn answers_from_the_container_index_are_those_of_a_scan() {
         };
         assert_eq!(values(sql), values(by_scan), "{sql}");
     }
-    // Not over the whole table: what the scan cannot take over stays a scan.
+    // A condition that cannot be pushed down prevents the container aggregate.
     let filtered = explain(&session, "SELECT count(*) FROM cpu WHERE usage > 5");
     assert!(filtered.contains("FleetScan") && !filtered.contains("ContainerAggregate"), "{filtered}");
     let total = session.sql("SELECT sum(load) FROM cpu").unwrap().collect().unwrap();
@@ -529,7 +531,7 @@ fn statements_are_stopped_by_time_by_whoever_cancels_and_by_memory() {
     assert!(error.to_string().contains("statement_timeout (50 ms)"), "{error}");
     session.sql("SET statement_timeout = 0").unwrap();
     assert!(session.sql("SET statement_timeout = 'soon'").is_err());
-    // Stopped within a join, however little comes out of it.
+    // A join can be stopped, however few rows it outputs.
     session.sql("SET statement_timeout = '200ms'").unwrap();
     let (a, b) = ("generate_series(1, 100000) AS a(x)", "generate_series(1, 100000) AS b(y)");
     for query in [
@@ -557,7 +559,8 @@ fn statements_are_stopped_by_time_by_whoever_cancels_and_by_memory() {
     assert!(error.to_string().contains("cancelled"), "before it began: {error}");
     assert_eq!(session.sql("SELECT 1").unwrap().collect().unwrap()[0].num_rows(), 1, "and only that");
 
-    // A sort of more than the budget writes to temporary files; what cannot is refused, and gives its memory back.
+    // A sort larger than the budget spills to temporary files. An operation that cannot spill fails
+    // and releases its memory.
     let settings =
         Settings { memory_limit: 40 << 20, memtable_bytes: 2 << 20, cache_bytes: 1 << 20, ..Settings::default() };
     let db = Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), settings).unwrap());
@@ -589,7 +592,7 @@ fn copy_writes_files_that_parquet_tools_read() {
     let file = std::fs::File::open(path("cpu.parquet")).unwrap();
     let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
     assert_eq!(reader.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 5_000);
-    // And back.
+    // And imports the file again.
     session
         .sql("CREATE TABLE again (host TEXT, ts TIMESTAMP(0), usage BIGINT, load DOUBLE, PRIMARY KEY (host, ts))")
         .unwrap();
@@ -658,7 +661,7 @@ fn what_tells_columns_apart_while_they_are_planned_never_leaves_a_session() {
         let error = session.sql(wrong).and_then(fleetdb_query::Answer::collect).unwrap_err().to_string();
         assert!(error.contains("nope") && !error.contains('\u{1f}'), "{error:?}");
     }
-    // In files, which are read by names, each column has its own.
+    // Columns in files are found by name, so each name is distinct.
     let directory = tempfile::tempdir().unwrap();
     for ending in ["csv", "parquet"] {
         let file = directory.path().join(format!("twice.{ending}"));

@@ -1,4 +1,5 @@
-//! Runs the golden SQL files in `tests/sql` through the `sqllogictest` crate, each on an empty database.
+//! Runs the golden SQL files in `tests/sql` through the `sqllogictest` crate, each on an empty
+//! database.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -17,12 +18,13 @@ impl DB for Connection {
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Error> {
         if sql.trim() == "FLUSH" {
-            // Not SQL: lets a file read from segments what it wrote.
+            // A test directive, not SQL: lets the file read from segments what it wrote.
             self.1.flush()?;
             return Ok(DBOutput::StatementComplete(0));
         }
         if let Some(table) = sql.trim().strip_prefix("TAGGED ") {
-            // A table as line protocol makes them, whose key may be NULL, which SQL does not make.
+            // Another directive: creates a table as line protocol does, with a nullable key, which
+            // SQL cannot create.
             let table = TableDefinition::new(table).key("host", ColumnType::Utf8).key("core", ColumnType::Int64);
             self.1.create_table(&table.time("ts", Unit::Nanosecond).field("usage", ColumnType::Int64))?;
             return Ok(DBOutput::StatementComplete(0));
@@ -88,7 +90,7 @@ fn explain_shows_what_the_scan_takes_over_and_that_grouping_by_key_streams() {
     assert!(plan.contains("ordering_mode=Sorted") && !plan.contains("SortExec"), "{plan}");
     let plan = explain(&session, "SELECT time_weight_avg(usage, ts) FROM cpu");
     assert!(plan.contains("SortExec"), "rows of all hosts are not in order of time: {plan}");
-    // Whether one side of a comparison has a zone or both or none.
+    // Comparisons in which either side, both or neither has a time zone.
     session.sql("CREATE TABLE zoned (host TEXT, ts TIMESTAMPTZ(3), usage BIGINT, PRIMARY KEY (host, ts))").unwrap();
     for table in ["cpu", "zoned"] {
         for at in ["'1970-01-01 01:00+01'", "TIMESTAMP '1970-01-01'", "TIMESTAMPTZ '1970-01-01 02:00:00+02'"] {
@@ -98,8 +100,8 @@ fn explain_shows_what_the_scan_takes_over_and_that_grouping_by_key_streams() {
     }
 }
 
-/// The `sql` blocks of `docs/sql.md`, each section on an empty database, give the `text` blocks behind them. With
-/// FLEETDB_BLESS=1 the file is written anew with what they give.
+/// Each `sql` block of `docs/sql.md` produces the `text` block after it; each section starts with
+/// an empty database. FLEETDB_BLESS=1 rewrites the file with the actual output.
 #[test]
 fn the_examples_of_the_sql_document_give_what_it_shows() {
     let path = root().join("docs/sql.md");
@@ -143,7 +145,7 @@ fn the_examples_of_the_sql_document_give_what_it_shows() {
     assert!(document == given, "docs/sql.md: {differs:?}; repeat with FLEETDB_BLESS=1 to write what the examples give");
 }
 
-/// What statements print: tables of rows, tags, errors.
+/// The output of statements: tables of rows, tags and errors.
 fn run(session: &Session, sql: &str) -> String {
     let mut out = String::new();
     for statement in session.parse(sql).unwrap() {

@@ -1,4 +1,4 @@
-//! Running the join: both sides come in order of key and time, and are gone through once.
+//! Executes the join: merges both inputs, each sorted by key and time, in a single pass.
 
 use super::node::Match;
 use crate::planner::{one_partition, plan_basics};
@@ -25,12 +25,12 @@ use std::sync::Arc;
 
 type Pair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
 
-/// See the module.
+/// Executes an ASOF join. See the module documentation.
 #[derive(Debug)]
 pub(super) struct AsofJoinExec {
     left: Arc<dyn ExecutionPlan>,
     right: Arc<dyn ExecutionPlan>,
-    /// Keys of both sides, and the times.
+    /// The pairs of key columns, then the pair of time columns.
     on: Vec<Pair>,
     matches: Match,
     schema: SchemaRef,
@@ -140,7 +140,7 @@ impl ExecutionPlan for AsofJoinExec {
     }
 }
 
-/// Makes keys and times of either side comparable as bytes.
+/// Encodes the keys and times of either side as byte-comparable rows.
 struct Sorter {
     keys: RowConverter,
     times: RowConverter,
@@ -155,13 +155,13 @@ impl Sorter {
     }
 }
 
-/// One batch of a side.
+/// One batch of a side, with its encoded keys and times.
 struct Sorted {
     batch: RecordBatch,
-    /// `None` where nothing but the time has to match.
+    /// `None` if the join has no keys, only a time.
     keys: Option<Rows>,
     times: Rows,
-    /// Where key or time is NULL, nothing matches.
+    /// The key and time columns. A row with a NULL in any of them matches nothing.
     columns: Vec<ArrayRef>,
 }
 
@@ -174,7 +174,7 @@ impl Sorted {
         self.columns.iter().all(|column| column.is_valid(row))
     }
 
-    /// By key, then time.
+    /// Compares two rows: the order of their keys, and the order by key, then time.
     fn cmp(&self, row: usize, other: &Self, other_row: usize) -> (Ordering, Ordering) {
         let keys = self.keys.as_ref().zip(other.keys.as_ref());
         let by_key = keys.map_or(Ordering::Equal, |(keys, others)| keys.row(row).cmp(&others.row(other_row)));
@@ -182,12 +182,12 @@ impl Sorted {
     }
 }
 
-/// One side's batches.
+/// A cursor over one side's batches.
 struct Side {
     input: SendableRecordBatchStream,
     on: Vec<Arc<dyn PhysicalExpr>>,
     sorter: Arc<Sorter>,
-    /// The batch that is being gone through, and the next row of it.
+    /// The current batch and the next row in it.
     current: Option<(Arc<Sorted>, usize)>,
     ended: bool,
 }
@@ -197,7 +197,7 @@ impl Side {
         Self { input, on, sorter: Arc::clone(sorter), current: None, ended: false }
     }
 
-    /// The next batch that has rows.
+    /// The current batch, or the next non-empty one.
     async fn batch(&mut self) -> Result<Option<Arc<Sorted>>> {
         while !self.ended {
             let Some(batch) = self.input.next().await.transpose()? else {
@@ -217,7 +217,7 @@ impl Side {
         Ok(None)
     }
 
-    /// The row that is next.
+    /// The next row, without consuming it.
     async fn row(&mut self) -> Result<Option<(Arc<Sorted>, usize)>> {
         if self.current.as_ref().is_none_or(|(batch, row)| *row >= batch.rows()) {
             self.current = self.batch().await?.map(|batch| (batch, 0));
@@ -232,23 +232,23 @@ impl Side {
     }
 }
 
-/// A run of the plan.
+/// The state of one execution.
 struct Join {
     left: Side,
     right: Side,
     matches: Match,
-    /// The last row of the right side that was passed.
+    /// The last right row passed so far.
     last: Option<(Arc<Sorted>, usize)>,
-    /// A row of the right side for those without a match.
+    /// A row of NULLs, for left rows without a match.
     nothing: Vec<ArrayRef>,
     schema: SchemaRef,
 }
 
 impl Join {
-    /// The next batch of the left side, with what matches.
+    /// The next batch of the left side, joined with its matches.
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         let Some(left) = self.left.batch().await? else { return Ok(None) };
-        // The right side's batches that rows are taken of; the first place is that of no match.
+        // The right batches that rows are taken from. Index 0 in `picked` means "no match".
         let mut sources: Vec<Arc<Sorted>> = Vec::new();
         let mut picked = Vec::with_capacity(left.rows());
         for row in 0..left.rows() {
@@ -280,7 +280,7 @@ impl Join {
         Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?))
     }
 
-    /// Passes the right side's rows up to a row of the left; gives the first that is not passed.
+    /// Advances the right side to a left row; returns the first right row not passed.
     async fn advance(&mut self, left: &Sorted, row: usize) -> Result<Option<(Arc<Sorted>, usize)>> {
         let passes_equal = matches!(self.matches, Match::AtOrBefore | Match::After);
         while let Some((right, at)) = self.right.row().await? {

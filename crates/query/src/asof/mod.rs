@@ -1,12 +1,13 @@
-//! `ASOF JOIN`: each row with the latest row of another series at or before it.
+//! `ASOF JOIN`: joins each row with the latest row of another series at or before it.
 //!
-//! `a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.id = b.id`, as in Snowflake: all rows of `a` come, with NULLs
-//! where nothing matches.
+//! `a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) ON a.id = b.id`, as in Snowflake. Every row of `a`
+//! is returned, with NULLs where nothing matches.
 //!
-//! 1. DataFusion's planner does not know the join: it is planned as a LEFT JOIN with a mark at the condition ([`syntax`]).
-//! 2. A rule finds the mark and puts [`node::AsofJoin`] there, with the conditions of WHERE that narrow what is read of
-//!    either side ([`rule`]).
-//! 3. [`exec`] goes through both sides in order of key and time, once.
+//! 1. DataFusion's planner does not support the join, so it is planned as a LEFT JOIN whose
+//!    condition contains a marker ([`syntax`]).
+//! 2. A rule finds the marker and replaces the join with [`node::AsofJoin`]. It also pushes down
+//!    the WHERE conditions that narrow what each side reads ([`rule`]).
+//! 3. [`exec`] merges both sides in order of key and time, in one pass.
 
 mod exec;
 mod node;

@@ -1,4 +1,4 @@
-//! The join in the logical plan.
+//! The logical plan node of an ASOF join.
 
 use super::exec::AsofJoinExec;
 use datafusion::catalog::Session;
@@ -13,13 +13,13 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// Which row of the right side matches a row of the left.
+/// Which right row matches a left row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Match {
-    /// The last one, at the row's time or before it.
+    /// The last row at or before the left row's time.
     AtOrBefore,
     Before,
-    /// The first one, at the row's time or after it.
+    /// The first row at or after the left row's time.
     AtOrAfter,
     After,
 }
@@ -35,12 +35,12 @@ impl fmt::Display for Match {
     }
 }
 
-/// See the module.
+/// An ASOF join. See the module documentation.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct AsofJoin {
     pub(super) left: LogicalPlan,
     pub(super) right: LogicalPlan,
-    /// What is equal on both sides: an expression of the left and one of the right side each; the times are the last.
+    /// Pairs of a left and a right expression: the keys, then the times.
     pub(super) on: Vec<(Expr, Expr)>,
     pub(super) matches: Match,
     schema: DFSchemaRef,
@@ -104,7 +104,7 @@ impl UserDefinedLogicalNodeCore for AsofJoin {
     }
 }
 
-/// Plans [`AsofJoin`].
+/// Plans [`AsofJoin`] as an [`AsofJoinExec`].
 pub(crate) struct AsofJoinPlanner;
 
 #[async_trait::async_trait]

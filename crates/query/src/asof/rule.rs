@@ -1,4 +1,4 @@
-//! Finds the marked joins, and plans them.
+//! Replaces marked joins with [`AsofJoin`] nodes.
 
 use super::node::{AsofJoin, Match};
 use super::syntax::ASOF_MATCH;
@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
-/// The rule.
+/// The optimizer rule. See the module documentation.
 #[derive(Debug)]
 pub(crate) struct PlanAsofJoins;
 
@@ -43,7 +43,7 @@ impl AnalyzerRule for PlanAsofJoins {
     }
 }
 
-/// A join with the mark.
+/// A join that contains the marker.
 struct Marked<'a> {
     left: &'a LogicalPlan,
     right: &'a LogicalPlan,
@@ -53,7 +53,7 @@ struct Marked<'a> {
 }
 
 impl<'a> Marked<'a> {
-    /// The join's parts; `None` if it has no mark.
+    /// Splits the join into its parts; `None` if it has no marker.
     fn of(join: &'a Join) -> Result<Option<Self>> {
         let conditions = join.filter.iter().flat_map(split_conjunction);
         let (marks, conditions): (Vec<_>, Vec<_>) = conditions.partition(|condition| mark(condition).is_some());
@@ -90,10 +90,11 @@ impl<'a> Marked<'a> {
         Ok(Some(Self { left, right, keys, times, matches }))
     }
 
-    /// The join, below the conditions that it does not take over.
+    /// Plans the join and puts the conditions it cannot push down above it.
     ///
-    /// A condition on the left side alone is one of its rows. What it says of a key holds for the rows that match, too;
-    /// and of times: where the last row before a time is looked for, later ones need not be read.
+    /// A condition on the left side alone filters that side. If it restricts a key, it restricts
+    /// the matching right rows as well. If it bounds the time, it also bounds the right side: a
+    /// search for the last row before a time need not read later rows.
     fn plan(self, conditions: Vec<Expr>) -> Result<LogicalPlan> {
         let of_left = |condition: &Expr| is_of(condition, self.left) && !has_subquery(condition);
         let (taken, left_over): (Vec<_>, Vec<_>) = conditions.into_iter().partition(of_left);
@@ -125,7 +126,8 @@ impl<'a> Marked<'a> {
         filtered(LogicalPlan::Extension(Extension { node: Arc::new(join) }), left_over)
     }
 
-    /// A condition on keys of the left side alone, as one on the right.
+    /// Translates a condition on the left side's keys to the right side; `None` if it uses other
+    /// columns.
     fn of_keys(&self, condition: &Expr) -> Result<Option<Expr>> {
         let key = |expr: &Expr| self.keys.iter().find(|(left, _)| left == expr).map(|(_, right)| right.clone());
         let columns = condition.column_refs().into_iter().cloned().map(Expr::Column).collect::<Vec<_>>();
@@ -144,7 +146,8 @@ impl<'a> Marked<'a> {
         Ok(binary_expr(self.times.1.clone().cast_to(&at_type, self.right.schema())?, op, bound.at.clone()))
     }
 
-    /// Of rows before a time that all rows of the left side are after, only each key's newest can match.
+    /// Right rows after the bound, and each key's newest row before it: every left row is later
+    /// than the bound, so no older row can match.
     fn newest_and_later(&self, right: LogicalPlan, bound: &Bound) -> Result<LogicalPlan> {
         let (early, late) = match self.matches {
             Match::Before => (Operator::Lt, Operator::GtEq),
@@ -163,7 +166,7 @@ impl<'a> Marked<'a> {
     }
 }
 
-/// The marked condition.
+/// The match condition, if this is the marker.
 fn mark(condition: &Expr) -> Option<&Expr> {
     match condition {
         Expr::ScalarFunction(call) if call.func.name() == ASOF_MATCH => call.args.first(),
@@ -171,7 +174,7 @@ fn mark(condition: &Expr) -> Option<&Expr> {
     }
 }
 
-/// Two expressions as one of the left side and one of the right, and whether they have changed places.
+/// Orders two expressions as (left side, right side); the flag says whether they were swapped.
 fn sides(left: &LogicalPlan, right: &LogicalPlan, first: &Expr, second: &Expr) -> Option<((Expr, Expr), bool)> {
     if is_of(first, left) && is_of(second, right) {
         Some(((first.clone(), second.clone()), false))
@@ -182,7 +185,7 @@ fn sides(left: &LogicalPlan, right: &LogicalPlan, first: &Expr, second: &Expr) -
     }
 }
 
-/// Whether an expression can be computed from a plan's columns, and needs some.
+/// Whether the expression uses at least one column, and only columns of this plan.
 fn is_of(expr: &Expr, plan: &LogicalPlan) -> bool {
     let columns = expr.column_refs();
     !columns.is_empty() && !expr.is_volatile() && columns.into_iter().all(|column| plan.schema().has_column(column))
@@ -195,7 +198,8 @@ fn has_subquery(expr: &Expr) -> bool {
     expr.exists(is_one).unwrap_or(true)
 }
 
-/// Whether reading it twice costs no more than reading its parts.
+/// Whether the plan is a table scan, so that reading two parts costs no more than reading the
+/// whole.
 fn is_table(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::TableScan(_) => true,

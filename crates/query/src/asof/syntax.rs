@@ -1,4 +1,4 @@
-//! From the statement's text to a join with a mark.
+//! Rewrites ASOF JOINs in a statement as joins with a marker.
 
 use crate::functions::misuse;
 use arrow::datatypes::DataType;
@@ -10,10 +10,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// The mark's name: a function of the match condition.
+/// The name of the marker, a function that takes the match condition.
 pub(super) const ASOF_MATCH: &str = "asof_match";
 
-/// Plans the statement's ASOF JOINs as LEFT JOINs with a mark.
+/// Turns the statement's ASOF JOINs into LEFT JOINs with a marker.
 ///
 /// # Errors
 /// An ASOF JOIN with USING or NATURAL.
@@ -75,7 +75,7 @@ fn mark(join: &mut Join) -> ControlFlow<String> {
     ControlFlow::Continue(())
 }
 
-/// The mark; it is never computed.
+/// The marker function. It is never evaluated.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AsofMatch(Signature);
 

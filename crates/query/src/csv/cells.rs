@@ -5,7 +5,7 @@ use crate::values::value_of_text;
 use fleetdb_engine::{Code, ColumnType, Error, Result, Rows, TableSchema, Value};
 use std::sync::Arc;
 
-/// Reads the cells of a row as values of a table's columns, as SQL reads texts.
+/// Converts the cells of a row to values of a table's columns, as SQL parses text.
 #[derive(Debug)]
 pub struct CellReader {
     schema: Arc<TableSchema>,
@@ -15,10 +15,10 @@ pub struct CellReader {
 }
 
 impl CellReader {
-    /// A reader of rows with these columns, all of the table's without any.
+    /// Creates a reader for rows with these columns; if there are none, all of the table's columns.
     ///
     /// # Errors
-    /// A column is not in the table, or stands there twice.
+    /// A column is not in the table or is named twice.
     pub fn new(schema: Arc<TableSchema>, names: &[&str]) -> Result<Self> {
         let mut places = Vec::with_capacity(names.len());
         for name in names {
@@ -35,12 +35,12 @@ impl CellReader {
         Ok(Self { schema, places, row })
     }
 
-    /// A reader of rows under a header, which has the columns' names.
+    /// Creates a reader for rows below a header with column names.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub fn of_header(schema: Arc<TableSchema>, header: &[CsvCell]) -> Result<Self> {
-        // Some programs write a byte order mark in front.
+        // Some programs write a leading byte order mark.
         let names: Vec<&str> = header.iter().map(|cell| cell.text.trim_start_matches('\u{feff}').trim()).collect();
         Self::new(schema, &names)
     }
@@ -50,15 +50,16 @@ impl CellReader {
         &self.schema
     }
 
-    /// For each cell the column's place in the table.
+    /// The index of each cell's column in the table.
     pub fn places(&self) -> &[usize] {
         &self.places
     }
 
-    /// Adds a row of cells; `None` is NULL.
+    /// Appends a row of cells; `None` is NULL.
     ///
     /// # Errors
-    /// There are more or fewer cells than columns, or a cell is no value of its column; the row is not added then.
+    /// The number of cells differs from the number of columns, or a cell is not a valid value of
+    /// its column. The row is not appended then.
     pub fn push(&mut self, cells: impl ExactSizeIterator<Item = Option<String>>, rows: &mut Rows) -> Result<()> {
         if cells.len() != self.places.len() {
             return Err(Error::new(

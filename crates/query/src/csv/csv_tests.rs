@@ -44,10 +44,10 @@ fn an_open_quote_is_named_by_the_line_where_it_begins() {
         let error = rows("id,text\n1,a\n2,\"b\n3,c\n4,d\n", piece_bytes).unwrap_err();
         assert_eq!(error.line, 3, "{error:?}");
         assert!(error.reason.starts_with("a quote is not closed: it begins in this line"), "{error:?}");
-        // Every quote behind the open one seems to close one.
+        // After the unclosed quote, each following quote looks like a closing one.
         let error = rows("1,\"a\"\n2,\"b\n3,\"c\"\n4,\"d\"\n", piece_bytes).unwrap_err();
         assert_eq!(error.line, 2, "{error:?}");
-        // Two quotes within quotes begin nothing.
+        // A doubled quote inside a quoted cell does not open anything.
         assert_eq!(rows("1,a\n2,\"b\n\"\"\n", piece_bytes).unwrap_err().line, 2);
     }
     let long = format!("1,\"{}", "x\n".repeat(9 << 20));

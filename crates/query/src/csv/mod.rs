@@ -1,6 +1,6 @@
-//! CSV as PostgreSQL defines it: an unquoted empty cell is NULL, `""` is the empty text, quotes may stand anywhere in a cell.
-//! All that reads or writes CSV does it here: `COPY` from and to files, COPY over PostgreSQL's protocol, HTTP answers,
-//! `fleetdb load`, `export` and `sql`.
+//! CSV as PostgreSQL defines it: an unquoted empty cell is NULL, `""` is the empty text, and quotes
+//! may stand anywhere in a cell. All CSV in FleetDB is read and written here: `COPY` from and to
+//! files, COPY over PostgreSQL's protocol, HTTP answers, and `fleetdb load`, `export` and `sql`.
 
 mod cells;
 mod reader;

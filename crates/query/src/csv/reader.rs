@@ -1,11 +1,13 @@
-//! Rows of CSV from bytes that come in pieces.
+//! Reads CSV rows from bytes that arrive in pieces.
 
 use fleetdb_engine::Error;
 
-/// The most bytes of a row. An open quote is noticed at the latest when so many bytes have come.
+/// The maximum size of a row. It also bounds how far an unclosed quote is read before it is
+/// reported.
 const MAX_ROW_BYTES: usize = 16 << 20;
 
-/// Reads rows of CSV from bytes that come in pieces. A row ends with `\n`, `\r\n` or `\r` outside of quotes.
+/// Reads CSV rows from bytes that arrive in pieces. A row ends with an unquoted `\n`, `\r\n` or
+/// `\r`.
 ///
 /// ```
 /// let mut reader = fleetdb_query::CsvReader::new(b',');
@@ -19,25 +21,25 @@ const MAX_ROW_BYTES: usize = 16 << 20;
 pub struct CsvReader {
     delimiter: u8,
     bytes: Vec<u8>,
-    /// Where the next row begins.
+    /// The offset of the next row.
     start: usize,
-    /// How far the next row has been looked through.
+    /// How far the next row has been scanned.
     seen: usize,
-    /// The line in which the next row begins, counted from 1.
+    /// The line on which the next row begins, counted from 1.
     line: u64,
-    /// The line at `seen`.
+    /// The line at offset `seen`.
     seen_line: u64,
     is_quoted: bool,
-    /// The lines of the first and of the last quote of the next row that were opened.
+    /// The lines of the next row's first and last opening quotes.
     quote_lines: Option<(u64, u64)>,
 }
 
-/// A row, not yet split.
+/// A row not yet split into cells.
 #[derive(Debug)]
 pub struct CsvRow<'a> {
-    /// The line in which it begins, counted from 1.
+    /// The line on which the row begins, counted from 1.
     pub line: u64,
-    /// How many lines it has.
+    /// How many lines the row spans.
     pub lines: u64,
     bytes: &'a [u8],
     delimiter: u8,
@@ -46,23 +48,23 @@ pub struct CsvRow<'a> {
 /// A cell without its quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsvCell {
-    /// What it says.
+    /// The text, with quotes removed and doubled quotes unescaped.
     pub text: String,
-    /// Whether there were quotes: then it is never NULL.
+    /// Whether the cell was quoted; a quoted cell is never NULL.
     pub is_quoted: bool,
 }
 
-/// What ends the reading: nobody knows where the next row begins.
+/// An error that ends the reading, because the start of the next row cannot be determined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsvError {
-    /// The line in which the quote was opened, counted from 1.
+    /// The line on which the quote was opened, counted from 1.
     pub line: u64,
-    /// Why, and what to do.
+    /// The cause and the remedy.
     pub reason: String,
 }
 
 impl CsvReader {
-    /// A reader of cells with this between them.
+    /// Creates a reader for cells separated by `delimiter`.
     pub fn new(delimiter: u8) -> Self {
         Self {
             delimiter,
@@ -76,7 +78,7 @@ impl CsvReader {
         }
     }
 
-    /// More bytes.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.start);
         self.seen -= self.start;
@@ -84,15 +86,16 @@ impl CsvReader {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Bytes that have come and are of no row yet that was given out.
+    /// The number of bytes received but not yet returned as rows.
     pub fn pending_bytes(&self) -> usize {
         self.bytes.len() - self.start
     }
 
-    /// The next row; `None` if it has not come as a whole. With `is_end` no more bytes come.
+    /// Returns the next row, or `None` if it is not complete yet. `is_end` says that no more bytes
+    /// will come.
     ///
     /// # Errors
-    /// A quote is not closed, or the row is longer than a row may be.
+    /// A quote is not closed, or the row is longer than the maximum.
     pub fn next_row(&mut self, is_end: bool) -> Result<Option<CsvRow<'_>>, CsvError> {
         while let Some(&byte) = self.bytes.get(self.seen) {
             match byte {
@@ -100,7 +103,7 @@ impl CsvReader {
                 b'\n' if self.is_quoted => self.seen_line += 1,
                 b'\n' => return Ok(Some(self.take(1))),
                 b'\r' if !self.is_quoted => match self.bytes.get(self.seen + 1) {
-                    // It may be the first half of \r\n.
+                    // This may be the first half of `\r\n`.
                     None if !is_end => break,
                     Some(b'\n') => return Ok(Some(self.take(2))),
                     _ => return Ok(Some(self.take(1))),
@@ -123,7 +126,7 @@ impl CsvReader {
     }
 
     fn turn_quote(&mut self) {
-        // Two quotes are one of the cell's own, and open nothing.
+        // A doubled quote is an escaped quote; it does not open a new quoted part.
         let is_second = self.seen > self.start && self.bytes[self.seen - 1] == b'"';
         if !self.is_quoted && !is_second {
             let first = self.quote_lines.map_or(self.seen_line, |(first, _)| first);
@@ -132,7 +135,7 @@ impl CsvReader {
         self.is_quoted = !self.is_quoted;
     }
 
-    /// The row up to `seen`, with so many bytes of a line's end behind it.
+    /// Returns the row that ends at `seen`, and skips the `end_bytes` of its line ending.
     fn take(&mut self, end_bytes: usize) -> CsvRow<'_> {
         let (line, lines) = (self.line, self.seen_line - self.line + 1);
         let from = std::mem::replace(&mut self.start, self.seen + end_bytes);
@@ -153,25 +156,25 @@ fn not_closed(first: u64, last: u64) -> String {
 }
 
 impl CsvRow<'_> {
-    /// Whether nothing stands in the line.
+    /// Whether the line is empty.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Whether it is `\.`, by which old clients say that no more rows come.
+    /// Whether the row is `\.`, the end-of-data marker of older clients.
     pub fn is_end_mark(&self) -> bool {
         self.bytes == b"\\."
     }
 
-    /// Its cells.
+    /// Splits the row into cells.
     ///
     /// # Errors
     /// The row is not UTF-8.
     pub fn cells(&self) -> Result<Vec<CsvCell>, Error> {
         let row = str::from_utf8(self.bytes).map_err(|_| Error::invalid("this is not UTF-8"))?;
         let (mut cells, mut text, mut has_quotes, mut is_inside) = (Vec::new(), String::new(), false, false);
-        // What stands from here on has not been added to the text. All that is looked for is ASCII or a byte of its own, so
-        // that the places are ends of characters.
+        // The text from here on has not been copied yet. Quotes and delimiters are single-byte
+        // characters, so all offsets are character boundaries.
         let mut from = 0;
         let bytes = row.as_bytes();
         let mut at = 0;
@@ -199,7 +202,7 @@ impl CsvRow<'_> {
 }
 
 impl CsvCell {
-    /// The text; `None` for a cell without quotes that says what stands for NULL.
+    /// The text, or `None` if the cell is unquoted and equals the NULL text.
     pub fn value(self, null: &str) -> Option<String> {
         (self.is_quoted || self.text != null).then_some(self.text)
     }

@@ -1,4 +1,4 @@
-//! Rows as CSV that every value comes back from.
+//! Writes rows as CSV so that every value can be read back unchanged.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
@@ -7,7 +7,8 @@ use arrow::error::Result;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use std::borrow::Cow;
 
-/// A cell of CSV: in quotes if it could be taken for NULL, for the end of the rows, or for more than one cell.
+/// Formats a CSV cell. It is quoted if it could be taken for NULL, for the end of the rows, or for
+/// more than one cell.
 ///
 /// ```
 /// use fleetdb_query::csv_cell;
@@ -32,7 +33,7 @@ pub fn csv_cell<'a>(value: &'a [u8], delimiter: u8, null: &[u8]) -> Cow<'a, [u8]
     Cow::Owned(quoted)
 }
 
-/// Adds a line with the columns' names.
+/// Appends a line with the column names.
 pub fn csv_header(schema: &Schema, out: &mut Vec<u8>) {
     for (place, field) in schema.fields().iter().enumerate() {
         if place > 0 {
@@ -43,10 +44,11 @@ pub fn csv_header(schema: &Schema, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Adds a line for each row; NULL is an empty cell, the empty text is `""`, bytes are as PostgreSQL writes them.
+/// Appends a line per row. NULL is an empty cell, the empty text is `""`, and bytes are written as
+/// PostgreSQL writes them.
 ///
 /// # Errors
-/// A value has no text, as a time further away than the calendar goes.
+/// A value has no text form, such as a time beyond the calendar's range.
 pub fn csv_rows(rows: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
     let columns = rows.columns().iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
     let mut text = String::new();
@@ -65,7 +67,7 @@ pub fn csv_rows(rows: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// The values of a column as texts.
+/// Converts the values of a column to text.
 struct Texts<'a> {
     column: Cow<'a, ArrayRef>,
     formatter: ArrayFormatter<'a>,
@@ -83,7 +85,7 @@ impl<'a> Texts<'a> {
         Ok(Self { column, formatter })
     }
 
-    /// Writes the text of a row's value; `false` if it is NULL.
+    /// Writes a row's value as text; returns `false` if it is NULL.
     fn put(&self, row: usize, text: &mut String) -> Result<bool> {
         if self.column.is_null(row) {
             return Ok(false);
@@ -106,7 +108,7 @@ fn put_bytes(bytes: &[u8], text: &mut String) {
     }
 }
 
-/// Writes an infinity as PostgreSQL does; `false` for every other number.
+/// Writes an infinity as PostgreSQL does; returns `false` for every other number.
 fn put_infinity(value: f64, text: &mut String) -> bool {
     if value.is_infinite() {
         text.push_str(if value > 0.0 { "Infinity" } else { "-Infinity" });

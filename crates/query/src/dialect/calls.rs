@@ -1,6 +1,7 @@
-//! Functions and operators that DataFusion does not have, in words that it has: `mod(n, 60)`, `make_interval(days => 7)`,
-//! `percentile_disc(0.9) WITHIN GROUP (ORDER BY v)`, `date_trunc('day', ts, 'Europe/Berlin')`, `|/ 16`, `s COLLATE "C"`, and
-//! templates of `to_timestamp` and `to_date`.
+//! Rewrites functions and operators that DataFusion lacks into ones it has: `mod(n, 60)`,
+//! `make_interval(days => 7)`, `percentile_disc(0.9) WITHIN GROUP (ORDER BY v)`, `date_trunc('day',
+//! ts, 'Europe/Berlin')`, `|/ 16`, `s COLLATE "C"`, and the templates of `to_timestamp` and
+//! `to_date`.
 
 use crate::ddl::identifier;
 use crate::functions::date_trunc::NAME as DATE_TRUNC_IN_ZONE;
@@ -11,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// The arguments of `make_interval`, in their order, with their units.
+/// The arguments of `make_interval`, in order, with their units.
 const PARTS_OF_INTERVAL: [(&str, &str); 7] = [
     ("years", "1 year"),
     ("months", "1 month"),
@@ -22,7 +23,8 @@ const PARTS_OF_INTERVAL: [(&str, &str); 7] = [
     ("secs", "1 second"),
 ];
 
-/// Patterns of PostgreSQL's templates, those that begin like others in front of them, with chrono's.
+/// PostgreSQL's template patterns and chrono's equivalents. A longer pattern precedes its own
+/// prefixes.
 const READ_PATTERNS: [(&str, &str); 16] = [
     ("YYYY", "%Y"),
     ("YY", "%y"),
@@ -42,10 +44,10 @@ const READ_PATTERNS: [(&str, &str); 16] = [
     ("PM", "%p"),
 ];
 
-/// Collations by which texts are compared as they are here, byte by byte.
+/// Collations that compare texts byte by byte, as FleetDB always does.
 const BY_BYTES: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
 
-/// Writes them so.
+/// Rewrites the calls of a statement.
 pub(super) fn in_known_calls(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
         let words = match expr {
@@ -70,7 +72,7 @@ fn of_operator(op: UnaryOperator, of: &Expr) -> Option<String> {
         UnaryOperator::PGAbs => format!("abs({of})"),
         UnaryOperator::PGSquareRoot => format!("sqrt({of})"),
         UnaryOperator::PGCubeRoot => format!("cbrt({of})"),
-        // As numbers are two's complements.
+        // In two's complement, `~n` is `-1 - n`.
         UnaryOperator::BitwiseNot => format!("(-1 - ({of}))"),
         _ => return None,
     })
@@ -123,7 +125,7 @@ fn interval(args: &[FunctionArg]) -> Option<String> {
     Some(format!("({sum})"))
 }
 
-/// The first value that at least this fraction of all is not behind.
+/// The first value that has at least this fraction of all values at or before it.
 fn percentile(call: &Function, fraction: &FunctionArg) -> Option<String> {
     let [order] = call.within_group.as_slice() else { return None };
     let value = &order.expr;
@@ -133,8 +135,8 @@ fn percentile(call: &Function, fraction: &FunctionArg) -> Option<String> {
     Some(format!("array_element(array_agg({value} ORDER BY {order}) {filter}, CAST(greatest({place}, 1) AS BIGINT))"))
 }
 
-/// PostgreSQL's template for reading times, a text in quotes, as chrono's format; `None` if it is one of chrono's already, or
-/// has something that chrono does not have.
+/// Translates a quoted PostgreSQL template for parsing times into a chrono format. `None` if it is
+/// already a chrono format or contains something chrono does not support.
 fn format_of(template: &str) -> Option<String> {
     let mut rest = template.strip_prefix('\'')?.strip_suffix('\'')?;
     let mut format = String::new();

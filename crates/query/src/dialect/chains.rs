@@ -1,15 +1,15 @@
-//! Long chains of AND, OR and UNION as balanced trees: `a OR b OR c OR d` is parsed to a tree of three levels, and means the
-//! same in two, `(a OR b) OR (c OR d)`. Programs send thousands of terms.
+//! Balances long chains of AND, OR and UNION. `a OR b OR c OR d` parses to a tree of three levels;
+//! `(a OR b) OR (c OR d)` means the same in two. Programs send chains of thousands of terms.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Value, Values, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
-/// Chains that are as long stay as they are.
+/// Chains up to this length are left alone.
 const SHORT: usize = 32;
 
-/// Balances them.
+/// Balances every long chain of a statement.
 pub(crate) fn balance(statement: &mut impl VisitMut) {
     let _ = statement.visit(&mut Balance);
 }
@@ -63,7 +63,7 @@ fn is_any_order(quantifier: &SetQuantifier) -> bool {
     matches!(quantifier, SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None)
 }
 
-/// Balances the chain that a tree is on its left side, without a step for each level.
+/// Balances a left-deep chain without recursing over its depth.
 fn balanced<T>(
     tree: &mut T,
     is_link: impl Fn(&T) -> bool,

@@ -1,5 +1,5 @@
-//! `coalesce(coalesce(a, b), c)` as `coalesce(a, b, c)`, which means the same. DataFusion makes a CASE of a call, with each
-//! argument twice: calls within calls would double with each level.
+//! Flattens `coalesce(coalesce(a, b), c)` to the equivalent `coalesce(a, b, c)`. DataFusion turns a
+//! call into a CASE with each argument twice, so nested calls would double in size with each level.
 
 use crate::ddl::identifier;
 use datafusion::sql::sqlparser::ast::{
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// Writes them so.
+/// Flattens the nested calls of a statement.
 pub(super) fn within_each_other(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
         if let Some(args) = args_of(expr)
@@ -33,7 +33,7 @@ fn value_of(arg: &mut FunctionArg) -> Option<&mut Expr> {
     }
 }
 
-/// The arguments of a call of coalesce.
+/// The arguments, if the expression is a call of coalesce.
 fn args_of(expr: &mut Expr) -> Option<&mut Vec<FunctionArg>> {
     let Expr::Function(call) = expr else { return None };
     let [name] = call.name.0.as_slice() else { return None };

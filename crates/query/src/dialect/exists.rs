@@ -1,9 +1,12 @@
-//! Subqueries as conditions that DataFusion does not plan, or takes for something else, written as counts that are more than 0.
+//! Rewrites subquery conditions that DataFusion cannot plan, or plans incorrectly, as comparisons
+//! of counts with 0.
 //!
-//! 1. Among what is selected: `SELECT EXISTS (SELECT 1 FROM reads WHERE id = 7)`, as ORMs ask whether there is a row, and
-//!    `SELECT id IN (SELECT id FROM reads)`. DataFusion plans them as conditions of WHERE only.
-//! 2. IN in WHERE, where it makes a difference whether it is false or NULL: `id NOT IN (SELECT ...) OR ...`,
-//!    `NOT (id IN (SELECT ...) AND ...)`. DataFusion takes NULL for false there (55.2, `mark_join`).
+//! 1. In the SELECT list: `SELECT EXISTS (SELECT 1 FROM reads WHERE id = 7)`, which ORMs send to
+//!    test for a row, and `SELECT id IN (SELECT id FROM reads)`. DataFusion plans these only as
+//!    conditions of WHERE.
+//! 2. IN in WHERE, where false and NULL lead to different results: `id NOT IN (SELECT ...) OR ...`,
+//!    `NOT (id IN (SELECT ...) AND ...)`. DataFusion treats NULL as false there (55.2,
+//!    `mark_join`).
 
 use super::latest::{has_call, is_aggregate, looks_around};
 use crate::depth::too_deep;
@@ -15,16 +18,17 @@ use datafusion::sql::sqlparser::ast::{
 use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
 
-/// Such conditions of a statement at most: each of an IN has its subquery three times, and what is within has it more often.
+/// The maximum number of rewritten conditions per statement. Each rewritten IN repeats its subquery
+/// three times, and nested ones multiply.
 const MAX_SUBQUERIES: usize = 128;
 
 const LOOKS_AROUND: &str = "IN (SELECT ...) that looks at the rows around it is supported as a condition of WHERE by itself, \
                             without NOT and not below OR, CASE or IS: write EXISTS or NOT EXISTS";
 
-/// Writes them so.
+/// Rewrites the conditions of a statement.
 ///
 /// # Errors
-/// There are more than [`MAX_SUBQUERIES`], or one of an IN looks at the rows around it.
+/// There are more than [`MAX_SUBQUERIES`], or the subquery of an IN is correlated.
 pub(super) fn as_counts(statement: &mut Statement) -> Result<()> {
     let mut counts = Counts { left: MAX_SUBQUERIES };
     match statement.visit(&mut counts) {
@@ -34,7 +38,7 @@ pub(super) fn as_counts(statement: &mut Statement) -> Result<()> {
 }
 
 struct Counts {
-    /// How many more there may be.
+    /// How many more conditions may be rewritten.
     left: usize,
 }
 
@@ -74,8 +78,8 @@ impl Counts {
         ControlFlow::Continue(())
     }
 
-    /// A condition that a row has to meet: one that is NULL is not met, as one that is false. What looks for no row of a subquery
-    /// that looks around has several columns to compare, which DataFusion does not plan.
+    /// Handles a condition that rows must satisfy: NULL rejects a row, as false does. A correlated
+    /// NOT IN is rewritten, because DataFusion does not plan its comparison of several columns.
     fn required(&mut self, condition: &mut Expr) -> ControlFlow<Error> {
         match condition {
             Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
@@ -98,7 +102,7 @@ impl Counts {
         }
     }
 
-    /// A condition, of several that are enough by themselves: NULL is as good as false as well.
+    /// Handles one of several alternative conditions: here, too, NULL is equivalent to false.
     fn sufficient(&mut self, condition: &mut Expr) -> ControlFlow<Error> {
         match condition {
             Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
@@ -111,13 +115,13 @@ impl Counts {
         }
     }
 
-    /// A condition of which it makes a difference whether it is false or NULL.
+    /// Handles a condition whose result differs for false and NULL.
     fn exact(&mut self, condition: &mut Expr) -> ControlFlow<Error> {
         condition.visit(&mut InExpr { depth: 0, is_selected: false, left: &mut self.left })
     }
 }
 
-/// What is in parentheses.
+/// Removes parentheses.
 fn within(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => within(inner),
@@ -133,11 +137,11 @@ fn looks_around_anywhere(query: &Query) -> bool {
 }
 
 struct InExpr<'a> {
-    /// Subqueries around what is looked at, which are visited by themselves.
+    /// The number of enclosing subqueries. Their expressions are visited separately.
     depth: usize,
-    /// Whether it stands among what is selected.
+    /// Whether the expression is in the SELECT list.
     is_selected: bool,
-    /// As [`Counts`] has it.
+    /// See [`Counts`].
     left: &'a mut usize,
 }
 
@@ -160,7 +164,7 @@ impl VisitorMut for InExpr<'_> {
         }
         let words = match expr {
             Expr::Exists { .. } if !self.is_selected => return ControlFlow::Continue(()),
-            // It gives one row, if it can be asked for at all.
+            // The subquery always returns exactly one row, unless it fails.
             Expr::Exists { subquery, negated } if gives_one_row(subquery) => {
                 format!("(({subquery}) IS NULL {} true)", if *negated { "AND NOT" } else { "OR" })
             }
@@ -169,7 +173,7 @@ impl VisitorMut for InExpr<'_> {
             }
             Expr::Exists { subquery, negated: false } => format!("(({}) > 0)", counted(subquery)),
             Expr::Exists { subquery, negated: true } => format!("(({}) = 0)", counted(subquery)),
-            // DataFusion does not find the columns that it looks at below another name for the subquery.
+            // DataFusion cannot resolve outer columns in a subquery below an alias.
             Expr::InSubquery { subquery, .. } if looks_around_anywhere(subquery) => {
                 return ControlFlow::Break(Error::new(Code::NotSupported, LOOKS_AROUND));
             }
@@ -190,7 +194,7 @@ impl VisitorMut for InExpr<'_> {
     }
 }
 
-/// Whether it is an aggregate of all rows that fit, of which there may be none.
+/// Whether the query is an aggregate without GROUP BY, which returns a row even for empty input.
 fn gives_one_row(query: &Query) -> bool {
     let is_whole = query.with.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
     match query.body.as_ref() {
@@ -206,7 +210,7 @@ fn gives_one_row(query: &Query) -> bool {
     }
 }
 
-/// True, false, or NULL: where no row is equal but one is NULL nobody knows.
+/// Computes IN with three-valued logic: NULL if no row is equal and some value is NULL.
 fn is_in(expr: &Expr, query: &Query) -> String {
     let is_there =
         |condition: String| format!("(SELECT count(*) FROM ({query}) AS \"in\" (\"in:0\") WHERE {condition}) > 0");
@@ -221,7 +225,8 @@ fn is_in(expr: &Expr, query: &Query) -> String {
     )
 }
 
-/// The query that counts the rows of another one; of one that looks at nothing around it the first is enough.
+/// A query that counts the rows of another one. If that one is uncorrelated, it stops at the first
+/// row.
 fn counted(query: &Query) -> String {
     let mut query = query.clone();
     query.order_by = query.order_by.filter(|_| query.limit_clause.is_some());
@@ -241,7 +246,7 @@ fn counted(query: &Query) -> String {
     format!("SELECT count(*) FROM ({query}) AS \"exists\"")
 }
 
-/// Whether each row that fits gives one, whatever is selected.
+/// Whether each matching row yields one output row, whatever is selected.
 fn is_plain(select: &Select) -> bool {
     let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
     let may_be_aggregate = |item: &SelectItem| match item {

@@ -1,6 +1,7 @@
-//! Spans of time in PostgreSQL's text forms: `1 day 02:00:00`, `1:30`, `3 hours ago`, `P1DT2H`, `10` seconds
-//! (<https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT>). Arrow, and with it DataFusion,
-//! reads numbers with units only.
+//! Parses intervals in PostgreSQL's text forms: `1 day 02:00:00`, `1:30`, `3 hours ago`, `P1DT2H`,
+//! `10` seconds
+//! (<https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT>).
+//! Arrow, and so DataFusion, reads only numbers with units.
 
 use crate::errors::query_error;
 use arrow::compute::kernels::cast_utils::parse_interval_month_day_nano;
@@ -19,7 +20,7 @@ const NS_PER_SECOND: i64 = 1_000_000_000;
 const NS_PER_DAY: f64 = 86_400e9;
 const DAYS_PER_MONTH: f64 = 30.0;
 
-/// Writes those that Arrow does not read in months, days and nanoseconds.
+/// Rewrites interval literals that Arrow cannot read as months, days and nanoseconds.
 pub(super) fn in_known_units(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
         match expr {
@@ -42,10 +43,10 @@ fn rewrite(value: &mut Expr) {
     }
 }
 
-/// A text that is meant as a span of time.
+/// Parses a text as an interval literal.
 ///
 /// # Errors
-/// It is none.
+/// The text is not an interval.
 pub(crate) fn interval_literal(text: &str) -> Result<PlanExpr> {
     let interval = interval_of_text(text);
     let interval = interval.ok_or_else(|| {
@@ -55,7 +56,7 @@ pub(crate) fn interval_literal(text: &str) -> Result<PlanExpr> {
     Ok(lit(ScalarValue::IntervalMonthDayNano(Some(interval))))
 }
 
-/// A text as a span of time; `None` if it is none.
+/// Parses a text as an interval; `None` if it is not one.
 fn interval_of_text(text: &str) -> Option<IntervalMonthDayNano> {
     let mut rest = Rest(text.trim());
     let mut sum = Sum::default();
@@ -82,7 +83,8 @@ fn interval_of_text(text: &str) -> Option<IntervalMonthDayNano> {
         }
         rest.skip(char::is_whitespace);
         let unit = rest.take(char::is_alphabetic).to_ascii_lowercase();
-        // A number in front of a time of the clock counts days, one at the end seconds.
+        // A number without a unit counts days before a clock time, and seconds at the end of the
+        // text.
         let unit = match unit.as_str() {
             "" if rest.0.is_empty() => Unit::Second,
             "" => Unit::Day,
@@ -92,7 +94,7 @@ fn interval_of_text(text: &str) -> Option<IntervalMonthDayNano> {
     }
 }
 
-/// What of a text is not read yet.
+/// The part of a text not parsed yet.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
@@ -182,7 +184,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Parts of months go on in days, those of days in time.
+    /// Fractions of months carry into days, and fractions of days into the time.
     fn add(&mut self, number: Number, unit: Unit) -> Option<()> {
         let sign = if number.is_negative { -1 } else { 1 };
         let (whole, fraction) = (number.whole.checked_mul(sign)?, number.fraction * sign as f64);
@@ -217,7 +219,7 @@ impl Sum {
         Some(())
     }
 
-    /// `hours:minutes[:seconds]`, and `minutes:seconds.fraction`, of which the first number is read.
+    /// Parses `hours:minutes[:seconds]` or `minutes:seconds.fraction`, after its first number.
     fn add_clock(&mut self, first: Number, rest: &mut Rest) -> Option<()> {
         let mut numbers = vec![first];
         while let Some(behind) = rest.0.strip_prefix(':') {
@@ -240,7 +242,7 @@ impl Sum {
         numbers.into_iter().zip(units).try_for_each(|(number, unit)| self.add(number, *unit))
     }
 
-    /// ISO 8601 behind its `P`: `1Y2M3DT4H5M6S`.
+    /// Parses the ISO 8601 form after its `P`: `1Y2M3DT4H5M6S`.
     fn add_iso(&mut self, rest: &mut Rest) -> Option<()> {
         let mut is_time = false;
         if rest.0.is_empty() {

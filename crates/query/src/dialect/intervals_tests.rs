@@ -2,7 +2,7 @@ use super::*;
 
 const HOUR: i64 = 3_600 * NS_PER_SECOND;
 
-/// What PostgreSQL 15 reads of them.
+/// The expected values are PostgreSQL 15's.
 #[test]
 fn texts_are_read_as_postgres_does() {
     let read = [

@@ -1,6 +1,7 @@
-//! `FROM meters m, LATERAL (SELECT v FROM reads r WHERE r.id = m.id ORDER BY ts DESC LIMIT 3) x`, as people ask for each device's
-//! newest rows. DataFusion does not plan a subquery that looks at the rows around it and has a LIMIT. It is written as one
-//! that numbers the rows of each device, in that order, and takes those with the first numbers.
+//! `FROM meters m, LATERAL (SELECT v FROM reads r WHERE r.id = m.id ORDER BY ts DESC LIMIT 3) x`,
+//! the usual query for each device's newest rows. DataFusion does not plan correlated subqueries
+//! with a LIMIT. The subquery is rewritten to number each device's rows in that order and keep the
+//! first ones.
 
 use super::latest::{has_call, is_place, name, names_others, tables_of};
 use crate::column_names::name_of;
@@ -13,7 +14,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
-/// Writes them so.
+/// Rewrites the LATERAL subqueries of a statement.
 pub(super) fn limits_as_numbers(statement: &mut Statement) {
     let _ = statement.visit(&mut Laterals);
 }
@@ -34,13 +35,14 @@ impl VisitorMut for Laterals {
     }
 }
 
-/// A column of the subquery's own, or an expression of such, and what of the rows around it that must be.
+/// A column of the subquery, or an expression over its columns, and the outer expression it must
+/// equal.
 struct Pair<'a> {
     own: &'a Expr,
     around: &'a Expr,
 }
 
-/// The query so written; `None` if it is no such query.
+/// The rewritten query; `None` if the query does not have this form.
 fn numbered(query: &Query) -> Option<String> {
     let LimitClause::LimitOffset { limit: Some(limit), offset: None, .. } = query.limit_clause.as_ref()? else {
         return None;
@@ -80,7 +82,7 @@ fn numbered(query: &Query) -> Option<String> {
     ))
 }
 
-/// Neither groups nor aggregates; what is called may be an aggregate.
+/// Whether the query neither groups nor aggregates. Any function call may be an aggregate.
 fn is_plain(select: &Select) -> bool {
     let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
     let calls = |item: &SelectItem| match item {
@@ -90,7 +92,7 @@ fn is_plain(select: &Select) -> bool {
     !is_grouped && select.having.is_none() && select.distinct.is_none() && !select.projection.iter().any(calls)
 }
 
-/// What is selected, within the query that numbers and in the one around it.
+/// The SELECT lists of the inner query, which numbers the rows, and of the outer one.
 fn items(select: &Select, keys: usize) -> Option<(String, String)> {
     if let [item @ (SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))] = select.projection.as_slice() {
         let ours: String = (0..keys).map(|place| format!("\"key:{place}\", ")).collect();
@@ -109,7 +111,7 @@ fn items(select: &Select, keys: usize) -> Option<(String, String)> {
     Some((inner.join(", "), outer.join(", ")))
 }
 
-/// An ORDER BY in which a name that something is selected by is that.
+/// Replaces an output name in ORDER BY by the expression it stands for.
 fn of_items(by: &OrderByExpr, items: &[SelectItem]) -> String {
     let mut by = by.clone();
     if let Expr::Identifier(called) = &by.expr
@@ -123,7 +125,8 @@ fn of_items(by: &OrderByExpr, items: &[SelectItem]) -> String {
     by.to_string()
 }
 
-/// Sorts the conditions that AND holds together into pairs and those about the own tables; `None` if one is neither.
+/// Sorts the conditions joined by AND into pairs and conditions on the subquery's own tables;
+/// `None` if one is neither.
 fn sort<'a>(
     condition: &'a Expr,
     tables: &[String],
@@ -144,7 +147,8 @@ fn sort<'a>(
         (true, false) => (right, left),
         _ => return None,
     };
-    // A name without its table may be one of the own columns, and would be another one outside of the query that numbers.
+    // An unqualified name may be a column of the subquery, and would resolve differently outside
+    // the numbering query.
     if names_without_table(around) {
         return None;
     }

@@ -1,7 +1,8 @@
-//! `(SELECT v FROM reads r WHERE r.id = m.id ORDER BY ts DESC LIMIT 1)`, as people and ORMs ask for each device's newest row.
-//! DataFusion plans a subquery that looks at the rows around it only if it gives one row by an aggregate, which says the same:
-//! `first_value(v ORDER BY ts DESC)`. Of one that has an aggregate and a LIMIT all the same it makes NULL where there are
-//! no rows, even of `count(*)`: the LIMIT, of the one row that there is, is left out.
+//! `(SELECT v FROM reads r WHERE r.id = m.id ORDER BY ts DESC LIMIT 1)`, the usual query for each
+//! device's newest row, as people and ORMs write it. DataFusion plans a correlated scalar subquery
+//! only if it is an aggregate, so the query becomes the equivalent `first_value(v ORDER BY ts
+//! DESC)`. If a subquery has both an aggregate and a LIMIT, DataFusion returns NULL for no rows,
+//! even for `count(*)`. An aggregate returns a single row, so that LIMIT is removed.
 
 use crate::column_names::name_of;
 use crate::ddl::identifier;
@@ -12,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// Writes subqueries of this form as those of an aggregate.
+/// Rewrites subqueries of this form as aggregates.
 pub(crate) fn first_as_aggregate(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
         if let Expr::Subquery(query) = expr {
@@ -22,7 +23,7 @@ pub(crate) fn first_as_aggregate(statement: &mut Statement) {
     });
 }
 
-/// Rewrites a subquery if it is of this form.
+/// Rewrites a subquery if it has this form.
 fn rewrite(query: &mut Query) -> Option<()> {
     let LimitClause::LimitOffset { limit: Some(limit), offset: None, .. } = query.limit_clause.as_ref()? else {
         return None;
@@ -55,7 +56,7 @@ fn rewrite(query: &mut Query) -> Option<()> {
     Some(())
 }
 
-/// Whether a single aggregate is selected.
+/// Whether the SELECT list is a single aggregate.
 pub(crate) fn is_aggregate(items: &[SelectItem]) -> bool {
     let [SelectItem::UnnamedExpr(Expr::Function(call)) | SelectItem::ExprWithAlias { expr: Expr::Function(call), .. }] =
         items
@@ -66,12 +67,12 @@ pub(crate) fn is_aggregate(items: &[SelectItem]) -> bool {
     call.over.is_none() && ["avg", "count", "max", "min", "sum"].contains(&name.as_str())
 }
 
-/// `ORDER BY 1`.
+/// Whether this is an output position, as in `ORDER BY 1`.
 pub(crate) fn is_place(order: &OrderByExpr) -> bool {
     matches!(&order.expr, Expr::Value(literal) if matches!(literal.value, Literal::Number(..)))
 }
 
-/// A function may be an aggregate, or one over a window.
+/// Whether the expression calls a function, which may be an aggregate or a window function.
 pub(super) fn has_call(expr: &Expr) -> bool {
     let is_one = |expr: &Expr| match expr {
         Expr::Function(_) => ControlFlow::Break(()),
@@ -80,16 +81,16 @@ pub(super) fn has_call(expr: &Expr) -> bool {
     visit_expressions(expr, is_one).is_break()
 }
 
-/// Whether the conditions name a column of a table that is not the subquery's own.
+/// Whether the conditions refer to a table other than the subquery's own.
 pub(super) fn looks_around(select: &Select) -> bool {
     let Some(conditions) = &select.selection else { return false };
     let own: Option<Vec<String>> = tables_of(select).map(name).collect();
-    // Where it is not known what a table is called nothing is done.
+    // If a table's name is unknown, leave the query alone.
     let Some(own) = own else { return false };
     names_others(conditions, &own)
 }
 
-/// Whether an expression names a column of a table that is not among these.
+/// Whether an expression refers to a table that is not among `tables`.
 pub(super) fn names_others(expr: &Expr, tables: &[String]) -> bool {
     let of_others = |expr: &Expr| match expr {
         Expr::CompoundIdentifier(parts) => match parts.as_slice() {
@@ -101,7 +102,7 @@ pub(super) fn names_others(expr: &Expr, tables: &[String]) -> bool {
     visit_expressions(expr, of_others).is_break()
 }
 
-/// The tables that a SELECT is from.
+/// The tables in the FROM clause of a SELECT.
 pub(crate) fn tables_of(select: &Select) -> impl Iterator<Item = &TableFactor> {
     select.from.iter().flat_map(|from| {
         let joined = from.joins.iter().map(|join| &join.relation);
@@ -109,7 +110,7 @@ pub(crate) fn tables_of(select: &Select) -> impl Iterator<Item = &TableFactor> {
     })
 }
 
-/// What a table is called.
+/// The name by which a table's columns are qualified.
 pub(super) fn name(table: &TableFactor) -> Option<String> {
     match table {
         TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {

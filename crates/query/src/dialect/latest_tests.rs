@@ -33,11 +33,11 @@ fn an_aggregate_needs_no_limit() {
 #[test]
 fn other_subqueries_stay() {
     for sql in [
-        // About nothing around them.
+        // Uncorrelated.
         "SELECT (SELECT v FROM reads ORDER BY ts DESC LIMIT 1)",
         "SELECT (SELECT v FROM reads WHERE reads.id = 1 ORDER BY ts DESC LIMIT 1)",
         "SELECT (SELECT v FROM a JOIN b ON true WHERE a.id = b.id ORDER BY ts LIMIT 1)",
-        // Not the first row, or not of a column's values.
+        // Not the first row, or not a column value.
         "SELECT (SELECT v FROM reads r WHERE r.id = m.id ORDER BY ts LIMIT 2) FROM m",
         "SELECT (SELECT v FROM reads r WHERE r.id = m.id ORDER BY ts LIMIT 1 OFFSET 1) FROM m",
         "SELECT (SELECT v FROM reads r WHERE r.id = m.id LIMIT 1) FROM m",

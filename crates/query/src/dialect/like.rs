@@ -1,4 +1,5 @@
-//! `LIKE ... ESCAPE '/'`: DataFusion knows the backslash only. And `SIMILAR TO`, which it takes for a regular expression.
+//! `LIKE ... ESCAPE '/'`, where DataFusion supports only the backslash; and `SIMILAR TO`, whose
+//! pattern DataFusion takes for a regular expression.
 
 use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, Value as Literal, visit_expressions_mut};
@@ -38,11 +39,12 @@ pub(super) fn escape_with_backslashes(statement: &mut Statement) -> Result<()> {
     }
 }
 
-/// Writes `SIMILAR TO`'s patterns as the regular expressions that they mean: all of the text is one, `%` is any text, `_` any
-/// character. Escapes have their backslashes already.
+/// Translates patterns of `SIMILAR TO` to regular expressions: the pattern must match the whole
+/// text, `%` matches any text and `_` any character. Escapes have been replaced by backslashes
+/// already.
 ///
 /// # Errors
-/// A pattern is not written in the statement.
+/// A pattern is not a literal.
 pub(super) fn similar_as_regex(statement: &mut Statement) -> Result<()> {
     let wrong = || {
         Error::invalid("SIMILAR TO takes a pattern that is written in the statement: use ~ with a regular expression")
@@ -99,7 +101,7 @@ fn with_backslashes(pattern: &Expr, escape: Option<char>) -> Option<Expr> {
     let backslashes = format!(r"replace({pattern}, '\', '\\')");
     let all = match escape {
         None => backslashes,
-        // What is escaped twice is itself; a text has no character 1.
+        // A doubled escape character stands for itself. Texts do not contain the character 1.
         Some(escape) => {
             let escape = if escape == '\'' { "''".to_owned() } else { escape.to_string() };
             format!(

@@ -1,12 +1,13 @@
-//! `numeric(1000, 15)`, as which Django has a number rounded: DataFusion knows 76 digits, and clients get 38.
+//! `numeric(1000, 15)`, as Django casts numbers to round them: DataFusion supports 76 digits, and
+//! clients get 38.
 
 use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo, Expr, Statement, visit_expressions_mut};
 use std::ops::ControlFlow;
 
-/// As many digits as a number has that is sent to clients.
+/// The maximum number of digits sent to clients.
 const MAX_DIGITS: u64 = 38;
 
-/// Casts to types of more digits as casts to the longest one; a value that does not fit is an error.
+/// Limits the precision of casts to the maximum. A value that does not fit is an error.
 pub(super) fn limit_digits(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
         if let Expr::Cast { data_type: DataType::Numeric(digits) | DataType::Decimal(digits), .. } = expr

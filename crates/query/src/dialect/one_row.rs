@@ -1,10 +1,12 @@
-//! Subqueries that are an aggregate without GROUP BY, as `(SELECT max(v) FROM reads r WHERE r.id = m.id)`: each gives one row,
-//! where there are no rows to add up as well. DataFusion makes groups of those that look at the rows around them (55.2,
-//! `PullUpCorrelatedExpr`), and a group without rows is none. It minds this only where the subquery is a value.
+//! Subqueries that are an aggregate without GROUP BY, such as `(SELECT max(v) FROM reads r WHERE
+//! r.id = m.id)`. Each returns one row, even for empty input. DataFusion turns correlated ones into
+//! grouped aggregates (55.2, `PullUpCorrelatedExpr`), which return no row for empty input; it
+//! compensates only where the subquery is a scalar value.
 //!
-//! 1. `EXISTS` of one is true.
-//! 2. `v IN`, `v > ANY` and `v > ALL` of one are comparisons with a value.
-//! 3. What has one further within, and looks at the rows around it, is refused: the answer would be wrong.
+//! 1. `EXISTS` of such a subquery is true.
+//! 2. `v IN`, `v > ANY` and `v > ALL` of one become comparisons with a scalar.
+//! 3. A correlated one nested within another subquery is refused, because the result would be
+//!    wrong.
 
 use crate::errors::query_error;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -16,10 +18,10 @@ use fleetdb_engine::{Code, Error};
 const REFUSED: &str = "an aggregate in a subquery of this form, which looks at the rows around it, is not supported: select the \
                        aggregate itself, without LIMIT, HAVING or another query around it, or use GROUP BY and a join";
 
-/// A condition of such a subquery in other words; `None` for anything else.
+/// Rewrites a condition on such a subquery; `None` for any other expression.
 ///
 /// # Errors
-/// It is one that is refused.
+/// The subquery must be refused.
 pub(super) fn of_one_row(expr: &Expr) -> Result<Option<Expr>> {
     Ok(match expr {
         Expr::Exists(Exists { subquery, negated }) if gives_one_row(&subquery.subquery) => Some(lit(!negated)),
@@ -60,7 +62,8 @@ fn gives_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// What the aggregate of a value adds up, under HAVING as well; `None` if it is no such value.
+/// The input of a scalar subquery's aggregate, possibly below HAVING; `None` if it is no such
+/// subquery.
 fn aggregate_of(plan: &LogicalPlan) -> Option<&LogicalPlan> {
     match plan {
         LogicalPlan::Projection(projection) => aggregate_of(&projection.input),
@@ -71,7 +74,7 @@ fn aggregate_of(plan: &LogicalPlan) -> Option<&LogicalPlan> {
     }
 }
 
-/// Refuses a plan that has an aggregate without GROUP BY of rows that depend on those around the subquery.
+/// Refuses a plan that contains a correlated aggregate without GROUP BY.
 fn refuse(plan: &LogicalPlan) -> Result<()> {
     let mut is_refused = false;
     plan.apply(|node| {
@@ -85,7 +88,7 @@ fn refuse(plan: &LogicalPlan) -> Result<()> {
     }
 }
 
-/// Whether a plan, without the subqueries in it, has a column of the rows around it.
+/// Whether a plan, not counting its nested subqueries, refers to outer columns.
 fn looks_around(plan: &LogicalPlan) -> Result<bool> {
     let mut does = false;
     plan.apply(|node| {

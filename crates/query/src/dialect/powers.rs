@@ -1,11 +1,12 @@
-//! `-2 ^ 2`, which is 4 in PostgreSQL: there the minus comes first, in sqlparser the power.
+//! `-2 ^ 2`, which is 4 in PostgreSQL: its unary minus binds tighter than the power, but
+//! sqlparser's does not.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Statement, UnaryOperator, Value as Literal, visit_expressions_mut,
 };
 use std::ops::ControlFlow;
 
-/// Has minuses in front of powers be of what stands behind them.
+/// Moves unary minuses from powers to their bases.
 pub(super) fn of_negatives(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
         if let Expr::UnaryOp { op: UnaryOperator::Minus, expr: power } = expr
@@ -23,7 +24,7 @@ fn is_power(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryOp { op: BinaryOperator::PGExp, .. })
 }
 
-/// Of `a ^ b ^ c`, which is `(a ^ b) ^ c`, the `a`.
+/// Negates the base: in `a ^ b ^ c`, which is `(a ^ b) ^ c`, that is `a`.
 fn negate_base(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::PGExp, .. } => negate_base(left),

@@ -1,9 +1,12 @@
-//! `v = ANY (SELECT v FROM reads)`, `v > ALL (SELECT ...)`: a value compared with each row of a subquery.
+//! `v = ANY (SELECT v FROM reads)`, `v > ALL (SELECT ...)`: a value compared with each row of a
+//! subquery.
 //!
-//! 1. `= ANY` and `<> ALL` are IN and NOT IN, which DataFusion plans as joins by hash ([`as_in`]).
-//! 2. Of the others DataFusion makes a condition over the subquery's own columns (55.2, `rewrite_set_comparison`). Where the
-//!    outer table has the subquery's name, both sides are one column to it, and a row is compared with itself
-//!    (<https://github.com/apache/datafusion/issues/25258>). The subquery's column gets a name of its own ([`apart`]).
+//! 1. `= ANY` and `<> ALL` are IN and NOT IN, which DataFusion plans as hash joins ([`as_in`]).
+//! 2. The other comparisons become conditions over the subquery's own columns in DataFusion (55.2,
+//!    `rewrite_set_comparison`). If the outer table has the same name as the subquery's, DataFusion
+//!    confuses the two columns and compares a row with itself
+//!    (<https://github.com/apache/datafusion/issues/25258>). A unique name for the subquery's
+//!    column avoids this ([`apart`]).
 
 use datafusion::common::Column;
 use datafusion::error::Result;
@@ -13,10 +16,10 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr as SqlExpr, Statement
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The name of the subquery's column, which no column of a statement has.
+/// The name of the subquery's column. No column of a statement has this name.
 const NAME: &str = "any:";
 
-/// Writes `= ANY` and `<> ALL` of a subquery as IN and NOT IN.
+/// Rewrites `= ANY` and `<> ALL` of a subquery as IN and NOT IN.
 pub(super) fn as_in(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
         let (left, right, negated) = match expr {
@@ -32,15 +35,15 @@ pub(super) fn as_in(statement: &mut Statement) {
     });
 }
 
-/// A comparison with a subquery whose column has a name of its own.
+/// Renames the subquery's column to a unique name.
 ///
 /// # Errors
-/// DataFusion's, if the column can have no other name.
+/// DataFusion cannot rename the column.
 pub(super) fn apart(compared: &SetComparison) -> Result<Expr> {
     let plan = compared.subquery.subquery.as_ref().clone();
     let Some((table, column)) = plan.schema().iter().next() else { return Ok(Expr::SetComparison(compared.clone())) };
     let column = Expr::Column(Column::from((table, column))).alias(NAME);
-    // A name for the whole subquery would hide what it compares with the rows around it.
+    // An alias for the whole subquery would hide its comparisons with outer columns.
     let subquery = LogicalPlanBuilder::from(plan).project([column])?.build()?;
     let subquery = Subquery { subquery: Arc::new(subquery), ..compared.subquery.clone() };
     Ok(Expr::SetComparison(SetComparison { subquery, ..compared.clone() }))

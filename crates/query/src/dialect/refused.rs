@@ -1,10 +1,12 @@
-//! What DataFusion would end with, or take for something else: refused, as an answer that is wrong is worse than none.
+//! Refuses statements that would make DataFusion panic or return a wrong result: a wrong answer is
+//! worse than none.
 //!
-//! - `SELECT FROM t`, a query without columns, as a subquery: DataFusion takes its first column for granted, so that it would
-//!   be a panic (55.2, `SchemaDisplay` of a scalar subquery; found by changed requests).
-//! - `TABLESAMPLE`, which it passes over.
-//! - `SELECT s ISNULL`, of which sqlparser makes a name.
-//! - `INTERSECT ALL` and `EXCEPT ALL`, which it plans as joins that do not count how often a row is there.
+//! - `SELECT FROM t`, a query without columns, as a subquery: DataFusion assumes a first column and
+//!   would panic (55.2, `SchemaDisplay` of a scalar subquery; found by mutated requests).
+//! - `TABLESAMPLE`, which DataFusion ignores.
+//! - `SELECT s ISNULL`, where sqlparser takes `ISNULL` for an alias.
+//! - `INTERSECT ALL` and `EXCEPT ALL`, which DataFusion plans as joins that do not count
+//!   duplicates.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, Visit, Visitor,
@@ -18,10 +20,10 @@ const IS_NULL: &str = "write IS NULL for ISNULL, or \"isnull\" where it is a nam
 const ALL: &str = "INTERSECT ALL and EXCEPT ALL are not supported: number rows that are there more than once, with \
                    row_number() OVER (PARTITION BY ...), and use INTERSECT or EXCEPT";
 
-/// Refuses what the module names.
+/// Refuses the forms the module lists.
 ///
 /// # Errors
-/// There is some of it.
+/// The statement contains one of them.
 pub(crate) fn refuse(statement: &Statement) -> Result<()> {
     match statement.visit(&mut Look { depth: 0, is_of_exists: false }) {
         ControlFlow::Continue(()) => Ok(()),
@@ -30,9 +32,9 @@ pub(crate) fn refuse(statement: &Statement) -> Result<()> {
 }
 
 struct Look {
-    /// Queries around the one that is looked at.
+    /// The number of enclosing queries.
     depth: usize,
-    /// Whether the next query is that of an EXISTS.
+    /// Whether the next query is the operand of an EXISTS.
     is_of_exists: bool,
 }
 
@@ -97,7 +99,8 @@ fn names_isnull(body: &SetExpr) -> bool {
     }
 }
 
-/// Whether it is, or is made of, an INTERSECT ALL or an EXCEPT ALL; queries in it are looked at by themselves.
+/// Whether the body is or contains an INTERSECT ALL or EXCEPT ALL. Nested queries are checked
+/// separately.
 fn counts_rows(body: &SetExpr) -> bool {
     let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return false };
     let is_one = matches!(op, SetOperator::Intersect | SetOperator::Except | SetOperator::Minus)

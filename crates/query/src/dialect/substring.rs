@@ -1,11 +1,11 @@
-//! `substring(text FROM 'pattern')`: the part of a text that fits a regular expression, or its first group. DataFusion knows
-//! places only.
+//! `substring(text FROM 'pattern')`: the part of a text that matches a regular expression, or its
+//! first group. DataFusion's `substring` takes only positions.
 
 use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{Expr, Statement, Value as Literal, visit_expressions_mut};
 use std::ops::ControlFlow;
 
-/// Writes them as `regexp_match`.
+/// Rewrites these calls as `regexp_match`.
 pub(super) fn patterns_as_matches(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
         if let Expr::Substring { expr: text, substring_from: Some(pattern), substring_for: None, .. } = &*expr

@@ -1,11 +1,13 @@
-//! Rows that are compared, column by column.
+//! Comparisons of rows, column by column.
 //!
-//! `WHERE (id, ts) > (7, '2026-01-01')`, as programs ask for the next page of rows: DataFusion compares structs, in which NULLs
-//! have a place, and texts no other type than their own. It is written as comparisons of the columns.
+//! `WHERE (id, ts) > (7, '2026-01-01')`, which programs send to page through rows: DataFusion
+//! compares structs, which sort NULLs and do not coerce texts to other types. The comparison is
+//! rewritten column by column.
 //!
-//! `WHERE (id, ts) IN (SELECT id, max(ts) FROM reads GROUP BY id)`: DataFusion compares one column with a subquery only. It is
-//! written as an EXISTS, which says the same where what is not true does not count: as a condition of WHERE, or one of several
-//! that AND holds together, and without NOT.
+//! `WHERE (id, ts) IN (SELECT id, max(ts) FROM reads GROUP BY id)`: DataFusion compares only a
+//! single column with a subquery. The condition is rewritten as an EXISTS, which is equivalent
+//! where false and NULL count the same: as a condition of WHERE, or as one of several joined by
+//! AND, without NOT.
 
 use crate::ddl::identifier;
 use crate::parse::expr_of;
@@ -16,13 +18,13 @@ use datafusion::sql::sqlparser::ast::{
 use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
 
-/// The most columns of rows that are compared: each is a level deeper in the expression.
+/// The maximum number of columns in a compared row; each adds a level to the expression.
 const MAX_COLUMNS: usize = 8;
 
-/// Writes comparisons of rows as those of their columns.
+/// Rewrites comparisons of rows as comparisons of their columns.
 ///
 /// # Errors
-/// Rows of more than [`MAX_COLUMNS`] columns.
+/// A row has more than [`MAX_COLUMNS`] columns.
 pub(super) fn by_columns(statement: &mut Statement) -> Result<()> {
     let done = visit_expressions_mut(statement, |expr| {
         let Expr::BinaryOp { left, op, right } = expr else { return ControlFlow::Continue(()) };
@@ -49,7 +51,7 @@ pub(super) fn by_columns(statement: &mut Statement) -> Result<()> {
     }
 }
 
-/// The columns of `(a, b)` or `ROW(a, b)`.
+/// The elements of `(a, b)` or `ROW(a, b)`.
 pub(super) fn parts(row: &Expr) -> Option<Vec<&Expr>> {
     match row {
         Expr::Tuple(parts) => Some(parts.iter().collect()),
@@ -85,13 +87,13 @@ fn compared(left: &[&Expr], op: &BinaryOperator, right: &[&Expr]) -> Option<Stri
     let mut columns = left.iter().zip(right).rev();
     let (last_left, last_right) = columns.next()?;
     let last = format!("({last_left}) {strict}{} ({last_right})", if is_strict { "" } else { "=" });
-    // The first column's range by itself is what a scan is bounded by.
+    // The range condition on the first column is separate so that it can bound a scan.
     Some(columns.fold(last, |rest, (left, right)| {
         format!("(({left}) {strict}= ({right}) AND (({left}) {strict} ({right}) OR {rest}))")
     }))
 }
 
-/// Writes IN of a subquery's rows as EXISTS.
+/// Rewrites IN over a subquery's rows as EXISTS.
 pub(super) fn in_as_exists(statement: &mut Statement) {
     let _ = statement.visit(&mut Tuples);
 }

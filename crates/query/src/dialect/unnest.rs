@@ -1,5 +1,6 @@
-//! `unnest(a, b)` of arrays that are written alike: DataFusion knows an array by its text, whatever type that is given, and
-//! plans no two of one name. And `unnest(a) AS x`, whose column is called `x`, or `unnest`.
+//! `unnest(a, b)` of arrays with the same text: DataFusion names an array by its text, whatever its
+//! type, and rejects duplicate names. Also `unnest(a) AS x`, whose column is called `x`, or
+//! `unnest` without the alias.
 
 use crate::column_names::planned_name;
 use crate::parse::expr_of;
@@ -7,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{Statement, TableFactor, VisitMut, VisitorM
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// Gives arrays that are written as one before them another name, and the column of a single one its name.
+/// Makes the names of repeated arrays unique, and names the column of a single one.
 pub(super) fn tell_arrays_apart(statement: &mut Statement) {
     let _ = statement.visit(&mut Unnests);
 }
@@ -25,7 +26,7 @@ impl VisitorMut for Unnests {
         let mut known = HashSet::new();
         for array in array_exprs {
             while !known.insert(planned_name(array)) {
-                // Of one value it is that value.
+                // `coalesce` of one value is that value, with another name.
                 match expr_of(&format!("coalesce({array})")) {
                     Some(same) => *array = same,
                     None => return ControlFlow::Break(()),

@@ -1,7 +1,9 @@
-//! Columns that `USING` joins by, asked for without a table: `SELECT id, count(*) FROM meters LEFT JOIN reads USING (id) WHERE id < 9
-//! GROUP BY id`. In PostgreSQL such a column is of neither table, has the value that is there on either side, and stands in
-//! front of the others in `*`. DataFusion takes the left table's, also where that has no row, keeps the right one's place in
-//! `*`, and finds the name in WHERE ambiguous. Here it is named by its table, or both of them in a FULL JOIN.
+//! Unqualified references to `USING` columns: `SELECT id, count(*) FROM meters LEFT JOIN reads
+//! USING (id) WHERE id < 9 GROUP BY id`. In PostgreSQL such a column belongs to neither table, has
+//! the value of whichever side has one, and comes first in `*`. DataFusion takes the left table's
+//! column even where that table has no row, keeps the right column's place in `*`, and reports the
+//! name in WHERE as ambiguous. The references are rewritten to name their table, or both tables in
+//! a FULL JOIN.
 
 use crate::ddl::identifier;
 use crate::parse::expr_of;
@@ -17,10 +19,10 @@ const NATURAL: &str = "NATURAL RIGHT JOIN and NATURAL FULL JOIN are not supporte
 const UNKNOWN: &str = "FULL JOIN ... USING behind tables of which it is not plain which one has the column is not supported: \
                        use ON, and coalesce(a.id, b.id)";
 
-/// Names them so.
+/// Qualifies the references of a statement.
 ///
 /// # Errors
-/// There is a join whose columns nobody knows without knowing its tables.
+/// A join's columns cannot be determined without the schemas of its tables.
 pub(super) fn columns_by_table(statement: &mut Statement) -> Result<()> {
     match statement.visit(&mut Queries) {
         ControlFlow::Continue(()) => Ok(()),
@@ -44,7 +46,7 @@ impl VisitorMut for Queries {
             && let OrderByKind::Expressions(orders) = &mut order_by.kind
         {
             for order in orders {
-                // A name by itself is that of what is selected, if there is one.
+                // In ORDER BY, an unqualified name refers to an output column first.
                 if !is_selected(&select.projection, &order.expr) {
                     name_in(&mut order.expr, &joined);
                 }
@@ -54,11 +56,11 @@ impl VisitorMut for Queries {
     }
 }
 
-/// A column that tables are joined by.
+/// A column in the USING clause of a join.
 struct Joined {
     name: String,
     column: Ident,
-    /// What it is without a table; `None` if it is not plain which one's it is.
+    /// The expression for an unqualified reference; `None` if its table is ambiguous.
     value: Option<Expr>,
 }
 
@@ -97,13 +99,13 @@ fn in_select(select: &mut Select) -> std::result::Result<Vec<Joined>, &'static s
 struct Tables {
     joined: Vec<Joined>,
     each: Vec<Table>,
-    /// Whether it is known which of them have which of the columns that they are joined by.
+    /// Whether it is known which tables have which of the USING columns.
     is_plain: bool,
 }
 
 struct Table {
     name: Option<ObjectName>,
-    /// Its columns that are merged with others'.
+    /// The columns merged with those of other tables.
     merged: Vec<Ident>,
 }
 
@@ -140,7 +142,7 @@ impl Tables {
                             only.merged.push(column.clone());
                             only.column(column)
                         }
-                        // Of two tables nobody knows which one has a column.
+                        // With two tables to choose from, the column's owner is unknown.
                         (None, _) => None,
                     };
                     self.is_plain &= on_left.is_some();
@@ -167,7 +169,8 @@ impl Tables {
         Ok(())
     }
 
-    /// What `*` is: the columns that they are joined by, and the tables' others. `None` if it is not known.
+    /// The expansion of `*`: the USING columns, then the other columns of the tables. `None` if
+    /// unknown.
     fn all(&self) -> Option<Vec<SelectItem>> {
         let merged = self.joined.iter().map(|joined| {
             Some(SelectItem::ExprWithAlias { expr: joined.value.clone()?, alias: joined.column.clone() })
@@ -185,7 +188,7 @@ impl Tables {
     }
 }
 
-/// By which name a table's columns may be asked for.
+/// The name that qualifies a table's columns.
 fn name_of(table: &TableFactor) -> Option<ObjectName> {
     let name = match table {
         TableFactor::Table { alias: Some(alias), .. }
@@ -197,7 +200,7 @@ fn name_of(table: &TableFactor) -> Option<ObjectName> {
     Some(name.clone().into())
 }
 
-/// One of the selected columns, or what `*` is.
+/// Rewrites an item of the SELECT list, and expands `*`.
 fn in_item(item: SelectItem, joined: &[Joined], all: Option<&[SelectItem]>) -> Vec<SelectItem> {
     match item {
         SelectItem::UnnamedExpr(mut expr) => {
@@ -225,7 +228,7 @@ fn joined_by<'a>(expr: &Expr, joined: &'a [Joined]) -> Option<&'a Joined> {
     joined.iter().find(|joined| joined.name == name)
 }
 
-/// Whether it is another column's name among what is selected.
+/// Whether the name is an output alias in the SELECT list.
 fn is_selected(items: &[SelectItem], expr: &Expr) -> bool {
     let Expr::Identifier(name) = expr else { return false };
     items
@@ -239,7 +242,7 @@ fn name_in(expr: &mut Expr, joined: &[Joined]) {
 
 struct InExpr<'a> {
     joined: &'a [Joined],
-    /// Subqueries around what is looked at, whose names are their own.
+    /// The number of enclosing subqueries, which have their own names.
     depth: usize,
 }
 

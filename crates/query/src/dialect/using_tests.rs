@@ -24,7 +24,7 @@ fn columns_are_named_by_their_table() {
             "SELECT a.id AS id, a.\"At\" AS \"At\", a.* EXCEPT (id, \"At\"), b.* EXCEPT (id, \"At\"), c.* EXCEPT (id, \"At\") \
              FROM a JOIN b USING(id, \"At\") JOIN c USING(id, \"At\") ORDER BY id",
         ),
-        // Which table's column it is, and what is in front, nobody knows without the tables.
+        // The owner of the column, and the order of `*`, depend on the schemas of the tables.
         (
             "SELECT *, id, at FROM a JOIN b USING (id) LEFT JOIN c USING (at)",
             "SELECT *, a.id, at FROM a JOIN b USING(id) LEFT JOIN c USING(at)",

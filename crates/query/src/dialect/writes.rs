@@ -1,5 +1,5 @@
-//! What statements that write have of PostgreSQL's: `UPDATE t SET v = m.v FROM m WHERE m.id = t.id`, `SET (a, b) = (1, 2)`, and
-//! `DEFAULT` for a value, which is NULL for all columns.
+//! PostgreSQL forms of statements that write: `UPDATE t SET v = m.v FROM m WHERE m.id = t.id`, `SET
+//! (a, b) = (1, 2)`, and `DEFAULT` as a value, which is NULL for all columns.
 
 use super::tuples::parts;
 use datafusion::sql::sqlparser::ast::{
@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     TableWithJoins, Update, UpdateTableFromKind, Value as Literal,
 };
 
-/// Writes them as DataFusion plans them.
+/// Rewrites a statement to the form that DataFusion plans.
 pub(super) fn in_planned_form(statement: &mut Statement) {
     match statement {
         Statement::Update(update) => {
@@ -20,7 +20,7 @@ pub(super) fn in_planned_form(statement: &mut Statement) {
     }
 }
 
-/// The rows of other tables beside those that are changed: DataFusion plans joins there, but no FROM.
+/// Turns the FROM of an UPDATE into joins: DataFusion plans joins there, but no FROM.
 fn from_as_joins(update: &mut Update) {
     let Some(UpdateTableFromKind::AfterSet(tables) | UpdateTableFromKind::BeforeSet(tables)) = update.from.take()
     else {
@@ -36,7 +36,7 @@ fn from_as_joins(update: &mut Update) {
     }));
 }
 
-/// `(a, b) = (1, 2)` as `a = 1` and `b = 2`.
+/// Splits `(a, b) = (1, 2)` into `a = 1` and `b = 2`.
 fn one_by_one(assignment: Assignment) -> Vec<Assignment> {
     if let AssignmentTarget::Tuple(columns) = &assignment.target
         && let Some(values) = parts(&assignment.value)
@@ -51,7 +51,7 @@ fn one_by_one(assignment: Assignment) -> Vec<Assignment> {
     vec![assignment]
 }
 
-/// The values of an INSERT's rows.
+/// The values in the rows of an INSERT.
 fn values_of(insert: &mut Insert) -> impl Iterator<Item = &mut Expr> {
     let body = insert.source.as_mut().map(|source| source.body.as_mut());
     let rows = match body {

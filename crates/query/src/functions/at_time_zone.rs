@@ -1,7 +1,7 @@
-//! `time AT TIME ZONE zone`, `timezone(zone, time)`, as in PostgreSQL: an instant becomes what clocks of the zone show, without a
-//! zone; what clocks show becomes an instant. DataFusion's own operator names another zone in the type of the same instant,
-//! which clients do not see.
-//! (<https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-ZONECONVERT>)
+//! `time AT TIME ZONE zone` and `timezone(zone, time)`, as in PostgreSQL: an instant becomes the
+//! zone's local time, without a zone; a local time becomes an instant. DataFusion's own operator
+//! only changes the zone in the type of the same instant, which clients do not see.
+//! <https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-ZONECONVERT>
 
 use super::calendar::{NS_PER_SECOND, Zone};
 use super::{are_constant, is_text, misuse, per_second};
@@ -22,7 +22,8 @@ const USAGE: &str = "time AT TIME ZONE zone, as in ts AT TIME ZONE 'Europe/Berli
 /// Each `AT TIME ZONE` of a statement as a call of the function.
 pub(crate) fn zones_as_calls(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
-        // Without a text, of which a chain would have as many as it is long, each within the next.
+        // Avoids formatting the operand as text, because a chain would be formatted again at every
+        // level.
         if let Expr::AtTimeZone { timestamp, time_zone } = expr
             && let Some(Expr::Function(mut call)) = expr_of("timezone(0, 0)")
             && let FunctionArguments::List(list) = &mut call.args
@@ -36,7 +37,7 @@ pub(crate) fn zones_as_calls(statement: &mut Statement) {
     });
 }
 
-/// See the module.
+/// The conversion function. See the module documentation.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AtTimeZone {
     signature: Signature,
@@ -97,7 +98,7 @@ pub(super) fn with_zone(unit: TimeUnit) -> DataType {
     DataType::Timestamp(unit, Some(ColumnType::UTC.into()))
 }
 
-/// The times by the clocks of their zones, or the instants at which these show them.
+/// The local times of instants in their zones, or the instants of local times.
 fn moved(zones: &ArrayRef, times: &ArrayRef) -> Result<ArrayRef> {
     let unit_ns = per_second(times.data_type()).map(|per_second| NS_PER_SECOND / i128::from(per_second));
     let unit_ns = unit_ns.ok_or_else(|| misuse(format!("use {USAGE}")))?;
@@ -112,7 +113,7 @@ fn moved(zones: &ArrayRef, times: &ArrayRef) -> Result<ArrayRef> {
         let (Some(count), Some(name)) = row else { return Ok(None) };
         let (zone, ns) = (zone_of(name)?, i128::from(count) * unit_ns);
         let moved_ns = if is_instant { zone.local(ns) } else { zone.instant(ns) };
-        // Clocks are ahead of UTC by whole seconds.
+        // Offsets from UTC are whole seconds.
         let count = moved_ns.and_then(|ns| i64::try_from(ns.div_euclid(unit_ns)).ok());
         count.map(Some).ok_or_else(|| misuse(format!("a time in {name} is outside of what a timestamp can hold")))
     });

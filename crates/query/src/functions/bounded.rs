@@ -1,8 +1,11 @@
-//! Functions that make much of little: a call asks `memory_limit` for what it makes before it is made. Without it a text of
-//! `repeat` may have 2 GiB and an array of `range` 16, by DataFusion's own bounds, and who may only read can end the server.
+//! Functions whose output can be far larger than their input. Before a call produces its output, it
+//! reserves the bytes under `memory_limit`. Without this, a text from `repeat` may take 2 GiB and
+//! an array from `range` 16 GiB, by DataFusion's own limits, and a read-only user could bring down
+//! the server.
 //!
-//! A call asks for what it makes, or for a few times as much where that is not known exactly, and is refused if there is no
-//! room. What it has made stays counted until the same call makes the next rows, or the statement ends ([`FunctionMemory`]).
+//! A call reserves the exact size of its output, or a small multiple where the size is not known
+//! exactly. It fails if there is no room. The reservation lasts until the same call produces its
+//! next batch, or until the statement ends ([`FunctionMemory`]).
 
 use super::function_memory::FunctionMemory;
 use super::{are_constant, per_second};
@@ -24,17 +27,17 @@ use std::sync::Arc;
 
 const DAY_NS: f64 = 86_400e9;
 
-/// What one call makes of a row's values, in bytes.
+/// The output size for one row, in bytes.
 type RowBytes = fn(&Sizes) -> f64;
 
-/// The functions, and what they make of a row.
+/// The bounded functions and their output sizes.
 const FUNCTIONS: [(&str, RowBytes); 14] = [
     ("repeat", |of| of.at(0).bytes * of.at(1).number),
-    // A character has up to four bytes.
+    // A character takes up to four bytes.
     ("lpad", |of| of.at(1).number * 4.0),
     ("rpad", |of| of.at(1).number * 4.0),
     ("replace", |of| of.at(0).bytes + (of.at(0).bytes / of.at(1).bytes.max(1.0) + 1.0) * of.at(2).bytes),
-    // Without flags it replaces once.
+    // Without flags, only the first match is replaced.
     ("regexp_replace", |of| of.at(0).bytes + (of.at(3).bytes.min(1.0) * of.at(0).bytes + 1.0) * of.at(2).bytes),
     ("concat", |of| of.0.iter().map(|one| one.bytes).sum()),
     ("concat_ws", |of| of.0.iter().map(|one| one.bytes + of.at(0).bytes).sum()),
@@ -42,23 +45,23 @@ const FUNCTIONS: [(&str, RowBytes); 14] = [
     ("array_repeat", |of| of.at(0).bytes * of.at(1).number),
     ("array_resize", |of| of.at(0).bytes + of.at(1).number * of.at(2).bytes.max(8.0)),
     ("array_to_string", |of| of.at(0).bytes + of.at(0).elements * (of.at(1).bytes + of.at(2).bytes + 24.0)),
-    // A letter becomes seven digits at the most.
+    // A template letter becomes at most seven characters.
     ("to_char", |of| of.at(1).bytes * 7.0),
     ("range", span_bytes),
     ("generate_series", span_bytes),
 ];
 
-/// What is known of a value.
+/// What is known about the size of a value.
 #[derive(Clone, Copy, Default)]
 struct Size {
     bytes: f64,
-    /// Of an array.
+    /// The number of elements of an array.
     elements: f64,
-    /// The number that it is; a time and an interval in nanoseconds; 0 for others.
+    /// The value of a number; nanoseconds for times and intervals; 0 for other types.
     number: f64,
 }
 
-/// A row's values.
+/// The sizes of a row's arguments.
 struct Sizes(Vec<Size>);
 
 impl Sizes {
@@ -67,21 +70,22 @@ impl Sizes {
     }
 }
 
-/// `range(end)`, `range(start, end)`, `range(start, end, step)` of numbers or times.
+/// The output size of `range(end)`, `range(start, end)` and `range(start, end, step)`, for numbers
+/// or times.
 fn span_bytes(of: &Sizes) -> f64 {
     let (start, end, step) = match of.0.as_slice() {
         [end] => (0.0, end.number, 1.0),
         [start, end] => (start.number, end.number, 1.0),
         _ => (of.at(0).number, of.at(1).number, of.at(2).number),
     };
-    // A step of 0 is an error.
+    // The function itself rejects a step of 0.
     if step == 0.0 { 0.0 } else { (end - start) / step * 8.0 }
 }
 
-/// Puts itself in front of the functions of a session.
+/// Wraps the functions of a session.
 ///
 /// # Errors
-/// DataFusion has one of them no more.
+/// DataFusion no longer has one of them.
 pub(crate) fn bound(context: &SessionContext, made: &Arc<FunctionMemory>) -> Result<()> {
     for (name, row_bytes) in FUNCTIONS {
         let inner = context.udf(name)?;
@@ -90,7 +94,7 @@ pub(crate) fn bound(context: &SessionContext, made: &Arc<FunctionMemory>) -> Res
     Ok(())
 }
 
-/// See the module.
+/// Reserves memory for the output of the inner function. See the module documentation.
 #[derive(Debug)]
 struct Bounded {
     inner: Arc<ScalarUDF>,
@@ -151,19 +155,19 @@ impl ScalarUDFImpl for Bounded {
     }
 }
 
-/// What a call makes of all rows.
+/// The output size of a call over all rows.
 fn bytes(row_bytes: RowBytes, args: &[ColumnarValue], rows: usize) -> Result<f64> {
     let sizes = args.iter().map(sizes).collect::<Result<Vec<_>>>()?;
     let rows = if are_constant(args) { 1 } else { rows };
     let of_row = |row: usize| {
-        // A constant has one value for all rows.
+        // A constant argument has one size for all rows.
         let size = |of: &Vec<Size>| of.get(row).or(of.first()).copied().unwrap_or_default();
         row_bytes(&Sizes(sizes.iter().map(size).collect())).max(0.0)
     };
     Ok((0..rows).map(of_row).sum())
 }
 
-/// The sizes of an argument's values: one if it is a constant.
+/// The sizes of an argument's values; a single one if it is constant.
 fn sizes(arg: &ColumnarValue) -> Result<Vec<Size>> {
     let values = match arg {
         ColumnarValue::Array(values) => Arc::clone(values),
@@ -191,7 +195,7 @@ fn sizes(arg: &ColumnarValue) -> Result<Vec<Size>> {
         }
         DataType::Interval(IntervalUnit::MonthDayNano) => {
             let ns = |step: IntervalMonthDayNano| {
-                // As many as the shortest month has.
+                // The shortest month has 28 days.
                 f64::from(step.months) * 28.0 * DAY_NS + f64::from(step.days) * DAY_NS + step.nanoseconds as f64
             };
             let steps = values.as_primitive::<IntervalMonthDayNanoType>().iter();

@@ -1,7 +1,7 @@
-//! `time_bucket(width, time [, zone [, origin]])`: the start of the bucket that holds a time.
+//! `time_bucket(width, time [, zone [, origin]])`: the start of the bucket that contains a time.
 //!
-//! The start is an instant, of the time's own type. Times without a zone are UTC, as everywhere. Rows mostly come in
-//! order of time: the bucket of the row before is tried first.
+//! The start is an instant of the same type as the time. Times without a zone are UTC, as
+//! everywhere. Rows mostly arrive in order of time, so the previous row's bucket is tried first.
 
 use super::calendar::{Buckets, NS_PER_SECOND, Width, Zone};
 use super::{is_text, misuse, per_second};
@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-/// See the module.
+/// The `time_bucket` function. See the module documentation.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TimeBucket {
     signature: Signature,
@@ -49,7 +49,8 @@ impl ScalarUDFImpl for TimeBucket {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        // Known not to be NULL, the order of buckets is that of times whether NULLs come first or last.
+        // If the result is known to be non-NULL, buckets sort like times regardless of where NULLs
+        // sort.
         let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
         Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, nullable)))
     }
@@ -69,7 +70,8 @@ impl ScalarUDFImpl for TimeBucket {
     }
 
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        // A later time has the same or a later bucket, as long as nothing else varies.
+        // A later time falls into the same bucket or a later one, provided the other arguments are
+        // constant.
         let constant = |input: &ExprProperties| input.sort_properties == SortProperties::Singleton;
         let others = inputs.iter().enumerate().filter(|(place, _)| *place != 1);
         Ok(match inputs.get(1) {
@@ -79,7 +81,7 @@ impl ScalarUDFImpl for TimeBucket {
     }
 }
 
-/// The types that arguments for a bucket are changed to: width and time, then zone and origin.
+/// The types to which the arguments are coerced: width and time, then zone and origin.
 pub(crate) fn bucket_types(types: &[DataType], usage: &str) -> Result<Vec<DataType>> {
     let [width, time, rest @ ..] = types else { return Err(misuse(format!("use {usage}"))) };
     if !matches!(width, DataType::Interval(_) | DataType::Duration(_)) && !is_text(width) || rest.len() > 2 {
@@ -104,7 +106,7 @@ pub(crate) fn bucket_types(types: &[DataType], usage: &str) -> Result<Vec<DataTy
     Ok(coerced)
 }
 
-/// The buckets that the arguments describe; `None` if one of them is NULL.
+/// The buckets described by the arguments; `None` if an argument is NULL.
 pub(crate) fn buckets(args: &[ColumnarValue]) -> Result<Option<Buckets>> {
     let constant = |place: usize| match args.get(place) {
         None => Ok(None),
@@ -132,20 +134,20 @@ pub(crate) fn buckets(args: &[ColumnarValue]) -> Result<Option<Buckets>> {
     ))
 }
 
-/// The start of each time's bucket.
+/// The bucket start of each time.
 fn start_of_all(times: &ArrayRef, buckets: &Buckets, per_second: i64) -> Result<ArrayRef> {
     let unit_ns = NS_PER_SECOND / i128::from(per_second);
     let numbers = cast(times, &DataType::Int64)?;
     let numbers = numbers.as_primitive::<Int64Type>();
     let even = buckets.even(unit_ns);
-    // In the times' unit: an empty span at first.
+    // The current bucket in the unit of the times; empty at first.
     let (mut start, mut from, mut to) = (0i64, i64::MAX, i64::MIN);
     let mut start_of = |time: i64| -> Result<i64> {
         if from <= time && time < to {
             return Ok(start);
         }
         if let Some(even) = even {
-            // Times mostly rise: the next bucket needs no division.
+            // Times mostly ascend, and the next bucket needs no division.
             let next = if from < to { even.following(to) } else { None };
             if let Some(span) = next.filter(|next| next.contains(&time)).or_else(|| even.span(time)) {
                 (start, from, to) = (span.start, span.start, span.end);

@@ -1,12 +1,13 @@
-//! Buckets of time: fixed widths, days and months, in UTC or by the clocks of a time zone.
+//! Time buckets: fixed widths, days and months, in UTC or in the local time of a zone.
 //!
-//! 1. An instant becomes local time ([`Zone::local`]); the bucket's start is found there, by floor division from an
-//!    origin, so before 1970 too.
-//! 2. The start becomes an instant again. A local time that clocks skip is the moment they are put forward. One that
-//!    clocks show twice is the first of the two for buckets longer than what is repeated (a day begins once), else
-//!    the last that is not after the instant (the hour that comes twice is two buckets).
+//! 1. An instant is converted to local time ([`Zone::local`]). There, the start of the bucket is
+//!    found by floor division from an origin, so it is correct before 1970 as well.
+//! 2. The start is converted back to an instant. A local time skipped by a clock change becomes the
+//!    instant of the change. A local time that occurs twice becomes the first occurrence for
+//!    buckets longer than the repeated period (a day starts once); otherwise it becomes the last
+//!    occurrence not after the instant (a repeated hour is two buckets).
 //!
-//! Everything is in nanoseconds of 128 bits: no instant of any unit overflows.
+//! All arithmetic uses 128-bit nanoseconds, in which no instant of any unit overflows.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use chrono::{DateTime, Datelike, LocalResult, Months, NaiveDateTime, Offset, TimeZone};
@@ -17,10 +18,10 @@ pub(crate) const NS_PER_SECOND: i128 = 1_000_000_000;
 pub(crate) const NS_PER_DAY: i128 = 86_400 * NS_PER_SECOND;
 /// 2000-01-03, a Monday: weeks begin on Mondays, as in TimescaleDB.
 const ORIGIN_NS: i128 = 10_959 * NS_PER_DAY;
-/// 2000-01-01, where months are counted from.
+/// 2000-01-01, the origin of month buckets.
 const MONTH_ORIGIN_NS: i128 = 10_957 * NS_PER_DAY;
 
-/// How wide a bucket is: months, or a span of nanoseconds (a day is 24 hours of local time).
+/// The width of a bucket: months, or a span of nanoseconds (a day is 24 hours of local time).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     Months(i64),
@@ -28,7 +29,7 @@ pub(crate) enum Width {
 }
 
 impl Width {
-    /// An interval as a width; the message if it is none.
+    /// Converts an interval to a width; an error message if it cannot be one.
     pub(crate) fn new(interval: IntervalMonthDayNano) -> Result<Self, String> {
         let span_ns = i128::from(interval.days) * NS_PER_DAY + i128::from(interval.nanoseconds);
         match (interval.months, span_ns) {
@@ -128,12 +129,12 @@ pub(super) fn to_ns(time: NaiveDateTime) -> i128 {
 pub(crate) struct Buckets {
     width: Width,
     zone: Zone,
-    /// Local time at which a bucket begins.
+    /// The local time at which a bucket begins.
     origin_ns: i128,
 }
 
 impl Buckets {
-    /// `origin_ns` is an instant; without it weeks begin on Mondays and months on their first.
+    /// `origin_ns` is an instant. By default, weeks begin on Mondays and months on their first day.
     pub(crate) fn new(width: Width, zone: Zone, origin_ns: Option<i128>) -> Option<Self> {
         let origin_ns = match (origin_ns, width) {
             (Some(origin_ns), _) => zone.local(origin_ns)?,
@@ -143,7 +144,8 @@ impl Buckets {
         Some(Self { width, zone, origin_ns })
     }
 
-    /// The same in a unit that the buckets begin at; `None` where clocks or months make them uneven.
+    /// The same buckets in a unit in which their bounds are integers; `None` if clock changes or
+    /// months make them uneven.
     pub(crate) fn even(&self, unit_ns: i128) -> Option<EvenBuckets> {
         let Width::Span(span_ns) = self.width else { return None };
         if self.zone != Zone::Utc || span_ns % unit_ns != 0 || self.origin_ns % unit_ns != 0 {
@@ -153,8 +155,8 @@ impl Buckets {
         Some(EvenBuckets { width, origin: i64::try_from(self.origin_ns / unit_ns).ok()? })
     }
 
-    /// The first instant of the bucket that holds this one, and one behind it up to which all instants are in the
-    /// bucket. `None` where calendars end.
+    /// The start of the bucket that contains an instant, and a later instant up to which all
+    /// instants are in the bucket. `None` outside the calendar's range.
     pub(crate) fn span(&self, instant_ns: i128) -> Option<(i128, i128)> {
         let mut number = self.number(self.zone.local(instant_ns)?)?;
         let (mut first, mut second) = self.zone.instants(self.local_start(number)?)?;
@@ -172,12 +174,13 @@ impl Buckets {
             if self.comes_twice(next.0, next.1) || instant_ns < next.0 {
                 return Some((first, next.0));
             }
-            // Clocks went back from the next bucket into this one: it has begun already, and goes on.
+            // Clocks went back from the next bucket into this one, so the next one has already
+            // begun and continues.
             (number, (first, second)) = (number + 1, next);
         }
     }
 
-    /// Whether a bucket whose start clocks show at these instants is two buckets.
+    /// Whether a bucket is two buckets, given the two instants of its local start.
     fn comes_twice(&self, first: i128, second: i128) -> bool {
         first < second && matches!(self.width, Width::Span(span_ns) if span_ns <= second - first)
     }
@@ -209,7 +212,7 @@ impl Buckets {
     }
 }
 
-/// Buckets of one length in UTC, in a unit of time that they begin at.
+/// Buckets of equal length in UTC, in a unit in which their bounds are integers.
 #[derive(Clone, Copy)]
 pub(crate) struct EvenBuckets {
     width: i64,
@@ -222,7 +225,7 @@ impl EvenBuckets {
         Some(start..start.checked_add(self.width)?)
     }
 
-    /// The bucket that holds a time; `None` where numbers end.
+    /// The bucket that contains a time; `None` on overflow.
     pub(crate) fn span(&self, time: i64) -> Option<Range<i64>> {
         self.following(time.checked_sub(time.checked_sub(self.origin)?.rem_euclid(self.width))?)
     }

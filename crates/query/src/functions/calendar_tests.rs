@@ -53,7 +53,7 @@ fn buckets_cover_time_without_gap_or_overlap_in_any_zone() {
         for width in widths.into_iter().chain([Width::Months(1), Width::Months(12)]) {
             let buckets = buckets(width, zone);
             let mut expected = None;
-            // Every quarter of an hour over two years with changes of clocks, and one before 1970.
+            // Every quarter of an hour over two years with clock changes, once before 1970.
             for first in [ns("2017-01-01T00:00:00Z"), ns("1968-01-01T00:00:00Z")] {
                 let mut last = None;
                 for quarter in 0..2 * 366 * 96 {

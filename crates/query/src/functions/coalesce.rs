@@ -1,5 +1,6 @@
-//! `coalesce` and `nvl` that are not too deep. DataFusion makes a CASE of them, in which each argument but the last stands twice:
-//! a call within a call doubles with each level, until there is no memory.
+//! Limits the nesting of `coalesce` and `nvl`. DataFusion turns them into a CASE in which every
+//! argument but the last appears twice, so nested calls double with each level until memory runs
+//! out.
 
 use crate::depth::too_deep;
 use crate::errors::query_error;
@@ -14,13 +15,13 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
-/// Expressions in the arguments of a call.
+/// The maximum number of expressions in the arguments of a call.
 const MAX_PARTS: usize = 4_000;
 
-/// Puts itself in front of the functions of a session.
+/// Wraps the functions of a session.
 ///
 /// # Errors
-/// DataFusion has one of them no more.
+/// DataFusion no longer has one of them.
 pub(super) fn bound(context: &SessionContext) -> Result<()> {
     for name in ["coalesce", "nvl"] {
         let inner = context.udf(name)?;
@@ -29,7 +30,7 @@ pub(super) fn bound(context: &SessionContext) -> Result<()> {
     Ok(())
 }
 
-/// See the module.
+/// Rejects calls that are too deeply nested. See the module documentation.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct NotTooDeep {
     inner: Arc<ScalarUDF>,

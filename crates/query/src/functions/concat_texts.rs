@@ -1,5 +1,5 @@
-//! `a || b || c` of texts as one call, which asks for what it makes before it makes it ([`FunctionMemory`]), and is refused
-//! where a text would be longer than a text can be.
+//! Evaluates `a || b || c` over texts in one call. The call reserves memory for its output first
+//! ([`FunctionMemory`]), and fails if a text would exceed the maximum length.
 
 use super::function_memory::FunctionMemory;
 use crate::errors::query_error;
@@ -21,18 +21,19 @@ use fleetdb_engine::{Code, Error};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// The rule that puts the call in the operators' place. It runs when types are known, and before constants are folded.
+/// The rule that replaces the operators by the call. It runs after type coercion and before
+/// constant folding.
 #[derive(Debug)]
 pub(crate) struct BoundTexts(Arc<ScalarUDF>);
 
 impl BoundTexts {
-    /// The rule for a session.
+    /// Creates the rule for a session.
     pub(crate) fn new(made: &Arc<FunctionMemory>) -> Self {
         let signature = Signature::variadic(vec![DataType::Utf8], Volatility::Immutable);
         Self(Arc::new(ScalarUDF::new_from_impl(ConcatTexts { made: Arc::clone(made), signature })))
     }
 
-    /// The call in place of a chain of operators; `None` if not all of it are texts.
+    /// The call that replaces a chain of operators; `None` if not all operands are texts.
     fn call(&self, expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         let mut texts = Vec::new();
         let mut left = vec![expr];
@@ -83,7 +84,7 @@ impl AnalyzerRule for BoundTexts {
     }
 }
 
-/// See the module.
+/// The concatenation function. See the module documentation.
 #[derive(Debug)]
 struct ConcatTexts {
     made: Arc<FunctionMemory>,
@@ -151,19 +152,19 @@ impl ScalarUDFImpl for ConcatTexts {
     }
 }
 
-/// Puts a row's texts together: NULL if one of them is.
+/// Appends the concatenation of a row's texts: NULL if any of them is NULL.
 fn concat(texts: &[Texts], row: usize, all: &mut StringBuilder) {
     if texts.iter().any(|text| text.at(row).is_none()) {
         return all.append_null();
     }
     for text in texts.iter().filter_map(|text| text.at(row)) {
-        // What is written is part of the value that is appended next.
+        // Text written to the builder becomes part of the next appended value.
         std::fmt::Write::write_str(all, text).ok();
     }
     all.append_value("");
 }
 
-/// A text of each row.
+/// The texts of all rows.
 enum Texts {
     Same(Option<String>),
     Each(StringArray),
@@ -184,7 +185,7 @@ impl Texts {
         }
     }
 
-    /// Of all rows.
+    /// The total size over `rows` rows.
     fn bytes(&self, rows: usize) -> f64 {
         match self {
             Self::Same(text) => text.as_ref().map_or(0, String::len) as f64 * rows as f64,

@@ -1,5 +1,5 @@
-//! What casts and comparisons of PostgreSQL's mean where DataFusion's mean something else; see
-//! [`operators`](crate::dialect::operators), which puts these in their place.
+//! Functions for casts and comparisons whose results differ between PostgreSQL and DataFusion.
+//! [`operators`](crate::dialect::operators) inserts them.
 
 use super::misuse;
 use crate::texts::text_form;
@@ -14,34 +14,34 @@ use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::{ScalarUDF, Signature, SimpleScalarUDF, Volatility};
 use std::sync::{Arc, LazyLock};
 
-/// How long a month is where intervals are compared.
+/// The length of a month when intervals are compared.
 const MONTH_DAYS: i64 = 30;
 const NS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// A number, a time or a span of time as the text that PostgreSQL gives it.
+/// Converts a number, time or interval to PostgreSQL's text.
 pub(crate) static TEXT_OF: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| function("text_of", Signature::any(1, Volatility::Immutable), DataType::Utf8, text_of));
 
-/// `t` or `f`: what functions make of a truth value, though a cast makes `true` of it.
+/// Converts a boolean to `t` or `f`, as PostgreSQL's functions do; a cast gives `true` or `false`.
 pub(crate) static LETTER_OF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let signature = Signature::exact(vec![DataType::Boolean], Volatility::Immutable);
     function("letter_of", signature, DataType::Utf8, letter_of)
 });
 
-/// The next whole number, of two the even one: what `v::int` is of a float.
+/// Rounds to the nearest integer, and ties to even, as `v::int` does for a float.
 pub(crate) static ROUND_TO_EVEN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let signature = Signature::exact(vec![DataType::Float64], Volatility::Immutable);
     function("round_to_even", signature, DataType::Float64, round_to_even)
 });
 
-/// A time's time of day.
+/// The time of day of a timestamp.
 pub(crate) static TIME_OF_DAY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let signature = Signature::any(1, Volatility::Immutable);
     function("time_of_day", signature, DataType::Time64(TimeUnit::Nanosecond), time_of_day)
 });
 
-/// How long an interval is for comparisons, a month having 30 days and a day 24 hours (`interval_cmp_value` in PostgreSQL's
-/// `timestamp.c`).
+/// The length of an interval for comparisons, with months of 30 days and days of 24 hours
+/// (`interval_cmp_value` in PostgreSQL's `timestamp.c`).
 pub(crate) static INTERVAL_LENGTH: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let interval = DataType::Interval(IntervalUnit::MonthDayNano);
     let signature = Signature::exact(vec![interval], Volatility::Immutable);

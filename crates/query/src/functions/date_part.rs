@@ -1,6 +1,6 @@
-//! Parts of times and of spans of time that DataFusion gives otherwise than PostgreSQL: the second and what is smaller with its
-//! fraction, `extract(second FROM ts)` being 15.25; the epoch; centuries; and all parts of spans, of which DataFusion's are
-//! whole numbers, hours counting on over days.
+//! Date parts that differ between PostgreSQL and DataFusion: seconds and smaller units include
+//! their fraction, so `extract(second FROM ts)` may be 15.25; the epoch; centuries; and all parts
+//! of intervals, where DataFusion returns integers and lets hours exceed a day.
 //! (<https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-EXTRACT>)
 
 use super::{misuse, per_second};
@@ -18,14 +18,14 @@ use std::sync::{Arc, LazyLock};
 
 const DAY_SECONDS: f64 = 86_400.0;
 
-/// `date_part(field, value)` of fields and types for which [`is_for`] is true.
+/// `date_part(field, value)` for the fields and types that [`is_for`] accepts.
 pub(crate) static DATE_PART: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let signature = Signature::any(2, Volatility::Immutable);
     let function = make_scalar_function(parts, Vec::new());
     Arc::new(SimpleScalarUDF::new_with_signature("date_part", signature, DataType::Float64, Arc::new(function)).into())
 });
 
-/// Whether this field of this type is for [`DATE_PART`]; others are DataFusion's.
+/// Whether [`DATE_PART`] handles this field and type; DataFusion handles the others.
 pub(crate) fn is_for(field: &str, data_type: &DataType) -> bool {
     let Some(field) = Part::of(field) else { return false };
     match data_type {
@@ -82,12 +82,13 @@ impl Part {
         matches!(self, Self::Millennium | Self::Century | Self::Decade)
     }
 
-    /// Of a time, counted in so many units a second; none where the year is beyond what a calendar here has.
+    /// The part of a time given as a count of `per_second` units; `None` if the year is outside the
+    /// calendar's range.
     fn of_time(self, count: i64, per_second: i64) -> Option<f64> {
         let (seconds, fraction) = (count.div_euclid(per_second), count.rem_euclid(per_second));
         let with_fraction = |seconds: i64| seconds as f64 + fraction as f64 / per_second as f64;
         let in_minute = seconds.rem_euclid(60);
-        // Whole numbers up to here, so that no digit of a fraction is lost.
+        // Integer arithmetic up to here keeps every digit of the fraction.
         let smaller = |units: i64| (in_minute * per_second + fraction) as f64 / per_second as f64 * units as f64;
         if self.is_of_years() {
             let year = i64::from(DateTime::from_timestamp(seconds, 0)?.year());
@@ -107,7 +108,7 @@ impl Part {
         })
     }
 
-    /// The years 1 to 100 are the first century; there is no year 0.
+    /// The first century is the years 1 to 100; there is no year 0.
     fn of_year(self, year: i64) -> f64 {
         let counted = |years: i64| if year > 0 { (year + years - 1) / years } else { -((years - year) / years) };
         let part = match self {
@@ -123,7 +124,7 @@ impl Part {
         let ns = interval.nanoseconds;
         let seconds = ns / 1_000_000_000;
         match self {
-            // A year has 365.25 days, a month 30.
+            // A year counts as 365.25 days, a month as 30.
             Self::Epoch => {
                 let days = f64::from(years) * 365.25 + f64::from(months) * 30.0 + f64::from(interval.days);
                 days * DAY_SECONDS + seconds as f64 + (ns % 1_000_000_000) as f64 / 1e9
@@ -147,7 +148,7 @@ impl Part {
 fn parts(args: &[ArrayRef]) -> Result<ArrayRef> {
     let [fields, values] = args else { return Err(misuse("use date_part(field, time)".to_owned())) };
     let fields = cast(fields, &DataType::Utf8)?;
-    // The field is the same for all rows, of which there may be none.
+    // The field is the same for all rows. There may be no rows.
     let Some(field) = fields.as_string::<i32>().iter().next() else {
         return Ok(Arc::new(Float64Array::from(Vec::<f64>::new())));
     };

@@ -9,7 +9,7 @@ fn part_of(field: &str, values: ArrayRef) -> f64 {
     parts.as_primitive::<Float64Type>().value(0)
 }
 
-/// What PostgreSQL 15 gives, but for what is finer than a microsecond.
+/// The expected values are PostgreSQL 15's, except below one microsecond.
 #[test]
 fn parts_of_times_have_their_fractions() {
     let time = |ns: i64| -> ArrayRef { Arc::new(TimestampNanosecondArray::from(vec![ns])) };
@@ -20,7 +20,7 @@ fn parts_of_times_have_their_fractions() {
     assert_eq!(part_of("epoch", time(-500_000_000)), -0.5);
     assert_eq!(part_of("century", time(0)), 20.0);
     assert_eq!(part_of("millisecond", Arc::new(TimestampMillisecondArray::from(vec![1_250]))), 1_250.0);
-    // The first of January of the year 1, and the day before, in the year 1 BC.
+    // January 1 of the year 1, and the day before, in 1 BC.
     for (ms, century, decade) in [(-62_135_596_800_000, 1.0, 0.0), (-62_135_596_800_001, -1.0, 0.0)] {
         let time: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![ms]));
         assert_eq!((part_of("century", Arc::clone(&time)), part_of("decade", time)), (century, decade));

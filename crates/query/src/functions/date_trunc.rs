@@ -1,12 +1,14 @@
-//! `date_trunc(unit, time, zone)`, as in PostgreSQL: the begin of the hour, the day or another unit by the clocks of a zone.
+//! `date_trunc(unit, time, zone)`, as in PostgreSQL: the start of the hour, day or other unit in a
+//! time zone.
 //! (<https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-TRUNC>)
 //!
-//! 1. The time that the zone's clocks show is cut off at the unit.
-//! 2. Units up to an hour begin by the clocks of the moment itself: of the hour that comes twice in autumn, each has a begin of
-//!    its own. Days and longer units begin when clocks show their begin ([`Zone::instant`]).
+//! 1. The zone's local time is truncated to the unit.
+//! 2. Units of up to an hour use the UTC offset of the instant itself, so each of the two repeated
+//!    hours in autumn has its own start. Days and longer units start when the local clock shows
+//!    their start ([`Zone::instant`]).
 //!
-//! The call is written as one of this function before it is planned ([`calls`](crate::dialect)): DataFusion's `date_trunc`
-//! takes no zone.
+//! Calls are rewritten to this function before planning ([`calls`](crate::dialect)), because
+//! DataFusion's `date_trunc` takes no zone.
 
 use super::at_time_zone::with_zone;
 use super::calendar::{NS_PER_DAY, NS_PER_SECOND, Zone, naive, to_ns};
@@ -28,18 +30,18 @@ const USAGE: &str = "date_trunc(unit, time, zone), as in date_trunc('day', ts, '
 /// What a time is cut off at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
-    /// A span of nanoseconds up to an hour.
+    /// At most an hour, in nanoseconds.
     Short(i128),
     Day,
     Week,
     Month,
     Quarter,
-    /// So many years, the first of which is this one.
+    /// A number of years, and the first year of one such unit.
     Years(i32, i32),
 }
 
 impl Unit {
-    /// A unit by its name; the message if there is none of this name.
+    /// The unit of a name; an error if there is none of this name.
     fn of(name: &str) -> Result<Self> {
         Ok(match name.to_ascii_lowercase().as_str() {
             "microsecond" | "microseconds" => Self::Short(NS_PER_SECOND / 1_000_000),
@@ -64,7 +66,7 @@ impl Unit {
         })
     }
 
-    /// The begin of the unit that holds an instant; `None` where calendars end.
+    /// The start of the unit that contains an instant; `None` outside the calendar's range.
     fn begin(self, instant_ns: i128, zone: Zone) -> Option<i128> {
         let local_ns = zone.local(instant_ns)?;
         if let Self::Short(unit_ns) = self {
@@ -85,7 +87,7 @@ impl Unit {
     }
 }
 
-/// See the module.
+/// The truncation function. See the module documentation.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DateTrunc {
     signature: Signature,
@@ -138,15 +140,15 @@ impl ScalarUDFImpl for DateTrunc {
     }
 }
 
-/// What a row names its unit and its zone.
+/// The names of a row's unit and zone.
 type Names<'a> = (&'a str, &'a str);
 
-/// The begins of the units that hold these times.
+/// The starts of the units that contain these times.
 fn begins(units: &ArrayRef, times: &ArrayRef, zones: &ArrayRef) -> Result<ArrayRef> {
     let unit_ns = per_second(times.data_type()).map(|per_second| NS_PER_SECOND / i128::from(per_second));
     let unit_ns = unit_ns.ok_or_else(|| misuse(format!("use {USAGE}")))?;
     let counts = cast(times, &DataType::Int64)?;
-    // Mostly the same for all rows.
+    // Unit and zone are mostly the same for all rows.
     let mut known: Option<(Names<'_>, (Unit, Zone))> = None;
     let mut meant = |names| -> Result<(Unit, Zone)> {
         match known {

@@ -2,7 +2,8 @@ use super::*;
 use chrono::{DateTime, Duration, NaiveDateTime, Offset, TimeZone, Timelike};
 use chrono_tz::Tz;
 
-/// Zones with odd rules: changes of half an hour, of a day, of seconds and of two hours, in winter, around Ramadan.
+/// Zones with unusual rules: changes of half an hour, a day, a few seconds or two hours, in winter
+/// or around Ramadan.
 const ZONES: [&str; 12] = [
     "Australia/Lord_Howe",
     "Africa/Monrovia",
@@ -23,7 +24,8 @@ fn offset(zone: Tz, second: i64) -> i64 {
     i64::from(zone.offset_from_utc_datetime(&time).fix().local_minus_utc())
 }
 
-/// The moments at which a zone's clocks were changed, from 1950 to 2037, found by walking.
+/// The instants at which a zone's UTC offset changed from 1950 to 2037, found by stepping through
+/// time.
 fn changes(zone: Tz) -> Vec<i64> {
     let (from, to) = (-631_152_000, 2_145_916_800);
     let mut changes = Vec::new();
@@ -41,7 +43,7 @@ fn changes(zone: Tz) -> Vec<i64> {
     changes
 }
 
-/// The first local time of a unit, by chrono's fields.
+/// The local start of a unit, computed from chrono's fields.
 fn local_begin(unit: &str, local: NaiveDateTime) -> NaiveDateTime {
     let date = local.date();
     let hour = |time: NaiveDateTime| time.with_minute(0).unwrap().with_second(0).unwrap().with_nanosecond(0).unwrap();
@@ -72,7 +74,7 @@ fn every_unit_begins_as_the_rules_of_odd_zones_say_around_all_changes_of_clocks(
                 let begin = |unit| Unit::of(unit).unwrap().begin(instant_ns, zone).unwrap();
                 let local = instant.with_timezone(&tz).naive_local();
                 for unit in ["second", "minute", "hour"] {
-                    // By the clocks of the moment itself.
+                    // With the UTC offset of the instant itself.
                     let begin_ns = to_ns(local_begin(unit, local)) - i128::from(offset(tz, second)) * NS_PER_SECOND;
                     assert_eq!(begin(unit), begin_ns, "{name} {unit} of {instant}");
                 }

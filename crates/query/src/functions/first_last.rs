@@ -1,7 +1,7 @@
-//! `first(value, time)` and `last(value, time)`: the value at the smallest and at the largest time of a group.
+//! `first(value, time)` and `last(value, time)`: the value at a group's smallest and largest time.
 //!
-//! Rows may come in any order. Of rows with one time the one that came first is the first, and the one that came last
-//! is the last. Rows whose time is NULL do not count; a value that is NULL does.
+//! Rows may arrive in any order. Among rows with equal times, `first` takes the earliest to arrive
+//! and `last` the latest. Rows with a NULL time are ignored; NULL values are not.
 
 use super::one_group::{OneGroup, Peek};
 use super::{misuse, per_second};
@@ -17,19 +17,19 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-/// `first` or `last`.
+/// The `first` or `last` aggregate.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct FirstLast {
     last: bool,
     signature: Signature,
 }
 
-/// Both functions.
+/// Both aggregates.
 pub(super) fn functions() -> [FirstLast; 2] {
     [false, true].map(|last| FirstLast { last, signature: Signature::user_defined(Volatility::Immutable) })
 }
 
-/// `last(value, time)`, in a plan.
+/// Builds the expression `last(value, time)`.
 pub(crate) fn last(value: Expr, time: Expr) -> Expr {
     let [_, last] = functions();
     AggregateUDF::new_from_impl(last).call(vec![value, time])
@@ -77,12 +77,12 @@ impl AggregateUDFImpl for FirstLast {
     }
 }
 
-/// For each group the best time and its value.
+/// The best time and its value, for each group.
 struct Groups {
     last: bool,
     nothing: ScalarValue,
     best: Vec<Option<(i64, ScalarValue)>>,
-    /// For each group the row of the current batch that is better than `best`; scratch.
+    /// Scratch: for each group, the current batch's row that beats `best`.
     rows: Vec<Option<(i64, usize)>>,
     touched: Vec<usize>,
     value_bytes: usize,
@@ -144,7 +144,7 @@ impl GroupsAccumulator for Groups {
                 }
             }
         }
-        // Values are only made of the rows that won.
+        // Values are extracted only for the winning rows.
         for group in std::mem::take(&mut self.touched) {
             if let Some((time, row)) = self.rows[group].take() {
                 let value = ScalarValue::try_from_array(&values[0], row)?;

@@ -1,9 +1,10 @@
-//! What functions have made and is still there: texts and arrays are much larger than what they are made of, and rows that are
-//! on their way from one step to the next are counted nowhere else.
+//! Accounts for the output of functions while it is alive. Texts and arrays can be much larger than
+//! their inputs, and batches in flight between operators are counted nowhere else.
 //!
-//! 1. A call asks for its bytes before it makes them ([`FunctionMemory::call`]).
-//! 2. What it has made of rows stays counted until the same call makes the next ones: by then the rows before have gone on.
-//! 3. What it has made of constants is in the plan, and stays counted as long as the statement is there
+//! 1. A call reserves its bytes before it produces them ([`FunctionMemory::call`]).
+//! 2. Output for rows stays reserved until the same call produces its next batch; by then the
+//!    previous batch has been passed on.
+//! 3. Output from constants is part of the plan, and stays reserved as long as the statement exists
 //!    ([`ConstantMemory`]).
 
 use super::are_constant;
@@ -13,13 +14,14 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Less than this is not asked for.
+/// Smaller outputs are not counted.
 const LITTLE_BYTES: f64 = 1e6;
 
-/// A plan has a constant more than once while it is made, as its rules copy it; the resident set grew up to seven times as much.
+/// Optimizer rules copy the plan, so a constant exists several times while planning; the resident
+/// set grew to up to seven times its size.
 const COPIES: usize = 4;
 
-/// What the calls of a session's statement have made.
+/// The outputs of a session's current statement.
 #[derive(Debug)]
 pub(crate) struct FunctionMemory {
     pool: Arc<dyn MemoryPool>,
@@ -29,11 +31,11 @@ pub(crate) struct FunctionMemory {
 #[derive(Debug, Default)]
 struct Kept {
     constants: Vec<MemoryReservation>,
-    /// By the place of the call in the plan.
+    /// Keyed by the call's location in the plan.
     rows: HashMap<usize, MemoryReservation>,
 }
 
-/// What calls of a statement have made of constants; with it goes what they have made of rows.
+/// Keeps a statement's constant outputs reserved. Dropping it also releases the outputs for rows.
 #[derive(Debug)]
 pub(crate) struct ConstantMemory {
     made: Arc<FunctionMemory>,
@@ -47,7 +49,7 @@ impl Drop for ConstantMemory {
 }
 
 impl FunctionMemory {
-    /// Nothing, counted by this pool.
+    /// An empty account that reserves from `pool`.
     pub(crate) fn new(pool: &Arc<dyn MemoryPool>) -> Self {
         Self { pool: Arc::clone(pool), kept: Mutex::default() }
     }
@@ -56,22 +58,23 @@ impl FunctionMemory {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A statement begins: what the one before has made is gone.
+    /// Starts a statement and releases what the previous one had reserved.
     pub(crate) fn begin(&self) {
         let mut kept = self.kept();
         kept.constants.clear();
         kept.rows.clear();
     }
 
-    /// What has been made of constants since the statement began: whoever has the plan keeps it.
+    /// Moves the reservations for constants since the statement began to the returned guard, which
+    /// lives as long as the plan.
     pub(crate) fn take(self: &Arc<Self>) -> ConstantMemory {
         ConstantMemory { made: Arc::clone(self), _constants: std::mem::take(&mut self.kept().constants) }
     }
 
-    /// Has a call make so many bytes.
+    /// Reserves `bytes`, then runs the call.
     ///
     /// # Errors
-    /// There is no room for them, or the call's own.
+    /// There is not enough memory, or the call itself fails.
     pub(crate) fn call(
         &self,
         name: &str,
@@ -79,7 +82,7 @@ impl FunctionMemory {
         bytes: f64,
         make: impl FnOnce(ScalarFunctionArgs) -> Result<ColumnarValue>,
     ) -> Result<ColumnarValue> {
-        // Each call of a plan has a field of its own for what it gives.
+        // Each call in a plan has its own return field, so its address identifies the call.
         let place = (!are_constant(&args.args)).then_some(Arc::as_ptr(&args.return_field) as usize);
         if let Some(place) = place {
             self.kept().rows.remove(&place);

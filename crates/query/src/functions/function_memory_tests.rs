@@ -16,7 +16,7 @@ fn what_calls_have_made_is_counted_until_the_statement_ends() {
     assert!(answer.next().unwrap().is_ok());
     drop(answer);
     assert_eq!(used(), before);
-    // Each by itself would fit.
+    // Each one alone would fit.
     for many in [
         format!("SELECT {}", vec![text; 40].join(", ")),
         format!("SELECT length({})", vec![text; 40].join(" || ")),
@@ -28,7 +28,7 @@ fn what_calls_have_made_is_counted_until_the_statement_ends() {
         assert!(session.sql("SELECT repeat('x', 1000)").is_ok());
         assert_eq!(used(), before, "{many}");
     }
-    // Many batches of rows, each gone when the next is made.
+    // Many batches, each released before the next one is made.
     let rows = "SELECT max(length(repeat('x', 200) || v)) FROM generate_series(1, 200000) AS g(v)";
     assert!(session.sql(rows).and_then(|answer| answer.collect()).is_ok());
     assert_eq!(used(), before);

@@ -1,7 +1,8 @@
-//! The functions of fleets: time buckets in local time, first and last values, averages over time, counters, and
-//! GridDB's time-series operations.
+//! FleetDB's functions for sensor fleets: time buckets in local time, first and last values,
+//! averages over time, counters, and GridDB's time-series operations.
 //!
-//! Names and meaning follow TimescaleDB where it has the function; `docs/sql.md` has an example of each.
+//! Names and semantics follow TimescaleDB where it has the function. `docs/sql.md` has an example
+//! of each.
 
 pub(crate) mod at_time_zone;
 mod bounded;
@@ -33,7 +34,7 @@ use datafusion::logical_expr::{AggregateUDF, ColumnarValue, ScalarUDF};
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
-/// PostgreSQL's names of functions that have others in DataFusion.
+/// PostgreSQL functions that have different names in DataFusion.
 const SCALAR_NAMES: [(&str, &str); 6] = [
     ("ceiling", "ceil"),
     ("clock_timestamp", "now"),
@@ -44,10 +45,10 @@ const SCALAR_NAMES: [(&str, &str); 6] = [
 ];
 const AGGREGATE_NAMES: [(&str, &str); 2] = [("every", "bool_and"), ("variance", "var_samp")];
 
-/// Makes the functions known to a session.
+/// Registers the functions with a session.
 ///
 /// # Errors
-/// DataFusion's, if it takes no operators.
+/// DataFusion rejects custom operators.
 pub(crate) fn register(
     context: &SessionContext,
     tables: &Arc<ViewTables>,
@@ -90,17 +91,17 @@ pub(crate) fn misuse(message: String) -> DataFusionError {
     DataFusionError::Plan(message)
 }
 
-/// Whether all arguments of a call are the same for all rows.
+/// Whether all arguments of a call are constant.
 pub(crate) fn are_constant(args: &[ColumnarValue]) -> bool {
     args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
 }
 
-/// Whether an argument of this type can be given as a text.
+/// Whether an argument of this type may be given as text.
 fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null)
 }
 
-/// How many of a timestamp type's unit are a second; `None` for other types.
+/// The number of a timestamp type's units per second; `None` for other types.
 pub(crate) fn per_second(data_type: &DataType) -> Option<i64> {
     match data_type {
         DataType::Timestamp(TimeUnit::Second, _) => Some(1),

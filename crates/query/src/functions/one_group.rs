@@ -1,20 +1,20 @@
-//! A groups accumulator used for one group: where there is no GROUP BY, and in windows.
+//! Adapts a groups accumulator to a single group, for aggregates without GROUP BY and for windows.
 
 use arrow::array::ArrayRef;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
-/// A groups accumulator whose first group's answer can be looked at while it grows, as a window does.
+/// A groups accumulator whose first group can be evaluated while it grows, as windows need.
 pub(super) trait Peek: GroupsAccumulator + Sync {
-    /// Lets there be a first group, if no row has come yet.
+    /// Creates the first group if no row has arrived yet.
     fn begin(&mut self);
 
-    /// The first group's answer so far.
+    /// The current result of the first group.
     fn peek(&self) -> Result<ScalarValue>;
 }
 
-/// See the module.
+/// A single-group accumulator over `G`. See the module documentation.
 pub(super) struct OneGroup<G>(pub(super) G);
 
 impl<G> std::fmt::Debug for OneGroup<G> {

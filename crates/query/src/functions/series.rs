@@ -1,12 +1,12 @@
-//! Aggregates that follow a series in order of time: `time_weight_avg`, `integral`, `delta`, `rate`.
+//! Aggregates over a series in order of time: `time_weight_avg`, `integral`, `delta`, `rate`.
 //!
-//! 1. Each call is rewritten to ask for its rows in order of time ([`AggregateUDFImpl::simplify`]); a scan of a table
-//!    has that order, anything else is sorted first.
-//! 2. A group's state is its first and last point, the area under its values and what a counter has counted
-//!    ([`Series`]): its size does not depend on the number of rows.
+//! 1. Each call is rewritten to request its rows in order of time ([`AggregateUDFImpl::simplify`]).
+//!    A table scan provides this order; any other input is sorted first.
+//! 2. A group's state is its first and last point, the area under its values, and the total
+//!    increase of its counter ([`Series`]). Its size does not depend on the number of rows.
 //!
-//! Rows whose value or time is NULL do not count. Areas as TimescaleDB's toolkit computes them; counters as
-//! Prometheus' `increase` without its extrapolation.
+//! Rows with a NULL value or time are ignored. Areas are computed as in TimescaleDB's toolkit,
+//! counters as in Prometheus' `increase` without extrapolation.
 
 use super::one_group::{OneGroup, Peek};
 use super::{misuse, per_second};
@@ -24,29 +24,29 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::expressions::Literal;
 use std::sync::Arc;
 
-/// Which of a series' amounts is asked for.
+/// The quantity a function computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Amount {
-    /// The average, each value weighted by how long it held.
+    /// The average, with each value weighted by its duration.
     TimeWeightAvg,
     /// The area under the values, in value times seconds.
     Integral,
-    /// What a counter has counted.
+    /// The increase of a counter.
     Delta,
-    /// The same for each second.
+    /// The increase of a counter per second.
     Rate,
 }
 
-/// How values between two points are.
+/// How values between two points are interpolated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
-    /// On the straight line between them.
+    /// Linearly.
     Linear,
-    /// As at the earlier point.
+    /// As the value of the earlier point.
     Step,
 }
 
-/// One of the functions.
+/// One of the aggregates.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct SeriesFunction {
     amount: Amount,
@@ -54,14 +54,14 @@ pub(super) struct SeriesFunction {
     aliases: Vec<String>,
 }
 
-/// All functions of this module.
+/// All aggregates of this module.
 pub(super) fn functions() -> [SeriesFunction; 4] {
     [Amount::TimeWeightAvg, Amount::Integral, Amount::Delta, Amount::Rate].map(SeriesFunction::new)
 }
 
 impl SeriesFunction {
     fn new(amount: Amount) -> Self {
-        // GridDB's name for what is the same: half the gap to either neighbour is the weight of a row.
+        // GridDB's name for the same: each row is weighted by half the gap to each neighbour.
         let aliases = if amount == Amount::TimeWeightAvg { vec!["time_avg".to_owned()] } else { Vec::new() };
         Self { amount, signature: Signature::user_defined(Volatility::Immutable), aliases }
     }
@@ -137,12 +137,13 @@ impl AggregateUDFImpl for SeriesFunction {
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
-        // The state takes rows in either order. Without a reverse DataFusion does not sort for a function at all.
+        // The state accepts either order. Without a reverse, DataFusion does not sort for the
+        // aggregate at all.
         ReversedUDAF::Reversed(Arc::new(AggregateUDF::new_from_impl(Self::new(self.amount))))
     }
 
     fn schema_name(&self, params: &AggregateFunctionParams) -> Result<String> {
-        // The order is added on the way and is no part of the name.
+        // The ORDER BY is added internally and is not part of the name.
         let args: Vec<String> = params.args.iter().map(|arg| arg.schema_name().to_string()).collect();
         let filter = params.filter.as_ref().map_or_else(String::new, |filter| format!(" FILTER (WHERE {filter})"));
         Ok(format!("{}({}){filter}", self.name(), args.join(",")))
@@ -173,12 +174,12 @@ impl AggregateUDFImpl for SeriesFunction {
     }
 }
 
-/// A stretch of a series.
+/// A part of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Series {
     first: (i64, f64),
     last: (i64, f64),
-    /// In value times the time's unit.
+    /// In value times the unit of time.
     area: f64,
     counted: f64,
 }
@@ -188,7 +189,7 @@ impl Series {
         Self { first: (time, value), last: (time, value), area: 0.0, counted: 0.0 }
     }
 
-    /// Adds a later stretch.
+    /// Appends a later part.
     fn add(&mut self, later: &Self, method: Method) {
         let (from, to) = (self.last, later.first);
         let span = (i128::from(to.0) - i128::from(from.0)) as f64;
@@ -197,7 +198,7 @@ impl Series {
             Method::Step => from.1,
         };
         self.area += height * span + later.area;
-        // A counter that shows less than before has begun again from 0.
+        // A counter that decreases was reset to 0.
         let counted = if to.1 >= from.1 { to.1 - from.1 } else { to.1 };
         self.counted += counted + later.counted;
         self.last = later.last;
@@ -220,7 +221,7 @@ impl Series {
 struct Groups {
     amount: Amount,
     method: Method,
-    /// Seconds in a unit of time.
+    /// The length of the time unit in seconds.
     seconds: f64,
     series: Vec<Option<Series>>,
 }
@@ -229,7 +230,7 @@ impl Groups {
     fn add(&mut self, group: usize, stretch: Series) -> Result<()> {
         match &mut self.series[group] {
             Some(series) if series.last.0 <= stretch.first.0 => series.add(&stretch, self.method),
-            // Rows may come in falling order as well.
+            // Rows may also arrive in descending order.
             Some(series) if stretch.last.0 <= series.first.0 => {
                 let later = std::mem::replace(series, stretch);
                 series.add(&later, self.method);

@@ -4,7 +4,7 @@ fn ns(time: &str) -> i64 {
     time.parse::<chrono::NaiveDateTime>().unwrap().and_utc().timestamp_nanos_opt().unwrap()
 }
 
-/// What PostgreSQL 15 gives.
+/// The expected values are PostgreSQL 15's.
 #[test]
 fn an_age_is_counted_in_months_days_and_time() {
     for (until, since, months, days, hours) in [
@@ -21,7 +21,7 @@ fn an_age_is_counted_in_months_days_and_time() {
     assert_eq!(age(i64::MAX, i64::MIN).months, 7_014);
 }
 
-/// What PostgreSQL 15 gives: months, days and hours before and behind.
+/// The expected values are PostgreSQL 15's: months, days and hours before and after.
 #[test]
 fn intervals_are_justified() {
     let hour_ns = 3_600_000_000_000;

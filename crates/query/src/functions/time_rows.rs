@@ -1,8 +1,10 @@
-//! GridDB's time-series operations as table functions over one container: `time_next`, `time_next_only`, `time_prev`,
-//! `time_prev_only`, `time_interpolated`, `time_sampling`, `max_rows`, `min_rows`.
+//! GridDB's time-series operations as table functions over one container: `time_next`,
+//! `time_next_only`, `time_prev`, `time_prev_only`, `time_interpolated`, `time_sampling`,
+//! `max_rows`, `min_rows`.
 //!
-//! The first argument is the table's name, then come the container's key values, then the operation's own arguments. The
-//! meaning is that of GridDB's TQL reference; its TIME_AVG is `time_avg(value, time)`, another name of `time_weight_avg`.
+//! The arguments are the table's name, the container's key values, and then the operation's own
+//! arguments. The semantics follow GridDB's TQL reference. Its TIME_AVG is `time_avg(value, time)`,
+//! an alias of `time_weight_avg`.
 
 use super::{misuse, per_second};
 use crate::catalog::ViewTables;
@@ -20,10 +22,10 @@ use fleetdb_engine::{Role, ScanRequest, TableSchema, TableView, Value};
 use std::fmt;
 use std::sync::Arc;
 
-/// `time_sampling` gives at most so many rows.
+/// The maximum number of rows `time_sampling` returns.
 const MAX_POINTS: i64 = 1 << 20;
 
-/// The operations.
+/// A time-series operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Next { only: bool },
@@ -57,7 +59,7 @@ pub(super) struct TimeRows {
     tables: Arc<ViewTables>,
 }
 
-/// All of them, with their names.
+/// All table functions, with their names.
 pub(super) fn functions(tables: &Arc<ViewTables>) -> impl Iterator<Item = (&'static str, Arc<TimeRows>)> {
     OPERATIONS.into_iter().map(|(name, operation, usage)| {
         (name, Arc::new(TimeRows { name, operation, usage, tables: Arc::clone(tables) }))
@@ -117,7 +119,7 @@ impl TimeRows {
         };
         let container = Container { view, time, request: ScanRequest::all().container(&key) };
         if rest.iter().any(ScalarValue::is_null) {
-            // As of a function that is strict in PostgreSQL.
+            // Like a strict function in PostgreSQL, a NULL argument gives an empty result.
             return Ok(container.nothing());
         }
         let field = |name: &ScalarValue| {
@@ -165,7 +167,8 @@ impl TimeRows {
     }
 }
 
-/// The distance between two points in the time column's unit; `None` if it is no positive whole number of it.
+/// The step between points in the time column's unit; `None` if it is not a positive integer
+/// multiple of that unit.
 fn step(schema: &TableSchema, time: usize, n: &ScalarValue, unit: &ScalarValue) -> Option<i64> {
     let ScalarValue::Int64(Some(n)) = n.cast_to(&DataType::Int64).ok()? else { return None };
     let ms = match unit.try_as_str().flatten()?.to_ascii_uppercase().as_str() {
@@ -181,10 +184,10 @@ fn step(schema: &TableSchema, time: usize, n: &ScalarValue, unit: &ScalarValue) 
     (n > 0 && scaled % 1_000 == 0).then(|| i64::try_from(scaled / 1_000).ok()).flatten()
 }
 
-/// The container that an operation is about.
+/// The container that an operation reads.
 struct Container<'a> {
     view: &'a TableView,
-    /// The time column's place.
+    /// The index of the time column.
     time: usize,
     request: ScanRequest,
 }
@@ -198,13 +201,13 @@ impl Container<'_> {
         RecordBatch::new_empty(self.schema())
     }
 
-    /// The first row from a time on.
+    /// The first row at or after a time.
     fn first(&self, from: i64) -> Result<RecordBatch> {
         let mut scan = self.view.scan(&self.request.clone().from_time(from).limit(1)).map_err(query_error)?;
         Ok(scan.next().transpose().map_err(query_error)?.unwrap_or_else(|| self.nothing()))
     }
 
-    /// The last row up to a time.
+    /// The last row at or before a time.
     fn last(&self, to: i64) -> Result<RecordBatch> {
         let mut rows = self.view.last_rows(&self.request.clone().to_time(to)).map_err(query_error)?;
         Ok(rows.next().transpose().map_err(query_error)?.unwrap_or_else(|| self.nothing()))
@@ -220,8 +223,9 @@ impl Container<'_> {
         Ok(times.as_primitive::<Int64Type>().values().to_vec())
     }
 
-    /// A row for each point (in rising order): the row that is there, else the row before at the point's time, with the
-    /// column on the line between its neighbours. Points without the neighbours they need are left out.
+    /// Returns a row for each point; points must be ascending. If no row exists at the point, the
+    /// previous row is returned with the point's time and with `column` interpolated linearly
+    /// between its neighbours. Points without the neighbours they need are left out.
     fn sampled(&self, column: Option<usize>, points: &[i64]) -> Result<RecordBatch> {
         let (Some(&from), Some(&to)) = (points.first(), points.last()) else { return Ok(self.nothing()) };
         let edge = |rows: RecordBatch, or: i64| {
@@ -260,7 +264,7 @@ impl Container<'_> {
         Ok(RecordBatch::try_new(rows.schema(), columns)?)
     }
 
-    /// All rows that hold a column's extreme.
+    /// All rows in which a column has its minimum or maximum.
     fn extreme(&self, column: usize, largest: bool) -> Result<RecordBatch> {
         let rows = self.all(&self.request)?;
         let values = rows.column(column);

@@ -1,6 +1,7 @@
-//! `to_char(time, template)` with PostgreSQL's templates, `YYYY-MM-DD HH24:MI:SS`. DataFusion's function of this name takes
-//! those of strftime, `%Y-%m-%d`, and gives back what has no `%` as it is; it is asked where there is one.
-//! (<https://www.postgresql.org/docs/current/functions-formatting.html#FUNCTIONS-FORMATTING-DATETIME-TABLE>)
+//! `to_char(time, template)` with PostgreSQL's templates, such as `YYYY-MM-DD HH24:MI:SS`.
+//! DataFusion's function of this name takes strftime formats such as `%Y-%m-%d` and returns a
+//! format without `%` unchanged. It still handles formats that contain `%`.
+//! <https://www.postgresql.org/docs/current/functions-formatting.html#FUNCTIONS-FORMATTING-DATETIME-TABLE>
 
 use super::{are_constant, misuse};
 use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
@@ -14,10 +15,10 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, Sca
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// See the module.
+/// The `to_char` function. See the module documentation.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ToChar {
-    /// DataFusion's.
+    /// DataFusion's `to_char`.
     of_strftime: Arc<ScalarUDF>,
     aliases: Vec<String>,
 }
@@ -64,7 +65,7 @@ impl ScalarUDFImpl for ToChar {
     }
 }
 
-/// Each time by the template beside it.
+/// Formats each time with the template in the same row.
 fn texts(times: &ArrayRef, templates: &ArrayRef) -> Result<ArrayRef> {
     let is_zoned = matches!(times.data_type(), DataType::Timestamp(_, Some(_)));
     let times = cast(times, &DataType::Timestamp(TimeUnit::Nanosecond, None))?;
@@ -72,7 +73,7 @@ fn texts(times: &ArrayRef, templates: &ArrayRef) -> Result<ArrayRef> {
     let mut texts = StringBuilder::new();
     let mut known: Option<(&str, Vec<Part>)> = None;
     for (time, template) in times.iter().zip(templates) {
-        // As in PostgreSQL nothing, too, is none.
+        // As in PostgreSQL, an empty template gives NULL.
         let (Some(time), Some(template)) = (time, template.filter(|template| !template.is_empty())) else {
             texts.append_null();
             continue;
@@ -82,7 +83,7 @@ fn texts(times: &ArrayRef, templates: &ArrayRef) -> Result<ArrayRef> {
         }
         let time = DateTime::from_timestamp_nanos(time).naive_utc();
         for part in known.iter().flat_map(|(_, parts)| parts) {
-            // A builder of texts takes everything.
+            // Writing to a string builder cannot fail.
             part.write(time, is_zoned, &mut texts).ok();
         }
         texts.append_value("");
@@ -90,7 +91,7 @@ fn texts(times: &ArrayRef, templates: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(texts.finish()))
 }
 
-/// The letters of a field.
+/// The letter case of a field.
 #[derive(Clone, Copy, Debug)]
 enum Case {
     Upper,
@@ -117,19 +118,19 @@ impl Case {
     }
 }
 
-/// A number of a time.
+/// Extracts a number from a time.
 type NumberOf = fn(NaiveDateTime) -> i64;
 
 #[derive(Debug)]
 enum Part {
     Text(String),
-    /// With so many digits at least, 0 for as many as it has.
+    /// Padded with zeros to a minimum number of digits; 0 means no padding.
     Number(NumberOf, usize),
-    /// Its last so many digits.
+    /// The last digits, as many as given.
     Digits(NumberOf, usize),
-    /// With blanks behind it up to so many letters.
+    /// A name padded with blanks to a minimum width.
     Name(fn(NaiveDateTime) -> &'static str, Case, usize),
-    /// Of times that have a zone, which is UTC.
+    /// The zone, UTC, of times that have one.
     Zone(Case),
 }
 
@@ -167,7 +168,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-/// The longest name of a month or a day.
+/// The length of the longest month or day name.
 const LONGEST_NAME: usize = 9;
 
 fn month(time: NaiveDateTime) -> &'static str {
@@ -186,8 +187,8 @@ fn half_with_dots(time: NaiveDateTime) -> &'static str {
     if time.hour() < 12 { "A.M." } else { "P.M." }
 }
 
-/// What is a field, in capital letters, what it becomes, and how many digits it has. Of two that begin alike the longer is
-/// first.
+/// Fields in capitals, the number each stands for, and its number of digits. A longer field
+/// precedes its own prefixes.
 const FIELDS: [(&str, NumberOf, usize); 29] = [
     ("SSSSS", |time| i64::from(time.num_seconds_from_midnight()), 0),
     ("SSSS", |time| i64::from(time.num_seconds_from_midnight()), 0),
@@ -220,10 +221,10 @@ const FIELDS: [(&str, NumberOf, usize); 29] = [
     ("W", |time| i64::from(time.day0() / 7 + 1), 1),
 ];
 
-/// Fields of PostgreSQL's that are not here, and would otherwise be taken for letters or for others.
+/// Unsupported PostgreSQL fields, which would otherwise be taken for text or for other fields.
 const UNKNOWN: [&str; 8] = ["Y,YYY", "RM", "TM", "FX", "BC", "AD", "B.C.", "A.D."];
 
-/// A template's parts: fields, and what is between them. What is in double quotes is no field.
+/// Splits a template into fields and the text between them. Text in double quotes is not a field.
 fn parts(template: &str) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     let mut rest = template;
@@ -237,7 +238,7 @@ fn parts(template: &str) -> Result<Vec<Part>> {
         if let Some(other) = UNKNOWN.iter().find(|of| strip(rest, of).is_some()) {
             return Err(wrong(template, other));
         }
-        // Without blanks and zeros.
+        // `FM` suppresses blanks and zeros.
         let (is_filled, field) = match strip(rest, "FM") {
             Some(field) => (false, field),
             None => (true, rest),
@@ -251,7 +252,7 @@ fn parts(template: &str) -> Result<Vec<Part>> {
                 parts.push(part);
             }
             None if field.starts_with('"') => rest = field,
-            // What is behind FM and no field is a letter, be it another FM.
+            // After FM, anything that is not a field is text, even another FM.
             None => {
                 let end = field.chars().next().map_or(0, char::len_utf8);
                 let (text, behind) = field.split_at(end);
@@ -276,20 +277,21 @@ fn add_text(parts: &mut Vec<Part>, text: &str) {
     }
 }
 
-/// What is behind a word, which is written in capital letters, or in small ones.
+/// The rest of the text after a word in all capitals or all lower case.
 fn strip<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let (start, behind) = text.split_at_checked(word.len())?;
     let is_small = || start.bytes().eq(word.bytes().map(|letter| letter.to_ascii_lowercase()));
     (start == word || is_small()).then_some(behind)
 }
 
-/// Whether a text begins with a word that may be written with one capital letter, too.
+/// Whether a text begins with a word in capitals, in lower case, or with only its first letter
+/// capitalized.
 fn begins_as_name(text: &str, word: &str) -> bool {
     let is_capital = || text.starts_with(&word[..1]) && strip(&text[1..], &word[1..]).is_some();
     strip(text, word).is_some() || is_capital()
 }
 
-/// The field that a text begins with, and how long its name is.
+/// The field at the beginning of a text, and the length of its name.
 fn part(text: &str, is_filled: bool) -> Option<(Part, usize)> {
     let begins = |word: &str| strip(text, word).is_some();
     let case = |length: usize| Case::of(&text[..length]);
@@ -331,7 +333,7 @@ fn part(text: &str, is_filled: bool) -> Option<(Part, usize)> {
     if let Some((word, of, width)) = FIELDS.iter().find(|(word, ..)| begins(word)) {
         return Some((Part::Number(*of, digits(*width)), word.len()));
     }
-    // The last digits of a year, or of one of ISO's weeks; all letters of one size.
+    // The last digits of the year, or of the ISO year; all letters in the same case.
     let digits = |text: &str, letter: char| text.chars().take(3).take_while(|c| *c == letter).count();
     let of_week = match text.chars().next()? {
         'I' => Some('Y'),

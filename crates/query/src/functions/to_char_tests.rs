@@ -11,7 +11,7 @@ fn text(time: &str, template: &str, is_zoned: bool) -> String {
     texts(&times, &templates).unwrap().as_string::<i32>().value(0).to_owned()
 }
 
-/// Each as PostgreSQL 15 gives it.
+/// The expected texts are PostgreSQL 15's.
 #[test]
 fn times_are_written_as_postgres_writes_them() {
     let time = "2026-03-07T15:04:05.678901Z";

@@ -1,10 +1,12 @@
-//! `sum` of whole numbers, which never wraps.
+//! `sum` of integers without wraparound.
 //!
-//! 1. A sum is kept in 128 bits, which hold the sum of as many numbers of 64 bits as there may be rows.
-//! 2. Where it is asked for, it becomes a number of 64 bits again, or an error (22003). So no order of the rows, and no way to
-//!    add them up, makes a difference.
+//! 1. A sum is accumulated in 128 bits, which suffice for as many 64-bit integers as there can be
+//!    rows.
+//! 2. The final result is narrowed to 64 bits, or is an error (22003). The result therefore does
+//!    not depend on the order of the rows or on how partial sums are combined.
 //!
-//! Sums of other types are DataFusion's. [`crate::runs`] and [`crate::metadata`] add up by themselves, with the same error.
+//! DataFusion handles sums of other types. [`crate::runs`] and [`crate::metadata`] compute sums
+//! themselves and raise the same error.
 
 use crate::errors::query_error;
 use arrow::array::{
@@ -26,30 +28,30 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
-/// The function.
+/// The `sum` aggregate.
 pub(crate) static SUM: LazyLock<Arc<AggregateUDF>> =
     LazyLock::new(|| Arc::new(AggregateUDF::new_from_impl(WholeSum { inner: sum_udaf() })));
 
-/// What sums are between steps.
+/// The type of partial sums.
 const STATE: DataType = DataType::Decimal128(38, 0);
-/// Numbers whose halves of 32 bits can be added up in 64.
+/// This many 32-bit halves can be added in 64 bits without overflow.
 const CHUNK: usize = 1 << 24;
 
-/// The error of a sum that its type does not hold.
+/// The error for a sum that is out of range of its type.
 pub(crate) fn sum_out_of_range() -> DataFusionError {
     let message = "bigint out of range: a sum is larger than its type; add up numerics, as in sum(v::numeric(38, 0))";
     query_error(Error::new(Code::OutOfRange, message))
 }
 
-/// Whole numbers of 64 bits.
+/// A 64-bit integer type.
 pub(crate) trait Whole: ArrowPrimitiveType<Native: Into<i128>> {
-    /// The upper half with the sign, and the lower one: `upper * 2^32 + lower` is the number.
+    /// The upper half with the sign, and the lower half: the value is `upper * 2^32 + lower`.
     fn halves(value: Self::Native) -> (i64, u64);
 
-    /// A sum as a number of this type.
+    /// Narrows a sum to this type.
     ///
     /// # Errors
-    /// It is out of range.
+    /// The sum is out of range.
     fn narrow(sum: i128) -> Result<Self::Native>;
 }
 
@@ -73,7 +75,7 @@ impl Whole for UInt64Type {
     }
 }
 
-/// The sum of the values of some rows; `None` if all are NULL.
+/// The sum of a range of rows; `None` if all are NULL.
 pub(crate) fn sum_of<T: Whole>(values: &PrimitiveArray<T>, rows: Range<usize>) -> Option<i128> {
     if rows.is_empty() {
         return None;
@@ -94,7 +96,7 @@ pub(crate) fn sum_of<T: Whole>(values: &PrimitiveArray<T>, rows: Range<usize>) -
     Some(values.values()[rows].chunks(CHUNK).map(of_chunk).sum())
 }
 
-/// Runs what is the same for both types.
+/// Instantiates an expression for either integer type.
 macro_rules! of_type {
     ($data_type:expr, $t:ident => $what:expr) => {
         match $data_type {
@@ -118,10 +120,10 @@ fn missing() -> DataFusionError {
     DataFusionError::Internal("a sum has one argument".to_owned())
 }
 
-/// See the module.
+/// The `sum` aggregate. See the module documentation.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct WholeSum {
-    /// DataFusion's.
+    /// DataFusion's `sum`.
     inner: Arc<AggregateUDF>,
 }
 
@@ -188,7 +190,7 @@ impl AggregateUDFImpl for WholeSum {
     }
 }
 
-/// A sum as a value of its type.
+/// A sum as a scalar of the result type.
 fn narrowed(sum: Option<i128>, data_type: &DataType) -> Result<ScalarValue> {
     Ok(match data_type {
         DataType::UInt64 => ScalarValue::UInt64(sum.map(UInt64Type::narrow).transpose()?),
@@ -196,12 +198,12 @@ fn narrowed(sum: Option<i128>, data_type: &DataType) -> Result<ScalarValue> {
     })
 }
 
-/// One group's sum, of a window that may lose rows as well.
+/// The sum of one group, or of a window that may also drop rows.
 #[derive(Debug)]
 struct OneSum {
     data_type: DataType,
     sum: i128,
-    /// Rows that are not NULL.
+    /// The number of non-NULL rows.
     rows: u64,
 }
 
@@ -210,7 +212,7 @@ impl OneSum {
         Self { data_type: data_type.clone(), sum: 0, rows: 0 }
     }
 
-    /// Of rows: their sum, and how many are not NULL.
+    /// The sum of some rows, and how many are not NULL.
     fn amount(&self, values: &[ArrayRef]) -> Result<(i128, u64)> {
         let values = values.first().ok_or_else(missing)?;
         let rows = (values.len() - values.null_count()) as u64;
@@ -264,12 +266,12 @@ impl Accumulator for OneSum {
     }
 }
 
-/// The sum of the values that differ.
+/// The sum of distinct values.
 #[derive(Debug)]
 struct DistinctSum {
     data_type: DataType,
     sum: i128,
-    /// How often each value is there.
+    /// The number of occurrences of each value.
     values: HashMap<i128, u64>,
 }
 
@@ -345,7 +347,7 @@ impl Accumulator for DistinctSum {
 #[derive(Debug)]
 struct Sums<T> {
     sums: Vec<i128>,
-    /// Whether a group has a value that is not NULL.
+    /// Whether a group has a non-NULL value.
     present: Vec<bool>,
     of: PhantomData<fn(T)>,
 }

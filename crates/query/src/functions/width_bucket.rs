@@ -1,5 +1,6 @@
-//! `width_bucket(v, 0, 100, 10)`: in which of ten buckets between 0 and 100 a value is, counted from 1, as histograms need it
-//! (`width_bucket_float8` in PostgreSQL's `float.c`). Below them it is 0, above them 11.
+//! `width_bucket(v, 0, 100, 10)`: which of ten buckets between 0 and 100 holds a value, counted
+//! from 1, for histograms (`width_bucket_float8` in PostgreSQL's `float.c`). The result is 0 below
+//! the range and 11 above it.
 
 use super::misuse;
 use arrow::array::{ArrayRef, AsArray, Int32Array};
@@ -9,7 +10,7 @@ use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::{ScalarUDF, Signature, SimpleScalarUDF, Volatility};
 use std::sync::Arc;
 
-/// The function.
+/// The `width_bucket` function.
 pub(super) fn function() -> ScalarUDF {
     let types = vec![DataType::Float64, DataType::Float64, DataType::Float64, DataType::Int64];
     let signature = Signature::exact(types, Volatility::Immutable);
@@ -42,7 +43,8 @@ fn bucket(value: f64, low: f64, high: f64, count: i64) -> Result<i32> {
     if low == high {
         return wrong("lower bound cannot equal upper bound");
     }
-    // From 0 to 1 between the bounds, whichever of them is greater; halves, as their difference may be too great for a float.
+    // The position between the bounds, from 0 to 1, whichever bound is greater. Everything is
+    // halved because the difference of the bounds may overflow a float.
     let part = (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0);
     let (is_before, is_behind) = match low < high {
         true => (value < low, value >= high),
@@ -51,7 +53,7 @@ fn bucket(value: f64, low: f64, high: f64, count: i64) -> Result<i32> {
     Ok(match (is_before, is_behind) {
         (true, _) => 0,
         (_, true) => count + 1,
-        // What rounding makes 1 is in the last bucket all the same.
+        // A position that rounds to 1 belongs to the last bucket.
         _ => ((part * f64::from(count)) as i32).min(count - 1) + 1,
     })
 }

@@ -1,6 +1,6 @@
 use super::bucket;
 
-/// What PostgreSQL 15 gives, but in the last line, where its sum overflows.
+/// The expected values are PostgreSQL 15's, except in the last line, where its sum overflows.
 #[test]
 fn values_are_in_buckets_that_are_counted_from_one() {
     for (value, low, high, count, expected) in [

@@ -1,4 +1,4 @@
-//! Filling the gaps: groups come in order of series and time, buckets go out in that order.
+//! Fills the gaps. Input groups arrive sorted by series and time; buckets leave in the same order.
 
 use super::series::{Series, ranges};
 use crate::planner::{one_partition, plan_basics};
@@ -21,45 +21,46 @@ use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
 
-/// How a missing value is filled.
+/// How a missing value is filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fill {
-    /// With the last one that is known.
+    /// With the last known value.
     Carry,
-    /// On the line between the last one that is known and the next.
+    /// By linear interpolation between the last known value and the next one.
     Line,
 }
 
-/// The places of the input's columns. All but [`before`](Self::before), which is the last, go out too.
+/// The roles of the input columns. All but [`before`](Self::before), the last one, are also output.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
-    /// What rows of one series have in common.
+    /// The columns that identify a series.
     pub(super) series: Vec<usize>,
     /// The bucket's start.
     pub(super) time: usize,
     pub(super) fills: Vec<(usize, Fill)>,
-    /// Says of a row that it lies before the window: it is looked at, but not shown.
+    /// Marks rows before the window. They are used for filling but are not output.
     pub(super) before: Option<usize>,
 }
 
 impl Shape {
-    /// Of an aggregate's columns; the first `groups` are what it groups by, the bucket among them.
+    /// For an aggregate's columns, of which the first `groups` are group keys, including the
+    /// bucket.
     pub(super) fn new(groups: usize, time: usize) -> Self {
         Self { series: (0..groups).filter(|&place| place != time).collect(), time, fills: Vec::new(), before: None }
     }
 
-    /// Whether a column has a value in each bucket.
+    /// Whether a column has a value in every bucket.
     pub(super) fn is_given(&self, place: usize) -> bool {
         place == self.time || self.series.contains(&place)
     }
 }
 
-/// See the module.
+/// Executes gap filling. See the module documentation.
 #[derive(Debug)]
 pub(super) struct GapFillExec {
     input: Arc<dyn ExecutionPlan>,
     shape: Shape,
-    /// The buckets' starts in the time column's unit, rising.
+    /// The start of each bucket in the time column's unit, ascending.
     starts: Arc<[i64]>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
@@ -154,17 +155,17 @@ impl ExecutionPlan for GapFillExec {
     }
 }
 
-/// A run of the plan.
+/// The state of one execution.
 struct Filler {
     input: SendableRecordBatchStream,
     shape: Shape,
     starts: Arc<[i64]>,
     schema: SchemaRef,
-    /// Rows of the series that is not complete yet.
+    /// Rows of the last series, which may not be complete yet.
     pending: Option<RecordBatch>,
-    /// Series that are complete, of which buckets are still to be yielded.
+    /// Complete series whose buckets are not all output yet.
     series: Option<Series>,
-    /// Whether any series has come.
+    /// Whether any series has been output.
     is_shown: bool,
     memory: MemoryReservation,
 }
@@ -182,7 +183,7 @@ impl Filler {
                 Some(batch) => self.complete(batch)?,
                 None => match self.pending.take() {
                     Some(last) => Some(last),
-                    // Without a series all buckets are shown, rows or not.
+                    // Without series columns, all buckets are output even if there are no rows.
                     None if self.shape.series.is_empty() && !self.is_shown => {
                         Some(RecordBatch::new_empty(self.input.schema()))
                     }
@@ -196,7 +197,7 @@ impl Filler {
         }
     }
 
-    /// The rows of all series that are complete now.
+    /// Returns the rows of all series that are now complete.
     fn complete(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
         let rows = match self.pending.take() {
             Some(pending) => concat_batches(&batch.schema(), [&pending, &batch])?,

@@ -8,10 +8,10 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl,
 pub(super) const GAPFILL: &str = "time_bucket_gapfill";
 pub(super) const LOCF: &str = "locf";
 pub(super) const INTERPOLATE: &str = "interpolate";
-/// The second argument of [`LOCF`] and [`INTERPOLATE`].
+/// The optional second argument of [`LOCF`] and [`INTERPOLATE`].
 pub(super) const BEFORE: &str = "before";
 
-/// One of the functions.
+/// One of the marker functions.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Marker {
     name: &'static str,
@@ -44,7 +44,7 @@ impl ScalarUDFImpl for Marker {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let wrong = || misuse(format!("use {}", self.usage));
         if self.name == GAPFILL {
-            // The last two of four or five are the window.
+            // Of four or five arguments, the last two are the window.
             let bounds = if types.len() > 3 { 2 } else { 0 };
             let (bucket, bounds) = types.split_at(types.len() - bounds);
             let mut types = bucket_types(bucket, self.usage)?;

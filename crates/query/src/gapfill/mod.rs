@@ -1,12 +1,16 @@
-//! `time_bucket_gapfill`, `locf` and `interpolate`: a bucket for each step of the window, with or without rows.
+//! `time_bucket_gapfill`, `locf` and `interpolate`: one bucket for each step of the window, even
+//! where there are no rows.
 //!
-//! 1. The three functions only mark what is meant ([`markers`]); they are never computed.
-//! 2. A rule finds a GROUP BY with the first of them, groups by `time_bucket` instead and puts [`node::GapFill`] above
-//!    ([`rule`]). The window is that of the WHERE clause, or given as arguments ([`crate::window`]).
-//! 3. [`exec`] takes the groups in order of series and time and yields each series' buckets, one after the other.
+//! 1. The three functions are only markers ([`markers`]); they are never evaluated.
+//! 2. A rule finds a GROUP BY with `time_bucket_gapfill`, groups by `time_bucket` instead and puts
+//!    [`node::GapFill`] above it ([`rule`]). The window comes from the WHERE clause or from
+//!    arguments ([`crate::window`]).
+//! 3. [`exec`] reads the groups in order of series and time and outputs the buckets of one series
+//!    after another.
 //!
-//! Names and meaning follow TimescaleDB, but for two things: a NULL is a missing value, and `'before'` asks for the
-//! newest row before the window where TimescaleDB takes a subquery.
+//! Names and semantics follow TimescaleDB, with two exceptions: NULL always counts as a missing
+//! value, and `'before'` requests the newest row before the window where TimescaleDB takes a
+//! subquery.
 
 mod exec;
 mod markers;

@@ -1,4 +1,4 @@
-//! The step between the groups and what is selected of them, in the logical plan.
+//! The logical plan node between the grouping and the SELECT list.
 
 use super::exec::{GapFillExec, Shape};
 use crate::functions::bucket::buckets;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub(super) struct GapFill {
     pub(super) input: LogicalPlan,
     pub(super) shape: Shape,
-    /// `time_bucket`'s width and, if there is one, its zone.
+    /// `time_bucket`'s width and optional time zone.
     pub(super) bucket: Vec<Expr>,
     pub(super) window: Window,
     schema: DFSchemaRef,
@@ -32,7 +32,7 @@ impl GapFill {
     pub(super) fn new(input: LogicalPlan, shape: Shape, bucket: Vec<Expr>, window: Window) -> Result<Self> {
         let kept = input.schema().iter().enumerate().filter(|(place, _)| Some(*place) != shape.before);
         let fields = kept.map(|(place, (qualifier, field))| {
-            // A bucket without rows has NULLs, but for its time.
+            // Every column of an empty bucket may be NULL, except its time and the series columns.
             let nullable = place != shape.time && (field.is_nullable() || !shape.is_given(place));
             (qualifier.cloned(), Arc::new(field.as_ref().clone().with_nullable(nullable)))
         });
@@ -85,7 +85,7 @@ impl UserDefinedLogicalNodeCore for GapFill {
     }
 }
 
-/// Plans [`GapFill`].
+/// Plans [`GapFill`] as a [`GapFillExec`].
 pub(crate) struct GapFillPlanner;
 
 #[async_trait::async_trait]
@@ -114,7 +114,7 @@ impl ExtensionPlanner for GapFillPlanner {
         let time = node.column(node.shape.time).data_type();
         let mut bucket =
             node.bucket.iter().map(|expr| Ok(ColumnarValue::Scalar(value(expr)?))).collect::<Result<Vec<_>>>()?;
-        // `time_bucket` has the time between width and zone.
+        // `time_bucket` takes its time argument between the width and the zone.
         bucket.insert(1, ColumnarValue::Scalar(ScalarValue::try_from(time)?));
         let starts = match buckets(&bucket)? {
             Some(buckets) => node.window.starts(&buckets, per_second(time).ok_or_else(wrong)?, value)?,

@@ -1,4 +1,4 @@
-//! Finds the queries that fill gaps, and plans them.
+//! Finds queries that fill gaps and plans them.
 
 use super::exec::{Fill, Shape};
 use super::markers::{BEFORE, GAPFILL, INTERPOLATE, LOCF};
@@ -20,14 +20,14 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
-/// The output column that says of a row that it lies before the window.
+/// The name of the column that marks rows before the window.
 const IS_BEFORE: &str = "is before the window";
-/// The newest time before the window, of each series.
+/// The name of the column with each series' newest time before the window.
 const TIME_BEFORE: &str = "newest before the window";
-/// Functions whose value of one row is that row's value.
+/// Aggregates that return a row's own value when it is the only row.
 const OF_ONE_ROW: [&str; 8] = ["avg", "min", "max", "sum", "first", "last", "first_value", "last_value"];
 
-/// The rule.
+/// The optimizer rule. See the module documentation.
 #[derive(Debug)]
 pub(crate) struct FillGaps;
 
@@ -40,19 +40,20 @@ impl AnalyzerRule for FillGaps {
             if !is_filled {
                 return Ok(planned);
             }
-            // Columns that are filled may be NULL: what is above says so too.
+            // Filled columns become nullable, so the schemas above are recomputed.
             Ok(Transformed { data: planned.data.recompute_schema()?, ..planned })
         });
         planned.data()
     }
 
     fn name(&self) -> &'static str {
-        // In front of its errors.
+        // DataFusion puts this name in front of the rule's errors.
         GAPFILL
     }
 }
 
-/// A step above groups by `time_bucket_gapfill` (HAVING counts to the groups) with [`GapFill`] below it.
+/// Adds [`GapFill`] between a plan node and a grouping by `time_bucket_gapfill` below it. A HAVING
+/// counts as part of the grouping.
 fn with_gaps_filled(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if matches!(plan, LogicalPlan::Filter(_)) {
         return Ok(Transformed::no(plan));
@@ -81,7 +82,8 @@ fn with_gaps_filled(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(plan.with_new_exprs(exprs, vec![filled])?))
 }
 
-/// The aggregate that groups by `time_bucket_gapfill`, below a HAVING, and the place of that expression.
+/// The aggregate that groups by `time_bucket_gapfill`, possibly below a HAVING, and the position of
+/// that expression.
 fn aggregate_of(plan: &LogicalPlan) -> Result<Option<(&Aggregate, usize)>> {
     match plan {
         LogicalPlan::Filter(having) => aggregate_of(&having.input),
@@ -110,23 +112,23 @@ fn call_of<'a>(expr: &'a Expr, name: &str) -> Option<&'a ScalarFunction> {
     }
 }
 
-/// Whether it is a call of `locf` or `interpolate`.
+/// Whether this is a call of `locf` or `interpolate`.
 fn is_fill(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.name() == LOCF || call.func.name() == INTERPOLATE)
 }
 
-/// A grouping with gaps to fill.
+/// A grouping whose gaps are to be filled.
 struct Gaps<'a> {
     aggregate: &'a Aggregate,
-    /// The place of the bucket among the groups' expressions.
+    /// The position of the bucket among the group expressions.
     place: usize,
     time: Expr,
-    /// `time_bucket`'s width and zone.
+    /// `time_bucket`'s width and optional time zone.
     bucket: Vec<Expr>,
     window: Window,
-    /// What is selected before the rows are grouped, but for the window.
+    /// The WHERE conditions, without those that define the window.
     conditions: Vec<Expr>,
-    /// Where the rows come from, before anything was selected.
+    /// The input before any condition is applied.
     source: &'a LogicalPlan,
 }
 
@@ -161,7 +163,7 @@ impl<'a> Gaps<'a> {
         Ok(gaps)
     }
 
-    /// The groups with their gaps filled, and a column for each call.
+    /// The groups with their gaps filled, plus a column for each call.
     fn fill(&self, groups: &LogicalPlan, calls: &[Expr]) -> Result<LogicalPlan> {
         let groups = groups.clone().transform_down(|plan| match plan {
             LogicalPlan::Aggregate(aggregate) => Ok(Transformed::new(
@@ -199,7 +201,7 @@ impl<'a> Gaps<'a> {
         Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
     }
 
-    /// The aggregate by `time_bucket`, with the same output columns.
+    /// The same aggregate grouped by `time_bucket`, with the same output columns.
     fn by_time_bucket(&self, aggregate: Aggregate) -> Result<Aggregate> {
         let mut args = self.bucket.clone();
         args.insert(1, self.time.clone());
@@ -210,7 +212,7 @@ impl<'a> Gaps<'a> {
         Aggregate::try_new(aggregate.input, group_expr, aggregate.aggr_expr)
     }
 
-    /// The groups and, for each series, its newest row before the window, with the values that are asked for.
+    /// Adds each series' newest row before the window, with the requested values, to the groups.
     fn with_rows_before(&self, groups: LogicalPlan, asked: &[Option<&Expr>]) -> Result<LogicalPlan> {
         let mut series = self.aggregate.group_expr.clone();
         series.remove(self.place);
@@ -231,7 +233,8 @@ impl<'a> Gaps<'a> {
         let rows = LogicalPlanBuilder::from(self.source.clone())
             .filter(conditions.unwrap_or_else(|| lit(true)))?
             .aggregate(series, newest)?
-            // Without a series there is a row even where no row is before the window.
+            // Without series columns, the aggregate returns a row even if no row precedes the
+            // window.
             .filter(Expr::Column(Column::new_unqualified(TIME_BEFORE)).is_not_null())?
             .build()?;
         let mut of_series = rows.schema().columns().into_iter();
@@ -258,7 +261,8 @@ impl<'a> Gaps<'a> {
         union_all(groups, before)
     }
 
-    /// What an aggregate takes of a row, if that is its value where there is only one row.
+    /// The argument of an aggregate that returns a row's own value when it is the only row; an
+    /// error for any other expression.
     fn value_of_one_row(&self, value: &Expr) -> Result<Expr> {
         let wrong = || {
             let functions = OF_ONE_ROW.join(", ");
@@ -280,7 +284,7 @@ impl<'a> Gaps<'a> {
     }
 }
 
-/// A value before its type was widened.
+/// Removes the casts that widen a value's type.
 fn without_cast(expr: &Expr) -> &Expr {
     match expr {
         Expr::Cast(cast) if *cast.field.data_type() == DataType::Float64 || cast.field.data_type().is_integer() => {

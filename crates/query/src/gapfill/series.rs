@@ -1,4 +1,4 @@
-//! Series whose rows are all there: their buckets, one after the other.
+//! Outputs the buckets of complete series, one series after another.
 
 use super::exec::{Fill, Shape};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, UInt64Array, new_null_array};
@@ -8,10 +8,10 @@ use datafusion::error::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows that one batch has at most.
+/// Maximum number of rows per batch.
 const BATCH_ROWS: usize = 8_192;
 
-/// The rows of each series.
+/// The row range of each series.
 pub(super) fn ranges(rows: &RecordBatch, shape: &Shape) -> Result<Vec<Range<usize>>> {
     let columns: Vec<ArrayRef> = shape.series.iter().map(|&place| Arc::clone(rows.column(place))).collect();
     if columns.is_empty() || rows.num_rows() == 0 {
@@ -20,7 +20,7 @@ pub(super) fn ranges(rows: &RecordBatch, shape: &Shape) -> Result<Vec<Range<usiz
     Ok(partition(&columns)?.ranges())
 }
 
-/// For each row, the nearest rows of its series with a value.
+/// For each row, the nearest rows of its series that have a value.
 struct Known {
     at_or_before: Vec<Option<usize>>,
     at_or_after: Vec<Option<usize>>,
@@ -46,15 +46,16 @@ impl Known {
     }
 }
 
-/// Complete series, and how far they have been yielded.
+/// Complete series, and how far they have been output.
 pub(super) struct Series {
     rows: RecordBatch,
     times: Int64Array,
     is_before: Vec<bool>,
     ranges: std::vec::IntoIter<Range<usize>>,
-    /// Of each fill.
+    /// One entry per fill.
     known: Vec<Known>,
-    /// The series that is being yielded: its rows, the next bucket and the first row that is not before it.
+    /// The series being output: its rows, the next bucket, and the first row not before that
+    /// bucket.
     current: Option<(Range<usize>, usize, usize)>,
 }
 
@@ -71,7 +72,7 @@ impl Series {
         Ok(Self { times, is_before, known, ranges: ranges.into_iter(), current: None, rows })
     }
 
-    /// The next buckets.
+    /// The next batch of buckets.
     pub(super) fn next(&mut self, shape: &Shape, starts: &[i64], schema: &SchemaRef) -> Result<Option<RecordBatch>> {
         let mut picked = Picked::new(shape.fills.len());
         while picked.times.len() < BATCH_ROWS {
@@ -82,7 +83,8 @@ impl Series {
                         && self.times.is_valid(row)
                         && starts.binary_search(&self.times.value(row)).is_ok()
                 };
-                // A series is shown if it has rows in the window; what is no series, always.
+                // A series is output if it has rows in the window; without series columns, the
+                // buckets are always output.
                 if shape.series.is_empty() || range.clone().any(is_shown) {
                     self.current = Some((range.clone(), 0, range.start));
                 }
@@ -153,12 +155,12 @@ impl Series {
 
 /// Where the values of the next buckets come from.
 struct Picked {
-    /// A row of the bucket's series.
+    /// Some row of the bucket's series, for the series columns.
     series: Vec<usize>,
     times: Vec<i64>,
-    /// The bucket's own row.
+    /// The row of this bucket, if it has one.
     own: Vec<Option<usize>>,
-    /// For each fill, the rows with a value at or before and at or after the bucket.
+    /// For each fill, the nearest rows with a value at or before the bucket, and at or after it.
     fills: Vec<Vec<(Option<usize>, Option<usize>)>>,
 }
 

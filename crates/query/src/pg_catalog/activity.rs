@@ -1,5 +1,6 @@
-//! Who is connected and what they do: the view `pg_stat_activity`, and the functions that end what somebody does. As in
-//! PostgreSQL, who is no admin sees only the own statements, and ends only them.
+//! Connected clients and their statements: the view `pg_stat_activity`, and the functions that
+//! cancel statements or end connections. As in PostgreSQL, users who are not admins see and end
+//! only their own statements.
 
 use crate::clients::{Client, Clients, SessionUser};
 use crate::errors::query_error;
@@ -16,10 +17,10 @@ use fleetdb_engine::{Code, ColumnType, Error};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The table that the view is made of.
+/// The table behind the view.
 pub(super) const ROWS: &str = "fleetdb_clients";
 
-/// The view's columns: those of [`rows`], and what there is none of.
+/// The view's columns: those of [`rows`], and NULLs for what FleetDB does not have.
 pub(super) const QUERY: &str = "SELECT d.oid AS datid, d.datname, c.pid, CAST(NULL AS INT) AS leader_pid, \
      CAST(NULL AS INT) AS usesysid, c.usename, c.application_name, c.client_addr, \
      CAST(NULL AS TEXT) AS client_hostname, c.client_port, c.backend_start, c.xact_start, c.query_start, \
@@ -28,23 +29,23 @@ pub(super) const QUERY: &str = "SELECT d.oid AS datid, d.datname, c.pid, CAST(NU
      c.query, 'client backend' AS backend_type \
      FROM pg_catalog.fleetdb_clients c CROSS JOIN pg_catalog.pg_database d WHERE d.datname = current_database()";
 
-/// The function that says whether who asks is an admin.
+/// The name of the function that tells whether the session's user is an admin.
 pub(super) const IS_ADMIN: &str = "fleetdb_is_admin";
 
-/// What of others' statements is shown.
+/// Shown instead of other users' statements.
 const HIDDEN: &str = "<insufficient privilege>";
 
-/// A session's: whom it works for.
+/// The user a session currently works for, shared with its functions.
 pub(super) type Shared = Arc<Mutex<SessionUser>>;
 
 fn session_user(shared: &Shared) -> SessionUser {
     shared.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// All clients, as whom the session works for may see them.
+/// All clients, as far as the session's user may see them.
 pub(super) fn rows(clients: &dyn Clients, shared: &Shared) -> Result<RecordBatch> {
     let (session_user, clients) = (session_user(shared), clients.all());
-    // Of the others only who they are.
+    // For other users' clients, only their identity is shown.
     let is_shown = |client: &&Client| session_user.is_admin || client.user == session_user.user;
     let shown: Vec<_> = clients.iter().map(|client| Some(client).filter(is_shown)).collect();
     let times = |time: fn(&Client) -> Option<SystemTime>| -> ArrayRef {
@@ -75,12 +76,13 @@ fn texts<T: AsRef<str>>(texts: impl Iterator<Item = Option<T>>) -> ArrayRef {
     Arc::new(texts.collect::<StringArray>())
 }
 
-/// Since 1970.
+/// Nanoseconds since 1970.
 fn nanoseconds(time: SystemTime) -> Option<i64> {
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
 }
 
-/// Makes the functions known to a session: who asks, and those that end what somebody does.
+/// Registers the functions about the session's user, and those that cancel statements or end
+/// connections.
 pub(super) fn register(context: &SessionContext, clients: &Arc<dyn Clients>, shared: &Shared) {
     let of_session_user = |name: &str, takes: Vec<DataType>, gives: DataType, value: fn(SessionUser) -> ScalarValue| {
         let shared = Arc::clone(shared);
@@ -91,7 +93,7 @@ pub(super) fn register(context: &SessionContext, clients: &Arc<dyn Clients>, sha
     of_session_user("pg_backend_pid", vec![], DataType::Int32, |session_user| ScalarValue::from(session_user.number));
     of_session_user("session_user", vec![], DataType::Utf8, user);
     of_session_user(IS_ADMIN, vec![], DataType::Boolean, |session_user| ScalarValue::from(session_user.is_admin));
-    // The one that everybody is to the catalog.
+    // To the catalog, every user has the same number.
     of_session_user("pg_get_userbyid", vec![DataType::Int32], DataType::Utf8, user);
     let (one, two) = (vec![DataType::Int64], vec![DataType::Int64; 2]);
     let functions: [(&str, End); 2] = [
@@ -99,7 +101,7 @@ pub(super) fn register(context: &SessionContext, clients: &Arc<dyn Clients>, sha
         ("pg_terminate_backend", |clients, number| clients.end(number)),
     ];
     for (name, end) in functions {
-        // The second argument of pg_terminate_backend is how long to wait for the end, which is not done here.
+        // The second argument of pg_terminate_backend is a timeout, which is ignored here.
         let takes = [TypeSignature::Exact(one.clone()), TypeSignature::Exact(two.clone())];
         let signature = Signature::one_of(takes.into(), Volatility::Volatile);
         let (clients, shared) = (Arc::clone(clients), Arc::clone(shared));
@@ -121,10 +123,11 @@ pub(super) fn register(context: &SessionContext, clients: &Arc<dyn Clients>, sha
     }
 }
 
-/// Ends what a client does.
+/// Cancels a client's statement or ends its connection.
 type End = fn(&dyn Clients, i32);
 
-/// Ends what a client does, if the user may; whether there is one of this number.
+/// Applies `end` to a client, if the user may do so. Returns whether a client of this number
+/// exists.
 fn reached(clients: &dyn Clients, session_user: &SessionUser, name: &str, number: i64, end: End) -> Result<bool> {
     if !session_user.may_end {
         let message = format!("permission denied: {name} ends what is done, and a GET request only reads: use POST");

@@ -6,7 +6,7 @@ use fleetdb_engine::{Database, Settings};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Two clients, and which of them were ended and how.
+/// Two clients; records which of them were ended, and how.
 #[derive(Default)]
 struct Two(Mutex<Vec<(&'static str, i32)>>);
 

@@ -1,18 +1,18 @@
-//! Columns of numbers that are texts here and arrays in PostgreSQL, and what is done with them as such.
+//! Columns of numbers that are texts here but arrays in PostgreSQL, and operations on them.
 
 use super::rewrite::argument;
 use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{AccessExpr, DataType, Expr, Function, Subscript};
 
-/// Of PostgreSQL's type int2vector, which counts from 0: `1 2`.
+/// Columns of PostgreSQL's type int2vector, which is indexed from 0: `1 2`.
 const VECTORS: [&str; 4] = ["indkey", "indclass", "indcollation", "indoption"];
-/// `{1,2}`.
+/// Array columns, such as `{1,2}`.
 const ARRAYS: [&str; 2] = ["conkey", "confkey"];
 
-/// The array that a column is.
+/// An expression for a column as an array.
 struct Array {
     sql: String,
-    /// The number of its first place.
+    /// The index of the first element.
     first: i32,
 }
 
@@ -29,7 +29,7 @@ impl Array {
     }
 }
 
-/// The array that a column is; `None` if it is none of these.
+/// The column as an array of numbers; `None` if it is not one of these columns.
 pub(super) fn numbers(column: &Expr) -> Option<String> {
     of_column(column).map(|array| array.sql)
 }
@@ -38,7 +38,7 @@ fn of_column(column: &Expr) -> Option<Array> {
     matches!(column, Expr::Identifier(_) | Expr::CompoundIdentifier(_)).then(|| Array::of(&column.to_string()))?
 }
 
-/// What is done with one of the columns, as it is done with an array.
+/// Rewrites an array operation on one of these columns.
 pub(super) fn instead_of(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::CompoundFieldAccess { root, access_chain } => {
@@ -69,7 +69,7 @@ fn of_function(function: &Function) -> Option<Expr> {
             let Array { sql, first } = of_column(argument(function)?)?;
             expr_of(&format!("unnest(range({first}, CAST(array_length({sql}) AS BIGINT) + {first}))"))
         }
-        // The crate has `= ANY` as one of these.
+        // The crate rewrites `= ANY` as one of these.
         "array_contains" | "array_has" | "array_position" | "cardinality" => {
             let column = argument(function)?;
             let sql = function.to_string().replacen(&column.to_string(), &numbers(column)?, 1);

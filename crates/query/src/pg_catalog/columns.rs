@@ -1,11 +1,12 @@
-//! `information_schema.columns` as PostgreSQL has it: its own names of types, and places counted from 1. DataFusion's has
-//! Arrow's, and cannot be replaced; statements are pointed here by [`super::parts`].
+//! PostgreSQL's `information_schema.columns`, with PostgreSQL's type names and positions counted
+//! from 1. DataFusion's view of that name has Arrow types and cannot be replaced, so
+//! [`super::parts`] redirects statements here.
 
-/// The view's name in `pg_catalog`.
+/// The name of the view in `pg_catalog`.
 pub(super) const NAME: &str = "fleetdb_columns";
 
-/// Arrow's types, as patterns of LIKE for how they begin, with PostgreSQL's two names of each; the client gets values of
-/// these types.
+/// Arrow types, as LIKE patterns for their beginnings, each with PostgreSQL's two names. Clients
+/// receive values of these types.
 const TYPES: [(&str, &str, &str); 17] = [
     ("Boolean", "boolean", "bool"),
     ("Int8", "smallint", "int2"),
@@ -26,7 +27,7 @@ const TYPES: [(&str, &str, &str); 17] = [
     ("Utf8", "text", "text"),
 ];
 
-/// Columns that DataFusion's does not have, with the value that all rows have.
+/// Columns that DataFusion's view lacks, each with the value all rows have.
 const MISSING: [(&str, &str); 16] = [
     ("udt_catalog", "table_catalog"),
     ("collation_name", "CAST(NULL AS TEXT)"),

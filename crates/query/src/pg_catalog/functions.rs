@@ -1,4 +1,4 @@
-//! Functions of PostgreSQL that clients call beside the catalog and the crate does not have.
+//! PostgreSQL functions that clients call along with the catalog and that the crate lacks.
 
 use arrow::array::StringArray;
 use arrow::datatypes::DataType;
@@ -11,7 +11,8 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
-/// What everybody may see or do who is logged in; roles are checked where statements are run.
+/// Privileges that every logged-in user has as far as the catalog is concerned; roles are checked
+/// when statements run.
 const TRUE: [&str; 22] = [
     "has_any_column_privilege",
     "has_column_privilege",
@@ -37,7 +38,8 @@ const TRUE: [&str; 22] = [
     "pg_type_is_visible",
 ];
 
-/// Descriptions and definitions of what there is not.
+/// Descriptions and definitions of things that do not exist in FleetDB; these functions return
+/// NULL.
 const NONE: [&str; 18] = [
     "col_description",
     "inet_client_addr",
@@ -59,14 +61,14 @@ const NONE: [&str; 18] = [
     "shobj_description",
 ];
 
-/// What `version()` says: clients look for PostgreSQL's name and number at its beginning.
+/// The result of `version()`. Clients expect PostgreSQL's name and number at its beginning.
 fn version() -> String {
     let (_, postgres) = super::setting("server_version").unwrap_or_default();
     let (os, machine) = (std::env::consts::OS, std::env::consts::ARCH);
     format!("PostgreSQL {postgres} (FleetDB {}) on {machine}-{os}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Makes the functions known to a session.
+/// Registers the functions with a session.
 pub(super) fn register(context: &SessionContext) {
     let text = |text: &str| ScalarValue::Utf8(Some(text.to_owned()));
     let all = TRUE.iter().map(|name| (*name, ScalarValue::Boolean(Some(true))));
@@ -92,7 +94,7 @@ pub(super) fn register(context: &SessionContext) {
     context.register_udf(create_udf("pg_size_pretty", types.0, types.1, Volatility::Immutable, Arc::new(pretty)));
 }
 
-/// A size as people read it, as PostgreSQL has it: up to ten thousand of a unit.
+/// A size in human-readable form, as in PostgreSQL: up to ten thousand of a unit.
 fn pretty(bytes: i64) -> String {
     const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
     let (mut size, mut unit) = (bytes as f64, 0);
@@ -102,7 +104,7 @@ fn pretty(bytes: i64) -> String {
     format!("{size:.0} {}", UNITS[unit])
 }
 
-/// A function that gives the same for whatever it is asked.
+/// A function that returns the same value for all arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Always {
     name: &'static str,

@@ -1,6 +1,6 @@
 use super::pretty;
 
-/// The texts are PostgreSQL 15's.
+/// The expected texts are PostgreSQL 15's.
 #[test]
 fn sizes_are_written_as_postgres_does() {
     for (bytes, text) in [

@@ -1,4 +1,5 @@
-//! Primary keys in the catalog: for each table with one an index in `pg_class` and `pg_index`, and a constraint.
+//! Primary keys in the catalog. Each table that has one gets an index in `pg_class` and `pg_index`,
+//! and a constraint.
 
 use super::schema::OWN;
 use crate::catalog::ViewTables;
@@ -15,19 +16,19 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Where the numbers of indexes and constraints begin; a table's own is added.
+/// The first numbers of indexes and constraints. The table's number is added.
 const INDEXES: i32 = 0x4000_0000;
 const CONSTRAINTS: i32 = 0x5000_0000;
 
-/// The numbers that the catalog has for two of its own tables.
+/// The catalog's numbers for two of its own tables.
 const CLASSES_OID: &str = "(SELECT max(oid) FROM pg_catalog.fleetdb_own_pg_class WHERE relname = 'pg_class')";
 const CONSTRAINTS_OID: &str = "(SELECT max(oid) FROM pg_catalog.fleetdb_own_pg_class WHERE relname = 'pg_constraint')";
 
-/// The table of keys, which only the views look at.
+/// The table of keys, which only the views use.
 pub(super) const KEYS: &str = "fleetdb_keys";
 
-/// The tables that have rows of ours, and what these say where they do not repeat the table's own row of `pg_class`.
-/// `k` is the table of keys.
+/// The catalog tables with added rows, and the columns of these rows that differ from the table's
+/// own `pg_class` row. `k` is the table of keys.
 const VIEWS: [(&str, &[(&str, &str)]); 4] = [
     (
         "pg_class",
@@ -90,7 +91,7 @@ const VIEWS: [(&str, &[(&str, &str)]); 4] = [
     ),
 ];
 
-/// Columns that the crate's tables do not have, with the value that all rows have.
+/// Columns that the crate's tables lack, each with the value all rows have.
 const MISSING: [(&str, &str, &str); 4] = [
     ("pg_class", "tableoid", CLASSES_OID),
     ("pg_class", "relacl", "arrow_cast(NULL, 'Utf8')"),
@@ -98,12 +99,13 @@ const MISSING: [(&str, &str, &str); 4] = [
     ("pg_constraint", "tableoid", CONSTRAINTS_OID),
 ];
 
-/// Whether a table of the catalog has rows of ours.
+/// Whether FleetDB adds rows to a catalog table.
 pub(super) fn has_view(name: &str) -> bool {
     VIEWS.iter().any(|(view, _)| *view == name)
 }
 
-/// The query of a table of the catalog with rows for keys behind its own, which have this schema; `None` if it has none.
+/// The query of a catalog table followed by its added rows for keys. `schema` is the table's
+/// schema. `None` if no rows are added.
 pub(super) fn view(name: &str, schema: &Schema) -> Option<String> {
     let (_, values) = VIEWS.iter().find(|(view, _)| *view == name)?;
     let own = schema.fields().iter().map(|field| match (name, field.name().as_str()) {
@@ -137,20 +139,20 @@ pub(super) fn view(name: &str, schema: &Schema) -> Option<String> {
 /// The tables, without the indexes that the view adds.
 const CLASSES: &str = "pg_catalog.fleetdb_own_pg_class c";
 
-/// The tables that are the database's own, among those of `pg_class c`.
+/// Restricts `pg_class c` to the user's tables.
 const OURS: &str = "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'public'";
 
 fn with_keys() -> String {
     format!("JOIN pg_catalog.{KEYS} k ON k.name = c.relname")
 }
 
-/// How many bytes tables have.
+/// The size of each table in bytes.
 pub(super) fn sizes() -> String {
     let columns = "c.oid AS sized_oid, k.name AS sized_name, k.bytes";
     format!("SELECT {columns} FROM {CLASSES} {OURS} {} WHERE c.relkind = 'r'", with_keys())
 }
 
-/// The tables that are named with their schema only.
+/// Tables that are visible only with their schema name.
 pub(super) fn hidden() -> String {
     format!(
         "SELECT c.oid AS hidden_oid FROM {CLASSES} JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
@@ -158,7 +160,7 @@ pub(super) fn hidden() -> String {
     )
 }
 
-/// The keys of the tables that are shown, a row each.
+/// The primary keys of visible tables, one row each.
 pub(super) fn keys(view: &View) -> Result<RecordBatch> {
     let schemas: Vec<_> = view.tables().map(|table| Arc::clone(table.schema())).collect();
     let keys: Vec<_> = schemas.iter().filter_map(|schema| Some((schema, number(schema)?, key(schema)))).collect();
@@ -178,7 +180,7 @@ pub(super) fn keys(view: &View) -> Result<RecordBatch> {
         ("index_oid", oids(INDEXES)),
         ("constraint_oid", oids(CONSTRAINTS)),
         ("columns", Arc::new(Int16Array::from_iter_values(keys.iter().map(|(_, _, key)| key.len() as i16)))),
-        // Numbers of the key's columns, from 1, and as many zeros.
+        // The positions of the key's columns, from 1, and as many zeros.
         ("places", texts(|place| (place + 1).to_string())),
         ("zeros", texts(|_| "0".to_owned())),
         ("bytes", Arc::new(keys.iter().map(|(schema, ..)| bytes(&schema.name)).collect::<Int64Array>())),
@@ -186,17 +188,17 @@ pub(super) fn keys(view: &View) -> Result<RecordBatch> {
     Ok(RecordBatch::try_from_iter(columns)?)
 }
 
-/// The places of a primary key's columns: the key's and the time.
+/// The indexes of a primary key's columns: the key columns, then the time.
 fn key(schema: &TableSchema) -> Vec<usize> {
     schema.key.iter().copied().chain(schema.time).collect()
 }
 
-/// A table's number as the catalog's numbers are; `None` if it is too large for them.
+/// A table's catalog number; `None` if it is too large for one.
 fn number(schema: &TableSchema) -> Option<i32> {
     i32::try_from(schema.id.0).ok().filter(|number| *number < CONSTRAINTS - INDEXES)
 }
 
-/// `pg_get_indexdef` and `pg_get_constraintdef`: what makes an index, or a constraint, in SQL.
+/// `pg_get_indexdef` and `pg_get_constraintdef`: the SQL definition of an index or a constraint.
 struct Definition {
     name: &'static str,
     signature: Signature,
@@ -205,7 +207,7 @@ struct Definition {
     text: fn(&TableSchema, columns: &[&str]) -> String,
 }
 
-/// Makes the functions known to a session.
+/// Registers the functions with a session.
 pub(super) fn register_functions(context: &SessionContext, tables: &Arc<ViewTables>) {
     let signature = |types: &[&[DataType]]| {
         Signature::one_of(types.iter().map(|types| TypeSignature::Exact(types.to_vec())).collect(), Volatility::Stable)
@@ -218,7 +220,7 @@ pub(super) fn register_functions(context: &SessionContext, tables: &Arc<ViewTabl
         first: INDEXES,
         text: |schema, columns| {
             let (name, columns) = (&schema.name, columns.join(", "));
-            // As clients know it; rows are sorted by it in Parquet files.
+            // Clients know `btree`. In fact, the rows in Parquet files are sorted by the key.
             format!("CREATE UNIQUE INDEX {name}_pkey ON public.{name} USING btree ({columns})")
         },
     };
@@ -235,7 +237,8 @@ pub(super) fn register_functions(context: &SessionContext, tables: &Arc<ViewTabl
 }
 
 impl Definition {
-    /// The definition; of one of its columns, counted from 1, the name; `None` if there is none.
+    /// The definition, or the name of one of its columns, counted from 1; `None` if it does not
+    /// exist.
     fn of(&self, view: &View, oid: i64, column: i64) -> Option<String> {
         let wanted = i32::try_from(oid).ok()?.checked_sub(self.first)?;
         let schema = view.tables().map(|table| table.schema()).find(|schema| number(schema) == Some(wanted))?;
@@ -272,7 +275,7 @@ impl ScalarUDFImpl for Definition {
     }
 }
 
-// Of one session there is one of each name.
+// A session has only one function of each name.
 impl PartialEq for Definition {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name

@@ -1,4 +1,4 @@
-//! Tables whose rows are made when they are read.
+//! Tables whose rows are computed when they are read.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -11,7 +11,7 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use std::fmt;
 use std::sync::Arc;
 
-/// A table with these rows, whose schema is always the same.
+/// Creates a table from a function that returns its rows, always with the same schema.
 pub(super) fn table(rows: impl Fn() -> Result<RecordBatch> + Send + Sync + 'static) -> Result<Arc<dyn TableProvider>> {
     let schema = rows()?.schema();
     let live = Live { schema: Arc::clone(&schema), rows: Box::new(rows) };

@@ -1,4 +1,4 @@
-//! The functions of advisory locks.
+//! The advisory lock functions.
 
 use crate::advisory::{HeldLocks, Key, Scope};
 use crate::errors::query_error;
@@ -18,15 +18,15 @@ use std::sync::Arc;
 /// What a function does.
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// An error if another session has the lock: nobody waits.
+    /// Takes the lock; fails at once, without waiting, if another session holds it.
     Take(Scope),
-    /// Says whether.
+    /// Takes the lock if it is free, and returns whether it did.
     Try(Scope),
     Release,
     ReleaseAll,
 }
 
-/// Locks that are shared are not: who would share one is told to come again.
+/// Shared locks are exclusive here: a second session gets an error and may retry.
 const FUNCTIONS: [(&str, What); 11] = [
     ("pg_advisory_lock", What::Take(Scope::Session)),
     ("pg_advisory_lock_shared", What::Take(Scope::Session)),
@@ -41,7 +41,7 @@ const FUNCTIONS: [(&str, What); 11] = [
     ("pg_try_advisory_xact_lock_shared", What::Try(Scope::Transaction)),
 ];
 
-/// Makes the functions known to a session.
+/// Registers the functions with a session.
 pub(super) fn register(context: &SessionContext, held: &Arc<HeldLocks>) {
     for (name, what) in FUNCTIONS {
         let signature = match what {
@@ -122,7 +122,7 @@ impl ScalarUDFImpl for LockFunction {
     }
 }
 
-// Of one session there is one of each name.
+// A session has only one function of each name.
 impl PartialEq for LockFunction {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name

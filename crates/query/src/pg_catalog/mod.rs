@@ -1,10 +1,12 @@
-//! The catalog that clients of PostgreSQL look into: psql's `\d`, JDBC's metadata, DBeaver, Grafana.
+//! PostgreSQL's system catalog, as clients query it: psql's `\d`, JDBC's metadata, DBeaver,
+//! Grafana.
 //!
-//! Tables, functions and the rewriting of what DataFusion does not plan come from the crate `datafusion-pg-catalog`;
-//! primary keys ([`keys`]), names of types ([`columns`]), other views ([`views`]), settings ([`settings`]), who is connected
-//! ([`activity`]), some functions ([`functions`], [`locks`]) and what
-//! says the same as statements that are not planned ([`parts`] of texts, [`rewrite`] of what is parsed) are ours; [`schema`]
-//! has them together. A session gets it with its first statement that asks for it.
+//! The crate `datafusion-pg-catalog` supplies most tables and functions, and rewrites statements
+//! that DataFusion cannot plan. FleetDB adds primary keys ([`keys`]), type names ([`columns`]),
+//! further views ([`views`]), settings ([`settings`]), connected clients ([`activity`]), some
+//! functions ([`functions`], [`locks`]), and further rewrites, both of text ([`parts`]) and of
+//! parsed statements ([`rewrite`]). [`schema`] combines them. A session sets up the catalog with
+//! its first statement about it.
 
 mod activity;
 mod arrays;
@@ -41,15 +43,15 @@ use schema::CatalogSchema;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError};
 
-/// Its schema.
+/// The schema's name.
 const PG_CATALOG: &str = "pg_catalog";
 
-/// Parentheses within parentheses.
+/// Maximum nesting of parentheses.
 const MAX_NESTED: usize = 14;
-/// Operators in a row.
+/// Maximum number of operators in a row.
 const MAX_IN_ROW: usize = 400;
 
-/// What only statements about the catalog have in them, in lower case.
+/// Words, in lower case, that appear only in statements about the catalog.
 const WORDS: [&str; 26] = [
     "pg_",
     "::reg",
@@ -79,10 +81,10 @@ const WORDS: [&str; 26] = [
     "_upper(",
 ];
 
-/// The tables that never change, for all sessions: they are some megabytes.
+/// The tables that never change, shared by all sessions because they take some megabytes.
 static TABLES: OnceLock<Arc<PgCatalogStaticTables>> = OnceLock::new();
 
-/// A session's catalog, when it has one.
+/// A session's catalog, once it is set up.
 #[derive(Default)]
 pub(crate) struct PgCatalog(OnceLock<Result<Registered>>);
 
@@ -93,20 +95,23 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // The schema refers to the catalog that it is in: neither would ever go. With its tables it can always be taken out.
+        // The schema refers to the catalog that contains it, so neither would ever be freed. A
+        // schema with tables can always be deregistered this way.
         self.catalog.deregister_schema(PG_CATALOG, true).ok();
     }
 }
 
 impl PgCatalog {
-    /// The statements of a text about the catalog; `None` if it is not about it.
+    /// Parses the statements of a text about the catalog; `None` if the text is not about it.
     ///
     /// # Errors
-    /// A syntax error; or more is nested than the parser for the catalog reads in time, as it reads arguments of calls twice.
+    /// A syntax error, or nesting too deep for the catalog's parser, which parses call arguments
+    /// twice.
     pub(crate) fn parse(&self, session: &Session, text: &str, links: Links) -> Result<Option<Vec<ParsedStatement>>> {
         let start = &text[first_word(text)..];
         let begins_with = |word: &&str| start.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-        // What comes behind a statement of these may be about it, too. A long INSERT is not worth going through for nothing.
+        // Later statements in a text that starts like this may be about the catalog as well.
+        // Scanning a long INSERT would be wasted time.
         if !["select", "with", "(", "show", "begin", "start transaction", "set"].iter().any(begins_with) {
             return Ok(None);
         }
@@ -133,7 +138,7 @@ impl PgCatalog {
     }
 }
 
-/// Whether one of [`WORDS`] is in a text.
+/// Whether a text contains one of [`WORDS`].
 fn has_words(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     WORDS.iter().any(|word| lower.contains(word))
@@ -172,7 +177,7 @@ fn set_up(session: &Session) -> datafusion::error::Result<Registered> {
     Ok(registered)
 }
 
-/// `pg_cursors`: those of the session.
+/// `pg_cursors`: the session's cursors.
 fn cursors(declared: &[Declare]) -> datafusion::error::Result<RecordBatch> {
     let texts =
         |text: fn(&Declare) -> &str| -> ArrayRef { Arc::new(StringArray::from_iter_values(declared.iter().map(text))) };

@@ -1,11 +1,11 @@
-//! Parts of statements that clients send and DataFusion does not plan, and what says the same here.
+//! Replaces parts of clients' statements that DataFusion cannot plan with equivalents that it can.
 
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-/// A word that a part has and other statements seldom do, the part, and what stands in its place.
+/// A word that occurs in the part but rarely in other statements, the part, and its replacement.
 const PARTS: [(&str, &str, &str); 34] = [
-    // Grafana asks which schemas are searched.
+    // Grafana asks for the schemas in the search path.
     (
         "current_setting",
         r#"SELECT CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END FROM
@@ -14,14 +14,14 @@ const PARTS: [(&str, &str, &str); 34] = [
            string_to_array(current_setting('search_path'),',') s"#,
         "'public'",
     ),
-    // JDBC's getBestRowIdentifier looks for a column's number in a key's.
+    // JDBC's getBestRowIdentifier looks up a column's number in a key.
     (
         "_pg_expandarray",
         "(SELECT i.indexrelid, i.indrelid, i.indisprimary, information_schema._pg_expandarray(i.indkey) AS keys
           FROM pg_catalog.pg_index i) i ON (a.attnum = (i.keys).x",
         "pg_catalog.pg_index i ON (array_position(string_to_array(i.indkey, ' '), CAST(a.attnum AS VARCHAR)) IS NOT NULL",
     ),
-    // JDBC's getIndexInfo has a row for each of an index' columns, all of which rise.
+    // JDBC's getIndexInfo returns a row for each column of an index. All of them ascend.
     (
         "_pg_expandarray",
         "(information_schema._pg_expandarray(i.indkey)).n AS ORDINAL_POSITION",
@@ -32,7 +32,8 @@ const PARTS: [(&str, &str, &str); 34] = [
         "CASE tmp.I_INDOPTION[tmp.ORDINAL_POSITION - 1] & 1::smallint WHEN 1 THEN 'D' ELSE 'A' END",
         "'A'",
     ),
-    // JDBC's getPrimaryKeys joins columns with the numbers of a key's, each with its place there.
+    // JDBC's getPrimaryKeys joins columns with the column numbers of a key and their positions in
+    // it.
     (
         "_pg_expandarray",
         "(information_schema._pg_expandarray(i.indkey)).n AS KEY_SEQ",
@@ -40,19 +41,20 @@ const PARTS: [(&str, &str, &str); 34] = [
     ),
     ("_pg_expandarray", "information_schema._pg_expandarray(i.indkey) AS KEYS", "a.attnum AS KEYS"),
     ("_pg_expandarray", "result.A_ATTNUM = (result.KEYS).x", "result.KEY_SEQ IS NOT NULL"),
-    // psql's \d+ has a table's options with those of what it keeps beside it.
+    // psql's \d+ combines a table's options with those of its TOAST table.
     (
         "reloptions",
         "pg_catalog.array_to_string(c.reloptions || array(select 'toast.' || x from pg_catalog.unnest(tc.reloptions) x), ', ')",
         "c.reloptions",
     ),
-    // Ruby's pg: the functions of types are names here, not numbers.
+    // Ruby's pg: type functions are names here, not numbers.
     ("typinput", "ON ti.oid = t.typinput", "ON ti.proname = t.typinput"),
-    // psql's \dT asks which types are no tables, and \dp for the roles of policies: there are none of either.
+    // psql's \dT excludes types that belong to tables, and \dp lists the roles of policies: neither
+    // exist here.
     ("typrelid", "(SELECT c.relkind = 'c' FROM pg_catalog.pg_class c WHERE c.oid = t.typrelid)", "false"),
     ("polroles", "ANY (polroles)", "ANY (ARRAY[0])"),
     ("polroles", "polroles <> '{0}'", "false"),
-    // TypeORM asks functions as if they were tables.
+    // TypeORM uses functions as tables.
     ("current_schema", "FROM current_schema()", "FROM (SELECT current_schema() AS current_schema) AS s"),
     ("current_database", "FROM current_database()", "FROM (SELECT current_database() AS current_database) AS d"),
     // Django asks for the columns of constraints and of indexes.
@@ -67,9 +69,9 @@ const PARTS: [(&str, &str, &str); 34] = [
         "SELECT * FROM pg_index i, unnest(i.indkey, i.indoption) WITH ORDINALITY koi(key, option, arridx)",
         "SELECT i.*, unnest(i.indkey) AS key, 0 AS option, generate_subscripts(i.indkey, 1) AS arridx FROM pg_index i",
     ),
-    // ActiveRecord: the functions of types are names here.
+    // ActiveRecord: type functions are names here.
     ("regprocedure", "'array_in(cstring,oid,integer)'::regprocedure", "'array_in'"),
-    // pgAdmin asks what a role is a member of, and which columns are of others: there are none.
+    // pgAdmin asks for a role's memberships and for columns of other tables: there are none.
     (
         "pg_signal_backend",
         "'pg_signal_backend'=ANY(ARRAY(WITH RECURSIVE cte AS (
@@ -91,14 +93,14 @@ const PARTS: [(&str, &str, &str); 34] = [
         "GROUP BY g.rolname, gt.rolname, a.deftype ORDER BY a.deftype",
         "GROUP BY g.rolname, gt.rolname, a.deftype",
     ),
-    // A type's name is there once, and there are no foreign keys.
+    // Type names are unique here, and there are no foreign keys.
     ("isdup", "(SELECT count(1) FROM pg_catalog.pg_type t2 WHERE t2.typname=ty.typname) > 1", "false"),
     (
         "is_fk",
         "EXISTS(SELECT 1 FROM pg_catalog.pg_constraint WHERE conrelid=att.attrelid AND contype='f' AND att.attnum=ANY(conkey))",
         "false",
     ),
-    // No table inherits from another.
+    // There is no inheritance between tables.
     (
         "coll_inherits",
         r"(SELECT ARRAY(SELECT CASE WHEN (nspname NOT LIKE 'pg\_%') THEN
@@ -108,7 +110,7 @@ const PARTS: [(&str, &str, &str); 34] = [
             JOIN pg_catalog.pg_namespace n ON n.oid=c.relnamespace WHERE i.inhrelid = rel.oid ORDER BY inhseqno))",
         "CAST(make_array() AS TEXT[])",
     ),
-    // It counts what an index includes beside its key.
+    // This counts the non-key columns included in an index.
     (
         "generate_series(1, i.indnatts)",
         "pg_catalog.unnest(ARRAY(SELECT pg_catalog.generate_series(1, i.indnatts) AS n)) attnum",
@@ -120,7 +122,7 @@ const PARTS: [(&str, &str, &str); 34] = [
         "FROM (SELECT 'public' AS schema) AS s",
     ),
     ("pg_available_extensions", "pg_available_extensions()", "pg_available_extensions"),
-    // It asks for settings by the function behind the view.
+    // This queries settings through the function behind the view.
     ("pg_show_all_settings", "pg_show_all_settings()", "pg_settings"),
     ("table_constraints", "information_schema.table_constraints", "pg_catalog.fleetdb_table_constraints"),
     ("key_column_usage", "information_schema.key_column_usage", "pg_catalog.fleetdb_key_column_usage"),
@@ -131,7 +133,8 @@ const PARTS: [(&str, &str, &str); 34] = [
     ("information_schema.triggers", "information_schema.triggers", "pg_catalog.fleetdb_triggers"),
 ];
 
-/// The text with these parts replaced, in whatever case and with whatever spaces they are written; as it is without any.
+/// Replaces these parts in a text, whatever their case and spacing; returns the text unchanged if
+/// there are none.
 pub(super) fn replaced(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let parts: Vec<_> = PARTS.iter().filter(|(word, ..)| lower.contains(word)).collect();
@@ -139,7 +142,7 @@ pub(super) fn replaced(text: &str) -> String {
     let mut any = false;
     for (_, part, instead) in parts {
         let Some(part) = self::words(part) else { continue };
-        // Word by word, so that a string that happens to say the same is left alone.
+        // Compares token by token, so that a string literal with the same text is left alone.
         let mut from = 0;
         while let Some(at) = words[from..].windows(part.len()).position(|found| is_same(found, &part)) {
             words.splice(from + at..from + at + part.len(), [(*instead).to_owned()]);
@@ -153,14 +156,15 @@ fn is_same(words: &[String], part: &[String]) -> bool {
     words.iter().zip(part).all(|(word, other)| word.eq_ignore_ascii_case(other))
 }
 
-/// The text's tokens; `None` if it is not SQL.
+/// The text's tokens; `None` if it cannot be tokenized.
 fn words(text: &str) -> Option<Vec<String>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize().ok()?;
     let tokens = tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_)));
     Some(tokens.map(|token| token.to_string()).collect())
 }
 
-/// A statement's words in one, without the texts in it, which may say anything; as it is if it is not SQL.
+/// The statement's tokens joined, without string literals, which may contain anything; returns the
+/// text unchanged if it cannot be tokenized.
 pub(super) fn without_texts(text: &str) -> String {
     let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize() else { return text.to_owned() };
     let is_code = |token: &&Token| !matches!(token, Token::SingleQuotedString(_) | Token::Whitespace(_));

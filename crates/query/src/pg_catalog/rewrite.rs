@@ -1,4 +1,4 @@
-//! Forms of statements about the catalog that DataFusion does not plan, and what says the same here.
+//! Rewrites parsed statements about the catalog that DataFusion cannot plan.
 
 use super::{arrays, schema};
 use crate::ddl::identifier;
@@ -13,20 +13,22 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
-/// Functions of the size of a table, all of which are the bytes of its segments; the table that has them.
+/// Functions for the size of a table, all of which return the size of its segments, and the table
+/// with these sizes.
 const SIZES: [&str; 4] = ["pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size"];
 pub(super) const SIZES_TABLE: &str = "fleetdb_sizes";
 
-/// The table of the tables that are named with their schema only.
+/// The table of tables that are visible only with their schema name.
 pub(super) const HIDDEN_TABLE: &str = "fleetdb_hidden";
 
-/// Tables that have no rows here: what subqueries of one value look for in them is NULL, and nothing is there.
+/// Tables that are always empty here: a scalar subquery on one is NULL, and EXISTS is false.
 const EMPTY: [&str; 4] = ["pg_attrdef", "pg_inherits", "pg_policy", "pg_sequence"];
 
-/// asyncpg asks for types, their elements and what else they are made of by a recursion of this name.
+/// The name of the recursive query in which asyncpg asks for types, their elements and components.
 const RECURSION: &str = "typeinfo_tree";
 
-/// The types that it asks for, behind those of their elements; letters are bytes, as PostgreSQL's type "char" is to it.
+/// Its replacement: the requested types after their element types. Single letters are sent as
+/// bytes, as asyncpg expects for PostgreSQL's type "char".
 const TYPES: &str = "
     WITH asked AS (SELECT oid, typelem FROM pg_catalog.pg_type WHERE arrow_cast(oid, 'UInt32') = ANY($1))
     SELECT t.oid, n.nspname AS ns, t.typname AS name, CAST(t.typtype AS BYTEA) AS kind,
@@ -38,7 +40,7 @@ const TYPES: &str = "
     LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem AND t.typlen = -1
     ORDER BY d.depth DESC";
 
-/// Aggregates that clients use in subqueries of their own.
+/// Aggregates that clients use in subqueries.
 const AGGREGATES: [&str; 8] = ["array_agg", "bool_and", "bool_or", "count", "first_value", "max", "min", "string_agg"];
 
 /// Rewrites a statement.
@@ -64,7 +66,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
     });
 }
 
-/// Our views with their schema: the crate knows only its own tables without.
+/// Qualifies FleetDB's views with their schema: the crate resolves only its own tables without one.
 fn with_schema(name: &mut ObjectName) {
     let [ObjectNamePart::Identifier(table)] = name.0.as_slice() else { return };
     let table = identifier(table);
@@ -73,8 +75,9 @@ fn with_schema(name: &mut ObjectName) {
     }
 }
 
-/// EXISTS among what is selected, which is planned in conditions only, as a count; a join of descriptions on a subquery, which
-/// is not planned, as one that finds none.
+/// Rewrites EXISTS in the SELECT list, which is planned only in conditions, as a count. A join of
+/// descriptions with a subquery in its condition, which is not planned either, becomes one that
+/// matches nothing.
 struct Selects;
 
 impl VisitorMut for Selects {
@@ -109,7 +112,8 @@ impl VisitorMut for Selects {
     }
 }
 
-/// Privileges one by one, `aclexplode(relacl)`, as one of which there shall be none: whether there are such.
+/// Replaces `aclexplode(relacl)`, which lists privileges, with an empty entry. Returns whether
+/// there was such a call; the caller then makes the result empty.
 fn no_privileges(items: &mut [SelectItem]) -> bool {
     const NONE: &str = "named_struct('grantor', 0, 'grantee', 0, 'privilege_type', '', 'is_grantable', false)";
     let mut found = false;
@@ -157,13 +161,14 @@ fn instead_of(expr: &Expr) -> Option<Expr> {
             FunctionArguments::Subquery(query) => gathered(query),
             _ => None,
         },
-        // An array of PostgreSQL's type `name` is a text to node-postgres, as which Sequelize takes it apart.
+        // node-postgres receives an array of PostgreSQL's type `name` as a text, and Sequelize
+        // parses that text.
         "array_agg" => {
             let column = argument(function)?;
             let is_name = column.to_string().to_ascii_lowercase().ends_with(".attname");
             is_name.then(|| expr_of(&format!("'{{' || string_agg({column}, ',') || '}}'")))?
         }
-        // These columns are texts here, and NULL.
+        // These columns are texts here, and always NULL.
         "array_to_string" => {
             let array = argument(function)?;
             let name = array.to_string().to_ascii_lowercase();
@@ -182,13 +187,13 @@ fn instead_of(expr: &Expr) -> Option<Expr> {
             let hidden = format!("SELECT count(*) FROM pg_catalog.{HIDDEN_TABLE} WHERE hidden_oid = ");
             expr_of(&format!("(({hidden}{}) = 0)", argument(function)?))
         }
-        // Drivers ask for the types of parameters, and send texts without.
+        // Drivers ask for the parameter types, and would send texts without this cast.
         name if name.contains("_advisory_") && argument(function).is_some() => {
             let FunctionArguments::List(list) = &function.args else { return None };
             let numbers: Vec<_> = list.args.iter().map(|number| format!("CAST({number} AS BIGINT)")).collect();
             expr_of(&format!("{name}({})", numbers.join(", ")))
         }
-        // What they are asked about need not be known.
+        // The result is the same for all arguments, so they are dropped.
         "col_description" | "obj_description" | "shobj_description" if argument(function).is_some() => {
             expr_of(&format!("{name}()"))
         }
@@ -207,7 +212,7 @@ fn instead_of(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// `ARRAY(SELECT x ...)` as `(SELECT array_agg(x) ...)`.
+/// Rewrites `ARRAY(SELECT x ...)` as `(SELECT array_agg(x) ...)`.
 fn gathered(query: &Query) -> Option<Expr> {
     let mut query = query.clone();
     let order = query.order_by.take();
@@ -228,13 +233,13 @@ fn gathered(query: &Query) -> Option<Expr> {
     Some(Expr::Subquery(Box::new(query)))
 }
 
-/// A field of a row that is a value: `(acl).grantee`.
+/// A field of a composite value: `(acl).grantee`.
 fn field_of(root: &Expr, fields: &[AccessExpr]) -> Option<Expr> {
     let (Expr::Nested(row), [AccessExpr::Dot(Expr::Identifier(field))]) = (root, fields) else { return None };
     expr_of(&format!("get_field({row}, '{}')", identifier(field)))
 }
 
-/// Whether a query's first table has no rows here.
+/// Whether a query reads one of the always empty tables.
 fn is_empty(select: &Select) -> bool {
     select.from.iter().any(|from| match &from.relation {
         TableFactor::Table { name, .. } => EMPTY.iter().any(|table| name.to_string().ends_with(table)),
@@ -242,7 +247,7 @@ fn is_empty(select: &Select) -> bool {
     })
 }
 
-/// A subquery for one value as one that DataFusion knows to give one.
+/// Rewrites a scalar subquery so that DataFusion can tell it returns one row.
 fn first_of(query: &Query) -> Option<Expr> {
     let mut query = query.clone();
     let SetExpr::Select(select) = query.body.as_mut() else { return None };

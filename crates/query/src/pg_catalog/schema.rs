@@ -1,5 +1,5 @@
-//! The schema `pg_catalog`: the crate's tables, ours, and views of both, each planned when it is first asked for, as planning
-//! all of them takes longer than most statements.
+//! The schema `pg_catalog`: the crate's tables, FleetDB's tables, and views over both. A view is
+//! planned when it is first used, because planning all of them takes longer than most statements.
 
 use super::rewrite::{HIDDEN_TABLE, SIZES_TABLE};
 use super::{columns, keys, settings, views};
@@ -12,16 +12,17 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// In front of the name of one of the crate's tables that there is a view of by its name.
+/// The prefix for a crate table that is shadowed by a view of the same name.
 pub(super) const OWN: &str = "fleetdb_own_";
 
 pub(super) struct CatalogSchema {
-    /// The crate's.
+    /// The crate's schema.
     inner: Arc<dyn SchemaProvider>,
-    /// Ours.
+    /// FleetDB's tables.
     tables: HashMap<&'static str, Arc<dyn TableProvider>>,
     views: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
-    /// What plans the views; `None` when the session has gone. It does not hold the session, which holds it.
+    /// Returns the state that plans the views, or `None` once the session is gone. It holds the
+    /// session weakly, because the session holds this schema.
     state: Box<dyn Fn() -> Option<SessionState> + Send + Sync>,
 }
 
@@ -36,7 +37,7 @@ impl CatalogSchema {
         Self { inner, tables, views: Mutex::default(), state }
     }
 
-    /// The query of a view; `None` if there is no view of this name.
+    /// The query of a view; `None` if no view has this name.
     async fn query(&self, name: &str) -> Result<Option<String>> {
         if keys::has_view(name) {
             return Ok(self.inner.table(name).await?.and_then(|table| keys::view(name, &table.schema())));
@@ -45,7 +46,7 @@ impl CatalogSchema {
     }
 }
 
-/// The query of a view that is not over a table of its own name; `None` if there is no such view.
+/// The query of a view that does not shadow a crate table; `None` if no view has this name.
 pub(super) fn query(name: &str) -> Option<String> {
     match name {
         SIZES_TABLE => Some(keys::sizes()),

@@ -1,4 +1,5 @@
-//! Settings of PostgreSQL that clients ask for, by SHOW, `current_setting` and `pg_settings`; and `set_config`.
+//! PostgreSQL settings that clients query with SHOW, `current_setting` and `pg_settings`; and
+//! `set_config`.
 
 use crate::errors::query_error;
 use crate::functions::misuse;
@@ -14,8 +15,8 @@ use datafusion::prelude::SessionContext;
 use fleetdb_engine::{Code, Error};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Names and values. Those that a session can change have other values then ([`Transaction::setting`]); SET of the others is
-/// answered and changes nothing.
+/// Names and default values. A session may change some of them, and then has other values
+/// ([`Transaction::setting`]); SET of the others succeeds without effect.
 const SETTINGS: [(&str, &str); 38] = [
     ("application_name", ""),
     ("block_size", "8192"),
@@ -57,11 +58,11 @@ const SETTINGS: [(&str, &str); 38] = [
     ("transaction_read_only", "off"),
 ];
 
-/// The view of all of them, and the table that it is made of.
+/// The view over all settings, and the table behind it.
 pub(super) const NAME: &str = "pg_settings";
 pub(super) const ROWS: &str = "fleetdb_settings";
 
-/// A session's, where transactions have theirs.
+/// The session's transaction state, which holds its settings.
 pub(super) type Shared = Arc<Mutex<Transaction>>;
 
 /// The query of the view.
@@ -75,7 +76,7 @@ pub(super) fn query() -> String {
     )
 }
 
-/// The names and the values that they have now.
+/// The names and current values.
 pub(super) fn rows(session: &Shared) -> Result<RecordBatch> {
     let transaction = lock(session);
     let value = |(name, always): &(&str, &str)| transaction.setting(name).unwrap_or_else(|| (*always).to_owned());
@@ -84,8 +85,7 @@ pub(super) fn rows(session: &Shared) -> Result<RecordBatch> {
     Ok(RecordBatch::try_from_iter([("name", names), ("setting", values)])?)
 }
 
-/// The name of a setting of PostgreSQL, and the value that it has where no session has changed it; `None` if it is not one that
-/// clients ask for.
+/// The name and default value of a PostgreSQL setting; `None` if the setting is unknown.
 ///
 /// ```
 /// assert_eq!(fleetdb_query::setting("TIME ZONE"), Some(("timezone", "UTC")));
@@ -96,7 +96,8 @@ pub fn setting(name: &str) -> Option<(&'static str, &'static str)> {
     SETTINGS.iter().find(|(known, _)| *known == name).copied()
 }
 
-/// `current_setting(name)`, `current_setting(name, missing_ok)`, and `set_config(name, value, is_local)`.
+/// Registers `current_setting(name)`, `current_setting(name, missing_ok)`, and `set_config(name,
+/// value, is_local)`.
 pub(super) fn register(context: &SessionContext, session: &Shared) {
     let one = TypeSignature::Exact(vec![DataType::Utf8]);
     let two = TypeSignature::Exact(vec![DataType::Utf8, DataType::Boolean]);
@@ -132,7 +133,7 @@ fn current(transaction: &Transaction, arguments: &[ColumnarValue]) -> Result<Col
     Ok(ColumnarValue::Array(values))
 }
 
-/// As SET, or SET LOCAL.
+/// Changes a setting as SET or SET LOCAL does.
 fn set(transaction: &mut Transaction, arguments: &[ColumnarValue]) -> Result<ColumnarValue> {
     let columns = ColumnarValue::values_to_arrays(arguments)?;
     let [names, values, are_local] = columns.as_slice() else {

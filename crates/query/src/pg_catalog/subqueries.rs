@@ -1,5 +1,5 @@
-//! Subqueries among what is selected. The crate makes NULL of those that look at the rows around them, which is enough for most
-//! that clients ask of the catalog; here are those that it must not touch.
+//! Protects subqueries in the SELECT list from the crate, which replaces correlated ones with NULL.
+//! That is enough for most catalog queries, but not for these subqueries.
 
 use crate::dialect::latest::{is_aggregate, tables_of};
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut};
@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
-/// The text with parentheses around subqueries about tables that are not the catalog's, and around those that count: the crate
-/// knows them without only.
+/// Puts parentheses around subqueries on tables outside the catalog, and around those that count:
+/// the crate only recognizes subqueries without them.
 pub(super) fn shielded(text: String) -> String {
     let Ok(mut statements) = Parser::parse_sql(&PostgreSqlDialect {}, &text) else { return text };
     let mut shield = Shield { found: false };
@@ -52,7 +52,7 @@ fn is_of_catalog(table: &TableFactor) -> bool {
             let name = name.to_string().to_ascii_lowercase().replace('"', "");
             name.starts_with("pg_") || name.starts_with("information_schema.")
         }
-        // What is asked of the catalog by way of these is left as it was.
+        // Other subqueries on the catalog are left to the crate.
         _ => true,
     }
 }

@@ -16,7 +16,7 @@ fn what_is_asked_of_the_catalog_stays_as_it_is() {
     }
 }
 
-/// They were NULL.
+/// Regression: these values were NULL.
 #[test]
 fn subqueries_beside_the_catalog_have_their_values() {
     let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();

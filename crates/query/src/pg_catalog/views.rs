@@ -1,6 +1,6 @@
-//! Views that PostgreSQL has and the crate has not: primary keys where SQL's standard has them, in `information_schema`;
-//! what a server is doing; and what there is none of, which tools ask for all the same. DataFusion's own
-//! `information_schema` cannot be added to; statements are pointed here by [`super::parts`].
+//! PostgreSQL views that the crate lacks: primary keys in the standard's `information_schema`,
+//! server activity, and empty views that tools query anyway. DataFusion's own `information_schema`
+//! cannot be extended, so [`super::parts`] redirects statements here.
 
 use super::activity;
 
@@ -39,7 +39,7 @@ const VIEWS: [(&str, &str); 8] = [
     ("pg_database", "SELECT *, CAST(NULL AS TEXT) AS datcollversion FROM pg_catalog.fleetdb_own_pg_database"),
     (
         "pg_roles",
-        // Who asks. Users and databases are made outside of SQL.
+        // The session's user. Users and databases are created outside SQL.
         "SELECT CAST(10 AS INT) AS oid, \"session_user\"() AS rolname, fleetdb_is_admin() AS rolsuper, true AS rolinherit, \
          false AS rolcreaterole, false AS rolcreatedb, true AS rolcanlogin, false AS rolreplication, \
          CAST(-1 AS INT) AS rolconnlimit, '********' AS rolpassword, CAST(NULL AS TIMESTAMPTZ) AS rolvaliduntil, \
@@ -55,7 +55,7 @@ const VIEWS: [(&str, &str); 8] = [
     ),
 ];
 
-/// What there is none of: views without rows, with the names and types of their columns.
+/// Views that are always empty, with the names and types of their columns.
 const EMPTY: [(&str, &str); 14] = [
     (
         "fleetdb_routines",
@@ -122,7 +122,7 @@ const EMPTY: [(&str, &str); 14] = [
     ),
 ];
 
-/// The query of a view; `None` if there is none of this name.
+/// The query of a view; `None` if no view has this name.
 pub(super) fn query(name: &str) -> Option<String> {
     if let Some((_, query)) = VIEWS.iter().find(|(view, _)| *view == name) {
         return Some((*query).to_owned());

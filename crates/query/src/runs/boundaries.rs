@@ -1,4 +1,4 @@
-//! Where runs begin and end.
+//! Finds the boundaries of runs.
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::compute::partition;
@@ -6,11 +6,12 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use std::ops::Range;
 
-/// Texts that are looked at together.
+/// Number of texts compared at once.
 const BLOCK_ROWS: usize = 256;
 
-/// The runs of rows, one or more, that are the same in all columns: what [`partition`] gives, which compares each text with
-/// the one before. Here texts of one length are compared as one piece; neighbours mostly have the same.
+/// Splits one or more rows into runs that are equal in all columns. The result is that of
+/// [`partition`], which compares each text with the previous one. This function compares blocks of
+/// equally long texts at once, because neighbours are mostly equal.
 pub(super) fn runs(columns: &[ArrayRef]) -> Result<Vec<Range<usize>>, ArrowError> {
     let is_text = |column: &&ArrayRef| *column.data_type() == DataType::Utf8 && column.null_count() == 0;
     let (texts, others): (Vec<&ArrayRef>, Vec<&ArrayRef>) = columns.iter().partition(is_text);
@@ -35,12 +36,13 @@ pub(super) fn runs(columns: &[ArrayRef]) -> Result<Vec<Range<usize>>, ArrowError
     Ok(starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect())
 }
 
-/// Whether texts, at least one, are the same: if they are of one length, and each of their bytes is that of the text before.
+/// Whether all texts (at least one) are equal: they have the same length, and each byte equals the
+/// same byte of the previous text.
 fn is_one_text(texts: &StringArray, rows: Range<usize>) -> bool {
     let offsets = &texts.value_offsets()[rows.start..=rows.end];
     let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
     let length = offsets[1] - first;
-    // Without a way out, so that the processor does several at once.
+    // No early exit, so that the compiler can vectorize the loop.
     let differs = offsets.windows(2).fold(0, |differs, pair| differs | (pair[1] - pair[0]) ^ length);
     let bytes = &texts.value_data()[first as usize..last as usize];
     differs == 0 && bytes[length as usize..] == bytes[..bytes.len() - length as usize]

@@ -1,4 +1,4 @@
-//! Going through the rows, run after run.
+//! Aggregates the rows run by run.
 
 use super::boundaries::runs;
 use super::totals::{Call, Total};
@@ -18,7 +18,7 @@ use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
 
-/// Rows of which each is what one run amounts to; of whole groups, where each is one run.
+/// Outputs one row per run. If the input is sorted by the group keys, each run is a whole group.
 #[derive(Debug)]
 pub(super) struct RunAggregate {
     pub(super) input: Arc<dyn ExecutionPlan>,
@@ -57,7 +57,7 @@ impl ExecutionPlan for RunAggregate {
         Ok(recursion)
     }
 
-    /// The rule is the last that changes plans: children that replace others are sorted as those were.
+    /// This rule is the last one that changes plans, so replaced children keep their order.
     fn replace_children(
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
@@ -83,13 +83,13 @@ impl ExecutionPlan for RunAggregate {
     }
 }
 
-/// A run of the plan.
+/// The state of one execution.
 struct Runs {
     input: SendableRecordBatchStream,
     groups: Vec<Arc<dyn PhysicalExpr>>,
     arguments: Vec<Arc<dyn PhysicalExpr>>,
     totals: Vec<Box<dyn Total>>,
-    /// What the group that is not done groups by: one row.
+    /// The group keys of the unfinished group, as one row.
     open: Option<Vec<ArrayRef>>,
     schema: SchemaRef,
 }
@@ -121,7 +121,7 @@ impl Runs {
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }
 
-    /// Adds a batch; gives the groups that are done with it.
+    /// Adds a batch; returns the groups that it completes.
     fn add(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
         let rows = batch.num_rows();
         if rows == 0 {
@@ -160,7 +160,7 @@ impl Runs {
     }
 }
 
-/// Whether the first row groups by the same as the one before.
+/// Whether the first row has the same group keys as the previous row.
 fn is_same(before: &[ArrayRef], groups: &[ArrayRef]) -> Result<bool> {
     for (before, column) in before.iter().zip(groups) {
         if !not_distinct(before, &column.slice(0, 1))?.value(0) {

@@ -1,13 +1,14 @@
-//! Aggregates over runs: rows one after the other that are of one group, added up without looking the group up.
+//! Aggregates over runs: consecutive rows of the same group are aggregated without a hash lookup
+//! per row.
 //!
-//! A table's rows come in order of key and time. The rule [`AggregateRuns`] looks at aggregates of `count`, `sum`, `min`,
-//! `max` and `avg` of numbers and times.
+//! A table's rows arrive in order of key and time. The rule [`AggregateRuns`] handles aggregates
+//! made of `count`, `sum`, `min`, `max` and `avg` over numbers and times.
 //!
-//! 1. Groups by key, or by key and time bucket, are one run each: [`RunAggregate`] takes the place of DataFusion's
-//!    aggregate. ("Sorted aggregation": Graefe, "Query evaluation techniques for large databases", ACM Computing Surveys
-//!    1993.)
-//! 2. Groups by tags are many runs each: [`RunAggregate`] makes a row of each run, and DataFusion's
-//!    aggregate adds up these.
+//! 1. If rows are grouped by key, or by key and time bucket, each group is one run:
+//!    [`RunAggregate`] replaces DataFusion's aggregate. ("Sorted aggregation": Graefe, "Query
+//!    evaluation techniques for large databases", ACM Computing Surveys 1993.)
+//! 2. If rows are grouped by tags, each group is many runs: [`RunAggregate`] outputs one row per
+//!    run, and DataFusion's aggregate combines them.
 
 mod boundaries;
 mod exec;
@@ -32,13 +33,13 @@ use exec::RunAggregate;
 use std::sync::Arc;
 use totals::{Call, Function};
 
-/// The rule.
+/// The optimizer rule. See the module documentation.
 #[derive(Debug)]
 pub(crate) struct AggregateRuns;
 
 impl PhysicalOptimizerRule for AggregateRuns {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        // From below, so that what is made here is not looked at again.
+        // Bottom-up, so that the nodes made here are not visited again.
         plan.transform_up(|plan| {
             let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return Ok(Transformed::no(plan)) };
             let Some(calls) = calls_of(aggregate) else { return Ok(Transformed::no(plan)) };
@@ -55,12 +56,12 @@ impl PhysicalOptimizerRule for AggregateRuns {
     }
 
     fn schema_check(&self) -> bool {
-        // A count that is added up may be NULL by its type.
+        // The schema may change: a sum of counts is nullable by its type.
         false
     }
 }
 
-/// The functions of an aggregate, if it can be one over runs.
+/// The aggregate's functions, or `None` if it cannot be computed over runs.
 fn calls_of(aggregate: &AggregateExec) -> Option<Vec<Call>> {
     let whole = matches!(aggregate.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned);
     let plain = aggregate.limit_options().is_none() && aggregate.filter_expr().iter().all(Option::is_none);
@@ -69,7 +70,7 @@ fn calls_of(aggregate: &AggregateExec) -> Option<Vec<Call>> {
         return None;
     }
     let input = aggregate.input().schema();
-    // Zeros of both signs are one group.
+    // 0.0 and -0.0 belong to one group but differ as runs.
     let is_float = |expr: &Arc<dyn PhysicalExpr>| expr.data_type(&input).is_ok_and(|of| of.is_floating());
     let sorted = *aggregate.input_order_mode() == InputOrderMode::Sorted;
     if sorted && aggregate.group_expr().expr().iter().any(|(expr, _)| is_float(expr)) {
@@ -78,7 +79,7 @@ fn calls_of(aggregate: &AggregateExec) -> Option<Vec<Call>> {
     aggregate.aggr_expr().iter().map(|expr| Call::of(expr, &input)).collect()
 }
 
-/// An aggregate whose groups are one run each.
+/// An aggregate in which each group is one run.
 fn whole(aggregate: &AggregateExec, calls: Vec<Call>) -> RunAggregate {
     let groups = groups(aggregate);
     let (schema, properties) = (aggregate.schema(), Arc::clone(aggregate.properties()));
@@ -89,15 +90,16 @@ fn groups(aggregate: &AggregateExec) -> Vec<Arc<dyn PhysicalExpr>> {
     aggregate.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr)).collect()
 }
 
-/// The aggregate of what the runs amount to; `None` if runs are not to be expected or the rows' order would be lost.
+/// An aggregate over partial results, one per run. `None` if runs are unlikely or the row order
+/// would be lost.
 fn in_two_steps(aggregate: &AggregateExec, calls: &[Call]) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let whole = aggregate.schema();
     let group_fields = &whole.fields()[..aggregate.group_expr().expr().len()];
-    // Neighbours have the same tags; numbers and times change from row to row.
+    // Neighbouring rows tend to share tags; numbers and times change from row to row.
     if !group_fields.iter().any(|field| field.data_type().is_string()) {
         return Ok(None);
     }
-    // An average is put together from a sum and a count.
+    // An average is computed from a sum and a count.
     let parts = calls.iter().flat_map(|call| {
         let part = |function, result: &DataType| Call { function, result: result.clone(), ..call.clone() };
         match call.function {

@@ -1,4 +1,4 @@
-//! The functions, and what the rows of a run amount to.
+//! The supported functions, and how each aggregates the rows of a run.
 
 use crate::functions::whole_sum::{Whole, sum_of};
 use arrow::array::{
@@ -14,12 +14,12 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a function does with the rows of a run.
+/// An aggregate function over the rows of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
-    /// All rows.
+    /// Counts all rows.
     Rows,
-    /// Values that are not NULL.
+    /// Counts the values that are not NULL.
     Count,
     Sum,
     Min,
@@ -34,12 +34,12 @@ pub(super) struct Call {
     pub(super) argument: Arc<dyn PhysicalExpr>,
     /// The argument's type.
     pub(super) data_type: DataType,
-    /// The value's type.
+    /// The result type.
     pub(super) result: DataType,
 }
 
 impl Call {
-    /// `None` if it is not one of those that are known.
+    /// Recognizes a supported function; `None` for any other.
     pub(super) fn of(expr: &AggregateFunctionExpr, input: &SchemaRef) -> Option<Self> {
         let [argument] = <[_; 1]>::try_from(expr.expressions()).ok()?;
         if expr.is_distinct() || !expr.order_bys().is_empty() {
@@ -83,7 +83,8 @@ impl Call {
     }
 }
 
-/// The argument of an average before DataFusion has made it a float, which the average does itself.
+/// Removes the cast to float that DataFusion adds to the argument of an average: the average
+/// converts its values itself.
 fn without_cast(argument: Arc<dyn PhysicalExpr>, function: &str, input: &SchemaRef) -> Arc<dyn PhysicalExpr> {
     match argument.downcast_ref::<CastExpr>() {
         Some(cast)
@@ -112,15 +113,15 @@ fn extreme(function: Function, data_type: &DataType) -> Result<Box<dyn Total>> {
     })
 }
 
-/// A function's values: those of the groups that are done, and the one of the group that is not.
+/// Accumulates a function's results: those of closed groups and of the open one.
 pub(super) trait Total: Send {
-    /// Adds rows of the group.
+    /// Adds rows of the open group.
     fn add(&mut self, values: &ArrayRef, rows: Range<usize>);
 
-    /// No more rows of the group come.
+    /// Ends the open group.
     fn close(&mut self);
 
-    /// The values of the groups that were closed since the last time.
+    /// Takes the results of the groups closed since the last call.
     fn take(&mut self) -> Result<ArrayRef>;
 }
 
@@ -149,7 +150,7 @@ impl Total for Count {
     }
 }
 
-/// Values put together two by two.
+/// Combines values pairwise.
 struct Folded<T: ArrowPrimitiveType, F> {
     data_type: DataType,
     fold: F,
@@ -185,7 +186,7 @@ impl<T: ArrowPrimitiveType, F: Fn(T::Native, T::Native) -> T::Native + Send> Tot
     }
 }
 
-/// The sum of whole numbers; one that its type does not hold is an error.
+/// The sum of integers; overflow of the result type is an error.
 struct WholeTotal<T> {
     current: Option<i128>,
     done: Vec<Option<i128>>,
@@ -214,7 +215,7 @@ impl<T: Whole> Total for WholeTotal<T> {
     }
 }
 
-/// Floats, and integers as floats.
+/// Converts floats and integers to `f64`.
 trait ToFloat: Copy {
     fn to_float(self) -> f64;
 }
@@ -231,7 +232,7 @@ impl ToFloat for i64 {
     }
 }
 
-/// The sum or the average of values as floats.
+/// The sum or average of values as floats.
 struct FloatSum<T> {
     average: bool,
     sum: f64,
@@ -249,14 +250,14 @@ impl<T> FloatSum<T> {
 impl<T: ArrowPrimitiveType<Native: ToFloat>> Total for FloatSum<T> {
     fn add(&mut self, values: &ArrayRef, rows: Range<usize>) {
         let Some(values) = values.as_primitive_opt::<T>() else { return };
-        // Four sums side by side: one would wait for each addition before the next.
+        // Four independent sums: with a single one, each addition would wait for the one before.
         let mut sums = [0.0; 4];
         let (values, nulls) = (&values.values()[rows.clone()], values.nulls().filter(|nulls| nulls.null_count() > 0));
         if let Some(nulls) = nulls {
             let present = nulls.inner().slice(rows.start, rows.len());
             for (values, word) in values.chunks(64).zip(present.bit_chunks().iter_padded()) {
                 for (place, value) in values.iter().enumerate() {
-                    // Without a branch, which NULLs here and there would have the processor guess wrong.
+                    // Branch-free, because scattered NULLs would cause branch mispredictions.
                     let mask = (word >> place & 1).wrapping_neg();
                     sums[place % 4] += f64::from_bits(value.to_float().to_bits() & mask);
                 }

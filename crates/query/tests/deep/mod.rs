@@ -1,14 +1,15 @@
-//! Statements that are very deep: each is answered or refused, and the process lives.
+//! Very deep statements: each is answered or rejected, and the process survives.
 
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Database, ErrorKind, Settings, Value};
 use fleetdb_query::Session;
 use std::time::Instant;
 
-/// A form: what stands in front, what is repeated, and what stands behind; the last is repeated as well if it closes.
+/// A form: the prefix, the repeated part, the middle, and the suffix, which is repeated as well if
+/// it closes the repeated part.
 type Form = (&'static str, &'static str, &'static str, &'static str);
 
-/// What is repeated in a row.
+/// Forms that repeat in a row.
 const CHAINS: [Form; 48] = [
     ("SELECT 1", "+1", "", ""),
     ("SELECT v", "+v", " FROM t", ""),
@@ -60,7 +61,7 @@ const CHAINS: [Form; 48] = [
     ("SELECT 1 ORDER BY 1", ", 1", "", ""),
 ];
 
-/// What is repeated within itself.
+/// Forms that nest.
 const NESTED: [Form; 24] = [
     ("SELECT ", "(", "1", ")"),
     ("SELECT ", "NOT ", "true", ""),
@@ -100,7 +101,7 @@ fn text((begin, again, end, close): &Form, count: usize) -> String {
     [*begin, &again.repeat(count), end, &close.repeat(count)].concat()
 }
 
-/// Asks for every statement of a text, one after the other.
+/// Runs every statement of a text, one after the other.
 fn run(session: &Session, text: &str) -> fleetdb_engine::Result<()> {
     for statement in session.parse(text)? {
         session.execute(statement)?.collect()?;
@@ -108,7 +109,7 @@ fn run(session: &Session, text: &str) -> fleetdb_engine::Result<()> {
     Ok(())
 }
 
-/// How often a form is repeated: less often what is answered and only takes time.
+/// The numbers of repetitions of a form; fewer for forms that are answered but slow.
 fn lengths((_, again, ..): &Form) -> &'static [usize] {
     match *again {
         "; SELECT 1" => &[1_000],
@@ -117,7 +118,7 @@ fn lengths((_, again, ..): &Form) -> &'static [usize] {
     }
 }
 
-/// Over every form there is. What ends the process, or takes forever, fails the test as a whole.
+/// Covers every form. A crash or a hang fails the whole test.
 #[test]
 fn every_form_is_answered_or_refused_at_any_length() {
     let session = session();
@@ -140,7 +141,7 @@ fn every_form_is_answered_or_refused_at_any_length() {
     assert_eq!(asked(&session, "SELECT id FROM t"), Ok(2));
 }
 
-/// A text of very many statements takes as long for each as one of few does.
+/// A text of many statements takes as long per statement as one with few.
 #[test]
 fn ten_thousand_statements_of_one_text_are_answered() {
     let session = session();
@@ -154,7 +155,7 @@ fn nested((begin, again, inner, close): &Form, count: usize) -> String {
     [*begin, &again.repeat(count), inner, &close.repeat(count)].concat()
 }
 
-/// Answered, or refused with what it says.
+/// Answered, or rejected with the returned message.
 fn asked(session: &Session, text: &str) -> Result<usize, String> {
     let begun = Instant::now();
     let rows = session.sql(text).and_then(|answer| answer.collect());
@@ -214,7 +215,7 @@ fn ten_thousand_terms_of_and_and_or_are_answered() {
     assert_eq!(asked(&session, &arms), Ok(2_000));
 }
 
-/// A query that WITH names, read twice by the next, and so on.
+/// WITH queries, each of which reads the previous one twice.
 #[test]
 fn queries_that_double_are_refused() {
     let session = session();
