@@ -1,4 +1,4 @@
-//! `ALTER TABLE`: columns come, go, are renamed and widened; tables are renamed; retention is set.
+//! `ALTER TABLE`: adds, drops, renames and widens columns, renames tables, and sets retention.
 
 use crate::answer::Answer;
 use crate::ddl::{constant_type, identifier, object_name};
@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use fleetdb_engine::{Code, ColumnDefinition, ColumnType, Database, Error, Result, Role};
 
-/// Runs an ALTER TABLE of one change.
+/// Runs an ALTER TABLE with a single change.
 pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: &AlterTable) -> Result<Answer> {
     let table = object_name(&alter.name)?;
     let done = || Ok(Answer::done("ALTER TABLE"));

@@ -1,7 +1,7 @@
-//! ON CONFLICT: what an INSERT writes of rows whose keys are there already.
+//! ON CONFLICT: what an INSERT does with rows whose keys already exist.
 //!
-//! The clause becomes a query over the new rows, called `excluded`, and the old ones ([`after_conflict`]), which `dml` runs under
-//! the commit lock.
+//! The clause becomes a query over the new rows, called `excluded`, and the old ones
+//! ([`after_conflict`]). `dml` runs the query under the commit lock.
 
 use crate::ddl::{identifier, object_name};
 use crate::dml::{primary_key_names, quote};
@@ -10,10 +10,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use fleetdb_engine::{Code, Column, Error, Result, Role, TableSchema};
 
-/// The name of the rows that an INSERT brings, in its ON CONFLICT clause.
+/// The name of the new rows in an ON CONFLICT clause.
 const EXCLUDED: &str = "excluded";
 
-/// The columns that are set, with what they are set to; none may be part of the key, but to be set to what it is anyway.
+/// Returns the assigned columns and their values. A key column may only be assigned its own new
+/// value.
 pub(crate) fn check_assignments<'a>(
     schema: &TableSchema,
     assignments: &'a [Assignment],
@@ -42,7 +43,7 @@ pub(crate) fn check_assignments<'a>(
     Ok(columns)
 }
 
-/// Whether a value is a column's of the row that an INSERT brings.
+/// Whether a value is the given column of the new row.
 fn is_new(column: &str, value: &Expr) -> bool {
     match value {
         Expr::CompoundIdentifier(parts) => {
@@ -52,26 +53,27 @@ fn is_new(column: &str, value: &Expr) -> bool {
     }
 }
 
-/// What an ON CONFLICT clause asks for that an INSERT does not do anyway.
+/// The effect of an ON CONFLICT clause that differs from a plain INSERT.
 pub(crate) enum Conflict {
-    /// The new row is left out.
+    /// The new row is ignored.
     Nothing,
-    /// What is written: for each of the table's columns an expression over the new row, called `excluded`, and the old
-    /// one, called as here; and the condition under which a row that is there is changed.
+    /// Updates the existing row: for each of the table's columns an expression over the new row,
+    /// called `excluded`, and the old row, called `called`; and the condition under which the old
+    /// row is changed.
     Update {
         called: String,
         columns: Vec<String>,
         condition: Option<String>,
-        /// The places of the columns that are set.
+        /// The indexes of the assigned columns.
         set: Vec<usize>,
     },
 }
 
-/// The column by which the query of an ON CONFLICT clause knows that there is an old row.
+/// The column that tells the query of an ON CONFLICT clause whether there is an old row.
 const THERE: &str = "fleetdb_there";
 
-/// What to do with rows of `schema`, which the INSERT calls so, whose key is there already; `None` if the new row replaces
-/// the old one, as without the clause.
+/// The effect of a clause on rows whose keys already exist. The INSERT refers to the table as
+/// `called`. `None` if the new row replaces the old one, as it does without the clause.
 pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) -> Result<Option<Conflict>> {
     let key = primary_key_names(schema);
     match &clause.conflict_target {
@@ -88,7 +90,7 @@ pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) 
     let new = |name: &str| format!("{EXCLUDED}.{}", quote(name));
     let mut fields = schema.columns.iter().filter(|column| column.role == Role::Field);
     let all_new = fields.all(|column| set.iter().any(|(name, value)| *name == column.name && is_new(name, value)));
-    // Where fields merge, a new NULL does not replace an old value by itself.
+    // In a table that merges fields, a new NULL does not replace an old value by itself.
     if all_new && update.selection.is_none() && !schema.merges_fields() {
         return Ok(None);
     }
@@ -106,7 +108,7 @@ pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) 
     Ok(Some(Conflict::Update { called: called.to_owned(), columns, condition, set }))
 }
 
-/// The query that gives what is written of an INSERT's rows, where there are old ones.
+/// The query for the rows to write, given the names of an INSERT's new rows and of the old ones.
 pub(crate) fn after_conflict(schema: &TableSchema, conflict: &Conflict, new: &str, old: &str) -> String {
     let called = match conflict {
         Conflict::Nothing => &schema.name,

@@ -1,4 +1,4 @@
-//! Making and dropping tables.
+//! Creates and drops tables.
 
 use crate::answer::Answer;
 use crate::options::TableOptions;
@@ -9,8 +9,9 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr as SqlExpr, Ident, ObjectName, TableConstraint};
 use fleetdb_engine::{Code, ColumnDefinition, ColumnType, Database, Error, Result, TableDefinition};
 
-/// `CREATE TABLE name (columns, PRIMARY KEY (...)) [WITH (...)]`, or with `AS` a table for the query's rows and the key
-/// that was taken out of the statement. Gives whether there was none of this name.
+/// Runs `CREATE TABLE name (columns, PRIMARY KEY (...)) [WITH (...)]`. For a `CREATE TABLE ... AS`,
+/// creates a table for the query's rows with the key taken from the statement. Returns whether the
+/// table was created.
 pub(crate) fn create_table(
     db: &Database,
     create: &CreateMemoryTable,
@@ -55,7 +56,8 @@ pub(crate) fn create_table(
             }
         }
     }
-    // As in PostgreSQL. A table that line protocol makes takes points without one of its tags.
+    // As in PostgreSQL, key columns are NOT NULL. A table created by line protocol accepts points
+    // without one of its tags.
     for column in &mut definition.columns {
         column.nullable &= !definition.primary_key.contains(&column.name);
     }
@@ -75,7 +77,7 @@ pub(crate) fn drop_table(db: &Database, drop: &DropTable) -> Result<Answer> {
     Ok(Answer::done("DROP TABLE"))
 }
 
-/// A table's name, without the schema that all tables are in.
+/// A table's name without its schema; all tables are in the same one.
 pub(crate) fn table_name(reference: &TableReference) -> Result<&str> {
     match reference.schema() {
         None | Some("public") => Ok(reference.table()),
@@ -83,7 +85,7 @@ pub(crate) fn table_name(reference: &TableReference) -> Result<&str> {
     }
 }
 
-/// The same for a name as it was parsed.
+/// The same for a parsed name.
 pub(crate) fn object_name(name: &ObjectName) -> Result<String> {
     match name.0.iter().map(|part| part.as_ident().map(identifier)).collect::<Option<Vec<_>>>().as_deref() {
         Some([name]) => Ok(name.clone()),
@@ -117,7 +119,7 @@ pub(crate) fn take_primary_key(constraints: &mut Vec<TableConstraint>) -> Result
     Ok(key)
 }
 
-/// A name without quotes is lower case, as in PostgreSQL.
+/// Unquoted names are folded to lower case, as in PostgreSQL.
 pub(crate) fn identifier(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),
@@ -125,7 +127,7 @@ pub(crate) fn identifier(name: &Ident) -> String {
     }
 }
 
-/// A type of SQL as DataFusion reads it.
+/// Converts a SQL type to the type DataFusion uses for it.
 pub(crate) async fn constant_type(context: &SessionContext, sql_type: &SqlType) -> datafusion::error::Result<DataType> {
     let plan = context.state().create_logical_plan(&format!("SELECT CAST(NULL AS {sql_type})")).await?;
     Ok(plan.schema().field(0).data_type().clone())

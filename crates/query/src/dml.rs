@@ -1,10 +1,12 @@
-//! INSERT and UPDATE, and what a DELETE ([`delete`](crate::delete)) has in common with them.
+//! INSERT and UPDATE, and what they share with DELETE ([`delete`](crate::delete)).
 //!
-//! 1. What depends on rows that are there (UPDATE, DELETE, ON CONFLICT) is read and written in one step
-//!    ([`Database::transact`](fleetdb_engine::Database::transact)): the session's tables show what the commit lock
-//!    guards, DataFusion computes the rows, and no other write comes between. In a transaction they are gathered, and what was
-//!    read is compared at COMMIT ([`guard`](crate::guard)).
-//! 2. Where a table merges fields, a row that gets a NULL is deleted and written anew in one batch.
+//! 1. Writes that depend on existing rows (UPDATE, DELETE, ON CONFLICT) read and write in one step
+//!    ([`Database::transact`](fleetdb_engine::Database::transact)): the session reads tables under
+//!    the commit lock, DataFusion computes the rows, and no other write intervenes. In a
+//!    transaction, the changes are collected, and COMMIT compares the rows that were read
+//!    ([`guard`](crate::guard)).
+//! 2. In a table that merges fields, a row that receives a NULL is deleted and rewritten in one
+//!    batch.
 
 use crate::conflict::{Conflict, after_conflict, check_assignments, conflict};
 use crate::ddl::object_name;
@@ -34,7 +36,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The places of the primary key's columns.
+/// The indexes of the primary key's columns.
 pub(crate) fn primary_key(schema: &TableSchema) -> Vec<usize> {
     schema.key.iter().chain(&schema.time).copied().collect()
 }
@@ -43,20 +45,21 @@ pub(crate) fn primary_key_names(schema: &TableSchema) -> Vec<&str> {
     primary_key(schema).into_iter().map(|place| schema.columns[place].name.as_str()).collect()
 }
 
-/// What a statement writes that depends on rows that are there.
+/// The changes of a statement that depends on existing rows.
 pub(crate) struct Change {
     pub(crate) table: Arc<TableSchema>,
     pub(crate) batch: Batch,
-    /// How many rows it is about.
+    /// The number of affected rows.
     pub(crate) count: u64,
-    /// These rows, for a RETURNING clause.
+    /// The affected rows, for a RETURNING clause.
     pub(crate) rows: Vec<RecordBatch>,
-    /// Rows with the keys of those that were read: they must be the same when the transaction is committed.
+    /// Rows with the keys of the rows that were read. Those must be unchanged when the transaction
+    /// commits.
     pub(crate) read: Vec<RecordBatch>,
 }
 
 impl Change {
-    /// Nothing is written.
+    /// A change that writes nothing.
     pub(crate) fn nothing(table: Arc<TableSchema>) -> Self {
         Self { table, batch: Batch::new(), count: 0, rows: Vec::new(), read: Vec::new() }
     }
@@ -94,7 +97,7 @@ impl Session {
         Ok(WriteOutcome { count, returned })
     }
 
-    /// `WITH a AS (INSERT ...) INSERT ...`: all of their rows are one batch.
+    /// Runs `WITH a AS (INSERT ...) INSERT ...`, with all rows in one batch.
     pub(crate) fn insert_several(&self, statement: &SqlStatement) -> Result<WriteOutcome> {
         let db = self.store.writer()?;
         let insert = InsertValues::of_sql(statement, db)?.ok_or_else(|| {
@@ -109,14 +112,14 @@ impl Session {
         Ok(WriteOutcome { count: count as u64, returned: None })
     }
 
-    /// Runs an INSERT whose rows replace what is there, in batches if it must.
+    /// Runs an INSERT that replaces existing rows, in several batches if necessary.
     pub(crate) fn write_streaming(&self, plan: LogicalPlan) -> Result<u64> {
         let counts = self.start(plan)?.collect()?;
         let counts = counts.iter().filter_map(|batch| batch.columns().first()?.as_primitive_opt::<UInt64Type>());
         Ok(counts.flat_map(|column| column.iter().flatten()).sum())
     }
 
-    /// Writes rows that depend on none that are there; in a transaction they are gathered.
+    /// Writes rows that do not depend on existing ones, or collects them in a transaction.
     fn write(&self, rows: Batch) -> Result<()> {
         match self.is_in_transaction() {
             true => self.gather(rows),
@@ -144,7 +147,7 @@ impl Session {
         Ok(())
     }
 
-    /// The rows of an INSERT in the table's own columns, all at once.
+    /// All rows of an INSERT, in the table's own columns.
     pub(crate) fn rows_of(&self, plan: LogicalPlan) -> Result<Vec<RecordBatch>> {
         let (mut gathered, mut rows) = (Vec::new(), 0);
         let all = self.each_batch(plan, |batch| {
@@ -161,7 +164,7 @@ impl Session {
         Ok(gathered)
     }
 
-    /// Gives a query's rows to `take` as they come, until that wants no more. Gives whether they were all.
+    /// Passes a query's batches to `take` until it declines more. Returns whether all were taken.
     pub(crate) fn each_batch(
         &self,
         plan: LogicalPlan,
@@ -181,7 +184,7 @@ impl Session {
         self.runtime.block_on(watch.until_stopped(rows))?.map_err(engine_error)?
     }
 
-    /// Inserts rows; those whose keys are there already as the clause says.
+    /// Inserts rows, and applies the clause to those whose keys already exist.
     fn insert_on_conflict(
         &self,
         schema: &Arc<TableSchema>,
@@ -218,16 +221,17 @@ impl Session {
             let set = check_assignments(&schema, &update.assignments)?;
             let set = set.iter().map(|(name, _)| schema.column_index(name)).collect::<Result<Vec<_>>>()?;
             let mut rows = self.rows_of(dml.input.as_ref().clone())?;
-            // Beside rows of FROM a row may be there more than once: as in PostgreSQL any of these changes it.
+            // Joined with the rows of FROM, a row may occur several times; as in PostgreSQL, any
+            // one of them updates it.
             if !update.table.joins.is_empty() {
                 rows = distinct(&schema, rows, true)?;
             }
-            // Those that are changed are those that were read.
+            // The rows to change are exactly those that were read.
             Ok(Change { read: rows.clone(), ..upsert(&schema, rows, &set)? })
         })
     }
 
-    /// Plans an UPDATE or DELETE over the tables as they are shown.
+    /// Plans an UPDATE or DELETE over the current view.
     pub(crate) fn plan_write(&self, sql: &str) -> Result<DmlStatement> {
         match self.plan(sql)? {
             LogicalPlan::Dml(dml) => Ok(dml),
@@ -235,8 +239,8 @@ impl Session {
         }
     }
 
-    /// Writes what `change` makes of the tables as they are now, which they show; no other write comes between. In a
-    /// transaction it is gathered.
+    /// Writes the changes that `change` computes from the tables as they are now, with no other
+    /// write in between. In a transaction, the changes are collected.
     pub(crate) fn write_after(
         &self,
         returning: Option<&Returning>,
@@ -270,7 +274,8 @@ impl Session {
         Ok(done)
     }
 
-    /// Runs something with a table that nobody else sees; it is given the table's name.
+    /// Runs a step with a temporary table visible only to this session. The step receives the
+    /// table's name.
     pub(crate) fn with_temporary<T>(
         &self,
         what: &str,
@@ -285,7 +290,7 @@ impl Session {
     }
 }
 
-/// Rows that replace those with their keys; NULLs in the columns that are set do, too.
+/// Rows that replace those with equal keys, including by NULL in the columns of `set`.
 fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>, set: &[usize]) -> Result<Change> {
     let rows = named(schema, rows)?;
     let batch = rows.iter().try_fold(Batch::new(), |batch, rows| match set {
@@ -296,7 +301,7 @@ fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>, set: &[usize]) -> R
     Ok(Change { table: Arc::clone(schema), batch, count, rows, read: Vec::new() })
 }
 
-/// Where tables of one statement are.
+/// The schema of temporary tables that last for one statement.
 pub(crate) const TEMPORARY: &str = "temporary";
 
 /// A row's key, and its time in a time-series table.
@@ -317,7 +322,7 @@ pub(crate) fn key_of(schema: &TableSchema, rows: &RecordBatch, row: usize) -> Re
     }
 }
 
-/// What to read to find the rows that are there with the keys of these.
+/// A request that finds the existing rows with the same keys as `rows`.
 pub(crate) fn rows_with_keys_of(schema: &TableSchema, rows: &[RecordBatch]) -> Result<ScanRequest> {
     let mut request = ScanRequest { keys: Some(Vec::new()), ..ScanRequest::default() };
     let mut last = None;
@@ -326,7 +331,8 @@ pub(crate) fn rows_with_keys_of(schema: &TableSchema, rows: &[RecordBatch]) -> R
             let (key, time) = key_of(schema, rows, row)?;
             request.from = time.map(|time| request.from.map_or(time, |from| from.min(time)));
             request.to = time.map(|time| request.to.map_or(time, |to| to.max(time)));
-            // The engine sorts keys and takes each once; rows of one container mostly come together.
+            // The engine sorts and deduplicates keys; rows of the same container are mostly
+            // adjacent.
             if last.as_ref() != Some(&key) {
                 request = request.container(&key);
                 last = Some(key);
@@ -336,14 +342,15 @@ pub(crate) fn rows_with_keys_of(schema: &TableSchema, rows: &[RecordBatch]) -> R
     Ok(request)
 }
 
-/// The schema of a table's rows that nobody has checked yet: each value may be NULL.
+/// The schema for rows that have not been validated: every column is nullable.
 pub(crate) fn unchecked(schema: &TableSchema) -> SchemaRef {
     let fields = schema.to_arrow();
     let fields = fields.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
     Arc::new(Schema::new(fields))
 }
 
-/// The rows under the table's own column names and types ([`unchecked`]); a value that does not fit its type is an error.
+/// Converts rows to the table's own column names and types ([`unchecked`]); a value that does not
+/// fit its type is an error.
 pub(crate) fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
     let arrow = unchecked(schema);
     let typed = |rows: &RecordBatch| {
@@ -353,14 +360,15 @@ pub(crate) fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<
     rows.iter().map(typed).collect()
 }
 
-/// A column in the type of its field.
+/// Casts a column to the type of its field.
 pub(crate) fn typed_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     let options = CastOptions { safe: false, ..CastOptions::default() };
     cast_with_options(column, field.data_type(), &options)
         .map_err(|e| Error::from(e).context(format_args!("column '{}'", field.name())))
 }
 
-/// Rows whose keys differ. With `first` the first row of a key is kept; else a second one is an error.
+/// Removes rows with duplicate keys. With `first`, the first row of each key is kept; otherwise a
+/// duplicate is an error.
 fn distinct(schema: &TableSchema, rows: Vec<RecordBatch>, first: bool) -> Result<Vec<RecordBatch>> {
     let rows = named(schema, rows)?;
     let places = primary_key(schema);

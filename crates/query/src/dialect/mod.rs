@@ -1,8 +1,9 @@
-//! PostgreSQL's SQL in DataFusion's words.
+//! Adapts PostgreSQL's SQL to DataFusion.
 //!
-//! What PostgreSQL says and DataFusion does not plan, or takes for something else, is written in other words before it is
-//! planned ([`rewrite_for_planner`]; a module for each form). What has another meaning, depending on types, is changed in
-//! the plan: [`typing`] gives texts and parameters types, [`operators`] operators and casts what they mean.
+//! PostgreSQL syntax that DataFusion cannot plan, or interprets differently, is rewritten before
+//! planning ([`rewrite_for_planner`]; one module for each form). Differences that depend on types
+//! are resolved in the plan: [`typing`] gives types to texts and parameters, and [`operators`]
+//! adapts operators and casts.
 
 mod calls;
 pub(crate) mod chains;
@@ -32,7 +33,7 @@ use datafusion::sql::sqlparser::ast::{Ident, Select, SetExpr, Statement, TableAl
 use fleetdb_engine::Result;
 use std::collections::HashSet;
 
-/// The words that [`calls`] knows.
+/// The words that [`calls`] handles.
 const CALLS: [&str; 11] = [
     "age",
     "collate",
@@ -71,7 +72,7 @@ const WORDS: [&str; 20] = [
     "zone",
 ];
 
-/// Which of [`WORDS`] and [`CALLS`] words of a text begin with, in whatever case.
+/// The words of [`WORDS`] and [`CALLS`] that begin a word of the text, ignoring case.
 fn words_of(text: &str) -> HashSet<&'static str> {
     let text = text.as_bytes();
     let mut found = HashSet::new();
@@ -89,20 +90,20 @@ fn words_of(text: &str) -> HashSet<&'static str> {
     found
 }
 
-/// Whether something in parentheses may be compared.
+/// Whether the text may compare something in parentheses.
 fn compares_rows(text: &str) -> bool {
     text.split(')').skip(1).any(|behind| behind.trim_start().starts_with(['<', '>', '=', '!']))
 }
 
-/// Whether a text has the word, in whatever case.
+/// Whether the text contains the word, ignoring case.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
     text.as_bytes().windows(word.len()).any(|here| here.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// Statements of a text with the columns of their joins by the tables' names.
+/// Qualifies the USING columns in the statements of a text.
 ///
 /// # Errors
-/// A statement has a join whose columns nobody knows without knowing its tables.
+/// A join's columns cannot be determined without the schemas of its tables.
 pub(crate) fn with_columns_of_joins<'a>(
     text: &str,
     mut statements: impl Iterator<Item = &'a mut Statement>,
@@ -113,15 +114,15 @@ pub(crate) fn with_columns_of_joins<'a>(
     }
 }
 
-/// Statements of a text in words that DataFusion plans.
+/// Rewrites the statements of a text into forms that DataFusion can plan.
 ///
 /// # Errors
-/// A statement has what is [`refused`], an ESCAPE that is none, SIMILAR TO what is known only when it runs, or compares rows of
-/// very many columns.
+/// A statement contains a form that is [`refused`], an invalid ESCAPE, a SIMILAR TO with a pattern
+/// that is not a literal, or a comparison of rows with too many columns.
 pub(crate) fn rewrite_for_planner<'a>(text: &str, statements: impl Iterator<Item = &'a mut Statement>) -> Result<()> {
     let words = words_of(text);
     let has = |word| words.contains(&word);
-    // What depends on the whole text is looked for once: it may have very many statements.
+    // Checks on the whole text are done once, because it may have many statements.
     let has_calls = CALLS.iter().any(|word| words.contains(word)) || text.contains(['|', '@', '~']);
     let (compares_rows, has_powers) = (compares_rows(text), text.contains('^'));
     for statement in statements {
@@ -189,7 +190,7 @@ pub(crate) fn rewrite_for_planner<'a>(text: &str, statements: impl Iterator<Item
     Ok(())
 }
 
-/// The SELECTs that a query's rows come from: one, or those of a UNION.
+/// Visits the SELECTs that make up a query: one, or those of a UNION.
 fn selects(body: &mut SetExpr, each: &mut impl FnMut(&mut Select)) {
     match body {
         SetExpr::Select(select) => each(select),
@@ -197,12 +198,13 @@ fn selects(body: &mut SetExpr, each: &mut impl FnMut(&mut Select)) {
             selects(left, each);
             selects(right, each);
         }
-        // A query in parentheses is visited by itself.
+        // Parenthesized queries are visited separately.
         _ => {}
     }
 }
 
-/// Calls the one column of a function in FROM as the function is called there: `generate_series(1, 3) AS n`, or by its own name.
+/// Names the single column of a function in FROM after the function's alias, as in
+/// `generate_series(1, 3) AS n`, or else after the function.
 fn name_column(alias: &mut Option<TableAlias>, function: &str) {
     let own = || TableAlias { explicit: true, name: Ident::new(function), columns: Vec::new(), at: None };
     let alias = alias.get_or_insert_with(own);

@@ -1,5 +1,6 @@
-//! Types that a statement gives its parameters and texts, and DataFusion does not: `$1::bigint[]`, `id = ANY($1)`,
-//! `id = ANY('{1,2}')`, `is_open = 't'`, `ts >= '2026-01-01 12:00'`; and, where types are known, what [`operators`] mean.
+//! Infers types for parameters and texts that DataFusion leaves untyped: `$1::bigint[]`, `id =
+//! ANY($1)`, `id = ANY('{1,2}')`, `is_open = 't'`, `ts >= '2026-01-01 12:00'`. Where types are
+//! known, it also applies [`operators`].
 //!
 //! Drivers send an array as one parameter. Its text is PostgreSQL's, `{1,2,NULL,"a, b"}`
 //! (<https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO>).
@@ -21,7 +22,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
 use fleetdb_engine::{Code, ColumnType, Error, Value};
 use std::sync::Arc;
 
-/// The functions that DataFusion plans `ANY` and `ALL` as, whose first argument is the array.
+/// The functions to which DataFusion plans `ANY` and `ALL`; their first argument is the array.
 const OF_ARRAYS: [&str; 5] = ["array_has", "array_min", "array_max", "array_position", "cardinality"];
 
 /// The plan with these types.
@@ -84,12 +85,12 @@ fn has_untyped(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(is_one(expr))).unwrap_or(false)
 }
 
-/// A parameter or a text, whose type is that of what is around it.
+/// Whether this is a parameter or a text whose type depends on the context.
 fn is_untyped(expr: &Expr) -> bool {
     is_text(expr) || matches!(expr, Expr::Placeholder(Placeholder { field: None, .. }))
 }
 
-/// A text, or a cast of one, which may be given another type by what it is compared with.
+/// Whether this is a text, or a cast of one, that may take the type of what it is compared with.
 fn may_be_beside(expr: &Expr) -> bool {
     match expr {
         Expr::Cast(cast) => is_text(&cast.expr),
@@ -101,13 +102,14 @@ fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Utf8(Some(_)), _))
 }
 
-/// The array of one of [`OF_ARRAYS`].
+/// The array argument of one of [`OF_ARRAYS`].
 fn array_of(call: &ScalarFunction) -> Option<&Expr> {
     OF_ARRAYS.contains(&call.name()).then(|| call.args.first())?
 }
 
-/// The decimal places of a `round` that are a number. The type of what it gives depends on them, and DataFusion, which casts
-/// them to 32 bits, does not know it before they are (55.2): a CASE has one type in its plan and its rows another.
+/// The decimal places of a `round`, if they are a number. The result type depends on them, but
+/// DataFusion casts them to 32 bits and does not know the type before it has done so (55.2): a CASE
+/// then has one type in its plan and another in its rows.
 fn places(call: &ScalarFunction) -> Option<i32> {
     match (call.name(), call.args.as_slice()) {
         ("round", [_, Expr::Literal(ScalarValue::Int64(Some(places)), _)]) => i32::try_from(*places).ok(),
@@ -133,7 +135,7 @@ fn typed_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             Ok(Transformed::new_transformed(Expr::ScalarFunction(call), is_typed))
         }
-        // What is put together with a text stays a text.
+        // A concatenation with a text remains a text.
         Expr::BinaryExpr(mut compared) if compared.op != Operator::StringConcat => {
             if compared.op.supports_propagation() {
                 let left = far_bound(&compared.left, &compared.right, schema)?;
@@ -168,7 +170,7 @@ fn typed_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// Puts what has a type in the place of what has none; whether there is such.
+/// Replaces an expression by a typed one, if there is one; returns whether there was.
 fn put(place: &mut Expr, typed: Option<Expr>) -> bool {
     let is_typed = typed.is_some();
     if let Some(typed) = typed {
@@ -218,7 +220,7 @@ fn beside(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     }
 }
 
-/// The arrays without a type, with the one that they have by what they are compared with.
+/// The untyped arrays of an expression, with the types implied by what they are compared with.
 fn compared_arrays(expr: &Expr, schema: &DFSchema) -> Vec<(Expr, DataType)> {
     let mut arrays = Vec::new();
     let mut note = |array: &Expr, with: &Expr| {
@@ -237,7 +239,7 @@ fn compared_arrays(expr: &Expr, schema: &DFSchema) -> Vec<(Expr, DataType)> {
                     note(array, with);
                 }
             }
-            // The least or the greatest of the array.
+            // A comparison with the minimum or maximum of the array.
             Expr::BinaryExpr(compared) => {
                 for (side, with) in [(&compared.left, &compared.right), (&compared.right, &compared.left)] {
                     if let Expr::ScalarFunction(call) = side.as_ref()
@@ -304,7 +306,7 @@ pub(crate) fn array_of_text(text: &str, element: &DataType) -> Result<ScalarValu
     Ok(ScalarValue::List(Arc::new(array)))
 }
 
-/// The elements' texts, `None` for NULL; else what is wrong.
+/// The texts of the elements, `None` for NULL; or an error message.
 fn elements(text: &str) -> std::result::Result<Vec<Option<String>>, &'static str> {
     let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     let inner = inner.ok_or("it does not stand in braces")?;
