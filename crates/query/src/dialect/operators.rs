@@ -1,15 +1,18 @@
-//! Operators, casts and functions that mean in PostgreSQL something else than in DataFusion, by the types of what they are of:
+//! Adapts operators, casts and functions that, for some types, mean something else in PostgreSQL
+//! than in DataFusion:
 //!
-//! - intervals and spans of time are compared by their length: 25 hours are more than a day (DataFusion compares months, then
-//!   days, then the rest);
-//! - a date and an interval give a time: `current_date - INTERVAL '1 hour'` (in DataFusion a date, without the hour);
-//! - whole numbers of 32 bits and fewer give those of 64, and unsigned ones a difference with a sign, as PostgreSQL has an error
-//!   and DataFusion what is left of the bits;
-//! - a number cast to a whole one is rounded (in DataFusion cut off), a half of a float to the even one, by `round(v)`, too;
-//! - numbers and times have PostgreSQL's texts ([`crate::texts`]), bytes those of `bytea`;
-//! - parts of times have fractions ([`date_part`](crate::functions::date_part));
-//! - a subquery that is an aggregate gives one row ([`super::one_row`]);
-//! - numbers of rows, `row_number()` and `rank()`, have a sign, as clients have no other.
+//! - intervals and durations are compared by length: 25 hours are more than a day (DataFusion
+//!   compares months, then days, then the rest);
+//! - a date plus an interval is a timestamp: `current_date - INTERVAL '1 hour'` (in DataFusion a
+//!   date, without the hour);
+//! - arithmetic on integers of 32 bits or fewer has 64-bit results, and differences of unsigned
+//!   integers are signed (PostgreSQL reports overflow, DataFusion wraps around);
+//! - casts to integers round (DataFusion truncates); ties of a float go to even, as in `round(v)`;
+//! - numbers and times have PostgreSQL's text forms ([`crate::texts`]), bytes that of `bytea`;
+//! - parts of times include fractions ([`date_part`](crate::functions::date_part));
+//! - a subquery that is an aggregate returns one row ([`super::one_row`]);
+//! - row numbers, from `row_number()` and `rank()`, are signed, because clients have no unsigned
+//!   type.
 
 use super::intervals::interval_literal;
 use super::one_row::of_one_row;
@@ -30,12 +33,12 @@ use std::sync::Arc;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const SPAN: DataType = DataType::Duration(TimeUnit::Nanosecond);
-/// A date with a time of the day.
+/// The type of a date with a time of day.
 const TIME: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
-/// Holds each difference of two unsigned numbers of 64 bits.
+/// Holds every difference of two unsigned 64-bit integers.
 const DIFFERENCE: DataType = DataType::Decimal128(20, 0);
 
-/// Whether an expression may be one that [`meant`] changes, going by its form.
+/// Whether [`meant`] may change an expression, judged only by its form.
 pub(super) fn may_mean_another(expr: &Expr) -> bool {
     match expr {
         Expr::Cast(_) | Expr::Between(_) | Expr::SetComparison(_) => true,
@@ -46,7 +49,7 @@ pub(super) fn may_mean_another(expr: &Expr) -> bool {
     }
 }
 
-/// The columns of a node's input that number rows, which are unsigned for DataFusion.
+/// The columns of a node's input that number rows; DataFusion makes them unsigned.
 pub(super) fn row_numbers(node: &LogicalPlan) -> HashSet<String> {
     let mut names = HashSet::new();
     let mut input = match node {
@@ -60,10 +63,10 @@ pub(super) fn row_numbers(node: &LogicalPlan) -> HashSet<String> {
     names
 }
 
-/// An expression, whose parts are as they are meant already, as it is meant; `None` if it is so.
+/// Rewrites an expression whose operands have been rewritten already; `None` if it needs no change.
 ///
 /// # Errors
-/// A text is not of the type that it is beside.
+/// A text is not valid for the type of the other operand.
 pub(super) fn meant(expr: &Expr, schema: &DFSchema, row_numbers: &HashSet<String>) -> Result<Option<Expr>> {
     match expr {
         Expr::Cast(cast) => cast_meant(cast, schema),
@@ -102,7 +105,7 @@ fn call(function: &Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(function), args))
 }
 
-/// The operation with other sides, where there are such.
+/// The operation with those operands replaced that have a replacement.
 fn replaced(binary: &BinaryExpr, left: Option<Expr>, right: Option<Expr>) -> Expr {
     let side = |other: Option<Expr>, side: &Expr| Box::new(other.unwrap_or_else(|| side.clone()));
     Expr::BinaryExpr(BinaryExpr::new(side(left, &binary.left), binary.op, side(right, &binary.right)))
@@ -124,14 +127,16 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
         |number: Expr| Ok(Some(Expr::Cast(Cast { expr: Box::new(number), field: Arc::clone(&cast_of.field) })));
     match of.get_type(schema) {
         Ok(DataType::Float32 | DataType::Float64) if to.is_integer() => match of {
-            // What is written with a point is a numeric in PostgreSQL, of which a half is rounded away from 0.
+            // A literal with a decimal point is a numeric in PostgreSQL, which rounds ties away
+            // from 0.
             Expr::Literal(ScalarValue::Float64(Some(number)), _) => rounded(lit(number.round())),
             other => rounded(call(&ROUND_TO_EVEN, vec![other.clone()])),
         },
         Ok(DataType::Decimal128(..) | DataType::Decimal256(..)) if to.is_integer() => {
             rounded(round(vec![of.clone(), lit(0_i32)]))
         }
-        // DataFusion takes a cast between times to keep their order, which the time of day does not.
+        // DataFusion assumes that casts between times preserve order, which a cast to the time of
+        // day does not.
         Ok(DataType::Timestamp(..)) if matches!(to, DataType::Time32(_) | DataType::Time64(_)) => {
             rounded(call(&TIME_OF_DAY, vec![of.clone()]))
         }
@@ -142,7 +147,7 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
     }
 }
 
-/// A text as the bytes that `bytea` reads.
+/// Parses a text as `bytea` does.
 pub(super) fn bytes(text: &str) -> Result<Vec<u8>> {
     match value_of_text(text, ColumnType::Binary) {
         Ok(Value::Binary(bytes)) => Ok(bytes),
@@ -153,7 +158,7 @@ pub(super) fn bytes(text: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// The text of a number or a time; `None` for what has the same one in DataFusion.
+/// The text of a number or a time; `None` for types whose text is the same in DataFusion.
 fn text_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let data_type = expr.get_type(schema).ok()?;
     let has_another = matches!(
@@ -169,7 +174,7 @@ fn text_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     has_another.then(|| call(&TEXT_OF, vec![expr.clone()]))
 }
 
-/// What functions make of a truth value; `None` for anything else.
+/// The text of a boolean as functions produce it; `None` for anything else.
 fn letter_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let is_boolean = matches!(expr.get_type(schema), Ok(DataType::Boolean));
     is_boolean.then(|| call(&LETTER_OF, vec![expr.clone()]))
@@ -190,7 +195,7 @@ fn call_meant(of: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
                 call(&of.func, args.collect())
             })
         }
-        // Of a literal, which is a numeric in PostgreSQL, a half is rounded away from 0.
+        // A literal is a numeric in PostgreSQL, which rounds ties away from 0.
         ("round", [number]) if !matches!(number, Expr::Literal(..)) => {
             let is_float = matches!(number.get_type(schema), Ok(DataType::Float32 | DataType::Float64));
             is_float.then(|| call(&ROUND_TO_EVEN, vec![number.clone()]))
@@ -238,7 +243,8 @@ fn between_meant(between: &Between, schema: &DFSchema) -> Result<Option<Expr>> {
     Ok(changed.then(|| Expr::Between(Between::new(expr, between.negated, low, high))))
 }
 
-/// What is compared with a span of time as a span in nanoseconds; `None` if it is one, or something else.
+/// Converts what is compared with an interval or duration to a duration in nanoseconds; `None` if
+/// it needs no conversion.
 fn length(expr: &Expr, data_type: &DataType) -> Result<Option<Expr>> {
     let of_interval = |interval: Expr| Some(call(&INTERVAL_LENGTH, vec![interval]));
     Ok(match (expr, data_type) {
@@ -278,7 +284,7 @@ fn arithmetic_meant(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
     Some(replaced(binary, with_left, with_right))
 }
 
-/// A whole number of less than 64 bits.
+/// Whether this is an integer type of less than 64 bits.
 fn is_short(data_type: &DataType) -> bool {
     data_type.is_integer() && !matches!(data_type, DataType::Int64 | DataType::UInt64)
 }

@@ -1,6 +1,7 @@
-//! `generate_series` as in PostgreSQL: rows where it is selected (DataFusion gives an array); ends and step as texts,
-//! `generate_series('2026-01-01'::timestamp, '2026-01-02', '1 hour')`; and `FROM generate_series(1, 3) AS g`, whose column is
-//! called `g`, or as the function.
+//! PostgreSQL's `generate_series`: it returns rows in the SELECT list (DataFusion returns an
+//! array); its bounds and step may be texts, `generate_series('2026-01-01'::timestamp,
+//! '2026-01-02', '1 hour')`; and the column of `FROM generate_series(1, 3) AS g` is called `g`, or
+//! without an alias like the function.
 
 use crate::ddl::identifier;
 use crate::parse::expr_of;
@@ -13,7 +14,7 @@ use std::ops::ControlFlow;
 
 const NAME: &str = "generate_series";
 
-/// Writes them so.
+/// Rewrites the calls of a statement.
 pub(super) fn as_rows(statement: &mut Statement) {
     let _ = statement.visit(&mut Series);
 }
@@ -48,7 +49,8 @@ impl VisitorMut for Series {
     }
 }
 
-/// Whether it is PostgreSQL's name: with a schema, as in what is asked of the catalog, it is left alone.
+/// Whether this is PostgreSQL's function. A name with a schema, as in catalog queries, is left
+/// alone.
 fn is_series(name: &ObjectName) -> bool {
     matches!(name.0.as_slice(), [part] if part.as_ident().is_some_and(|name| identifier(name) == NAME))
 }
@@ -62,7 +64,7 @@ fn selected(item: &mut SelectItem) {
     *expr = rows;
 }
 
-/// Texts beside a step of time as times, and as a span of time.
+/// Gives text bounds the type of a time, and a text step that of an interval.
 fn type_texts(args: &mut [FunctionArg]) {
     let [start, stop, step] = args else { return };
     let is_of_time = text_of(step).is_some() || matches!(expr_in(step), Some(Expr::Interval(_) | Expr::Cast { .. }));

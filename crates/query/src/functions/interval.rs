@@ -1,8 +1,10 @@
-//! `INTERVAL '1 hour' * 3`, `0.5 * INTERVAL '1 day'` and `INTERVAL '1 hour' / 4`, which DataFusion does not know, and what type
-//! parameters and texts have there, and beside times: `ts + '1 hour'`, `ts - '2026-01-01'`.
+//! `INTERVAL '1 hour' * 3`, `0.5 * INTERVAL '1 day'` and `INTERVAL '1 hour' / 4`, which DataFusion
+//! lacks; also the types of parameters and texts in such operations and next to times: `ts + '1
+//! hour'`, `ts - '2026-01-01'`.
 //!
-//! As in PostgreSQL (`interval_mul` in its `timestamp.c`) what is no whole number of months goes on in days, a month having
-//! 30, and of days in time, a day having 24 hours; time is rounded to microseconds.
+//! As in PostgreSQL (`interval_mul` in its `timestamp.c`), fractions of months carry into days,
+//! with 30 days to a month, and fractions of days into the time, with 24 hours to a day. The time
+//! is rounded to microseconds.
 
 use crate::dialect::intervals::interval_literal;
 use crate::values::with_seconds;
@@ -24,13 +26,14 @@ const DAYS_PER_MONTH: f64 = 30.0;
 const NS_PER_DAY: f64 = 86_400e9;
 const NS_PER_US: f64 = 1e3;
 
-/// Makes the operators the function.
+/// Replaces the operators by the function.
 #[derive(Debug)]
 pub(super) struct ScaleIntervals;
 
 impl ExprPlanner for ScaleIntervals {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        // Types are looked up for these operators only: a long chain of ANDs would be gone through at each of them.
+        // Types are resolved only for these operators: resolving them in a long chain of ANDs would
+        // walk the whole chain at each operator.
         match expr.op {
             BinaryOperator::Multiply | BinaryOperator::Divide => {}
             BinaryOperator::Plus | BinaryOperator::Minus => {
@@ -41,7 +44,7 @@ impl ExprPlanner for ScaleIntervals {
         let of = |expr: &Expr| expr.get_type(schema).unwrap_or(DataType::Null);
         let (left, right) = (of(&expr.left), of(&expr.right));
         let is_interval = |of: &DataType| matches!(of, DataType::Interval(_));
-        // A parameter whose type is not known yet is a number, too.
+        // A parameter of unknown type counts as a number as well.
         let is_number = |of: &DataType, expr: &Expr| of.is_numeric() || is_untyped_parameter(expr);
         let (divides, swaps) = match expr.op {
             BinaryOperator::Multiply if is_interval(&left) && is_number(&right, &expr.right) => (false, false),
@@ -69,8 +72,8 @@ fn with_type(expr: Expr, data_type: DataType) -> Expr {
     }
 }
 
-/// `ts + $1`, `ts - '2026-01-01'`: as in PostgreSQL what is added to a time is an interval, what is subtracted from one, if it
-/// is a text, a time.
+/// `ts + $1`, `ts - '2026-01-01'`: as in PostgreSQL, what is added to a time is an interval, and a
+/// text subtracted from a time is a time.
 fn beside_time(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr> {
     let is_plus = expr.op == BinaryOperator::Plus;
     let of = |time: &Expr| time.get_type(schema).unwrap_or(DataType::Null);
@@ -82,7 +85,7 @@ fn beside_time(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryEx
     Ok(expr)
 }
 
-/// What has no type, as what it is beside a time; `None` for anything else.
+/// Gives an untyped operand next to a time its type; `None` for anything else.
 fn typed_beside(expr: &Expr, time: impl Fn() -> DataType, is_plus: bool) -> Result<Option<Expr>> {
     let text = match expr {
         Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Some(text),
@@ -101,7 +104,7 @@ fn typed_beside(expr: &Expr, time: impl Fn() -> DataType, is_plus: bool) -> Resu
     })
 }
 
-/// An interval times a number, or divided by it.
+/// An interval multiplied or divided by a number.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Scale {
     divides: bool,

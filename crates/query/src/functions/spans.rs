@@ -57,8 +57,8 @@ fn times(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(cast(values, &time)?)
 }
 
-/// From one time to another, both in nanoseconds: whole months, then whole days, then the rest. Days that are borrowed from a
-/// month are those of the earlier time's month.
+/// The difference of two times in nanoseconds, as whole months, then whole days, then the rest.
+/// Days borrowed from a month are those of the earlier time's month.
 fn age(until_ns: i64, since_ns: i64) -> IntervalMonthDayNano {
     let is_negative = until_ns < since_ns;
     let (late, early) = if is_negative { (since_ns, until_ns) } else { (until_ns, since_ns) };
@@ -93,7 +93,7 @@ fn out_of_range() -> ArrowError {
     ArrowError::ArithmeticOverflow("interval out of range".to_owned())
 }
 
-/// Whole days of the time; both have one sign then.
+/// Moves whole days out of the time; both get the same sign.
 fn justify_hours(of: IntervalMonthDayNano) -> Result<IntervalMonthDayNano, ArrowError> {
     let (whole, mut ns) = (of.nanoseconds / NS_PER_DAY, of.nanoseconds % NS_PER_DAY);
     let mut days = i32::try_from(i64::from(of.days) + whole).map_err(|_| out_of_range())?;
@@ -105,7 +105,7 @@ fn justify_hours(of: IntervalMonthDayNano) -> Result<IntervalMonthDayNano, Arrow
     Ok(IntervalMonthDayNano::new(of.months, days, ns))
 }
 
-/// Whole months, of 30 days each, of the days; both have one sign then.
+/// Moves whole months of 30 days out of the days; both get the same sign.
 fn justify_days(of: IntervalMonthDayNano) -> Result<IntervalMonthDayNano, ArrowError> {
     let (whole, mut days) = (of.days / DAYS_PER_MONTH, of.days % DAYS_PER_MONTH);
     let mut months = of.months.checked_add(whole).ok_or_else(out_of_range)?;
@@ -117,7 +117,7 @@ fn justify_days(of: IntervalMonthDayNano) -> Result<IntervalMonthDayNano, ArrowE
     Ok(IntervalMonthDayNano::new(months, days, of.nanoseconds))
 }
 
-/// Both, all of one sign.
+/// Does both, with one sign for all parts.
 fn justify_interval(of: IntervalMonthDayNano) -> Result<IntervalMonthDayNano, ArrowError> {
     let whole = of.nanoseconds / NS_PER_DAY;
     let days = i32::try_from(i64::from(of.days) + whole).map_err(|_| out_of_range())?;
