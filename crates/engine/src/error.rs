@@ -65,6 +65,8 @@ pub enum Code {
     InvalidCopy,
     /// A text is not a valid date or time.
     InvalidTime,
+    /// A time is outside the range of its type.
+    TimeOutOfRange,
     /// A value is outside the range of its type.
     OutOfRange,
     /// Division by zero.

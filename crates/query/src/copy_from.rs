@@ -6,6 +6,7 @@ use crate::ddl::object_name;
 use crate::export::FileFormat;
 use crate::files::Files;
 use crate::insert::BatchWriter;
+use crate::zone::Zone;
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};
 use fleetdb_engine::{Database, Error, Result, Rows, TableSchema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -20,7 +21,7 @@ const READ_ROWS: usize = 8_192;
 const READ_BYTES: usize = 1 << 20;
 
 /// Runs the statement. Gives how many rows were written.
-pub(crate) fn copy_from(db: &Database, statement: &Statement, files: &Files) -> Result<u64> {
+pub(crate) fn copy_from(db: &Database, statement: &Statement, files: &Files, zone: Zone) -> Result<u64> {
     let Statement::Copy {
         source: CopySource::Table { table_name, columns },
         to: false,
@@ -47,7 +48,7 @@ pub(crate) fn copy_from(db: &Database, statement: &Statement, files: &Files) -> 
     let file = File::open(path).map_err(|e| Error::io(format!("open {filename}"), &e))?;
     let mut writer = BatchWriter::new(db, &name);
     match FileFormat::of(path)? {
-        FileFormat::Csv => read_csv(file, filename, schema, &mut writer)?,
+        FileFormat::Csv => read_csv(file, filename, schema, zone, &mut writer)?,
         FileFormat::Parquet => {
             let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| wrong(&e))?;
             for rows in builder.with_batch_size(READ_ROWS).build().map_err(|e| wrong(&e))? {
@@ -59,8 +60,15 @@ pub(crate) fn copy_from(db: &Database, statement: &Statement, files: &Files) -> 
 }
 
 /// Reads a CSV file under a header.
-fn read_csv(mut file: File, filename: &str, schema: &Arc<TableSchema>, writer: &mut BatchWriter<'_>) -> Result<()> {
+fn read_csv(
+    mut file: File,
+    filename: &str,
+    schema: &Arc<TableSchema>,
+    zone: Zone,
+    writer: &mut BatchWriter<'_>,
+) -> Result<()> {
     let wrong = |line: u64, e: &dyn std::fmt::Display| Error::invalid(format!("{filename}, line {line}: {e}"));
+    let at = |line: u64| format!("{filename}, line {line}");
     let (mut reader, mut cells) = (CsvReader::new(b','), None::<CellReader>);
     let mut rows = Rows::new(schema);
     let mut piece = vec![0; READ_BYTES];
@@ -72,7 +80,7 @@ fn read_csv(mut file: File, filename: &str, schema: &Arc<TableSchema>, writer: &
             let of_row = row.cells().map_err(|e| wrong(line, &e))?;
             let Some(cells) = &mut cells else {
                 let reader = CellReader::of_header(Arc::clone(schema), &of_row);
-                cells = Some(reader.map_err(|e| wrong(line, &e))?);
+                cells = Some(reader.map_err(|e| e.context(at(line)))?.in_zone(zone));
                 continue;
             };
             // With a single column, an empty line is a row with NULL.
@@ -80,7 +88,7 @@ fn read_csv(mut file: File, filename: &str, schema: &Arc<TableSchema>, writer: &
                 continue;
             }
             let values = of_row.into_iter().map(|cell| cell.value(""));
-            cells.push(values, &mut rows).map_err(|e| wrong(line, &e))?;
+            cells.push(values, &mut rows).map_err(|e| e.context(at(line)))?;
             if rows.len() >= READ_ROWS {
                 writer.add(std::mem::replace(&mut rows, Rows::new(schema)).finish()?)?;
             }

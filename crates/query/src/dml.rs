@@ -100,7 +100,7 @@ impl Session {
     /// Runs `WITH a AS (INSERT ...) INSERT ...`, with all rows in one batch.
     pub(crate) fn insert_several(&self, statement: &SqlStatement) -> Result<WriteOutcome> {
         let db = self.store.writer()?;
-        let insert = InsertValues::of_sql(statement, db)?.ok_or_else(|| {
+        let insert = InsertValues::of_sql(statement, db, self.zone())?.ok_or_else(|| {
             Error::invalid(
                 "WITH around statements that write: each is an INSERT of literal VALUES whose rows replace those with \
                  their keys, without RETURNING, and the last is one, too",

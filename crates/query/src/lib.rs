@@ -74,10 +74,12 @@ mod system;
 mod table;
 mod table_parameters;
 mod texts;
+mod times;
 mod transaction;
 mod values;
 mod whole_numbers;
 mod window;
+mod zone;
 
 #[cfg(feature = "pg-catalog")]
 pub use advisory::AdvisoryLocks;
@@ -100,5 +102,6 @@ pub use returning::check_described;
 pub use session::Session;
 pub use settings::SessionSettings;
 pub use statement::{Access, Declare, Kind, Statement};
-pub use texts::{split_days, text_form};
-pub use values::{InsertValues, value_of_text};
+pub use texts::{split_days, text_form, text_form_in};
+pub use values::{InsertValues, value_of_text, value_of_text_in};
+pub use zone::Zone;

@@ -22,6 +22,9 @@ use crate::statement::Statement;
 use crate::statement_memory::StatementMemory;
 use crate::table::FleetTable;
 use crate::table_parameters::TableParameters;
+use crate::times::{TimeText, read_time};
+use crate::values::value_of_text_in;
+use crate::zone::Zone;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -32,7 +35,8 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use fleetdb_engine::{Code, Error, Result, Value, View};
+use fleetdb_engine::{Code, ColumnType, Error, Result, Value, View};
+use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -50,6 +54,11 @@ struct Plan {
     types: Vec<Option<DataType>>,
     /// The rows' columns.
     schema: SchemaRef,
+    /// The session's zone, which is in it.
+    zone: Zone,
+    /// The parameters that stand in comparisons only, where a time that is too far is the first or
+    /// the last.
+    bounds: HashSet<usize>,
     kept: Option<Kept>,
     /// What its functions of constants have made, which are in it.
     _made: ConstantMemory,
@@ -239,7 +248,12 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     fn bind(&self, values: &[Value], may_plan: bool) -> Result<Run> {
         let mut plan = self.plan();
         let mut view = self.view_of(&plan)?;
-        if may_plan && plan.kept.is_some() && view.is_none() {
+        let zone = self.session.zone();
+        let has_moved = plan.zone != zone;
+        if has_moved && !may_plan {
+            return Ok(Run::Planned(Vec::new()));
+        }
+        if has_moved || may_plan && plan.kept.is_some() && view.is_none() {
             *plan = Plan::new(&self.session, &self.statement, &self.of_tables)?;
             view = self.view_of(&plan)?;
         }
@@ -252,14 +266,20 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         }
         let typed = values.iter().zip(&plan.types).enumerate();
         if !self.of_tables.is_empty() {
-            let values = typed.map(|(number, (value, data_type))| written(number, value, data_type.as_ref()));
+            let values = typed.map(|(number, (value, data_type))| written(number, value, data_type.as_ref(), zone));
             return Ok(Run::Written(self.statement.with_values(&values.collect::<Result<Vec<_>>>()?)?));
         }
-        let values = typed.map(|(number, (value, data_type))| bound(number, value, data_type.as_ref()));
+        let mut has_far = false;
+        let values = typed.map(|(number, (value, data_type))| {
+            let far = data_type.as_ref().filter(|_| plan.bounds.contains(&number)).and_then(|to| far(value, to, zone));
+            has_far |= far.is_some();
+            far.map_or_else(|| bound(number, value, data_type.as_ref(), zone), Ok)
+        });
         let values = values.collect::<Result<Vec<_>>>()?;
         // A condition with NULL is one that a scan does not know.
         let has_null = values.iter().any(ScalarValue::is_null);
-        let (Some(Kept { binding, physical }), Some(view), false) = (&plan.kept, view, has_null) else {
+        // Nor does it know what is behind the last time.
+        let (Some(Kept { binding, physical }), Some(view), false) = (&plan.kept, view, has_null || has_far) else {
             return Ok(Run::Planned(values));
         };
         let Some(in_use) = binding.bind(view, &values) else { return Ok(Run::Planned(values)) };
@@ -303,13 +323,13 @@ impl Plan {
                 "only queries can be prepared: run other statements as they are",
             ));
         }
-        let mut types = parameter_types(&logical)?;
+        let (mut types, zone, bounds) = (parameter_types(&logical)?, session.zone(), compared_only(&logical)?);
         if !of_tables.is_empty() {
             types.resize(statement.parameters(), None);
             for (place, data_type) in of_tables {
                 types[*place] = data_type.clone().or(types[*place].take());
             }
-            return Ok(Self { types, schema, kept: None, _made: session.made.take() });
+            return Ok(Self { types, schema, zone, bounds, kept: None, _made: session.made.take() });
         }
         let state = session.context.state();
         let optimized = state.optimize(&logical).map_err(engine_error)?;
@@ -320,7 +340,7 @@ impl Plan {
         } else {
             None
         };
-        Ok(Self { types, schema, kept, _made: session.made.take() })
+        Ok(Self { types, schema, zone, bounds, kept, _made: session.made.take() })
     }
 }
 
@@ -368,10 +388,10 @@ fn has_functions_of_the_moment(plan: &LogicalPlan) -> bool {
 }
 
 /// A value for a parameter as it is written in a statement's text: no literal of a time is a count.
-fn written(number: usize, value: &Value, data_type: Option<&DataType>) -> Result<Value> {
+fn written(number: usize, value: &Value, data_type: Option<&DataType>, zone: Zone) -> Result<Value> {
     match (data_type, value) {
         (Some(DataType::Timestamp(..)), Value::Int(_)) => {
-            let text = bound(number, value, data_type)?.cast_to(&DataType::Utf8).map_err(engine_error)?;
+            let text = bound(number, value, data_type, zone)?.cast_to(&DataType::Utf8).map_err(engine_error)?;
             Ok(text.try_as_str().flatten().map_or(Value::Null, |text| Value::Text(text.to_owned())))
         }
         _ => Ok(value.clone()),
@@ -379,24 +399,71 @@ fn written(number: usize, value: &Value, data_type: Option<&DataType>) -> Result
 }
 
 /// A value for a parameter as the type that the statement gives it.
-fn bound(number: usize, value: &Value, data_type: Option<&DataType>) -> Result<ScalarValue> {
+fn bound(number: usize, value: &Value, data_type: Option<&DataType>, session: Zone) -> Result<ScalarValue> {
     let plain = scalar(value);
     match (data_type, value) {
         // It counts this unit already; a cast makes arrays.
-        (Some(DataType::Timestamp(unit, zone)), Value::Int(count)) => {
-            let (time, zone) = (Some(*count), zone.clone());
-            Ok(match unit {
-                TimeUnit::Second => ScalarValue::TimestampSecond(time, zone),
-                TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(time, zone),
-                TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(time, zone),
-                TimeUnit::Nanosecond => ScalarValue::TimestampNanosecond(time, zone),
-            })
+        (Some(DataType::Timestamp(unit, zone)), Value::Int(count)) => Ok(time(*count, *unit, zone.clone())),
+        (Some(to @ DataType::Timestamp(unit, zone)), Value::Text(text)) => {
+            let read = ColumnType::from_arrow(to).and_then(|to| value_of_text_in(text, to, session));
+            match read.map_err(|e| e.context(format_args!("parameter ${}", number + 1)))? {
+                Value::Int(count) => Ok(time(count, *unit, zone.clone())),
+                other => Ok(scalar(&other)),
+            }
         }
-        (Some(DataType::List(element)), Value::Text(text)) => array_of_text(text, element.data_type())
+        (Some(DataType::List(element)), Value::Text(text)) => array_of_text(text, element.data_type(), session)
             .map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1))),
         (Some(data_type), _) if *data_type != plain.data_type() => {
             plain.cast_to(data_type).map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1)))
         }
         _ => Ok(plain),
     }
+}
+
+/// So many of a unit since 1970.
+fn time(count: i64, unit: TimeUnit, zone: Option<Arc<str>>) -> ScalarValue {
+    let time = Some(count);
+    match unit {
+        TimeUnit::Second => ScalarValue::TimestampSecond(time, zone),
+        TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(time, zone),
+        TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(time, zone),
+        TimeUnit::Nanosecond => ScalarValue::TimestampNanosecond(time, zone),
+    }
+}
+
+/// A text of a time beyond all of its type as the first or the last one; `None` for anything else.
+fn far(value: &Value, data_type: &DataType, session: Zone) -> Option<ScalarValue> {
+    let (Value::Text(text), DataType::Timestamp(unit, zone)) = (value, data_type) else { return None };
+    let session = if zone.is_some() { session } else { Zone::Utc };
+    let read = read_time(text, ColumnType::from_arrow(data_type).ok()?.time_unit()?, session);
+    matches!(read, TimeText::Before | TimeText::Behind).then(|| time(read.bound().unwrap_or(0), *unit, zone.clone()))
+}
+
+/// The parameters that are sides of comparisons wherever they stand.
+fn compared_only(plan: &LogicalPlan) -> Result<HashSet<usize>> {
+    let (mut compared, mut all) = (HashMap::new(), HashMap::new());
+    let looked = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                let sides: &[&Expr] = match expr {
+                    Expr::BinaryExpr(of) if of.op.supports_propagation() => &[&of.left, &of.right],
+                    Expr::Between(of) => &[&of.low, &of.high],
+                    Expr::Placeholder(placeholder) => {
+                        *all.entry(number(&placeholder.id)).or_insert(0) += 1;
+                        &[]
+                    }
+                    _ => &[],
+                };
+                for side in sides {
+                    if let Expr::Placeholder(placeholder) = side {
+                        *compared.entry(number(&placeholder.id)).or_insert(0) += 1;
+                    }
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    looked.map_err(engine_error)?;
+    let is_only = |(place, count): (Option<usize>, i32)| place.filter(|_| all.get(&place) == Some(&count));
+    Ok(compared.into_iter().filter_map(is_only).collect())
 }

@@ -8,6 +8,7 @@ use crate::copy_from::copy_from;
 use crate::ddl::{self, identifier, table_name};
 use crate::depth::{UNCHECKED_LEVELS, checked_size};
 use crate::dialect::typing::typed;
+use crate::dialect::zones::{CastByClocks, Clocks, CurrentZone};
 use crate::dml::TEMPORARY;
 use crate::errors::{engine_error, placed_error};
 use crate::export::{FileFormat, write_file};
@@ -87,6 +88,8 @@ pub struct Session {
     /// What the functions of the statement that runs have made.
     pub(crate) made: Arc<FunctionMemory>,
     pub(crate) transaction: Arc<Mutex<Transaction>>,
+    /// The zone of the statement that runs.
+    zone: CurrentZone,
     pub(crate) named: Mutex<NamedStatements>,
     #[cfg(feature = "pg-catalog")]
     pub(crate) pg_catalog: crate::pg_catalog::PgCatalog,
@@ -171,12 +174,13 @@ impl Session {
         let memory = store.query_memory();
         let temporary_bytes = TEMPORARY_SHARE * memory.limit_bytes() as u64;
         let pool: Arc<dyn MemoryPool> = Arc::new(BudgetPool(memory));
-        let made = Arc::new(FunctionMemory::new(&pool));
+        let (made, zone) = (Arc::new(FunctionMemory::new(&pool)), CurrentZone::default());
         let environment = RuntimeEnvBuilder::new().with_memory_pool(pool).with_max_temp_directory_size(temporary_bytes);
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(environment.build_arc().map_err(engine_error)?)
             .with_default_features()
+            .with_analyzer_rule(Arc::new(CastByClocks(zone.clone())))
             .with_analyzer_rule(Arc::new(FillGaps))
             .with_analyzer_rule(Arc::new(PlanAsofJoins))
             .with_analyzer_rule(Arc::new(BoundTexts::new(&made)))
@@ -197,6 +201,7 @@ impl Session {
             limits,
             made,
             transaction,
+            zone,
             named: Mutex::default(),
             #[cfg(feature = "pg-catalog")]
             pg_catalog: crate::pg_catalog::PgCatalog::default(),
@@ -246,7 +251,12 @@ impl Session {
 
     /// A statement begins.
     pub(crate) fn begin_statement(&self) {
-        let timeout = self.transaction().settings.now().timeout();
+        let (timeout, zone) = {
+            let transaction = self.transaction();
+            let settings = transaction.settings.now();
+            (settings.timeout(), settings.zone())
+        };
+        self.zone.set(zone);
         self.limits.begin(timeout);
         self.made.begin();
     }
@@ -500,7 +510,8 @@ impl Session {
             }
             copy @ SqlStatement::Copy { .. } => {
                 self.outside_transaction("COPY ... FROM")?;
-                copy_from(self.store.writer()?, &copy, &self.files).map(|rows| Answer::done(format!("COPY {rows}")))
+                copy_from(self.store.writer()?, &copy, &self.files, self.zone())
+                    .map(|rows| Answer::done(format!("COPY {rows}")))
             }
             SqlStatement::Vacuum(vacuum) => {
                 self.outside_transaction("VACUUM")?;
@@ -660,14 +671,18 @@ impl Session {
     pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
         let (state, statement) = (self.context.state(), self.parse_one(sql)?);
         let plan = state.statement_to_plan(statement.0.into_inner());
-        self.runtime.block_on(plan).and_then(checked_size).and_then(typed).map_err(engine_error)
+        let clocks = Clocks { zone: self.zone.get(), functions: &state };
+        let plan = self.runtime.block_on(plan).and_then(checked_size);
+        plan.and_then(|plan| typed(plan, clocks)).map_err(engine_error)
     }
 
     /// Plans a user's statement over the current view; errors include their location in its text.
     pub(crate) fn plan_statement(&self, statement: Statement) -> Result<LogicalPlan> {
         let state = self.context.state();
         let plan = state.statement_to_plan(statement.0.into_inner());
-        self.runtime.block_on(plan).and_then(checked_size).and_then(typed).map_err(placed_error)
+        let clocks = Clocks { zone: self.zone.get(), functions: &state };
+        let plan = self.runtime.block_on(plan).and_then(checked_size);
+        plan.and_then(|plan| typed(plan, clocks)).map_err(placed_error)
     }
 
     /// Plans a statement over the tables as they are now.

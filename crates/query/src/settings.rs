@@ -12,6 +12,7 @@ use crate::session::{Session, unsupported};
 use crate::statement::{Statement, is_of_datafusion};
 use crate::transaction::Transaction;
 use crate::values::value_of_text;
+use crate::zone::Zone;
 #[cfg(feature = "pg-catalog")]
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 #[cfg(feature = "pg-catalog")]
@@ -25,16 +26,12 @@ use fleetdb_engine::{Code, ColumnType, Error, Result, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-const ZONE: &str = "times without a zone are UTC: setting a time zone changes nothing";
 const ENCODING: &str = "texts are UTF-8: setting client_encoding changes nothing";
 /// Bytes of a name, as in PostgreSQL.
 const NAME_BYTES: usize = 63;
 const NO_TRANSACTION: &str = "this is for a transaction, and there is none: it changes nothing";
 const SERIALIZABLE: &str =
     "SERIALIZABLE is REPEATABLE READ here: COMMIT compares rows that statements change, not those that they only read";
-
-/// Names of UTC.
-const UTC: [&str; 9] = ["utc", "etc/utc", "gmt", "etc/gmt", "uct", "zulu", "z", "0", "+00:00"];
 
 /// What a transaction sees and may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,6 +113,8 @@ pub struct SessionSettings {
     timeout: Option<Duration>,
     idle_timeout: Option<Duration>,
     idle_in_transaction_timeout: Option<Duration>,
+    /// Whose clocks the session goes by, and what it is called; UTC without one.
+    zone: Option<(Zone, String)>,
     /// Of transactions that do not say otherwise, and of statements outside of one.
     modes: TransactionModes,
 }
@@ -139,12 +138,27 @@ impl SessionSettings {
             "statement_timeout" => self.timeout = timeout(name, value)?,
             "idle_session_timeout" => self.idle_timeout = timeout(name, value)?,
             "idle_in_transaction_session_timeout" => self.idle_in_transaction_timeout = timeout(name, value)?,
+            "timezone" => {
+                let zone = Zone::of_setting(value);
+                let wrong = || format!("invalid value for parameter \"TimeZone\": \"{value}\"");
+                self.zone = Some(zone.ok_or_else(|| Error::new(Code::InvalidParameter, wrong()))?);
+            }
             "default_transaction_read_only" | "default_transaction_isolation" => {
                 self.modes.set(name.trim_start_matches("default_"), value)?;
             }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Whose clocks the session goes by.
+    pub fn zone(&self) -> Zone {
+        self.zone.as_ref().map_or(Zone::Utc, |(zone, _)| *zone)
+    }
+
+    /// The zone's name, as SHOW gives it.
+    pub fn zone_name(&self) -> &str {
+        self.zone.as_ref().map_or("UTC", |(_, name)| name)
     }
 
     /// Whether an INSERT is refused that is in no transaction.
@@ -178,6 +192,7 @@ impl SessionSettings {
             "statement_timeout" => self.timeout = to.timeout,
             "idle_session_timeout" => self.idle_timeout = to.idle_timeout,
             "idle_in_transaction_session_timeout" => self.idle_in_transaction_timeout = to.idle_in_transaction_timeout,
+            "timezone" => self.zone.clone_from(&to.zone),
             "default_transaction_read_only" => self.modes.is_read_only = to.modes.is_read_only,
             "default_transaction_isolation" => self.modes.is_repeatable = to.modes.is_repeatable,
             _ => {}
@@ -190,6 +205,7 @@ impl SessionSettings {
             "statement_timeout" => timeout_text(self.timeout),
             "idle_session_timeout" => timeout_text(self.idle_timeout),
             "idle_in_transaction_session_timeout" => timeout_text(self.idle_in_transaction_timeout),
+            "timezone" => self.zone_name().to_owned(),
             "default_transaction_read_only" | "default_transaction_isolation" => {
                 self.modes.get(name.trim_start_matches("default_")).to_owned()
             }
@@ -262,7 +278,6 @@ impl Transaction {
                 let warning = modes.set(name, value)?;
                 Ok(if self.set_modes(modes) { warning } else { Some(NO_TRANSACTION) })
             }
-            ("timezone", Some(zone)) if !is_utc(zone) => Ok(Some(ZONE)),
             ("client_encoding", Some(encoding)) if !is_utf8(encoding) => Ok(Some(ENCODING)),
             _ => self.settings.change(name, value, is_local).map(|()| None),
         }
@@ -278,6 +293,18 @@ impl Session {
     /// The current settings.
     pub fn settings(&self) -> SessionSettings {
         self.transaction().settings.now().clone()
+    }
+
+    /// Whose clocks it goes by now.
+    pub fn zone(&self) -> Zone {
+        self.transaction().settings.now().zone()
+    }
+
+    /// The name of its zone, if it is no longer this one.
+    pub fn zone_changed_from(&self, known: &str) -> Option<String> {
+        let transaction = self.transaction();
+        let now = transaction.settings.now().zone_name();
+        (now != known).then(|| now.to_owned())
     }
 
     /// How long its client may do nothing now; `None` for as long as it wants.
@@ -339,8 +366,8 @@ impl Session {
                 transaction.change_setting(&setting_name(&variable.to_string()), value, is_local)
             }
             Set::SetTimeZone { local, value } => {
-                let zone = text_of(value);
-                let is_default = ["default", "local"].iter().any(|word| zone.eq_ignore_ascii_case(word));
+                let zone = zone_text(value);
+                let is_default = matches!(value, Expr::Identifier(word) if is_default(&word.value));
                 transaction.change_setting("timezone", (!is_default).then_some(zone.as_str()), *local)
             }
             Set::SetNames { charset_name, .. } => {
@@ -436,15 +463,30 @@ fn text_of(value: &Expr) -> String {
     }
 }
 
+/// A word for what was set first.
+fn is_default(word: &str) -> bool {
+    ["default", "local"].iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+/// What SET TIME ZONE names; an interval as the hours that it has.
+fn zone_text(value: &Expr) -> String {
+    let Expr::Interval(interval) = value else { return text_of(value) };
+    let text = text_of(&interval.value);
+    let (sign, clock) = match text.strip_prefix('-') {
+        Some(clock) => ("-", clock),
+        None => ("", text.strip_prefix('+').unwrap_or(&text)),
+    };
+    match clock.split_once(':').map(|(hours, minutes)| (hours.parse::<u32>(), minutes.parse::<u32>())) {
+        Some((Ok(hours), Ok(minutes))) => format!("{sign}{}", f64::from(hours * 60 + minutes) / 60.0),
+        _ => text,
+    }
+}
+
 fn truth(name: &str, value: &str) -> Result<bool> {
     match value_of_text(value, ColumnType::Boolean) {
         Ok(Value::Boolean(truth)) => Ok(truth),
         _ => Err(Error::new(Code::InvalidParameter, format!("{name} = '{value}' does not fit: give on or off"))),
     }
-}
-
-fn is_utc(zone: &str) -> bool {
-    UTC.iter().any(|name| zone.eq_ignore_ascii_case(name))
 }
 
 fn is_utf8(encoding: &str) -> bool {

@@ -2,6 +2,7 @@
 //! `2026-01-01 00:00:00.5`, `1 day 02:00:00`. Arrow writes `2.0`, `1e15`, `inf`, `2026-01-01T00:00:00.500`,
 //! `1 days 2 hours`.
 
+use crate::zone::{Zone, clock_text, naive};
 use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -9,7 +10,7 @@ use arrow::datatypes::{
     IntervalUnit, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use arrow::error::Result;
-use chrono::{DateTime, Datelike, Timelike};
+use chrono::{Datelike, Timelike};
 use std::fmt::{Display, LowerExp, Write};
 use std::sync::Arc;
 
@@ -33,13 +34,21 @@ const US_PER_SECOND: u64 = 1_000_000;
 /// # Errors
 /// A time is out of what can be told in microseconds.
 pub fn text_form(column: &ArrayRef) -> Result<Option<ArrayRef>> {
+    text_form_in(column, Zone::Utc)
+}
+
+/// As [`text_form`] in a session of this zone: instants as its clocks show them.
+///
+/// # Errors
+/// As there.
+pub fn text_form_in(column: &ArrayRef, session: Zone) -> Result<Option<ArrayRef>> {
     Ok(Some(match column.data_type() {
         DataType::Float64 => written(column.as_primitive::<Float64Type>(), put_float64),
         DataType::Float32 => written(column.as_primitive::<Float32Type>(), put_float32),
         DataType::Timestamp(_, zone) => {
             let us = cast(column, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
-            let suffix = if zone.is_some() { "+00" } else { "" };
-            written(us.as_primitive::<TimestampMicrosecondType>(), |us, out| put_time(us, suffix, out))
+            let clocks = zone.is_some().then_some(session);
+            written(us.as_primitive::<TimestampMicrosecondType>(), |us, out| put_time(us, clocks, out))
         }
         DataType::Time32(_) | DataType::Time64(_) => {
             let us = cast(column, &DataType::Time64(TimeUnit::Microsecond))?;
@@ -112,14 +121,21 @@ fn put_exponent(text: &str, out: &mut StringBuilder) -> std::fmt::Result {
     write!(out, "{digits}e{sign}{exponent:0>2}")
 }
 
-/// Microseconds since 1970 as `2026-01-01 00:00:00.5`; years before the first are counted back from 1 BC.
-fn put_time(us: i64, suffix: &str, out: &mut StringBuilder) -> std::fmt::Result {
-    let time = DateTime::from_timestamp_micros(us).ok_or(std::fmt::Error)?;
+/// Microseconds since 1970 as `2026-01-01 00:00:00.5`, of an instant by its clocks and with how far
+/// these are ahead; years before the first are counted back from 1 BC.
+fn put_time(us: i64, clocks: Option<Zone>, out: &mut StringBuilder) -> std::fmt::Result {
+    let ns = i128::from(us) * 1_000;
+    let ahead = clocks.unwrap_or_default().ahead_seconds(ns).ok_or(std::fmt::Error)?;
+    let time = naive(ns + i128::from(ahead) * 1_000_000_000).ok_or(std::fmt::Error)?;
     let (year, is_before) = if time.year() > 0 { (time.year(), false) } else { (1 - time.year(), true) };
     let (month, day, hour, minute, second) = (time.month(), time.day(), time.hour(), time.minute(), time.second());
     write!(out, "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")?;
     put_fraction(us.rem_euclid(US_PER_SECOND as i64).unsigned_abs(), out)?;
-    out.write_str(suffix)?;
+    match clocks {
+        Some(Zone::Utc) => out.write_str("+00")?,
+        Some(_) => write!(out, "{}{}", if ahead < 0 { '-' } else { '+' }, clock_text(ahead.unsigned_abs()))?,
+        None => {}
+    }
     out.write_str(if is_before { " BC" } else { "" })
 }
 

@@ -9,12 +9,13 @@ use crate::conflict::conflict;
 use crate::ddl::object_name;
 use crate::returning::called;
 use crate::statement::Statement;
-use arrow::compute::kernels::cast_utils::string_to_datetime;
-use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
+use crate::times::{TimeText, date_of, read_time};
+use crate::zone::Zone;
+use chrono::DateTime;
 use datafusion::sql::sqlparser::ast::{
     Expr, Insert, OnInsert, Query, SetExpr, Statement as SqlStatement, TableObject, UnaryOperator, Value as Literal,
 };
-use fleetdb_engine::{Batch, Code, ColumnType, Database, Error, Result, TableSchema, Unit, Value};
+use fleetdb_engine::{Batch, Code, ColumnType, Database, Error, Result, TableSchema, Value};
 use std::sync::Arc;
 
 /// A row's value for one column.
@@ -28,12 +29,12 @@ enum Cell {
 ///
 /// ```
 /// use fleetdb_engine::{Batch, Database, Settings, Value, io::{Io, MemoryStorage}};
-/// use fleetdb_query::{InsertValues, Session};
+/// use fleetdb_query::{InsertValues, Session, Zone};
 /// let db = std::sync::Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
 /// let session = Session::new(db.clone()).unwrap();
 /// session.sql("CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), v DOUBLE, PRIMARY KEY (id, ts))").unwrap();
 /// let statement = session.parse_one("INSERT INTO t VALUES ($1, '2026-01-01', $2)").unwrap();
-/// let insert = InsertValues::of(&statement, &db).unwrap().unwrap();
+/// let insert = InsertValues::of(&statement, &db, Zone::Utc).unwrap().unwrap();
 /// let mut batch = Batch::new();
 /// assert_eq!(insert.push(&[Value::Int(7), Value::Float(0.5)], &mut batch).unwrap(), 1);
 /// db.commit(batch).unwrap();
@@ -42,6 +43,8 @@ enum Cell {
 pub struct InsertValues {
     /// In order; more than one come from WITH.
     inserts: Vec<Rows>,
+    /// Whose clocks its texts of times are read by.
+    zone: Zone,
     /// The types of the parameters, in order.
     types: Vec<ColumnType>,
 }
@@ -53,16 +56,17 @@ struct Rows {
 }
 
 impl InsertValues {
-    /// The INSERT that a statement is; `None` if it is something else, or must be planned.
+    /// The INSERT that a statement is in a session of this zone; `None` if it is something else, or
+    /// must be planned.
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it does not fit its table.
-    pub fn of(statement: &Statement, db: &Database) -> Result<Option<Self>> {
-        statement.sql().map_or(Ok(None), |sql| statement.with_stack(|| Self::of_sql(sql, db)))
+    pub fn of(statement: &Statement, db: &Database, zone: Zone) -> Result<Option<Self>> {
+        statement.sql().map_or(Ok(None), |sql| statement.with_stack(|| Self::of_sql(sql, db, zone)))
     }
 
     /// As [`of`](Self::of).
-    pub(crate) fn of_sql(statement: &SqlStatement, db: &Database) -> Result<Option<Self>> {
+    pub(crate) fn of_sql(statement: &SqlStatement, db: &Database, zone: Zone) -> Result<Option<Self>> {
         let inserts = match statement {
             SqlStatement::Insert(insert) => Some(vec![insert]),
             SqlStatement::Query(query) => inserts_of(query),
@@ -72,13 +76,13 @@ impl InsertValues {
         let mut types = Vec::new();
         let mut rows = Vec::with_capacity(inserts.len());
         for insert in inserts {
-            match Rows::of(insert, db, &mut types)? {
+            match Rows::of(insert, db, zone, &mut types)? {
                 Some(of_insert) => rows.push(of_insert),
                 None => return Ok(None),
             }
         }
         let types: Option<_> = types.into_iter().collect();
-        Ok(types.map(|types| Self { inserts: rows, types }))
+        Ok(types.map(|types| Self { inserts: rows, zone, types }))
     }
 
     /// The types of the parameters `$1`, `$2`, ...
@@ -86,10 +90,11 @@ impl InsertValues {
         &self.types
     }
 
-    /// Whether the tables are still as they were when the statement was looked at.
-    pub fn fits(&self, db: &Database) -> bool {
+    /// Whether the tables, and the session's zone, are still as they were when the statement was
+    /// looked at.
+    pub fn fits(&self, db: &Database, zone: Zone) -> bool {
         let is_same = |rows: &Rows| db.table(&rows.schema.name).is_ok_and(|now| Arc::ptr_eq(&now, &rows.schema));
-        self.inserts.iter().all(is_same)
+        self.zone == zone && self.inserts.iter().all(is_same)
     }
 
     /// Appends the rows to a batch, with these values for the parameters; an integer for a
@@ -122,7 +127,7 @@ impl InsertValues {
 
 impl Rows {
     /// The rows of an INSERT, if it needs no planning; notes the types of its parameters.
-    fn of(insert: &Insert, db: &Database, types: &mut Vec<Option<ColumnType>>) -> Result<Option<Self>> {
+    fn of(insert: &Insert, db: &Database, zone: Zone, types: &mut Vec<Option<ColumnType>>) -> Result<Option<Self>> {
         let TableObject::TableName(name) = &insert.table else { return Ok(None) };
         let Some(values) = values_of(insert) else { return Ok(None) };
         let schema = db.table(&object_name(name)?)?;
@@ -148,7 +153,7 @@ impl Rows {
             let mut cells: Vec<Cell> = schema.columns.iter().map(|_| Cell::Value(Value::Null)).collect();
             for (expr, &place) in row.iter().zip(&places) {
                 let column_type = schema.columns[place].column_type;
-                let Some(cell) = cell(expr, column_type) else { return Ok(None) };
+                let Some(cell) = cell(expr, column_type, zone) else { return Ok(None) };
                 if let Cell::Parameter(number) = cell {
                     types.resize(types.len().max(number + 1), None);
                     // A parameter used for columns of two types is left to the planner.
@@ -190,7 +195,7 @@ fn values_of(insert: &Insert) -> Option<&[datafusion::sql::sqlparser::ast::Paren
     }
 }
 
-fn cell(expr: &Expr, column_type: ColumnType) -> Option<Cell> {
+fn cell(expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<Cell> {
     let (literal, is_negative) = match expr {
         Expr::Value(literal) => (&literal.value, false),
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match expr.as_ref() {
@@ -210,17 +215,29 @@ fn cell(expr: &Expr, column_type: ColumnType) -> Option<Cell> {
             let text = if is_negative { format!("-{digits}") } else { digits.clone() };
             Cell::Value(value_of_text(&text, column_type).ok()?)
         }
-        Literal::SingleQuotedString(text) if !is_negative => Cell::Value(value_of_text(text, column_type).ok()?),
+        Literal::SingleQuotedString(text) if !is_negative => {
+            Cell::Value(value_of_text_in(text, column_type, zone).ok()?)
+        }
         _ => return None,
     })
 }
 
-/// A text as a value of a column, as SQL reads it.
+/// A text as a value of a column, as SQL reads it; a time without a zone is UTC.
 ///
 /// # Errors
 /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that says what the column takes.
 pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
+    value_of_text_in(text, column_type, Zone::Utc)
+}
+
+/// As [`value_of_text`] in a session of this zone: a time without one, for a column that has one,
+/// is what its clocks show.
+///
+/// # Errors
+/// As there.
+pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Result<Value> {
     let trimmed = text.trim();
+    let misfit = |code| Err(Error::new(code, format!("'{text}' does not fit a column of type {column_type}")));
     let value = match column_type {
         ColumnType::Utf8 => Some(Value::Text(text.to_owned())),
         ColumnType::Binary => bytes_of(text).map(Value::Binary),
@@ -232,23 +249,24 @@ pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
         ColumnType::Float32 | ColumnType::Float64 => return number_of(text, column_type),
         ColumnType::UInt64 => trimmed.parse().ok().map(Value::UInt),
         ColumnType::Timestamp(unit) | ColumnType::TimestampUtc(unit) => {
-            let with_seconds = with_seconds(trimmed);
-            let time = string_to_datetime(&Utc, with_seconds.as_deref().unwrap_or(trimmed));
-            let time = time.ok().or_else(|| far_time(trimmed));
-            time.and_then(|time| count(time, unit)).map(Value::Int)
+            let has_zone = matches!(column_type, ColumnType::TimestampUtc(_));
+            return match read_time(text, unit, if has_zone { zone } else { Zone::Utc }) {
+                TimeText::Count(count) => Ok(Value::Int(count)),
+                TimeText::Before | TimeText::Behind => Err(Error::new(
+                    Code::TimeOutOfRange,
+                    format!("'{text}' is out of the range of a column of type {column_type}"),
+                )),
+                TimeText::Unknown => misfit(Code::InvalidTime),
+            };
         }
-        ColumnType::Date32 => trimmed
-            .parse::<NaiveDate>()
-            .ok()
-            .or_else(|| far_date(trimmed))
-            .map(|date| Value::Int(date.signed_duration_since(DateTime::UNIX_EPOCH.date_naive()).num_days())),
+        ColumnType::Date32 => {
+            let date = date_of(trimmed);
+            let days = date.map(|date| date.signed_duration_since(DateTime::UNIX_EPOCH.date_naive()).num_days());
+            return days.map_or_else(|| misfit(Code::InvalidTime), |days| Ok(Value::Int(days)));
+        }
         _ => trimmed.parse().ok().map(Value::Int),
     };
-    value.ok_or_else(|| {
-        let is_time = column_type.time_unit().is_some() || column_type == ColumnType::Date32;
-        let code = if is_time { Code::InvalidTime } else { Code::InvalidText };
-        Error::new(code, format!("'{text}' does not fit a column of type {column_type}"))
-    })
+    value.map_or_else(|| misfit(Code::InvalidText), Ok)
 }
 
 /// Parses a float. A number out of the column's range, such as `1e400`, is rejected instead of
@@ -272,68 +290,6 @@ fn number_of(text: &str, column_type: ColumnType) -> Result<Value> {
         return Err(Error::new(Code::OutOfRange, message));
     }
     Ok(Value::Float(value))
-}
-
-/// A date of a year that takes a sign or more than four digits, or with BC behind it: as CSV and PostgreSQL write them.
-fn far_date(text: &str) -> Option<NaiveDate> {
-    let (text, is_before) = text.strip_suffix(" BC").map_or((text, false), |text| (text, true));
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let mut parts = digits.split('-').map(|part| part.parse::<u32>().ok());
-    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    let year = sign * i32::try_from(year).ok()?;
-    let date = NaiveDate::from_ymd_opt(if is_before { 1 - year } else { year }, month, day);
-    date.filter(|_| parts.next().is_none())
-}
-
-/// As [`far_date`], a time of UTC.
-fn far_time(text: &str) -> Option<DateTime<Utc>> {
-    let (text, era) = text.strip_suffix(" BC").map_or((text, ""), |text| (text, " BC"));
-    let (date, clock) = text.split_once([' ', 'T']).unwrap_or((text, "00:00:00"));
-    let clock = ["Z", "+00:00", "+00"].iter().find_map(|zone| clock.strip_suffix(zone)).unwrap_or(clock);
-    let clock = clock.parse::<NaiveTime>().ok()?;
-    Some(far_date(&format!("{date}{era}"))?.and_time(clock).and_utc())
-}
-
-/// A time whose seconds are left out, as people do: `2026-01-01 12:00`, `2026-01-01T12:00+02`, with them; `None` for any
-/// other text.
-pub(crate) fn with_seconds(text: &str) -> Option<String> {
-    let (minute, zone) = text.trim().split_at_checked("2026-01-01 12:00".len())?;
-    let is_minute = minute.bytes().zip("0000-00-00 00:00".bytes()).all(|(is, like)| match like {
-        b'0' => is.is_ascii_digit(),
-        b' ' => matches!(is, b' ' | b'T' | b't'),
-        _ => is == like,
-    });
-    let is_whole = zone.is_empty() || zone.trim_start().starts_with(['Z', 'z', '+', '-']);
-    (is_minute && is_whole).then(|| format!("{minute}:00{zone}"))
-}
-
-/// The first or the last time of a unit, for a text that means one before or behind all of them: `-infinity`, `9999-12-31` in
-/// nanoseconds; `None` for any other text.
-pub(crate) fn far_count(text: &str, unit: Unit) -> Option<i64> {
-    let trimmed = text.trim();
-    match trimmed.to_ascii_lowercase().as_str() {
-        "infinity" | "+infinity" => return Some(i64::MAX),
-        "-infinity" => return Some(i64::MIN),
-        _ => {}
-    }
-    let with_seconds = with_seconds(trimmed);
-    let time = string_to_datetime(&Utc, with_seconds.as_deref().unwrap_or(trimmed)).ok();
-    let time = time.or_else(|| far_time(trimmed))?;
-    let is_far = count(time, unit).is_none();
-    is_far.then(|| if time < DateTime::UNIX_EPOCH { i64::MIN } else { i64::MAX })
-}
-
-/// A time as a count of a unit since 1970; `None` if that is no i64.
-fn count(time: DateTime<Utc>, unit: Unit) -> Option<i64> {
-    match unit {
-        Unit::Second => Some(time.timestamp()),
-        Unit::Millisecond => Some(time.timestamp_millis()),
-        Unit::Microsecond => Some(time.timestamp_micros()),
-        Unit::Nanosecond => time.timestamp_nanos_opt(),
-    }
 }
 
 /// Bytes as PostgreSQL writes them: `\x` and hexadecimal digits; or as UTF-8, in which `\\` is a backslash and `\001`, three

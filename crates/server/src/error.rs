@@ -64,6 +64,7 @@ pub(crate) fn sqlstate(code: Code) -> &'static str {
         Code::InvalidText => "22P02",
         Code::InvalidCopy => "22P04",
         Code::InvalidTime => "22007",
+        Code::TimeOutOfRange => "22008",
         Code::OutOfRange => "22003",
         Code::DivisionByZero => "22012",
         Code::NotNull => "23502",

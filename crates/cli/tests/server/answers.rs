@@ -1,5 +1,5 @@
 //! PostgreSQL and FleetDB give the same answers: runs each statement of `tests/postgres/same.sql`
-//! on both.
+//! and `zones.sql` on both.
 
 use crate::process::Server;
 use std::net::TcpListener;
@@ -116,7 +116,9 @@ fn answers_are_those_of_postgres() {
         let ours = connect(server.port("postgres")).await;
         let theirs = connect(&postgres.port.to_string()).await;
         let mut different = Vec::new();
-        for statement in include_str!("../../../../tests/postgres/same.sql").split(";\n") {
+        let files =
+            [include_str!("../../../../tests/postgres/same.sql"), include_str!("../../../../tests/postgres/zones.sql")];
+        for statement in files.into_iter().flat_map(|file| file.split(";\n")) {
             let answers = (answer(&ours, statement).await, answer(&theirs, statement).await);
             if !matches!(&answers, (Ok(ours), Ok(theirs)) if are_alike(ours, theirs)) {
                 different.push(format!("{statement}\n  FleetDB: {:?}\n  PostgreSQL: {:?}", answers.0, answers.1));

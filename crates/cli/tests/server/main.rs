@@ -17,3 +17,4 @@ mod process;
 mod round_trip;
 mod transactions;
 mod wrong;
+mod zones;

@@ -1,7 +1,8 @@
 //! Rows of texts as rows of a table.
 
 use super::reader::CsvCell;
-use crate::values::value_of_text;
+use crate::values::value_of_text_in;
+use crate::zone::Zone;
 use fleetdb_engine::{Code, ColumnType, Error, Result, Rows, TableSchema, Value};
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ pub struct CellReader {
     schema: Arc<TableSchema>,
     /// For each cell the column's place in the table.
     places: Vec<usize>,
+    zone: Zone,
     row: Vec<Value>,
 }
 
@@ -32,7 +34,7 @@ impl CellReader {
             places = (0..schema.columns.len()).collect();
         }
         let row = vec![Value::Null; schema.columns.len()];
-        Ok(Self { schema, places, row })
+        Ok(Self { schema, places, zone: Zone::Utc, row })
     }
 
     /// Creates a reader for rows below a header with column names.
@@ -43,6 +45,12 @@ impl CellReader {
         // Some programs write a leading byte order mark.
         let names: Vec<&str> = header.iter().map(|cell| cell.text.trim_start_matches('\u{feff}').trim()).collect();
         Self::new(schema, &names)
+    }
+
+    /// The reader in a session of this zone, whose clocks times without one are of.
+    #[must_use]
+    pub fn in_zone(self, zone: Zone) -> Self {
+        Self { zone, ..self }
     }
 
     /// The table.
@@ -76,7 +84,7 @@ impl CellReader {
                 None => Value::Null,
                 Some(text) if column.column_type == ColumnType::Utf8 => Value::Text(text),
                 Some(text) => {
-                    let value = value_of_text(&text, column.column_type);
+                    let value = value_of_text_in(&text, column.column_type, self.zone);
                     value.map_err(|e| e.context(format_args!("column '{}'", column.name)))?
                 }
             };

@@ -26,6 +26,7 @@ pub(crate) mod typing;
 mod unnest;
 mod using;
 mod writes;
+pub(crate) mod zones;
 
 use crate::column_names::name_derived;
 use crate::functions::at_time_zone::zones_as_calls;

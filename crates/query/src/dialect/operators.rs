@@ -17,10 +17,12 @@
 use super::intervals::interval_literal;
 use super::one_row::of_one_row;
 use super::quantified::apart;
+use super::zones::read_by_cast;
 use crate::errors::query_error;
 use crate::functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
 use crate::functions::date_part;
 use crate::values::value_of_text;
+use crate::zone::Zone;
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
@@ -139,6 +141,10 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
         // day does not.
         Ok(DataType::Timestamp(..)) if matches!(to, DataType::Time32(_) | DataType::Time64(_)) => {
             rounded(call(&TIME_OF_DAY, vec![of.clone()]))
+        }
+        // In a session of another zone it has been read already, or will be.
+        Ok(from @ DataType::Utf8) if matches!(to, DataType::Timestamp(_, None)) => {
+            Ok(read_by_cast(cast_of, &from, Zone::Utc))
         }
         Ok(_) if matches!(to, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => {
             text_of(of, schema).map_or(Ok(None), rounded)

@@ -5,7 +5,7 @@
 
 use crate::ddl::identifier;
 use crate::parse::expr_of;
-use crate::values::with_seconds;
+use crate::times::written_out;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Query, SelectItem, Statement,
     TableFactor, TypedString, Value as Literal, VisitMut, VisitorMut, visit_expressions_mut,
@@ -74,18 +74,18 @@ fn type_texts(args: &mut [FunctionArg]) {
     for end in [start, stop] {
         put(end, |text| format!("CAST({text} AS TIMESTAMP)"));
         if let Some(end) = expr_in_mut(end) {
-            write_seconds(end);
+            write_out(end);
         }
     }
     put(step, |text| format!("INTERVAL {text}"));
 }
 
-/// Texts of times with their seconds, without which DataFusion does not read them.
-fn write_seconds(end: &mut Expr) {
+/// Texts of times in the form that DataFusion reads.
+fn write_out(end: &mut Expr) {
     let _ = visit_expressions_mut(end, |expr| {
         if let Expr::Value(literal) | Expr::TypedString(TypedString { value: literal, .. }) = expr
             && let Literal::SingleQuotedString(text) = &mut literal.value
-            && let Some(whole) = with_seconds(text)
+            && let Some(whole) = written_out(text)
         {
             *text = whole;
         }

@@ -6,14 +6,17 @@
 //! (<https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO>).
 
 use super::operators::{bytes, may_mean_another, meant, row_numbers};
+use super::zones::{Clocks, time_of_literal};
 use crate::errors::query_error;
-use crate::values::{far_count, value_of_text, with_seconds};
-use arrow::array::{ArrayRef, ListArray, StringArray};
+use crate::times::{TimeText, far_count, read_time};
+use crate::values::{value_of_text, value_of_text_in};
+use crate::zone::Zone;
+use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::utils::SingleRowListArrayBuilder;
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{DFSchema, DFSchemaRef, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -25,22 +28,27 @@ use std::sync::Arc;
 /// The functions to which DataFusion plans `ANY` and `ALL`; their first argument is the array.
 const OF_ARRAYS: [&str; 5] = ["array_has", "array_min", "array_max", "array_position", "cardinality"];
 
-/// The plan with these types.
+/// The plan with these types, in a session with these clocks.
 ///
 /// # Errors
 /// A text is no array of its type.
-pub(crate) fn typed(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn typed(plan: LogicalPlan, clocks: Clocks<'_>) -> Result<LogicalPlan> {
     // What has changed below may give columns other types.
     let mut has_changed = false;
+    let assigning = assigning(&plan);
     let typed = plan.transform_up_with_subqueries(|node| {
         let (mut is_untyped, mut is_meant) = (matches!(node, LogicalPlan::Limit(_)), false);
         let row_numbers = row_numbers(&node);
+        let is_assigning = match &node {
+            LogicalPlan::Projection(of) => assigning.as_ref().is_some_and(|schema| Arc::ptr_eq(schema, &of.schema)),
+            _ => false,
+        };
         node.apply_expressions(|expr| {
             is_untyped |= has_untyped(expr);
             is_meant |= expr.exists(|expr| Ok(may_mean_another(expr)))?;
             Ok(if is_untyped && is_meant { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;
-        is_meant |= !row_numbers.is_empty();
+        is_meant |= !row_numbers.is_empty() || !clocks.are_utc();
         let node = if has_changed { node.recompute_schema()? } else { node };
         if !is_untyped && !is_meant {
             return Ok(Transformed::new_transformed(node, has_changed));
@@ -55,7 +63,7 @@ pub(crate) fn typed(plan: LogicalPlan) -> Result<LogicalPlan> {
         let names = NamePreserver::new(&node);
         let typed = node.map_expressions(|expr| {
             let name = names.save(&expr);
-            let typed = if is_untyped { typed_expr(expr, &schema)? } else { Transformed::no(expr) };
+            let typed = if is_untyped { typed_expr(expr, &schema, clocks.zone)? } else { Transformed::no(expr) };
             let typed = typed.transform_data(|expr| {
                 expr.transform_up(|expr| {
                     Ok(match meant(&expr, &schema, &row_numbers)? {
@@ -64,12 +72,49 @@ pub(crate) fn typed(plan: LogicalPlan) -> Result<LogicalPlan> {
                     })
                 })
             })?;
+            let typed = match clocks.are_utc() {
+                true => typed,
+                false => typed.transform_data(|expr| by_clocks(expr, &schema, clocks, is_assigning))?,
+            };
             Ok(typed.update_data(|expr| name.restore(expr)))
         })?;
         has_changed |= typed.transformed;
         typed.map_data(|node| if has_changed { node.recompute_schema() } else { Ok(node) })
     })?;
     Ok(typed.data)
+}
+
+/// The schema of the step whose casts are of values to the columns that a statement writes; `None`
+/// if it writes none.
+fn assigning(plan: &LogicalPlan) -> Option<DFSchemaRef> {
+    let LogicalPlan::Dml(dml) = plan else { return None };
+    match dml.input.as_ref() {
+        LogicalPlan::Projection(values) => Some(Arc::clone(&values.schema)),
+        _ => None,
+    }
+}
+
+/// An expression as it is meant in the session's zone. The outermost cast of what is written to a
+/// column is like those that DataFusion adds.
+fn by_clocks(expr: Expr, schema: &DFSchema, clocks: Clocks<'_>, is_assigning: bool) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::Alias(mut alias) if is_assigning => {
+            let meant = by_clocks(*alias.expr, schema, clocks, true)?;
+            alias.expr = Box::new(meant.data);
+            Ok(Transformed::new_transformed(Expr::Alias(alias), meant.transformed))
+        }
+        Expr::Cast(mut cast) if is_assigning => {
+            let meant = by_clocks(*cast.expr, schema, clocks, false)?;
+            cast.expr = Box::new(meant.data);
+            Ok(Transformed::new_transformed(Expr::Cast(cast), meant.transformed))
+        }
+        expr => expr.transform_up(|expr| {
+            Ok(match clocks.meant(&expr, schema)? {
+                Some(meant) => Transformed::yes(meant),
+                None => Transformed::no(expr),
+            })
+        }),
+    }
 }
 
 /// Whether an expression has something that [`typed_expr`] gives a type.
@@ -117,17 +162,17 @@ fn places(call: &ScalarFunction) -> Option<i32> {
     }
 }
 
-fn typed_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn typed_expr(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Transformed<Expr>> {
     let arrays = compared_arrays(&expr, schema);
     expr.transform_up(|expr| match expr {
         Expr::Cast(mut cast) => {
-            let typed = with_type(&cast.expr, cast.field.data_type())?;
+            let typed = with_type(&cast.expr, cast.field.data_type(), zone)?;
             let is_typed = put(&mut cast.expr, typed);
             Ok(Transformed::new_transformed(Expr::Cast(cast), is_typed))
         }
         Expr::ScalarFunction(mut call) => {
             let of = array_of(&call).and_then(|array| arrays.iter().find(|(compared, _)| compared == array));
-            let typed = of.map(|(array, data_type)| with_type(array, data_type)).transpose()?.flatten();
+            let typed = of.map(|(array, data_type)| with_type(array, data_type, zone)).transpose()?.flatten();
             let mut is_typed = call.args.first_mut().is_some_and(|array| put(array, typed));
             if let Some(places) = places(&call) {
                 call.args[1] = Expr::Literal(ScalarValue::Int32(Some(places)), None);
@@ -138,22 +183,22 @@ fn typed_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         // A concatenation with a text remains a text.
         Expr::BinaryExpr(mut compared) if compared.op != Operator::StringConcat => {
             if compared.op.supports_propagation() {
-                let left = far_bound(&compared.left, &compared.right, schema)?;
-                let right = far_bound(&compared.right, &compared.left, schema)?;
+                let left = far_bound(&compared.left, &compared.right, schema, zone)?;
+                let right = far_bound(&compared.right, &compared.left, schema, zone)?;
                 if put(&mut compared.left, left) | put(&mut compared.right, right) {
                     return Ok(Transformed::yes(Expr::BinaryExpr(compared)));
                 }
             }
-            let left = beside(&compared.left, &compared.right, schema)?;
-            let right = beside(&compared.right, &compared.left, schema)?;
+            let left = beside(&compared.left, &compared.right, schema, zone)?;
+            let right = beside(&compared.right, &compared.left, schema, zone)?;
             let is_typed = put(&mut compared.left, left) | put(&mut compared.right, right);
             Ok(Transformed::new_transformed(Expr::BinaryExpr(compared), is_typed))
         }
         Expr::Between(mut between) => {
             let mut is_typed = false;
             for bound in [&mut between.low, &mut between.high] {
-                let far = far_bound(bound, &between.expr, schema)?;
-                let typed = far.map_or_else(|| beside(bound, &between.expr, schema), |far| Ok(Some(far)))?;
+                let far = far_bound(bound, &between.expr, schema, zone)?;
+                let typed = far.map_or_else(|| beside(bound, &between.expr, schema, zone), |far| Ok(Some(far)))?;
                 is_typed |= put(bound, typed);
             }
             Ok(Transformed::new_transformed(Expr::Between(between), is_typed))
@@ -161,7 +206,7 @@ fn typed_expr(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::InList(mut list) => {
             let mut is_typed = false;
             for item in &mut list.list {
-                let typed = beside(item, &list.expr, schema)?;
+                let typed = beside(item, &list.expr, schema, zone)?;
                 is_typed |= put(item, typed);
             }
             Ok(Transformed::new_transformed(Expr::InList(list), is_typed))
@@ -181,7 +226,7 @@ fn put(place: &mut Expr, typed: Option<Expr>) -> bool {
 
 /// A time beyond all that a column can hold, as a text or as a cast of one, as the first or the last that it can: what is
 /// compared with it is before or behind it. `None` for anything else.
-fn far_bound(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+fn far_bound(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<Option<Expr>> {
     let (text, cast_to) = match expr {
         Expr::Cast(cast) if cast.field.data_type().is_temporal() => (cast.expr.as_ref(), cast.field.data_type()),
         other => (other, &DataType::Null),
@@ -190,12 +235,14 @@ fn far_bound(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>
     let unit_of = |data_type: &DataType| ColumnType::from_arrow(data_type).ok().and_then(ColumnType::time_unit);
     let Ok(with) = with.get_type(schema) else { return Ok(None) };
     let Some(unit) = unit_of(&with) else { return Ok(None) };
-    let is_too_far = unit_of(cast_to).is_some_and(|unit| far_count(text, unit).is_some());
-    let count = match (far_count(text, unit), is_too_far) {
+    let has_zone = |data_type: &DataType| matches!(data_type, DataType::Timestamp(_, Some(_)));
+    let zone = if has_zone(&with) || has_zone(cast_to) { zone } else { Zone::Utc };
+    let is_too_far = unit_of(cast_to).is_some_and(|unit| far_count(text, unit, zone).is_some());
+    let count = match (far_count(text, unit, zone), is_too_far) {
         (Some(count), _) => count,
         // What is compared has a coarser unit than a time that is written as such.
-        (None, true) => match value_of_text(text, ColumnType::Timestamp(unit)) {
-            Ok(Value::Int(count)) => count,
+        (None, true) => match read_time(text, unit, zone) {
+            TimeText::Count(count) => count,
             _ => return Ok(None),
         },
         (None, false) => return Ok(None),
@@ -204,7 +251,7 @@ fn far_bound(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>
 }
 
 /// A text as what it is compared with: a truth value, bytes, a time as DataFusion reads it; `None` for anything else.
-fn beside(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+fn beside(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<Option<Expr>> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return Ok(None) };
     match with.get_type(schema) {
         Ok(DataType::Boolean) => match value_of_text(text, ColumnType::Boolean) {
@@ -215,7 +262,7 @@ fn beside(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
             }
         },
         Ok(DataType::Binary) => Ok(Some(Expr::Literal(ScalarValue::Binary(Some(bytes(text)?)), None))),
-        Ok(data_type @ DataType::Timestamp(..)) => with_type(expr, &data_type),
+        Ok(data_type @ DataType::Timestamp(..)) => with_type(expr, &data_type, zone),
         _ => Ok(None),
     }
 }
@@ -262,7 +309,9 @@ fn compared_arrays(expr: &Expr, schema: &DFSchema) -> Vec<(Expr, DataType)> {
 
 /// A parameter or a text as a count of rows; `None` for anything else.
 fn counted(expr: &Expr) -> Result<Option<Expr>> {
-    let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return with_type(expr, &DataType::Int64) };
+    let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else {
+        return with_type(expr, &DataType::Int64, Zone::Utc);
+    };
     match value_of_text(text, ColumnType::Int64) {
         Ok(Value::Int(count)) => Ok(Some(Expr::Literal(ScalarValue::Int64(Some(count)), None))),
         _ => Err(DataFusionError::Plan(format!("LIMIT and OFFSET take a count of rows, which '{text}' is not"))),
@@ -270,18 +319,16 @@ fn counted(expr: &Expr) -> Result<Option<Expr>> {
 }
 
 /// A parameter, or the text of an array or a time, as one of this type; `None` for anything else.
-fn with_type(expr: &Expr, data_type: &DataType) -> Result<Option<Expr>> {
+fn with_type(expr: &Expr, data_type: &DataType, zone: Zone) -> Result<Option<Expr>> {
     Ok(match (expr, data_type) {
         (Expr::Placeholder(Placeholder { id, field: None }), _) => {
             let field = Field::new("", data_type.clone(), true);
             Some(Expr::Placeholder(Placeholder::new_with_field(id.clone(), Some(Arc::new(field)))))
         }
         (Expr::Literal(ScalarValue::Utf8(Some(text)), _), DataType::List(element)) => {
-            Some(Expr::Literal(array_of_text(text, element.data_type())?, None))
+            Some(Expr::Literal(array_of_text(text, element.data_type(), zone)?, None))
         }
-        (Expr::Literal(ScalarValue::Utf8(Some(text)), _), DataType::Timestamp(..)) => {
-            with_seconds(text).map(|text| Expr::Literal(ScalarValue::Utf8(Some(text)), None))
-        }
+        (_, DataType::Timestamp(..)) => time_of_literal(expr, data_type, zone),
         _ => None,
     })
 }
@@ -290,18 +337,27 @@ fn with_type(expr: &Expr, data_type: &DataType) -> Result<Option<Expr>> {
 ///
 /// # Errors
 /// It is none.
-pub(crate) fn array_of_text(text: &str, element: &DataType) -> Result<ScalarValue> {
+pub(crate) fn array_of_text(text: &str, element: &DataType, zone: Zone) -> Result<ScalarValue> {
     let wrong =
         |why: &str| query_error(Error::new(Code::InvalidText, format!("malformed array literal: \"{text}\": {why}")));
-    let mut elements = elements(text).map_err(wrong)?;
-    if matches!(element, DataType::Timestamp(..)) {
-        for time in elements.iter_mut().flatten() {
-            *time = with_seconds(time).unwrap_or_else(|| std::mem::take(time));
+    let elements = elements(text).map_err(wrong)?;
+    let values = match ColumnType::from_arrow(element) {
+        Ok(column_type) if column_type.time_unit().is_some() => {
+            let time =
+                |text: &Option<String>| match text.as_deref().map(|text| value_of_text_in(text, column_type, zone)) {
+                    Some(Ok(Value::Int(count))) => Ok(Some(count)),
+                    Some(Err(error)) => Err(query_error(error)),
+                    _ => Ok(None),
+                };
+            let counts: ArrayRef = Arc::new(elements.iter().map(time).collect::<Result<Int64Array>>()?);
+            arrow::compute::cast(&counts, element)?
         }
-    }
-    let elements: ArrayRef = Arc::new(StringArray::from(elements));
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    let values = cast_with_options(&elements, element, &options)?;
+        _ => {
+            let elements: ArrayRef = Arc::new(StringArray::from(elements));
+            let options = CastOptions { safe: false, ..CastOptions::default() };
+            cast_with_options(&elements, element, &options)?
+        }
+    };
     let array: ListArray = SingleRowListArrayBuilder::new(values).build_list_array();
     Ok(ScalarValue::List(Arc::new(array)))
 }

@@ -1,4 +1,5 @@
 use super::{array_of_text, elements};
+use crate::zone::Zone;
 use arrow::datatypes::DataType;
 
 #[test]
@@ -26,6 +27,6 @@ fn what_is_no_array_says_why() {
         let error = elements(text).unwrap_err();
         assert!(error.contains(why), "{text}: {error}");
     }
-    let error = array_of_text("{1,x}", &DataType::Int64).unwrap_err().to_string();
+    let error = array_of_text("{1,x}", &DataType::Int64, Zone::Utc).unwrap_err().to_string();
     assert!(error.contains("'x'"), "{error}");
 }

@@ -10,12 +10,11 @@
 //! All arithmetic uses 128-bit nanoseconds, in which no instant of any unit overflows.
 
 use arrow::datatypes::IntervalMonthDayNano;
-use chrono::{DateTime, Datelike, LocalResult, Months, NaiveDateTime, Offset, TimeZone};
-use chrono_tz::Tz;
+use chrono::{Datelike, Months};
 use std::ops::Range;
 
-pub(crate) const NS_PER_SECOND: i128 = 1_000_000_000;
-pub(crate) const NS_PER_DAY: i128 = 86_400 * NS_PER_SECOND;
+pub(crate) use crate::zone::{NS_PER_DAY, NS_PER_SECOND, Zone, naive, to_ns};
+
 /// 2000-01-03, a Monday: weeks begin on Mondays, as in TimescaleDB.
 const ORIGIN_NS: i128 = 10_959 * NS_PER_DAY;
 /// 2000-01-01, the origin of month buckets.
@@ -39,89 +38,6 @@ impl Width {
             _ => Err("a bucket's width is months and years, or days and time, not both, and it is positive".to_owned()),
         }
     }
-}
-
-/// Whose clocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Zone {
-    Utc,
-    Named(Tz),
-}
-
-impl Zone {
-    /// A zone by its IANA name.
-    pub(crate) fn named(name: &str) -> Result<Self, String> {
-        match name {
-            "UTC" => Ok(Self::Utc),
-            _ => name.parse().map(Self::Named).map_err(|_| {
-                format!("there is no time zone '{name}': give an IANA name like 'Europe/Berlin' or 'UTC'")
-            }),
-        }
-    }
-
-    /// Local time of an instant.
-    pub(crate) fn local(self, instant_ns: i128) -> Option<i128> {
-        match self {
-            Self::Utc => Some(instant_ns),
-            Self::Named(zone) => Some(instant_ns + offset_ns(zone, instant_ns)?),
-        }
-    }
-
-    /// The instant at which clocks show a local time. Of one that they show twice or skip it is the later reading, as in
-    /// PostgreSQL: that by the clocks that are less far ahead.
-    pub(crate) fn instant(self, local_ns: i128) -> Option<i128> {
-        let Self::Named(zone) = self else { return Some(local_ns) };
-        let ahead_ns = match zone.offset_from_local_datetime(&naive(local_ns)?) {
-            LocalResult::Single(offset) | LocalResult::Ambiguous(_, offset) => {
-                i128::from(offset.fix().local_minus_utc()) * NS_PER_SECOND
-            }
-            LocalResult::None => offset_ns(zone, local_ns - NS_PER_DAY)?.min(offset_ns(zone, local_ns + NS_PER_DAY)?),
-        };
-        Some(local_ns - ahead_ns)
-    }
-
-    /// The instants at which clocks show a local time: one, two, or the moment they were put forward over it.
-    fn instants(self, local_ns: i128) -> Option<(i128, i128)> {
-        let Self::Named(zone) = self else { return Some((local_ns, local_ns)) };
-        let rest_ns = local_ns.rem_euclid(NS_PER_SECOND);
-        let instant = |time: DateTime<Tz>| i128::from(time.timestamp()) * NS_PER_SECOND + rest_ns;
-        match zone.from_local_datetime(&naive(local_ns)?) {
-            LocalResult::Single(time) => Some((instant(time), instant(time))),
-            LocalResult::Ambiguous(first, second) => Some((instant(first), instant(second))),
-            LocalResult::None => {
-                let moved = transition(zone, local_ns - NS_PER_DAY, local_ns + NS_PER_DAY)?;
-                Some((moved, moved))
-            }
-        }
-    }
-}
-
-/// How far a zone's clocks are ahead of UTC.
-fn offset_ns(zone: Tz, instant_ns: i128) -> Option<i128> {
-    let offset = zone.offset_from_utc_datetime(&naive(instant_ns)?);
-    Some(i128::from(offset.fix().local_minus_utc()) * NS_PER_SECOND)
-}
-
-/// The moment between two instants at which a zone's clocks were changed; clocks are changed at whole seconds.
-fn transition(zone: Tz, before_ns: i128, after_ns: i128) -> Option<i128> {
-    let old = offset_ns(zone, before_ns)?;
-    let (mut low, mut high) = (before_ns.div_euclid(NS_PER_SECOND), after_ns.div_euclid(NS_PER_SECOND) + 1);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if offset_ns(zone, middle * NS_PER_SECOND)? == old { low = middle } else { high = middle }
-    }
-    Some(high * NS_PER_SECOND)
-}
-
-pub(super) fn naive(ns: i128) -> Option<NaiveDateTime> {
-    let seconds = i64::try_from(ns.div_euclid(NS_PER_SECOND)).ok()?;
-    let rest = u32::try_from(ns.rem_euclid(NS_PER_SECOND)).ok()?;
-    Some(DateTime::from_timestamp(seconds, rest)?.naive_utc())
-}
-
-pub(super) fn to_ns(time: NaiveDateTime) -> i128 {
-    let time = time.and_utc();
-    i128::from(time.timestamp()) * NS_PER_SECOND + i128::from(time.timestamp_subsec_nanos())
 }
 
 /// Buckets of one width, counted from an origin by the clocks of a zone.
@@ -163,12 +79,11 @@ impl Buckets {
         loop {
             let next = self.zone.instants(self.local_start(number + 1)?)?;
             if self.comes_twice(first, second) {
-                let Zone::Named(zone) = self.zone else { return None };
                 // Between the two, clocks go back, and buckets that were there come again.
                 return Some(if second <= instant_ns {
                     (second, next.0.max(next.1))
                 } else {
-                    (first, next.0.min(transition(zone, first, second)?))
+                    (first, next.0.min(self.zone.transition(first, second)?))
                 });
             }
             if self.comes_twice(next.0, next.1) || instant_ns < next.0 {

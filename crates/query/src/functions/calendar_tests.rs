@@ -1,4 +1,5 @@
 use super::*;
+use chrono::DateTime;
 
 fn ns(text: &str) -> i128 {
     i128::from(DateTime::parse_from_rfc3339(text).unwrap().timestamp()) * NS_PER_SECOND

@@ -7,7 +7,6 @@
 //! is rounded to microseconds.
 
 use crate::dialect::intervals::interval_literal;
-use crate::values::with_seconds;
 use arrow::array::{AsArray, PrimitiveArray};
 use arrow::compute::try_binary;
 use arrow::datatypes::{DataType, Field, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
@@ -98,7 +97,7 @@ fn typed_beside(expr: &Expr, time: impl Fn() -> DataType, is_plus: bool) -> Resu
         None => is_timestamp.then(|| with_type(expr.clone(), DataType::Interval(IntervalUnit::MonthDayNano))),
         Some(text) if is_plus => is_timestamp.then(|| interval_literal(text)).transpose()?,
         Some(text) if is_timestamp || matches!(time, DataType::Date32 | DataType::Date64) => {
-            Some(cast(lit(with_seconds(text).unwrap_or_else(|| text.clone())), time))
+            Some(cast(lit(text.clone()), time))
         }
         Some(_) => None,
     })

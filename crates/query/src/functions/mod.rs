@@ -8,6 +8,7 @@ pub(crate) mod at_time_zone;
 mod bounded;
 pub(crate) mod bucket;
 pub(crate) mod calendar;
+pub(crate) mod clocks;
 mod coalesce;
 pub(crate) mod concat_texts;
 pub(crate) mod conversions;

@@ -3,9 +3,11 @@
 //! PostgreSQL's `timestamp.c`).
 
 use super::misuse;
+use crate::errors::query_error;
 use crate::texts::split_days;
-use crate::values::with_seconds;
-use arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use crate::times::read_texts;
+use crate::zone::Zone;
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{cast, try_binary};
 use arrow::datatypes::{
     DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampNanosecondType,
@@ -49,10 +51,7 @@ fn ages(args: &[ArrayRef]) -> Result<ArrayRef> {
 fn times(values: &ArrayRef) -> Result<ArrayRef> {
     let time = DataType::Timestamp(TimeUnit::Nanosecond, None);
     if super::is_text(values.data_type()) {
-        let texts = cast(values, &DataType::Utf8)?;
-        let with_seconds = |text: Option<&str>| text.map(|text| with_seconds(text).unwrap_or_else(|| text.to_owned()));
-        let texts: StringArray = texts.as_string::<i32>().iter().map(with_seconds).collect();
-        return Ok(cast(&texts, &time)?);
+        return read_texts(&cast(values, &DataType::Utf8)?, &time, Zone::Utc).map_err(query_error);
     }
     Ok(cast(values, &time)?)
 }

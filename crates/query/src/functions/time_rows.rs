@@ -10,6 +10,7 @@ use super::{misuse, per_second};
 use crate::catalog::ViewTables;
 use crate::errors::query_error;
 use crate::pushdown::key_value;
+use crate::values::value_of_text;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::kernels::cmp::eq;
 use arrow::compute::{SortOptions, cast, concat_batches, filter_record_batch, sort_to_indices, take_record_batch};
@@ -110,6 +111,9 @@ impl TimeRows {
                 return Ok(Value::Null);
             }
             let column = &schema.columns[place];
+            if let Some(text) = value.try_as_str().flatten() {
+                return value_of_text(text, column.column_type).map_err(query_error);
+            }
             key_value(column, &value.cast_to(&column.column_type.to_arrow())?).ok_or_else(wrong)
         };
         let key = schema.key.iter().zip(keys).map(|(&place, key)| value(place, key)).collect::<Result<Vec<_>>>()?;

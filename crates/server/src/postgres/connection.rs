@@ -8,9 +8,12 @@ use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, MemoryReservation, Result, Value};
 use fleetdb_query::{Canceller, Client, ClientState, InsertValues, Session, SessionSettings, SessionUser};
+use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
-use pgwire::error::{ErrorInfo, PgWireResult};
+use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
+use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{NoticeResponse, TransactionStatus};
+use pgwire::messages::startup::ParameterStatus;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -36,6 +39,8 @@ pub(crate) struct Connection {
     registration: OnceLock<(i32, Registration)>,
     /// The settings the client sent when it connected.
     settings: OnceLock<SessionSettings>,
+    /// The name of the session's zone as the client was told last.
+    told_zone: Mutex<String>,
     /// Created by the first statement, so that an idle connection costs no session.
     session: Mutex<Option<Arc<Session>>>,
     /// INSERTs since the last Sync, outside a transaction.
@@ -136,6 +141,7 @@ impl Connection {
             rights: Mutex::default(),
             registration: OnceLock::new(),
             settings: OnceLock::new(),
+            told_zone: Mutex::default(),
             session: Mutex::default(),
             pending: Mutex::new(Pending { batch: Batch::new(), memory: shared.db.query_memory().reservation() }),
             copying: Mutex::default(),
@@ -151,7 +157,27 @@ impl Connection {
 
     /// Stores the settings the client starts with.
     pub(super) fn set_startup_settings(&self, settings: SessionSettings) {
+        settings.zone_name().clone_into(&mut self.told_zone.lock());
         self.settings.set(settings).ok();
+    }
+
+    /// The name of the zone that the client has begun with.
+    pub(super) fn first_zone(&self) -> String {
+        self.settings.get().cloned().unwrap_or_default().zone_name().to_owned()
+    }
+
+    /// Tells the client of its settings that have changed, of those that drivers are told of.
+    pub(super) async fn report_settings<C>(&self, client: &mut C) -> PgWireResult<()>
+    where
+        C: Sink<PgWireBackendMessage> + Unpin,
+        PgWireError: From<C::Error>,
+    {
+        let Some(session) = self.session.lock().clone() else { return Ok(()) };
+        let Some(zone) = session.zone_changed_from(&self.told_zone.lock()) else { return Ok(()) };
+        self.told_zone.lock().clone_from(&zone);
+        let told = ParameterStatus::new("TimeZone".to_owned(), zone);
+        client.feed(PgWireBackendMessage::ParameterStatus(told)).await?;
+        Ok(())
     }
 
     /// Records that the client has logged in.

@@ -6,7 +6,7 @@ use super::values;
 use super::wire::Rest;
 use crate::error::{postgres_error, user_error};
 use fleetdb_engine::{Batch, Code, Error, Result, Rows, TableSchema, Value};
-use fleetdb_query::{CellReader, CopyFormat, CopyIn, CsvReader};
+use fleetdb_query::{CellReader, CopyFormat, CopyIn, CsvReader, Zone};
 use futures::{Sink, SinkExt};
 use pgwire::api::ClientInfo;
 use pgwire::api::copy::CopyHandler;
@@ -46,9 +46,10 @@ pub(super) struct CopyingIn {
 impl Connection {
     /// Prepares for rows; returns the number of columns.
     pub(super) fn begin_copy(&self, copy: &CopyIn) -> PgWireResult<usize> {
-        self.session()?.check_may_write("COPY FROM").map_err(|e| postgres_error(&e))?;
-        let copying =
-            CopyingIn::new(copy.clone(), self.shared.db.table(&copy.table)).map_err(|e| postgres_error(&e))?;
+        let session = self.session()?;
+        session.check_may_write("COPY FROM").map_err(|e| postgres_error(&e))?;
+        let table = self.shared.db.table(&copy.table);
+        let copying = CopyingIn::new(copy.clone(), table, session.zone()).map_err(|e| postgres_error(&e))?;
         let columns = copying.cells.places().len();
         *self.copying.lock() = Some(copying);
         Ok(columns)
@@ -80,9 +81,9 @@ impl Connection {
 }
 
 impl CopyingIn {
-    fn new(copy: CopyIn, schema: Result<Arc<TableSchema>>) -> Result<Self> {
+    fn new(copy: CopyIn, schema: Result<Arc<TableSchema>>, zone: Zone) -> Result<Self> {
         let names: Vec<&str> = copy.columns.iter().map(String::as_str).collect();
-        let (cells, csv) = (CellReader::new(schema?, &names)?, CsvReader::new(copy.form.delimiter));
+        let (cells, csv) = (CellReader::new(schema?, &names)?.in_zone(zone), CsvReader::new(copy.form.delimiter));
         Ok(Self { copy, cells, csv, bytes: Vec::new(), lines: 0, is_complete: false, rows: 0 })
     }
 

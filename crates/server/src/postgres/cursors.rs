@@ -123,7 +123,7 @@ impl Connection {
         let cursor = self.resume(session, name).await?;
         let fields = Arc::new(values::fields(&cursor.schema, format)?);
         let batches = next_rows(cursor, Arc::clone(&self.shared), count);
-        let mut response = QueryResponse::new(Arc::clone(&fields), values::encoded(fields, batches));
+        let mut response = QueryResponse::new(Arc::clone(&fields), values::encoded(fields, batches, session.zone()));
         response.set_command_tag("FETCH");
         Ok(Response::Query(response))
     }

@@ -5,14 +5,14 @@
 
 use super::connection::Connection;
 use super::copy_out;
-use super::values::{self, Parameters};
+use super::values::{self, Parameters, Target};
 use crate::clients::shown;
 use crate::error::{placed, postgres_error, user_error};
 use crate::sessions::Running;
 use crate::work::Weight;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use fleetdb_engine::{Code, ColumnType, Error, MemoryReservation, Value};
-use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement, check_described};
+use fleetdb_engine::{Code, Error, MemoryReservation, Value};
+use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement, Zone, check_described};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::api::copy::send_copy_in_response;
@@ -110,7 +110,7 @@ impl Connection {
             statement.set_types(&types);
         }
         let kind = statement.kind().map_err(|e| postgres_error(&e))?;
-        let insert = InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))?;
+        let insert = InsertValues::of(&statement, &self.shared.db, session.zone()).map_err(|e| postgres_error(&e))?;
         let bytes = held_bytes(text, matches!(kind, Kind::Query));
         let held = self.shared.db.query_memory().reserve("this prepared statement", bytes);
         let held = held.map_err(|e| postgres_error(&e))?;
@@ -192,24 +192,27 @@ impl Connection {
         }
         match &stored.plan {
             Plan::Insert(insert) => {
-                let mut known = Arc::clone(&insert.lock());
-                if !known.fits(&self.shared.db) {
-                    let again = InsertValues::of(&stored.statement, &self.shared.db).map_err(|e| postgres_error(&e))?;
+                let (mut known, zone) = (Arc::clone(&insert.lock()), self.session()?.zone());
+                if !known.fits(&self.shared.db, zone) {
+                    let again =
+                        InsertValues::of(&stored.statement, &self.shared.db, zone).map_err(|e| postgres_error(&e))?;
                     let again = again
                         .ok_or_else(|| user_error("0A000", "the table has changed: prepare the statement again"))?;
                     known = Arc::new(again);
                     *insert.lock() = Arc::clone(&known);
                 }
                 let types = known.parameter_types();
-                self.insert(&known, &stored.values(parameters, |place| types.get(place).copied())?)
+                let target = |place: usize| types.get(place).copied().map_or(Target::Unknown, Target::Column);
+                self.insert(&known, &stored.values(parameters, target, zone)?)
             }
             Plan::Query(query) => {
                 let session = self.session()?;
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
                 self.commit_pending().await?;
                 let types = query.prepared.parameter_types();
-                let target = |place: usize| values::time_type(types.get(place)?.as_ref()?);
-                let values = stored.values(parameters, target)?;
+                let time_type = |place: usize| values::time_type(types.get(place)?.as_ref()?);
+                let target = |place| time_type(place).map_or(Target::Unknown, Target::Time);
+                let values = stored.values(parameters, target, session.zone())?;
                 let running = self.start_prepared(&session, query, Weight::of(&stored.statement), &values).await?;
                 query.check(&running)?;
                 query.is_short.store(running.is_short(), Ordering::Relaxed);
@@ -220,7 +223,7 @@ impl Connection {
                 self.run(&stored.statement, &stored.kind, format).await
             }
             Plan::Other(returns) => {
-                let values = stored.values(parameters, |_| None)?;
+                let values = stored.values(parameters, |_| Target::Unknown, self.session()?.zone())?;
                 let statement = stored.statement.with_values(&values).map_err(|e: Error| postgres_error(&e))?;
                 if let Some(returns) = returns {
                     return self.run_returning(statement, returns, format).await;
@@ -435,6 +438,7 @@ impl ExtendedQueryHandler for Connection {
             let error = pgwire::error::ErrorInfo::from(error);
             client.feed(PgWireBackendMessage::ErrorResponse(error.into())).await?;
         }
+        self.report_settings(client).await?;
         let ready = ReadyForQuery::new(client.transaction_status());
         client.feed(PgWireBackendMessage::ReadyForQuery(ready)).await?;
         Ok(())
@@ -516,12 +520,13 @@ impl PreparedStatement {
     fn values(
         &self,
         parameters: &Parameters<'_>,
-        target: impl Fn(usize) -> Option<ColumnType>,
+        target: impl Fn(usize) -> Target,
+        zone: Zone,
     ) -> PgWireResult<Vec<Value>> {
         // Collecting into a `Result` would not reserve the exact capacity.
         let mut values = Vec::with_capacity(self.types.len());
         for (place, given) in self.types.iter().enumerate() {
-            values.push(parameters.value(place, given, target(place))?);
+            values.push(parameters.value(place, given, target(place), zone)?);
         }
         Ok(values)
     }

@@ -11,19 +11,20 @@ use futures::Sink;
 use pgwire::api::auth::sasl::SASLAuthStartupHandler;
 use pgwire::api::auth::sasl::scram::ScramAuth;
 use pgwire::api::auth::{
-    AuthSource, DefaultServerParameterProvider, LoginInfo, Password, StartupHandler, finish_authentication,
-    protocol_negotiation, save_startup_parameters_to_metadata,
+    AuthSource, DefaultServerParameterProvider, LoginInfo, Password, ServerParameterProvider, StartupHandler,
+    finish_authentication, protocol_negotiation, save_startup_parameters_to_metadata,
 };
 use pgwire::api::{ClientInfo, METADATA_USER, PgWireConnectionState, PidSecretKeyGenerator};
 use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
 use pgwire::messages::{PgWireBackendMessage, PgWireFrontendMessage};
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 /// The login of one connection.
 pub(super) struct Login {
     connection: Arc<Connection>,
-    scram: SASLAuthStartupHandler<DefaultServerParameterProvider>,
+    scram: SASLAuthStartupHandler<Told>,
 }
 
 impl Login {
@@ -31,7 +32,7 @@ impl Login {
         let mut scram = ScramAuth::new(Arc::new(Passwords(Arc::clone(&connection.shared.access))));
         scram.set_iterations(crate::access::SCRAM_ITERATIONS);
         let numbers = Arc::clone(&connection.shared.clients);
-        let scram = SASLAuthStartupHandler::new(Arc::new(parameters()))
+        let scram = SASLAuthStartupHandler::new(Arc::new(Told(Arc::clone(connection))))
             .with_scram(scram)
             .with_pid_secret_key_generator(numbers);
         Self { connection: Arc::clone(connection), scram }
@@ -39,11 +40,22 @@ impl Login {
 }
 
 /// The server parameters sent to a client. Drivers infer the server's features from the version.
-fn parameters() -> DefaultServerParameterProvider {
-    let mut parameters = DefaultServerParameterProvider::default();
-    parameters.server_version = format!("16.6 (FleetDB {})", env!("CARGO_PKG_VERSION"));
-    parameters.is_superuser = false;
-    parameters
+struct Told(Arc<Connection>);
+
+impl Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Told")
+    }
+}
+
+impl ServerParameterProvider for Told {
+    fn server_parameters<C: ClientInfo>(&self, client: &C) -> Option<HashMap<String, String>> {
+        let mut parameters = DefaultServerParameterProvider::default();
+        parameters.server_version = format!("16.6 (FleetDB {})", env!("CARGO_PKG_VERSION"));
+        parameters.is_superuser = false;
+        parameters.time_zone = self.0.first_zone();
+        parameters.server_parameters(client)
+    }
 }
 
 #[async_trait::async_trait]
@@ -101,7 +113,7 @@ impl Login {
         save_startup_parameters_to_metadata(client, &startup);
         let (pid, secret) = self.connection.shared.clients.generate(client);
         client.set_pid_and_secret_key(pid, secret);
-        finish_authentication(client, &parameters()).await
+        finish_authentication(client, &Told(Arc::clone(&self.connection))).await
     }
 }
 

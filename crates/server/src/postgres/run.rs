@@ -151,12 +151,13 @@ impl Connection {
         columns: Option<&SchemaRef>,
         format: &Format,
     ) -> PgWireResult<Response> {
+        let zone = self.session()?.zone();
         match columns {
             None => Ok(Response::Execution(Tag::new(running.tag()))),
             Some(columns) => {
                 // pgwire appends the row count to the tag.
                 let tag = running.tag().rsplit_once(' ').map(|(tag, _)| tag.to_owned());
-                let mut response = values::response(&self.shared, running, columns, format)?;
+                let mut response = values::response(&self.shared, running, columns, format, zone)?;
                 if let Some(tag) = tag {
                     response.set_command_tag(&tag);
                 }

@@ -49,6 +49,7 @@ impl SimpleQueryHandler for Connection {
             }
         }
         self.commit_pending().await?;
+        self.report_settings(client).await?;
         let ready = ReadyForQuery::new(client.transaction_status());
         client.feed(PgWireBackendMessage::ReadyForQuery(ready)).await?;
         Ok(())
@@ -67,10 +68,11 @@ impl SimpleQueryHandler for Connection {
 
 impl Connection {
     async fn run_simple(&self, statement: Statement) -> PgWireResult<Response> {
-        let statement = self.session()?.named(statement).map_err(|e| postgres_error(&e))?;
+        let session = self.session()?;
+        let statement = session.named(statement).map_err(|e| postgres_error(&e))?;
         self.check(statement.access())?;
         let kind = statement.kind().map_err(|e| postgres_error(&e))?;
-        match InsertValues::of(&statement, &self.shared.db).map_err(|e| postgres_error(&e))? {
+        match InsertValues::of(&statement, &self.shared.db, session.zone()).map_err(|e| postgres_error(&e))? {
             Some(insert) => self.insert(&insert, &[]),
             None => self.run(&statement, &kind, &Format::UnifiedText).await,
         }

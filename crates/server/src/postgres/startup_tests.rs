@@ -28,7 +28,11 @@ fn a_client_s_settings_are_taken_and_wrong_ones_named() {
     };
     assert!(asked("options", "-c default_transaction_read_only=on").unwrap().is_read_only());
     assert!(asked("DEFAULT_transaction_read_only", "on").unwrap().is_read_only());
-    assert_eq!(asked("TimeZone", "America/New_York").unwrap(), SessionSettings::default());
+    assert_eq!(asked("TimeZone", "America/New_York").unwrap().zone_name(), "America/New_York");
+    assert_eq!(asked("options", "-c timezone=asia/kolkata").unwrap().zone_name(), "Asia/Kolkata");
+    assert_eq!(asked("DateStyle", "German").unwrap(), SessionSettings::default());
+    let error = asked("TimeZone", "Mars/Olympus").unwrap_err();
+    assert_eq!(error.to_string(), "invalid value for parameter \"TimeZone\": \"Mars/Olympus\"");
     let error = asked("statement_timeout", "soon").unwrap_err();
     assert!(error.to_string().contains("statement_timeout = 'soon'"), "{error}");
 }

@@ -11,7 +11,7 @@ use arrow_pg::row_encoder::RowEncoder;
 use chrono::{DateTime, NaiveDate};
 use fallible_iterator::FallibleIterator;
 use fleetdb_engine::{ColumnType, Unit, Value};
-use fleetdb_query::{Session, value_of_text};
+use fleetdb_query::{Session, Zone, value_of_text_in};
 use futures::{Stream, TryStreamExt};
 use pgwire::api::Type;
 use pgwire::api::portal::{Format, Portal};
@@ -65,18 +65,37 @@ pub(super) struct Parameters<'a> {
     pub(super) format: Format,
 }
 
+/// What a parameter is for.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    /// Nothing that is known.
+    Unknown,
+    /// A column of a row.
+    Column(ColumnType),
+    /// What a time of a query is compared with: it may be beyond all that the type holds.
+    Time(ColumnType),
+}
+
+impl Target {
+    fn column_type(self) -> Option<ColumnType> {
+        match self {
+            Self::Unknown => None,
+            Self::Column(column_type) | Self::Time(column_type) => Some(column_type),
+        }
+    }
+}
+
 impl<'a> Parameters<'a> {
     pub(super) fn of_portal<S>(portal: &'a Portal<S>) -> Self {
         let values = portal.parameters.iter().map(Option::as_deref).collect();
         Self { values, format: portal.parameter_format.clone() }
     }
 
-    /// The value of a parameter; `target` is the type of the column it is stored in or compared
-    /// with, if known.
-    pub(super) fn value(&self, place: usize, given: &Type, target: Option<ColumnType>) -> PgWireResult<Value> {
+    /// The value of a parameter in a session of this zone.
+    pub(super) fn value(&self, place: usize, given: &Type, target: Target, zone: Zone) -> PgWireResult<Value> {
         match self.values[place] {
             None => Ok(Value::Null),
-            Some(bytes) => parameter(bytes, self.format.is_binary(place), given, target)
+            Some(bytes) => parameter(bytes, self.format.is_binary(place), given, target, zone)
                 .map_err(|(code, reason)| user_error(code, format!("parameter ${}: {reason}", place + 1))),
         }
     }
@@ -87,14 +106,33 @@ fn parameter(
     bytes: &[u8],
     is_binary: bool,
     given: &Type,
-    target: Option<ColumnType>,
+    target: Target,
+    zone: Zone,
 ) -> Result<Value, (&'static str, String)> {
     let wrong = |reason: String| ("22P03", reason);
-    if is_binary {
-        return binary(bytes, given, target).ok_or_else(|| wrong(format!("invalid binary value for type {given}")));
+    // Text is the same in both forms.
+    let is_text = matches!(*given, Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::UNKNOWN);
+    if is_binary && !is_text {
+        if matches!(*given, Type::TIMESTAMP | Type::TIMESTAMPTZ) {
+            return time(bytes, given, target, zone)
+                .ok_or_else(|| wrong(format!("invalid binary value for type {given}")))?;
+        }
+        let column_type = match target {
+            // As a text, which may be of any year.
+            Target::Time(_) if *given == Type::DATE => None,
+            other => other.column_type(),
+        };
+        return binary(bytes, given, column_type, zone)
+            .ok_or_else(|| wrong(format!("invalid binary value for type {given}")));
     }
     let text = str::from_utf8(bytes).map_err(|_| wrong("invalid byte sequence for encoding \"UTF8\"".to_owned()))?;
-    let by_type = target.or(match *given {
+    let by_type = match target {
+        // The session reads it, who knows what it is compared with.
+        Target::Time(_) => return Ok(Value::Text(text.to_owned())),
+        Target::Column(column_type) => Some(column_type),
+        Target::Unknown => None,
+    };
+    let by_type = by_type.or(match *given {
         Type::INT2 | Type::INT4 | Type::INT8 | Type::OID => Some(ColumnType::Int64),
         Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC => Some(ColumnType::Float64),
         Type::BOOL => Some(ColumnType::Boolean),
@@ -102,18 +140,53 @@ fn parameter(
         _ => None,
     });
     match by_type {
-        Some(column_type) => value_of_text(text, column_type).map_err(|e| (sqlstate(e.code()), e.to_string())),
+        Some(column_type) => value_of_text_in(text, column_type, zone).map_err(|e| (sqlstate(e.code()), e.to_string())),
         None => Ok(Value::Text(text.to_owned())),
     }
 }
 
 /// Decodes a value in binary form for a column; `None` if it is invalid.
 pub(super) fn binary_of_column(bytes: &[u8], column_type: ColumnType) -> Option<Value> {
-    binary(bytes, &type_of_column(column_type), Some(column_type))
+    binary(bytes, &type_of_column(column_type), Some(column_type), Zone::Utc)
+}
+
+/// A time of the binary form, one without a zone by the session's clocks if it is for an instant;
+/// `None` if it is none, `Err` if it is beyond what its column holds.
+fn time(bytes: &[u8], given: &Type, target: Target, zone: Zone) -> Option<Result<Value, (&'static str, String)>> {
+    let count = i64::from_be_bytes(bytes.try_into().ok()?);
+    let far = match count {
+        i64::MAX => Some("infinity"),
+        i64::MIN => Some("-infinity"),
+        _ => None,
+    };
+    let Some(us) = count.checked_add(EPOCH_US).filter(|_| far.is_none()) else {
+        let text = far.unwrap_or("infinity");
+        return Some(match target {
+            Target::Column(column_type) => {
+                value_of_text_in(text, column_type, zone).map_err(|e| (sqlstate(e.code()), e.to_string()))
+            }
+            _ => Ok(Value::Text(text.to_owned())),
+        });
+    };
+    let is_by_clocks = *given == Type::TIMESTAMP && matches!(target.column_type(), Some(ColumnType::TimestampUtc(_)));
+    let us = if is_by_clocks { zone.instant_us(us)? } else { us };
+    if let Some(unit) = target.column_type().and_then(ColumnType::time_unit)
+        && let Some(count) = in_unit(us, unit)
+    {
+        return Some(Ok(Value::Int(count)));
+    }
+    let suffix = if *given == Type::TIMESTAMPTZ || is_by_clocks { "Z" } else { "" };
+    let text = format!("{}{suffix}", DateTime::from_timestamp_micros(us)?.format("%Y-%m-%dT%H:%M:%S%.6f"));
+    Some(match target {
+        Target::Column(column_type) => {
+            value_of_text_in(&text, column_type, zone).map_err(|e| (sqlstate(e.code()), e.to_string()))
+        }
+        _ => Ok(Value::Text(text)),
+    })
 }
 
 /// Decodes a value in binary form; `None` if it is not of this type.
-fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>) -> Option<Value> {
+fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>, zone: Zone) -> Option<Value> {
     fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
         bytes.try_into().ok()
     }
@@ -127,19 +200,23 @@ fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>) -> Option<Valu
         Type::BOOL => Value::Boolean(array::<1>(bytes)? != [0]),
         Type::BYTEA => Value::Binary(bytes.to_vec()),
         Type::TIMESTAMP | Type::TIMESTAMPTZ => {
-            let us = i64::from_be_bytes(array(bytes)?).checked_add(EPOCH_US)?;
-            match target.and_then(ColumnType::time_unit) {
-                Some(unit) => Value::Int(in_unit(us, unit)?),
-                None => Value::Text(DateTime::from_timestamp_micros(us)?.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()),
-            }
+            let target = target.map_or(Target::Unknown, Target::Column);
+            time(bytes, given, target, zone)?.ok()?
         }
         Type::DATE => {
-            let days = i64::from(i32::from_be_bytes(array(bytes)?)).checked_add(EPOCH_DAYS)?;
+            let count = i32::from_be_bytes(array(bytes)?);
+            let far = match count {
+                i32::MAX => Some("infinity"),
+                i32::MIN => Some("-infinity"),
+                _ => None,
+            };
+            let days = i64::from(count).checked_add(EPOCH_DAYS)?;
             match target {
+                _ if far.is_some() => text_value(far?, target, zone)?,
                 Some(ColumnType::Date32) => Value::Int(days),
                 _ => {
                     let date = NaiveDate::from_epoch_days(i32::try_from(days).ok()?)?;
-                    text_value(&date.to_string(), target)?
+                    text_value(&date.to_string(), target, zone)?
                 }
             }
         }
@@ -148,21 +225,21 @@ fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>) -> Option<Valu
             let number = rust_decimal::Decimal::from_sql(&Type::NUMERIC, bytes).ok()?.to_string();
             match target {
                 None => Value::Float(number.parse().ok()?),
-                _ => text_value(&number, target)?,
+                _ => text_value(&number, target, zone)?,
             }
         }
-        Type::UUID => text_value(&uuid_text(array(bytes)?), target)?,
+        Type::UUID => text_value(&uuid_text(array(bytes)?), target, zone)?,
         Type::INTERVAL => {
             let bytes = array::<16>(bytes)?;
             let (us, rest) = bytes.split_first_chunk()?;
             let (days, months) = rest.split_first_chunk()?;
             let (us, days) = (i64::from_be_bytes(*us), i32::from_be_bytes(*days));
             let months = i32::from_be_bytes(*months.first_chunk()?);
-            text_value(&format!("{months} months {days} days {us} microseconds"), target)?
+            text_value(&format!("{months} months {days} days {us} microseconds"), target, zone)?
         }
         _ if let Kind::Array(element) = given.kind() => Value::Text(array_text(bytes, element)?),
         // Text is the same in both forms.
-        _ => text_value(str::from_utf8(bytes).ok()?, target)?,
+        _ => text_value(str::from_utf8(bytes).ok()?, target, zone)?,
     })
 }
 
@@ -183,7 +260,7 @@ fn array_text(bytes: &[u8], element: &Type) -> Option<String> {
     let mut texts = Vec::new();
     let mut values = array.values();
     while let Some(value) = values.next().ok()? {
-        texts.push(match value.map(|bytes| binary(bytes, element, None)) {
+        texts.push(match value.map(|bytes| binary(bytes, element, None, Zone::Utc)) {
             None => "NULL".to_owned(),
             Some(None) => return None,
             Some(Some(value)) => element_text(&value),
@@ -202,8 +279,8 @@ fn element_text(value: &Value) -> String {
     }
 }
 
-fn text_value(text: &str, target: Option<ColumnType>) -> Option<Value> {
-    target.map_or_else(|| Some(Value::Text(text.to_owned())), |target| value_of_text(text, target).ok())
+fn text_value(text: &str, target: Option<ColumnType>, zone: Zone) -> Option<Value> {
+    target.map_or_else(|| Some(Value::Text(text.to_owned())), |target| value_of_text_in(text, target, zone).ok())
 }
 
 /// Converts microseconds to another unit, rounding down.
@@ -227,6 +304,7 @@ pub(super) fn response<S: Deref<Target = Session> + Send + 'static>(
     running: Running<S>,
     schema: &Schema,
     format: &Format,
+    zone: Zone,
 ) -> PgWireResult<QueryResponse> {
     let fields = Arc::new(fields(schema, format)?);
     let state = (running, Arc::clone(shared));
@@ -234,16 +312,18 @@ pub(super) fn response<S: Deref<Target = Session> + Send + 'static>(
         let next = running.next(&shared.work).await.map_err(|e| postgres_error(&e))?;
         Ok(next.map(|rows| (rows, (running, shared))))
     });
-    Ok(QueryResponse::new(Arc::clone(&fields), encoded(fields, batches)))
+    Ok(QueryResponse::new(Arc::clone(&fields), encoded(fields, batches, zone)))
 }
 
 /// Number of rows converted to text at a time.
 const TEXT_ROWS: usize = 512;
 
-/// Encodes rows as messages. Each is made when it is asked for, in the buffer of the one before.
+/// Encodes rows as messages for a session of this zone. Each is made when it is asked for, in the
+/// buffer of the one before.
 pub(super) fn encoded(
     fields: Arc<Vec<FieldInfo>>,
     batches: impl Stream<Item = PgWireResult<RecordBatch>>,
+    zone: Zone,
 ) -> impl Stream<Item = PgWireResult<DataRow>> {
     let rows_of = move |batch: RecordBatch| {
         let (fields, rows) = (Arc::clone(&fields), batch.num_rows());
@@ -257,7 +337,7 @@ pub(super) fn encoded(
                     return Some(row);
                 }
                 let part = parts.next()?;
-                match if is_in_wire_format { Ok(part) } else { to_wire_format(&part, &fields) } {
+                match if is_in_wire_format { Ok(part) } else { to_wire_format(&part, &fields, zone) } {
                     Ok(part) => encoder = Some(RowEncoder::new(part, Arc::clone(&fields))),
                     Err(error) => return Some(Err(postgres_error(&error.into()))),
                 }

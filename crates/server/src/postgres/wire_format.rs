@@ -6,19 +6,23 @@
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema};
-use fleetdb_query::{split_days, text_form};
+use fleetdb_query::{Zone, split_days, text_form_in};
 use pgwire::api::results::{FieldFormat, FieldInfo};
 use std::sync::Arc;
 
-/// Converts the columns of a batch for the wire.
-pub(super) fn to_wire_format(rows: &RecordBatch, fields: &[FieldInfo]) -> arrow::error::Result<RecordBatch> {
+/// Converts the columns of a batch for the wire, in a session of this zone.
+pub(super) fn to_wire_format(
+    rows: &RecordBatch,
+    fields: &[FieldInfo],
+    zone: Zone,
+) -> arrow::error::Result<RecordBatch> {
     let schema = rows.schema_ref();
     let (mut columns, mut types) = (Vec::with_capacity(fields.len()), Vec::with_capacity(fields.len()));
     for ((column, arrow), field) in rows.columns().iter().zip(schema.fields()).zip(fields) {
         let column = &widened(column)?;
         let text = match (field.format(), column.data_type()) {
-            (FieldFormat::Text, DataType::List(_)) => array_texts(column)?,
-            (FieldFormat::Text, _) => text_form(column)?,
+            (FieldFormat::Text, DataType::List(_)) => array_texts(column, zone)?,
+            (FieldFormat::Text, _) => text_form_in(column, zone)?,
             (FieldFormat::Binary, _) => None,
         };
         let column = match text {
@@ -60,9 +64,9 @@ pub(super) fn are_in_wire_format(rows: &RecordBatch, fields: &[FieldInfo]) -> bo
 
 /// Arrays with their elements as text, which the encoder joins; `None` if its own form is
 /// PostgreSQL's.
-fn array_texts(column: &ArrayRef) -> arrow::error::Result<Option<ArrayRef>> {
+fn array_texts(column: &ArrayRef, zone: Zone) -> arrow::error::Result<Option<ArrayRef>> {
     let arrays = column.as_list::<i32>();
-    let Some(elements) = text_form(arrays.values())? else { return Ok(None) };
+    let Some(elements) = text_form_in(arrays.values(), zone)? else { return Ok(None) };
     let field = Arc::new(Field::new_list_field(DataType::Utf8, true));
     let of_texts = ListArray::try_new(field, arrays.offsets().clone(), elements, arrays.nulls().cloned())?;
     Ok(Some(Arc::new(of_texts)))

@@ -1,0 +1,340 @@
+//! Times with a zone in a session whose zone is not UTC. Columns hold instants, whatever the
+//! session; what it changes is decided here, and in the texts that are sent
+//! ([`text_form_in`](crate::texts::text_form_in)):
+//!
+//! 1. What a statement says itself (casts, parts of times, sums with intervals, buckets of days) is
+//!    changed before types are coerced ([`Clocks`]).
+//! 2. Casts that DataFusion adds, as where a date or a text is compared with an instant, are
+//!    changed behind that ([`CastByClocks`]). A column without a zone holds UTC: beside an instant
+//!    it is one, whatever the session's zone.
+//!
+//! In UTC, the default, nothing is changed but that texts are read by the one reader of times.
+
+use crate::functions::clocks::{instant, minus, plus, read, shown, text, with_zone};
+use crate::times::{TimeText, read_time};
+use crate::zone::Zone;
+use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::expr::{Between, Cast, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
+use datafusion::optimizer::AnalyzerRule;
+use fleetdb_engine::ColumnType;
+use std::sync::{Arc, Mutex, PoisonError};
+
+const NS_PER_DAY: i64 = 86_400_000_000_000;
+
+/// The session's zone as the statement that runs has it: rules of plans are asked while the
+/// session's settings are locked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CurrentZone(Arc<Mutex<Zone>>);
+
+impl CurrentZone {
+    pub(crate) fn set(&self, zone: Zone) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = zone;
+    }
+
+    pub(crate) fn get(&self) -> Zone {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session's clocks, and its functions.
+#[derive(Clone, Copy)]
+pub(crate) struct Clocks<'a> {
+    pub(crate) zone: Zone,
+    pub(crate) functions: &'a dyn FunctionRegistry,
+}
+
+impl Clocks<'_> {
+    /// Whether the session's zone changes nothing.
+    pub(super) fn are_utc(&self) -> bool {
+        self.zone == Zone::Utc
+    }
+
+    /// An expression, whose parts are as they are meant already, as it is meant; `None` if it is
+    /// so.
+    ///
+    /// # Errors
+    /// A function is not there.
+    pub(super) fn meant(&self, expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+        match expr {
+            Expr::Cast(cast) => Ok(self.cast_meant(cast, schema)),
+            Expr::BinaryExpr(binary) => {
+                Ok(self.sum_meant(binary, schema).or_else(|| self.comparison_meant(binary, schema)))
+            }
+            Expr::Between(Between { expr, negated, low, high }) => {
+                let sides = self.days_by_clocks([expr.as_ref(), low.as_ref(), high.as_ref()], schema);
+                Ok(sides.map(|[expr, low, high]| {
+                    Expr::Between(Between::new(Box::new(expr), *negated, Box::new(low), Box::new(high)))
+                }))
+            }
+            Expr::ScalarFunction(call) => self.call_meant(call, schema),
+            _ => Ok(None),
+        }
+    }
+
+    fn cast_meant(&self, of: &Cast, schema: &DFSchema) -> Option<Expr> {
+        let from = of.expr.get_type(schema).ok()?;
+        match (&from, of.field.data_type()) {
+            (DataType::Timestamp(unit, None), DataType::Timestamp(_, Some(_))) => {
+                Some(recast(instant(of.expr.as_ref().clone(), *unit, self.zone), of))
+            }
+            (DataType::Timestamp(unit, Some(_)), DataType::Timestamp(_, None)) => {
+                Some(recast(shown(of.expr.as_ref().clone(), *unit, self.zone), of))
+            }
+            _ => cast_by_clocks(of, &from, self.zone),
+        }
+    }
+
+    /// `ts >= current_date`, `ts - DATE '2026-07-01'`.
+    fn comparison_meant(&self, binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
+        let (is_meant, op) = match binary.op {
+            op @ (Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq | Operator::Gt) => (true, op),
+            op @ (Operator::GtEq | Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) => (true, op),
+            op => (op == Operator::Minus, op),
+        };
+        let sides = [binary.left.as_ref(), binary.right.as_ref()];
+        let [left, right] = if is_meant { self.days_by_clocks(sides, schema)? } else { return None };
+        Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+    }
+
+    /// Dates beside an instant as the begins of their days by the clocks (DataFusion compares both
+    /// without a zone); `None` if there are none.
+    fn days_by_clocks<const N: usize>(&self, sides: [&Expr; N], schema: &DFSchema) -> Option<[Expr; N]> {
+        let types = sides.map(|side| side.get_type(schema).ok());
+        let has_instant = types.iter().any(|of| matches!(of, Some(DataType::Timestamp(_, Some(_)))));
+        let is_date = |of: &Option<DataType>| matches!(of, Some(DataType::Date32 | DataType::Date64));
+        (has_instant && types.iter().any(is_date)).then(|| {
+            std::array::from_fn(|place| match is_date(&types[place]) {
+                true => instant(sides[place].clone(), TimeUnit::Second, self.zone),
+                false => sides[place].clone(),
+            })
+        })
+    }
+
+    /// `ts + INTERVAL '1 day'`: a day by the clocks may have 23 or 25 hours.
+    fn sum_meant(&self, binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
+        let is_plus = match binary.op {
+            Operator::Plus => true,
+            Operator::Minus => false,
+            _ => return None,
+        };
+        let (left, right) = (&binary.left, &binary.right);
+        let types = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
+        let (time, unit, interval) = match types {
+            (DataType::Timestamp(unit, Some(_)), DataType::Interval(_)) => (left, unit, right),
+            (DataType::Interval(_), DataType::Timestamp(unit, Some(_))) if is_plus => (right, unit, left),
+            _ => return None,
+        };
+        if let Expr::Literal(ScalarValue::IntervalMonthDayNano(of), _) = interval.as_ref()
+            && of.is_none_or(|of| of.months == 0 && of.days == 0)
+        {
+            return None;
+        }
+        let sum = if is_plus { plus } else { minus };
+        Some(sum(time.as_ref().clone(), interval.as_ref().clone(), unit, self.zone))
+    }
+
+    fn call_meant(&self, call: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
+        let zone_name = || lit(self.zone.name());
+        let unit = |arg: &Expr| match arg.get_type(schema) {
+            Ok(DataType::Timestamp(unit, Some(_))) => Some(unit),
+            _ => None,
+        };
+        let again = |args: Vec<Expr>| Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&call.func), args));
+        let shown_of = |arg: &Expr| unit(arg).map(|unit| shown(arg.clone(), unit, self.zone));
+        let now = || Ok::<_, datafusion::error::DataFusionError>(self.functions.udf("now")?.call(Vec::new()));
+        Ok(match (call.name(), call.args.as_slice()) {
+            ("current_date", []) => Some(cast(shown(now()?, TimeUnit::Nanosecond, self.zone), DataType::Date32)),
+            ("current_time", []) => {
+                let shown = shown(now()?, TimeUnit::Nanosecond, self.zone);
+                Some(cast(shown, DataType::Time64(TimeUnit::Nanosecond)))
+            }
+            ("text_of", [time]) if unit(time).is_some() => Some(text(time.clone(), self.zone)),
+            ("time_of_day", [time]) => shown_of(time).map(|shown| again(vec![shown])),
+            ("date_part", [field, time]) if !is_text(field, "epoch") => {
+                shown_of(time).map(|shown| again(vec![field.clone(), shown]))
+            }
+            ("to_char", [time, template]) if !has_zone(template) => {
+                shown_of(time).map(|shown| again(vec![shown, template.clone()]))
+            }
+            ("date_trunc", [of, time]) if unit(time).is_some() => {
+                let in_zone = self.functions.udf("date_trunc_in_zone")?;
+                Some(in_zone.call(vec![of.clone(), time.clone(), zone_name()]))
+            }
+            ("age", [until, since]) if unit(until).is_some() || unit(since).is_some() => {
+                Some(again([until, since].map(|time| shown_of(time).unwrap_or_else(|| time.clone())).to_vec()))
+            }
+            ("to_timestamp", [text]) if is_of_text(text, schema) => {
+                Some(read(text.clone(), with_zone(TimeUnit::Nanosecond), self.zone))
+            }
+            // By a template without a zone.
+            ("to_timestamp", [text, Expr::Literal(template, _)])
+                if is_of_text(text, schema)
+                    && template.try_as_str().flatten().is_some_and(|template| !template.contains("%z")) =>
+            {
+                let read = cast(Expr::ScalarFunction(call.clone()), DataType::Timestamp(TimeUnit::Nanosecond, None));
+                Some(instant(read, TimeUnit::Nanosecond, self.zone))
+            }
+            ("time_bucket" | "time_bucket_gapfill", [width, time, window @ ..])
+                if matches!(window.len(), 0 | 2) && unit(time).is_some() && is_of_days(width) =>
+            {
+                // Two more arguments of time_bucket are a zone and an origin already.
+                let is_given = call.name() == "time_bucket" && !window.is_empty();
+                let bounds = window.iter().map(|bound| self.bound(bound, schema));
+                let args = [width.clone(), time.clone(), zone_name()].into_iter().chain(bounds).collect();
+                (!is_given).then(|| again(args))
+            }
+            _ => None,
+        })
+    }
+
+    /// A bound of a window: a text, or a date, is what clocks show.
+    fn bound(&self, bound: &Expr, schema: &DFSchema) -> Expr {
+        let unit = TimeUnit::Nanosecond;
+        match bound.get_type(schema) {
+            Ok(DataType::Utf8) => read(bound.clone(), with_zone(unit), self.zone),
+            Ok(DataType::Date32 | DataType::Timestamp(_, None)) if bound.column_refs().is_empty() => {
+                instant(bound.clone(), unit, self.zone)
+            }
+            _ => bound.clone(),
+        }
+    }
+}
+
+fn recast(of: Expr, as_before: &Cast) -> Expr {
+    Expr::Cast(Cast { expr: Box::new(of), field: Arc::clone(&as_before.field) })
+}
+
+/// Casts between instants and what clocks show that are by the clocks, whoever has written them.
+fn cast_by_clocks(of: &Cast, from: &DataType, zone: Zone) -> Option<Expr> {
+    let expr = || of.expr.as_ref().clone();
+    match (from, of.field.data_type()) {
+        (
+            DataType::Timestamp(unit, Some(_)),
+            DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_),
+        ) => Some(recast(shown(expr(), *unit, zone), of)),
+        (DataType::Date32 | DataType::Date64, DataType::Timestamp(_, Some(_))) => {
+            Some(recast(instant(expr(), TimeUnit::Second, zone), of))
+        }
+        (DataType::Timestamp(_, Some(_)), DataType::Utf8) => Some(text(expr(), zone)),
+        _ => read_by_cast(of, from, zone),
+    }
+}
+
+/// A cast of a text to a time, which is read as all others are; `None` for any other cast.
+pub(super) fn read_by_cast(of: &Cast, from: &DataType, zone: Zone) -> Option<Expr> {
+    match (from, of.field.data_type()) {
+        (DataType::Utf8, to @ DataType::Timestamp(..)) => {
+            let read = || read(of.expr.as_ref().clone(), to.clone(), zone);
+            Some(time_of_literal(&of.expr, to, zone).unwrap_or_else(read))
+        }
+        _ => None,
+    }
+}
+
+/// A text in a statement as a time of this type, in a session of this zone; `None` if it says no
+/// time that the type holds.
+pub(super) fn time_of_literal(expr: &Expr, data_type: &DataType, zone: Zone) -> Option<Expr> {
+    let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return None };
+    let unit = ColumnType::from_arrow(data_type).ok().and_then(ColumnType::time_unit)?;
+    let zone = if matches!(data_type, DataType::Timestamp(_, Some(_))) { zone } else { Zone::Utc };
+    let TimeText::Count(count) = read_time(text, unit, zone) else { return None };
+    ScalarValue::Int64(Some(count)).cast_to(data_type).ok().map(|time| Expr::Literal(time, None))
+}
+
+fn is_text(expr: &Expr, wanted: &str) -> bool {
+    matches!(expr, Expr::Literal(text, _) if text.try_as_str().flatten().is_some_and(|text| text.eq_ignore_ascii_case(wanted)))
+}
+
+fn is_of_text(expr: &Expr, schema: &DFSchema) -> bool {
+    matches!(expr.get_type(schema), Ok(DataType::Utf8))
+}
+
+/// Whether a template names the zone: such are of UTC.
+fn has_zone(template: &Expr) -> bool {
+    !matches!(template, Expr::Literal(text, _) if text.try_as_str().flatten().is_some_and(|text| {
+        !["tz", "of", "%z"].iter().any(|zone| text.to_ascii_lowercase().contains(zone))
+    }))
+}
+
+/// Whether a width of buckets is a day or longer.
+fn is_of_days(width: &Expr) -> bool {
+    let Expr::Literal(width, _) = width else { return false };
+    let is_long = |of: IntervalMonthDayNano| of.months != 0 || of.days != 0 || of.nanoseconds >= NS_PER_DAY;
+    match width.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano)) {
+        Ok(ScalarValue::IntervalMonthDayNano(of)) => of.is_some_and(is_long),
+        // What is no width is refused elsewhere.
+        _ => false,
+    }
+}
+
+/// The rule for casts that DataFusion adds.
+#[derive(Debug)]
+pub(crate) struct CastByClocks(pub(crate) CurrentZone);
+
+impl AnalyzerRule for CastByClocks {
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let zone = self.0.get();
+        plan.transform_up_with_subqueries(|node| casts_in(node, zone)).data()
+    }
+
+    fn name(&self) -> &'static str {
+        "cast_by_clocks"
+    }
+}
+
+fn casts_in(node: LogicalPlan, zone: Zone) -> Result<Transformed<LogicalPlan>> {
+    let mut has = false;
+    node.apply_expressions(|expr| {
+        has |= expr.exists(|expr| Ok(matches!(expr, Expr::Cast(_))))?;
+        Ok(if has { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !has {
+        return Ok(Transformed::no(node));
+    }
+    let (schema, names) = (merge_schema(&node.inputs()), NamePreserver::new(&node));
+    node.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let changed = expr.transform_up(|expr| {
+            let meant = match &expr {
+                Expr::Cast(cast) => added_cast(cast, &schema, zone),
+                _ => None,
+            };
+            Ok(meant.map_or_else(|| Transformed::no(expr), Transformed::yes))
+        })?;
+        Ok(changed.update_data(|expr| name.restore(expr)))
+    })
+}
+
+fn added_cast(of: &Cast, schema: &DFSchema, zone: Zone) -> Option<Expr> {
+    // In UTC, the default, types need not be known for what is of no text.
+    if zone == Zone::Utc && !matches!(of.field.data_type(), DataType::Timestamp(..)) {
+        return None;
+    }
+    let from = of.expr.get_type(schema).ok()?;
+    match (&from, of.field.data_type()) {
+        _ if zone == Zone::Utc => read_by_cast(of, &from, zone),
+        (DataType::Timestamp(unit, None), DataType::Timestamp(_, Some(_))) if !is_of_rows(&of.expr) => {
+            Some(recast(instant(of.expr.as_ref().clone(), *unit, zone), of))
+        }
+        _ => cast_by_clocks(of, &from, zone),
+    }
+}
+
+/// Whether an expression is of a column, and not of what the statement says itself.
+fn is_of_rows(expr: &Expr) -> bool {
+    let is_query =
+        |expr: &Expr| Ok(matches!(expr, Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_)));
+    expr.exists(is_query).unwrap_or(true)
+}
+
+#[cfg(test)]
+#[path = "zones_tests.rs"]
+mod tests;

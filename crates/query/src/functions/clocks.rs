@@ -1,0 +1,191 @@
+//! What the clocks of a session's zone show of instants, and the instants at which they show
+//! something: what casts, texts and sums of times with a zone mean in a session whose zone is not
+//! UTC (see [`zones`](crate::dialect), which puts these calls in their place).
+
+use crate::texts::text_form_in;
+use crate::times::read_texts;
+use crate::zone::{NS_PER_DAY, NS_PER_SECOND, Zone, naive, to_ns};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
+use chrono::Months;
+use datafusion::common::ScalarValue;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use fleetdb_engine::{Code, ColumnType, Error};
+use std::sync::Arc;
+
+/// A call's meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum What {
+    /// What clocks show, without a zone.
+    Shown,
+    /// The instant at which clocks show a time.
+    Instant,
+    /// The text of an instant.
+    Text,
+    /// The time that a text says.
+    Read,
+    /// An instant and a span of time, months and days by the clocks.
+    Plus,
+    /// An instant without one.
+    Minus,
+}
+
+/// One of the functions.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ByClocks {
+    what: What,
+    zone: Zone,
+    gives: DataType,
+    signature: Signature,
+}
+
+fn call(what: What, zone: Zone, gives: DataType, args: Vec<Expr>) -> Expr {
+    let signature = Signature::any(args.len(), Volatility::Immutable);
+    let function = ScalarUDF::new_from_impl(ByClocks { what, zone, gives, signature });
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), args))
+}
+
+/// What clocks show of an instant of this unit.
+pub(crate) fn shown(instant: Expr, unit: TimeUnit, zone: Zone) -> Expr {
+    call(What::Shown, zone, DataType::Timestamp(unit, None), vec![instant])
+}
+
+/// The instant at which clocks show a time of this unit.
+pub(crate) fn instant(time: Expr, unit: TimeUnit, zone: Zone) -> Expr {
+    call(What::Instant, zone, with_zone(unit), vec![time])
+}
+
+/// The text of an instant.
+pub(crate) fn text(instant: Expr, zone: Zone) -> Expr {
+    call(What::Text, zone, DataType::Utf8, vec![instant])
+}
+
+/// A text as a time of this type.
+pub(crate) fn read(text: Expr, gives: DataType, zone: Zone) -> Expr {
+    call(What::Read, zone, gives, vec![text])
+}
+
+/// An instant of this unit and an interval.
+pub(crate) fn plus(instant: Expr, interval: Expr, unit: TimeUnit, zone: Zone) -> Expr {
+    call(What::Plus, zone, with_zone(unit), vec![instant, interval])
+}
+
+/// An instant of this unit without an interval.
+pub(crate) fn minus(instant: Expr, interval: Expr, unit: TimeUnit, zone: Zone) -> Expr {
+    call(What::Minus, zone, with_zone(unit), vec![instant, interval])
+}
+
+pub(crate) fn with_zone(unit: TimeUnit) -> DataType {
+    DataType::Timestamp(unit, Some(ColumnType::UTC.into()))
+}
+
+impl ScalarUDFImpl for ByClocks {
+    fn name(&self) -> &'static str {
+        match self.what {
+            What::Shown => "shown_by_clocks",
+            What::Instant => "instant_by_clocks",
+            What::Text => "text_by_clocks",
+            What::Read => "read_by_clocks",
+            What::Plus => "plus_by_clocks",
+            What::Minus => "minus_by_clocks",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.gives.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if is_constant { 1 } else { args.number_rows };
+        let columns = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let made = self.of(&columns)?;
+        Ok(match is_constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
+            false => ColumnarValue::Array(made),
+        })
+    }
+}
+
+impl ByClocks {
+    fn of(&self, columns: &[ArrayRef]) -> Result<ArrayRef> {
+        let (values, beside) = match columns {
+            [values] => (values, None),
+            [values, beside] => (values, Some(beside)),
+            _ => return Err(DataFusionError::Internal(format!("{} takes one value or two", self.name()))),
+        };
+        if self.what == What::Text {
+            return Ok(text_form_in(values, self.zone)?.unwrap_or_else(|| Arc::clone(values)));
+        }
+        if self.what == What::Read {
+            let texts = cast(values, &DataType::Utf8)?;
+            return read_texts(&texts, &self.gives, self.zone)
+                .map_err(|error| DataFusionError::External(Box::new(error)));
+        }
+        let DataType::Timestamp(unit, _) = self.gives else {
+            return Err(DataFusionError::Internal(format!("{} gives times", self.name())));
+        };
+        let unit_ns = NS_PER_SECOND / i128::from(per_second(unit));
+        let counts = cast(&cast(values, &DataType::Timestamp(unit, None))?, &DataType::Int64)?;
+        let counts = counts.as_primitive::<Int64Type>();
+        let intervals = match beside {
+            Some(intervals) => Some(cast(intervals, &DataType::Interval(IntervalUnit::MonthDayNano))?),
+            None => None,
+        };
+        let intervals = intervals.as_ref().map(|intervals| intervals.as_primitive::<IntervalMonthDayNanoType>());
+        let moved = (0..counts.len()).map(|row| {
+            if counts.is_null(row) || intervals.is_some_and(|intervals| intervals.is_null(row)) {
+                return Ok(None);
+            }
+            let ns = i128::from(counts.value(row)) * unit_ns;
+            let moved_ns = match (self.what, intervals) {
+                (What::Shown, _) => self.zone.local(ns),
+                (What::Plus, Some(intervals)) => later(ns, intervals.value(row), 1, self.zone),
+                (What::Minus, Some(intervals)) => later(ns, intervals.value(row), -1, self.zone),
+                _ => self.zone.instant(ns),
+            };
+            let count = moved_ns.and_then(|ns| i64::try_from(ns.div_euclid(unit_ns)).ok());
+            count.map(Some).ok_or_else(|| error(Code::TimeOutOfRange, "timestamp out of range".to_owned()))
+        });
+        let moved: ArrayRef = Arc::new(moved.collect::<Result<Int64Array>>()?);
+        Ok(cast(&moved, &self.gives)?)
+    }
+}
+
+/// An instant so many months, days and nanoseconds later, or earlier: as PostgreSQL does it, months
+/// and days by the clocks, the rest by itself (`timestamptz_pl_interval` in its `timestamp.c`).
+fn later(instant_ns: i128, interval: IntervalMonthDayNano, sign: i32, zone: Zone) -> Option<i128> {
+    let mut ns = instant_ns;
+    if interval.months != 0 {
+        let months = interval.months.checked_mul(sign)?;
+        let (local, count) = (naive(zone.local(ns)?)?, Months::new(months.unsigned_abs()));
+        let moved = if months < 0 { local.checked_sub_months(count) } else { local.checked_add_months(count) };
+        ns = zone.instant(to_ns(moved?))?;
+    }
+    if interval.days != 0 {
+        ns = zone.instant(zone.local(ns)? + i128::from(interval.days) * i128::from(sign) * NS_PER_DAY)?;
+    }
+    Some(ns + i128::from(interval.nanoseconds) * i128::from(sign))
+}
+
+fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+fn error(code: Code, message: String) -> DataFusionError {
+    DataFusionError::External(Box::new(Error::new(code, message)))
+}

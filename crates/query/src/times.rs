@@ -1,0 +1,188 @@
+//! The one reader of times: what a text says in SQL, in a parameter, in CSV and COPY, and as an
+//! argument of a function (`docs/sql.md` lists the forms). Line protocol has its own, which are
+//! numbers.
+
+use crate::zone::{NS_PER_SECOND, Zone, naive, to_ns};
+use arrow::array::{ArrayRef, AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::compute::kernels::cast_utils::string_to_datetime;
+use arrow::datatypes::DataType;
+use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, Utc};
+use fleetdb_engine::{Code, ColumnType, Error, Unit};
+use std::sync::Arc;
+
+/// What a text says in a unit of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeText {
+    /// So many of the unit since 1970.
+    Count(i64),
+    /// A time before all that the unit can count, or `-infinity`.
+    Before,
+    /// A time behind all of them, or `infinity`.
+    Behind,
+    /// No time.
+    Unknown,
+}
+
+impl TimeText {
+    /// The count; of a time that is too far the first or the last one, for comparisons.
+    pub(crate) fn bound(self) -> Option<i64> {
+        match self {
+            Self::Count(count) => Some(count),
+            Self::Before => Some(i64::MIN),
+            Self::Behind => Some(i64::MAX),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Reads a time; one that names no zone is what the clocks of `zone` show.
+pub(crate) fn read_time(text: &str, unit: Unit, zone: Zone) -> TimeText {
+    let text = text.trim();
+    if text.eq_ignore_ascii_case("infinity") || text.eq_ignore_ascii_case("+infinity") {
+        return TimeText::Behind;
+    }
+    if text.eq_ignore_ascii_case("-infinity") {
+        return TimeText::Before;
+    }
+    let Some(time) = time_of(text, zone) else { return TimeText::Unknown };
+    match (count(time, unit), time < DateTime::UNIX_EPOCH) {
+        (Some(count), _) => TimeText::Count(count),
+        (None, true) => TimeText::Before,
+        (None, false) => TimeText::Behind,
+    }
+}
+
+/// The first or the last time of a unit, for a text that says one before or behind all of them:
+/// `-infinity`, `9999-12-31` in nanoseconds; `None` for any other text.
+pub(crate) fn far_count(text: &str, unit: Unit, zone: Zone) -> Option<i64> {
+    match read_time(text, unit, zone) {
+        far @ (TimeText::Before | TimeText::Behind) => far.bound(),
+        TimeText::Count(_) | TimeText::Unknown => None,
+    }
+}
+
+/// Texts as times of a type, in a session of this zone.
+///
+/// # Errors
+/// One says no time, or one that the type does not hold.
+pub(crate) fn read_texts(texts: &ArrayRef, data_type: &DataType, zone: Zone) -> Result<ArrayRef, Error> {
+    let column_type = ColumnType::from_arrow(data_type)?;
+    let unit = column_type.time_unit().ok_or_else(|| Error::bug(format!("{data_type} is no time")))?;
+    let zone = if matches!(column_type, ColumnType::TimestampUtc(_)) { zone } else { Zone::Utc };
+    let counts = texts.as_string::<i32>().iter().map(|text| {
+        let Some(text) = text else { return Ok(None) };
+        match read_time(text, unit, zone) {
+            TimeText::Count(count) => Ok(Some(count)),
+            TimeText::Unknown => {
+                Err(Error::new(Code::InvalidTime, format!("invalid input for type timestamp: '{text}'")))
+            }
+            TimeText::Before | TimeText::Behind => {
+                Err(Error::new(Code::TimeOutOfRange, format!("timestamp out of range: '{text}'")))
+            }
+        }
+    });
+    let counts: ArrayRef = Arc::new(counts.collect::<Result<Int64Array, Error>>()?);
+    Ok(cast(&counts, data_type)?)
+}
+
+/// A time in the form that Arrow's own reader takes, in UTC; `None` if it is none, or too far.
+pub(crate) fn written_out(text: &str) -> Option<String> {
+    let time = time_of(text.trim(), Zone::Utc)?;
+    let is_near = (0..10_000).contains(&time.year());
+    is_near.then(|| time.format("%Y-%m-%dT%H:%M:%S%.9f").to_string())
+}
+
+fn time_of(text: &str, zone: Zone) -> Option<DateTime<Utc>> {
+    let with_seconds = with_seconds(text);
+    let text = with_seconds.as_deref().unwrap_or(text);
+    let Ok(time) = string_to_datetime(&Utc, text) else {
+        let (time, names_zone) = far_time(text)?;
+        return if names_zone { Some(time.and_utc()) } else { by_clocks(time, zone) };
+    };
+    // By other clocks it is another instant, unless it names a zone.
+    let names_zone = zone == Zone::Utc
+        || FixedOffset::east_opt(1)
+            .is_some_and(|east| string_to_datetime(&east, text).is_ok_and(|other| other == time));
+    if names_zone { Some(time) } else { by_clocks(time.naive_utc(), zone) }
+}
+
+fn by_clocks(time: NaiveDateTime, zone: Zone) -> Option<DateTime<Utc>> {
+    Some(naive(zone.instant(to_ns(time))?)?.and_utc())
+}
+
+/// A date: `2026-01-01`, or as [`far_date`] reads them.
+pub(crate) fn date_of(text: &str) -> Option<NaiveDate> {
+    text.parse().ok().or_else(|| far_date(text))
+}
+
+/// A date of a year that takes a sign or more than four digits, or with BC behind it: as CSV and
+/// PostgreSQL write them.
+fn far_date(text: &str) -> Option<NaiveDate> {
+    let (text, is_before) = text.strip_suffix(" BC").map_or((text, false), |text| (text, true));
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let mut parts = digits.split('-').map(|part| part.parse::<u32>().ok());
+    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+    let year = sign * i32::try_from(year).ok()?;
+    let date = NaiveDate::from_ymd_opt(if is_before { 1 - year } else { year }, month, day);
+    date.filter(|_| parts.next().is_none())
+}
+
+/// As [`far_date`], a time, and whether it names its zone: `10000-01-01 12:00:00+02:00`.
+fn far_time(text: &str) -> Option<(NaiveDateTime, bool)> {
+    let (text, era) = text.strip_suffix(" BC").map_or((text, ""), |text| (text, " BC"));
+    let (date, clock) = text.split_once([' ', 'T']).unwrap_or((text, "00:00:00"));
+    let (clock, ahead) = match clock.find(['Z', '+', '-']) {
+        Some(at) => (&clock[..at], Some(ahead_ns(&clock[at..])?)),
+        None => (clock, None),
+    };
+    let time = far_date(&format!("{date}{era}"))?.and_time(clock.parse::<NaiveTime>().ok()?);
+    Some((naive(to_ns(time) - ahead.unwrap_or(0))?, ahead.is_some()))
+}
+
+/// `Z`, `+02`, `-02:30`, `+01:05:21`.
+fn ahead_ns(offset: &str) -> Option<i128> {
+    let (sign, digits) = match offset.split_at_checked(1)? {
+        ("Z", "") => return Some(0),
+        ("+", digits) => (1, digits),
+        (_, digits) => (-1, digits),
+    };
+    let (mut seconds, mut unit_seconds) = (0, 3_600);
+    for part in digits.split(':') {
+        let is_count = part.len() == 2 && unit_seconds > 0;
+        seconds += part.parse::<u8>().ok().filter(|count| is_count && *count < 60).map(i128::from)? * unit_seconds;
+        unit_seconds /= 60;
+    }
+    Some(sign * seconds * NS_PER_SECOND)
+}
+
+/// A time whose seconds are left out, as people do: `2026-01-01 12:00`, `2026-01-01T12:00+02`, with
+/// them; `None` for any other text.
+fn with_seconds(text: &str) -> Option<String> {
+    let (minute, zone) = text.trim().split_at_checked("2026-01-01 12:00".len())?;
+    let is_minute = minute.bytes().zip("0000-00-00 00:00".bytes()).all(|(is, like)| match like {
+        b'0' => is.is_ascii_digit(),
+        b' ' => matches!(is, b' ' | b'T' | b't'),
+        _ => is == like,
+    });
+    let names_place = zone.starts_with(' ') && zone.trim_start().starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_whole = zone.is_empty() || names_place || zone.trim_start().starts_with(['Z', 'z', '+', '-']);
+    (is_minute && is_whole).then(|| format!("{minute}:00{zone}"))
+}
+
+/// A time as a count of a unit since 1970; `None` if that is no i64.
+fn count(time: DateTime<Utc>, unit: Unit) -> Option<i64> {
+    match unit {
+        Unit::Second => Some(time.timestamp()),
+        Unit::Millisecond => Some(time.timestamp_millis()),
+        Unit::Microsecond => Some(time.timestamp_micros()),
+        Unit::Nanosecond => time.timestamp_nanos_opt(),
+    }
+}
+
+#[cfg(test)]
+#[path = "times_tests.rs"]
+mod tests;

@@ -1,0 +1,211 @@
+//! Time zones: whose clocks show a time. By IANA names, and by offsets in PostgreSQL's forms
+//! (`pg_tzset` and `check_timezone` in its sources): a number counts hours to the east, `UTC+3` and
+//! `<+02>-02` are POSIX's, which count to the west.
+//!
+//! A session has one (`SET TIME ZONE`), UTC if it has said nothing.
+
+use chrono::{DateTime, LocalResult, NaiveDateTime, Offset, TimeZone};
+use chrono_tz::{TZ_VARIANTS, Tz};
+
+pub(crate) const NS_PER_SECOND: i128 = 1_000_000_000;
+pub(crate) const NS_PER_DAY: i128 = 86_400 * NS_PER_SECOND;
+const SECONDS_PER_HOUR: i32 = 3_600;
+/// Clocks are less than this ahead or behind.
+const MAX_HOURS: i32 = 168;
+
+/// The names of UTC among IANA's.
+const UTC: [&str; 17] = [
+    "Etc/GMT",
+    "Etc/GMT+0",
+    "Etc/GMT-0",
+    "Etc/GMT0",
+    "Etc/Greenwich",
+    "Etc/UCT",
+    "Etc/UTC",
+    "Etc/Universal",
+    "Etc/Zulu",
+    "GMT",
+    "GMT+0",
+    "GMT-0",
+    "GMT0",
+    "Greenwich",
+    "UCT",
+    "Universal",
+    "Zulu",
+];
+
+/// Whose clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Zone {
+    /// Coordinated universal time.
+    #[default]
+    Utc,
+    /// Clocks that are always so many seconds ahead of UTC.
+    Fixed(i32),
+    /// Those of a place.
+    Named(Tz),
+}
+
+impl Zone {
+    /// A zone by its name; the message if there is none.
+    pub(crate) fn named(name: &str) -> Result<Self, String> {
+        let zone = if name == "UTC" { Some(Self::Utc) } else { called(name).map(|(zone, _)| zone) };
+        zone.ok_or_else(|| format!("there is no time zone '{name}': give an IANA name like 'Europe/Berlin' or 'UTC'"))
+    }
+
+    /// The zone that the setting `TimeZone` names, and its name as SHOW gives it; `None` if it
+    /// names none.
+    pub(crate) fn of_setting(text: &str) -> Option<(Self, String)> {
+        let Ok(hours) = text.trim_start().parse::<f64>() else { return called(text) };
+        if hours.abs() >= f64::from(MAX_HOURS) || hours.is_nan() {
+            return None;
+        }
+        let zone = Self::fixed((hours * f64::from(SECONDS_PER_HOUR)) as i32);
+        Some((zone, zone.offset_name()))
+    }
+
+    fn fixed(ahead_seconds: i32) -> Self {
+        if ahead_seconds == 0 { Self::Utc } else { Self::Fixed(ahead_seconds) }
+    }
+
+    /// A name by which [`named`](Self::named) finds it.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Utc => "UTC".to_owned(),
+            Self::Fixed(_) => self.offset_name(),
+            Self::Named(zone) => zone.name().to_owned(),
+        }
+    }
+
+    /// `<+02>-02`.
+    fn offset_name(self) -> String {
+        let seconds = if let Self::Fixed(seconds) = self { seconds } else { 0 };
+        let (sign, posix) = if seconds < 0 { ('-', '+') } else { ('+', '-') };
+        let hours = clock_text(seconds.unsigned_abs());
+        format!("<{sign}{hours}>{posix}{hours}")
+    }
+
+    /// How many seconds clocks are ahead of UTC at an instant; `None` where calendars end.
+    pub(crate) fn ahead_seconds(self, instant_ns: i128) -> Option<i32> {
+        Some(match self {
+            Self::Utc => 0,
+            Self::Fixed(seconds) => seconds,
+            Self::Named(zone) => zone.offset_from_utc_datetime(&naive(instant_ns)?).fix().local_minus_utc(),
+        })
+    }
+
+    fn ahead_ns(self, instant_ns: i128) -> Option<i128> {
+        Some(i128::from(self.ahead_seconds(instant_ns)?) * NS_PER_SECOND)
+    }
+
+    /// Local time of an instant.
+    pub(crate) fn local(self, instant_ns: i128) -> Option<i128> {
+        Some(instant_ns + self.ahead_ns(instant_ns)?)
+    }
+
+    /// The instant at which clocks show a local time. Of one that they show twice or skip it is the
+    /// later reading, as in PostgreSQL: that by the clocks that are less far ahead.
+    pub(crate) fn instant(self, local_ns: i128) -> Option<i128> {
+        let Self::Named(zone) = self else { return Some(local_ns - self.ahead_ns(local_ns)?) };
+        let ahead_ns = match zone.offset_from_local_datetime(&naive(local_ns)?) {
+            LocalResult::Single(offset) | LocalResult::Ambiguous(_, offset) => {
+                i128::from(offset.fix().local_minus_utc()) * NS_PER_SECOND
+            }
+            LocalResult::None => self.ahead_ns(local_ns - NS_PER_DAY)?.min(self.ahead_ns(local_ns + NS_PER_DAY)?),
+        };
+        Some(local_ns - ahead_ns)
+    }
+
+    /// As [`instant`](Self::instant), in microseconds; `None` if there is no such number.
+    ///
+    /// ```
+    /// assert_eq!(fleetdb_query::Zone::Fixed(3_600).instant_us(0), Some(-3_600_000_000));
+    /// ```
+    pub fn instant_us(self, local_us: i64) -> Option<i64> {
+        i64::try_from(self.instant(i128::from(local_us) * 1_000)?.div_euclid(1_000)).ok()
+    }
+
+    /// The instants at which clocks show a local time: one, two, or the moment they were put
+    /// forward over it.
+    pub(crate) fn instants(self, local_ns: i128) -> Option<(i128, i128)> {
+        let Self::Named(zone) = self else { return self.instant(local_ns).map(|instant| (instant, instant)) };
+        let rest_ns = local_ns.rem_euclid(NS_PER_SECOND);
+        let instant = |time: DateTime<Tz>| i128::from(time.timestamp()) * NS_PER_SECOND + rest_ns;
+        match zone.from_local_datetime(&naive(local_ns)?) {
+            LocalResult::Single(time) => Some((instant(time), instant(time))),
+            LocalResult::Ambiguous(first, second) => Some((instant(first), instant(second))),
+            LocalResult::None => {
+                let moved = self.transition(local_ns - NS_PER_DAY, local_ns + NS_PER_DAY)?;
+                Some((moved, moved))
+            }
+        }
+    }
+
+    /// The moment between two instants at which clocks were changed; they are changed at whole
+    /// seconds.
+    pub(crate) fn transition(self, before_ns: i128, after_ns: i128) -> Option<i128> {
+        let old = self.ahead_ns(before_ns)?;
+        let (mut low, mut high) = (before_ns.div_euclid(NS_PER_SECOND), after_ns.div_euclid(NS_PER_SECOND) + 1);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if self.ahead_ns(middle * NS_PER_SECOND)? == old { low = middle } else { high = middle }
+        }
+        Some(high * NS_PER_SECOND)
+    }
+}
+
+/// Hours, and minutes and seconds where there are such: `02`, `05:30`, `01:05:21`.
+pub(crate) fn clock_text(seconds: u32) -> String {
+    let (hours, minutes, rest) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    match (minutes, rest) {
+        (0, 0) => format!("{hours:02}"),
+        (_, 0) => format!("{hours:02}:{minutes:02}"),
+        _ => format!("{hours:02}:{minutes:02}:{rest:02}"),
+    }
+}
+
+/// The zone of a name, in whatever case, and the name as it is written.
+fn called(name: &str) -> Option<(Zone, String)> {
+    let known = TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(name));
+    let Some(&zone) = known else { return posix(name).map(|zone| (zone, name.to_ascii_uppercase())) };
+    let is_utc = zone == Tz::UTC || UTC.contains(&zone.name());
+    Some((if is_utc { Zone::Utc } else { Zone::Named(zone) }, zone.name().to_owned()))
+}
+
+/// A POSIX zone without a summer time, an abbreviation and how far it is to the west: `UTC+3`,
+/// `<+02>-02:00`.
+fn posix(text: &str) -> Option<Zone> {
+    let behind = match text.strip_prefix('<') {
+        Some(quoted) => quoted.split_once('>')?.1,
+        None => text.trim_start_matches(|c: char| c.is_ascii_alphabetic()),
+    };
+    let (sign, digits) = match behind.strip_prefix('-') {
+        Some(digits) => (1, digits),
+        None => (-1, behind.strip_prefix('+').unwrap_or(behind)),
+    };
+    let mut seconds = 0;
+    let mut unit_seconds = SECONDS_PER_HOUR;
+    for part in digits.split(':') {
+        let is_count = (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+        let count = part.parse::<i32>().ok().filter(|_| is_count && unit_seconds > 0)?;
+        let most = if unit_seconds == SECONDS_PER_HOUR { MAX_HOURS } else { 60 };
+        seconds += Some(count).filter(|count| *count < most)? * unit_seconds;
+        unit_seconds /= 60;
+    }
+    Some(Zone::fixed(sign * seconds))
+}
+
+pub(crate) fn naive(ns: i128) -> Option<NaiveDateTime> {
+    let seconds = i64::try_from(ns.div_euclid(NS_PER_SECOND)).ok()?;
+    let rest = u32::try_from(ns.rem_euclid(NS_PER_SECOND)).ok()?;
+    Some(DateTime::from_timestamp(seconds, rest)?.naive_utc())
+}
+
+pub(crate) fn to_ns(time: NaiveDateTime) -> i128 {
+    let time = time.and_utc();
+    i128::from(time.timestamp()) * NS_PER_SECOND + i128::from(time.timestamp_subsec_nanos())
+}
+
+#[cfg(test)]
+#[path = "zone_tests.rs"]
+mod tests;
