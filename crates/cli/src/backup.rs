@@ -1,6 +1,6 @@
 //! `fleetdb backup` and `fleetdb restore`.
 
-use crate::progress::{bar, thousands};
+use crate::progress::{bar, counted, thousands};
 use crate::stdout::print_line;
 use crate::{DEFAULT_DATA, close, open};
 use fleetdb_engine::Result;
@@ -65,10 +65,10 @@ pub fn restore(args: &RestoreArgs) -> Result<()> {
     let (report, checked) = outcome?;
     AccessFile::copy(&args.backup, &args.data)?;
     print_line!(
-        "{} segments, {} rows, {} bytes restored to {}; check passed",
-        report.segments,
-        thousands(checked.rows),
-        thousands(report.bytes),
+        "{}, {}, {} restored to {}; check passed",
+        counted(report.segments as u64, "segment"),
+        counted(checked.rows, "row"),
+        counted(report.bytes, "byte"),
         shown(&args.data)
     );
     Ok(())

@@ -1,6 +1,6 @@
 //! `fleetdb check`: verifies every checksum and invariant of a database that is not open elsewhere.
 
-use crate::progress::{bar, thousands};
+use crate::progress::{bar, counted, thousands};
 use crate::stdout::print_line;
 use crate::{DEFAULT_DATA, is_database};
 use fleetdb_engine::inspect::check;
@@ -32,18 +32,19 @@ pub fn run(args: &Args) -> Result<()> {
     })?;
     progress.finish_and_clear();
     print_line!(
-        "{} tables, {} segments, {} rows, {} pages, {} WAL batches",
-        report.tables,
-        report.segments,
-        thousands(report.rows),
-        thousands(report.pages),
-        thousands(report.wal_batches)
+        "{}, {}, {}, {}, {} WAL {}",
+        counted(report.tables as u64, "table"),
+        counted(report.segments as u64, "segment"),
+        counted(report.rows, "row"),
+        counted(report.pages, "page"),
+        thousands(report.wal_batches),
+        if report.wal_batches == 1 { "batch" } else { "batches" }
     );
     if report.torn_bytes > 0 {
         print_line!(
-            "{} bytes of a torn batch at the end of the WAL, left by a crash: they are dropped when the database is \
+            "{} of a torn batch at the end of the WAL, left by a crash: they are dropped when the database is \
              opened",
-            report.torn_bytes
+            counted(report.torn_bytes, "byte")
         );
     }
     if report.problems.is_empty() {
@@ -53,5 +54,5 @@ pub fn run(args: &Args) -> Result<()> {
     for problem in &report.problems {
         eprintln!("{problem}");
     }
-    Err(Error::damaged(format!("{} problems", report.problems.len())))
+    Err(Error::damaged(counted(report.problems.len() as u64, "problem")))
 }

@@ -1,6 +1,6 @@
 //! `fleetdb export`: writes the rows of a table or query to a Parquet or CSV file.
 
-use crate::progress::{bar, thousands};
+use crate::progress::{bar, counted};
 use crate::stdout::print_line;
 use crate::{DEFAULT_DATA, close, open, open_reader};
 use fleetdb_engine::{Error, Result};
@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Result<()> {
         close(db)?;
         outcome?
     };
-    print_line!("exported {} rows to {}", thousands(rows), args.file.display());
+    print_line!("exported {} to {}", counted(rows, "row"), args.file.display());
     Ok(())
 }
 

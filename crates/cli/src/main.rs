@@ -75,6 +75,9 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("fleetdb: {error}");
+            if let Some(hint) = error.hint() {
+                eprintln!("HINT: {hint}");
+            }
             ExitCode::FAILURE
         }
     }

@@ -30,3 +30,8 @@ pub fn thousands(number: u64) -> String {
     }
     text
 }
+
+/// How many there are of something: `1 row`, `2 rows`.
+pub fn counted(number: u64, one: &str) -> String {
+    format!("{} {one}{}", thousands(number), if number == 1 { "" } else { "s" })
+}

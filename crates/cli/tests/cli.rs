@@ -245,7 +245,7 @@ fn a_wrong_statement_or_directory_is_a_clear_error() {
     let typo = fails(&["sql", "--data", data, "-c", "SELECT 1"]);
     assert!(typo.contains("is not a FleetDB database") && typo.contains("--create"), "{typo}");
     assert_eq!(std::fs::read_dir(data).unwrap().count(), 0, "nothing is made of a name that is mistyped");
-    assert!(fails(&["sql", "--create", "--data", data, "-c", "SELEC 1"]).contains("Line: 1, Column: 1"));
+    assert!(fails(&["sql", "--create", "--data", data, "-c", "SELEC 1"]).contains("LINE 1: SELEC 1\n        ^"));
     assert!(fails(&["sql", "--data", data, "-c", "SELECT * FROM nothing"]).contains("nothing"));
     assert!(fails(&["check", "--data", "/nonexistent"]).contains("is not a FleetDB database"));
     assert!(fails(&["sql", "--data", data, "-c", "SELECT 1/0"]).to_lowercase().contains("division by zero"));

@@ -101,9 +101,10 @@ impl Database {
         let mut commit = self.shared.open_commit()?;
         let (schema, place) = self.find_column(table, column)?;
         if schema.columns[place].role != Role::Field {
-            return Err(Error::invalid(format!(
-                "column '{column}' is part of the key of table '{table}' and cannot be dropped"
-            )));
+            return Err(Error::new(
+                Code::InvalidDefinition,
+                format!("column '{column}' is part of the key of table '{table}' and cannot be dropped"),
+            ));
         }
         self.shared.flush_within(&mut commit)?;
         self.change(&schema, &Edit::DropColumn { table: schema.id, column: schema.columns[place].id })
@@ -121,11 +122,14 @@ impl Database {
         let (schema, place) = self.find_column(table, column)?;
         let now = &schema.columns[place];
         if !now.may_become(column_type) {
-            return Err(Error::invalid(format!(
-                "column '{column}' of table '{table}' cannot be changed to {column_type}: outside the key, \
-                 integers can widen to larger integers and to floats, and Float32 to Float64; timestamps can gain or \
-                 lose a time zone"
-            )));
+            return Err(Error::new(
+                Code::CannotCast,
+                format!(
+                    "column '{column}' of table '{table}' cannot be changed to {}: outside the key, integers can widen to \
+                     larger integers and to floats, and real to double precision; timestamps can gain or lose a time zone",
+                    column_type.sql_name()
+                ),
+            ));
         }
         self.shared.flush_within(&mut commit)?;
         self.change(&schema, &Edit::WidenColumn { table: schema.id, column: now.id, column_type })

@@ -1,7 +1,7 @@
 //! The tables of an open database: what readers see and where writers write.
 
 use crate::deletes::{DeleteSet, Deletes};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::ids::{Generation, Sequence, TableId};
 use crate::manifest::Delete;
 use crate::memory::Budget;
@@ -70,9 +70,6 @@ impl Table {
     }
 }
 
-/// The maximum number of tables that an error lists.
-const MAX_NAMED: usize = 20;
-
 /// All tables.
 #[derive(Default)]
 pub(crate) struct Catalog {
@@ -136,11 +133,7 @@ impl Catalog {
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Table> {
-        self.find(name).ok_or_else(|| {
-            let names = self.tables.values().map(|t| t.schema.name.as_str());
-            let named = names.take(MAX_NAMED).collect::<Vec<_>>().join(", ");
-            let more = if self.tables.len() > MAX_NAMED { ", ..." } else { "" };
-            Error::new(Code::UndefinedTable, format!("table '{name}' does not exist: the tables are [{named}{more}]"))
-        })
+        self.find(name)
+            .ok_or_else(|| Error::undefined_table(name, self.tables.values().map(|table| table.schema.name.as_str())))
     }
 }

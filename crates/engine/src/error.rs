@@ -45,7 +45,13 @@ pub enum Code {
     UndefinedFunction,
     /// No setting or other object has this name.
     UndefinedObject,
-    /// A setting or an option does not accept this value.
+    /// No schema has this name.
+    UndefinedSchema,
+    /// No parameter of the statement has this number.
+    UndefinedParameter,
+    /// No cursor has this name.
+    UndefinedCursor,
+    /// A setting, an option or a function does not accept this value.
     InvalidParameter,
     /// A table with this name exists already.
     DuplicateTable,
@@ -57,6 +63,20 @@ pub enum Code {
     AmbiguousColumn,
     /// A column is neither grouped nor aggregated, or an aggregate is in the wrong place.
     Grouping,
+    /// A window function is in the wrong place, or its frame is not valid.
+    Windowing,
+    /// A value does not have the type that its place requires.
+    TypeMismatch,
+    /// No cast exists between two types.
+    CannotCast,
+    /// The type of a parameter is not known.
+    UnknownType,
+    /// A column number in ORDER BY or GROUP BY, or the target of ON CONFLICT, is not valid.
+    InvalidColumnReference,
+    /// The definition of a table is not valid.
+    InvalidDefinition,
+    /// The statement is not for an object of this kind.
+    WrongObject,
     /// FleetDB does not support this, or not in this place.
     NotSupported,
     /// A text is not a valid value of the type.
@@ -65,14 +85,26 @@ pub enum Code {
     InvalidCopy,
     /// A text is not a valid date or time.
     InvalidTime,
-    /// A time is outside the range of its type.
-    TimeOutOfRange,
+    /// A pattern is not a valid regular expression.
+    InvalidPattern,
+    /// The result of a root or a power is not a number.
+    InvalidPower,
+    /// The text after ESCAPE is not one character.
+    InvalidEscape,
+    /// The number of rows in LIMIT is not valid.
+    InvalidLimit,
+    /// The number of rows in OFFSET is not valid.
+    InvalidOffset,
     /// A value is outside the range of its type.
     OutOfRange,
+    /// A date or a time is outside the range of its type.
+    TimeOutOfRange,
     /// Division by zero.
     DivisionByZero,
     /// NULL where a value is needed.
     NotNull,
+    /// A row with this primary key exists already.
+    DuplicateKey,
     /// More than one row where one is allowed, or one row changed twice.
     Cardinality,
     /// A limit of the program is exceeded.
@@ -151,15 +183,16 @@ pub enum TextPosition {
 ///
 /// ```
 /// use fleetdb_engine::{Code, Error, ErrorKind};
-/// let error = Error::new(Code::UndefinedColumn, "column 'x' of table 'cpu' does not exist");
+/// let error = Error::new(Code::UndefinedColumn, "column \"x\" does not exist");
 /// assert_eq!(error.kind(), ErrorKind::Input);
-/// assert_eq!(error.to_string(), "column 'x' of table 'cpu' does not exist");
+/// assert_eq!(error.to_string(), "column \"x\" does not exist");
 /// ```
 #[derive(Clone, Debug)]
 pub struct Error {
     code: Code,
     message: String,
     place: Option<TextPosition>,
+    hint: Option<Box<str>>,
 }
 
 /// The result type of the engine.
@@ -168,7 +201,16 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error with a code.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), place: None }
+        Self { code, message: message.into(), place: None, hint: None }
+    }
+
+    /// No table has this name; the hint lists the tables that exist.
+    pub fn undefined_table<'a>(name: &str, there_are: impl Iterator<Item = &'a str>) -> Self {
+        let error = Self::new(Code::UndefinedTable, format!("relation \"{name}\" does not exist"));
+        match listed(there_are) {
+            none if none.is_empty() => error.with_hint("The database has no tables."),
+            names => error.with_hint(format!("The tables are: {names}.")),
+        }
     }
 
     /// An invalid request with no specific code: [`Code::Invalid`].
@@ -236,6 +278,25 @@ impl Error {
         self
     }
 
+    /// The same error without its place, for a caller who has not sent this text.
+    #[must_use]
+    pub fn without_place(mut self) -> Self {
+        self.place = None;
+        self
+    }
+
+    /// What the caller can do about it, in a sentence of its own.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The same error with a [hint](Self::hint).
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into().into_boxed_str());
+        self
+    }
+
     /// The same error with `context` (a file, a line, a table) prepended to its message.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
@@ -249,6 +310,24 @@ impl Error {
         self.message = words(&self.message);
         self
     }
+}
+
+/// How many names a message lists.
+const MAX_LISTED: usize = 20;
+
+/// A list of names for a message: the first 20, and how many more there are.
+///
+/// ```
+/// assert_eq!(fleetdb_engine::listed(["a", "b"].into_iter()), "a, b");
+/// ```
+pub fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names = names.fuse();
+    let mut listed = names.by_ref().take(MAX_LISTED).collect::<Vec<_>>().join(", ");
+    match names.count() {
+        0 => {}
+        more => listed.push_str(&format!(" and {more} more")),
+    }
+    listed
 }
 
 impl fmt::Display for Error {

@@ -46,7 +46,7 @@ mod write;
 
 pub use commit::{Acknowledged, PendingSync, TryCommit};
 pub use db::{Database, Status};
-pub use error::{Code, Error, ErrorKind, Result, TextPosition};
+pub use error::{Code, Error, ErrorKind, Result, TextPosition, listed};
 pub use handle::ContainerHandle;
 pub use ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
 pub use line_protocol::{BodyLine, LineError, LineParser, LineSplitter, Precision, TIME_COLUMN, body_lines};

@@ -4,7 +4,7 @@
 //! The part of the key before the time identifies a container. The engine keeps each value as a raw
 //! 64-bit number ([`crate::lane`]); [`ColumnType`] says how to interpret it.
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, listed};
 use crate::ids::{ColumnId, TableId};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
@@ -109,6 +109,32 @@ impl ColumnType {
     /// The time zone of [`TimestampUtc`](Self::TimestampUtc) in Arrow types, written as Parquet
     /// readers write it.
     pub const UTC: &str = "+00:00";
+
+    /// The type in SQL's words.
+    ///
+    /// ```
+    /// assert_eq!(fleetdb_engine::ColumnType::Float64.sql_name(), "double precision");
+    /// ```
+    pub fn sql_name(self) -> &'static str {
+        match self {
+            Self::Boolean => "boolean",
+            Self::Int8 => "tinyint",
+            Self::Int16 => "smallint",
+            Self::Int32 => "integer",
+            Self::Int64 => "bigint",
+            Self::UInt8 => "tinyint unsigned",
+            Self::UInt16 => "smallint unsigned",
+            Self::UInt32 => "integer unsigned",
+            Self::UInt64 => "bigint unsigned",
+            Self::Float32 => "real",
+            Self::Float64 => "double precision",
+            Self::Utf8 => "text",
+            Self::Binary => "bytea",
+            Self::Date32 => "date",
+            Self::Timestamp(_) => "timestamp",
+            Self::TimestampUtc(_) => "timestamp with time zone",
+        }
+    }
 
     /// The Arrow type of the column's values.
     pub fn to_arrow(self) -> DataType {
@@ -390,15 +416,9 @@ impl TableSchema {
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) that lists the table's columns.
     pub fn column_index(&self, name: &str) -> Result<usize> {
         self.find(name).ok_or_else(|| {
-            let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
-            Error::new(
-                Code::UndefinedColumn,
-                format!(
-                    "column '{name}' of table '{}' does not exist: the columns are {}",
-                    self.name,
-                    names.join(", ")
-                ),
-            )
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", self.name);
+            let names = listed(self.columns.iter().map(|column| column.name.as_str()));
+            Error::new(Code::UndefinedColumn, message).with_hint(format!("The columns are: {names}."))
         })
     }
 
@@ -536,9 +556,10 @@ impl TableDefinition {
             ));
         }
         if self.primary_key.is_empty() {
-            return Err(Error::invalid(format!(
-                "table '{table}' has no primary key: add PRIMARY KEY (device, time), or (id) for a collection"
-            )));
+            return Err(Error::new(
+                Code::InvalidDefinition,
+                format!("table '{table}' has no primary key: add PRIMARY KEY (device, time), or (id) for a collection"),
+            ));
         }
         let mut columns: Vec<Column> = Vec::with_capacity(self.columns.len());
         for (number, column) in (0u32..).zip(&self.columns) {

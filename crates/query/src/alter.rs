@@ -28,9 +28,12 @@ pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: 
                 return done();
             }
             if let Some(other) = column_def.options.iter().find(|option| option.option != ColumnOption::Null) {
-                return Err(Error::invalid(format!(
-                    "column '{name}' cannot be added with {other}: it is NULL in the rows there are, and has no default"
-                )));
+                return Err(Error::new(
+                    Code::NotNull,
+                    format!(
+                        "column '{name}' cannot be added with {other}: it is NULL in the rows there are, and has no default"
+                    ),
+                ));
             }
             let data_type = constant_type(context, &column_def.data_type).await.map_err(engine_error)?;
             let column_type = ColumnType::from_arrow(&data_type)?;

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     visit_expressions_mut,
 };
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -226,23 +226,38 @@ impl VisitorMut for Derived {
     type Break = ();
 
     fn pre_visit_statement(&mut self, statement: &mut SqlStatement) -> ControlFlow<()> {
-        if let SqlStatement::CreateTable(CreateTable { query: Some(query), .. }) = statement {
-            name_selected(query);
+        match statement {
+            SqlStatement::CreateTable(CreateTable { query: Some(query), .. }) => name_selected(query),
+            // Rows go to columns by their places.
+            SqlStatement::Insert(insert) => insert.source.iter_mut().for_each(|query| tell_apart(&mut query.body)),
+            _ => {}
         }
         ControlFlow::Continue(())
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let tables = query.with.iter_mut().flat_map(|with| &mut with.cte_tables);
-        tables.filter(|table| table.alias.columns.is_empty()).for_each(|table| name_selected(&mut table.query));
+        for table in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            if table.alias.columns.is_empty() {
+                name_selected(&mut table.query);
+            }
+            tell_doubles_apart(&mut table.query.body);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Exists { subquery, .. } = expr {
+            tell_doubles_apart(&mut subquery.body);
+        }
         ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Derived { subquery, alias, .. } = table
-            && alias.as_ref().is_none_or(|alias| alias.columns.is_empty())
-        {
-            name_selected(subquery);
+        if let TableFactor::Derived { subquery, alias, .. } = table {
+            if alias.as_ref().is_none_or(|alias| alias.columns.is_empty()) {
+                name_selected(subquery);
+            }
+            tell_doubles_apart(&mut subquery.body);
         }
         ControlFlow::Continue(())
     }
@@ -394,12 +409,35 @@ fn apart(expr: Expr, name: &str, place: usize) -> SelectItem {
 
 /// Gives columns that a SELECT has twice, or beside `*`, names to tell them apart by.
 pub(crate) fn tell_apart(body: &mut SetExpr) {
+    for_each_selected(body, tell_items_apart);
+}
+
+/// The same for a query within another. The outer query asks for columns by their names, so only
+/// what is selected twice without a name gets one.
+fn tell_doubles_apart(body: &mut SetExpr) {
+    for_each_selected(body, |items| {
+        let mut first_of = HashMap::new();
+        for place in 0..items.len() {
+            let SelectItem::UnnamedExpr(expr) = &items[place] else { continue };
+            let expr = expr.clone();
+            let Some(first) = first_of.insert(planned_name(&expr), place) else { continue };
+            // The first column keeps the name by which others ask for it.
+            let of_first = item_expr(&items[first]);
+            if !is_column(&of_first) {
+                items[first] = apart(of_first, &name_of(&expr), first);
+            }
+            items[place] = apart(expr.clone(), &name_of(&expr), place);
+        }
+    });
+}
+
+fn for_each_selected(body: &mut SetExpr, tell: fn(&mut [SelectItem])) {
     match body {
-        SetExpr::Select(select) if select.projection.len() > 1 => tell_items_apart(&mut select.projection),
-        SetExpr::Query(query) => tell_apart(&mut query.body),
+        SetExpr::Select(select) if select.projection.len() > 1 => tell(&mut select.projection),
+        SetExpr::Query(query) => for_each_selected(&mut query.body, tell),
         SetExpr::SetOperation { left, right, .. } => {
-            tell_apart(left);
-            tell_apart(right);
+            for_each_selected(left, tell);
+            for_each_selected(right, tell);
         }
         _ => {}
     }

@@ -30,13 +30,18 @@ pub(crate) fn check_assignments<'a>(
         };
         let place = schema.column_index(&column)?;
         match schema.columns[place].role {
+            Role::Field if columns.iter().any(|(set, _)| *set == column) => {
+                let message = format!("multiple assignments to same column \"{column}\"");
+                return Err(Error::new(Code::Syntax, message));
+            }
             Role::Field => columns.push((column, &assignment.value)),
             // Some programs set all columns of the row that is in the way.
             _ if is_new(&column, &assignment.value) => {}
             _ => {
-                return Err(Error::invalid(format!(
-                    "column '{column}' is part of the primary key: delete the row and insert another"
-                )));
+                return Err(Error::new(
+                    Code::NotSupported,
+                    format!("column '{column}' is part of the primary key: delete the row and insert another"),
+                ));
             }
         }
     }
@@ -82,7 +87,10 @@ pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) 
             if columns.len() == key.len()
                 && columns.iter().all(|column| key.contains(&identifier(column).as_str())) => {}
         Some(_) => {
-            return Err(Error::invalid(format!("ON CONFLICT is about the primary key: ({})", key.join(", "))));
+            return Err(Error::new(
+                Code::InvalidColumnReference,
+                format!("ON CONFLICT is about the primary key: ({})", key.join(", ")),
+            ));
         }
     }
     let OnConflictAction::DoUpdate(update) = &clause.action else { return Ok(Some(Conflict::Nothing)) };

@@ -6,6 +6,7 @@ use crate::ddl::object_name;
 use crate::export::FileFormat;
 use crate::files::Files;
 use crate::insert::BatchWriter;
+use crate::not_null::check_not_null;
 use crate::zone::Zone;
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};
 use fleetdb_engine::{Database, Error, Result, Rows, TableSchema};
@@ -51,8 +52,12 @@ pub(crate) fn copy_from(db: &Database, statement: &Statement, files: &Files, zon
         FileFormat::Csv => read_csv(file, filename, schema, zone, &mut writer)?,
         FileFormat::Parquet => {
             let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| wrong(&e))?;
+            let mut before = 0;
             for rows in builder.with_batch_size(READ_ROWS).build().map_err(|e| wrong(&e))? {
-                writer.add(rows.map_err(|e| wrong(&e))?)?;
+                let rows = rows.map_err(|e| wrong(&e))?;
+                check_not_null(schema, &rows, before).map_err(|e| e.context(filename))?;
+                before += rows.num_rows() as u64;
+                writer.add(rows)?;
             }
         }
     }

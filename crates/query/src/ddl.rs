@@ -4,7 +4,7 @@ use crate::answer::Answer;
 use crate::options::TableOptions;
 use arrow::datatypes::DataType;
 use datafusion::common::{Constraint, TableReference};
-use datafusion::logical_expr::{CreateMemoryTable, DropTable};
+use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DropTable};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr as SqlExpr, Ident, ObjectName, TableConstraint};
 use fleetdb_engine::{Code, ColumnDefinition, ColumnType, Database, Error, Result, TableDefinition};
@@ -43,6 +43,11 @@ pub(crate) fn create_table(
             nullable: field.is_nullable(),
         });
     }
+    let keys = create.constraints.iter().filter(|constraint| matches!(constraint, Constraint::PrimaryKey(_)));
+    if keys.count() > 1 {
+        let message = format!("multiple primary keys for table \"{}\" are not allowed", create.name.table());
+        return Err(Error::new(Code::InvalidDefinition, message));
+    }
     for constraint in create.constraints.iter() {
         match constraint {
             Constraint::PrimaryKey(places) => {
@@ -68,6 +73,23 @@ pub(crate) fn create_table(
     Ok(true)
 }
 
+/// What a definition begins with.
+pub(crate) fn words_of(definition: &DdlStatement) -> &'static str {
+    match definition {
+        DdlStatement::CreateExternalTable(_) => "CREATE EXTERNAL TABLE",
+        DdlStatement::CreateMemoryTable(_) => "SELECT INTO",
+        DdlStatement::CreateView(_) => "CREATE VIEW",
+        DdlStatement::CreateCatalogSchema(_) => "CREATE SCHEMA",
+        DdlStatement::CreateCatalog(_) => "CREATE DATABASE",
+        DdlStatement::CreateIndex(_) => "CREATE INDEX",
+        DdlStatement::DropTable(_) => "DROP TABLE",
+        DdlStatement::DropView(_) => "DROP VIEW",
+        DdlStatement::DropCatalogSchema(_) => "DROP SCHEMA",
+        DdlStatement::CreateFunction(_) => "CREATE FUNCTION",
+        DdlStatement::DropFunction(_) => "DROP FUNCTION",
+    }
+}
+
 /// `DROP TABLE [IF EXISTS] name`.
 pub(crate) fn drop_table(db: &Database, drop: &DropTable) -> Result<Answer> {
     let name = table_name(&drop.name)?;
@@ -81,7 +103,7 @@ pub(crate) fn drop_table(db: &Database, drop: &DropTable) -> Result<Answer> {
 pub(crate) fn table_name(reference: &TableReference) -> Result<&str> {
     match reference.schema() {
         None | Some("public") => Ok(reference.table()),
-        Some(other) => Err(Error::invalid(format!("there is no schema '{other}': tables are in schema public"))),
+        Some(other) => Err(undefined_schema(other)),
     }
 }
 
@@ -90,8 +112,14 @@ pub(crate) fn object_name(name: &ObjectName) -> Result<String> {
     match name.0.iter().map(|part| part.as_ident().map(identifier)).collect::<Option<Vec<_>>>().as_deref() {
         Some([name]) => Ok(name.clone()),
         Some([schema, name]) if schema == "public" => Ok(name.clone()),
+        Some([schema, _]) => Err(undefined_schema(schema)),
         _ => Err(Error::invalid(format!("{name} is no table's name: tables are in schema public"))),
     }
+}
+
+fn undefined_schema(name: &str) -> Error {
+    let error = Error::new(Code::UndefinedSchema, format!("schema \"{name}\" does not exist"));
+    error.with_hint("Tables are in the schema public.")
 }
 
 /// Takes the primary key out of the constraints of a CREATE TABLE AS.
@@ -112,7 +140,8 @@ pub(crate) fn take_primary_key(constraints: &mut Vec<TableConstraint>) -> Result
         }
     }
     if key.is_empty() {
-        return Err(Error::invalid(
+        return Err(Error::new(
+            Code::InvalidDefinition,
             "a table needs a primary key: write CREATE TABLE name (PRIMARY KEY (device, ts)) AS SELECT ...",
         ));
     }

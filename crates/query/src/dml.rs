@@ -28,7 +28,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    Ident, Insert, OnInsert, SetExpr, Statement as SqlStatement, TableObject, Update,
+    Ident, Insert, OnInsert, SelectItem, SetExpr, Statement as SqlStatement, TableObject, Update,
 };
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_ROWS, Result, ScanRequest, TableSchema, Value, View};
 use futures::StreamExt;
@@ -79,7 +79,7 @@ impl Session {
         let plan = self.plan_of(ParsedStatement::Statement(Box::new(SqlStatement::Insert(insert))))?;
         let LogicalPlan::Dml(dml) = &plan else { return Err(Error::bug("an INSERT became something else")) };
         if dml.op != WriteOp::Insert(InsertOp::Append) {
-            return Err(unsupported(dml.op.name()));
+            return Err(unsupported(write_words(&dml.op)));
         }
         self.store.writer()?;
         let schema = self.schema_of(dml)?;
@@ -127,15 +127,11 @@ impl Session {
         }
     }
 
-    /// `INSERT INTO t VALUES (...)` of fewer values than the table has columns is about the first of them, which DataFusion wants
-    /// to be named.
+    /// An INSERT of fewer values than the table has columns is about the first columns. DataFusion
+    /// needs their names.
     pub(crate) fn name_columns(&self, insert: &mut Insert) -> Result<()> {
-        let (TableObject::TableName(name), Some(SetExpr::Values(values))) =
-            (&insert.table, insert.source.as_deref().map(|query| query.body.as_ref()))
-        else {
-            return Ok(());
-        };
-        let count = values.rows.first().map_or(0, |row| row.len());
+        let TableObject::TableName(name) = &insert.table else { return Ok(()) };
+        let Some(count) = insert.source.as_deref().and_then(|query| values_in(&query.body)) else { return Ok(()) };
         // Where there is no such table the planner says so.
         if let Ok(table) = self.view().table(&object_name(name)?)
             && insert.columns.is_empty()
@@ -393,4 +389,32 @@ fn distinct(schema: &TableSchema, rows: Vec<RecordBatch>, first: bool) -> Result
 
 pub(crate) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// How many values a row of a query has, if its text says so.
+fn values_in(body: &SetExpr) -> Option<usize> {
+    match body {
+        SetExpr::Values(values) => values.rows.first().map(|row| row.len()),
+        SetExpr::Select(select) => {
+            let is_one =
+                |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+            select.projection.iter().all(is_one).then_some(select.projection.len())
+        }
+        SetExpr::Query(query) => values_in(&query.body),
+        SetExpr::SetOperation { left, .. } => values_in(left),
+        _ => None,
+    }
+}
+
+/// What a statement that writes begins with.
+pub(crate) fn write_words(op: &WriteOp) -> &'static str {
+    match op {
+        WriteOp::Insert(_) => "INSERT",
+        WriteOp::Delete => "DELETE",
+        WriteOp::Update => "UPDATE",
+        WriteOp::Ctas => "CREATE TABLE AS",
+        WriteOp::Truncate => "TRUNCATE",
+        WriteOp::MergeInto(_) => "MERGE",
+        _ => "this statement",
+    }
 }

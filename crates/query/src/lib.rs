@@ -51,6 +51,7 @@ mod limits;
 mod metadata;
 mod named;
 mod named_queries;
+mod not_null;
 mod options;
 mod parse;
 #[cfg(feature = "pg-catalog")]
@@ -76,6 +77,7 @@ mod table_parameters;
 mod texts;
 mod times;
 mod transaction;
+mod usages;
 mod values;
 mod whole_numbers;
 mod window;
@@ -95,6 +97,7 @@ pub use export::{FileFormat, write_file};
 pub use files::Files;
 pub use json::{distinct_names, json_lines, with_names};
 pub use limits::Canceller;
+pub use not_null::check_not_null;
 #[cfg(feature = "pg-catalog")]
 pub use pg_catalog::setting;
 pub use prepared::Prepared;

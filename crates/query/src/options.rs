@@ -3,7 +3,7 @@
 
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::sql::sqlparser::ast::{CreateTableOptions, Expr, SqlOption, Value as SqlValue};
-use fleetdb_engine::{Error, Merge, Result};
+use fleetdb_engine::{Code, Error, Merge, Result};
 
 /// What options say; the outer `None` says nothing.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,10 @@ impl TableOptions {
         match std::mem::replace(options, CreateTableOptions::None) {
             CreateTableOptions::None => Ok(Self::default()),
             CreateTableOptions::With(options) | CreateTableOptions::Options(options) => Self::read(&options),
-            other => Err(Error::invalid(format!("table options are written WITH (name = value, ...), not {other}"))),
+            other => Err(Error::new(
+                Code::InvalidParameter,
+                format!("table options are written WITH (name = value, ...), not {other}"),
+            )),
         }
     }
 
@@ -28,16 +31,22 @@ impl TableOptions {
         let mut read = Self::default();
         for option in options {
             let SqlOption::KeyValue { key, value } = option else {
-                return Err(Error::invalid(format!("'{option}' is no option of a table: write name = value")));
+                return Err(Error::new(
+                    Code::InvalidParameter,
+                    format!("'{option}' is no option of a table: write name = value"),
+                ));
             };
             match key.value.to_ascii_lowercase().as_str() {
                 "retention" => read.retention_seconds = Some(retention(value)?),
                 "partition" => read.partition_seconds = Some(seconds("partition", value)?),
                 "merge" => read.merge = Some(merge(value)?),
                 other => {
-                    return Err(Error::invalid(format!(
-                        "there is no table option '{other}': there are retention, partition and merge, as in retention = '90 days'"
-                    )));
+                    return Err(Error::new(
+                        Code::InvalidParameter,
+                        format!(
+                            "there is no table option '{other}': there are retention, partition and merge, as in retention = '90 days'"
+                        ),
+                    ));
                 }
             }
         }
@@ -49,10 +58,13 @@ fn merge(value: &Expr) -> Result<Merge> {
     match text(value).map(|text| text.to_ascii_lowercase()).as_deref() {
         Some("rows") => Ok(Merge::Rows),
         Some("fields") => Ok(Merge::Fields),
-        _ => Err(Error::invalid(format!(
-            "merge = {value}: give 'rows' (the newest row with a primary key counts) or 'fields' (of each field the newest \
+        _ => Err(Error::new(
+            Code::InvalidParameter,
+            format!(
+                "merge = {value}: give 'rows' (the newest row with a primary key counts) or 'fields' (of each field the newest \
              value that is not NULL)"
-        ))),
+            ),
+        )),
     }
 }
 
@@ -77,7 +89,10 @@ fn text(value: &Expr) -> Option<String> {
 /// A span like '90 days' in seconds.
 fn seconds(name: &str, value: &Expr) -> Result<i64> {
     let wrong = || {
-        Error::invalid(format!("{name} = {value}: give a positive span of days or time, as in '90 days' or '12 hours'"))
+        Error::new(
+            Code::InvalidParameter,
+            format!("{name} = {value}: give a positive span of days or time, as in '90 days' or '12 hours'"),
+        )
     };
     let text = text(value).ok_or_else(wrong)?;
     let interval = arrow::compute::kernels::cast_utils::parse_interval_month_day_nano(&text).map_err(|_| wrong())?;

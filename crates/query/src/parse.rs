@@ -5,7 +5,7 @@ use crate::column_names::{ColumnNames, keep_names, name_ordered, names_of, tell_
 use crate::depth::{Links, MIN_LEVELS, UNCHECKED_LEVELS, levels, too_deep};
 use crate::dialect::chains::balance;
 use crate::dialect::{has_word, rewrite_for_planner, with_columns_of_joins};
-use crate::errors::engine_error;
+use crate::errors::{engine_error, syntax_error};
 use crate::grammar::Grammar;
 use crate::named_queries;
 use crate::session::{Session, unsupported};
@@ -15,7 +15,7 @@ use crate::statement_memory::StatementMemory;
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
 use datafusion::sql::sqlparser::parser::Parser;
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Error, Place, Result};
 use std::cell::Cell;
 
 impl Session {
@@ -139,7 +139,22 @@ fn parsed(text: &str) -> Result<Vec<ParsedStatement>> {
         Ok(statements) if statements.iter().any(|statement| matches!(statement, SqlStatement::Copy { .. })) => {
             Ok(statements.into_iter().map(|statement| ParsedStatement::Statement(Box::new(statement))).collect())
         }
-        _ => Err(engine_error(error)),
+        // Whoever has read further knows better what is wrong.
+        Err(other) => {
+            let (first, second) = (engine_error(error), syntax_error(other));
+            Err(if is_behind(second.place(), first.place()) { second } else { first })
+        }
+        Ok(_) => Err(engine_error(error)),
+    }
+}
+
+fn is_behind(place: Option<Place>, other: Option<Place>) -> bool {
+    match (place, other) {
+        (Some(Place::At { line, column }), Some(Place::At { line: before, column: at })) => {
+            (line, column) > (before, at)
+        }
+        (Some(Place::End), Some(Place::At { .. })) => true,
+        _ => false,
     }
 }
 

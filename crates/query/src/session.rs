@@ -9,7 +9,7 @@ use crate::ddl::{self, identifier, table_name};
 use crate::depth::{UNCHECKED_LEVELS, checked_size};
 use crate::dialect::typing::typed;
 use crate::dialect::zones::{CastByClocks, Clocks, CurrentZone};
-use crate::dml::TEMPORARY;
+use crate::dml::{TEMPORARY, write_words};
 use crate::errors::{engine_error, placed_error};
 use crate::export::{FileFormat, write_file};
 use crate::files::Files;
@@ -592,8 +592,8 @@ impl Session {
                 self.transaction().drop_fixed_view();
                 return dropped;
             }
-            LogicalPlan::Ddl(other) => return Err(unsupported(other.name())),
-            LogicalPlan::Dml(dml) => return Err(unsupported(dml.op.name())),
+            LogicalPlan::Ddl(other) => return Err(unsupported(ddl::words_of(other))),
+            LogicalPlan::Dml(dml) => return Err(unsupported(write_words(&dml.op))),
             LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => return self.start(plan).map(Answer::of_plan),
             _ => {}
         }
@@ -634,7 +634,7 @@ impl Session {
         }
         let plan = self.plan_of(statement)?;
         let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = plan else {
-            return Err(unsupported(&plan.to_string()));
+            return Err(unsupported("this form of CREATE TABLE"));
         };
         let filled = key.is_some();
         let created = ddl::create_table(self.store.writer()?, &create, key, options)?;
@@ -745,6 +745,8 @@ fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + S
     rules
 }
 
+/// What there is not.
 pub(crate) fn unsupported(what: &str) -> Error {
-    Error::new(Code::NotSupported, format!("{what} is not supported: see docs/sql.md for the statements there are"))
+    let error = Error::new(Code::NotSupported, format!("{what} is not supported"));
+    error.with_hint("docs/sql.md has the statements that there are.")
 }

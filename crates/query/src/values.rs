@@ -7,6 +7,7 @@
 
 use crate::conflict::conflict;
 use crate::ddl::object_name;
+use crate::errors::misfit;
 use crate::returning::called;
 use crate::statement::Statement;
 use crate::times::{TimeText, date_of, read_time};
@@ -237,7 +238,6 @@ pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
 /// As there.
 pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Result<Value> {
     let trimmed = text.trim();
-    let misfit = |code| Err(Error::new(code, format!("'{text}' does not fit a column of type {column_type}")));
     let value = match column_type {
         ColumnType::Utf8 => Some(Value::Text(text.to_owned())),
         ColumnType::Binary => bytes_of(text).map(Value::Binary),
@@ -252,21 +252,20 @@ pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Resu
             let has_zone = matches!(column_type, ColumnType::TimestampUtc(_));
             return match read_time(text, unit, if has_zone { zone } else { Zone::Utc }) {
                 TimeText::Count(count) => Ok(Value::Int(count)),
-                TimeText::Before | TimeText::Behind => Err(Error::new(
-                    Code::TimeOutOfRange,
-                    format!("'{text}' is out of the range of a column of type {column_type}"),
-                )),
-                TimeText::Unknown => misfit(Code::InvalidTime),
+                TimeText::Before | TimeText::Behind => {
+                    Err(Error::new(Code::TimeOutOfRange, format!("timestamp out of range: \"{text}\"")))
+                }
+                TimeText::Unknown => Err(misfit(text, &column_type.to_arrow())),
             };
         }
         ColumnType::Date32 => {
-            let date = date_of(trimmed);
-            let days = date.map(|date| date.signed_duration_since(DateTime::UNIX_EPOCH.date_naive()).num_days());
-            return days.map_or_else(|| misfit(Code::InvalidTime), |days| Ok(Value::Int(days)));
+            let days =
+                date_of(trimmed).map(|date| date.signed_duration_since(DateTime::UNIX_EPOCH.date_naive()).num_days());
+            days.map(Value::Int)
         }
         _ => trimmed.parse().ok().map(Value::Int),
     };
-    value.map_or_else(|| misfit(Code::InvalidText), Ok)
+    value.ok_or_else(|| misfit(text, &column_type.to_arrow()))
 }
 
 /// Parses a float. A number out of the column's range, such as `1e400`, is rejected instead of
@@ -277,8 +276,7 @@ fn number_of(text: &str, column_type: ColumnType) -> Result<Value> {
         ColumnType::Float32 => trimmed.parse::<f32>().ok().map(f64::from),
         _ => trimmed.parse().ok(),
     };
-    let misfit = || format!("'{text}' does not fit a column of type {column_type}");
-    let value = value.ok_or_else(|| Error::new(Code::InvalidText, misfit()))?;
+    let value = value.ok_or_else(|| misfit(text, &column_type.to_arrow()))?;
     let mantissa = trimmed.split(['e', 'E']).next().unwrap_or_default();
     let is_beyond = match value {
         infinite if infinite.is_infinite() => trimmed.contains(|c: char| c.is_ascii_digit()),
@@ -286,7 +284,7 @@ fn number_of(text: &str, column_type: ColumnType) -> Result<Value> {
         _ => false,
     };
     if is_beyond {
-        let message = format!("'{text}' is out of the range of a column of type {column_type}");
+        let message = format!("\"{text}\" is out of range for type {}", column_type.sql_name());
         return Err(Error::new(Code::OutOfRange, message));
     }
     Ok(Value::Float(value))

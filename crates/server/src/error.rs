@@ -31,18 +31,23 @@ pub(crate) fn influx_code(status: StatusCode) -> &'static str {
     }
 }
 
-/// The error of the PostgreSQL protocol. Its position is the engine's [`TextPosition`] until
-/// [`placed`] knows the text.
+/// The engine's error on its way to where it is sent, which knows the statement's text: [`told`].
 pub(crate) fn postgres_error(error: &Error) -> PgWireError {
+    PgWireError::ApiError(Box::new(error.clone()))
+}
+
+/// An error as it is sent, with its position in this text, as drivers show it.
+pub(crate) fn told(error: PgWireError, text: Option<&str>) -> PgWireError {
+    let PgWireError::ApiError(inner) = error else { return error };
+    let Some(error) = inner.downcast_ref::<Error>() else { return PgWireError::ApiError(inner) };
     let mut info = ErrorInfo::new("ERROR".to_owned(), sqlstate(error.code()).to_owned(), error.to_string());
     if error.code() == Code::PlanChanged {
         // By this name JDBC's driver knows that it has to prepare the statement again.
         info.routine = Some("RevalidateCachedQuery".to_owned());
     }
-    info.position = error.position().map(|place| match place {
-        TextPosition::At { line, column } => format!("{line}:{column}"),
-        TextPosition::End => "end".to_owned(),
-    });
+    info.hint = error.hint().map(str::to_owned);
+    let position = error.position().zip(text).and_then(|(place, text)| position(place, text));
+    info.position = position.map(|position| position.to_string());
     PgWireError::UserError(Box::new(info))
 }
 
@@ -54,20 +59,36 @@ pub(crate) fn sqlstate(code: Code) -> &'static str {
         Code::UndefinedColumn => "42703",
         Code::UndefinedFunction => "42883",
         Code::UndefinedObject => "42704",
+        Code::UndefinedSchema => "3F000",
+        Code::UndefinedParameter => "42P02",
+        Code::UndefinedCursor => "34000",
         Code::InvalidParameter => "22023",
         Code::DuplicateTable => "42P07",
         Code::DuplicateColumn => "42701",
         Code::DuplicateAlias => "42712",
         Code::AmbiguousColumn => "42702",
         Code::Grouping => "42803",
+        Code::Windowing => "42P20",
+        Code::TypeMismatch => "42804",
+        Code::CannotCast => "42846",
+        Code::UnknownType => "42P18",
+        Code::InvalidColumnReference => "42P10",
+        Code::InvalidDefinition => "42P16",
+        Code::WrongObject => "42809",
         Code::NotSupported | Code::PlanChanged => "0A000",
         Code::InvalidText => "22P02",
         Code::InvalidCopy => "22P04",
         Code::InvalidTime => "22007",
-        Code::TimeOutOfRange => "22008",
+        Code::InvalidPattern => "2201B",
+        Code::InvalidPower => "2201F",
+        Code::InvalidEscape => "22025",
+        Code::InvalidLimit => "2201W",
+        Code::InvalidOffset => "2201X",
         Code::OutOfRange => "22003",
+        Code::TimeOutOfRange => "22008",
         Code::DivisionByZero => "22012",
         Code::NotNull => "23502",
+        Code::DuplicateKey => "23505",
         Code::Cardinality => "21000",
         Code::LimitExceeded => "54000",
         Code::TooDeep => "54001",
@@ -92,29 +113,6 @@ pub(crate) fn sqlstate(code: Code) -> &'static str {
         // Invalid, and codes that are newer than this table.
         _ => "42000",
     }
-}
-
-/// The error with its position in the statement's text, as drivers show it.
-pub(crate) fn placed(mut error: PgWireError, text: &str) -> PgWireError {
-    if let PgWireError::UserError(info) = &mut error {
-        let place = info.position.take().and_then(|place| place_of(&place));
-        info.position = place.and_then(|place| position(place, text)).map(|at| at.to_string());
-    }
-    error
-}
-
-/// The error without a place that [`placed`] has not seen.
-pub(crate) fn without_place(mut error: PgWireError) -> PgWireError {
-    if let PgWireError::UserError(info) = &mut error {
-        info.position = info.position.take().filter(|position| position.parse::<usize>().is_ok());
-    }
-    error
-}
-
-/// The place that [`postgres_error`] has written.
-fn place_of(written: &str) -> Option<TextPosition> {
-    let Some((line, column)) = written.split_once(':') else { return Some(TextPosition::End) };
-    Some(TextPosition::At { line: line.parse().ok()?, column: column.parse().ok()? })
 }
 
 /// A place in a text as PostgreSQL counts: in characters, from 1.

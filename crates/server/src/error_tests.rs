@@ -15,6 +15,24 @@ fn a_place_is_counted_in_characters() {
 #[test]
 fn an_error_has_the_sqlstate_of_its_code_whatever_its_message_says() {
     let error = postgres_error(&Error::new(Code::Conflict, "rows of 'cancelled_orders' were not found"));
-    let PgWireError::UserError(info) = error else { panic!("{error:?}") };
+    let PgWireError::UserError(info) = told(error, None) else { panic!("no error of the engine") };
     assert_eq!(info.code, "40001");
+}
+
+#[test]
+fn an_error_is_told_with_its_hint_and_its_position_in_the_text() {
+    let error = Error::new(Code::UndefinedColumn, "column \"nope\" does not exist").with_hint("Look again.");
+    let error = error.at(TextPosition::At { line: 2, column: 3 });
+    let PgWireError::UserError(info) = told(postgres_error(&error), Some("SELECT 'ä',\n  nope")) else {
+        panic!("no error of the engine")
+    };
+    assert_eq!((info.code.as_str(), info.position.as_deref()), ("42703", Some("15")));
+    assert_eq!(info.hint.as_deref(), Some("Look again."));
+    // Where nobody knows the text there is no position.
+    let PgWireError::UserError(info) = told(postgres_error(&error), None) else { panic!("no error of the engine") };
+    assert_eq!(info.position, None);
+    let PgWireError::StatementNotFound(name) = told(PgWireError::StatementNotFound("s".to_owned()), None) else {
+        panic!("an error of pgwire's became another")
+    };
+    assert_eq!(name, "s");
 }

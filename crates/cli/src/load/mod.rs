@@ -9,7 +9,7 @@ mod input;
 mod lines;
 mod parquet;
 
-use crate::progress::thousands;
+use crate::progress::{counted, thousands};
 use crate::stdout::print_line;
 use crate::{DEFAULT_DATA, close, open};
 use fleetdb_engine::{Database, Durability, Error, Result};
@@ -118,8 +118,8 @@ pub fn run(args: &Args) -> Result<()> {
     let added = rows(&db)?.saturating_sub(before);
     close(db)?;
     print_line!(
-        "loaded {} rows ({} new, {} replaced), refused {}, in {seconds:.1} s: {} rows/s at {} ({})",
-        thousands(tally.loaded),
+        "loaded {} ({} new, {} replaced), refused {}, in {seconds:.1} s: {} rows/s at {} ({})",
+        counted(tally.loaded, "row"),
         thousands(added),
         thousands(tally.loaded.saturating_sub(added)),
         thousands(tally.refused),

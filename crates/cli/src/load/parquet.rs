@@ -4,6 +4,7 @@ use super::input::Input;
 use super::{Args, BATCH_ROWS, Tally, target};
 use crate::io_error;
 use fleetdb_engine::{Batch, Database, Error, Result};
+use fleetdb_query::check_not_null;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::reader::ChunkReader;
 use std::fs::File;
@@ -37,6 +38,7 @@ fn load_from(
     for rows in reader {
         let rows = rows.map_err(|e| wrong(e.to_string()))?;
         let count = rows.num_rows() as u64;
+        check_not_null(&schema, &rows, tally.loaded).map_err(|e| e.context(&input.name))?;
         let written = db.commit(Batch::new().with(&schema.name, rows).with_durability(args.durability));
         written.map_err(|e| e.context(format_args!("{}, from row {}", input.name, tally.loaded + 1)))?;
         tally.loaded += count;

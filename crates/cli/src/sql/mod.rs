@@ -4,7 +4,7 @@ pub mod output;
 mod shell;
 
 use crate::{DEFAULT_DATA, close, io_error, is_database, open, open_reader};
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Error, Place, Result};
 use fleetdb_query::Session;
 use output::Format;
 use std::io::{IsTerminal, Read, Write};
@@ -70,6 +70,29 @@ fn run_in(session: &Session, args: &Args) -> Result<()> {
 
 /// Runs all statements of a text, one after another, and shows their results.
 fn run_text(session: &Session, text: &str, format: Format) -> Result<()> {
+    run_all(session, text, format).map_err(|error| explained(error, text))
+}
+
+/// An error with the line of the text where it is, as psql shows it.
+fn explained(error: Error, text: &str) -> Error {
+    let line_of = |number: u64| text.lines().nth(usize::try_from(number).ok()?.checked_sub(1)?);
+    let marked = error.place().and_then(|place| match place {
+        Place::At { line, column } => {
+            let head = format!("LINE {line}: ");
+            let mark = head.chars().count() + usize::try_from(column).ok()?;
+            // A line of very many characters is no help.
+            let of_line = line_of(line).filter(|of_line| of_line.chars().count() <= MAX_SHOWN)?;
+            Some(format!("\n{head}{of_line}\n{:>mark$}", '^'))
+        }
+        Place::End => None,
+    });
+    error.map_message(|message| format!("{message}{}", marked.unwrap_or_default()))
+}
+
+/// Characters of a line that is shown with an error.
+const MAX_SHOWN: usize = 200;
+
+fn run_all(session: &Session, text: &str, format: Format) -> Result<()> {
     let mut out = crate::stdout::output();
     for statement in session.parse(text)? {
         let answer = session.execute(statement)?;

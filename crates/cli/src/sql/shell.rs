@@ -51,6 +51,9 @@ pub fn run(session: &Session, format: Format) -> Result<()> {
         editor.add_history_entry(text.trim_end()).map_err(broken)?;
         if let Err(error) = super::run_text(session, &text, format) {
             eprintln!("ERROR: {error}");
+            if let Some(hint) = error.hint() {
+                eprintln!("HINT: {hint}");
+            }
         }
         text.clear();
     }

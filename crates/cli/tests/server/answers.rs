@@ -12,15 +12,15 @@ use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 const DEBIAN: &str = "/usr/lib/postgresql";
 
 /// A PostgreSQL server started by the test.
-struct Postgres {
+pub struct Postgres {
     programs: PathBuf,
     data: PathBuf,
-    port: u16,
+    pub port: u16,
 }
 
 impl Postgres {
     /// Starts a server; `None` if PostgreSQL is not installed.
-    fn start(directory: &Path) -> Option<Self> {
+    pub fn start(directory: &Path) -> Option<Self> {
         let versions = std::fs::read_dir(DEBIAN).into_iter().flatten().flatten();
         let programs = versions.map(|version| version.path().join("bin")).find(|bin| bin.join("initdb").is_file())?;
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -58,7 +58,7 @@ impl Drop for Postgres {
     }
 }
 
-async fn connect(port: &str) -> Client {
+pub async fn connect(port: &str) -> Client {
     let config = format!("host=127.0.0.1 port={port} user=me dbname=postgres");
     let (client, connection) = tokio_postgres::connect(&config, NoTls).await.unwrap();
     tokio::spawn(connection);

@@ -357,7 +357,7 @@ fn psql_describes_queries_and_copies() {
     assert!(psql(&words).ends_with("BEGIN\nROLLBACK\nANALYZE\nUNLISTEN\n1\n"), "{}", psql(&words));
     for wrong in ["SELECT id,\n  nope FROM reads", "SELECT 1; SELECT\n 'ä', nope FROM reads", "SELECT 1 +\n"] {
         let place = psql(&[wrong]);
-        assert!(place.contains("LINE ") && place.ends_with("^\n"), "{place}");
+        assert!(place.contains("LINE ") && place.contains("^\n"), "{place}");
     }
     assert_eq!(psql(&["SELECT id, kwh, note FROM reads ORDER BY id"]), "1|0.5|\n2|1|x\n");
     assert_eq!(
@@ -412,11 +412,11 @@ fn psql_describes_queries_and_copies() {
     std::fs::write(&file, "10,\"open\n").unwrap();
     let open = psql(&[&format!("\\copy notes FROM '{}' WITH (FORMAT csv)", file.display())]);
     assert!(open.contains("COPY notes, line 1: a quote is not closed"), "{open}");
-    assert!(psql(&["COPY (SELECT nope FROM reads) TO STDOUT"]).contains("No field named nope"));
+    assert!(psql(&["COPY (SELECT nope FROM reads) TO STDOUT"]).contains("column \"nope\" does not exist"));
     assert!(psql(&["COPY reads TO STDOUT WITH (FORMAT parquet)"]).contains("FORMAT text, csv or binary"));
     std::fs::write(&file, "5\t2026-01-05\tx\t\\N\n").unwrap();
     let wrong = psql(&[&format!("\\copy reads FROM '{}'", file.display())]);
-    assert!(wrong.contains("COPY reads, line 1: column 'kwh': 'x' does not fit"), "{wrong}");
-    assert!(psql(&["SELECT nope FROM reads"]).contains("No field named nope"));
+    assert!(wrong.contains("COPY reads, line 1: column 'kwh': invalid input syntax"), "{wrong}");
+    assert!(psql(&["SELECT nope FROM reads"]).contains("column \"nope\" does not exist"));
     assert_eq!(psql(&["SELECT count(*) FROM reads"]), "4\n");
 }

@@ -192,16 +192,17 @@ fn sql_is_answered_in_every_form_and_errors_say_what_is_wrong() {
         assert_eq!(answer.status, status, "{statement}: {}", answer.body);
         assert!(answer.body.contains(text), "{statement}: {}", answer.body);
     }
-    for (statement, code, position) in [
-        ("SELECT 'ä', nope FROM t", "42703", Some(13)),
-        ("SELECT 1 FROM nowhere", "42P01", Some(15)),
-        ("SELECT 1 +", "42601", Some(11)),
-        ("INSERT INTO t VALUES (NULL, 1)", "23502", None),
+    for (statement, code, position, hint) in [
+        ("SELECT 'ä', nope FROM t", "42703", Some(13), Some("The columns are: t.id, t.v.")),
+        ("SELECT 1 FROM nowhere", "42P01", Some(15), None),
+        ("SELECT 1 +", "42601", Some(11), Some("Expected here: an expression.")),
+        ("INSERT INTO t VALUES (NULL, 1)", "23502", None, None),
     ] {
         let answer = request(http, "POST", "/api/v1/sql", "", statement.as_bytes()).unwrap();
         let said: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
         assert_eq!(said["code"], code, "{statement}: {said}");
         assert_eq!(said["position"].as_u64(), position, "{statement}: {said}");
+        assert_eq!(said["hint"].as_str(), hint, "{statement}: {said}");
         assert!(said["message"].is_string() && said["message"] == said["error"], "{statement}: {said}");
     }
     let deleting = request(http, "GET", "/api/v1/sql?q=DELETE%20FROM%20t", "", b"").unwrap();

@@ -19,7 +19,7 @@ pub mod rows;
 pub(crate) mod source;
 
 use crate::deletes::DeleteSet;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::ids::Sequence;
 use crate::key::{self, KeyPart};
 use crate::manifest::SegmentEntry;
@@ -50,17 +50,7 @@ impl View {
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist.
     pub fn table(&self, name: &str) -> Result<&TableView> {
-        self.tables.get(name).ok_or_else(|| {
-            let names: Vec<&str> = self.tables.keys().map(String::as_str).collect();
-            Error::new(
-                Code::UndefinedTable,
-                if names.is_empty() {
-                    format!("table '{name}' does not exist: the database has no tables")
-                } else {
-                    format!("table '{name}' does not exist: the tables are {}", names.join(", "))
-                },
-            )
-        })
+        self.tables.get(name).ok_or_else(|| Error::undefined_table(name, self.tables.keys().map(String::as_str)))
     }
 
     /// All tables, sorted by name.

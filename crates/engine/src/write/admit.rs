@@ -218,7 +218,7 @@ fn of_column(error: &Error, column: &Column) -> Error {
 }
 
 fn null_at(row: Option<usize>) -> Error {
-    Error::new(Code::NotNull, format!("null value in row {} violates not-null constraint", row.unwrap_or(0)))
+    Error::new(Code::NotNull, format!("null value in row {} violates not-null constraint", row.unwrap_or(0) + 1))
 }
 
 /// Admits a table's columns; `None` stands for a column that is entirely NULL.

@@ -205,7 +205,7 @@ impl Batch {
             return Err(Error::new(
                 Code::NotNull,
                 format!(
-                    "null value in column '{}' of table '{}' violates not-null constraint",
+                    "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
                     column.name, schema.name
                 ),
             ));
@@ -490,7 +490,10 @@ pub(crate) fn misfit_code(value: &Value, column_type: ColumnType) -> Code {
 
 /// The error for a value that does not fit its column.
 pub(crate) fn misfit(row: usize, value: &Value, column_type: ColumnType) -> Error {
-    Error::new(misfit_code(value, column_type), format!("row {row}: invalid value for type {column_type}: {value:?}"))
+    Error::new(
+        misfit_code(value, column_type),
+        format!("row {}: '{value}' does not fit a column of type {}", row + 1, column_type.sql_name()),
+    )
 }
 
 #[cfg(test)]

@@ -109,7 +109,9 @@ fn rows_that_do_not_fit_are_refused_when_they_are_added() {
     let row = |ts: Value, note: Value| [Value::Int(1), ts, Value::Int(2), note];
     batch.push(&a, &row(Value::Int(0), Value::Null)).unwrap();
     let refused = |batch: &mut Batch, values: &[Value]| batch.push(&a, values).unwrap_err().to_string();
-    assert!(refused(&mut batch, &row(Value::Null, Value::Null)).contains("null value in column 'ts' of table 'a'"));
+    assert!(
+        refused(&mut batch, &row(Value::Null, Value::Null)).contains("null value in column \"ts\" of relation \"a\"")
+    );
     assert!(refused(&mut batch, &row(Value::Int(1), Value::Int(7))).contains("'note'"));
     assert!(refused(&mut batch, &[Value::Int(1)]).contains("the row has 1 values"));
     assert_eq!((batch.rows(), batch.bytes()), (1, batch.parts[0].bytes()));

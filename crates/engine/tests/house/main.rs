@@ -116,7 +116,7 @@ fn links_in_documents_lead_somewhere() {
 }
 
 /// The only file that may, because some libraries give errors only as text.
-const READS_MESSAGES: &str = "crates/query/src/errors.rs";
+const READS_MESSAGES: &str = "crates/query/src/errors/";
 
 #[test]
 fn nobody_asks_a_message_what_it_contains() {
@@ -138,7 +138,7 @@ fn nobody_asks_a_message_what_it_contains() {
         texts.iter().flat_map(|text| asks.iter().map(move |ask| format!("{text}.{ask}("))).collect();
     let is_ours = |file: &&PathBuf| {
         let name = file.to_str().unwrap();
-        name.contains("/src/") && !name.ends_with("_tests.rs") && !file.ends_with(READS_MESSAGES)
+        name.contains("/src/") && !name.ends_with("_tests.rs") && !name.contains(READS_MESSAGES)
     };
     let mut wrong = Vec::new();
     for file in found.iter().filter(is_ours) {

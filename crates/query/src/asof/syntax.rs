@@ -20,7 +20,7 @@ pub(super) const ASOF_MATCH: &str = "asof_match";
 pub(crate) fn mark_asof_joins(statement: &mut Statement) -> fleetdb_engine::Result<()> {
     match statement.visit(&mut Marks) {
         ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(message) => Err(fleetdb_engine::Error::invalid(message)),
+        ControlFlow::Break(message) => Err(fleetdb_engine::Error::new(fleetdb_engine::Code::Syntax, message)),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Rows of texts as rows of a table.
 
 use super::reader::CsvCell;
+use crate::not_null::null_in;
 use crate::values::value_of_text_in;
 use crate::zone::Zone;
-use fleetdb_engine::{Code, ColumnType, Error, Result, Rows, TableSchema, Value};
+use fleetdb_engine::{Code, Column, ColumnType, Error, Result, Rows, TableSchema, Value};
 use std::sync::Arc;
 
 /// Converts the cells of a row to values of a table's columns, as SQL parses text.
@@ -78,9 +79,7 @@ impl CellReader {
         for (cell, &place) in cells.zip(&self.places) {
             let column = &self.schema.columns[place];
             self.row[place] = match cell {
-                None if !column.nullable => {
-                    return Err(Error::new(Code::NotNull, format!("column '{}': it must not be NULL", column.name)));
-                }
+                None if !column.nullable => return Err(null_in(&self.schema, column)),
                 None => Value::Null,
                 Some(text) if column.column_type == ColumnType::Utf8 => Value::Text(text),
                 Some(text) => {
@@ -89,6 +88,19 @@ impl CellReader {
                 }
             };
         }
+        self.check(&self.row)?;
         rows.push(&self.row)
+    }
+
+    /// Checks a row of all columns, among which are those that the cells leave out.
+    ///
+    /// # Errors
+    /// It has a NULL where the table has NOT NULL.
+    pub fn check(&self, row: &[Value]) -> Result<()> {
+        let is_missing = |(column, value): &(&Column, &Value)| !column.nullable && **value == Value::Null;
+        match self.schema.columns.iter().zip(row).find(is_missing) {
+            Some((column, _)) => Err(null_in(&self.schema, column)),
+            None => Ok(()),
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::parse::expr_of;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, Value as Literal, visit_expressions_mut};
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
 
 /// Writes patterns with another escape character with backslashes.
@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 /// # Errors
 /// ESCAPE has no text of one character, or of none.
 pub(super) fn escape_with_backslashes(statement: &mut Statement) -> Result<()> {
-    let wrong = || Error::invalid("ESCAPE takes a text of one character");
+    let wrong = || Error::new(Code::InvalidEscape, "ESCAPE takes a text of one character");
     let rewritten = visit_expressions_mut(statement, |expr| {
         let (Expr::Like { pattern, escape_char, .. }
         | Expr::ILike { pattern, escape_char, .. }

@@ -19,6 +19,7 @@ pub(crate) mod operators;
 mod powers;
 mod quantified;
 mod refused;
+mod row_queries;
 mod series;
 mod substring;
 mod tuples;
@@ -50,7 +51,7 @@ const CALLS: [&str; 11] = [
 ];
 
 /// Words without which a statement is not looked through for what they are part of: a long INSERT is not worth it.
-const WORDS: [&str; 20] = [
+const WORDS: [&str; 21] = [
     "all",
     "any",
     "coalesce",
@@ -70,6 +71,7 @@ const WORDS: [&str; 20] = [
     "substring",
     "unnest",
     "update",
+    "values",
     "zone",
 ];
 
@@ -133,6 +135,9 @@ pub(crate) fn rewrite_for_planner<'a>(text: &str, statements: impl Iterator<Item
         }
         if has("update") || has("default") {
             writes::in_planned_form(statement);
+        }
+        if has("values") && has("select") {
+            row_queries::as_selects(statement);
         }
         if has("escape") {
             like::escape_with_backslashes(statement)?;

@@ -18,7 +18,7 @@ use super::intervals::interval_literal;
 use super::one_row::of_one_row;
 use super::quantified::apart;
 use super::zones::read_by_cast;
-use crate::errors::query_error;
+use crate::errors::{misfit, query_error};
 use crate::functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
 use crate::functions::date_part;
 use crate::values::value_of_text;
@@ -29,7 +29,7 @@ use datafusion::error::Result;
 use datafusion::functions::expr_fn::round;
 use datafusion::logical_expr::expr::{Between, Cast, Placeholder, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit};
-use fleetdb_engine::{Code, ColumnType, Error, Value};
+use fleetdb_engine::{ColumnType, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -157,10 +157,7 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
 pub(super) fn bytes(text: &str) -> Result<Vec<u8>> {
     match value_of_text(text, ColumnType::Binary) {
         Ok(Value::Binary(bytes)) => Ok(bytes),
-        _ => {
-            let message = format!("invalid input syntax for type bytea: '{text}'");
-            Err(query_error(Error::new(Code::InvalidText, message)))
-        }
+        _ => Err(query_error(misfit(text, &DataType::Binary))),
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::operators::{bytes, may_mean_another, meant, row_numbers};
 use super::zones::{Clocks, time_of_literal};
-use crate::errors::query_error;
+use crate::errors::{misfit, query_error};
 use crate::times::{TimeText, far_count, read_time};
 use crate::values::{value_of_text, value_of_text_in};
 use crate::zone::Zone;
@@ -17,7 +17,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{DFSchema, DFSchemaRef, ScalarValue};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
@@ -256,10 +256,7 @@ fn beside(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<Opt
     match with.get_type(schema) {
         Ok(DataType::Boolean) => match value_of_text(text, ColumnType::Boolean) {
             Ok(Value::Boolean(truth)) => Ok(Some(Expr::Literal(ScalarValue::Boolean(Some(truth)), None))),
-            _ => {
-                let message = format!("'{text}' does not fit a column of type {}", ColumnType::Boolean);
-                Err(query_error(Error::new(Code::InvalidText, message)))
-            }
+            _ => Err(query_error(misfit(text, &DataType::Boolean))),
         },
         Ok(DataType::Binary) => Ok(Some(Expr::Literal(ScalarValue::Binary(Some(bytes(text)?)), None))),
         Ok(data_type @ DataType::Timestamp(..)) => with_type(expr, &data_type, zone),
@@ -314,7 +311,7 @@ fn counted(expr: &Expr) -> Result<Option<Expr>> {
     };
     match value_of_text(text, ColumnType::Int64) {
         Ok(Value::Int(count)) => Ok(Some(Expr::Literal(ScalarValue::Int64(Some(count)), None))),
-        _ => Err(DataFusionError::Plan(format!("LIMIT and OFFSET take a count of rows, which '{text}' is not"))),
+        _ => Err(query_error(misfit(text, &DataType::Int64))),
     }
 }
 

@@ -6,6 +6,7 @@
 use super::calendar::{NS_PER_SECOND, Zone};
 use super::{are_constant, is_text, misuse, per_second};
 use crate::parse::expr_of;
+use crate::usages::AT_TIME_ZONE as USAGE;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
@@ -16,8 +17,6 @@ use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArguments, Stat
 use fleetdb_engine::ColumnType;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-const USAGE: &str = "time AT TIME ZONE zone, as in ts AT TIME ZONE 'Europe/Berlin'";
 
 /// Each `AT TIME ZONE` of a statement as a call of the function.
 pub(crate) fn zones_as_calls(statement: &mut Statement) {

@@ -5,6 +5,7 @@
 
 use super::calendar::{Buckets, NS_PER_SECOND, Width, Zone};
 use super::{is_text, misuse, per_second};
+use crate::usages::TIME_BUCKET as USAGE;
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, IntervalUnit, TimeUnit};
@@ -27,8 +28,6 @@ impl Default for TimeBucket {
         Self { signature: Signature::user_defined(Volatility::Immutable) }
     }
 }
-
-const USAGE: &str = "time_bucket(width, time [, zone [, origin]]), as in time_bucket('1 month', ts, 'Europe/Berlin')";
 
 impl ScalarUDFImpl for TimeBucket {
     fn name(&self) -> &str {

@@ -13,6 +13,7 @@
 use super::at_time_zone::with_zone;
 use super::calendar::{NS_PER_DAY, NS_PER_SECOND, Zone, naive, to_ns};
 use super::{are_constant, is_text, misuse, per_second};
+use crate::usages::DATE_TRUNC as USAGE;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
@@ -24,8 +25,6 @@ use std::sync::Arc;
 
 /// The function's name, which no statement of a user calls.
 pub(crate) const NAME: &str = "date_trunc_in_zone";
-
-const USAGE: &str = "date_trunc(unit, time, zone), as in date_trunc('day', ts, 'Europe/Berlin')";
 
 /// What a time is cut off at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

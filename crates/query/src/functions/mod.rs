@@ -27,12 +27,14 @@ mod width_bucket;
 
 use crate::asof::AsofMatch;
 use crate::catalog::ViewTables;
+use crate::errors::query_error;
 use crate::gapfill;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::error::DataFusionError;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::{AggregateUDF, ColumnarValue, ScalarUDF};
 use datafusion::prelude::SessionContext;
+use fleetdb_engine::{Code, Error};
 use std::sync::Arc;
 
 /// PostgreSQL functions that have different names in DataFusion.
@@ -87,9 +89,9 @@ pub(crate) fn register(
     Ok(())
 }
 
-/// A mistake in how a function is called.
+/// A mistake in what a function is given.
 pub(crate) fn misuse(message: String) -> DataFusionError {
-    DataFusionError::Plan(message)
+    query_error(Error::new(Code::InvalidParameter, message))
 }
 
 /// Whether all arguments of a call are constant.

@@ -10,6 +10,7 @@
 
 use super::one_group::{OneGroup, Peek};
 use super::{misuse, per_second};
+use crate::usages::usage;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int64Type};
@@ -71,8 +72,7 @@ impl SeriesFunction {
     }
 
     fn usage(&self) -> String {
-        let method = if self.takes_method() { " [, 'linear' | 'step']" } else { "" };
-        format!("use {}(value, time{method})", self.name())
+        format!("use {}", usage(self.name()).unwrap_or_default())
     }
 
     fn groups(&self, args: &AccumulatorArgs) -> Result<Groups> {

@@ -1,6 +1,7 @@
 //! The functions' names and types.
 
 use crate::functions::{bucket::bucket_types, misuse};
+use crate::usages;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
@@ -22,14 +23,7 @@ pub(crate) struct Marker {
 /// All of them.
 pub(crate) fn functions() -> [Marker; 3] {
     let marker = |name, usage| Marker { name, usage, signature: Signature::user_defined(Volatility::Immutable) };
-    [
-        marker(GAPFILL, "time_bucket_gapfill(width, time [, zone] [, start, finish]) in GROUP BY"),
-        marker(LOCF, "locf(value [, 'before']) in the SELECT of a query that groups by time_bucket_gapfill"),
-        marker(
-            INTERPOLATE,
-            "interpolate(value [, 'before']) in the SELECT of a query that groups by time_bucket_gapfill",
-        ),
-    ]
+    [marker(GAPFILL, usages::GAPFILL), marker(LOCF, usages::LOCF), marker(INTERPOLATE, usages::INTERPOLATE)]
 }
 
 impl ScalarUDFImpl for Marker {

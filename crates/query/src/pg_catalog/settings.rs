@@ -126,7 +126,10 @@ fn current(transaction: &Transaction, arguments: &[ColumnarValue]) -> Result<Col
         Some(name) => match setting(name) {
             Some((name, always)) => Ok(Some(transaction.setting(name).unwrap_or_else(|| always.to_owned()))),
             None if may_miss => Ok(None),
-            None => Err(query_error(Error::new(Code::UndefinedObject, format!("unrecognized parameter \"{name}\"")))),
+            None => Err(query_error(Error::new(
+                Code::UndefinedObject,
+                format!("unrecognized configuration parameter \"{name}\""),
+            ))),
         },
     });
     let values: ArrayRef = Arc::new(values.collect::<Result<StringArray>>()?);

@@ -83,9 +83,16 @@ async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
 pub(crate) struct HttpError {
     status: StatusCode,
     message: String,
-    /// For a statement: its SQLSTATE, and the position of the error in its text, in characters from
-    /// 1.
-    statement: Option<(&'static str, Option<usize>)>,
+    /// What the answer to a statement has besides.
+    statement: Option<OfStatement>,
+}
+
+/// What is told of a statement that failed.
+struct OfStatement {
+    sqlstate: &'static str,
+    /// Where in its text, in characters from 1.
+    position: Option<usize>,
+    hint: Option<String>,
 }
 
 impl HttpError {
@@ -95,9 +102,12 @@ impl HttpError {
 
     /// The error of the statement with this text.
     pub(crate) fn of_statement(error: &fleetdb_engine::Error, text: &str) -> Self {
-        let position = error.position().and_then(|place| position(place, text));
-        let statement = Some((sqlstate(error.code()), position));
-        Self { status: status_of(error), message: error.to_string(), statement }
+        let statement = OfStatement {
+            sqlstate: sqlstate(error.code()),
+            position: error.position().and_then(|place| position(place, text)),
+            hint: error.hint().map(str::to_owned),
+        };
+        Self { status: status_of(error), message: error.to_string(), statement: Some(statement) }
     }
 }
 
@@ -111,10 +121,15 @@ impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
         let Self { status, message, statement } = self;
         // Clients of InfluxDB 1 read `error`; those of InfluxDB 2 read `code` and `message`.
-        let code = statement.map_or(influx_code(status), |(sqlstate, _)| sqlstate);
+        let code = statement.as_ref().map_or(influx_code(status), |statement| statement.sqlstate);
         let mut body = serde_json::json!({ "error": message, "code": code, "message": message });
-        if let Some((_, Some(position))) = statement {
-            body["position"] = position.into();
+        if let Some(OfStatement { position, hint, .. }) = statement {
+            if let Some(position) = position {
+                body["position"] = position.into();
+            }
+            if let Some(hint) = hint {
+                body["hint"] = hint.into();
+            }
         }
         let mut response = refusal(status, &message, body);
         let headers = response.headers_mut();

@@ -201,6 +201,8 @@ impl CopyingIn {
                         .ok_or_else(|| self.wrong(&format!("column '{}': invalid binary value", column.name)))?,
                 };
             }
+            let at = at_line(&schema.name, self.lines - 1);
+            self.cells.check(&row).map_err(|e| e.context(at))?;
             self.rows += 1;
             rows.push(&row)?;
         }

@@ -7,7 +7,7 @@ use super::connection::Connection;
 use super::copy_out;
 use super::values::{self, Parameters, Target};
 use crate::clients::shown;
-use crate::error::{placed, postgres_error, user_error};
+use crate::error::{postgres_error, told, user_error};
 use crate::sessions::Running;
 use crate::work::Weight;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -319,7 +319,8 @@ impl ExtendedQueryHandler for Connection {
             client.portal_store().put_empty_statement(&name);
         } else {
             let given: Vec<Option<Type>> = message.type_oids.iter().map(|oid| Type::from_oid(*oid)).collect();
-            let stored = self.prepare(&message.query, &given).await.map_err(|error| placed(error, &message.query))?;
+            let stored =
+                self.prepare(&message.query, &given).await.map_err(|error| told(error, Some(&message.query)))?;
             client.portal_store().put_statement(Arc::new(StoredStatement::new(name, stored, given)));
         }
         client.feed(PgWireBackendMessage::ParseComplete(ParseComplete::new())).await?;

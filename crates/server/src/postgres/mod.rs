@@ -27,7 +27,7 @@ mod wire;
 mod wire_format;
 
 use crate::clients::Connected;
-use crate::error::without_place;
+use crate::error::told;
 use crate::server::Shared;
 use bytes::BytesMut;
 use connection::{Connection, END_LIMIT};
@@ -153,7 +153,7 @@ async fn message_loop(
             Ok(false) => {}
             Err(error) => {
                 socket.set_transaction_status(connection.failed());
-                process_error(socket, without_place(error), true).await?;
+                process_error(socket, told(error, None), true).await?;
                 continue;
             }
         }
@@ -172,7 +172,7 @@ async fn message_loop(
         let done = process_message(message, socket, login, simple, extended, copy, cancelling).await;
         if let Err(error) = done {
             socket.set_transaction_status(connection.failed());
-            process_error(socket, without_place(error), waits_for_sync).await?;
+            process_error(socket, told(error, None), waits_for_sync).await?;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use super::{copy_out, values};
-use crate::error::{postgres_error, user_error};
+use crate::error::{postgres_error, told, user_error};
 use crate::sessions::Running;
 use crate::work::Weight;
 use arrow::datatypes::SchemaRef;
@@ -86,7 +86,8 @@ impl Connection {
                 Ok(Response::CopyIn(CopyResponse::new(format, columns, futures::stream::empty().boxed())))
             }
             Kind::CopyToStdout(copy) => {
-                let query = self.parse_one(&copy.query).await?;
+                // Places would be in this text, which the client has not sent.
+                let query = self.parse_one(&copy.query).await.map_err(|error| told(error, None))?;
                 self.check(query.access())?;
                 // A statement without rows must be refused before it runs.
                 if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query && !query.has_returning() {
@@ -94,7 +95,7 @@ impl Connection {
                 }
                 let is_binary = copy.form.format == CopyFormat::Binary;
                 let format = if is_binary { Format::UnifiedBinary } else { Format::UnifiedText };
-                match self.run_planned(&session, query, &format).await? {
+                match self.run_planned(&session, query, &format).await.map_err(|error| told(error, None))? {
                     Response::Query(rows) => {
                         let count = Arc::clone(&self.copied_out);
                         Ok(Response::CopyOut(copy_out::response(copy.form.clone(), rows, count)))

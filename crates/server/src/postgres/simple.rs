@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::copy_out;
 use crate::clients::shown;
-use crate::error::{placed, postgres_error, user_error};
+use crate::error::{postgres_error, told, user_error};
 use fleetdb_query::{InsertValues, Statement};
 use futures::{Sink, SinkExt};
 use pgwire::api::copy::send_copy_in_response;
@@ -32,13 +32,13 @@ impl SimpleQueryHandler for Connection {
         self.set_busy();
         self.ask_rights_again();
         self.statement_started(&shown(&query.query));
-        let placed = |error| placed(error, &query.query);
-        let statements = self.parse(&query.query).await.map_err(placed)?;
+        let told = |error| told(error, Some(&query.query));
+        let statements = self.parse(&query.query).await.map_err(told)?;
         if statements.is_empty() {
             client.feed(PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new())).await?;
         }
         for statement in statements {
-            match self.run_simple(statement).await.map_err(placed)? {
+            match self.run_simple(statement).await.map_err(told)? {
                 Response::Query(rows) => send_query_response(client, rows, true).await?,
                 Response::CopyIn(copy) => {
                     client.set_state(PgWireConnectionState::CopyInProgress(false));

@@ -1,0 +1,198 @@
+//! DataFusion's, Arrow's and sqlparser's errors as the engine's, with a code and in SQL's words.
+//!
+//! 1. An error of the engine that passed through DataFusion comes back unchanged.
+//! 2. A variant decides where there is one. sqlparser, and DataFusion's planner in `Plan`, give only
+//!    a text. What the library itself wrote at its beginning or end decides there ([`syntax`],
+//!    [`planned`], [`values`]). What users may have written in it never decides.
+//! 3. Types are in SQL's words ([`types`]). The place stands beside the message, never in it.
+//!
+//! No other folder asks a message what it contains.
+
+mod planned;
+mod syntax;
+mod types;
+mod values;
+
+pub(crate) use values::misfit;
+
+use crate::column_names::written_text;
+use crate::depth::too_deep;
+use arrow::error::ArrowError;
+use datafusion::common::{Column, Location, SchemaError};
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::parser::ParserError;
+use fleetdb_engine::{Code, Error, ErrorKind, TextPosition, listed};
+use planned::{are_close, missing_from, planned_error};
+use std::error::Error as StdError;
+use values::{arrow_error, executed_error};
+
+/// How DataFusion says that a plan has a step that only stands elsewhere.
+const NO_STEP: &str = "Physical plan does not support logical expression ";
+
+/// DataFusion's error as the engine's: an error that came from the engine is given back as it was.
+/// Names are as they were written.
+pub(crate) fn engine_error(error: DataFusionError) -> Error {
+    let error = converted(error);
+    let hint = error.hint().map(|hint| written_text(hint).into_owned());
+    let error = error.map_message(|message| written_text(message).into_owned());
+    match hint {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    }
+}
+
+fn converted(error: DataFusionError) -> Error {
+    match error {
+        // Names of DataFusion's steps, which say something to those who look for a bug.
+        DataFusionError::Context(context, inner) => match converted(*inner) {
+            error if error.kind() == ErrorKind::Bug => error.context(context),
+            error => error,
+        },
+        DataFusionError::Diagnostic(_, inner) => converted(*inner),
+        DataFusionError::Collection(errors) => match errors.into_iter().next() {
+            Some(first) => converted(first),
+            None => Error::bug("the query engine: an error without a cause"),
+        },
+        DataFusionError::Internal(message) => internal_error(&message),
+        DataFusionError::SchemaError(inner, _) => schema_error(&inner),
+        DataFusionError::SQL(inner, _) => syntax_error(*inner),
+        DataFusionError::NotImplemented(message) => not_implemented(&message),
+        DataFusionError::Plan(message) => planned_error(&message, Code::Invalid),
+        DataFusionError::Configuration(message) => Error::new(Code::InvalidParameter, message),
+        other => own(&other).unwrap_or_else(|| match other.find_root() {
+            DataFusionError::ArrowError(arrow, _) => arrow_error(arrow),
+            DataFusionError::Plan(message) => planned_error(message, Code::Invalid),
+            DataFusionError::SchemaError(inner, _) => schema_error(inner),
+            DataFusionError::External(root) => external_error(root.as_ref()),
+            DataFusionError::Execution(message) => executed_error(message),
+            DataFusionError::Internal(message) => internal_error(message),
+            DataFusionError::NotImplemented(message) => not_implemented(message),
+            DataFusionError::ResourcesExhausted(message) => {
+                Error::new(Code::OutOfMemory, format!("the query needs more memory than it may have: {message}"))
+            }
+            root => Error::invalid(root.strip_backtrace()),
+        }),
+    }
+}
+
+/// As [`engine_error`], with the place in the statement's text.
+pub(crate) fn placed_error(error: DataFusionError) -> Error {
+    let start = error.diagnostic().and_then(|diagnostic| diagnostic.span).map(|span| span.start);
+    let error = engine_error(error);
+    match start {
+        Some(Location { line, column }) if error.kind() == ErrorKind::Input && error.position().is_none() => {
+            error.at(TextPosition::At { line, column })
+        }
+        _ => error,
+    }
+}
+
+/// sqlparser's error as the engine's.
+pub(crate) fn syntax_error(error: ParserError) -> Error {
+    match error {
+        ParserError::ParserError(message) | ParserError::TokenizerError(message) => syntax::text_error(&message),
+        ParserError::RecursionLimitExceeded => {
+            too_deep(format_args!("parentheses, calls and subqueries within others"))
+        }
+    }
+}
+
+/// The engine's error as DataFusion's.
+pub(crate) fn query_error(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// An error that DataFusion takes for its own. That a function does not take some types is none.
+fn internal_error(message: &str) -> Error {
+    match planned_error(message, Code::Bug) {
+        known if known.code() == Code::UndefinedFunction => known,
+        _ => Error::bug(format!("the query engine: {message}")),
+    }
+}
+
+fn not_implemented(message: &str) -> Error {
+    let Some(step) = message.strip_prefix(NO_STEP) else { return planned_error(message, Code::NotSupported) };
+    if step.starts_with("AggregateFunction") {
+        return Error::new(Code::Grouping, "aggregate functions are not allowed here: they stand in SELECT and HAVING");
+    }
+    if step.starts_with("WindowFunction") {
+        let message = "window functions are not allowed here: they stand in SELECT and ORDER BY";
+        return Error::new(Code::Windowing, message);
+    }
+    Error::new(
+        Code::NotSupported,
+        "a subquery in this place, or of this form, is not supported: one that looks at the rows around it compares them \
+         by =; IN stands in WHERE",
+    )
+}
+
+fn schema_error(error: &SchemaError) -> Error {
+    match error {
+        SchemaError::AmbiguousReference { field } => {
+            Error::new(Code::AmbiguousColumn, format!("column reference \"{}\" is ambiguous", field.name))
+        }
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => {
+            let message = format!("table name \"{}\" specified more than once", qualifier.table());
+            Error::new(Code::DuplicateAlias, message)
+        }
+        SchemaError::DuplicateUnqualifiedField { name } => {
+            Error::new(Code::DuplicateColumn, format!("column \"{name}\" specified more than once"))
+        }
+        SchemaError::FieldNotFound { field, valid_fields } => undefined_column(field, valid_fields),
+    }
+}
+
+fn undefined_column(column: &Column, valid: &[Column]) -> Error {
+    let message = match &column.relation {
+        Some(table) if !valid.iter().any(|other| other.relation.as_ref() == Some(table)) => {
+            return missing_from(table.table());
+        }
+        Some(table) => format!("column {}.{} does not exist", table.table(), column.name),
+        None => format!("column \"{}\" does not exist", column.name),
+    };
+    let mut names: Vec<String> = Vec::new();
+    for name in valid.iter().map(Column::flat_name) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let error = Error::new(Code::UndefinedColumn, message);
+    match valid.iter().find(|other| are_close(&column.name, &other.name)) {
+        Some(meant) => error.with_hint(format!("Perhaps you meant to reference the column \"{}\".", meant.flat_name())),
+        None if names.is_empty() => error,
+        None => error.with_hint(format!("The columns are: {}.", listed(names.iter().map(String::as_str)))),
+    }
+}
+
+/// An error that is neither the engine's nor DataFusion's.
+fn external_error(error: &(dyn StdError + 'static)) -> Error {
+    match error.downcast_ref::<ArrowError>() {
+        Some(arrow) => arrow_error(arrow),
+        None => executed_error(&error.to_string()),
+    }
+}
+
+/// The engine's error that is behind another one, however deep, or that of a temporary file:
+/// operators share errors, and Arrow's hold some.
+fn own(error: &DataFusionError) -> Option<Error> {
+    let mut next: Option<&(dyn StdError + 'static)> = Some(error);
+    let mut of_file = None;
+    while let Some(error) = next {
+        if let Some(own) = error.downcast_ref::<Error>() {
+            return Some(own.clone());
+        }
+        of_file = error.downcast_ref::<std::io::Error>().or(of_file);
+        next = error.source();
+    }
+    match of_file? {
+        limit if limit.to_string().contains("exceeded the allowable limit") => Some(Error::new(
+            Code::DiskFull,
+            "the query needs more room for temporary files than it may have: ask for less, or raise the setting memory_limit",
+        )),
+        other => Some(Error::io("a temporary file of the query", other)),
+    }
+}
+
+#[cfg(test)]
+#[path = "errors_tests.rs"]
+mod tests;
