@@ -101,16 +101,18 @@ fn all_doors_read_the_same_times() {
                 at(&format!("SELECT ts FROM t WHERE ts - '{text}' = INTERVAL '0 days'"));
             };
             stored(&format!("INSERT INTO t VALUES (1, '{text}', '{text}')"));
-            stored(&format!("INSERT INTO t SELECT 1, '{text}', '{text}'"));
-            stored(&format!("INSERT INTO t SELECT 1, s.v::{kind}, v FROM (VALUES ('{text}')) AS s(v)"));
+            stored(&format!("INSERT INTO t SELECT 1, '{text}', 'x'"));
+            stored(&format!(
+                "INSERT INTO t SELECT 1, s.v::{kind}, s.w FROM (SELECT '{text}' AS v, '{text}' AS w) AS s"
+            ));
             run("UPDATE t SET ts = NULL").unwrap();
             run(&format!("UPDATE t SET ts = '{text}'")).unwrap();
             at("SELECT ts FROM t");
             at(&format!("SELECT '{text}'::{kind}"));
             at(&format!("SELECT CAST(s AS {kind}) FROM t"));
-            at(&format!("SELECT coalesce(NULL::{kind}, '{text}')"));
+            at(&format!("SELECT greatest('{text}'::{kind}, '{text}')"));
             at(&format!("SELECT CASE WHEN id = 2 THEN ts ELSE '{text}' END FROM t"));
-            at(&format!("SELECT time_bucket('1 microsecond', '{text}'::{kind})"));
+            at(&format!("SELECT time_bucket('1 millisecond', '{text}'::{kind})"));
             at(&format!("SELECT unnest(ARRAY['{text}'::{kind}])"));
             let file = folder.path().join("t.csv");
             std::fs::write(&file, format!("id,ts,s\n1,\"{text}\",{text}\n")).unwrap();

@@ -182,14 +182,16 @@ impl Clocks<'_> {
                 let read = cast(Expr::ScalarFunction(call.clone()), DataType::Timestamp(TimeUnit::Nanosecond, None));
                 Some(instant(read, TimeUnit::Nanosecond, self.zone))
             }
-            ("time_bucket" | "time_bucket_gapfill", [width, time, window @ ..])
-                if matches!(window.len(), 0 | 2) && unit(time).is_some() && is_of_days(width) =>
-            {
-                // Two more arguments of time_bucket are a zone and an origin already.
-                let is_given = call.name() == "time_bucket" && !window.is_empty();
-                let bounds = window.iter().map(|bound| self.bound(bound, schema));
-                let args = [width.clone(), time.clone(), zone_name()].into_iter().chain(bounds).collect();
-                (!is_given).then(|| again(args))
+            ("time_bucket", [width, time]) if unit(time).is_some() && is_of_days(width) => {
+                Some(again(vec![width.clone(), time.clone(), zone_name()]))
+            }
+            ("time_bucket_gapfill", [width, time, rest @ ..]) if unit(time).is_some() => {
+                // A zone, and the two bounds of a window.
+                let (zone, bounds) = rest.split_at(rest.len() % 2);
+                let own = (zone.is_empty() && is_of_days(width)).then(zone_name);
+                let bounds = bounds.iter().map(|bound| self.bound(bound, schema));
+                let args = [width, time].into_iter().chain(zone).cloned();
+                Some(again(args.chain(own).chain(bounds).collect()))
             }
             _ => None,
         })

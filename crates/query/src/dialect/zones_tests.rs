@@ -39,6 +39,14 @@ fn a_day_of_buckets_without_a_zone_is_one_of_the_session_s_clocks() {
     assert_eq!(row(&session, filled)[0], "2026-07-01 00:00:00+02");
     let filled = "SELECT time_bucket_gapfill('1 day', ts, '2026-07-02', '2026-07-04') AS day, count(*) FROM t GROUP BY day ORDER BY day DESC";
     assert_eq!(row(&session, filled)[0], "2026-07-03 00:00:00+02");
+    for (arguments, wanted) in [
+        ("'1 hour', ts, '2026-07-02', '2026-07-02 02:00'", "2026-07-02 01:00:00+02"),
+        ("'1 day', ts, 'UTC', '2026-07-02', '2026-07-04'", "2026-07-03 02:00:00+02"),
+    ] {
+        let filled =
+            format!("SELECT time_bucket_gapfill({arguments}) AS b, count(*) FROM t GROUP BY b ORDER BY b DESC");
+        assert_eq!(row(&session, &filled)[0], wanted, "{arguments}");
+    }
 }
 
 #[test]
@@ -55,6 +63,12 @@ fn a_column_without_a_zone_is_utc_whatever_the_session_s_zone() {
         row(&session, "SELECT at, ts FROM t ORDER BY ts LIMIT 1"),
         ["2026-07-01 22:30:00", "2026-07-01 18:30:00-04"]
     );
+    session.sql("CREATE TABLE m (id BIGINT, at TIMESTAMP, PRIMARY KEY (id, at))").unwrap();
+    for condition in ["at >= now() - INTERVAL '1 day' AND at < now()", "at >= now() - INTERVAL '1 hour'"] {
+        let explained = session.sql(&format!("EXPLAIN SELECT * FROM m WHERE {condition}")).unwrap().collect().unwrap();
+        let explained = pretty_format_batches(&explained).unwrap().to_string();
+        assert!(explained.contains("time>=") && !explained.contains("FilterExec"), "{explained}");
+    }
     let explained =
         session.sql("EXPLAIN SELECT * FROM t WHERE ts >= '2026-07-01' AND ts < now()").unwrap().collect().unwrap();
     let explained = pretty_format_batches(&explained).unwrap().to_string();
