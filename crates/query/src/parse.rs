@@ -15,7 +15,7 @@ use crate::statement_memory::StatementMemory;
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
 use datafusion::sql::sqlparser::parser::Parser;
-use fleetdb_engine::{Error, Place, Result};
+use fleetdb_engine::{Error, Result, TextPosition};
 use std::cell::Cell;
 
 impl Session {
@@ -142,18 +142,18 @@ fn parsed(text: &str) -> Result<Vec<ParsedStatement>> {
         // Whoever has read further knows better what is wrong.
         Err(other) => {
             let (first, second) = (engine_error(error), syntax_error(other));
-            Err(if is_behind(second.place(), first.place()) { second } else { first })
+            Err(if is_behind(second.position(), first.position()) { second } else { first })
         }
         Ok(_) => Err(engine_error(error)),
     }
 }
 
-fn is_behind(place: Option<Place>, other: Option<Place>) -> bool {
+fn is_behind(place: Option<TextPosition>, other: Option<TextPosition>) -> bool {
     match (place, other) {
-        (Some(Place::At { line, column }), Some(Place::At { line: before, column: at })) => {
+        (Some(TextPosition::At { line, column }), Some(TextPosition::At { line: before, column: at })) => {
             (line, column) > (before, at)
         }
-        (Some(Place::End), Some(Place::At { .. })) => true,
+        (Some(TextPosition::End), Some(TextPosition::At { .. })) => true,
         _ => false,
     }
 }

@@ -4,7 +4,7 @@ pub mod output;
 mod shell;
 
 use crate::{DEFAULT_DATA, close, io_error, is_database, open, open_reader};
-use fleetdb_engine::{Error, Place, Result};
+use fleetdb_engine::{Error, Result, TextPosition};
 use fleetdb_query::Session;
 use output::Format;
 use std::io::{IsTerminal, Read, Write};
@@ -76,15 +76,15 @@ fn run_text(session: &Session, text: &str, format: Format) -> Result<()> {
 /// An error with the line of the text where it is, as psql shows it.
 fn explained(error: Error, text: &str) -> Error {
     let line_of = |number: u64| text.lines().nth(usize::try_from(number).ok()?.checked_sub(1)?);
-    let marked = error.place().and_then(|place| match place {
-        Place::At { line, column } => {
+    let marked = error.position().and_then(|place| match place {
+        TextPosition::At { line, column } => {
             let head = format!("LINE {line}: ");
             let mark = head.chars().count() + usize::try_from(column).ok()?;
             // A line of very many characters is no help.
             let of_line = line_of(line).filter(|of_line| of_line.chars().count() <= MAX_SHOWN)?;
             Some(format!("\n{head}{of_line}\n{:>mark$}", '^'))
         }
-        Place::End => None,
+        TextPosition::End => None,
     });
     error.map_message(|message| format!("{message}{}", marked.unwrap_or_default()))
 }

@@ -141,5 +141,5 @@ fn syntax_errors_say_what_is_there_and_what_could_be() {
     assert_eq!(error.hint(), Some("Expected here: an expression."));
     assert_eq!(error.position(), Some(TextPosition::At { line: 1, column: 14 }));
     let end = syntax_error(ParserError::ParserError("Expected: ), found: EOF".to_owned()));
-    assert_eq!((end.to_string().as_str(), end.place()), ("syntax error at end of input", Some(TextPosition::End)));
+    assert_eq!((end.to_string().as_str(), end.position()), ("syntax error at end of input", Some(TextPosition::End)));
 }
