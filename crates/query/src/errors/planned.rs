@@ -203,7 +203,8 @@ fn operator(sentence: &str) -> Option<Error> {
     ];
     if let Some(written) = OPERATIONS.iter().find_map(|begin| sentence.strip_prefix(begin)) {
         let written = written.strip_suffix(" to valid types").unwrap_or(written);
-        return undefined_operator(written).or_else(|| undefined_operator(written.split(": ").next()?));
+        // A record has colons of its own.
+        return undefined_operator(written.split(": ").next()?).or_else(|| undefined_operator(written));
     }
     if let Some(written) = sentence.strip_prefix("Cannot infer common argument type for logical boolean operation ") {
         let (left, operator, right) = operation(written)?;
