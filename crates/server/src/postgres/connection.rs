@@ -416,7 +416,11 @@ impl Connected for Connection {
 
     fn users_changed(&self) {
         self.ask_rights_again();
-        if self.role().is_err() && self.is_to_end() {
+        // The role is not kept: the users may change once more before the next statement.
+        let Ok(identity) = self.identity() else { return };
+        let is_authenticated = self.rights.lock().is_authenticated;
+        if matches!(self.shared.access.role(&identity.name, is_authenticated), Ok(None)) {
+            self.end_for(End::Removed);
             self.cancel();
         }
     }

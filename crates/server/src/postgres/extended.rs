@@ -432,7 +432,6 @@ impl ExtendedQueryHandler for Connection {
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
         let committed = self.commit_pending().await;
-        self.ask_rights_again();
         client.portal_store().rm_portal(DEFAULT_NAME);
         if let Err(error) = committed {
             client.set_transaction_status(self.failed());
@@ -440,6 +439,7 @@ impl ExtendedQueryHandler for Connection {
             client.feed(PgWireBackendMessage::ErrorResponse(error.into())).await?;
         }
         self.report_settings(client).await?;
+        self.ask_rights_again();
         let ready = ReadyForQuery::new(client.transaction_status());
         client.feed(PgWireBackendMessage::ReadyForQuery(ready)).await?;
         Ok(())
