@@ -15,7 +15,7 @@ const USAGES: [(&str, &str); 15] = [
     ("time_bucket_gapfill", GAPFILL),
     ("locf", LOCF),
     ("interpolate", INTERPOLATE),
-    ("at_time_zone", AT_TIME_ZONE),
+    ("timezone", AT_TIME_ZONE),
     ("date_trunc", DATE_TRUNC),
     ("first", "first(value, time)"),
     ("last", "last(value, time)"),

@@ -79,8 +79,8 @@ fn known_name(written: &str) -> Option<Cow<'static, str>> {
 pub(super) fn operation(written: &str) -> Option<(Cow<'static, str>, &str, Cow<'static, str>)> {
     let spaces: Vec<usize> = written.match_indices(' ').map(|(at, _)| at).collect();
     let left = spaces.iter().find_map(|&at| known_name(&written[..at]).map(|of| (at, of)));
-    let right = spaces.iter().rev().filter_map(|&at| known_name(&written[at + 1..]).map(|of| (at, of)));
-    let ((left_end, left), (right_begin, right)) = (left?, right.last()?);
+    let right = spaces.iter().find_map(|&at| known_name(&written[at + 1..]).map(|of| (at, of)));
+    let ((left_end, left), (right_begin, right)) = (left?, right?);
     let operator = written.get(left_end + 1..right_begin)?;
     Some((left, operator, right))
 }
