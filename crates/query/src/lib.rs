@@ -56,6 +56,7 @@ mod options;
 mod parse;
 #[cfg(feature = "pg-catalog")]
 mod pg_catalog;
+mod physical_rules;
 mod planner;
 mod prepared;
 mod pushdown;

@@ -17,18 +17,14 @@ use crate::functions;
 use crate::functions::concat_texts::BoundTexts;
 use crate::functions::function_memory::FunctionMemory;
 use crate::gapfill::FillGaps;
-use crate::joins::StopInJoins;
 use crate::limits::{BudgetPool, Canceller, Limits, Watch};
-use crate::metadata::AnswerFromContainers;
 use crate::named::NamedStatements;
 use crate::options::TableOptions;
+use crate::physical_rules::physical_rules;
 use crate::planner::FleetPlanner;
 use crate::returning::Returning;
-use crate::runs::AggregateRuns;
 use crate::runtime::QueryRuntime;
-use crate::scan::FilterInScan;
 use crate::settings::{SessionSettings, sets_datafusion};
-use crate::sorts::SortForCheck;
 use crate::stack::{Deep, with_stack};
 #[cfg(feature = "pg-catalog")]
 use crate::statement::shown_name;
@@ -46,8 +42,6 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DmlStatement, LogicalPlan};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{DiscardObject, Statement as SqlStatement};
@@ -725,28 +719,8 @@ fn sets(statement: &ParsedStatement) -> bool {
     matches!(statement, ParsedStatement::Statement(sql) if matches!(sql.as_ref(), SqlStatement::Set(_)))
 }
 
-/// The physical optimizer rules of DataFusion and FleetDB.
-fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules = PhysicalOptimizer::new().rules;
-    // DataFusion's second run of this rule swaps a projection with a filter to which the first run
-    // added a projection of its own, and mixes up the columns (DataFusion 55.2,
-    // `FilterExec::try_swapping_with_projection`; found by comparison with DuckDB).
-    if let Some(second) = rules.iter().rposition(|rule| rule.name() == "ProjectionPushdown") {
-        rules.remove(second);
-    }
-    if let Some(check) = rules.iter().rposition(|rule| rule.name() == "SanityCheckPlan") {
-        rules.insert(check, Arc::new(SortForCheck));
-    }
-    rules.push(Arc::new(AnswerFromContainers));
-    rules.push(Arc::new(AggregateRuns));
-    // This rule runs late because other rules assume that a scan returns all of its rows.
-    rules.push(Arc::new(FilterInScan));
-    rules.push(Arc::new(StopInJoins(Arc::clone(limits))));
-    rules
-}
-
-/// What there is not.
+/// The error for a statement that FleetDB does not support.
 pub(crate) fn unsupported(what: &str) -> Error {
     let error = Error::new(Code::NotSupported, format!("{what} is not supported"));
-    error.with_hint("docs/sql.md has the statements that there are.")
+    error.with_hint("docs/sql.md lists the supported statements.")
 }

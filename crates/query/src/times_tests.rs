@@ -133,7 +133,7 @@ fn all_doors_read_the_same_times() {
             let error = session.sql(&sql).and_then(|answer| answer.collect()).map(|_| ()).unwrap_err();
             assert_eq!(error.code(), Code::TimeOutOfRange, "{sql}: {error}");
             if sql.starts_with("COPY") {
-                assert!(error.to_string().contains("t.csv, line 3: column 'ts': '9999-12-31'"), "{error}");
+                assert!(error.to_string().contains("t.csv, line 3: column 'ts': timestamp out of range"), "{error}");
             }
         }
         run("DROP TABLE t").unwrap();
