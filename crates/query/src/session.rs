@@ -20,9 +20,9 @@ use crate::gapfill::FillGaps;
 use crate::limits::{BudgetPool, Canceller, Limits, Watch};
 use crate::named::NamedStatements;
 use crate::options::TableOptions;
-use crate::physical_rules::physical_rules;
 use crate::planner::FleetPlanner;
 use crate::returning::Returning;
+use crate::rules::{logical_rules, physical_rules};
 use crate::runtime::QueryRuntime;
 use crate::settings::{SessionSettings, sets_datafusion};
 use crate::stack::{Deep, with_stack};
@@ -30,7 +30,6 @@ use crate::stack::{Deep, with_stack};
 use crate::statement::shown_name;
 use crate::statement::{Statement, writes_rows, written};
 use crate::statement_memory::StatementMemory;
-use crate::stop;
 use crate::store::Store;
 use crate::system::SystemTables;
 use crate::transaction::Transaction;
@@ -179,7 +178,7 @@ impl Session {
             .with_analyzer_rule(Arc::new(PlanAsofJoins))
             .with_analyzer_rule(Arc::new(BoundTexts::new(&made)))
             .with_analyzer_rule(Arc::new(CheckWholeNumbers))
-            .with_optimizer_rules(stop::rules(&limits))
+            .with_optimizer_rules(logical_rules(&limits))
             .with_query_planner(Arc::new(FleetPlanner))
             .with_physical_optimizer_rules(physical_rules(&limits))
             .build();

@@ -74,16 +74,31 @@ pub(crate) fn read_texts(texts: &ArrayRef, data_type: &DataType, zone: Zone) -> 
         let Some(text) = text else { return Ok(None) };
         match read_time(text, unit, zone) {
             TimeText::Count(count) => Ok(Some(count)),
-            TimeText::Unknown => {
-                Err(Error::new(Code::InvalidTime, format!("invalid input for type timestamp: '{text}'")))
-            }
+            TimeText::Unknown => Err(unreadable(column_type.sql_name(), text)),
             TimeText::Before | TimeText::Behind => {
-                Err(Error::new(Code::TimeOutOfRange, format!("timestamp out of range: '{text}'")))
+                Err(Error::new(Code::TimeOutOfRange, format!("timestamp out of range: \"{text}\"")))
             }
         }
     });
     let counts: ArrayRef = Arc::new(counts.collect::<Result<Int64Array, Error>>()?);
     Ok(cast(&counts, data_type)?)
+}
+
+/// The error for a text that is not a valid value of a type of times, as PostgreSQL gives it.
+pub(crate) fn unreadable(type_name: &str, text: &str) -> Error {
+    if let Some((time, zone)) = text.trim().rsplit_once(' ')
+        && zone.starts_with(|c: char| c.is_ascii_alphabetic())
+        && time_of(time, Zone::Utc).is_some()
+    {
+        return Error::new(Code::InvalidParameter, format!("time zone \"{zone}\" not recognized"));
+    }
+    let is_of_numbers = text.starts_with(|c: char| c.is_ascii_digit())
+        && text.contains(['-', ':'])
+        && text.chars().all(|c| c.is_ascii_digit() || matches!(c, '-' | ':' | '.' | ' ' | '+' | 'T' | 'Z'));
+    match is_of_numbers {
+        true => Error::new(Code::TimeOutOfRange, format!("date/time field value out of range: \"{text}\"")),
+        false => Error::new(Code::InvalidTime, format!("invalid input syntax for type {type_name}: \"{text}\"")),
+    }
 }
 
 /// A time in the form that Arrow's own reader takes, in UTC; `None` if it is none, or too far.

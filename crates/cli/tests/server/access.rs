@@ -317,7 +317,11 @@ fn tls_can_be_demanded_and_a_failed_login_names_the_user() {
     assert_eq!(said(&server, "wrong"), "28P01 password authentication failed for user \"ann\"");
     drop(server);
     let server = Server::start(&database, &[&with_tls[..], &["--tls", "require"]].concat());
-    assert!(said(&server, "secret").starts_with("28000 no encryption"), "{}", said(&server, "secret"));
+    assert!(
+        said(&server, "secret").starts_with("28000 the connection is not encrypted"),
+        "{}",
+        said(&server, "secret")
+    );
     drop(server);
     let check = |options: &[&str]| {
         fleetdb()

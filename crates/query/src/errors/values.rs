@@ -1,6 +1,7 @@
 //! What libraries say of values while a statement runs, in PostgreSQL's words.
 
 use super::types::{name_of, sql_name, type_of};
+use crate::times::unreadable;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use fleetdb_engine::{Code, Error};
@@ -101,22 +102,11 @@ fn numeric_error(message: &str) -> Option<Error> {
     Some(Error::new(Code::OutOfRange, "numeric field overflow").with_hint(hint))
 }
 
-/// A text that says no time, or none that there is.
-fn time_error(name: &str, value: &str) -> Error {
-    let is_of_numbers = value.starts_with(|c: char| c.is_ascii_digit())
-        && value.contains(['-', ':'])
-        && value.chars().all(|c| c.is_ascii_digit() || matches!(c, '-' | ':' | '.' | ' ' | '+' | 'T' | 'Z'));
-    match is_of_numbers {
-        true => Error::new(Code::TimeOutOfRange, format!("date/time field value out of range: \"{value}\"")),
-        false => Error::new(Code::InvalidTime, format!("invalid input syntax for type {name}: \"{value}\"")),
-    }
-}
-
 /// Arrow's error about a text that says no time.
 fn parse_error(message: &str) -> Error {
     let text = message.strip_prefix("Error parsing timestamp from '").and_then(|rest| rest.rsplit_once("': "));
     if let Some((value, _)) = text {
-        return time_error("timestamp", value);
+        return unreadable("timestamp", value);
     }
     if let Some((zone, _)) = message.strip_prefix("Invalid timezone \"").and_then(|rest| rest.rsplit_once("\": ")) {
         return Error::new(Code::InvalidParameter, format!("time zone \"{zone}\" not recognized"));
@@ -170,10 +160,10 @@ pub(crate) fn misfit(value: &str, of: &DataType) -> Error {
     let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let name = sql_name(of);
     match of {
-        DataType::Date32 | DataType::Date64 => time_error("date", value),
-        DataType::Timestamp(_, None) => time_error("timestamp", value),
-        DataType::Timestamp(..) => time_error("timestamp with time zone", value),
-        DataType::Time32(_) | DataType::Time64(_) => time_error("time", value),
+        DataType::Date32 | DataType::Date64 => unreadable("date", value),
+        DataType::Timestamp(_, None) => unreadable("timestamp", value),
+        DataType::Timestamp(..) => unreadable("timestamp with time zone", value),
+        DataType::Time32(_) | DataType::Time64(_) => unreadable("time", value),
         of if is_whole && of.is_integer() => {
             Error::new(Code::OutOfRange, format!("value \"{value}\" is out of range for type {name}"))
         }

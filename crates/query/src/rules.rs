@@ -1,14 +1,26 @@
-//! The physical optimizer rules of a session, in the order in which they run.
+//! The optimizer rules of a session. Planning is cancellable: before each of DataFusion's logical
+//! rules it is checked whether the statement was cancelled or has exceeded its timeout.
 
+use crate::errors::query_error;
 use crate::joins::StopInJoins;
 use crate::limits::Limits;
 use crate::metadata::AnswerFromContainers;
 use crate::runs::AggregateRuns;
 use crate::scan::FilterInScan;
 use crate::sorts::SortForCheck;
+use datafusion::common::tree_node::Transformed;
+use datafusion::error::Result;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use std::sync::Arc;
+
+/// DataFusion's logical optimizer rules, with a check before each.
+pub(crate) fn logical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let check: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(CancelCheck(Arc::clone(limits)));
+    Optimizer::new().rules.into_iter().flat_map(|rule| [Arc::clone(&check), rule]).collect()
+}
 
 /// The physical optimizer rules of DataFusion and FleetDB.
 pub(crate) fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
@@ -29,3 +41,24 @@ pub(crate) fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimi
     rules.push(Arc::new(StopInJoins(Arc::clone(limits))));
     rules
 }
+
+/// A rule that changes nothing, and fails if the statement must stop.
+#[derive(Debug)]
+struct CancelCheck(Arc<Limits>);
+
+impl OptimizerRule for CancelCheck {
+    fn name(&self) -> &str {
+        "check_cancelled"
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match self.0.watch().stopped() {
+            Some(stopped) => Err(query_error(stopped)),
+            None => Ok(Transformed::no(plan)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;
