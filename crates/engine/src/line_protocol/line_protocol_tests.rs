@@ -115,7 +115,8 @@ fn of_a_field_that_stands_in_a_line_again_the_last_value_counts() {
     let settings = Settings { max_columns: 4, ..Settings::default() };
     let db = Database::open_with(Io::memory(MemoryStorage::new()), settings).unwrap();
     let mut lines = LineParser::new(&db, Unit::Second, 0);
-    lines.parse("m,a=1 v=1,w=1,v=2,v=3i,w=4 1").unwrap();
+    assert!(lines.parse("m,a=1 v=1,w=1,v=2,v=3i,w=4 1").is_err(), "a new column has the type of the first");
+    lines.parse("m,a=1 v=1i,w=1,v=2i,v=3i,w=4 1").unwrap();
     assert!(lines.parse("m,a=1 v=1i,w=1,v=true 2").is_err(), "what does not count must fit as well");
     lines.parse("m,a=1 w=5,v=6i,w=7 3").unwrap();
     lines.commit(Durability::Sync).unwrap();

@@ -376,6 +376,11 @@ fn add(
             }
             Place::New(name) => {
                 check_name("column", name).map_err(|e| wrong(e.to_string()))?;
+                let before = earlier.map(|earlier: usize| line.parts[earlier].value.column_type());
+                if let Some(before) = before.filter(|before| *before != value.column_type()) {
+                    let again = value.column_type();
+                    return Err(wrong(format!("{kind} '{name}' is of type {again}, but before of type {before}")));
+                }
                 new += usize::from(earlier.is_none());
                 // Including the time column.
                 let columns = table.columns.len() + new + 1;
