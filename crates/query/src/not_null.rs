@@ -1,10 +1,10 @@
-//! NULL where a table has NOT NULL, as its primary key has: said before rows are written, with the
-//! row.
+//! Rejects NULL in NOT NULL columns, such as those of the primary key, before rows are written, so
+//! that the error can name the row.
 
 use arrow::array::{Array, RecordBatch};
 use fleetdb_engine::{Code, Column, Error, Result, TableSchema};
 
-/// The error of a NULL in a column that is NOT NULL.
+/// The error for a NULL in a NOT NULL column.
 pub(crate) fn null_in(schema: &TableSchema, column: &Column) -> Error {
     let message = format!(
         "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
@@ -13,11 +13,11 @@ pub(crate) fn null_in(schema: &TableSchema, column: &Column) -> Error {
     Error::new(Code::NotNull, message)
 }
 
-/// Checks rows of a file, whose columns are matched by name, and of which `before` came before
-/// these.
+/// Checks rows of a file, matching columns by name. `before` counts the rows that precede them in
+/// the file.
 ///
 /// # Errors
-/// [`Code::NotNull`] with the first row of the file that has a NULL where the table has NOT NULL.
+/// [`Code::NotNull`], naming the first row of the file that has a NULL in a NOT NULL column.
 pub fn check_not_null(schema: &TableSchema, rows: &RecordBatch, before: u64) -> Result<()> {
     let needed = schema.columns.iter().filter(|column| !column.nullable);
     let first_null = |column: &Column| match rows.column_by_name(&column.name) {

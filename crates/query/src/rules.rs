@@ -1,5 +1,5 @@
-//! The optimizer rules of a session. Planning is cancellable: before each of DataFusion's logical
-//! rules it is checked whether the statement was cancelled or has exceeded its timeout.
+//! The optimizer rules of a session. Before each of DataFusion's logical rules, planning stops if
+//! the statement was cancelled or has exceeded its timeout.
 
 use crate::errors::query_error;
 use crate::joins::StopInJoins;
@@ -42,7 +42,7 @@ pub(crate) fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimi
     rules
 }
 
-/// A rule that changes nothing, and fails if the statement must stop.
+/// A rule that changes nothing but fails if the statement must stop.
 #[derive(Debug)]
 struct CancelCheck(Arc<Limits>);
 

@@ -1,6 +1,5 @@
-//! The one reader of times: what a text says in SQL, in a parameter, in CSV and COPY, and as an
-//! argument of a function (`docs/sql.md` lists the forms). Line protocol has its own, which are
-//! numbers.
+//! Parses texts as times. SQL, parameters, CSV, COPY and function arguments all use it
+//! (`docs/sql.md` lists the forms). Line protocol does not: its timestamps are numbers.
 
 use crate::zone::{NS_PER_SECOND, Zone, naive, to_ns};
 use arrow::array::{ArrayRef, AsArray, Int64Array};
@@ -11,21 +10,21 @@ use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, NaiveDateTime, NaiveTim
 use fleetdb_engine::{Code, ColumnType, Error, Unit};
 use std::sync::Arc;
 
-/// What a text says in a unit of time.
+/// A text parsed as a time in a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeText {
-    /// So many of the unit since 1970.
+    /// The number of units since 1970.
     Count(i64),
-    /// A time before all that the unit can count, or `-infinity`.
+    /// Earlier than the unit's range, or `-infinity`.
     Before,
-    /// A time behind all of them, or `infinity`.
+    /// Later than the unit's range, or `infinity`.
     Behind,
-    /// No time.
+    /// Not a time.
     Unknown,
 }
 
 impl TimeText {
-    /// The count; of a time that is too far the first or the last one, for comparisons.
+    /// The count, for comparisons. Out of range, it is the first or last count.
     pub(crate) fn bound(self) -> Option<i64> {
         match self {
             Self::Count(count) => Some(count),
@@ -36,7 +35,7 @@ impl TimeText {
     }
 }
 
-/// Reads a time; one that names no zone is what the clocks of `zone` show.
+/// Parses a time. A text without a zone is local time in `zone`.
 pub(crate) fn read_time(text: &str, unit: Unit, zone: Zone) -> TimeText {
     let text = text.trim();
     if text.eq_ignore_ascii_case("infinity") || text.eq_ignore_ascii_case("+infinity") {
@@ -53,8 +52,8 @@ pub(crate) fn read_time(text: &str, unit: Unit, zone: Zone) -> TimeText {
     }
 }
 
-/// The first or the last time of a unit, for a text that says one before or behind all of them:
-/// `-infinity`, `9999-12-31` in nanoseconds; `None` for any other text.
+/// The first or last count of a unit, for a text outside its range, such as `-infinity`, or
+/// `9999-12-31` in nanoseconds; `None` for any other text.
 pub(crate) fn far_count(text: &str, unit: Unit, zone: Zone) -> Option<i64> {
     match read_time(text, unit, zone) {
         far @ (TimeText::Before | TimeText::Behind) => far.bound(),
@@ -62,10 +61,10 @@ pub(crate) fn far_count(text: &str, unit: Unit, zone: Zone) -> Option<i64> {
     }
 }
 
-/// Texts as times of a type, in a session of this zone.
+/// Parses texts as times of a type, in a session with this zone.
 ///
 /// # Errors
-/// One says no time, or one that the type does not hold.
+/// A text is not a time, or is out of the type's range.
 pub(crate) fn read_texts(texts: &ArrayRef, data_type: &DataType, zone: Zone) -> Result<ArrayRef, Error> {
     let column_type = ColumnType::from_arrow(data_type)?;
     let unit = column_type.time_unit().ok_or_else(|| Error::bug(format!("{data_type} is no time")))?;
@@ -84,7 +83,7 @@ pub(crate) fn read_texts(texts: &ArrayRef, data_type: &DataType, zone: Zone) -> 
     Ok(cast(&counts, data_type)?)
 }
 
-/// The error for a text that is not a valid value of a type of times, as PostgreSQL gives it.
+/// PostgreSQL's error for a text that is not a valid value of a date or time type.
 pub(crate) fn unreadable(type_name: &str, text: &str) -> Error {
     if let Some((time, zone)) = text.trim().rsplit_once(' ')
         && zone.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -101,7 +100,8 @@ pub(crate) fn unreadable(type_name: &str, text: &str) -> Error {
     }
 }
 
-/// A time in the form that Arrow's own reader takes, in UTC; `None` if it is none, or too far.
+/// Rewrites a time in the form that Arrow's parser accepts, in UTC; `None` if the text is not a
+/// time or its year is outside 0 to 9999.
 pub(crate) fn written_out(text: &str) -> Option<String> {
     let time = time_of(text.trim(), Zone::Utc)?;
     let is_near = (0..10_000).contains(&time.year());
@@ -115,7 +115,7 @@ fn time_of(text: &str, zone: Zone) -> Option<DateTime<Utc>> {
         let (time, names_zone) = far_time(text)?;
         return if names_zone { Some(time.and_utc()) } else { by_clocks(time, zone) };
     };
-    // By other clocks it is another instant, unless it names a zone.
+    // If parsing it with another offset gives another instant, the text names no zone.
     let names_zone = zone == Zone::Utc
         || FixedOffset::east_opt(1)
             .is_some_and(|east| string_to_datetime(&east, text).is_ok_and(|other| other == time));
@@ -126,13 +126,13 @@ fn by_clocks(time: NaiveDateTime, zone: Zone) -> Option<DateTime<Utc>> {
     Some(naive(zone.instant(to_ns(time))?)?.and_utc())
 }
 
-/// A date: `2026-01-01`, or as [`far_date`] reads them.
+/// Parses a date: `2026-01-01`, or one of the forms of [`far_date`].
 pub(crate) fn date_of(text: &str) -> Option<NaiveDate> {
     text.parse().ok().or_else(|| far_date(text))
 }
 
-/// A date of a year that takes a sign or more than four digits, or with BC behind it: as CSV and
-/// PostgreSQL write them.
+/// Parses a date whose year has a sign, more than four digits, or BC after the date, as CSV and
+/// PostgreSQL write it.
 fn far_date(text: &str) -> Option<NaiveDate> {
     let (text, is_before) = text.strip_suffix(" BC").map_or((text, false), |text| (text, true));
     let (sign, digits) = match text.strip_prefix('-') {
@@ -146,7 +146,8 @@ fn far_date(text: &str) -> Option<NaiveDate> {
     date.filter(|_| parts.next().is_none())
 }
 
-/// As [`far_date`], a time, and whether it names its zone: `10000-01-01 12:00:00+02:00`.
+/// Like [`far_date`], for a time: `10000-01-01 12:00:00+02:00`. Also returns whether the text names
+/// a zone.
 fn far_time(text: &str) -> Option<(NaiveDateTime, bool)> {
     let (text, era) = text.strip_suffix(" BC").map_or((text, ""), |text| (text, " BC"));
     let (date, clock) = text.split_once([' ', 'T']).unwrap_or((text, "00:00:00"));
@@ -158,7 +159,7 @@ fn far_time(text: &str) -> Option<(NaiveDateTime, bool)> {
     Some((naive(to_ns(time) - ahead.unwrap_or(0))?, ahead.is_some()))
 }
 
-/// `Z`, `+02`, `-02:30`, `+01:05:21`.
+/// Parses an offset: `Z`, `+02`, `-02:30`, `+01:05:21`.
 fn ahead_ns(offset: &str) -> Option<i128> {
     let (sign, digits) = match offset.split_at_checked(1)? {
         ("Z", "") => return Some(0),
@@ -174,8 +175,8 @@ fn ahead_ns(offset: &str) -> Option<i128> {
     Some(sign * seconds * NS_PER_SECOND)
 }
 
-/// A time whose seconds are left out, as people do: `2026-01-01 12:00`, `2026-01-01T12:00+02`, with
-/// them; `None` for any other text.
+/// Adds the seconds to a time without them, such as `2026-01-01 12:00` or `2026-01-01T12:00+02`;
+/// `None` for any other text.
 fn with_seconds(text: &str) -> Option<String> {
     let (minute, zone) = text.trim().split_at_checked("2026-01-01 12:00".len())?;
     let is_minute = minute.bytes().zip("0000-00-00 00:00".bytes()).all(|(is, like)| match like {
@@ -188,7 +189,7 @@ fn with_seconds(text: &str) -> Option<String> {
     (is_minute && is_whole).then(|| format!("{minute}:00{zone}"))
 }
 
-/// A time as a count of a unit since 1970; `None` if that is no i64.
+/// The number of units since 1970; `None` if it does not fit an i64.
 fn count(time: DateTime<Utc>, unit: Unit) -> Option<i64> {
     match unit {
         Unit::Second => Some(time.timestamp()),

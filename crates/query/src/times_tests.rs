@@ -29,7 +29,7 @@ fn a_time_that_names_no_zone_is_what_clocks_show() {
         let in_vienna = NOON - hours_ahead.unwrap_or(0) * 3_600;
         assert_eq!(read_time(text, Unit::Second, vienna), TimeText::Count(in_vienna), "{text} in Vienna");
     }
-    // Clocks skip the first and show the second twice: the later reading, as in PostgreSQL.
+    // Clocks skip the first and show the second twice: the later reading counts, as in PostgreSQL.
     for (text, utc) in [("2026-03-29 02:30", "2026-03-29 01:30Z"), ("2026-10-25 02:30", "2026-10-25 01:30Z")] {
         assert_eq!(read_time(text, Unit::Second, vienna), read_time(utc, Unit::Second, Zone::Utc), "{text}");
     }
@@ -52,7 +52,7 @@ fn far_times_are_before_and_behind_all_others() {
     assert_eq!(read_time("10000-01-01 00:00:00+01", Unit::Second, new_york), TimeText::Count(253_402_297_200));
 }
 
-/// Whatever way a text comes in, it is the same time.
+/// Every interface reads a text as the same time.
 #[test]
 fn all_doors_read_the_same_times() {
     let db = Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
@@ -120,7 +120,7 @@ fn all_doors_read_the_same_times() {
             let prepared = session.prepare("SELECT ts FROM t WHERE ts = $1").unwrap();
             assert_eq!(prepared.query(&[Value::Text(text.to_owned())]).unwrap().len(), 1, "{kind} {zone} '{text}'");
         }
-        // Beyond what nanoseconds can count.
+        // Out of the range of nanoseconds.
         let file = folder.path().join("t.csv");
         std::fs::write(&file, "id,ts,s\n1,2026-01-01,x\n2,9999-12-31,y\n").unwrap();
         for sql in [

@@ -1,4 +1,4 @@
-//! How the functions of fleets are called: what errors say of one that is called in another way.
+//! How the functions that FleetDB provides are called, for errors about wrong calls.
 
 pub(crate) const TIME_BUCKET: &str =
     "time_bucket(width, time [, zone [, origin]]), as in time_bucket('1 month', ts, 'Europe/Berlin')";
@@ -28,7 +28,7 @@ const USAGES: [(&str, &str); 15] = [
     ("width_bucket", "width_bucket(value, low, high, count)"),
 ];
 
-/// How a function of this name is called, if it is one of fleets.
+/// How this function is called, if FleetDB provides it.
 pub(crate) fn usage(name: &str) -> Option<&'static str> {
     USAGES.iter().find(|(of, _)| *of == name).map(|(_, usage)| *usage)
 }

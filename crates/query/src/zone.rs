@@ -1,8 +1,8 @@
-//! Time zones: whose clocks show a time. By IANA names, and by offsets in PostgreSQL's forms
-//! (`pg_tzset` and `check_timezone` in its sources): a number counts hours to the east, `UTC+3` and
-//! `<+02>-02` are POSIX's, which count to the west.
+//! Time zones, by IANA name or as offsets in PostgreSQL's forms (`pg_tzset` and `check_timezone` in
+//! its sources). A plain number counts hours east of UTC. The POSIX forms `UTC+3` and `<+02>-02`
+//! count hours west.
 //!
-//! A session has one (`SET TIME ZONE`), UTC if it has said nothing.
+//! A session has one time zone (`SET TIME ZONE`); the default is UTC.
 
 use chrono::{DateTime, LocalResult, NaiveDateTime, Offset, TimeZone};
 use chrono_tz::{TZ_VARIANTS, Tz};
@@ -10,10 +10,10 @@ use chrono_tz::{TZ_VARIANTS, Tz};
 pub(crate) const NS_PER_SECOND: i128 = 1_000_000_000;
 pub(crate) const NS_PER_DAY: i128 = 86_400 * NS_PER_SECOND;
 const SECONDS_PER_HOUR: i32 = 3_600;
-/// Clocks are less than this ahead or behind.
+/// UTC offsets are smaller than this.
 const MAX_HOURS: i32 = 168;
 
-/// The names of UTC among IANA's.
+/// IANA's aliases of UTC.
 const UTC: [&str; 17] = [
     "Etc/GMT",
     "Etc/GMT+0",
@@ -34,27 +34,27 @@ const UTC: [&str; 17] = [
     "Zulu",
 ];
 
-/// Whose clocks.
+/// A time zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Zone {
     /// Coordinated universal time.
     #[default]
     Utc,
-    /// Clocks that are always so many seconds ahead of UTC.
+    /// A fixed UTC offset, in seconds ahead of UTC.
     Fixed(i32),
-    /// Those of a place.
+    /// An IANA time zone.
     Named(Tz),
 }
 
 impl Zone {
-    /// A zone by its name; the message if there is none.
+    /// Finds a zone by name; an error message if there is none.
     pub(crate) fn named(name: &str) -> Result<Self, String> {
         let zone = if name == "UTC" { Some(Self::Utc) } else { called(name).map(|(zone, _)| zone) };
         zone.ok_or_else(|| format!("there is no time zone '{name}': give an IANA name like 'Europe/Berlin' or 'UTC'"))
     }
 
-    /// The zone that the setting `TimeZone` names, and its name as SHOW gives it; `None` if it
-    /// names none.
+    /// Parses a value of the setting `TimeZone`. Returns the zone and its name as SHOW displays it;
+    /// `None` if the value names no zone.
     pub(crate) fn of_setting(text: &str) -> Option<(Self, String)> {
         let Ok(hours) = text.trim_start().parse::<f64>() else { return called(text) };
         if hours.abs() >= f64::from(MAX_HOURS) || hours.is_nan() {
@@ -68,7 +68,7 @@ impl Zone {
         if ahead_seconds == 0 { Self::Utc } else { Self::Fixed(ahead_seconds) }
     }
 
-    /// A name by which [`named`](Self::named) finds it.
+    /// A name that [`named`](Self::named) accepts.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Utc => "UTC".to_owned(),
@@ -77,7 +77,7 @@ impl Zone {
         }
     }
 
-    /// `<+02>-02`.
+    /// The POSIX name of the offset, such as `<+02>-02`.
     fn offset_name(self) -> String {
         let seconds = if let Self::Fixed(seconds) = self { seconds } else { 0 };
         let (sign, posix) = if seconds < 0 { ('-', '+') } else { ('+', '-') };
@@ -85,7 +85,7 @@ impl Zone {
         format!("<{sign}{hours}>{posix}{hours}")
     }
 
-    /// How many seconds clocks are ahead of UTC at an instant; `None` where calendars end.
+    /// The UTC offset at an instant, in seconds; `None` outside the calendar's range.
     pub(crate) fn ahead_seconds(self, instant_ns: i128) -> Option<i32> {
         Some(match self {
             Self::Utc => 0,
@@ -98,13 +98,13 @@ impl Zone {
         Some(i128::from(self.ahead_seconds(instant_ns)?) * NS_PER_SECOND)
     }
 
-    /// Local time of an instant.
+    /// The local time at an instant.
     pub(crate) fn local(self, instant_ns: i128) -> Option<i128> {
         Some(instant_ns + self.ahead_ns(instant_ns)?)
     }
 
-    /// The instant at which clocks show a local time. Of one that they show twice or skip it is the
-    /// later reading, as in PostgreSQL: that by the clocks that are less far ahead.
+    /// The instant of a local time. If clocks skip the local time or show it twice, the smaller UTC
+    /// offset applies, as in PostgreSQL, which gives the later instant.
     pub(crate) fn instant(self, local_ns: i128) -> Option<i128> {
         let Self::Named(zone) = self else { return Some(local_ns - self.ahead_ns(local_ns)?) };
         let ahead_ns = match zone.offset_from_local_datetime(&naive(local_ns)?) {
@@ -116,7 +116,7 @@ impl Zone {
         Some(local_ns - ahead_ns)
     }
 
-    /// As [`instant`](Self::instant), in microseconds; `None` if there is no such number.
+    /// Like [`instant`](Self::instant), in microseconds; `None` if the result is out of range.
     ///
     /// ```
     /// assert_eq!(fleetdb_query::Zone::Fixed(3_600).instant_us(0), Some(-3_600_000_000));
@@ -125,8 +125,8 @@ impl Zone {
         i64::try_from(self.instant(i128::from(local_us) * 1_000)?.div_euclid(1_000)).ok()
     }
 
-    /// The instants at which clocks show a local time: one, two, or the moment they were put
-    /// forward over it.
+    /// The first and last instant of a local time. They are equal if clocks show it once. If clocks
+    /// skip it, both are the instant of the clock change.
     pub(crate) fn instants(self, local_ns: i128) -> Option<(i128, i128)> {
         let Self::Named(zone) = self else { return self.instant(local_ns).map(|instant| (instant, instant)) };
         let rest_ns = local_ns.rem_euclid(NS_PER_SECOND);
@@ -141,8 +141,7 @@ impl Zone {
         }
     }
 
-    /// The moment between two instants at which clocks were changed; they are changed at whole
-    /// seconds.
+    /// Finds the clock change between two instants. Clocks change at whole seconds.
     pub(crate) fn transition(self, before_ns: i128, after_ns: i128) -> Option<i128> {
         let old = self.ahead_ns(before_ns)?;
         let (mut low, mut high) = (before_ns.div_euclid(NS_PER_SECOND), after_ns.div_euclid(NS_PER_SECOND) + 1);
@@ -154,7 +153,7 @@ impl Zone {
     }
 }
 
-/// Hours, and minutes and seconds where there are such: `02`, `05:30`, `01:05:21`.
+/// Formats hours, with minutes and seconds if they are not zero: `02`, `05:30`, `01:05:21`.
 pub(crate) fn clock_text(seconds: u32) -> String {
     let (hours, minutes, rest) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     match (minutes, rest) {
@@ -164,7 +163,7 @@ pub(crate) fn clock_text(seconds: u32) -> String {
     }
 }
 
-/// The zone of a name, in whatever case, and the name as it is written.
+/// Finds a zone by name, ignoring case. Returns it with the name's canonical spelling.
 fn called(name: &str) -> Option<(Zone, String)> {
     let known = TZ_VARIANTS.iter().find(|zone| zone.name().eq_ignore_ascii_case(name));
     let Some(&zone) = known else { return posix(name).map(|zone| (zone, name.to_ascii_uppercase())) };
@@ -172,8 +171,8 @@ fn called(name: &str) -> Option<(Zone, String)> {
     Some((if is_utc { Zone::Utc } else { Zone::Named(zone) }, zone.name().to_owned()))
 }
 
-/// A POSIX zone without a summer time, an abbreviation and how far it is to the west: `UTC+3`,
-/// `<+02>-02:00`.
+/// Parses a POSIX zone without daylight saving time: an abbreviation and an offset to the west, as
+/// in `UTC+3` or `<+02>-02:00`.
 fn posix(text: &str) -> Option<Zone> {
     let behind = match text.strip_prefix('<') {
         Some(quoted) => quoted.split_once('>')?.1,

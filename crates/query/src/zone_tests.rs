@@ -7,7 +7,7 @@ fn a_setting_names_the_zone_that_it_names_in_postgres() {
         ("utc", Some(("UTC", 0))),
         ("zulu", Some(("Zulu", 0))),
         ("Etc/GMT+5", Some(("Etc/GMT+5", -18_000))),
-        // Numbers count to the east, POSIX's forms to the west.
+        // Plain numbers count to the east, POSIX forms to the west.
         ("+02", Some(("<+02>-02", 7_200))),
         ("-7", Some(("<-07>+07", -25_200))),
         ("5.5", Some(("<+05:30>-05:30", 19_800))),

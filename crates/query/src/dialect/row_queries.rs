@@ -1,6 +1,5 @@
-//! `VALUES (1, (SELECT max(v) FROM t)), (2, 0)`: DataFusion works the values of VALUES out before
-//! it has run their subqueries. Such rows are written as `SELECT 1, (SELECT ...) UNION ALL SELECT
-//! 2, 0`.
+//! `VALUES (1, (SELECT max(v) FROM t)), (2, 0)`: DataFusion evaluates VALUES before it has run
+//! their subqueries. Such rows are rewritten as `SELECT 1, (SELECT ...) UNION ALL SELECT 2, 0`.
 
 use crate::grammar::Grammar;
 use datafusion::sql::sqlparser::ast::{
@@ -10,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
-/// Writes rows that have subqueries so.
+/// Rewrites VALUES that contain subqueries.
 pub(super) fn as_selects(statement: &mut Statement) {
     let _ = statement.visit(&mut Rows);
 }
@@ -49,7 +48,7 @@ fn has_subquery(values: &Values) -> bool {
     .is_break()
 }
 
-/// A SELECT, whose items are to be exchanged.
+/// A SELECT whose items will be replaced.
 fn template() -> Option<Select> {
     let text = "SELECT 1";
     let query = Parser::new(&Grammar::of(text)).try_with_sql(text).ok()?.parse_query().ok()?;
@@ -59,12 +58,12 @@ fn template() -> Option<Select> {
     }
 }
 
-/// The rows, by halves, so that many are not deep.
+/// Unites the rows by halves, so that many rows do not nest deeply.
 fn united(select: &Select, rows: &mut [Parens<Vec<Expr>>]) -> SetExpr {
     if let [row] = rows {
         let named = |(place, expr)| SelectItem::ExprWithAlias {
             expr,
-            // As the columns of VALUES are called.
+            // The column names of VALUES.
             alias: Ident::new(format!("column{}", place + 1)),
         };
         let projection = std::mem::take(&mut **row).into_iter().enumerate().map(named).collect();

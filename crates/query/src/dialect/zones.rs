@@ -1,14 +1,15 @@
-//! Times with a zone in a session whose zone is not UTC. Columns hold instants, whatever the
-//! session; what it changes is decided here, and in the texts that are sent
+//! Times with a zone, in sessions whose zone is not UTC. Columns store instants, which do not
+//! depend on the session. Its zone takes effect here and in the text form of results
 //! ([`text_form_in`](crate::texts::text_form_in)):
 //!
-//! 1. What a statement says itself (casts, parts of times, sums with intervals, buckets of days) is
-//!    changed before types are coerced ([`Clocks`]).
-//! 2. Casts that DataFusion adds, as where a date or a text is compared with an instant, are
-//!    changed behind that ([`CastByClocks`]). A column without a zone holds UTC: beside an instant
-//!    it is one, whatever the session's zone.
+//! 1. What the statement itself contains (casts, date parts, sums with intervals, buckets of whole
+//!    days) is rewritten before type coercion ([`Clocks`]).
+//! 2. Casts that DataFusion adds, for example to compare a date or a text with an instant, are
+//!    rewritten after it ([`CastByClocks`]). A column without a zone holds UTC: compared with an
+//!    instant, it means UTC in every session.
 //!
-//! In UTC, the default, nothing is changed but that texts are read by the one reader of times.
+//! In UTC, the default, the only change is that FleetDB's own parser reads the texts
+//! ([`times`](crate::times)).
 
 use crate::functions::clocks::{instant, minus, plus, read, shown, text, with_zone};
 use crate::times::{TimeText, read_time};
@@ -29,8 +30,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const NS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// The session's zone as the statement that runs has it: rules of plans are asked while the
-/// session's settings are locked.
+/// The session's zone for the running statement. Rules read it from here because the session's
+/// settings are locked while they run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CurrentZone(Arc<Mutex<Zone>>);
 
@@ -44,7 +45,7 @@ impl CurrentZone {
     }
 }
 
-/// A session's clocks, and its functions.
+/// A session's zone, and its functions.
 #[derive(Clone, Copy)]
 pub(crate) struct Clocks<'a> {
     pub(crate) zone: Zone,
@@ -52,16 +53,15 @@ pub(crate) struct Clocks<'a> {
 }
 
 impl Clocks<'_> {
-    /// Whether the session's zone changes nothing.
+    /// Whether the session's zone is UTC.
     pub(super) fn are_utc(&self) -> bool {
         self.zone == Zone::Utc
     }
 
-    /// An expression, whose parts are as they are meant already, as it is meant; `None` if it is
-    /// so.
+    /// Rewrites an expression whose parts are already rewritten; `None` if it stays the same.
     ///
     /// # Errors
-    /// A function is not there.
+    /// A function that the rewrite needs is not registered.
     pub(super) fn meant(&self, expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         match expr {
             Expr::Cast(cast) => Ok(self.cast_meant(cast, schema)),
@@ -104,8 +104,8 @@ impl Clocks<'_> {
         Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
     }
 
-    /// Dates beside an instant as the begins of their days by the clocks (DataFusion compares both
-    /// without a zone); `None` if there are none.
+    /// Replaces dates next to an instant by the instants at which their days begin in the session's
+    /// zone; `None` if there are none. DataFusion would compare both without a zone.
     fn days_by_clocks<const N: usize>(&self, sides: [&Expr; N], schema: &DFSchema) -> Option<[Expr; N]> {
         let types = sides.map(|side| side.get_type(schema).ok());
         let has_instant = types.iter().any(|of| matches!(of, Some(DataType::Timestamp(_, Some(_)))));
@@ -118,7 +118,7 @@ impl Clocks<'_> {
         })
     }
 
-    /// `ts + INTERVAL '1 day'`: a day by the clocks may have 23 or 25 hours.
+    /// `ts + INTERVAL '1 day'`: a local day may have 23 or 25 hours.
     fn sum_meant(&self, binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
         let is_plus = match binary.op {
             Operator::Plus => true,
@@ -174,7 +174,7 @@ impl Clocks<'_> {
             ("to_timestamp", [text]) if is_of_text(text, schema) => {
                 Some(read(text.clone(), with_zone(TimeUnit::Nanosecond), self.zone))
             }
-            // By a template without a zone.
+            // The template has no zone.
             ("to_timestamp", [text, Expr::Literal(template, _)])
                 if is_of_text(text, schema)
                     && template.try_as_str().flatten().is_some_and(|template| !template.contains("%z")) =>
@@ -186,7 +186,7 @@ impl Clocks<'_> {
                 Some(again(vec![width.clone(), time.clone(), zone_name()]))
             }
             ("time_bucket_gapfill", [width, time, rest @ ..]) if unit(time).is_some() => {
-                // A zone, and the two bounds of a window.
+                // An optional zone, then the optional bounds.
                 let (zone, bounds) = rest.split_at(rest.len() % 2);
                 let own = (zone.is_empty() && is_of_days(width)).then(zone_name);
                 let bounds = bounds.iter().map(|bound| self.bound(bound, schema));
@@ -197,7 +197,7 @@ impl Clocks<'_> {
         })
     }
 
-    /// A bound of a window: a text, or a date, is what clocks show.
+    /// A bound of the range. A text, a date, or a constant time without a zone is local time.
     fn bound(&self, bound: &Expr, schema: &DFSchema) -> Expr {
         let unit = TimeUnit::Nanosecond;
         match bound.get_type(schema) {
@@ -214,7 +214,8 @@ fn recast(of: Expr, as_before: &Cast) -> Expr {
     Expr::Cast(Cast { expr: Box::new(of), field: Arc::clone(&as_before.field) })
 }
 
-/// Casts between instants and what clocks show that are by the clocks, whoever has written them.
+/// Rewrites a cast between an instant and a local date, time or text, whether the user or
+/// DataFusion wrote it.
 fn cast_by_clocks(of: &Cast, from: &DataType, zone: Zone) -> Option<Expr> {
     let expr = || of.expr.as_ref().clone();
     match (from, of.field.data_type()) {
@@ -230,7 +231,7 @@ fn cast_by_clocks(of: &Cast, from: &DataType, zone: Zone) -> Option<Expr> {
     }
 }
 
-/// A cast of a text to a time, which is read as all others are; `None` for any other cast.
+/// Rewrites a cast from text to timestamp to use FleetDB's parser; `None` for any other cast.
 pub(super) fn read_by_cast(of: &Cast, from: &DataType, zone: Zone) -> Option<Expr> {
     match (from, of.field.data_type()) {
         (DataType::Utf8, to @ DataType::Timestamp(..)) => {
@@ -241,8 +242,8 @@ pub(super) fn read_by_cast(of: &Cast, from: &DataType, zone: Zone) -> Option<Exp
     }
 }
 
-/// A text in a statement as a time of this type, in a session of this zone; `None` if it says no
-/// time that the type holds.
+/// Parses a literal as a time of this type, in a session with this zone; `None` if it is not a time
+/// or out of the type's range.
 pub(super) fn time_of_literal(expr: &Expr, data_type: &DataType, zone: Zone) -> Option<Expr> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return None };
     let unit = ColumnType::from_arrow(data_type).ok().and_then(ColumnType::time_unit)?;
@@ -259,25 +260,25 @@ fn is_of_text(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Utf8))
 }
 
-/// Whether a template names the zone: such are of UTC.
+/// Whether a template may name the zone. Such templates are formatted in UTC.
 fn has_zone(template: &Expr) -> bool {
     !matches!(template, Expr::Literal(text, _) if text.try_as_str().flatten().is_some_and(|text| {
         !["tz", "of", "%z"].iter().any(|zone| text.to_ascii_lowercase().contains(zone))
     }))
 }
 
-/// Whether a width of buckets is a day or longer.
+/// Whether a bucket's width is a day or longer.
 fn is_of_days(width: &Expr) -> bool {
     let Expr::Literal(width, _) = width else { return false };
     let is_long = |of: IntervalMonthDayNano| of.months != 0 || of.days != 0 || of.nanoseconds >= NS_PER_DAY;
     match width.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano)) {
         Ok(ScalarValue::IntervalMonthDayNano(of)) => of.is_some_and(is_long),
-        // What is no width is refused elsewhere.
+        // An invalid width is rejected elsewhere.
         _ => false,
     }
 }
 
-/// The rule for casts that DataFusion adds.
+/// The rule that rewrites the casts added by DataFusion.
 #[derive(Debug)]
 pub(crate) struct CastByClocks(pub(crate) CurrentZone);
 
@@ -316,7 +317,8 @@ fn casts_in(node: LogicalPlan, zone: Zone) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn added_cast(of: &Cast, schema: &DFSchema, zone: Zone) -> Option<Expr> {
-    // In UTC, the default, types need not be known for what is of no text.
+    // In UTC, the default, only casts to timestamps can change, so other types need not be
+    // computed.
     if zone == Zone::Utc && !matches!(of.field.data_type(), DataType::Timestamp(..)) {
         return None;
     }
@@ -330,7 +332,7 @@ fn added_cast(of: &Cast, schema: &DFSchema, zone: Zone) -> Option<Expr> {
     }
 }
 
-/// Whether an expression is of a column, and not of what the statement says itself.
+/// Whether an expression depends on columns or subqueries, not only on constants.
 fn is_of_rows(expr: &Expr) -> bool {
     let is_query =
         |expr: &Expr| Ok(matches!(expr, Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_)));

@@ -31,7 +31,7 @@ fn a_day_of_buckets_without_a_zone_is_one_of_the_session_s_clocks() {
     assert_eq!(row(&session, days), ["2026-07-01 00:00:00+00", "1", "1"]);
     session.sql("SET TIME ZONE 'Europe/Vienna'").unwrap();
     assert_eq!(row(&session, days), ["2026-07-02 00:00:00+02", "2", "3"]);
-    // What names its zone, and what is shorter than a day, is as before.
+    // The session's zone changes neither calls that name a zone nor buckets shorter than a day.
     let named = "SELECT time_bucket('1 day', ts, 'UTC'), time_bucket('1 hour', ts) FROM t ORDER BY ts LIMIT 1";
     assert_eq!(row(&session, named), ["2026-07-01 02:00:00+02", "2026-07-02 00:00:00+02"]);
     let filled = "SELECT time_bucket_gapfill('1 day', ts) AS day, count(*) FROM t WHERE ts >= '2026-07-01' AND ts < '2026-07-03' \

@@ -1,12 +1,13 @@
-//! DataFusion's, Arrow's and sqlparser's errors as the engine's, with a code and in SQL's words.
+//! Converts the errors of DataFusion, Arrow and sqlparser to the engine's, with a code and in SQL's
+//! terms.
 //!
-//! 1. An error of the engine that passed through DataFusion comes back unchanged.
-//! 2. A variant decides where there is one. sqlparser, and DataFusion's planner in `Plan`, give only
-//!    a text. What the library itself wrote at its beginning or end decides there ([`syntax`],
-//!    [`planned`], [`values`]). What users may have written in it never decides.
-//! 3. Types are in SQL's words ([`types`]). The place stands beside the message, never in it.
+//! 1. An engine error that passed through DataFusion is returned unchanged.
+//! 2. The error's variant decides, if it tells enough. sqlparser, and DataFusion's planner in
+//!    `Plan`, give only a text. Then the words that the library puts at its beginning or end decide
+//!    ([`syntax`], [`planned`], [`values`]), never words that may come from a user.
+//! 3. Types get their SQL names ([`types`]). The position is kept next to the message, never in it.
 //!
-//! No other folder asks a message what it contains.
+//! No other folder inspects the text of messages.
 
 mod planned;
 mod syntax;
@@ -26,11 +27,11 @@ use planned::{are_close, missing_from, planned_error};
 use std::error::Error as StdError;
 use values::{arrow_error, executed_error};
 
-/// How DataFusion says that a plan has a step that only stands elsewhere.
+/// How DataFusion's error begins for an expression in a place where it cannot be executed.
 const NO_STEP: &str = "Physical plan does not support logical expression ";
 
-/// DataFusion's error as the engine's: an error that came from the engine is given back as it was.
-/// Names are as they were written.
+/// Converts DataFusion's error to the engine's. An error that came from the engine is returned
+/// unchanged. Names appear as the user wrote them.
 pub(crate) fn engine_error(error: DataFusionError) -> Error {
     let error = converted(error);
     let hint = error.hint().map(|hint| written_text(hint).into_owned());
@@ -43,7 +44,7 @@ pub(crate) fn engine_error(error: DataFusionError) -> Error {
 
 fn converted(error: DataFusionError) -> Error {
     match error {
-        // Names of DataFusion's steps, which say something to those who look for a bug.
+        // The names of DataFusion's steps help only in finding a bug.
         DataFusionError::Context(context, inner) => match converted(*inner) {
             error if error.kind() == ErrorKind::Bug => error.context(context),
             error => error,
@@ -75,7 +76,7 @@ fn converted(error: DataFusionError) -> Error {
     }
 }
 
-/// As [`engine_error`], with the place in the statement's text.
+/// Like [`engine_error`], with the position in the statement's text.
 pub(crate) fn placed_error(error: DataFusionError) -> Error {
     let start = error.diagnostic().and_then(|diagnostic| diagnostic.span).map(|span| span.start);
     let error = engine_error(error);
@@ -87,7 +88,7 @@ pub(crate) fn placed_error(error: DataFusionError) -> Error {
     }
 }
 
-/// sqlparser's error as the engine's.
+/// Converts sqlparser's error to the engine's.
 pub(crate) fn syntax_error(error: ParserError) -> Error {
     match error {
         ParserError::ParserError(message) | ParserError::TokenizerError(message) => syntax::text_error(&message),
@@ -97,12 +98,13 @@ pub(crate) fn syntax_error(error: ParserError) -> Error {
     }
 }
 
-/// The engine's error as DataFusion's.
+/// Wraps the engine's error in DataFusion's.
 pub(crate) fn query_error(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// An error that DataFusion takes for its own. That a function does not take some types is none.
+/// An error that DataFusion reports as its own bug. A call with unsupported types is reported this
+/// way but is not a bug.
 fn internal_error(message: &str) -> Error {
     match planned_error(message, Code::Bug) {
         known if known.code() == Code::UndefinedFunction => known,
@@ -164,7 +166,7 @@ fn undefined_column(column: &Column, valid: &[Column]) -> Error {
     }
 }
 
-/// An error that is neither the engine's nor DataFusion's.
+/// Converts an error that is neither the engine's nor DataFusion's.
 fn external_error(error: &(dyn StdError + 'static)) -> Error {
     match error.downcast_ref::<ArrowError>() {
         Some(arrow) => arrow_error(arrow),
@@ -172,8 +174,8 @@ fn external_error(error: &(dyn StdError + 'static)) -> Error {
     }
 }
 
-/// The engine's error that is behind another one, however deep, or that of a temporary file:
-/// operators share errors, and Arrow's hold some.
+/// Finds the engine's error, or an I/O error of a temporary file, among an error's causes.
+/// Operators share errors, and Arrow's errors may contain others.
 fn own(error: &DataFusionError) -> Option<Error> {
     let mut next: Option<&(dyn StdError + 'static)> = Some(error);
     let mut of_file = None;

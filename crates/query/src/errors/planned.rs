@@ -1,6 +1,6 @@
-//! What DataFusion's planner says in a sentence, in PostgreSQL's words and with its code.
-//! (DataFusion 55: `SqlToRel`, type coercion.) What the library itself wrote at the sentence's
-//! beginning or end decides; what is between goes into the message.
+//! Converts the messages of DataFusion's planner (DataFusion 55: `SqlToRel`, type coercion) to
+//! PostgreSQL's wording, with its code. The words that DataFusion puts at the beginning or end of a
+//! message decide; the part in between goes into the new message.
 
 use super::types::{name_of, names_of, operation};
 use super::values::{cast_of_types, executed_error};
@@ -8,7 +8,7 @@ use crate::usages::usage;
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 use fleetdb_engine::{Code, Error};
 
-/// Catalog and schema that every table is in, as DataFusion writes them in front of names.
+/// The catalog and schema of every table, as DataFusion prefixes them to names.
 const OWN: &str = "fleetdb.";
 const PUBLIC: &str = "public.";
 
@@ -17,7 +17,7 @@ const NO_FUNCTION: &str =
 const NO_OPERATOR: &str =
     "No operator matches the given name and argument types. You might need to add explicit type casts.";
 
-/// Sentences that have their own words here, by how they begin.
+/// How DataFusion's messages begin, and the code and message that replace them.
 const SENTENCES: [(&str, Code, &str); 16] = [
     (
         "Aggregate functions are not allowed in the WHERE",
@@ -61,7 +61,7 @@ const SENTENCES: [(&str, Code, &str); 16] = [
     ),
 ];
 
-/// A sentence of the planner's as an error; one that nothing is known of has this code.
+/// Converts a planner's message to an error; if it is unknown, with the code `other`.
 pub(super) fn planned_error(message: &str, other: Code) -> Error {
     let sentence = message.strip_prefix("Error during planning: ").unwrap_or(message);
     let sentence = sentence.trim_end_matches('.');
@@ -78,20 +78,20 @@ pub(super) fn planned_error(message: &str, other: Code) -> Error {
     }
 }
 
-/// What stands between a beginning and an end that the library wrote.
+/// The part between a beginning and an end that the library wrote.
 fn between<'a>(sentence: &'a str, begin: &str, end: &str) -> Option<&'a str> {
     sentence.strip_prefix(begin)?.strip_suffix(end)
 }
 
-/// Whether two names are so alike that one may be meant by the other.
+/// Whether two names are so similar that one may be a misspelling of the other.
 pub(super) fn are_close(one: &str, other: &str) -> bool {
     let length = one.chars().count();
-    // Of a name of one letter any other would be close.
+    // Any name would be close to a name of one letter.
     let most = if length > 1 { (length / 3).max(1) } else { 0 };
     levenshtein(&one.to_lowercase(), &other.to_lowercase()) <= most
 }
 
-/// Names that nothing has.
+/// Names that do not exist, or that are given twice.
 fn name(sentence: &str) -> Option<Error> {
     if let Some(name) = between(sentence, "table '", "' not found") {
         return Some(undefined_table(name));
@@ -133,7 +133,7 @@ fn undefined_table(name: &str) -> Error {
     Error::new(Code::UndefinedTable, format!("relation \"{name}\" does not exist"))
 }
 
-/// A table that a column's name has in front, and that FROM does not have.
+/// The error for a column qualified by a table that is not in FROM.
 pub(super) fn missing_from(table: &str) -> Error {
     Error::new(Code::UndefinedTable, format!("missing FROM-clause entry for table \"{table}\""))
 }
@@ -150,7 +150,7 @@ fn unknown_function(name: &str, suggested: &str) -> Error {
     }
 }
 
-/// A function that does not take what it is given.
+/// The error for a call with arguments that the function does not accept.
 fn undefined_function(name: &str, types: Option<&str>) -> Error {
     if let ("array_element", Some(of)) = (name, types.and_then(|types| names_of(types).into_iter().next())) {
         let message = format!("cannot subscript type {of} because it does not support subscripting");
@@ -164,8 +164,8 @@ fn undefined_function(name: &str, types: Option<&str>) -> Error {
     Error::new(Code::UndefinedFunction, message).with_hint(hint)
 }
 
-/// A call that does not fit its function. The planner ends what it says of one with its name and
-/// the types, behind a sentence about types alone.
+/// Calls with wrong arguments. The planner's message ends with the function's name and the argument
+/// types, after a sentence about the types alone.
 fn call(sentence: &str) -> Option<Error> {
     let written = sentence.split_once("No function matches the given name and argument types '").map(|(_, rest)| rest);
     if let Some((call, _)) = written.and_then(|rest| rest.split_once("'. You might need to add explicit type casts")) {
@@ -189,7 +189,7 @@ fn undefined_operator(written: &str) -> Option<Error> {
     Some(Error::new(Code::UndefinedFunction, message).with_hint(NO_OPERATOR))
 }
 
-/// Operations on types that they are not for.
+/// Operators that do not accept the types of their operands.
 fn operator(sentence: &str) -> Option<Error> {
     const OPERATIONS: [&str; 8] = [
         "Cannot coerce arithmetic expression ",
@@ -203,7 +203,7 @@ fn operator(sentence: &str) -> Option<Error> {
     ];
     if let Some(written) = OPERATIONS.iter().find_map(|begin| sentence.strip_prefix(begin)) {
         let written = written.strip_suffix(" to valid types").unwrap_or(written);
-        // A record has colons of its own.
+        // The name of a record type contains colons as well.
         return undefined_operator(written.split(": ").next()?).or_else(|| undefined_operator(written));
     }
     if let Some(written) = sentence.strip_prefix("Cannot infer common argument type for logical boolean operation ") {
@@ -238,7 +238,7 @@ fn not_matched(of: &str, one: &str, other: &str) -> Error {
     Error::new(Code::TypeMismatch, format!("{of} types {one} and {other} cannot be matched"))
 }
 
-/// Values of other types than the place is for.
+/// Values of the wrong type for their place.
 fn condition(sentence: &str) -> Option<Error> {
     if let Some(rest) = sentence.strip_prefix("Cannot create filter with non-boolean predicate '") {
         let (_, found) = rest.rsplit_once("' returning ")?;
@@ -273,7 +273,7 @@ fn condition(sentence: &str) -> Option<Error> {
     Some(Error::new(Code::TypeMismatch, message))
 }
 
-/// Groups, places of columns, and frames.
+/// GROUP BY, column positions, and window frames.
 fn group(sentence: &str) -> Option<Error> {
     if let Some((_, rest)) =
         sentence.split_once(" must be in GROUP BY or an aggregate function: While expanding wildcard, column \"")
@@ -301,13 +301,13 @@ fn group(sentence: &str) -> Option<Error> {
     Some(Error::new(Code::Windowing, format!("invalid window frame: {frame}")))
 }
 
-/// Rows and columns that are not as many as they should be.
+/// Wrong numbers of values or columns.
 fn rows(sentence: &str) -> Option<Error> {
     if let Some(rest) = sentence.strip_prefix("Inconsistent data length across values list: got ") {
         let (got, rest) = rest.split_once(" values in row ")?;
         let (row, expected) = rest.split_once(" but expected ")?;
         let (got, expected) = (got.parse::<usize>().ok()?, expected.parse::<usize>().ok()?);
-        // Others than the first are compared with the first; that one with the table.
+        // The first row is compared with the table, the others with the first row.
         let message = match row {
             "0" if got > expected => "INSERT has more expressions than target columns",
             "0" => "INSERT has more target columns than expressions",
@@ -326,7 +326,7 @@ fn rows(sentence: &str) -> Option<Error> {
     Some(Error::new(Code::InvalidColumnReference, message))
 }
 
-/// Types of PostgreSQL's that there are not here.
+/// PostgreSQL's types that FleetDB does not have.
 const KNOWN_TYPES: [&str; 24] = [
     "bigserial",
     "bit",
@@ -354,7 +354,7 @@ const KNOWN_TYPES: [&str; 24] = [
     "oid",
 ];
 
-/// What there is not.
+/// Unsupported features.
 fn unsupported(sentence: &str) -> Option<Error> {
     let sentence = sentence.strip_prefix("This feature is not implemented: ").unwrap_or(sentence);
     let not = |what: &str| Some(Error::new(Code::NotSupported, format!("{what} is not supported")));
@@ -392,7 +392,7 @@ fn unsupported(sentence: &str) -> Option<Error> {
     None
 }
 
-/// What a statement is called by its first words, which sqlparser writes in capitals.
+/// The name of a statement: its first words, which sqlparser writes in capitals.
 fn head(statement: &str) -> String {
     let is_keyword = |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_uppercase());
     let words = statement.split(' ').take_while(is_keyword).take(2).collect::<Vec<_>>();

@@ -1,8 +1,8 @@
-//! sqlparser's errors in PostgreSQL's words.
+//! Converts sqlparser's errors to PostgreSQL's wording.
 
 use fleetdb_engine::{Code, Error, TextPosition};
 
-/// What sqlparser's tokenizer says, and PostgreSQL's words for it.
+/// Messages of sqlparser's tokenizer, and PostgreSQL's wording.
 const TOKENS: [(&str, &str); 6] = [
     ("Unterminated string literal", "unterminated quoted string"),
     ("Unterminated encoded string literal", "unterminated quoted string"),
@@ -12,14 +12,14 @@ const TOKENS: [(&str, &str); 6] = [
     ("Expected close delimiter '\"' before EOF", "unterminated quoted identifier"),
 ];
 
-/// PostgreSQL's statements that sqlparser does not know.
+/// PostgreSQL's statements that sqlparser does not parse.
 const STATEMENTS: [&str; 9] =
     ["CHECKPOINT", "CLUSTER", "DO", "IMPORT", "LOAD", "REASSIGN", "REFRESH", "REINDEX", "SECURITY"];
 
-/// Bytes of what a hint says was expected.
+/// Maximum length in bytes of what a hint says was expected.
 const MAX_EXPECTED: usize = 60;
 
-/// What sqlparser says is wrong with a text.
+/// Converts an error message of sqlparser.
 pub(super) fn text_error(message: &str) -> Error {
     let place = place_of(message);
     let said = match place {
@@ -33,7 +33,7 @@ pub(super) fn text_error(message: &str) -> Error {
     }
 }
 
-/// The error without its place.
+/// The error without its position.
 fn in_words(said: &str) -> Error {
     if let Some((_, words)) = TOKENS.iter().find(|(begin, _)| said.starts_with(begin)) {
         return Error::new(Code::Syntax, *words);
@@ -51,17 +51,17 @@ fn in_words(said: &str) -> Error {
     };
     let error = Error::new(Code::Syntax, message);
     match expected {
-        // That it has come too early is what the message says.
+        // The message already says that this token is unexpected.
         "end of statement" => error,
         "identifier" => error.with_hint("Expected here: a name."),
-        // Most of what sqlparser lists there is not.
+        // Most of what sqlparser lists there does not exist in FleetDB.
         list if list.len() > MAX_EXPECTED => error,
         expected => error.with_hint(format!("Expected here: {expected}.")),
     }
 }
 
-/// The place that sqlparser ends its message with (" at Line: 1, Column: 8"; nothing but the
-/// token's name at the end of the text).
+/// The position at the end of sqlparser's message (" at Line: 1, Column: 8"). At the end of the
+/// text, the message has only the token's name, EOF.
 pub(super) fn place_of(message: &str) -> Option<TextPosition> {
     if message.ends_with("found: EOF") {
         return Some(TextPosition::End);

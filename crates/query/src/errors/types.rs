@@ -1,10 +1,9 @@
-//! Arrow's types in SQL's words: of the type itself, or of what a library wrote for it in a
-//! message.
+//! SQL names of Arrow's types, given the type or its name in a library's message.
 
 use arrow::datatypes::DataType;
 use std::borrow::Cow;
 
-/// The type as PostgreSQL's messages call it.
+/// The name of a type in PostgreSQL's messages.
 pub(crate) fn sql_name(data_type: &DataType) -> Cow<'static, str> {
     Cow::Borrowed(match data_type {
         DataType::Null => "unknown",
@@ -38,17 +37,17 @@ pub(crate) fn sql_name(data_type: &DataType) -> Cow<'static, str> {
     })
 }
 
-/// A type as Arrow writes it, if it is one.
+/// Parses the name of a type as Arrow writes it.
 pub(super) fn type_of(written: &str) -> Option<DataType> {
     written.parse().ok()
 }
 
-/// A type as Arrow writes it, in SQL's words.
+/// The SQL name of a type, from its name as Arrow writes it.
 pub(super) fn name_of(written: &str) -> Cow<'static, str> {
     type_of(written).map_or(Cow::Borrowed("record"), |data_type| sql_name(&data_type))
 }
 
-/// The types of a list as Arrow writes it, in SQL's words.
+/// The SQL names of a list of types, as Arrow writes it.
 pub(super) fn names_of(list: &str) -> Vec<Cow<'static, str>> {
     let (mut names, mut depth, mut from) = (Vec::new(), 0_usize, 0);
     for (at, c) in list.char_indices() {
@@ -69,13 +68,14 @@ pub(super) fn names_of(list: &str) -> Vec<Cow<'static, str>> {
     names
 }
 
-/// A type as Arrow writes it, in SQL's words, if it is one.
+/// Like [`name_of`]; `None` if it is not a type.
 fn known_name(written: &str) -> Option<Cow<'static, str>> {
     let is_record = written.starts_with("Struct(") && written.ends_with(')');
     type_of(written).map(|data_type| sql_name(&data_type)).or_else(|| is_record.then_some(Cow::Borrowed("record")))
 }
 
-/// The sides of an operation between types as DataFusion writes it, and its operator.
+/// Splits an operation, as DataFusion writes it, into the left type, the operator and the right
+/// type.
 pub(super) fn operation(written: &str) -> Option<(Cow<'static, str>, &str, Cow<'static, str>)> {
     let spaces: Vec<usize> = written.match_indices(' ').map(|(at, _)| at).collect();
     let left = spaces.iter().find_map(|&at| known_name(&written[..at]).map(|of| (at, of)));

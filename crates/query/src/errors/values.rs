@@ -1,4 +1,4 @@
-//! What libraries say of values while a statement runs, in PostgreSQL's words.
+//! Converts libraries' run-time errors about values to PostgreSQL's wording.
 
 use super::types::{name_of, sql_name, type_of};
 use crate::times::unreadable;
@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use fleetdb_engine::{Code, Error};
 
-/// Arrow's error about values.
+/// Converts Arrow's error about values.
 pub(super) fn arrow_error(error: &ArrowError) -> Error {
     match error {
         ArrowError::DivideByZero => Error::new(Code::DivisionByZero, "division by zero"),
@@ -31,7 +31,7 @@ pub(super) fn arrow_error(error: &ArrowError) -> Error {
     }
 }
 
-/// What an operator or a function says while it runs, in a text only.
+/// Converts the message of an operator or a function that failed at run time.
 pub(super) fn executed_error(message: &str) -> Error {
     let message = message.strip_prefix("Execution error: ").unwrap_or(message).trim_end_matches('.');
     if message.starts_with("Scalar subquery returned more than one row") {
@@ -82,8 +82,8 @@ pub(super) fn executed_error(message: &str) -> Error {
     Error::new(Code::InvalidParameter, message)
 }
 
-/// What the library of regular expressions says: its text shows the pattern, and ends with what is
-/// wrong.
+/// Converts an error of the regular-expression library. Its message shows the pattern and ends with
+/// the cause.
 fn pattern_error(message: &str) -> Option<Error> {
     if !["regex parse error:", "Regular expression did not compile"].iter().any(|begin| message.starts_with(begin)) {
         return None;
@@ -102,7 +102,7 @@ fn numeric_error(message: &str) -> Option<Error> {
     Some(Error::new(Code::OutOfRange, "numeric field overflow").with_hint(hint))
 }
 
-/// Arrow's error about a text that says no time.
+/// Converts Arrow's error for a text that is not a time.
 fn parse_error(message: &str) -> Error {
     let text = message.strip_prefix("Error parsing timestamp from '").and_then(|rest| rest.rsplit_once("': "));
     if let Some((value, _)) = text {
@@ -117,7 +117,7 @@ fn parse_error(message: &str) -> Error {
     Error::new(Code::InvalidTime, message)
 }
 
-/// A cast that there is not, which Arrow and DataFusion name by its types.
+/// An unsupported cast, which Arrow and DataFusion describe by its types.
 pub(super) fn cast_of_types(message: &str) -> Option<Error> {
     let begins = ["Unsupported CAST from ", "Casting from ", "Cannot automatically convert "];
     let types = begins.iter().find_map(|begin| message.strip_prefix(begin))?;
@@ -128,7 +128,7 @@ pub(super) fn cast_of_types(message: &str) -> Option<Error> {
     Some(Error::new(Code::CannotCast, message))
 }
 
-/// A cast's error: Arrow says in its text only which value did not become which type.
+/// Converts a cast's error. Arrow's message says only which value could not become which type.
 pub(super) fn cast_error(message: &str) -> Error {
     let texts = ["Cannot cast string '", "Cannot cast value '"];
     let text = texts.iter().find_map(|begin| message.strip_prefix(begin)).and_then(|rest| rest.strip_suffix(" type"));
@@ -146,7 +146,7 @@ pub(super) fn cast_error(message: &str) -> Error {
     })
 }
 
-/// A text that is no value of a type, which Arrow has written.
+/// The error for a text that is not a valid value of a type; `to` is the type as Arrow writes it.
 fn text_error(value: &str, to: &str) -> Error {
     match type_of(to) {
         Some(of) => misfit(value, &of),
@@ -154,7 +154,7 @@ fn text_error(value: &str, to: &str) -> Error {
     }
 }
 
-/// A text that is no value of a type.
+/// The error for a text that is not a valid value of a type.
 pub(crate) fn misfit(value: &str, of: &DataType) -> Error {
     let digits = value.trim().trim_start_matches(['-', '+']);
     let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());

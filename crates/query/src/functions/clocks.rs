@@ -1,6 +1,6 @@
-//! What the clocks of a session's zone show of instants, and the instants at which they show
-//! something: what casts, texts and sums of times with a zone mean in a session whose zone is not
-//! UTC (see [`zones`](crate::dialect), which puts these calls in their place).
+//! Functions that convert between instants and local time in a session's zone. They implement
+//! casts, texts and interval arithmetic of timestamps with a zone. [`zones`](crate::dialect)
+//! inserts the calls.
 
 use crate::texts::text_form_in;
 use crate::times::read_texts;
@@ -18,24 +18,24 @@ use datafusion::logical_expr::{
 use fleetdb_engine::{Code, ColumnType, Error};
 use std::sync::Arc;
 
-/// A call's meaning.
+/// What a function computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum What {
-    /// What clocks show, without a zone.
+    /// The local time of an instant, without a zone.
     Shown,
-    /// The instant at which clocks show a time.
+    /// The instant of a local time.
     Instant,
     /// The text of an instant.
     Text,
-    /// The time that a text says.
+    /// A text parsed as a time.
     Read,
-    /// An instant and a span of time, months and days by the clocks.
+    /// An instant plus an interval, with months and days in local time.
     Plus,
-    /// An instant without one.
+    /// An instant minus an interval.
     Minus,
 }
 
-/// One of the functions.
+/// A function of this module.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ByClocks {
     what: What,
@@ -50,12 +50,12 @@ fn call(what: What, zone: Zone, gives: DataType, args: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), args))
 }
 
-/// What clocks show of an instant of this unit.
+/// The local time of an instant of this unit.
 pub(crate) fn shown(instant: Expr, unit: TimeUnit, zone: Zone) -> Expr {
     call(What::Shown, zone, DataType::Timestamp(unit, None), vec![instant])
 }
 
-/// The instant at which clocks show a time of this unit.
+/// The instant of a local time of this unit.
 pub(crate) fn instant(time: Expr, unit: TimeUnit, zone: Zone) -> Expr {
     call(What::Instant, zone, with_zone(unit), vec![time])
 }
@@ -65,17 +65,17 @@ pub(crate) fn text(instant: Expr, zone: Zone) -> Expr {
     call(What::Text, zone, DataType::Utf8, vec![instant])
 }
 
-/// A text as a time of this type.
+/// A text parsed as a time of this type.
 pub(crate) fn read(text: Expr, gives: DataType, zone: Zone) -> Expr {
     call(What::Read, zone, gives, vec![text])
 }
 
-/// An instant of this unit and an interval.
+/// An instant of this unit plus an interval.
 pub(crate) fn plus(instant: Expr, interval: Expr, unit: TimeUnit, zone: Zone) -> Expr {
     call(What::Plus, zone, with_zone(unit), vec![instant, interval])
 }
 
-/// An instant of this unit without an interval.
+/// An instant of this unit minus an interval.
 pub(crate) fn minus(instant: Expr, interval: Expr, unit: TimeUnit, zone: Zone) -> Expr {
     call(What::Minus, zone, with_zone(unit), vec![instant, interval])
 }
@@ -161,8 +161,9 @@ impl ByClocks {
     }
 }
 
-/// An instant so many months, days and nanoseconds later, or earlier: as PostgreSQL does it, months
-/// and days by the clocks, the rest by itself (`timestamptz_pl_interval` in its `timestamp.c`).
+/// Adds an interval to an instant, or subtracts it if `sign` is -1. As in PostgreSQL, months and
+/// days count in local time, and the rest is elapsed time (`timestamptz_pl_interval` in its
+/// `timestamp.c`).
 fn later(instant_ns: i128, interval: IntervalMonthDayNano, sign: i32, zone: Zone) -> Option<i128> {
     let mut ns = instant_ns;
     if interval.months != 0 {
