@@ -228,7 +228,7 @@ impl VisitorMut for Derived {
     fn pre_visit_statement(&mut self, statement: &mut SqlStatement) -> ControlFlow<()> {
         match statement {
             SqlStatement::CreateTable(CreateTable { query: Some(query), .. }) => name_selected(query),
-            // Rows go to columns by their places.
+            // Rows are assigned to columns by position.
             SqlStatement::Insert(insert) => insert.source.iter_mut().for_each(|query| tell_apart(&mut query.body)),
             _ => {}
         }
@@ -394,7 +394,7 @@ pub(crate) fn written_names(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
-/// A text, such as an error or a plan, without these suffixes.
+/// Removes these suffixes from a text, such as an error or a plan.
 pub(crate) fn written_text(text: &str) -> Cow<'_, str> {
     let mut parts = text.split(APART);
     let Some(first) = parts.next().filter(|first| first.len() < text.len()) else { return Cow::Borrowed(text) };
@@ -407,13 +407,13 @@ fn apart(expr: Expr, name: &str, place: usize) -> SelectItem {
     named(expr, &format!("{name}{APART}{}", place + 1))
 }
 
-/// Gives columns that a SELECT has twice, or beside `*`, names to tell them apart by.
+/// Gives distinct names to columns that a SELECT contains twice, or contains next to `*`.
 pub(crate) fn tell_apart(body: &mut SetExpr) {
     for_each_selected(body, tell_items_apart);
 }
 
-/// The same for a query within another. The outer query asks for columns by their names, so only
-/// what is selected twice without a name gets one.
+/// The same for a subquery. The outer query refers to columns by name, so only unnamed columns that
+/// are selected twice are renamed.
 fn tell_doubles_apart(body: &mut SetExpr) {
     for_each_selected(body, |items| {
         let mut first_of = HashMap::new();
@@ -421,7 +421,7 @@ fn tell_doubles_apart(body: &mut SetExpr) {
             let SelectItem::UnnamedExpr(expr) = &items[place] else { continue };
             let expr = expr.clone();
             let Some(first) = first_of.insert(planned_name(&expr), place) else { continue };
-            // The first column keeps the name by which others ask for it.
+            // The first column keeps the name that the outer query uses.
             let of_first = item_expr(&items[first]);
             if !is_column(&of_first) {
                 items[first] = apart(of_first, &name_of(&expr), first);

@@ -35,7 +35,7 @@ pub(crate) fn check_assignments<'a>(
                 return Err(Error::new(Code::Syntax, message));
             }
             Role::Field => columns.push((column, &assignment.value)),
-            // Some programs set all columns of the row that is in the way.
+            // Some programs assign all columns of the new row.
             _ if is_new(&column, &assignment.value) => {}
             _ => {
                 return Err(Error::new(
@@ -74,7 +74,7 @@ pub(crate) enum Conflict {
     },
 }
 
-/// The column that tells the query of an ON CONFLICT clause whether there is an old row.
+/// The column that says whether an old row exists, in the query for an ON CONFLICT clause.
 const THERE: &str = "fleetdb_there";
 
 /// The effect of a clause on rows whose keys already exist. The INSERT refers to the table as

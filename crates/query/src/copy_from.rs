@@ -21,7 +21,7 @@ const READ_ROWS: usize = 8_192;
 /// Number of CSV bytes read at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// Runs the statement. Gives how many rows were written.
+/// Runs the statement; returns the number of rows written.
 pub(crate) fn copy_from(db: &Database, statement: &Statement, files: &Files, zone: Zone) -> Result<u64> {
     let Statement::Copy {
         source: CopySource::Table { table_name, columns },
@@ -64,7 +64,7 @@ pub(crate) fn copy_from(db: &Database, statement: &Statement, files: &Files, zon
     writer.finish()
 }
 
-/// Reads a CSV file under a header.
+/// Reads a CSV file with a header.
 fn read_csv(
     mut file: File,
     filename: &str,

@@ -73,7 +73,7 @@ pub(crate) fn create_table(
     Ok(true)
 }
 
-/// What a definition begins with.
+/// The keywords at the beginning of a definition.
 pub(crate) fn words_of(definition: &DdlStatement) -> &'static str {
     match definition {
         DdlStatement::CreateExternalTable(_) => "CREATE EXTERNAL TABLE",

@@ -127,12 +127,12 @@ impl Session {
         }
     }
 
-    /// An INSERT of fewer values than the table has columns is about the first columns. DataFusion
-    /// needs their names.
+    /// Names the columns of an INSERT with fewer values than the table has columns: the values are
+    /// for the first columns, but DataFusion needs their names.
     pub(crate) fn name_columns(&self, insert: &mut Insert) -> Result<()> {
         let TableObject::TableName(name) = &insert.table else { return Ok(()) };
         let Some(count) = insert.source.as_deref().and_then(|query| values_in(&query.body)) else { return Ok(()) };
-        // Where there is no such table the planner says so.
+        // If the table does not exist, the planner reports it.
         if let Ok(table) = self.view().table(&object_name(name)?)
             && insert.columns.is_empty()
             && count < table.schema().columns.len()
@@ -391,7 +391,7 @@ pub(crate) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// How many values a row of a query has, if its text says so.
+/// The number of values in a query's rows, if its text determines it.
 fn values_in(body: &SetExpr) -> Option<usize> {
     match body {
         SetExpr::Values(values) => values.rows.first().map(|row| row.len()),
@@ -406,7 +406,7 @@ fn values_in(body: &SetExpr) -> Option<usize> {
     }
 }
 
-/// What a statement that writes begins with.
+/// The keywords at the beginning of a statement that writes.
 pub(crate) fn write_words(op: &WriteOp) -> &'static str {
     match op {
         WriteOp::Insert(_) => "INSERT",

@@ -5,7 +5,7 @@ use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::sql::sqlparser::ast::{CreateTableOptions, Expr, SqlOption, Value as SqlValue};
 use fleetdb_engine::{Code, Error, Merge, Result};
 
-/// What options say; the outer `None` says nothing.
+/// The options of a table; an outer `None` means that the option is not given.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableOptions {
     pub(crate) retention_seconds: Option<Option<i64>>,

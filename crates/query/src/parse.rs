@@ -139,7 +139,7 @@ fn parsed(text: &str) -> Result<Vec<ParsedStatement>> {
         Ok(statements) if statements.iter().any(|statement| matches!(statement, SqlStatement::Copy { .. })) => {
             Ok(statements.into_iter().map(|statement| ParsedStatement::Statement(Box::new(statement))).collect())
         }
-        // Whoever has read further knows better what is wrong.
+        // The parser that got further has the better error.
         Err(other) => {
             let (first, second) = (engine_error(error), syntax_error(other));
             Err(if is_behind(second.position(), first.position()) { second } else { first })

@@ -50,17 +50,17 @@ pub struct Prepared<S = Arc<Session>> {
 }
 
 struct Plan {
-    /// The parameters' types, in order; `None` where the statement does not say it.
+    /// The parameters' types, in order; `None` where the statement does not determine the type.
     types: Vec<Option<DataType>>,
-    /// The rows' columns.
+    /// The columns of the result.
     schema: SchemaRef,
-    /// The session's zone, which is in it.
+    /// The session's zone when the query was planned.
     zone: Zone,
-    /// The parameters that stand in comparisons only, where a time that is too far is the first or
-    /// the last.
+    /// The parameters that occur only in comparisons. There, a time out of range becomes the first
+    /// or last value of its type.
     bounds: HashSet<usize>,
     kept: Option<Kept>,
-    /// What its functions of constants have made, which are in it.
+    /// Memory for the constants that the plan's functions have produced.
     _made: ConstantMemory,
 }
 
@@ -276,9 +276,9 @@ impl<S: Deref<Target = Session>> Prepared<S> {
             far.map_or_else(|| bound(number, value, data_type.as_ref(), zone), Ok)
         });
         let values = values.collect::<Result<Vec<_>>>()?;
-        // A condition with NULL is one that a scan does not know.
+        // A scan cannot apply a condition that contains NULL.
         let has_null = values.iter().any(ScalarValue::is_null);
-        // Nor does it know what is behind the last time.
+        // Nor one with a time out of the column's range.
         let (Some(Kept { binding, physical }), Some(view), false) = (&plan.kept, view, has_null || has_far) else {
             return Ok(Run::Planned(values));
         };
@@ -387,7 +387,7 @@ fn has_functions_of_the_moment(plan: &LogicalPlan) -> bool {
     looked.is_err() || has
 }
 
-/// A value for a parameter as it is written in a statement's text: no literal of a time is a count.
+/// A parameter's value for the statement's text, where a count cannot stand for a time.
 fn written(number: usize, value: &Value, data_type: Option<&DataType>, zone: Zone) -> Result<Value> {
     match (data_type, value) {
         (Some(DataType::Timestamp(..)), Value::Int(_)) => {
@@ -398,11 +398,11 @@ fn written(number: usize, value: &Value, data_type: Option<&DataType>, zone: Zon
     }
 }
 
-/// A value for a parameter as the type that the statement gives it.
+/// Converts a parameter's value to the type that the statement gives it.
 fn bound(number: usize, value: &Value, data_type: Option<&DataType>, session: Zone) -> Result<ScalarValue> {
     let plain = scalar(value);
     match (data_type, value) {
-        // It counts this unit already; a cast makes arrays.
+        // The integer already counts this unit. A cast would create arrays.
         (Some(DataType::Timestamp(unit, zone)), Value::Int(count)) => Ok(time(*count, *unit, zone.clone())),
         (Some(to @ DataType::Timestamp(unit, zone)), Value::Text(text)) => {
             let read = ColumnType::from_arrow(to).and_then(|to| value_of_text_in(text, to, session));
@@ -420,7 +420,7 @@ fn bound(number: usize, value: &Value, data_type: Option<&DataType>, session: Zo
     }
 }
 
-/// So many of a unit since 1970.
+/// A timestamp from a count of its unit.
 fn time(count: i64, unit: TimeUnit, zone: Option<Arc<str>>) -> ScalarValue {
     let time = Some(count);
     match unit {
@@ -431,7 +431,8 @@ fn time(count: i64, unit: TimeUnit, zone: Option<Arc<str>>) -> ScalarValue {
     }
 }
 
-/// A text of a time beyond all of its type as the first or the last one; `None` for anything else.
+/// Converts the text of a time outside its type's range to the first or last value; `None` for
+/// anything else.
 fn far(value: &Value, data_type: &DataType, session: Zone) -> Option<ScalarValue> {
     let (Value::Text(text), DataType::Timestamp(unit, zone)) = (value, data_type) else { return None };
     let session = if zone.is_some() { session } else { Zone::Utc };
@@ -439,7 +440,7 @@ fn far(value: &Value, data_type: &DataType, session: Zone) -> Option<ScalarValue
     matches!(read, TimeText::Before | TimeText::Behind).then(|| time(read.bound().unwrap_or(0), *unit, zone.clone()))
 }
 
-/// The parameters that are sides of comparisons wherever they stand.
+/// The parameters that occur only as operands of comparisons.
 fn compared_only(plan: &LogicalPlan) -> Result<HashSet<usize>> {
     let (mut compared, mut all) = (HashMap::new(), HashMap::new());
     let looked = plan.apply_with_subqueries(|node| {

@@ -78,10 +78,10 @@ pub struct Session {
     pub(crate) tables: Arc<ViewTables>,
     pub(crate) runtime: Arc<QueryRuntime>,
     pub(crate) limits: Arc<Limits>,
-    /// What the functions of the statement that runs have made.
+    /// Memory for the output of the running statement's functions.
     pub(crate) made: Arc<FunctionMemory>,
     pub(crate) transaction: Arc<Mutex<Transaction>>,
-    /// The zone of the statement that runs.
+    /// The zone of the running statement.
     zone: CurrentZone,
     pub(crate) named: Mutex<NamedStatements>,
     #[cfg(feature = "pg-catalog")]
@@ -242,7 +242,7 @@ impl Session {
         self.start_with(SessionSettings::with_timeout(timeout));
     }
 
-    /// A statement begins.
+    /// Starts a statement.
     pub(crate) fn begin_statement(&self) {
         let (timeout, zone) = {
             let transaction = self.transaction();

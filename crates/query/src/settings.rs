@@ -27,13 +27,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const ENCODING: &str = "texts are UTF-8: setting client_encoding changes nothing";
-/// Bytes of a name, as in PostgreSQL.
+/// Maximum length of a name in bytes, as in PostgreSQL.
 const NAME_BYTES: usize = 63;
 const NO_TRANSACTION: &str = "this is for a transaction, and there is none: it changes nothing";
 const SERIALIZABLE: &str =
     "SERIALIZABLE is REPEATABLE READ here: COMMIT compares rows that statements change, not those that they only read";
 
-/// What a transaction sees and may do.
+/// What a transaction sees, and whether it may write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TransactionModes {
     /// Whether all statements see the same view as the first one (REPEATABLE READ). Otherwise each
@@ -113,9 +113,10 @@ pub struct SessionSettings {
     timeout: Option<Duration>,
     idle_timeout: Option<Duration>,
     idle_in_transaction_timeout: Option<Duration>,
-    /// Whose clocks the session goes by, and what it is called; UTC without one.
+    /// The session's zone and its name; UTC if `None`.
     zone: Option<(Zone, String)>,
-    /// Of transactions that do not say otherwise, and of statements outside of one.
+    /// The modes of transactions that do not set their own, and of statements outside a
+    /// transaction.
     modes: TransactionModes,
 }
 
@@ -151,17 +152,17 @@ impl SessionSettings {
         Ok(true)
     }
 
-    /// Whose clocks the session goes by.
+    /// The session's zone.
     pub fn zone(&self) -> Zone {
         self.zone.as_ref().map_or(Zone::Utc, |(zone, _)| *zone)
     }
 
-    /// The zone's name, as SHOW gives it.
+    /// The zone's name, as SHOW returns it.
     pub fn zone_name(&self) -> &str {
         self.zone.as_ref().map_or("UTC", |(_, name)| name)
     }
 
-    /// Whether an INSERT is refused that is in no transaction.
+    /// Whether an INSERT outside a transaction is refused.
     pub fn is_read_only(&self) -> bool {
         self.modes.is_read_only
     }
@@ -295,19 +296,19 @@ impl Session {
         self.transaction().settings.now().clone()
     }
 
-    /// Whose clocks it goes by now.
+    /// The current zone.
     pub fn zone(&self) -> Zone {
         self.transaction().settings.now().zone()
     }
 
-    /// The name of its zone, if it is no longer this one.
+    /// The name of the current zone, if it differs from `known`.
     pub fn zone_changed_from(&self, known: &str) -> Option<String> {
         let transaction = self.transaction();
         let now = transaction.settings.now().zone_name();
         (now != known).then(|| now.to_owned())
     }
 
-    /// How long its client may do nothing now; `None` for as long as it wants.
+    /// How long the client may be idle now; `None` means no limit.
     pub fn idle_limit(&self) -> Option<Duration> {
         let transaction = self.transaction();
         transaction.settings.now().idle_limit(!transaction.is_none())
@@ -463,12 +464,12 @@ fn text_of(value: &Expr) -> String {
     }
 }
 
-/// A word for what was set first.
+/// Whether a word of SET TIME ZONE stands for the initial zone.
 fn is_default(word: &str) -> bool {
     ["default", "local"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// What SET TIME ZONE names; an interval as the hours that it has.
+/// The zone that SET TIME ZONE names; for an interval, its number of hours.
 fn zone_text(value: &Expr) -> String {
     let Expr::Interval(interval) = value else { return text_of(value) };
     let text = text_of(&interval.value);

@@ -1,6 +1,6 @@
-//! The text form of numbers, times and spans of time as PostgreSQL writes it: `2`, `1e+15`, `Infinity`,
-//! `2026-01-01 00:00:00.5`, `1 day 02:00:00`. Arrow writes `2.0`, `1e15`, `inf`, `2026-01-01T00:00:00.500`,
-//! `1 days 2 hours`.
+//! Text forms of numbers, times and intervals as PostgreSQL writes them: `2`, `1e+15`, `Infinity`,
+//! `2026-01-01 00:00:00.5`, `1 day 02:00:00`. Arrow writes `2.0`, `1e15`, `inf`,
+//! `2026-01-01T00:00:00.500`, `1 days 2 hours`.
 
 use crate::zone::{Zone, clock_text, naive};
 use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
@@ -32,15 +32,15 @@ const US_PER_SECOND: u64 = 1_000_000;
 /// ```
 ///
 /// # Errors
-/// A time is out of what can be told in microseconds.
+/// A time is out of range in microseconds.
 pub fn text_form(column: &ArrayRef) -> Result<Option<ArrayRef>> {
     text_form_in(column, Zone::Utc)
 }
 
-/// As [`text_form`] in a session of this zone: instants as its clocks show them.
+/// Like [`text_form`], in a session with this zone: instants are written in local time.
 ///
 /// # Errors
-/// As there.
+/// Those of [`text_form`].
 pub fn text_form_in(column: &ArrayRef, session: Zone) -> Result<Option<ArrayRef>> {
     Ok(Some(match column.data_type() {
         DataType::Float64 => written(column.as_primitive::<Float64Type>(), put_float64),
@@ -121,8 +121,8 @@ fn put_exponent(text: &str, out: &mut StringBuilder) -> std::fmt::Result {
     write!(out, "{digits}e{sign}{exponent:0>2}")
 }
 
-/// Microseconds since 1970 as `2026-01-01 00:00:00.5`, of an instant by its clocks and with how far
-/// these are ahead; years before the first are counted back from 1 BC.
+/// Writes microseconds since 1970 as `2026-01-01 00:00:00.5`. With `clocks`, an instant is written
+/// in local time with its UTC offset. Years before 1 are counted back from 1 BC.
 fn put_time(us: i64, clocks: Option<Zone>, out: &mut StringBuilder) -> std::fmt::Result {
     let ns = i128::from(us) * 1_000;
     let ahead = clocks.unwrap_or_default().ahead_seconds(ns).ok_or(std::fmt::Error)?;

@@ -44,7 +44,7 @@ enum Cell {
 pub struct InsertValues {
     /// In order; more than one come from WITH.
     inserts: Vec<Rows>,
-    /// Whose clocks its texts of times are read by.
+    /// The zone in which times are read from text.
     zone: Zone,
     /// The types of the parameters, in order.
     types: Vec<ColumnType>,
@@ -57,16 +57,16 @@ struct Rows {
 }
 
 impl InsertValues {
-    /// The INSERT that a statement is in a session of this zone; `None` if it is something else, or
-    /// must be planned.
+    /// Analyzes a statement in a session with this zone; `None` if it is not such an INSERT or must
+    /// be planned.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it does not fit its table.
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it does not match its table.
     pub fn of(statement: &Statement, db: &Database, zone: Zone) -> Result<Option<Self>> {
         statement.sql().map_or(Ok(None), |sql| statement.with_stack(|| Self::of_sql(sql, db, zone)))
     }
 
-    /// As [`of`](Self::of).
+    /// Like [`of`](Self::of).
     pub(crate) fn of_sql(statement: &SqlStatement, db: &Database, zone: Zone) -> Result<Option<Self>> {
         let inserts = match statement {
             SqlStatement::Insert(insert) => Some(vec![insert]),
@@ -91,8 +91,7 @@ impl InsertValues {
         &self.types
     }
 
-    /// Whether the tables, and the session's zone, are still as they were when the statement was
-    /// looked at.
+    /// Whether the tables and the session's zone are unchanged since the statement was analyzed.
     pub fn fits(&self, db: &Database, zone: Zone) -> bool {
         let is_same = |rows: &Rows| db.table(&rows.schema.name).is_ok_and(|now| Arc::ptr_eq(&now, &rows.schema));
         self.zone == zone && self.inserts.iter().all(is_same)
@@ -223,19 +222,19 @@ fn cell(expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<Cell> {
     })
 }
 
-/// A text as a value of a column, as SQL reads it; a time without a zone is UTC.
+/// Parses a text as a value of a column, as SQL does. A time without a zone is in UTC.
 ///
 /// # Errors
-/// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that says what the column takes.
+/// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) that says what the column accepts.
 pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
     value_of_text_in(text, column_type, Zone::Utc)
 }
 
-/// As [`value_of_text`] in a session of this zone: a time without one, for a column that has one,
-/// is what its clocks show.
+/// Like [`value_of_text`], in a session with this zone: for a column with a zone, a time without
+/// one is local time.
 ///
 /// # Errors
-/// As there.
+/// Those of [`value_of_text`].
 pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Result<Value> {
     let trimmed = text.trim();
     let value = match column_type {
@@ -290,8 +289,8 @@ fn number_of(text: &str, column_type: ColumnType) -> Result<Value> {
     Ok(Value::Float(value))
 }
 
-/// Bytes as PostgreSQL writes them: `\x` and hexadecimal digits; or as UTF-8, in which `\\` is a backslash and `\001`, three
-/// digits to the base of 8, any byte.
+/// Parses bytes in PostgreSQL's forms: `\x` and hexadecimal digits; or UTF-8, where `\\` is a
+/// backslash and `\001`, with three octal digits, is any byte.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let Some(digits) = text.strip_prefix("\\x") else { return unescaped(text.as_bytes()) };
     digits.as_bytes().chunks(2).map(|pair| byte_of(pair, 2, 16)).collect()

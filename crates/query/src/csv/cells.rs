@@ -1,4 +1,4 @@
-//! Rows of texts as rows of a table.
+//! Converts rows of text cells to rows of a table.
 
 use super::reader::CsvCell;
 use crate::not_null::null_in;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct CellReader {
     schema: Arc<TableSchema>,
-    /// For each cell the column's place in the table.
+    /// For each cell, the index of its column in the table.
     places: Vec<usize>,
     zone: Zone,
     row: Vec<Value>,
@@ -48,7 +48,7 @@ impl CellReader {
         Self::new(schema, &names)
     }
 
-    /// The reader in a session of this zone, whose clocks times without one are of.
+    /// Reads times without a zone as local time in this zone, for columns with a zone.
     #[must_use]
     pub fn in_zone(self, zone: Zone) -> Self {
         Self { zone, ..self }
@@ -92,10 +92,10 @@ impl CellReader {
         rows.push(&self.row)
     }
 
-    /// Checks a row of all columns, among which are those that the cells leave out.
+    /// Checks a complete row, including the columns that have no cell.
     ///
     /// # Errors
-    /// It has a NULL where the table has NOT NULL.
+    /// A NOT NULL column is NULL.
     pub fn check(&self, row: &[Value]) -> Result<()> {
         let is_missing = |(column, value): &(&Column, &Value)| !column.nullable && **value == Value::Null;
         match self.schema.columns.iter().zip(row).find(is_missing) {

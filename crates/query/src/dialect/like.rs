@@ -6,10 +6,10 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, Value as 
 use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
 
-/// Writes patterns with another escape character with backslashes.
+/// Rewrites patterns that use another escape character to use backslashes.
 ///
 /// # Errors
-/// ESCAPE has no text of one character, or of none.
+/// The text of ESCAPE is longer than one character, or is not a literal.
 pub(super) fn escape_with_backslashes(statement: &mut Statement) -> Result<()> {
     let wrong = || Error::new(Code::InvalidEscape, "ESCAPE takes a text of one character");
     let rewritten = visit_expressions_mut(statement, |expr| {

@@ -50,7 +50,8 @@ const CALLS: [&str; 11] = [
     "to_timestamp",
 ];
 
-/// Words without which a statement is not looked through for what they are part of: a long INSERT is not worth it.
+/// The words of the forms that are rewritten. A text without a word is not searched for its forms,
+/// because searching a long INSERT is expensive.
 const WORDS: [&str; 21] = [
     "all",
     "any",

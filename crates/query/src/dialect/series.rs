@@ -80,7 +80,7 @@ fn type_texts(args: &mut [FunctionArg]) {
     put(step, |text| format!("INTERVAL {text}"));
 }
 
-/// Texts of times in the form that DataFusion reads.
+/// Rewrites texts of times in the form that DataFusion parses.
 fn write_out(end: &mut Expr) {
     let _ = visit_expressions_mut(end, |expr| {
         if let Expr::Value(literal) | Expr::TypedString(TypedString { value: literal, .. }) = expr

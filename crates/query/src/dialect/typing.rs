@@ -28,12 +28,12 @@ use std::sync::Arc;
 /// The functions to which DataFusion plans `ANY` and `ALL`; their first argument is the array.
 const OF_ARRAYS: [&str; 5] = ["array_has", "array_min", "array_max", "array_position", "cardinality"];
 
-/// The plan with these types, in a session with these clocks.
+/// Gives a plan's parameters and texts their types, in a session with this zone.
 ///
 /// # Errors
-/// A text is no array of its type.
+/// A text is not an array of its type.
 pub(crate) fn typed(plan: LogicalPlan, clocks: Clocks<'_>) -> Result<LogicalPlan> {
-    // What has changed below may give columns other types.
+    // Changes below may give columns other types.
     let mut has_changed = false;
     let assigning = assigning(&plan);
     let typed = plan.transform_up_with_subqueries(|node| {
@@ -84,8 +84,8 @@ pub(crate) fn typed(plan: LogicalPlan, clocks: Clocks<'_>) -> Result<LogicalPlan
     Ok(typed.data)
 }
 
-/// The schema of the step whose casts are of values to the columns that a statement writes; `None`
-/// if it writes none.
+/// The schema of the projection that casts values to the columns a statement writes; `None` if
+/// there is none.
 fn assigning(plan: &LogicalPlan) -> Option<DFSchemaRef> {
     let LogicalPlan::Dml(dml) = plan else { return None };
     match dml.input.as_ref() {
@@ -94,8 +94,8 @@ fn assigning(plan: &LogicalPlan) -> Option<DFSchemaRef> {
     }
 }
 
-/// An expression as it is meant in the session's zone. The outermost cast of what is written to a
-/// column is like those that DataFusion adds.
+/// Rewrites an expression for the session's zone. The outermost cast of a value written to a column
+/// is treated like the casts that DataFusion adds.
 fn by_clocks(expr: Expr, schema: &DFSchema, clocks: Clocks<'_>, is_assigning: bool) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Alias(mut alias) if is_assigning => {
@@ -224,8 +224,8 @@ fn put(place: &mut Expr, typed: Option<Expr>) -> bool {
     is_typed
 }
 
-/// A time beyond all that a column can hold, as a text or as a cast of one, as the first or the last that it can: what is
-/// compared with it is before or behind it. `None` for anything else.
+/// Replaces a time outside a column's range, given as a text or a cast of one, by the first or last
+/// value of the column's type, so that comparisons have the right result. `None` for anything else.
 fn far_bound(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<Option<Expr>> {
     let (text, cast_to) = match expr {
         Expr::Cast(cast) if cast.field.data_type().is_temporal() => (cast.expr.as_ref(), cast.field.data_type()),
@@ -240,7 +240,7 @@ fn far_bound(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<
     let is_too_far = unit_of(cast_to).is_some_and(|unit| far_count(text, unit, zone).is_some());
     let count = match (far_count(text, unit, zone), is_too_far) {
         (Some(count), _) => count,
-        // What is compared has a coarser unit than a time that is written as such.
+        // The column has a coarser unit than the cast, so the time is in its range.
         (None, true) => match read_time(text, unit, zone) {
             TimeText::Count(count) => count,
             _ => return Ok(None),
@@ -250,7 +250,8 @@ fn far_bound(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<
     Ok(Some(Expr::Literal(ScalarValue::Int64(Some(count)).cast_to(&with)?, None)))
 }
 
-/// A text as what it is compared with: a truth value, bytes, a time as DataFusion reads it; `None` for anything else.
+/// Converts a text to the type of what it is compared with: boolean, binary or timestamp. `None`
+/// for anything else.
 fn beside(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<Option<Expr>> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return Ok(None) };
     match with.get_type(schema) {
@@ -304,7 +305,7 @@ fn compared_arrays(expr: &Expr, schema: &DFSchema) -> Vec<(Expr, DataType)> {
     arrays
 }
 
-/// A parameter or a text as a count of rows; `None` for anything else.
+/// Gives a parameter or a text the type of a row count; `None` for anything else.
 fn counted(expr: &Expr) -> Result<Option<Expr>> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else {
         return with_type(expr, &DataType::Int64, Zone::Utc);
@@ -315,7 +316,7 @@ fn counted(expr: &Expr) -> Result<Option<Expr>> {
     }
 }
 
-/// A parameter, or the text of an array or a time, as one of this type; `None` for anything else.
+/// Gives a parameter, or the text of an array or a time, this type; `None` for anything else.
 fn with_type(expr: &Expr, data_type: &DataType, zone: Zone) -> Result<Option<Expr>> {
     Ok(match (expr, data_type) {
         (Expr::Placeholder(Placeholder { id, field: None }), _) => {
@@ -330,10 +331,10 @@ fn with_type(expr: &Expr, data_type: &DataType, zone: Zone) -> Result<Option<Exp
     })
 }
 
-/// An array in PostgreSQL's text form, with elements of this type.
+/// Parses an array in PostgreSQL's text form, with elements of this type.
 ///
 /// # Errors
-/// It is none.
+/// The text is not such an array.
 pub(crate) fn array_of_text(text: &str, element: &DataType, zone: Zone) -> Result<ScalarValue> {
     let wrong =
         |why: &str| query_error(Error::new(Code::InvalidText, format!("malformed array literal: \"{text}\": {why}")));
@@ -359,7 +360,7 @@ pub(crate) fn array_of_text(text: &str, element: &DataType, zone: Zone) -> Resul
     Ok(ScalarValue::List(Arc::new(array)))
 }
 
-/// The texts of the elements, `None` for NULL; or an error message.
+/// The texts of an array's elements, `None` for NULL; or an error message.
 fn elements(text: &str) -> std::result::Result<Vec<Option<String>>, &'static str> {
     let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     let inner = inner.ok_or("it does not stand in braces")?;

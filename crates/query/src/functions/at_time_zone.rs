@@ -18,7 +18,7 @@ use fleetdb_engine::ColumnType;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Each `AT TIME ZONE` of a statement as a call of the function.
+/// Rewrites each `AT TIME ZONE` of a statement as a call of the function.
 pub(crate) fn zones_as_calls(statement: &mut Statement) {
     let _ = visit_expressions_mut(statement, |expr| {
         // Avoids formatting the operand as text, because a chain would be formatted again at every

@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// The function's name, which no statement of a user calls.
 pub(crate) const NAME: &str = "date_trunc_in_zone";
 
-/// What a time is cut off at.
+/// The unit to truncate to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     /// At most an hour, in nanoseconds.
@@ -40,7 +40,7 @@ enum Unit {
 }
 
 impl Unit {
-    /// The unit of a name; an error if there is none of this name.
+    /// Finds a unit by name; an error if there is none.
     fn of(name: &str) -> Result<Self> {
         Ok(match name.to_ascii_lowercase().as_str() {
             "microsecond" | "microseconds" => Self::Short(NS_PER_SECOND / 1_000_000),

@@ -89,7 +89,7 @@ pub(crate) fn register(
     Ok(())
 }
 
-/// A mistake in what a function is given.
+/// The error for an invalid argument of a function.
 pub(crate) fn misuse(message: String) -> DataFusionError {
     query_error(Error::new(Code::InvalidParameter, message))
 }

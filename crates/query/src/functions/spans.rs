@@ -1,6 +1,6 @@
-//! Spans of time as people count them: `age(now(), installed)` in years, months and days, and `justify_hours`, `justify_days`
-//! and `justify_interval`, which make days of hours and months of days (`timestamp_age` and `interval_justify_interval` in
-//! PostgreSQL's `timestamp.c`).
+//! Spans of time in calendar units: `age(now(), installed)` in years, months and days; and
+//! `justify_hours`, `justify_days` and `justify_interval`, which turn hours into days and days into
+//! months (`timestamp_age` and `interval_justify_interval` in PostgreSQL's `timestamp.c`).
 
 use super::misuse;
 use crate::errors::query_error;
@@ -47,7 +47,7 @@ fn ages(args: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(try_binary::<_, _, _, IntervalMonthDayNanoType>(until, since, |until, since| Ok(age(until, since)))?))
 }
 
-/// Times, dates and texts of them in nanoseconds.
+/// Converts times, dates and texts of them to nanoseconds.
 fn times(values: &ArrayRef) -> Result<ArrayRef> {
     let time = DataType::Timestamp(TimeUnit::Nanosecond, None);
     if super::is_text(values.data_type()) {

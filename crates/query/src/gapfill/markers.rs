@@ -1,4 +1,4 @@
-//! The functions' names and types.
+//! The names and types of the marker functions.
 
 use crate::functions::{bucket::bucket_types, misuse};
 use crate::usages;
@@ -12,7 +12,7 @@ pub(super) const INTERPOLATE: &str = "interpolate";
 /// The optional second argument of [`LOCF`] and [`INTERPOLATE`].
 pub(super) const BEFORE: &str = "before";
 
-/// One of the marker functions.
+/// A marker function.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Marker {
     name: &'static str,
@@ -20,7 +20,7 @@ pub(crate) struct Marker {
     signature: Signature,
 }
 
-/// All of them.
+/// All marker functions.
 pub(crate) fn functions() -> [Marker; 3] {
     let marker = |name, usage| Marker { name, usage, signature: Signature::user_defined(Volatility::Immutable) };
     [marker(GAPFILL, usages::GAPFILL), marker(LOCF, usages::LOCF), marker(INTERPOLATE, usages::INTERPOLATE)]
