@@ -266,7 +266,7 @@ impl Error {
         self.code.kind()
     }
 
-    /// Its position in the statement's text, if known.
+    /// The position in the statement's text, if known.
     pub fn position(&self) -> Option<TextPosition> {
         self.place
     }
@@ -278,14 +278,14 @@ impl Error {
         self
     }
 
-    /// The same error without its place, for a caller who has not sent this text.
+    /// The same error without its position, for a caller that did not send this text.
     #[must_use]
     pub fn without_place(mut self) -> Self {
         self.place = None;
         self
     }
 
-    /// What the caller can do about it, in a sentence of its own.
+    /// What the caller can do about it, as a separate sentence.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -304,7 +304,7 @@ impl Error {
         self
     }
 
-    /// The same error with a message that `words` makes from the old one.
+    /// The same error with the message that `words` makes of the old one.
     #[must_use]
     pub fn map_message(mut self, words: impl FnOnce(&str) -> String) -> Self {
         self.message = words(&self.message);
@@ -312,10 +312,10 @@ impl Error {
     }
 }
 
-/// How many names a message lists.
+/// Maximum number of names that a message lists.
 const MAX_LISTED: usize = 20;
 
-/// A list of names for a message: the first 20, and how many more there are.
+/// Lists names for a message: the first 20, and how many more there are.
 ///
 /// ```
 /// assert_eq!(fleetdb_engine::listed(["a", "b"].into_iter()), "a, b");

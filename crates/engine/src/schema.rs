@@ -110,7 +110,7 @@ impl ColumnType {
     /// readers write it.
     pub const UTC: &str = "+00:00";
 
-    /// The type in SQL's words.
+    /// The type's name in SQL.
     ///
     /// ```
     /// assert_eq!(fleetdb_engine::ColumnType::Float64.sql_name(), "double precision");

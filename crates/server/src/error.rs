@@ -1,13 +1,13 @@
-//! The engine's errors in the words of each protocol.
+//! Converts the engine's errors to the form of each protocol.
 
 use fleetdb_engine::{Code, Error, ErrorKind, TextPosition};
 use hyper::StatusCode;
 use pgwire::error::{ErrorInfo, PgWireError};
 
-/// Seconds after which one who was told to come again may do so.
+/// The value of `Retry-After`, in seconds.
 pub(crate) const RETRY_AFTER_S: u64 = 1;
 
-/// The status of an HTTP answer.
+/// The HTTP status for an error.
 pub(crate) fn status_of(error: &Error) -> StatusCode {
     match error.kind() {
         ErrorKind::Input if error.code() == Code::Denied => StatusCode::FORBIDDEN,
@@ -17,7 +17,7 @@ pub(crate) fn status_of(error: &Error) -> StatusCode {
     }
 }
 
-/// The code that InfluxDB's clients know.
+/// InfluxDB's error code for an HTTP status.
 pub(crate) fn influx_code(status: StatusCode) -> &'static str {
     match status {
         StatusCode::BAD_REQUEST => "invalid",
@@ -31,18 +31,19 @@ pub(crate) fn influx_code(status: StatusCode) -> &'static str {
     }
 }
 
-/// The engine's error on its way to where it is sent, which knows the statement's text: [`told`].
+/// Wraps the engine's error. [`told`] converts it when it is sent, because only then is the
+/// statement's text known.
 pub(crate) fn postgres_error(error: &Error) -> PgWireError {
     PgWireError::ApiError(Box::new(error.clone()))
 }
 
-/// An error as it is sent, with its position in this text, as drivers show it.
+/// Converts an error to the form that is sent, with its position in this text.
 pub(crate) fn told(error: PgWireError, text: Option<&str>) -> PgWireError {
     let PgWireError::ApiError(inner) = error else { return error };
     let Some(error) = inner.downcast_ref::<Error>() else { return PgWireError::ApiError(inner) };
     let mut info = ErrorInfo::new("ERROR".to_owned(), sqlstate(error.code()).to_owned(), error.to_string());
     if error.code() == Code::PlanChanged {
-        // By this name JDBC's driver knows that it has to prepare the statement again.
+        // JDBC's driver recognizes this name and prepares the statement again.
         info.routine = Some("RevalidateCachedQuery".to_owned());
     }
     info.hint = error.hint().map(str::to_owned);
@@ -51,7 +52,7 @@ pub(crate) fn told(error: PgWireError, text: Option<&str>) -> PgWireError {
     PgWireError::UserError(Box::new(info))
 }
 
-/// PostgreSQL's name of a code (its manual, appendix A).
+/// The SQLSTATE of a code (PostgreSQL's manual, appendix A).
 pub(crate) fn sqlstate(code: Code) -> &'static str {
     match code {
         Code::Syntax => "42601",
@@ -110,12 +111,12 @@ pub(crate) fn sqlstate(code: Code) -> &'static str {
         Code::Damaged => "XX001",
         Code::Io => "58030",
         Code::Bug => "XX000",
-        // Invalid, and codes that are newer than this table.
+        // `Invalid`, and codes that this table does not know yet.
         _ => "42000",
     }
 }
 
-/// A place in a text as PostgreSQL counts: in characters, from 1.
+/// Converts a position to PostgreSQL's, which counts characters from 1.
 pub(crate) fn position(place: TextPosition, text: &str) -> Option<usize> {
     let TextPosition::At { line, column } = place else { return Some(text.chars().count() + 1) };
     let (line, column) = (usize::try_from(line).ok()?, usize::try_from(column).ok()?);

@@ -1,12 +1,12 @@
-//! Who is first in what, and how far ahead.
+//! The leading target of each phase, and the size of its lead.
 
 use super::{Table, is_throughput, number, of};
 use crate::results::{Phase, Results};
 use crate::statistics::median;
 use std::cmp::Ordering;
 
-/// One line per phase: the best target, the best of another database, and the factor between them. `None` if there is
-/// only one database.
+/// One row per phase: the best target, the best target of another database, and the factor between
+/// them. `None` if there is only one database.
 pub(super) fn table(results: &Results) -> Option<Table> {
     let rows: Vec<Vec<String>> = results.phases().into_iter().filter_map(|phase| row(results, phase)).collect();
     let head = ["", "first", "its figure", "best other", "its figure", "factor"].map(str::to_owned).to_vec();
@@ -38,7 +38,7 @@ fn row(results: &Results, phase: &str) -> Option<Vec<String>> {
     Some(vec![format!("{phase}, {what}"), named(first), number(best), named(second), number(next), number(factor)])
 }
 
-/// The database of a target: `fleetdb-server` is FleetDB, as `fleetdb` is.
+/// The database of a target: `fleetdb` and `fleetdb-server` are both FleetDB.
 fn database(target: &str) -> &str {
     target.split('-').next().unwrap_or(target)
 }

@@ -1,4 +1,5 @@
-//! `memory_limit` holds: what would take more is refused, whoever else asks at the same time.
+//! `memory_limit` holds: a request that would exceed it is refused, however many clients send
+//! requests at the same time.
 
 use crate::deep::simple;
 use crate::http::{request, sql};
@@ -8,13 +9,13 @@ use std::fmt::Display;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// What comes on top of the limit: the program itself (some 70 MiB), a text that is on its way, what a plan copies of constants,
-/// and what the allocator has not given back.
+/// Memory above the limit: the program itself (about 70 MiB), a text in flight, the copies of
+/// constants in plans, and memory that the allocator has not returned.
 const ON_TOP_MIB: u64 = 200;
 /// The same for eight clients.
 const ON_TOP_OF_EIGHT_MIB: u64 = 400;
 
-/// What a server takes, and has taken at most, of memory.
+/// The most memory that a server has used so far.
 pub fn most_resident_mib(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -44,7 +45,7 @@ pub fn hogs() -> Vec<String> {
     ]
 }
 
-/// A text put together with itself, and so on.
+/// A text that is concatenated with itself several times.
 fn doubled(times: usize) -> String {
     let steps: Vec<String> =
         (1..=times).map(|step| format!("q{step} AS (SELECT s || s AS s FROM q{})", step - 1)).collect();
@@ -63,7 +64,7 @@ fn statements_stay_within_the_memory_limit_alone_and_together() {
     sql(http, FILL, "json");
     let ask = |text: &str| {
         let answer = request(http, "POST", "/api/v1/sql", "", text.as_bytes()).unwrap();
-        // Where it is too much only for now, the client may come again.
+        // 503 means that it is too much now, and that the client may retry.
         assert!(matches!(answer.status, 200 | 503), "{}: {}", &text[..60.min(text.len())], answer.body);
         answer.status
     };
@@ -77,7 +78,7 @@ fn statements_stay_within_the_memory_limit_alone_and_together() {
     assert_eq!(ask(&hogs[0]), 503);
     let refused = simple(&server, &hogs[3]);
     assert!(refused.contains("C53200"), "{refused}");
-    // What fits is answered.
+    // Statements that fit are answered.
     for fits in [
         format!("SELECT count(*) FROM t WHERE id IN ({})", list(20_000, |number| number)),
         format!("INSERT INTO t (id) VALUES {}", list(5_000, |number| format!("({})", number + 2_000_000))),
@@ -102,7 +103,7 @@ fn statements_stay_within_the_memory_limit_alone_and_together() {
     assert!(server.terminate());
 }
 
-/// Sends all that is taken, and gives what is answered.
+/// Sends as many bytes as the server accepts; returns the answer.
 fn said(address: &str, sent: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let mut sender = stream.try_clone().unwrap();
@@ -149,7 +150,7 @@ fn bodies_and_messages_are_counted_while_they_come() {
     let most = most_resident_mib(&server);
     println!("{most} MiB");
     assert!(most < LIMIT_MIB + ON_TOP_MIB, "{most} MiB");
-    // All has been given back, and what fits is taken.
+    // All memory has been released, and requests that fit are accepted.
     for _ in 0..20 {
         let fits = message(b'Q', &[&long[..4 << 20], b"SELECT 1\0"].concat());
         assert!(said(postgres, &[startup(), fits, message(b'X', b"")].concat()).contains("SELECT 1"));

@@ -1,5 +1,6 @@
-//! A NULL in a primary key or in a NOT NULL column of a table made with SQL is 23502, whatever way
-//! the rows come: the line or the row is said, and the rows that are there stay as they are.
+//! NULL in a NOT NULL column, or in the primary key of a table created with SQL, is rejected with
+//! 23502, however the rows arrive. The message names the line or the row, and existing rows do not
+//! change.
 
 use crate::http::{request, sql};
 use crate::process::{Server, fleetdb};
@@ -10,7 +11,7 @@ use std::path::Path;
 
 const ROWS: &str = "SELECT id, ts, v, w FROM t ORDER BY id, ts";
 
-/// What `COPY t ... FROM STDIN` of these bytes is refused with: the code and the message.
+/// The code and message with which `COPY t ... FROM STDIN` rejects these bytes.
 fn copied(address: &str, copy: &str, bytes: &[u8]) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     let query = message(b'Q', format!("{copy}\0").as_bytes());
@@ -33,7 +34,7 @@ fn copied(address: &str, copy: &str, bytes: &[u8]) -> (String, String) {
     panic!("{copy}: nothing is wrong")
 }
 
-/// Rows of the binary form: (1, NULL), whose columns are id and ts.
+/// A binary COPY of the row (1, NULL) for the columns id and ts.
 const BINARY: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x02\0\0\0\x08\0\0\0\0\0\0\0\x01\xff\xff\xff\xff\xff\xff";
 
 #[test]
@@ -103,12 +104,12 @@ fn a_null_in_a_key_is_refused_from_every_form_of_rows() {
     }
     let rows = |data: &Path| crate::process::count(data, "SELECT count(*) AS n FROM t");
     assert_eq!(rows(data.path()), 1);
-    // What is skipped is the one line.
+    // Only that line is skipped.
     load(data.path(), &made[0].0, &["--on-error", "skip"]);
     assert_eq!(rows(data.path()), 4);
 }
 
-/// Loads a file, and gives what is said on standard error.
+/// Loads a file; returns the text on standard error.
 fn load(data: &Path, file: &Path, options: &[&str]) -> String {
     let mut command = fleetdb();
     command.arg("load").arg(file).args(["--table", "t", "--data"]).arg(data).args(options);

@@ -1,6 +1,6 @@
-//! What wrong statements are answered: `tests/wrong/statements.txt` has them with their whole
-//! answers, and what a real PostgreSQL says where its code is another one. FLEETDB_BLESS=1 writes
-//! the answers of now.
+//! Answers to wrong statements. `tests/wrong/statements.txt` has the statements with their complete
+//! answers, and PostgreSQL's answer where its code differs. FLEETDB_BLESS=1 writes the current
+//! answers.
 
 use crate::answers::{Postgres, connect};
 use crate::process::Server;
@@ -8,13 +8,12 @@ use std::path::{Path, PathBuf};
 use tokio_postgres::Client;
 use tokio_postgres::error::ErrorPosition;
 
-/// What an answer's lines begin with.
+/// The prefix of an answer's lines.
 const ANSWER: &str = "| ";
-/// What the line begins with that says what PostgreSQL answers.
+/// The prefix of the line with PostgreSQL's answer.
 const THEIRS: &str = "| PostgreSQL ";
 
-/// Words of the libraries and of types inside of the program: nobody who sends SQL has to know
-/// them.
+/// Names of libraries and of internal types, which users need not know.
 const INSIDE: [&str; 46] = [
     "ast node",
     "Arrow",

@@ -1,5 +1,5 @@
-//! A session's zone: given with the connection (PGTZ, PGOPTIONS, `TimeZone`), set, told to the
-//! driver; and COPY by its clocks.
+//! A session's zone: chosen with the connection (PGTZ, PGOPTIONS, `TimeZone`) or by SET, reported
+//! to the driver, and used by COPY.
 
 use crate::process::Server;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Bodies: read up to the limit, and unpacked up to the same limit. What a body takes of memory is counted while it comes.
+//! Reads request bodies. Received and unpacked bodies have the same size limit. Their memory is
+//! reserved as they arrive.
 
 use super::HttpError;
 use crate::server::Shared;
@@ -14,10 +15,10 @@ use std::time::Duration;
 /// The time limit for receiving a whole body.
 const BODY_LIMIT: Duration = Duration::from_secs(60);
 
-/// Bytes that are unpacked at a time.
+/// Number of bytes unpacked at a time.
 const UNPACKED_BYTES: usize = 64 << 10;
 
-/// A body and its memory, which is given back when this is dropped.
+/// A body and its reserved memory, which is released on drop.
 pub(super) struct Received {
     bytes: Bytes,
     memory: MemoryReservation,
@@ -28,11 +29,11 @@ impl Received {
         Self { bytes: Bytes::new(), memory }
     }
 
-    /// Puts a part behind what has come.
+    /// Appends a part.
     fn push(&mut self, part: Bytes) -> EngineResult<()> {
         self.memory.grow_to("the request body", self.bytes.len() + part.len())?;
         if self.bytes.is_empty() {
-            // Most bodies come in one part, which is not copied.
+            // Most bodies arrive in one part, which is not copied.
             self.bytes = part;
             return Ok(());
         }
@@ -57,7 +58,7 @@ impl AsRef<[u8]> for Received {
     }
 }
 
-/// Reads a body, unpacked if it came as gzip.
+/// Reads a body, and unpacks it if it is gzip.
 pub(super) async fn read(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Received, HttpError> {
     let most = shared.config.max_body_bytes;
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
@@ -86,11 +87,11 @@ async fn receive(mut received: Received, body: Body, most: usize) -> Result<Rece
             Some(_) => too_large(most),
             None => HttpError::new(StatusCode::BAD_REQUEST, format!("failed to read the body: {error}")),
         })?;
-        // Trailers are no part of a body.
+        // Trailers are not part of the body.
         let Ok(part) = frame.into_data() else { continue };
         if let Err(error) = received.push(part) {
             drop(received);
-            // A client that still sends would not read the answer.
+            // A client that is still sending would not read the answer.
             while let Some(Ok(_)) = body.frame().await {}
             return Err(error.into());
         }

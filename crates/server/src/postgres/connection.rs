@@ -39,7 +39,7 @@ pub(crate) struct Connection {
     registration: OnceLock<(i32, Registration)>,
     /// The settings the client sent when it connected.
     settings: OnceLock<SessionSettings>,
-    /// The name of the session's zone as the client was told last.
+    /// The name of the zone that was last reported to the client.
     told_zone: Mutex<String>,
     /// Created by the first statement, so that an idle connection costs no session.
     session: Mutex<Option<Arc<Session>>>,
@@ -161,12 +161,12 @@ impl Connection {
         self.settings.set(settings).ok();
     }
 
-    /// The name of the zone that the client has begun with.
+    /// The name of the zone that the client started with.
     pub(super) fn first_zone(&self) -> String {
         self.settings.get().cloned().unwrap_or_default().zone_name().to_owned()
     }
 
-    /// Tells the client of its settings that have changed, of those that drivers are told of.
+    /// Reports the session's zone to the client if it has changed.
     pub(super) async fn report_settings<C>(&self, client: &mut C) -> PgWireResult<()>
     where
         C: Sink<PgWireBackendMessage> + Unpin,

@@ -71,7 +71,7 @@ impl StartupHandler for Login {
             self.connection.set_startup_settings(startup::settings(first, &startup.parameters).map_err(fatal)?);
         }
         let access = &self.connection.shared.access;
-        // Once a SCRAM exchange has begun, it goes on even if the file of users changes meanwhile.
+        // A SCRAM exchange that has begun continues even if the file of users changes.
         let requires_login = match client.state() {
             PgWireConnectionState::AuthenticationInProgress => true,
             _ => access.requires_login().map_err(|e| postgres_error(&e))?,
@@ -144,7 +144,7 @@ impl AuthSource for Passwords {
     async fn get_password(&self, login: &LoginInfo) -> PgWireResult<Password> {
         let user = login.user().unwrap_or_default();
         let known = self.0.scram(user).map_err(|e| postgres_error(&e))?;
-        // An unknown user gets as far as one with a wrong password.
+        // An unknown user fails at the same step as a user with a wrong password.
         let (salt, salted) = known.unwrap_or_else(|| self.0.decoy_credentials(user));
         Ok(Password::new(Some(salt), salted))
     }

@@ -65,14 +65,14 @@ pub(super) struct Parameters<'a> {
     pub(super) format: Format,
 }
 
-/// What a parameter is for.
+/// What a parameter is used for.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
-    /// Nothing that is known.
+    /// Unknown.
     Unknown,
-    /// A column of a row.
+    /// The value of a column.
     Column(ColumnType),
-    /// What a time of a query is compared with: it may be beyond all that the type holds.
+    /// An operand of a comparison with a time; it may be out of the type's range.
     Time(ColumnType),
 }
 
@@ -91,7 +91,7 @@ impl<'a> Parameters<'a> {
         Self { values, format: portal.parameter_format.clone() }
     }
 
-    /// The value of a parameter in a session of this zone.
+    /// The value of a parameter, in a session with this zone.
     pub(super) fn value(&self, place: usize, given: &Type, target: Target, zone: Zone) -> PgWireResult<Value> {
         match self.values[place] {
             None => Ok(Value::Null),
@@ -118,7 +118,7 @@ fn parameter(
                 .ok_or_else(|| wrong(format!("invalid binary value for type {given}")))?;
         }
         let column_type = match target {
-            // As a text, which may be of any year.
+            // Kept as text, so that any year is possible.
             Target::Time(_) if *given == Type::DATE => None,
             other => other.column_type(),
         };
@@ -127,7 +127,7 @@ fn parameter(
     }
     let text = str::from_utf8(bytes).map_err(|_| wrong("invalid byte sequence for encoding \"UTF8\"".to_owned()))?;
     let by_type = match target {
-        // The session reads it, who knows what it is compared with.
+        // The session parses it, because it knows what the time is compared with.
         Target::Time(_) => return Ok(Value::Text(text.to_owned())),
         Target::Column(column_type) => Some(column_type),
         Target::Unknown => None,
@@ -150,8 +150,8 @@ pub(super) fn binary_of_column(bytes: &[u8], column_type: ColumnType) -> Option<
     binary(bytes, &type_of_column(column_type), Some(column_type), Zone::Utc)
 }
 
-/// A time of the binary form, one without a zone by the session's clocks if it is for an instant;
-/// `None` if it is none, `Err` if it is beyond what its column holds.
+/// Decodes a time in binary form. For a column with a zone, a time without one is local time in
+/// `zone`. `None` if the bytes are invalid, `Err` if the time is out of the column's range.
 fn time(bytes: &[u8], given: &Type, target: Target, zone: Zone) -> Option<Result<Value, (&'static str, String)>> {
     let count = i64::from_be_bytes(bytes.try_into().ok()?);
     let far = match count {
@@ -318,8 +318,8 @@ pub(super) fn response<S: Deref<Target = Session> + Send + 'static>(
 /// Number of rows converted to text at a time.
 const TEXT_ROWS: usize = 512;
 
-/// Encodes rows as messages for a session of this zone. Each is made when it is asked for, in the
-/// buffer of the one before.
+/// Encodes rows as messages, in a session with this zone. Each message is encoded when it is
+/// requested, in the buffer of the previous one.
 pub(super) fn encoded(
     fields: Arc<Vec<FieldInfo>>,
     batches: impl Stream<Item = PgWireResult<RecordBatch>>,

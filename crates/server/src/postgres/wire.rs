@@ -1,7 +1,8 @@
-//! Messages on their way in: TLS is agreed on, and each message is looked at before pgwire reads it.
+//! Incoming messages: TLS is negotiated, and each message is checked before pgwire parses it.
 //!
-//! pgwire 0.41 takes a message's own counts and lengths for true; wrong ones make it panic or read into the next message
-//! (found by `crates/cli/tests/server/wrong.rs`). What is not a whole, well-formed message does not get there.
+//! pgwire 0.41 trusts the counts and lengths in a message. Wrong ones make it panic or read into
+//! the next message (found by `crates/cli/tests/server/wrong.rs`), so it receives only complete,
+//! well-formed messages.
 
 use super::connection::Connection;
 use bytes::{Buf, BytesMut};
@@ -19,15 +20,15 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-/// Codes in the place of a protocol version.
+/// Request codes that stand in place of a protocol version.
 const SSL_REQUEST: i32 = 80_877_103;
 const GSS_REQUEST: i32 = 80_877_104;
 const CANCEL_REQUEST: i32 = 80_877_102;
-/// The longest first message, as in PostgreSQL.
+/// Maximum length of the first message, as in PostgreSQL.
 const STARTUP_BYTES: usize = 10_000;
-/// How long the rest of a first message may take that is refused.
+/// Time limit for receiving the rest of a first message that is refused.
 const REST_LIMIT: Duration = Duration::from_secs(1);
-/// What a connection keeps of its buffer when it has answered all.
+/// The buffer capacity that a connection keeps when everything is answered.
 const KEPT_BYTES: usize = 64 << 10;
 /// The first byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -36,18 +37,19 @@ fn wrong(what: &str) -> Error {
     Error::new(ErrorKind::InvalidData, what)
 }
 
-/// What is answered to one who does not ask for TLS where that is a must, as PostgreSQL says it.
+/// The error message for a client that does not request TLS although it is required.
 fn without_tls() -> BytesMut {
     let text = "the connection is not encrypted: this server requires TLS (option tls); connect with sslmode=require \
                 or verify-full";
     let error = ErrorInfo::new("FATAL".to_owned(), "28000".to_owned(), text.to_owned());
     let mut bytes = BytesMut::new();
-    // It is written to memory.
+    // Writing to memory cannot fail.
     PgWireBackendMessage::ErrorResponse(error.into()).encode(&mut bytes).ok();
     bytes
 }
 
-/// Agrees on TLS, without which there is no connection if it is required; gives the connection, whether it is encrypted, and what has been read of the next message.
+/// Negotiates TLS, and refuses clients without it if it is required. Returns the connection,
+/// whether it is encrypted, and the bytes already read of the next message.
 pub(super) async fn negotiate(
     mut stream: TcpStream,
     tls: Option<TlsAcceptor>,
@@ -59,7 +61,7 @@ pub(super) async fn negotiate(
         let tls = tls.ok_or_else(|| wrong("TLS is not configured"))?;
         return tls.accept(stream).await.map(encrypted);
     }
-    // One request for TLS, and one for GSSAPI, in either order.
+    // A client may request TLS once and GSSAPI once, in either order.
     for _ in 0..3 {
         stream.read_exact(&mut first).await?;
         match (i32_at(&first, 0), i32_at(&first, 4), &tls) {
@@ -68,9 +70,9 @@ pub(super) async fn negotiate(
                 return tls.accept(stream).await.map(encrypted);
             }
             (Some(8), Some(SSL_REQUEST | GSS_REQUEST), _) => stream.write_all(b"N").await?,
-            // libpq cancels without TLS, which takes a secret and gives nothing.
+            // libpq cancels without TLS. A cancel request needs a secret and returns nothing.
             (_, code, _) if is_required && code != Some(CANCEL_REQUEST) => {
-                // What is read no more would have the answer lost.
+                // If the rest stayed unread, closing the connection would discard the answer.
                 let rest = i32_at(&first, 0).and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
                 let mut rest = vec![0; rest.clamp(8, STARTUP_BYTES) - 8];
                 tokio::time::timeout(REST_LIMIT, stream.read_exact(&mut rest)).await.ok();
@@ -84,42 +86,43 @@ pub(super) async fn negotiate(
     Err(wrong("a client may request TLS and GSSAPI only once each"))
 }
 
-/// A connection of which only well-formed messages are read.
+/// A connection from which only well-formed messages are read.
 pub(super) struct Checked {
     inner: MaybeTls,
     connection: Arc<Connection>,
     read: BytesMut,
-    /// That of the message that is read, and then answered.
+    /// Memory of the current message, until it is answered.
     memory: MemoryReservation,
-    /// Bytes at the front that have been looked at.
+    /// Bytes at the front of `read` that have been checked.
     checked_bytes: usize,
     is_started: bool,
-    /// Whether the first answer of a login has come.
+    /// Whether the client has sent the first message of a login.
     has_password: bool,
 }
 
 impl Checked {
-    /// `read` has been read of it already.
+    /// `read` holds bytes already read from the connection.
     pub(super) fn new(inner: MaybeTls, read: BytesMut, connection: Arc<Connection>) -> Self {
         let memory = connection.shared.db.query_memory().reservation();
         Self { inner, connection, read, memory, checked_bytes: 0, is_started: false, has_password: false }
     }
 
-    /// What has been read and not yet been taken.
+    /// Bytes that have been received but not consumed.
     pub(super) fn buffered(&self) -> &[u8] {
         &self.read
     }
 
-    /// Takes bytes from the front of what is buffered: whole messages.
+    /// Consumes bytes at the front of the buffer. They must be whole messages.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.read.advance(bytes);
         self.checked_bytes = 0;
     }
 
-    /// Whether the next message has come as a whole; the one before has been answered.
+    /// Whether the next message has arrived completely. The previous message must have been
+    /// answered.
     ///
     /// # Errors
-    /// It is not what its kind says, or there is no memory for it ([`ErrorKind::OutOfMemory`]).
+    /// The message is malformed, or there is no memory for it ([`ErrorKind::OutOfMemory`]).
     pub(super) fn has_message(&mut self) -> Result<bool> {
         if self.checked_bytes == 0 {
             self.checked_bytes = self.check()?.unwrap_or(0);
@@ -127,7 +130,7 @@ impl Checked {
         Ok(self.checked_bytes > 0)
     }
 
-    /// Waits for more bytes; gives how many have come, 0 if none will.
+    /// Waits for more bytes; returns how many arrived, 0 at the end of the stream.
     pub(super) async fn fill(&mut self) -> Result<usize> {
         std::future::poll_fn(|context| self.poll_fill(context)).await
     }
@@ -140,7 +143,7 @@ impl Checked {
         Poll::Ready(Ok(part.filled().len()))
     }
 
-    /// Gives back what a long message took.
+    /// Releases the memory of a long message.
     fn forget_long_message(&mut self) {
         self.memory.release();
         if self.read.capacity() > KEPT_BYTES {
@@ -148,7 +151,7 @@ impl Checked {
         }
     }
 
-    /// Looks at the next message; gives its bytes, or `None` if it has not come as a whole.
+    /// Checks the next message; returns its length in bytes, or `None` if it is still incomplete.
     fn check(&mut self) -> Result<Option<usize>> {
         let kind_bytes = usize::from(self.is_started);
         if self.read.is_empty() {
@@ -159,7 +162,7 @@ impl Checked {
         let length = usize::try_from(length).ok().filter(|length| (4..=most).contains(length));
         let length = length.ok_or_else(|| wrong("a message has an invalid length"))?;
         let whole = kind_bytes + length;
-        // As bytes here, and in pgwire's buffer.
+        // The message is held here and in pgwire's buffer.
         let held = self.memory.grow_to("a message", 2 * whole);
         held.map_err(|error| Error::new(ErrorKind::OutOfMemory, error))?;
         if self.read.len() < whole {
@@ -181,7 +184,7 @@ fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
     Some(i32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// What is left of a message.
+/// The unread part of a message.
 pub(super) struct Rest<'a>(pub(super) &'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -200,7 +203,7 @@ impl<'a> Rest<'a> {
         self.take(2)?.first_chunk().map(|count| usize::from(u16::from_be_bytes(*count)))
     }
 
-    /// A length and so many bytes; a negative length has none, and is NULL.
+    /// Takes a length and that many bytes. A negative length stands for NULL and has no bytes.
     pub(super) fn value(&mut self) -> Option<Option<&'a [u8]>> {
         let length = i32_at(self.take(4)?, 0)?;
         match usize::try_from(length) {
@@ -209,7 +212,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// The body of the next message, if it is a whole one of this kind.
+    /// Takes the body of the next message, if it is complete and of this kind.
     pub(super) fn message(&mut self, kind: u8) -> Option<&'a [u8]> {
         let length = usize::try_from(i32_at(self.0, 1)?).ok()?;
         if self.0.first() != Some(&kind) || length < 4 {
@@ -219,7 +222,8 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// The first message: a version, pairs of texts and an empty one, or a number and a secret.
+/// Whether a first message is well formed: a version and pairs of texts, ended by an empty text; or
+/// a cancel request with a number and a secret.
 fn is_startup(body: &[u8]) -> bool {
     let mut rest = Rest(body);
     let parsed = (|| {
@@ -236,7 +240,7 @@ fn is_startup(body: &[u8]) -> bool {
     parsed.is_some() && rest.0.is_empty()
 }
 
-/// Whether a body has the form of its kind.
+/// Whether a message of this kind has a well-formed body.
 fn is_message(kind: u8, body: &[u8], first_password: bool) -> bool {
     let mut rest = Rest(body);
     let parsed = (|| {
@@ -292,7 +296,7 @@ impl AsyncRead for Checked {
                 return Poll::Ready(Ok(()));
             }
             if ready!(this.poll_fill(context))? == 0 {
-                // What has come of a message that was cut off is nothing.
+                // A message that was cut off is dropped.
                 return Poll::Ready(Ok(()));
             }
         }

@@ -10,7 +10,7 @@ use fleetdb_query::{Zone, split_days, text_form_in};
 use pgwire::api::results::{FieldFormat, FieldInfo};
 use std::sync::Arc;
 
-/// Converts the columns of a batch for the wire, in a session of this zone.
+/// Converts the columns of a batch for the wire, in a session with this zone.
 pub(super) fn to_wire_format(
     rows: &RecordBatch,
     fields: &[FieldInfo],
