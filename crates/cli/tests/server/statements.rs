@@ -67,7 +67,7 @@ fn file() -> PathBuf {
     Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../../tests/wrong/statements.txt")
 }
 
-/// An answer as psql shows it, each line with its mark.
+/// An answer as psql shows it, with a prefix on each line.
 async fn answer(client: &Client, statement: &str) -> (Option<String>, String) {
     let error = match client.simple_query(statement).await {
         Ok(_) => return (None, format!("{ANSWER}ok")),
@@ -85,7 +85,7 @@ async fn answer(client: &Client, statement: &str) -> (Option<String>, String) {
     (Some(said.code().code().to_owned()), lines.join("\n"))
 }
 
-/// The line of a text that a position is in, and a mark below it.
+/// The line that contains a position, and a line with a mark below it.
 fn marked(text: &str, position: usize) -> [String; 2] {
     let before: String = text.chars().take(position.saturating_sub(1)).collect();
     let number = before.matches('\n').count() + 1;
@@ -95,7 +95,7 @@ fn marked(text: &str, position: usize) -> [String; 2] {
     [format!("{head}{}", text.lines().nth(number - 1).unwrap_or_default()), mark]
 }
 
-/// What PostgreSQL answers, in one line.
+/// PostgreSQL's answer, as one line.
 async fn theirs(client: &Client, statement: &str, is_in_order: bool) -> (Option<String>, String) {
     if !is_in_order {
         client.simple_query("BEGIN").await.unwrap();
@@ -138,7 +138,7 @@ fn wrong_statements_are_answered_in_words_of_sql() {
                     let (their_code, said) = theirs(client, &statement, is_in_order).await;
                     (code != their_code).then_some(said)
                 }
-                // It may be said without it.
+                // Without PostgreSQL, the file's line is kept.
                 None => written.iter().find(|line| line.starts_with(THEIRS)).map(|&line| line.to_owned()),
             };
             after.push([Some(statement), Some(answer), theirs].into_iter().flatten().collect::<Vec<_>>().join("\n"));
@@ -158,8 +158,7 @@ fn wrong_statements_are_answered_in_words_of_sql() {
     assert!(inside.is_empty(), "{} answers speak of what is inside: {inside:#?}", inside.len());
 }
 
-/// Whether an answer of ours has a word from inside of the program that the statement does not
-/// have.
+/// Whether FleetDB's answer contains an internal word that the statement does not contain.
 fn speaks_from_inside(paragraph: &str) -> bool {
     let (answer, statement): (Vec<_>, Vec<_>) = paragraph.lines().partition(|line| line.starts_with(ANSWER));
     let statement = statement.join("\n");

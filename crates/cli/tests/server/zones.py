@@ -1,4 +1,7 @@
-"""The zone of a session, by psycopg: given with the connection, set, and told to the driver; instants in both forms."""
+"""A session's time zone with psycopg: chosen with the connection or by SET, and reported to the driver.
+
+Instants are sent and received as text and in binary.
+"""
 import datetime as dt
 import sys
 from zoneinfo import ZoneInfo
@@ -26,7 +29,7 @@ noon = dt.datetime(2026, 7, 1, 12, tzinfo=dt.timezone.utc)
 with connect("Europe/Vienna") as db:
     assert db.info.parameter_status("TimeZone") == "Europe/Vienna"
     assert db.info.timezone.key == "Europe/Vienna"
-    # An instant stays one, a time without a zone is of the session's clocks where the column has one.
+    # An instant stays the same. A time without a zone, in a column with one, is local time.
     insert = "INSERT INTO zoned VALUES (%s, %s, %s)"
     db.execute(insert, (1, noon, noon))
     db.execute(insert, (2, dt.datetime(2026, 7, 1, 14), dt.datetime(2026, 7, 1, 12)))
@@ -38,7 +41,7 @@ with connect("Europe/Vienna") as db:
             assert row == (noon, dt.datetime(2026, 7, 1, 12)), (id, binary, row)
             assert row[0].utcoffset() == dt.timedelta(hours=2), row
     for query in ("SELECT count(*) FROM zoned WHERE ts = %s", "SELECT count(*) FROM zoned WHERE ts = %b"):
-        for _ in range(7):  # psycopg prepares what is asked often.
+        for _ in range(7):  # psycopg prepares a query that runs often.
             assert one(db, query, (noon,)) == (4,)
             assert one(db, query, (noon.astimezone(new_york),)) == (4,)
             assert one(db, query, (dt.datetime(2026, 7, 1, 14),)) == (4,), query
@@ -49,7 +52,7 @@ with connect("Europe/Vienna") as db:
         assert one(db, query, (dt.datetime(2026, 7, 1, 14),)) == (0,)
         db.execute("RESET timezone")
         assert db.info.parameter_status("TimeZone") == "Europe/Vienna"
-    # A prepared statement with a text of its own.
+    # A prepared statement that contains a time as text.
     text = "INSERT INTO zoned VALUES (%s, '2026-12-01 12:00', NULL)"
     db.execute(text, (10,), prepare=True)
     db.execute("SET TIME ZONE 'America/New_York'")
@@ -57,7 +60,7 @@ with connect("Europe/Vienna") as db:
     ask = "SELECT ts FROM zoned WHERE id = %s"
     assert one(db, ask, (10,))[0] == dt.datetime(2026, 12, 1, 12, tzinfo=vienna)
     assert one(db, ask, (11,))[0] == dt.datetime(2026, 12, 1, 12, tzinfo=new_york)
-    # Within a transaction, and what a ROLLBACK undoes.
+    # SET LOCAL in a transaction. ROLLBACK undoes it.
     db.autocommit = False
     db.execute("SET LOCAL timezone = 'Asia/Tokyo'")
     assert db.info.parameter_status("TimeZone") == "Asia/Tokyo"
@@ -70,7 +73,7 @@ with connect("Europe/Vienna") as db:
         raise SystemExit("there is no such zone")
     except psycopg.errors.InvalidParameterValue as error:
         assert str(error).startswith('invalid value for parameter "TimeZone": "Mars/Olympus"'), error
-    # COPY in and out by the session's clocks, and in binary.
+    # COPY in both directions uses the session's zone.
     with db.cursor().copy("COPY zoned FROM STDIN") as copy:
         copy.write_row((20, "2026-07-01 08:00", "2026-07-01 12:00"))
     with db.cursor().copy("COPY zoned FROM STDIN (FORMAT csv)") as copy:
@@ -83,7 +86,7 @@ with connect("Europe/Vienna") as db:
         copied = b"".join(copy)
     assert copied == b"2026-07-01 08:00:00-04\n", copied
 
-# Bounds that are far mean everything, as parameters too; what is written is refused.
+# Bounds out of range select everything, also as parameters. Writing such a time is an error.
 for zone in (None, "Asia/Kolkata"):
     with connect(zone) as db:
         far = dt.datetime(9999, 12, 31), dt.datetime(9999, 12, 31, tzinfo=dt.timezone.utc), dt.date(9999, 12, 31), "infinity"
