@@ -142,7 +142,7 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
         Ok(DataType::Timestamp(..)) if matches!(to, DataType::Time32(_) | DataType::Time64(_)) => {
             rounded(call(&TIME_OF_DAY, vec![of.clone()]))
         }
-        // Casts to a type with a zone depend on the session: [`zones`](super::zones) rewrites them.
+        // Casts to a type with a zone depend on the session: `zones` rewrites them.
         Ok(from @ DataType::Utf8) if matches!(to, DataType::Timestamp(_, None)) => {
             Ok(read_by_cast(cast_of, &from, Zone::Utc))
         }

@@ -17,7 +17,7 @@ const NO_FUNCTION: &str =
 const NO_OPERATOR: &str =
     "No operator matches the given name and argument types. You might need to add explicit type casts.";
 
-/// How DataFusion's messages begin, and the code and message that replace them.
+/// How DataFusion's messages begin, with the code and the message that replace them.
 const SENTENCES: [(&str, Code, &str); 16] = [
     (
         "Aggregate functions are not allowed in the WHERE",

@@ -40,7 +40,7 @@ impl Width {
     }
 }
 
-/// Buckets of one width, counted from an origin by the clocks of a zone.
+/// Buckets of one width, counted from an origin in the local time of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Buckets {
     width: Width,
@@ -79,7 +79,7 @@ impl Buckets {
         loop {
             let next = self.zone.instants(self.local_start(number + 1)?)?;
             if self.comes_twice(first, second) {
-                // Between the two, clocks go back, and buckets that were there come again.
+                // Clocks go back between the two, so the buckets in between repeat.
                 return Some(if second <= instant_ns {
                     (second, next.0.max(next.1))
                 } else {

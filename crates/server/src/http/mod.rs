@@ -83,14 +83,14 @@ async fn count(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
 pub(crate) struct HttpError {
     status: StatusCode,
     message: String,
-    /// What the answer to a statement has besides.
+    /// What an answer about a statement contains in addition.
     statement: Option<OfStatement>,
 }
 
-/// What is told of a statement that failed.
+/// The details of a failed statement.
 struct OfStatement {
     sqlstate: &'static str,
-    /// Where in its text, in characters from 1.
+    /// The position in its text, in characters from 1.
     position: Option<usize>,
     hint: Option<String>,
 }

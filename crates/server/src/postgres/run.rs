@@ -86,7 +86,8 @@ impl Connection {
                 Ok(Response::CopyIn(CopyResponse::new(format, columns, futures::stream::empty().boxed())))
             }
             Kind::CopyToStdout(copy) => {
-                // Places would be in this text, which the client has not sent.
+                // Positions would refer to this part of the text, not to the text that the client
+                // sent.
                 let query = self.parse_one(&copy.query).await.map_err(|error| told(error, None))?;
                 self.check(query.access())?;
                 // A statement without rows must be refused before it runs.
