@@ -8,7 +8,7 @@ use crate::dml::{primary_key_names, quote};
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, Expr, OnConflict, OnConflictAction,
 };
-use fleetdb_engine::{Code, Column, Error, Result, Role, TableSchema};
+use fleetdb_engine::{Code, Column, ColumnType, Error, Result, Role, TableSchema, Unit};
 
 /// The name of the new rows in an ON CONFLICT clause.
 const EXCLUDED: &str = "excluded";
@@ -105,7 +105,7 @@ pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) 
     let column = |column: &Column| {
         let old = match set.iter().find(|(name, _)| *name == column.name) {
             _ if column.role != Role::Field => return new(&column.name),
-            Some((_, value)) => format!("({value})"),
+            Some((_, value)) => assigned(value, column.column_type),
             None => format!("{}.{}", quote(called), quote(&column.name)),
         };
         format!("CASE WHEN {THERE} THEN {old} ELSE {} END", new(&column.name))
@@ -114,6 +114,20 @@ pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) 
     let condition = update.selection.as_ref().map(ToString::to_string);
     let set = set.iter().map(|(name, _)| schema.column_index(name)).collect::<Result<_>>()?;
     Ok(Some(Conflict::Update { called: called.to_owned(), columns, condition, set }))
+}
+
+/// A value as its column takes it, where the session's zone bears on that.
+fn assigned(value: &Expr, column_type: ColumnType) -> String {
+    let data_type = match column_type {
+        ColumnType::Date32 => "DATE",
+        ColumnType::Utf8 => "TEXT",
+        ColumnType::TimestampUtc(Unit::Second) => "TIMESTAMPTZ(0)",
+        ColumnType::TimestampUtc(Unit::Millisecond) => "TIMESTAMPTZ(3)",
+        ColumnType::TimestampUtc(Unit::Microsecond) => "TIMESTAMPTZ(6)",
+        ColumnType::TimestampUtc(Unit::Nanosecond) => "TIMESTAMPTZ(9)",
+        _ => return format!("({value})"),
+    };
+    format!("CAST(({value}) AS {data_type})")
 }
 
 /// The query for the rows to write, given the names of an INSERT's new rows and of the old ones.

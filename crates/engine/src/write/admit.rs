@@ -387,7 +387,7 @@ fn encode_keys(schema: &TableSchema, columns: &[Option<FieldValues<'_>>], rows: 
         if used - start > MAX_KEY_BYTES {
             return Err(Error::new(
                 Code::LimitExceeded,
-                format!("row {row}: the key has {} bytes, but the limit is {MAX_KEY_BYTES}", used - start),
+                format!("row {}: the key has {} bytes, but the limit is {MAX_KEY_BYTES}", row + 1, used - start),
             ));
         }
         keys.ends.push(used);

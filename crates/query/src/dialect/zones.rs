@@ -16,11 +16,11 @@ use crate::times::{TimeText, read_time};
 use crate::zone::Zone;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::expr::{Between, Cast, ScalarFunction};
+use datafusion::logical_expr::expr::{Between, Case, Cast, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
@@ -74,9 +74,36 @@ impl Clocks<'_> {
                     Expr::Between(Between::new(Box::new(expr), *negated, Box::new(low), Box::new(high)))
                 }))
             }
+            Expr::InList(InList { expr, list, negated }) => {
+                let sides: Vec<&Expr> = std::iter::once(expr.as_ref()).chain(list).collect();
+                Ok(self.instants_of(&sides, schema).map(|mut sides| {
+                    let expr = Box::new(sides.remove(0));
+                    Expr::InList(InList::new(expr, sides, *negated))
+                }))
+            }
+            Expr::Case(case) => Ok(self.case_meant(case, schema)),
             Expr::ScalarFunction(call) => self.call_meant(call, schema),
             _ => Ok(None),
         }
+    }
+
+    /// The values that a CASE compares, and its results.
+    fn case_meant(&self, case: &Case, schema: &DFSchema) -> Option<Expr> {
+        let results = case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr);
+        let results: Vec<&Expr> = results.map(AsRef::as_ref).collect();
+        let whens = case.when_then_expr.iter().map(|(when, _)| when);
+        let compared: Vec<&Expr> = case.expr.iter().chain(whens).map(AsRef::as_ref).collect();
+        let new_results = self.instants_of(&results, schema);
+        let new_compared = case.expr.as_ref().and_then(|_| self.instants_of(&compared, schema));
+        if new_results.is_none() && new_compared.is_none() {
+            return None;
+        }
+        let owned = |all: Vec<&Expr>| all.into_iter().cloned().collect::<Vec<_>>();
+        let mut results = new_results.unwrap_or_else(|| owned(results)).into_iter().map(Box::new);
+        let mut compared = new_compared.unwrap_or_else(|| owned(compared)).into_iter().map(Box::new);
+        let operand = if case.expr.is_some() { compared.next() } else { None };
+        let branches = compared.zip(results.by_ref()).collect();
+        Some(Expr::Case(Case::new(operand, branches, results.next())))
     }
 
     fn cast_meant(&self, of: &Cast, schema: &DFSchema) -> Option<Expr> {
@@ -104,17 +131,29 @@ impl Clocks<'_> {
         Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
     }
 
-    /// Replaces dates next to an instant by the instants at which their days begin in the session's
-    /// zone; `None` if there are none. DataFusion would compare both without a zone.
+    /// As [`instants_of`](Self::instants_of), of a fixed number.
     fn days_by_clocks<const N: usize>(&self, sides: [&Expr; N], schema: &DFSchema) -> Option<[Expr; N]> {
-        let types = sides.map(|side| side.get_type(schema).ok());
+        self.instants_of(&sides, schema)?.try_into().ok()
+    }
+
+    /// Replaces dates and local times next to an instant by the instants that they are in the
+    /// session's zone; `None` if there are none. DataFusion would compare all of them without a
+    /// zone.
+    fn instants_of(&self, sides: &[&Expr], schema: &DFSchema) -> Option<Vec<Expr>> {
+        let types: Vec<Option<DataType>> = sides.iter().map(|side| side.get_type(schema).ok()).collect();
         let has_instant = types.iter().any(|of| matches!(of, Some(DataType::Timestamp(_, Some(_)))));
-        let is_date = |of: &Option<DataType>| matches!(of, Some(DataType::Date32 | DataType::Date64));
-        (has_instant && types.iter().any(is_date)).then(|| {
-            std::array::from_fn(|place| match is_date(&types[place]) {
-                true => instant(sides[place].clone(), TimeUnit::Second, self.zone),
-                false => sides[place].clone(),
-            })
+        let unit_of_local = |side: &Expr, of: &Option<DataType>| match of {
+            Some(DataType::Date32 | DataType::Date64) => Some(TimeUnit::Second),
+            Some(DataType::Timestamp(unit, None)) if !holds_utc(side, schema, &[]) => Some(*unit),
+            _ => None,
+        };
+        let units: Vec<_> = sides.iter().zip(&types).map(|(side, of)| unit_of_local(side, of)).collect();
+        (has_instant && units.iter().any(Option::is_some)).then(|| {
+            let instants = sides.iter().zip(units).map(|(side, unit)| match unit {
+                Some(unit) => instant((*side).clone(), unit, self.zone),
+                None => (*side).clone(),
+            });
+            instants.collect()
         })
     }
 
@@ -167,6 +206,9 @@ impl Clocks<'_> {
             ("date_trunc", [of, time]) if unit(time).is_some() => {
                 let in_zone = self.functions.udf("date_trunc_in_zone")?;
                 Some(in_zone.call(vec![of.clone(), time.clone(), zone_name()]))
+            }
+            ("coalesce" | "nullif" | "greatest" | "least", args) => {
+                self.instants_of(&args.iter().collect::<Vec<_>>(), schema).map(again)
             }
             ("age", [until, since]) if unit(until).is_some() || unit(since).is_some() => {
                 Some(again([until, since].map(|time| shown_of(time).unwrap_or_else(|| time.clone())).to_vec()))
@@ -260,11 +302,14 @@ fn is_of_text(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(expr.get_type(schema), Ok(DataType::Utf8))
 }
 
-/// Whether a template may name the zone. Such templates are formatted in UTC.
+/// Whether a template names the zone, outside of its quotes. Such templates are formatted in UTC.
 fn has_zone(template: &Expr) -> bool {
-    !matches!(template, Expr::Literal(text, _) if text.try_as_str().flatten().is_some_and(|text| {
-        !["tz", "of", "%z"].iter().any(|zone| text.to_ascii_lowercase().contains(zone))
-    }))
+    let Expr::Literal(text, _) = template else { return false };
+    text.try_as_str().flatten().is_some_and(|text| {
+        let text = text.to_ascii_lowercase();
+        let mut fields = text.split('"').step_by(2);
+        fields.any(|fields| ["tz", "of", "%z"].iter().any(|zone| fields.contains(zone)))
+    })
 }
 
 /// Whether a bucket's width is a day or longer.
@@ -303,11 +348,15 @@ fn casts_in(node: LogicalPlan, zone: Zone) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(node));
     }
     let (schema, names) = (merge_schema(&node.inputs()), NamePreserver::new(&node));
+    // In UTC nobody asks where a column comes from.
+    let inputs: Vec<LogicalPlan> =
+        if zone == Zone::Utc { Vec::new() } else { node.inputs().into_iter().cloned().collect() };
+    let inputs: Vec<&LogicalPlan> = inputs.iter().collect();
     node.map_expressions(|expr| {
         let name = names.save(&expr);
         let changed = expr.transform_up(|expr| {
             let meant = match &expr {
-                Expr::Cast(cast) => added_cast(cast, &schema, zone),
+                Expr::Cast(cast) => added_cast(cast, &schema, &inputs, zone),
                 _ => None,
             };
             Ok(meant.map_or_else(|| Transformed::no(expr), Transformed::yes))
@@ -316,7 +365,7 @@ fn casts_in(node: LogicalPlan, zone: Zone) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-fn added_cast(of: &Cast, schema: &DFSchema, zone: Zone) -> Option<Expr> {
+fn added_cast(of: &Cast, schema: &DFSchema, inputs: &[&LogicalPlan], zone: Zone) -> Option<Expr> {
     // In UTC, the default, only casts to timestamps can change, so other types need not be
     // computed.
     if zone == Zone::Utc && !matches!(of.field.data_type(), DataType::Timestamp(..)) {
@@ -325,18 +374,53 @@ fn added_cast(of: &Cast, schema: &DFSchema, zone: Zone) -> Option<Expr> {
     let from = of.expr.get_type(schema).ok()?;
     match (&from, of.field.data_type()) {
         _ if zone == Zone::Utc => read_by_cast(of, &from, zone),
-        (DataType::Timestamp(unit, None), DataType::Timestamp(_, Some(_))) if !is_of_rows(&of.expr) => {
+        (DataType::Timestamp(unit, None), DataType::Timestamp(_, Some(_))) if !holds_utc(&of.expr, schema, inputs) => {
             Some(recast(instant(of.expr.as_ref().clone(), *unit, zone), of))
         }
         _ => cast_by_clocks(of, &from, zone),
     }
 }
 
-/// Whether an expression depends on columns or subqueries, not only on constants.
-fn is_of_rows(expr: &Expr) -> bool {
-    let is_query =
-        |expr: &Expr| Ok(matches!(expr, Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_)));
-    expr.exists(is_query).unwrap_or(true)
+/// Whether a time without a zone comes from a column that stores such times, which are UTC, or from
+/// a subquery. A date, an instant's local time and a literal follow the session's clocks. Columns
+/// that `inputs` compute are followed to where they come from.
+fn holds_utc(expr: &Expr, schema: &DFSchema, inputs: &[&LogicalPlan]) -> bool {
+    if !matches!(expr.get_type(schema), Ok(DataType::Timestamp(_, None))) {
+        return false;
+    }
+    match expr {
+        Expr::Column(column) => {
+            let computed = inputs.iter().find_map(|input| computed_in(column, input));
+            return computed.is_none_or(|(expr, input)| holds_utc(expr, input.schema(), &[input]));
+        }
+        Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_) => return true,
+        _ => {}
+    }
+    let mut holds = false;
+    let looked = expr.apply_children(|part| {
+        holds |= holds_utc(part, schema, inputs);
+        Ok(if holds { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    holds || looked.is_err()
+}
+
+/// The expression that a plan computes as a column, and the plan that this expression reads; `None`
+/// for a column of a table, and where it is not known.
+fn computed_in<'a>(column: &Column, plan: &'a LogicalPlan) -> Option<(&'a Expr, &'a LogicalPlan)> {
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            let place = projection.schema.maybe_index_of_column(column)?;
+            Some((projection.expr.get(place)?, &projection.input))
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let place = alias.schema.maybe_index_of_column(column)?;
+            computed_in(&Column::from(alias.input.schema().qualified_field(place)), &alias.input)
+        }
+        LogicalPlan::Filter(filter) => computed_in(column, &filter.input),
+        LogicalPlan::Sort(sort) => computed_in(column, &sort.input),
+        LogicalPlan::Limit(limit) => computed_in(column, &limit.input),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
