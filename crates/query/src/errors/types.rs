@@ -37,8 +37,14 @@ pub(crate) fn sql_name(data_type: &DataType) -> Cow<'static, str> {
     })
 }
 
+/// Longer names of types are not parsed. Only records have them, and a statement decides how long.
+const MAX_TYPE_BYTES: usize = 1 << 10;
+
 /// Parses the name of a type as Arrow writes it.
 pub(super) fn type_of(written: &str) -> Option<DataType> {
+    if written.len() > MAX_TYPE_BYTES {
+        return None;
+    }
     written.parse().ok()
 }
 
@@ -74,10 +80,25 @@ fn known_name(written: &str) -> Option<Cow<'static, str>> {
     type_of(written).map(|data_type| sql_name(&data_type)).or_else(|| is_record.then_some(Cow::Borrowed("record")))
 }
 
+/// Words of an operation outside of parentheses: two types and an operator such as
+/// `IS NOT DISTINCT FROM`.
+const MAX_WORDS: usize = 8;
+
 /// Splits an operation, as DataFusion writes it, into the left type, the operator and the right
 /// type.
 pub(super) fn operation(written: &str) -> Option<(Cow<'static, str>, &str, Cow<'static, str>)> {
-    let spaces: Vec<usize> = written.match_indices(' ').map(|(at, _)| at).collect();
+    let (mut spaces, mut depth) = (Vec::new(), 0_usize);
+    for (at, byte) in written.bytes().enumerate() {
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            b' ' if depth == 0 => spaces.push(at),
+            _ => {}
+        }
+        if spaces.len() > MAX_WORDS {
+            return None;
+        }
+    }
     let left = spaces.iter().find_map(|&at| known_name(&written[..at]).map(|of| (at, of)));
     let right = spaces.iter().find_map(|&at| known_name(&written[at + 1..]).map(|of| (at, of)));
     let ((left_end, left), (right_begin, right)) = (left?, right?);
