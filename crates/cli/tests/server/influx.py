@@ -258,7 +258,7 @@ ON_PURPOSE = {
     "a field without a name": lambda body, ours, theirs: re.search(r" [ \t\0]*=", body),
     "a type is a column's, not a shard's": lambda body, ours, theirs: "but the column is of type" in ours,
     # Both accept it with different meanings.
-    "two backslashes in a name": lambda body, ours, theirs: re.search(r"\\\\[ ,=]", body),
+    "two backslashes in a name": lambda body, ours, theirs: re.search(r"\\\\[ ,=\"]", body),
 }
 
 
