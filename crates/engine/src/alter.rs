@@ -4,13 +4,12 @@
 //! column had when it was written; reads widen the values. A change that would alter how the log is
 //! read (a dropped or widened column) first flushes all rows to segments while writers wait.
 
+use crate::column_type::ColumnType;
 use crate::db::Database;
 use crate::error::{Code, Error, Result};
 use crate::ids::ColumnId;
 use crate::manifest::Edit;
-use crate::schema::{
-    Column, ColumnDefinition, ColumnType, MAX_COLUMNS, Role, TableSchema, check_name, check_retention,
-};
+use crate::schema::{Column, ColumnDefinition, MAX_COLUMNS, Role, TableSchema, check_name, check_retention};
 use std::sync::Arc;
 
 impl Database {

@@ -1,9 +1,9 @@
 //! A column under construction: values gathered from memtables and pages, to become an Arrow array.
 
+use crate::column_type::{ColumnType, Unit, widen};
 use crate::error::{Error, Result};
 use crate::key::KeyPart;
 use crate::lane::{Lane, NullMask};
-use crate::schema::{ColumnType, Unit, widen};
 use arrow::array::{ArrayRef, BinaryArray, BooleanArray, PrimitiveArray, StringArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{self as types, ArrowPrimitiveType};

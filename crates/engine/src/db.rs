@@ -62,7 +62,7 @@ pub struct Status {
     pub compactions: u64,
     /// Size of the segments that wait to be merged.
     pub compaction_debt_bytes: u64,
-    /// Whether some partition has so many runs that flushes, and then writers, wait for compaction.
+    /// Whether flushes, and then writers, wait for compaction because a partition has too many runs.
     pub held_back: bool,
     /// The table being compacted.
     pub compacting: Option<String>,

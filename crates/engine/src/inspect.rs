@@ -285,7 +285,7 @@ impl Times<'_> {
         let Some(time) = self.time else { return Ok(0) };
         let place = self.segment.place(time, row as usize);
         if self.page.as_ref().is_none_or(|(loaded, _)| *loaded != place.page) {
-            let mut out = crate::column::ColumnBuilder::new(crate::schema::ColumnType::Int64);
+            let mut out = crate::column::ColumnBuilder::new(crate::column_type::ColumnType::Int64);
             if let Some(page) = self.segment.page(time, place.page, false)? {
                 page.copy(0, place.at + place.rows, &mut out);
             }

@@ -5,8 +5,8 @@
 //! with `0 0`; a zero byte inside becomes `0 255`. Trailing NULLs are left out, so that a key keeps
 //! its bytes when a key column is added to the table.
 
+use crate::column_type::ColumnType;
 use crate::error::{Error, Result};
-use crate::schema::ColumnType;
 
 /// The value of one column in a key or a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ mod backpressure;
 pub mod backup;
 mod catalog;
 mod column;
+mod column_type;
 mod commit;
 mod compaction;
 mod compactor;
@@ -44,6 +45,7 @@ mod update;
 mod wal;
 mod write;
 
+pub use column_type::{ColumnType, Unit};
 pub use commit::{Acknowledged, PendingSync, TryCommit};
 pub use db::{Database, Status};
 pub use error::{Code, Error, ErrorKind, Result, TextPosition, listed};
@@ -59,9 +61,7 @@ pub use scan::last::LastRows;
 pub use scan::overlay::Overlay;
 pub use scan::rows::{RowCondition, RowTest, Scan};
 pub use scan::{KeyCondition, KeyPredicate, Projection, ScanRequest, TableView, View};
-pub use schema::{
-    Column, ColumnDefinition, ColumnType, MAX_COLUMNS, MAX_NAME_BYTES, Merge, Role, TableDefinition, TableSchema, Unit,
-};
+pub use schema::{Column, ColumnDefinition, MAX_COLUMNS, MAX_NAME_BYTES, Merge, Role, TableDefinition, TableSchema};
 pub use settings::{Durability, Settings};
 pub use write::admit::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use write::batch::{Batch, MAX_BATCH_BYTES, MAX_BATCH_ROWS, Rows, Value};

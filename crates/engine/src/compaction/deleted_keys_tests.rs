@@ -1,8 +1,9 @@
 use super::*;
+use crate::column_type::{ColumnType, Unit};
 use crate::ids::{Generation, SegmentId, TableId};
 use crate::io::MemoryStorage;
 use crate::memory::Budget;
-use crate::schema::{ColumnType, TableDefinition, Unit};
+use crate::schema::TableDefinition;
 use crate::write::admit::admit_keys;
 use arrow::array::{Int64Array, RecordBatch, TimestampSecondArray};
 

@@ -1,6 +1,7 @@
 //! Parses one line of line protocol into measurement, tags, fields and time.
 
-use crate::schema::{ColumnType, Role};
+use crate::column_type::ColumnType;
+use crate::schema::Role;
 use std::borrow::Cow;
 
 /// Why a line is invalid.

@@ -21,11 +21,12 @@ pub use ends::{BodyLine, LineSplitter, body_lines};
 pub use line::LineError;
 pub use precision::Precision;
 
+use crate::column_type::{ColumnType, Unit};
 use crate::commit::Acknowledged;
 use crate::db::Database;
 use crate::error::{Error, Result};
 use crate::key::{self, KeyPart};
-use crate::schema::{ColumnDefinition, ColumnType, Merge, Role, TableDefinition, TableSchema, Unit, check_name};
+use crate::schema::{ColumnDefinition, Merge, Role, TableDefinition, TableSchema, check_name};
 use crate::settings::Durability;
 use crate::write::admit::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::write::batch::Batch;

@@ -1,6 +1,6 @@
 //! The unit of timestamps in line protocol.
 
-use crate::schema::Unit;
+use crate::column_type::Unit;
 
 /// The unit that timestamps count in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 use super::*;
+use crate::column_type::{ColumnType, Unit};
 use crate::io::{Io, MemoryStorage, Storage};
-use crate::schema::{ColumnType, TableDefinition, Unit};
+use crate::schema::TableDefinition;
 use file::Manifest;
 use std::sync::Arc;
 

@@ -7,9 +7,10 @@
 
 pub(crate) mod file;
 
+use crate::column_type::ColumnType;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
-use crate::schema::{Column, ColumnType, Role, TableSchema};
+use crate::schema::{Column, Role, TableSchema};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -181,7 +182,7 @@ pub enum Edit {
     Compact {
         /// The removed segments.
         removed: Vec<SegmentId>,
-        /// Segments of which only these slices remain.
+        /// Segments, and the slices of each that remain.
         sliced: Vec<(SegmentId, Vec<Slice>)>,
         /// The segments that now hold their rows.
         added: Vec<SegmentEntry>,

@@ -1,8 +1,8 @@
 //! The rows that a scan requests: containers by key, rows by time.
 
+use crate::column_type::ColumnType;
 use crate::error::Result;
 use crate::key;
-use crate::schema::ColumnType;
 use std::ops::Bound;
 
 /// A test of one key column's encoded bytes.

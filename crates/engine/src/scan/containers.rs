@@ -7,10 +7,11 @@ use super::bounds::ScanBounds;
 use super::merge::{self, Merge};
 use super::source::{PageMemo, Run, Source};
 use super::{ScanRequest, Sources, TableView};
+use crate::column_type::ColumnType;
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
 use crate::key;
-use crate::schema::{ColumnType, Role};
+use crate::schema::Role;
 use crate::segment::index::{Amounts, Sum};
 use crate::write::batch::Value;
 

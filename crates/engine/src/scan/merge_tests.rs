@@ -1,11 +1,12 @@
 use super::*;
+use crate::column_type::{ColumnType, Unit};
 use crate::deletes::{DeleteSet, Deletes, Marked};
 use crate::ids::{ColumnId, Generation, TableId};
 use crate::lane::NullMask;
 use crate::manifest::Delete;
 use crate::memtable::Memtable;
 use crate::memtable::sorted::Sorted;
-use crate::schema::{ColumnType, TableDefinition, Unit};
+use crate::schema::TableDefinition;
 use crate::wal::record::{NewEntries, Section, SectionField};
 use std::borrow::Cow;
 use std::sync::Arc;

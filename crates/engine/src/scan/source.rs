@@ -2,6 +2,7 @@
 
 use super::bounds::ScanBounds;
 use crate::column::ColumnBuilder;
+use crate::column_type::ColumnType;
 use crate::deletes::{DeleteSet, Span, without};
 use crate::error::Result;
 use crate::ids::ColumnId;
@@ -10,7 +11,7 @@ use crate::lane::Lane;
 use crate::lane::NullMask;
 use crate::memtable::sorted::Sorted;
 use crate::pool::Pool;
-use crate::schema::{ColumnType, TableSchema};
+use crate::schema::TableSchema;
 use crate::segment::Listed;
 use crate::segment::index::{Amounts, IndexBlock, LastValue};
 use crate::segment::page::{Dictionary, Page};

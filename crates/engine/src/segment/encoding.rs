@@ -5,10 +5,10 @@
 //! are raw 64-bit numbers; [`Physical`] says how many of their bytes are stored.
 
 use super::page_header::{put_varint, take_varint};
+use crate::column_type::ColumnType;
 use crate::error::{Error, Result};
 use crate::lane::codec::{pack_bits, unpack_bits, unpack_bits_to};
 use crate::lane::{NullMask, lowest_bits};
-use crate::schema::ColumnType;
 
 /// How a column's values are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,12 +15,12 @@
 //! (8), containers (4), its last key, prefixed by its length (4).
 
 use super::compression::{compressor, decompress};
+use crate::column_type::{ColumnType, widen};
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
 use crate::key::Keys;
 use crate::lane::codec::{self, put_bytes, take, take_bytes, take_u32, take_u64};
 use crate::lane::{Lane, NullMask};
-use crate::schema::{ColumnType, widen};
 use std::collections::VecDeque;
 use zstd::bulk::Compressor;
 
@@ -70,7 +70,7 @@ impl Amounts {
         }
     }
 
-    /// Adds values, none of which may be NULL.
+    /// Adds values. They must not be NULL.
     pub(crate) fn add_all(&mut self, raws: &[u64], column_type: ColumnType) {
         if column_type.is_float() || column_type == ColumnType::UInt64 {
             return raws.iter().for_each(|&raw| self.add(raw, column_type));

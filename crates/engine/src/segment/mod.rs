@@ -17,11 +17,12 @@ pub(crate) mod pages;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
+use crate::column_type::ColumnType;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Generation, SegmentId, TableId};
 use crate::io::Io;
 use crate::manifest::SegmentEntry;
-use crate::schema::{ColumnType, Role};
+use crate::schema::Role;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
 use super::*;
 use crate::column::ColumnBuilder;
+use crate::column_type::Unit;
 use crate::error::ErrorKind;
 use crate::ids::{Generation, TableId};
 use crate::io::MemoryStorage;
 use crate::pool::Pool;
-use crate::schema::{TableDefinition, TableSchema, Unit};
+use crate::schema::{TableDefinition, TableSchema};
 use crate::segment::ROW_GROUP_ROWS;
 use crate::segment::index::{Entry, LastValue};
 use crate::segment::pages::{ColumnValues, Texts};

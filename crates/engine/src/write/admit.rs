@@ -5,10 +5,11 @@
 
 use super::batch::{MAX_BATCH_ROWS, Part, Rows};
 use crate::column::{BytesBuilder, ColumnBuilder};
+use crate::column_type::{ColumnType, Unit};
 use crate::error::{Code, Error, Result};
 use crate::key::{self, KeyPart};
 use crate::lane::NullMask;
-use crate::schema::{Column, ColumnType, Role, TableSchema, Unit};
+use crate::schema::{Column, Role, TableSchema};
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType};

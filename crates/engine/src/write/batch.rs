@@ -1,9 +1,10 @@
 //! What a caller submits: a [`Batch`] of record batches and of [`Rows`] gathered one by one.
 
 use crate::column::ColumnBuilder;
+use crate::column_type::ColumnType;
 use crate::error::{Code, Error, Result};
 use crate::key::{KeyPart, KeyValue};
-use crate::schema::{Column, ColumnType, TableSchema};
+use crate::schema::{Column, TableSchema};
 use crate::settings::Durability;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
@@ -202,13 +203,7 @@ impl Batch {
         let row = row.into_iter();
         let is_missing = |(column, value): &(&Column, &Value)| !column.nullable && **value == Value::Null;
         if let Some((column, _)) = schema.columns.iter().zip(row.clone()).find(is_missing) {
-            return Err(Error::new(
-                Code::NotNull,
-                format!(
-                    "null value in column \"{}\" of relation \"{}\" violates not-null constraint",
-                    column.name, schema.name
-                ),
-            ));
+            return Err(schema.null_in(column));
         }
         if self.near(schema, 1).is_none() {
             self.push_part(Part::Rows(Rows::new(schema)));

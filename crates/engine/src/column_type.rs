@@ -1,0 +1,293 @@
+//! Types of columns and units of timestamps: their names in SQL, their Arrow types, and which of
+//! them can hold the values of which.
+
+use crate::error::{Error, Result};
+use arrow::datatypes::{DataType, TimeUnit};
+use serde::{Deserialize, Serialize};
+
+/// The unit of a timestamp column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Unit {
+    /// Seconds.
+    Second,
+    /// Milliseconds.
+    Millisecond,
+    /// Microseconds.
+    Microsecond,
+    /// Nanoseconds.
+    Nanosecond,
+}
+
+impl Unit {
+    /// The number of these units in a second.
+    pub fn per_second(self) -> i64 {
+        match self {
+            Self::Second => 1,
+            Self::Millisecond => 1_000,
+            Self::Microsecond => 1_000_000,
+            Self::Nanosecond => 1_000_000_000,
+        }
+    }
+
+    fn to_arrow(self) -> TimeUnit {
+        match self {
+            Self::Second => TimeUnit::Second,
+            Self::Millisecond => TimeUnit::Millisecond,
+            Self::Microsecond => TimeUnit::Microsecond,
+            Self::Nanosecond => TimeUnit::Nanosecond,
+        }
+    }
+
+    fn from_arrow(unit: &TimeUnit) -> Self {
+        match unit {
+            TimeUnit::Second => Self::Second,
+            TimeUnit::Millisecond => Self::Millisecond,
+            TimeUnit::Microsecond => Self::Microsecond,
+            TimeUnit::Nanosecond => Self::Nanosecond,
+        }
+    }
+}
+
+impl std::fmt::Display for Unit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Second => "s",
+            Self::Millisecond => "ms",
+            Self::Microsecond => "us",
+            Self::Nanosecond => "ns",
+        })
+    }
+}
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ColumnType {
+    /// True or false.
+    Boolean,
+    /// 8-bit integer.
+    Int8,
+    /// 16-bit integer.
+    Int16,
+    /// 32-bit integer.
+    Int32,
+    /// 64-bit integer.
+    Int64,
+    /// 8-bit unsigned integer.
+    UInt8,
+    /// 16-bit unsigned integer.
+    UInt16,
+    /// 32-bit unsigned integer.
+    UInt32,
+    /// 64-bit unsigned integer.
+    UInt64,
+    /// 32-bit floating point number.
+    Float32,
+    /// 64-bit floating point number.
+    Float64,
+    /// Text.
+    Utf8,
+    /// Bytes.
+    Binary,
+    /// Days since 1970-01-01.
+    Date32,
+    /// A time, as a count of the unit since 1970 (UTC).
+    Timestamp(Unit),
+    /// The same, returned with the time zone UTC, so that clients anywhere know the instant.
+    TimestampUtc(Unit),
+}
+
+impl ColumnType {
+    /// The time zone of [`TimestampUtc`](Self::TimestampUtc) in Arrow types, written as Parquet
+    /// readers write it.
+    pub const UTC: &str = "+00:00";
+
+    /// The type's name in SQL.
+    ///
+    /// ```
+    /// assert_eq!(fleetdb_engine::ColumnType::Float64.sql_name(), "double precision");
+    /// ```
+    pub fn sql_name(self) -> &'static str {
+        match self {
+            Self::Boolean => "boolean",
+            Self::Int8 => "tinyint",
+            Self::Int16 => "smallint",
+            Self::Int32 => "integer",
+            Self::Int64 => "bigint",
+            Self::UInt8 => "tinyint unsigned",
+            Self::UInt16 => "smallint unsigned",
+            Self::UInt32 => "integer unsigned",
+            Self::UInt64 => "bigint unsigned",
+            Self::Float32 => "real",
+            Self::Float64 => "double precision",
+            Self::Utf8 => "text",
+            Self::Binary => "bytea",
+            Self::Date32 => "date",
+            Self::Timestamp(_) => "timestamp",
+            Self::TimestampUtc(_) => "timestamp with time zone",
+        }
+    }
+
+    /// The Arrow type of the column's values.
+    pub fn to_arrow(self) -> DataType {
+        match self {
+            Self::Boolean => DataType::Boolean,
+            Self::Int8 => DataType::Int8,
+            Self::Int16 => DataType::Int16,
+            Self::Int32 => DataType::Int32,
+            Self::Int64 => DataType::Int64,
+            Self::UInt8 => DataType::UInt8,
+            Self::UInt16 => DataType::UInt16,
+            Self::UInt32 => DataType::UInt32,
+            Self::UInt64 => DataType::UInt64,
+            Self::Float32 => DataType::Float32,
+            Self::Float64 => DataType::Float64,
+            Self::Utf8 => DataType::Utf8,
+            Self::Binary => DataType::Binary,
+            Self::Date32 => DataType::Date32,
+            Self::Timestamp(unit) => DataType::Timestamp(unit.to_arrow(), None),
+            Self::TimestampUtc(unit) => DataType::Timestamp(unit.to_arrow(), Some(Self::UTC.into())),
+        }
+    }
+
+    /// The column type that stores values of an Arrow type.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is none.
+    pub fn from_arrow(data_type: &DataType) -> Result<Self> {
+        Ok(match data_type {
+            DataType::Boolean => Self::Boolean,
+            DataType::Int8 => Self::Int8,
+            DataType::Int16 => Self::Int16,
+            DataType::Int32 => Self::Int32,
+            DataType::Int64 => Self::Int64,
+            DataType::UInt8 => Self::UInt8,
+            DataType::UInt16 => Self::UInt16,
+            DataType::UInt32 => Self::UInt32,
+            DataType::UInt64 => Self::UInt64,
+            DataType::Float32 => Self::Float32,
+            DataType::Float64 => Self::Float64,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Utf8,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+                Self::Binary
+            }
+            DataType::Date32 => Self::Date32,
+            DataType::Timestamp(unit, None) => Self::Timestamp(Unit::from_arrow(unit)),
+            // Values count from 1970 in UTC, whatever the zone.
+            DataType::Timestamp(unit, Some(_)) => Self::TimestampUtc(Unit::from_arrow(unit)),
+            DataType::Dictionary(_, values) => Self::from_arrow(values)?,
+            other => {
+                return Err(Error::invalid(format!(
+                    "Arrow type {other} is not supported: use booleans, integers, floats, text, binary, dates or \
+                     timestamps"
+                )));
+            }
+        })
+    }
+
+    /// The unit of a time type, with or without a zone; `None` for other types.
+    pub fn time_unit(self) -> Option<Unit> {
+        match self {
+            Self::Timestamp(unit) | Self::TimestampUtc(unit) => Some(unit),
+            _ => None,
+        }
+    }
+
+    /// Whether values are text or binary.
+    pub(crate) fn is_bytes(self) -> bool {
+        matches!(self, Self::Utf8 | Self::Binary)
+    }
+
+    /// Whether values are floating point numbers.
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Self::Float32 | Self::Float64)
+    }
+
+    /// Whether each container's sum, minimum and maximum are kept.
+    pub fn is_numeric(self) -> bool {
+        self.is_float() || self.is_integer()
+    }
+
+    /// Whether values are integers.
+    pub(crate) fn is_integer(self) -> bool {
+        matches!(
+            self,
+            Self::Int8
+                | Self::Int16
+                | Self::Int32
+                | Self::Int64
+                | Self::UInt8
+                | Self::UInt16
+                | Self::UInt32
+                | Self::UInt64
+        )
+    }
+
+    /// The smallest and largest integer of an integer or date type; `None` for other types.
+    pub(crate) fn integer_range(self) -> Option<(i128, i128)> {
+        let signed = |bits: u32| Some((-1i128 << (bits - 1), (1i128 << (bits - 1)) - 1));
+        let unsigned = |bits: u32| Some((0, (1i128 << bits) - 1));
+        match self {
+            Self::Int8 => signed(8),
+            Self::Int16 => signed(16),
+            Self::Int32 | Self::Date32 => signed(32),
+            Self::Int64 | Self::Timestamp(_) | Self::TimestampUtc(_) => signed(64),
+            Self::UInt8 => unsigned(8),
+            Self::UInt16 => unsigned(16),
+            Self::UInt32 => unsigned(32),
+            Self::UInt64 => unsigned(64),
+            Self::Boolean | Self::Float32 | Self::Float64 | Self::Utf8 | Self::Binary => None,
+        }
+    }
+}
+
+impl ColumnType {
+    /// Whether both are time types of the same unit, one with a zone. Their values are the same,
+    /// even in keys.
+    pub(crate) fn same_values(self, other: Self) -> bool {
+        self != other && self.time_unit().is_some() && self.time_unit() == other.time_unit()
+    }
+
+    /// Whether every value of this type can be represented in `to`. Integers widen to larger
+    /// integers and to floats (from 32 bits on, only to `Float64`; a 64-bit integer then keeps 53
+    /// bits of precision).
+    pub fn widens_to(self, to: Self) -> bool {
+        let bits = |t: Self| match t {
+            Self::Int8 | Self::UInt8 => 8,
+            Self::Int16 | Self::UInt16 => 16,
+            Self::Int32 | Self::UInt32 | Self::Float32 => 32,
+            _ => 64,
+        };
+        let unsigned = |t: Self| matches!(t, Self::UInt8 | Self::UInt16 | Self::UInt32 | Self::UInt64);
+        match (self, to) {
+            _ if self == to || !self.is_numeric() || !to.is_numeric() => false,
+            (Self::Float32, Self::Float64) => true,
+            (from, _) if from.is_float() => false,
+            (_, Self::Float64) => true,
+            (from, Self::Float32) => bits(from) <= 16,
+            (from, to) => bits(from) < bits(to) && (unsigned(from) || !unsigned(to)),
+        }
+    }
+}
+
+/// Converts a raw value of a column that was widened after the value was stored; see
+/// [`ColumnType::widens_to`]. Integers need no conversion: a raw value is already extended to 64
+/// bits.
+pub(crate) fn widen(raw: u64, from: ColumnType, to: ColumnType) -> u64 {
+    let value = match from {
+        _ if from == to || !to.is_float() => return raw,
+        ColumnType::Float32 => f64::from(f32::from_bits(raw as u32)),
+        ColumnType::UInt64 => raw as f64,
+        _ => raw as i64 as f64,
+    };
+    if to == ColumnType::Float32 { u64::from((value as f32).to_bits()) } else { value.to_bits() }
+}
+
+impl std::fmt::Display for ColumnType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Timestamp(unit) => write!(f, "Timestamp({unit})"),
+            Self::TimestampUtc(unit) => write!(f, "Timestamp({unit}, UTC)"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
