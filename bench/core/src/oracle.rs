@@ -99,7 +99,7 @@ impl CpuOracle {
     }
 }
 
-/// The answers for a user's own rows, all of which it keeps.
+/// The answers for a user's own rows. Keeps all rows in memory.
 pub struct RowsOracle {
     series: BTreeMap<Key, BTreeMap<i64, Row>>,
 }

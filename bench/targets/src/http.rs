@@ -20,7 +20,7 @@ pub(crate) fn json(mut answer: Response<Body>) -> Outcome<Value> {
     Ok(serde_json::from_str(&text).map_err(|e| format!("{e}: {text}"))?)
 }
 
-/// Sends lines of line protocol, all of which must be accepted.
+/// Sends line protocol. The server must accept every line.
 pub(crate) fn send_lines(agent: &Agent, url: &str, lines: &str) -> Outcome<()> {
     let mut answer = agent.post(url).send(lines.as_bytes())?;
     if answer.status().is_success() {

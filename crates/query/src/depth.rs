@@ -89,7 +89,7 @@ pub(crate) struct Links {
     pub(crate) commas: usize,
     /// Consecutive EXPLAIN and INTERVAL words, without a text, a number or a comma between them.
     pub(crate) prefixes: usize,
-    /// Brackets and dots, each of which may add a level: `a[1].b[2]`.
+    /// Brackets and dots. Each may add a level, as in `a[1].b[2]`.
     pub(crate) accesses: usize,
 }
 

@@ -22,8 +22,7 @@ use crate::statement::Statement;
 use crate::statement_memory::StatementMemory;
 use crate::table::FleetTable;
 use crate::table_parameters::TableParameters;
-use crate::times::{TimeText, read_time};
-use crate::values::value_of_text_in;
+use crate::times::{TimeText, read_for};
 use crate::zone::Zone;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
@@ -270,10 +269,13 @@ impl<S: Deref<Target = Session>> Prepared<S> {
             return Ok(Run::Written(self.statement.with_values(&values.collect::<Result<Vec<_>>>()?)?));
         }
         let mut has_far = false;
-        let values = typed.map(|(number, (value, data_type))| {
-            let far = data_type.as_ref().filter(|_| plan.bounds.contains(&number)).and_then(|to| far(value, to, zone));
-            has_far |= far.is_some();
-            far.map_or_else(|| bound(number, value, data_type.as_ref(), zone), Ok)
+        let values = typed.map(|(number, (value, data_type))| match (value, data_type) {
+            (Value::Text(text), Some(to @ DataType::Timestamp(unit, of))) => {
+                let read = read_parameter(number, text, to, zone, plan.bounds.contains(&number))?;
+                has_far |= read.far().is_some();
+                Ok(read.bound().map_or(ScalarValue::Null, |count| time(count, *unit, of.clone())))
+            }
+            _ => bound(number, value, data_type.as_ref(), zone),
         });
         let values = values.collect::<Result<Vec<_>>>()?;
         // A scan cannot apply a condition that contains NULL.
@@ -404,13 +406,6 @@ fn bound(number: usize, value: &Value, data_type: Option<&DataType>, session: Zo
     match (data_type, value) {
         // The integer already counts this unit. A cast would create arrays.
         (Some(DataType::Timestamp(unit, zone)), Value::Int(count)) => Ok(time(*count, *unit, zone.clone())),
-        (Some(to @ DataType::Timestamp(unit, zone)), Value::Text(text)) => {
-            let read = ColumnType::from_arrow(to).and_then(|to| value_of_text_in(text, to, session));
-            match read.map_err(|e| e.context(format_args!("parameter ${}", number + 1)))? {
-                Value::Int(count) => Ok(time(count, *unit, zone.clone())),
-                other => Ok(scalar(&other)),
-            }
-        }
         (Some(DataType::List(element)), Value::Text(text)) => array_of_text(text, element.data_type(), session)
             .map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1))),
         (Some(data_type), _) if *data_type != plain.data_type() => {
@@ -431,13 +426,15 @@ fn time(count: i64, unit: TimeUnit, zone: Option<Arc<str>>) -> ScalarValue {
     }
 }
 
-/// Converts the text of a time outside its type's range to the first or last value; `None` for
-/// anything else.
-fn far(value: &Value, data_type: &DataType, session: Zone) -> Option<ScalarValue> {
-    let (Value::Text(text), DataType::Timestamp(unit, zone)) = (value, data_type) else { return None };
-    let session = if zone.is_some() { session } else { Zone::Utc };
-    let read = read_time(text, ColumnType::from_arrow(data_type).ok()?.time_unit()?, session);
-    matches!(read, TimeText::Before | TimeText::Behind).then(|| time(read.bound().unwrap_or(0), *unit, zone.clone()))
+/// Parses a parameter that is a timestamp. A time out of the type's range is accepted only as a
+/// `bound` of a comparison.
+fn read_parameter(number: usize, text: &str, data_type: &DataType, session: Zone, is_bound: bool) -> Result<TimeText> {
+    let column_type = ColumnType::from_arrow(data_type)?;
+    let read = read_for(text, column_type, session);
+    if !(is_bound && read.far().is_some()) {
+        read.value(text, column_type).map_err(|e| e.context(format_args!("parameter ${}", number + 1)))?;
+    }
+    Ok(read)
 }
 
 /// The parameters that occur only as operands of comparisons.

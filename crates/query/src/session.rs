@@ -44,10 +44,10 @@ use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DmlStatement, Lo
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{DiscardObject, Statement as SqlStatement};
-use fleetdb_engine::{Batch, Code, ColumnType, Database, Error, Reader, Result, TableId, TableSchema, View};
+use fleetdb_engine::{Code, ColumnType, Database, Error, Reader, Result, TableId, TableSchema, View};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 pub(crate) const CATALOG: &str = "fleetdb";
@@ -279,59 +279,6 @@ impl Session {
         *self.cursors.lock().unwrap_or_else(PoisonError::into_inner) = cursors;
     }
 
-    /// Whether a transaction is open, even if one of its statements has failed.
-    pub fn is_in_transaction(&self) -> bool {
-        !self.transaction().is_none()
-    }
-
-    /// When the open transaction began; `None` if there is none.
-    pub fn transaction_began(&self) -> Option<SystemTime> {
-        self.transaction().began()
-    }
-
-    /// Fails if a statement of the open transaction has failed.
-    ///
-    /// # Errors
-    /// A statement of the transaction has failed.
-    pub fn check_transaction(&self) -> Result<()> {
-        self.transaction().check()
-    }
-
-    /// The number of savepoints set so far, which is the number of the last one.
-    pub fn savepoints(&self) -> u64 {
-        self.transaction().savepoints()
-    }
-
-    /// Does what `ROLLBACK TO SAVEPOINT` does, without a statement; returns the savepoint's number.
-    ///
-    /// # Errors
-    /// There is no transaction, or it has no savepoint of this name.
-    pub fn roll_back_to(&self, savepoint: &str) -> Result<u64> {
-        self.transaction().roll_back_to(savepoint)
-    }
-
-    /// Adds rows that needed no planning ([`InsertValues`]) to the transaction.
-    ///
-    /// # Errors
-    /// There is no transaction, one of its statements has failed, or it is too large.
-    pub fn gather(&self, rows: Batch) -> Result<()> {
-        let mut transaction = self.transaction();
-        transaction.check()?;
-        transaction.insert(rows)
-    }
-
-    /// Does what `BEGIN` does, without a statement.
-    ///
-    /// # Errors
-    /// A transaction is already open, or the database is read-only.
-    pub fn begin(&self) -> Result<()> {
-        self.store.writer()?;
-        self.transaction().begin()?;
-        #[cfg(feature = "pg-catalog")]
-        self.locks.begin_transaction();
-        Ok(())
-    }
-
     /// Releases the session's advisory locks, so that its next user starts with none.
     #[cfg(feature = "pg-catalog")]
     pub fn release_locks(&self) {
@@ -349,56 +296,6 @@ impl Session {
         #[cfg(feature = "pg-catalog")]
         self.locks.release_all();
         Ok(())
-    }
-
-    /// Called when the transaction has ended; releases its advisory locks. A transaction that was
-    /// [taken](Self::take_transaction) must have been written before, so that the next holder of
-    /// such a lock sees its changes. A transaction that is still open, because its COMMIT could not
-    /// start, is rolled back.
-    pub fn transaction_ended(&self) {
-        {
-            let mut transaction = self.transaction();
-            if !transaction.is_none() {
-                // This fails only if there is no transaction.
-                transaction.roll_back().ok();
-            }
-        }
-        #[cfg(feature = "pg-catalog")]
-        self.locks.end_transaction();
-    }
-
-    /// Ends the transaction like COMMIT, but leaves the writing to the caller: returns the batch to
-    /// write, or `None` if a statement had failed and nothing must be written. The rows that the
-    /// transaction [depends on](Self::has_read_rows) are not compared.
-    ///
-    /// # Errors
-    /// There is no transaction.
-    pub fn take_transaction(&self) -> Result<Option<Batch>> {
-        Ok(self.transaction().take(|| self.store.view())?.map(|(batch, _)| batch))
-    }
-
-    /// Whether the open transaction depends on rows that it read, which COMMIT compares.
-    pub fn has_read_rows(&self) -> bool {
-        self.transaction().is_guarded()
-    }
-
-    fn commit(&self) -> Result<Answer> {
-        let Some((batch, guards)) = self.transaction().take(|| self.store.view())? else {
-            return Ok(Answer::done("ROLLBACK"));
-        };
-        let db = self.store.writer()?;
-        if guards.is_empty() {
-            db.commit(batch)?;
-        } else {
-            db.transact(|view| self.check_guards(view, &guards).map(|()| batch))?;
-        }
-        Ok(Answer::done("COMMIT"))
-    }
-
-    /// Marks the transaction as failed by an error outside the session: only ROLLBACK is accepted
-    /// then.
-    pub fn fail_transaction(&self) {
-        self.transaction().fail();
     }
 
     /// Runs a text that consists of exactly one statement.
@@ -688,19 +585,6 @@ impl Session {
     /// The table that a statement writes to.
     pub(crate) fn schema_of(&self, dml: &DmlStatement) -> Result<Arc<TableSchema>> {
         self.tables.schema(table_name(&dml.table_name)?)
-    }
-
-    fn outside_transaction(&self, what: &str) -> Result<()> {
-        let transaction = self.transaction();
-        transaction.check()?;
-        if transaction.is_none() {
-            return Ok(());
-        }
-        Err(Error::new(Code::NotSupported, format!("{what} is not supported in a transaction: COMMIT first")))
-    }
-
-    pub(crate) fn transaction(&self) -> MutexGuard<'_, Transaction> {
-        self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -33,6 +33,26 @@ impl TimeText {
             Self::Unknown => None,
         }
     }
+
+    /// The [`bound`](Self::bound) of a time out of range, such as `-infinity`, or `9999-12-31` in
+    /// nanoseconds.
+    pub(crate) fn far(self) -> Option<i64> {
+        self.bound().filter(|_| matches!(self, Self::Before | Self::Behind))
+    }
+
+    /// The count as a value of a column, given the text that was parsed.
+    ///
+    /// # Errors
+    /// The text is not a time, or is out of the column's range.
+    pub(crate) fn value(self, text: &str, column_type: ColumnType) -> Result<i64, Error> {
+        match self {
+            Self::Count(count) => Ok(count),
+            Self::Unknown => Err(unreadable(column_type.sql_name(), text)),
+            Self::Before | Self::Behind => {
+                Err(Error::new(Code::TimeOutOfRange, format!("timestamp out of range: \"{text}\"")))
+            }
+        }
+    }
 }
 
 /// Parses a time. A text without a zone is local time in `zone`.
@@ -52,12 +72,13 @@ pub(crate) fn read_time(text: &str, unit: Unit, zone: Zone) -> TimeText {
     }
 }
 
-/// The first or last count of a unit, for a text outside its range, such as `-infinity`, or
-/// `9999-12-31` in nanoseconds; `None` for any other text.
-pub(crate) fn far_count(text: &str, unit: Unit, zone: Zone) -> Option<i64> {
-    match read_time(text, unit, zone) {
-        far @ (TimeText::Before | TimeText::Behind) => far.bound(),
-        TimeText::Count(_) | TimeText::Unknown => None,
+/// Parses a time for a column. A text without a zone is the session's local time if the column has
+/// a zone, else UTC. For other columns than timestamps, no text is a time.
+pub(crate) fn read_for(text: &str, column_type: ColumnType, session: Zone) -> TimeText {
+    match column_type {
+        ColumnType::Timestamp(unit) => read_time(text, unit, Zone::Utc),
+        ColumnType::TimestampUtc(unit) => read_time(text, unit, session),
+        _ => TimeText::Unknown,
     }
 }
 
@@ -67,20 +88,17 @@ pub(crate) fn far_count(text: &str, unit: Unit, zone: Zone) -> Option<i64> {
 /// A text is not a time, or is out of the type's range.
 pub(crate) fn read_texts(texts: &ArrayRef, data_type: &DataType, zone: Zone) -> Result<ArrayRef, Error> {
     let column_type = ColumnType::from_arrow(data_type)?;
-    let unit = column_type.time_unit().ok_or_else(|| Error::bug(format!("{data_type} is no time")))?;
-    let zone = if matches!(column_type, ColumnType::TimestampUtc(_)) { zone } else { Zone::Utc };
-    let counts = texts.as_string::<i32>().iter().map(|text| {
-        let Some(text) = text else { return Ok(None) };
-        match read_time(text, unit, zone) {
-            TimeText::Count(count) => Ok(Some(count)),
-            TimeText::Unknown => Err(unreadable(column_type.sql_name(), text)),
-            TimeText::Before | TimeText::Behind => {
-                Err(Error::new(Code::TimeOutOfRange, format!("timestamp out of range: \"{text}\"")))
-            }
-        }
-    });
+    let counts = texts
+        .as_string::<i32>()
+        .iter()
+        .map(|text| text.map(|text| read_for(text, column_type, zone).value(text, column_type)).transpose());
     let counts: ArrayRef = Arc::new(counts.collect::<Result<Int64Array, Error>>()?);
     Ok(cast(&counts, data_type)?)
+}
+
+/// PostgreSQL's error for a text that names no time zone.
+pub(crate) fn unknown_zone(name: &str) -> Error {
+    Error::new(Code::InvalidParameter, format!("time zone \"{name}\" not recognized"))
 }
 
 /// PostgreSQL's error for a text that is not a valid value of a date or time type.
@@ -89,7 +107,7 @@ pub(crate) fn unreadable(type_name: &str, text: &str) -> Error {
         && zone.starts_with(|c: char| c.is_ascii_alphabetic())
         && time_of(time, Zone::Utc).is_some()
     {
-        return Error::new(Code::InvalidParameter, format!("time zone \"{zone}\" not recognized"));
+        return unknown_zone(zone);
     }
     let is_of_numbers = text.starts_with(|c: char| c.is_ascii_digit())
         && text.contains(['-', ':'])

@@ -10,7 +10,7 @@ use crate::ddl::object_name;
 use crate::errors::misfit;
 use crate::returning::called;
 use crate::statement::Statement;
-use crate::times::{TimeText, date_of, read_time};
+use crate::times::{date_of, read_for};
 use crate::zone::Zone;
 use chrono::DateTime;
 use datafusion::sql::sqlparser::ast::{
@@ -247,15 +247,8 @@ pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Resu
         },
         ColumnType::Float32 | ColumnType::Float64 => return number_of(text, column_type),
         ColumnType::UInt64 => trimmed.parse().ok().map(Value::UInt),
-        ColumnType::Timestamp(unit) | ColumnType::TimestampUtc(unit) => {
-            let has_zone = matches!(column_type, ColumnType::TimestampUtc(_));
-            return match read_time(text, unit, if has_zone { zone } else { Zone::Utc }) {
-                TimeText::Count(count) => Ok(Value::Int(count)),
-                TimeText::Before | TimeText::Behind => {
-                    Err(Error::new(Code::TimeOutOfRange, format!("timestamp out of range: \"{text}\"")))
-                }
-                TimeText::Unknown => Err(misfit(text, &column_type.to_arrow())),
-            };
+        ColumnType::Timestamp(_) | ColumnType::TimestampUtc(_) => {
+            return read_for(text, column_type, zone).value(text, column_type).map(Value::Int);
         }
         ColumnType::Date32 => {
             let days =

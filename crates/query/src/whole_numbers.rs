@@ -5,7 +5,7 @@
 //! operators and `abs` by checked functions, so constant folding and execution use the same code.
 //! Column names and types stay the same.
 
-use crate::errors::query_error;
+use crate::errors::{query_error, sql_name};
 use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray};
 use arrow::compute::kernels::numeric::{add, mul, neg, sub};
 use arrow::datatypes::{DataType, Field, FieldRef, Int8Type, Int16Type, Int32Type, Int64Type};
@@ -252,17 +252,7 @@ fn absolute(values: &dyn Array) -> std::result::Result<ArrayRef, ArrowError> {
 }
 
 fn out_of_range(data_type: &DataType) -> DataFusionError {
-    let name = match data_type {
-        DataType::Int8 => "tinyint",
-        DataType::Int16 => "smallint",
-        DataType::Int32 => "integer",
-        DataType::Int64 => "bigint",
-        DataType::UInt8 => "tinyint unsigned",
-        DataType::UInt16 => "smallint unsigned",
-        DataType::UInt32 => "integer unsigned",
-        _ => "bigint unsigned",
-    };
-    query_error(Error::new(Code::OutOfRange, format!("{name} out of range")))
+    query_error(Error::new(Code::OutOfRange, format!("{} out of range", sql_name(data_type))))
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ fn is_throughput(phases: &[&Phase]) -> bool {
     phases.first().is_some_and(|phase| phase.operation != "query")
 }
 
-/// Who is first, the targets, one table for each phase that writes, and one for all queries.
+/// The report's tables: the leaders, the targets, each phase that writes, and all queries.
 pub fn tables(results: &Results) -> Vec<Table> {
     let mut tables: Vec<Table> = leaders::table(results).into_iter().collect();
     tables.push(targets(results));

@@ -121,7 +121,7 @@ impl Cpu {
         Self { hosts, tags, batch_rows, epoch: 0, next_batch: 0, schema: Arc::new(Schema::new(fields)) }
     }
 
-    /// Splits the hosts into parts, each of which continues at the start of the current epoch.
+    /// Splits the hosts into parts. Each part continues at the start of the current epoch.
     pub fn split(mut self, parts: usize) -> Vec<Self> {
         let columns: Vec<Vec<ArrayRef>> = self.tags;
         let hosts_each = self.batch_rows * columns.len().div_ceil(parts.max(1)).max(1);

@@ -54,6 +54,6 @@ fn walks_have_the_published_steps_and_bounds() {
         }
     }
     let (mean, variance): (f64, f64) = (steps / count, squares / count);
-    // N(0, 1) between two truncations, each of which adds one twelfth to the variance.
+    // N(0, 1) between two truncations. Each truncation adds one twelfth to the variance.
     assert!(mean.abs() < 0.01 && (variance - 7.0 / 6.0).abs() < 0.02, "{mean} {variance}");
 }

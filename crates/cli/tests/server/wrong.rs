@@ -30,7 +30,7 @@ pub fn startup() -> Vec<u8> {
     [&(startup.len() as u32 + 4).to_be_bytes()[..], startup].concat()
 }
 
-/// A startup message and both answers of SCRAM, the second of which cannot be right.
+/// A startup message and both answers of SCRAM. The second answer is always wrong.
 fn login() -> Vec<u8> {
     let first = b"n,,n=,r=rOprNGfwEbeRWgbNEkqO";
     let mechanism = [b"SCRAM-SHA-256\0".as_slice(), &(first.len() as u32).to_be_bytes(), first].concat();

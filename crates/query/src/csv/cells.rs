@@ -1,7 +1,6 @@
 //! Converts rows of text cells to rows of a table.
 
 use super::reader::CsvCell;
-use crate::not_null::null_in;
 use crate::values::value_of_text_in;
 use crate::zone::Zone;
 use fleetdb_engine::{Code, Column, ColumnType, Error, Result, Rows, TableSchema, Value};
@@ -79,7 +78,7 @@ impl CellReader {
         for (cell, &place) in cells.zip(&self.places) {
             let column = &self.schema.columns[place];
             self.row[place] = match cell {
-                None if !column.nullable => return Err(null_in(&self.schema, column)),
+                None if !column.nullable => return Err(self.schema.null_in(column)),
                 None => Value::Null,
                 Some(text) if column.column_type == ColumnType::Utf8 => Value::Text(text),
                 Some(text) => {
@@ -99,7 +98,7 @@ impl CellReader {
     pub fn check(&self, row: &[Value]) -> Result<()> {
         let is_missing = |(column, value): &(&Column, &Value)| !column.nullable && **value == Value::Null;
         match self.schema.columns.iter().zip(row).find(is_missing) {
-            Some((column, _)) => Err(null_in(&self.schema, column)),
+            Some((column, _)) => Err(self.schema.null_in(column)),
             None => Ok(()),
         }
     }

@@ -8,7 +8,7 @@
 use super::operators::{bytes, may_mean_another, meant, row_numbers};
 use super::zones::{Clocks, time_of_literal};
 use crate::errors::{misfit, query_error};
-use crate::times::{TimeText, far_count, read_time};
+use crate::times::read_time;
 use crate::values::{value_of_text, value_of_text_in};
 use crate::zone::Zone;
 use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray};
@@ -237,16 +237,11 @@ fn far_bound(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<
     let Some(unit) = unit_of(&with) else { return Ok(None) };
     let has_zone = |data_type: &DataType| matches!(data_type, DataType::Timestamp(_, Some(_)));
     let zone = if has_zone(&with) || has_zone(cast_to) { zone } else { Zone::Utc };
-    let is_too_far = unit_of(cast_to).is_some_and(|unit| far_count(text, unit, zone).is_some());
-    let count = match (far_count(text, unit, zone), is_too_far) {
-        (Some(count), _) => count,
-        // The column has a coarser unit than the cast, so the time is in its range.
-        (None, true) => match read_time(text, unit, zone) {
-            TimeText::Count(count) => count,
-            _ => return Ok(None),
-        },
-        (None, false) => return Ok(None),
-    };
+    let read = read_time(text, unit, zone);
+    // If the column has a coarser unit than the cast, a time that is too far for the cast may be in
+    // the column's range.
+    let is_too_far = || unit_of(cast_to).is_some_and(|unit| read_time(text, unit, zone).far().is_some());
+    let Some(count) = read.far().or_else(|| read.bound().filter(|_| is_too_far())) else { return Ok(None) };
     Ok(Some(Expr::Literal(ScalarValue::Int64(Some(count)).cast_to(&with)?, None)))
 }
 

@@ -12,7 +12,7 @@
 //! ([`times`](crate::times)).
 
 use crate::functions::clocks::{instant, minus, plus, read, shown, text, with_zone};
-use crate::times::{TimeText, read_time};
+use crate::times::{TimeText, read_for};
 use crate::zone::Zone;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -288,9 +288,7 @@ pub(super) fn read_by_cast(of: &Cast, from: &DataType, zone: Zone) -> Option<Exp
 /// or out of the type's range.
 pub(super) fn time_of_literal(expr: &Expr, data_type: &DataType, zone: Zone) -> Option<Expr> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return None };
-    let unit = ColumnType::from_arrow(data_type).ok().and_then(ColumnType::time_unit)?;
-    let zone = if matches!(data_type, DataType::Timestamp(_, Some(_))) { zone } else { Zone::Utc };
-    let TimeText::Count(count) = read_time(text, unit, zone) else { return None };
+    let TimeText::Count(count) = read_for(text, ColumnType::from_arrow(data_type).ok()?, zone) else { return None };
     ScalarValue::Int64(Some(count)).cast_to(data_type).ok().map(|time| Expr::Literal(time, None))
 }
 

@@ -14,6 +14,7 @@ mod syntax;
 mod types;
 mod values;
 
+pub(crate) use types::sql_name;
 pub(crate) use values::misfit;
 
 use crate::column_names::written_text;

@@ -1,7 +1,7 @@
 //! Converts libraries' run-time errors about values to PostgreSQL's wording.
 
 use super::types::{name_of, sql_name, type_of};
-use crate::times::unreadable;
+use crate::times::{unknown_zone, unreadable};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use fleetdb_engine::{Code, Error};
@@ -109,7 +109,7 @@ fn parse_error(message: &str) -> Error {
         return unreadable("timestamp", value);
     }
     if let Some((zone, _)) = message.strip_prefix("Invalid timezone \"").and_then(|rest| rest.rsplit_once("\": ")) {
-        return Error::new(Code::InvalidParameter, format!("time zone \"{zone}\" not recognized"));
+        return unknown_zone(zone);
     }
     if let Some(value) = message.strip_prefix("Invalid input syntax for type interval: ") {
         return Error::new(Code::InvalidTime, format!("invalid input syntax for type interval: {value}"));

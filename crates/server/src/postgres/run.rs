@@ -153,10 +153,10 @@ impl Connection {
         columns: Option<&SchemaRef>,
         format: &Format,
     ) -> PgWireResult<Response> {
-        let zone = self.session()?.zone();
         match columns {
             None => Ok(Response::Execution(Tag::new(running.tag()))),
             Some(columns) => {
+                let zone = self.session()?.zone();
                 // pgwire appends the row count to the tag.
                 let tag = running.tag().rsplit_once(' ').map(|(tag, _)| tag.to_owned());
                 let mut response = values::response(&self.shared, running, columns, format, zone)?;
