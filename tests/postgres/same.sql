@@ -27,6 +27,10 @@ SELECT replace('aXbX', 'X', ''), translate('abc', 'ab', 'x'), concat('a', NULL, 
 SELECT lpad('abc', 2), lpad('1', 4, 'xy'), rpad('1', 3, '-'), split_part('a,b,c', ',', 2), split_part('a,b,c', ',', -1), starts_with('abc', 'ab');
 SELECT 'a' < 'B', 'a' = 'A', 'abc' LIKE 'a%', 'abc' LIKE '_b_', 'a%c' LIKE 'a\%c', 'ABC' ILIKE 'abc', 'abc' SIMILAR TO 'a(b|x)c';
 SELECT 'abc' ~ '^a', 'abc' !~ 'b', 'ABC' ~* 'abc', regexp_replace('a1b2', '[0-9]', 'x'), regexp_replace('a1b2', '[0-9]', 'x', 'g'), regexp_match('a1b2', '([a-z])([0-9])');
+SELECT date_trunc('microseconds', ts), date_trunc('milliseconds', ts) FROM r ORDER BY id, ts;
+SELECT DISTINCT a.id, (SELECT count(*) FROM r b WHERE b.ts::date = a.ts::date) FROM r a ORDER BY 1, 2;
+SELECT a.id, a.ts, (SELECT max(v) FROM r WHERE date_trunc('day', ts) = a.d AND r.n + 1 = a.n) FROM r a ORDER BY 1, 2;
+SELECT a.id, a.ts, c FROM r a, LATERAL (SELECT count(*) AS c FROM r b WHERE b.id + 1 = a.id) t ORDER BY 1, 2;
 SELECT ts::date, date_trunc('hour', ts), date_trunc('day', ts), date_trunc('week', ts), date_trunc('month', ts), date_trunc('quarter', ts), date_trunc('year', ts) FROM r ORDER BY id, ts;
 SELECT extract(hour from ts), extract(minute from ts), extract(second from ts), extract(epoch from ts), extract(dow from ts), extract(doy from ts), extract(week from ts), extract(isodow from ts), extract(isoyear from ts), extract(quarter from ts), extract(milliseconds from ts), extract(microseconds from ts) FROM r ORDER BY id, ts;
 SELECT date_part('second', ts), date_part('epoch', ts), date_part('year', d) FROM r ORDER BY id, ts;
@@ -264,6 +268,7 @@ SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY v) FROM r WHERE id < 2;
 SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY v) FROM r WHERE id < 2;
 SELECT id, percentile_disc(0.9) WITHIN GROUP (ORDER BY n) FROM r GROUP BY id ORDER BY id;
 SELECT to_timestamp('2026-01-02 03:04:05', 'YYYY-MM-DD HH24:MI:SS');
+SELECT to_timestamp('2026-01-02 03', 'YYYY-MM-DD HH24'), to_timestamp('02.01.2026 03 PM', 'DD.MM.YYYY HH12 PM');
 SELECT to_date('02.01.2026', 'DD.MM.YYYY');
 SELECT to_timestamp(1700000000), to_timestamp(1700000000.5);
 SELECT s COLLATE "C" FROM r ORDER BY s COLLATE "C", id, ts;

@@ -25,8 +25,8 @@ type Rows = (SendableRecordBatchStream, Arc<QueryRuntime>, Watch);
 pub struct Answer {
     tag: Option<String>,
     rows: Option<Deep<Rows>>,
-    /// The schema of the rows, with column names as the user wrote them, without planning markers.
-    schema: Option<SchemaRef>,
+    /// The schema with the column names that the user wrote, if the plan's names differ from them.
+    renamed: Option<SchemaRef>,
     /// Whether the rows are the lines of a plan, in which names must be restored.
     is_plan: bool,
     /// Kept alive as long as the answer; never read.
@@ -41,13 +41,23 @@ type Charged = (StatementMemory, ConstantMemory);
 impl Answer {
     /// A result without rows; `tag` is the command tag that psql shows.
     pub(crate) fn done(tag: impl Into<String>) -> Self {
-        Self { tag: Some(tag.into()), rows: None, schema: None, is_plan: false, _held: None, _charged: None }
+        Self { tag: Some(tag.into()), rows: None, renamed: None, is_plan: false, _held: None, _charged: None }
     }
 
     pub(crate) fn rows(stream: SendableRecordBatchStream, runtime: Arc<QueryRuntime>, watch: Watch) -> Self {
-        let schema = Some(written_names(&stream.schema()));
+        let renamed = written_names(&stream.schema());
+        Self::renamed_to(renamed, stream, runtime, watch)
+    }
+
+    /// Like [`rows`](Self::rows), with the result of [`written_names`] for the stream's schema.
+    pub(crate) fn renamed_to(
+        renamed: Option<SchemaRef>,
+        stream: SendableRecordBatchStream,
+        runtime: Arc<QueryRuntime>,
+        watch: Watch,
+    ) -> Self {
         let rows = Some(Deep::new((stream, runtime, watch), UNCHECKED_LEVELS));
-        Self { tag: None, rows, schema, is_plan: false, _held: None, _charged: None }
+        Self { tag: None, rows, renamed, is_plan: false, _held: None, _charged: None }
     }
 
     /// Adds a command tag.
@@ -92,7 +102,8 @@ impl Answer {
 
     /// The schema of the rows, if the statement returns rows.
     pub fn schema(&self) -> Option<SchemaRef> {
-        self.schema.clone()
+        let (stream, ..) = &**self.rows.as_ref()?;
+        Some(self.renamed.clone().unwrap_or_else(|| stream.schema()))
     }
 
     /// The next batch, as [`Iterator::next`] returns it, in a future. The future occupies its
@@ -108,8 +119,8 @@ impl Answer {
                 Ok(Some(Ok(batch))) if batch.num_rows() == 0 => {}
                 Ok(next) => {
                     let rows = next?.map_err(engine_error);
-                    return Some(match &self.schema {
-                        Some(_) if self.is_plan => rows.and_then(written_lines),
+                    return Some(match &self.renamed {
+                        _ if self.is_plan => rows.and_then(written_lines),
                         Some(schema) => rows.and_then(|rows| with_names(rows, schema)),
                         None => rows,
                     });

@@ -86,7 +86,7 @@ impl ColumnNames {
         let (in_front, behind) = (named(&mut self.0.iter()), named(&mut self.0.iter().rev()));
         let is_all = in_front.len() == self.0.len();
         if self.0.is_empty() || is_all && self.0.len() != count || !is_all && in_front.len() + behind.len() > count {
-            return written_names(schema);
+            return written_names(schema).unwrap_or_else(|| Arc::clone(schema));
         }
         let fields = schema.fields().iter().enumerate().map(|(place, field)| {
             let name = in_front.get(place).or_else(|| behind.get(count - 1 - place)).map(String::as_str);
@@ -382,16 +382,16 @@ fn as_written(name: &str) -> &str {
     name.split_once(APART).map_or(name, |(name, _)| name)
 }
 
-/// The schema with the suffixes after [`APART`] removed from its names.
-pub(crate) fn written_names(schema: &SchemaRef) -> SchemaRef {
+/// The schema with the suffixes after [`APART`] removed from its names; `None` if it has none.
+pub(crate) fn written_names(schema: &SchemaRef) -> Option<SchemaRef> {
     if !schema.fields().iter().any(|field| field.name().contains(APART)) {
-        return Arc::clone(schema);
+        return None;
     }
     let fields = schema.fields().iter().map(|field| {
         let name = as_written(field.name());
         if name == field.name() { Arc::clone(field) } else { Arc::new(field.as_ref().clone().with_name(name)) }
     });
-    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+    Some(Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())))
 }
 
 /// Removes these suffixes from a text, such as an error or a plan.

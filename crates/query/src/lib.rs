@@ -28,6 +28,7 @@ mod catalog;
 #[cfg(feature = "pg-catalog")]
 mod clients;
 mod column_names;
+mod computed_columns;
 mod conflict;
 mod copy_from;
 mod copy_stream;

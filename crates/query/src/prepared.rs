@@ -8,6 +8,7 @@
 
 use crate::answer::Answer;
 use crate::binding::{Binding, BindingGuard, has_parameters, number};
+use crate::column_names::written_names;
 use crate::delete::with_rows;
 use crate::depth::UNCHECKED_LEVELS;
 use crate::dialect::typing::array_of_text;
@@ -66,13 +67,20 @@ struct Plan {
 /// A physical plan whose scans read one binding.
 struct Kept {
     binding: Arc<Binding>,
-    physical: Arc<dyn ExecutionPlan>,
+    physical: PhysicalPlan,
+}
+
+#[derive(Clone)]
+struct PhysicalPlan {
+    root: Arc<dyn ExecutionPlan>,
+    /// The result of [`written_names`] for its schema.
+    renamed: Option<SchemaRef>,
 }
 
 /// How a run of a prepared query proceeds.
 enum Run {
     /// The cached plan, bound to the values.
-    Kept(Arc<dyn ExecutionPlan>, BindingGuard),
+    Kept(PhysicalPlan, BindingGuard),
     /// To be planned with these values.
     Planned(Vec<ScalarValue>),
     /// To be planned; the values are already in the text.
@@ -200,10 +208,10 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         self.session.begin_statement();
         let watch = self.session.limits.watch();
         let plan = match self.bind(values, true)? {
-            Run::Kept(physical, in_use) => {
+            Run::Kept(kept, in_use) => {
                 // Scans may start as soon as the plan does.
                 let _entered = self.session.runtime.enter();
-                return self.execute(physical, in_use, watch);
+                return self.execute(kept, in_use, watch);
             }
             Run::Planned(values) => self
                 .planned(self.statement.clone())
@@ -231,15 +239,16 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         if self.plan.levels() > 2 * UNCHECKED_LEVELS {
             return Ok(None);
         }
-        let Run::Kept(physical, in_use) = self.bind(values, false)? else { return Ok(None) };
+        let Run::Kept(kept, in_use) = self.bind(values, false)? else { return Ok(None) };
         self.session.begin_statement();
-        let answer = self.execute(physical, in_use, self.session.limits.watch())?;
+        let answer = self.execute(kept, in_use, self.session.limits.watch())?;
         Ok(Some(answer.charged_to((StatementMemory::default(), self.session.made.take()))))
     }
 
-    fn execute(&self, physical: Arc<dyn ExecutionPlan>, in_use: BindingGuard, watch: Watch) -> Result<Answer> {
-        let rows = execute_stream(physical, self.session.task_context()).map_err(engine_error)?;
-        Ok(Answer::rows(rows, Arc::clone(&self.session.runtime), watch).holding(in_use))
+    fn execute(&self, kept: PhysicalPlan, in_use: BindingGuard, watch: Watch) -> Result<Answer> {
+        let PhysicalPlan { root, renamed } = kept;
+        let rows = execute_stream(root, self.session.task_context()).map_err(engine_error)?;
+        Ok(Answer::renamed_to(renamed, rows, Arc::clone(&self.session.runtime), watch).holding(in_use))
     }
 
     /// Binds the cached plan to these values, if it exists, is not in use and matches the current
@@ -285,8 +294,9 @@ impl<S: Deref<Target = Session>> Prepared<S> {
             return Ok(Run::Planned(values));
         };
         let Some(in_use) = binding.bind(view, &values) else { return Ok(Run::Planned(values)) };
-        let physical = reset_plan_states(Arc::clone(physical)).map_err(engine_error)?;
-        Ok(Run::Kept(physical, in_use))
+        let PhysicalPlan { root, renamed } = physical.clone();
+        let root = reset_plan_states(root).map_err(engine_error)?;
+        Ok(Run::Kept(PhysicalPlan { root, renamed }, in_use))
     }
 
     /// The view for a cached plan; `None` if its tables have changed.
@@ -337,7 +347,8 @@ impl Plan {
         let optimized = state.optimize(&logical).map_err(engine_error)?;
         let kept = if !has_functions_of_the_moment(&logical) && can_be_kept(&optimized) {
             let physical = session.runtime.block_on(state.query_planner().create_physical_plan(&optimized, &state));
-            let physical = physical.map_err(engine_error)?;
+            let root = physical.map_err(engine_error)?;
+            let physical = PhysicalPlan { renamed: written_names(&root.schema()), root };
             Some(Kept { binding: Arc::clone(binding), physical })
         } else {
             None

@@ -4,6 +4,7 @@ use crate::alter::alter_table;
 use crate::answer::Answer;
 use crate::asof::PlanAsofJoins;
 use crate::catalog::ViewTables;
+use crate::computed_columns::ComputedColumns;
 use crate::copy_from::copy_from;
 use crate::ddl::{self, identifier, table_name};
 use crate::depth::{UNCHECKED_LEVELS, checked_size};
@@ -38,9 +39,10 @@ use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::{SessionStateBuilder, TaskContext};
+use datafusion::execution::{SessionState, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DmlStatement, LogicalPlan};
+use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{DiscardObject, Statement as SqlStatement};
@@ -75,6 +77,8 @@ const INSERTED: &str = "INSERT 0";
 pub struct Session {
     pub(crate) store: Store,
     pub(crate) context: SessionContext,
+    /// The context that plans run in. Only SET and RESET of DataFusion's settings replace it.
+    tasks: Mutex<Arc<TaskContext>>,
     pub(crate) tables: Arc<ViewTables>,
     pub(crate) runtime: Arc<QueryRuntime>,
     pub(crate) limits: Arc<Limits>,
@@ -178,10 +182,12 @@ impl Session {
             .with_analyzer_rule(Arc::new(PlanAsofJoins))
             .with_analyzer_rule(Arc::new(BoundTexts::new(&made)))
             .with_analyzer_rule(Arc::new(CheckWholeNumbers))
+            .with_analyzer_rule(Arc::new(ComputedColumns))
             .with_optimizer_rules(logical_rules(&limits))
             .with_query_planner(Arc::new(FleetPlanner))
             .with_physical_optimizer_rules(physical_rules(&limits))
             .build();
+        let tasks = Mutex::new(task_context(&state));
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
         functions::register(&context, &tables, &made).map_err(engine_error)?;
@@ -189,6 +195,7 @@ impl Session {
         Ok(Self {
             store,
             context,
+            tasks,
             tables,
             runtime: Arc::new(runtime),
             limits,
@@ -496,20 +503,22 @@ impl Session {
     }
 
     pub(crate) fn start_watched(&self, plan: LogicalPlan, watch: Watch) -> Result<Answer> {
-        let start = async { self.context.execute_logical_plan(plan).await?.execute_stream().await };
+        let is_setting = matches!(plan, LogicalPlan::Statement(_));
+        let start = async {
+            let physical = self.context.execute_logical_plan(plan).await?.create_physical_plan().await?;
+            if is_setting {
+                let changed = task_context(&self.context.state());
+                *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = changed;
+            }
+            execute_stream(physical, self.task_context())
+        };
         let stream = self.runtime.block_on(watch.until_stopped(start))?.map_err(engine_error)?;
         Ok(Answer::rows(stream, Arc::clone(&self.runtime), watch).holding(self.tables.shown()))
     }
 
-    /// The context for running a plan. It does not include the function registry, because the plan
-    /// already holds its functions. DataFusion needs the registry only for serialized plans, and
-    /// copying it takes longer than many queries take to run.
+    /// The context that plans run in.
     pub(crate) fn task_context(&self) -> Arc<TaskContext> {
-        let state = self.context.state_ref();
-        let state = state.read();
-        let (id, config, runtime) = (state.session_id().to_owned(), state.config().clone(), state.runtime_env());
-        let (scalar, higher_order, aggregate, window) = Default::default();
-        Arc::new(TaskContext::new(None, id, config, scalar, higher_order, aggregate, window, Arc::clone(runtime)))
+        Arc::clone(&self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn create_table(
@@ -606,4 +615,12 @@ fn sets(statement: &ParsedStatement) -> bool {
 pub(crate) fn unsupported(what: &str) -> Error {
     let error = Error::new(Code::NotSupported, format!("{what} is not supported"));
     error.with_hint("docs/sql.md lists the supported statements.")
+}
+
+/// The context for running plans. It does not include the function registry, because a plan holds
+/// its functions; DataFusion needs the registry only for serialized plans.
+fn task_context(state: &SessionState) -> Arc<TaskContext> {
+    let (id, config, runtime) = (state.session_id().to_owned(), state.config().clone(), state.runtime_env());
+    let (scalar, higher_order, aggregate, window) = Default::default();
+    Arc::new(TaskContext::new(None, id, config, scalar, higher_order, aggregate, window, Arc::clone(runtime)))
 }

@@ -193,7 +193,15 @@ impl Generator {
         let column = self.pick(&["usage", "load", "host", "note", "ts"]);
         let mut inner: Vec<String> = (0..self.0.random_range(0..3)).map(|_| self.condition()).collect();
         if self.0.random_bool(0.6) {
-            inner.push(self.pick(&["host = a.host", "a.host = cpu.host", "usage = a.usage", "ts = a.ts"]).to_owned());
+            let correlations = [
+                "host = a.host",
+                "a.host = cpu.host",
+                "usage = a.usage",
+                "ts = a.ts",
+                "cpu.ts::date = a.ts::date",
+                "a.usage % 10 = usage % 5",
+            ];
+            inner.push(self.pick(&correlations).to_owned());
         }
         let inner = if inner.is_empty() { String::new() } else { format!(" WHERE {}", inner.join(" AND ")) };
         let value = format!("{}{column}", self.pick(&["a.", ""]));

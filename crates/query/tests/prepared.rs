@@ -153,6 +153,19 @@ fn a_transaction_fails_if_rows_that_it_has_read_are_others_at_its_commit() {
 }
 
 #[test]
+fn a_setting_of_datafusion_holds_from_the_next_statement_on() {
+    let (_, session) = session();
+    let all = session.prepare("SELECT value FROM generate_series(1, 5) AS s(value)").unwrap();
+    let most = |batches: Vec<RecordBatch>| batches.iter().map(RecordBatch::num_rows).max();
+    let asked = || most(session.sql("SELECT value FROM generate_series(1, 5) AS s(value)").unwrap().collect().unwrap());
+    assert_eq!((most(all.query(&[]).unwrap()), asked()), (Some(5), Some(5)));
+    session.sql("SET datafusion.execution.batch_size = 2").unwrap().collect().unwrap();
+    assert_eq!((most(all.query(&[]).unwrap()), asked()), (Some(2), Some(2)));
+    session.sql("RESET datafusion.execution.batch_size").unwrap().collect().unwrap();
+    assert_eq!((most(all.query(&[]).unwrap()), asked()), (Some(5), Some(5)));
+}
+
+#[test]
 fn a_repeatable_transaction_sees_one_moment_and_itself() {
     let (db, session) = session();
     let other = Session::new(Arc::clone(&db)).unwrap();

@@ -165,7 +165,16 @@ impl LastRows {
     }
 
     /// Finds the value of a field of the newest row.
+    #[inline]
     fn find<'a>(&mut self, newest: &'a Newest, place: usize) -> Result<Found<'a>> {
+        if !newest.older.is_empty() {
+            return self.find_merged(newest, place);
+        }
+        Ok(self.known(&newest.version, place).map_or(Found::Stored(&newest.version), Found::Known))
+    }
+
+    /// Like [`find`](Self::find), where older rows may supply the value.
+    fn find_merged<'a>(&mut self, newest: &'a Newest, place: usize) -> Result<Found<'a>> {
         let column = self.schema.columns[place].id;
         let mut versions = std::iter::once(&newest.version).chain(&newest.older).peekable();
         while let Some(version) = versions.next() {

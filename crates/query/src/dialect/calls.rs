@@ -44,6 +44,10 @@ const READ_PATTERNS: [(&str, &str); 16] = [
     ("PM", "%p"),
 ];
 
+/// The patterns of hours and minutes in chrono.
+const HOURS: [&str; 2] = ["%H", "%I"];
+const MINUTE: &str = "%M";
+
 /// Collations that compare texts byte by byte, as FleetDB always does.
 const BY_BYTES: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
 
@@ -95,9 +99,19 @@ fn of_call(call: &Function) -> Option<String> {
         ("mod", [number, by]) => Some(format!("(({number}) % ({by}))")),
         ("div", [number, by]) => Some(format!("trunc(({number}) / ({by}))")),
         ("age", [time]) => Some(format!("age(CAST(current_date AS TIMESTAMP), {time})")),
+        ("date_trunc", [unit, time]) => {
+            let unit = unit.to_string().to_lowercase();
+            let one = matches!(unit.as_str(), "'microseconds'" | "'milliseconds'").then(|| unit.replace("s'", "'"))?;
+            Some(format!("date_trunc({one}, {time})"))
+        }
         ("date_trunc", [unit, time, zone]) => Some(format!("{DATE_TRUNC_IN_ZONE}({unit}, {time}, {zone})")),
         ("to_date" | "to_timestamp", [text, template]) => {
-            Some(format!("{name}({text}, '{}')", format_of(&template.to_string())?))
+            let format = format_of(&template.to_string())?;
+            // Without minutes, the time of day would not be read.
+            Some(match HOURS.iter().any(|hour| format.contains(hour)) && !format.contains(MINUTE) {
+                true => format!("{name}(({text}) || ' 0', '{format} {MINUTE}')"),
+                false => format!("{name}({text}, '{format}')"),
+            })
         }
         ("localtimestamp", []) => Some("CAST(now() AS TIMESTAMP)".to_owned()),
         ("localtime", []) => Some("CAST(CAST(now() AS TIMESTAMP) AS TIME)".to_owned()),

@@ -20,6 +20,9 @@ fn calls_are_written_in_known_words() {
         ("@ -5", "abs(-5)"),
         ("s COLLATE pg_catalog.\"C\"", "(s)"),
         ("to_date(s, 'DD.MM.YYYY')", "to_date(s, '%d.%m.%Y')"),
+        ("date_trunc('Milliseconds', ts)", "date_trunc('millisecond', ts)"),
+        ("to_timestamp(s, 'YYYY HH24')", "to_timestamp((s) || ' 0', '%Y %H %M')"),
+        ("to_timestamp(s, 'YYYY HH24:MI')", "to_timestamp(s, '%Y %H:%M')"),
     ] {
         assert_eq!(known(of), words, "{of}");
     }

@@ -18,6 +18,7 @@ pub(crate) use types::sql_name;
 pub(crate) use values::misfit;
 
 use crate::column_names::written_text;
+use crate::computed_columns::is_name_of_computed;
 use crate::depth::too_deep;
 use arrow::error::ArrowError;
 use datafusion::common::{Column, Location, SchemaError};
@@ -122,6 +123,10 @@ fn not_implemented(message: &str) -> Error {
         let message = "window functions are not allowed here: they stand in SELECT and ORDER BY";
         return Error::new(Code::Windowing, message);
     }
+    unsupported_subquery()
+}
+
+fn unsupported_subquery() -> Error {
     Error::new(
         Code::NotSupported,
         "a subquery in this place, or of this form, is not supported: one that looks at the rows around it compares them \
@@ -141,6 +146,7 @@ fn schema_error(error: &SchemaError) -> Error {
         SchemaError::DuplicateUnqualifiedField { name } => {
             Error::new(Code::DuplicateColumn, format!("column \"{name}\" specified more than once"))
         }
+        SchemaError::FieldNotFound { field, .. } if is_name_of_computed(&field.name) => unsupported_subquery(),
         SchemaError::FieldNotFound { field, valid_fields } => undefined_column(field, valid_fields),
     }
 }
