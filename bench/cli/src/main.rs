@@ -18,6 +18,11 @@ use fleetdb_bench_core::results::Results;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// The allocator of `fleetdb`, so that FleetDB is measured in the suite as it runs. Databases in C
+/// keep their own.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Benchmarks databases for sensor data; verifies every answer and states the durability of every
 /// number.
 #[derive(Parser)]
