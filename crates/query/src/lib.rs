@@ -41,6 +41,7 @@ mod dml;
 mod errors;
 mod export;
 mod files;
+mod finer_times;
 mod functions;
 mod gapfill;
 mod grammar;

@@ -23,7 +23,7 @@ use crate::statement::Statement;
 use crate::statement_memory::StatementMemory;
 use crate::table::FleetTable;
 use crate::table_parameters::TableParameters;
-use crate::times::{TimeText, read_for};
+use crate::times::{TimeText, exact_unit, read_for};
 use crate::zone::Zone;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
@@ -277,20 +277,24 @@ impl<S: Deref<Target = Session>> Prepared<S> {
             let values = typed.map(|(number, (value, data_type))| written(number, value, data_type.as_ref(), zone));
             return Ok(Run::Written(self.statement.with_values(&values.collect::<Result<Vec<_>>>()?)?));
         }
-        let mut has_far = false;
+        let mut is_outside = false;
         let values = typed.map(|(number, (value, data_type))| match (value, data_type) {
-            (Value::Text(text), Some(to @ DataType::Timestamp(unit, of))) => {
-                let read = read_parameter(number, text, to, zone, plan.bounds.contains(&number))?;
-                has_far |= read.far().is_some();
-                Ok(read.bound().map_or(ScalarValue::Null, |count| time(count, *unit, of.clone())))
+            (Value::Text(text), Some(DataType::Timestamp(unit, of))) => {
+                let is_bound = plan.bounds.contains(&number);
+                let in_zone = if of.is_some() { zone } else { Zone::Utc };
+                let exact = if is_bound { exact_unit(text, *unit, in_zone) } else { *unit };
+                let exact_type = DataType::Timestamp(exact, of.clone());
+                let read = read_parameter(number, text, &exact_type, zone, is_bound)?;
+                is_outside |= exact != *unit || read.far().is_some();
+                Ok(read.bound().map_or(ScalarValue::Null, |count| time(count, exact, of.clone())))
             }
             _ => bound(number, value, data_type.as_ref(), zone),
         });
         let values = values.collect::<Result<Vec<_>>>()?;
         // A scan cannot apply a condition that contains NULL.
         let has_null = values.iter().any(ScalarValue::is_null);
-        // Nor one with a time out of the column's range.
-        let (Some(Kept { binding, physical }), Some(view), false) = (&plan.kept, view, has_null || has_far) else {
+        // Nor one with a time that the column's type does not have.
+        let (Some(Kept { binding, physical }), Some(view), false) = (&plan.kept, view, has_null || is_outside) else {
             return Ok(Run::Planned(values));
         };
         let Some(in_use) = binding.bind(view, &values) else { return Ok(Run::Planned(values)) };

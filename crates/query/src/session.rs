@@ -14,6 +14,7 @@ use crate::dml::{TEMPORARY, write_words};
 use crate::errors::{engine_error, placed_error};
 use crate::export::{FileFormat, write_file};
 use crate::files::Files;
+use crate::finer_times::FinerTimes;
 use crate::functions;
 use crate::functions::concat_texts::BoundTexts;
 use crate::functions::function_memory::FunctionMemory;
@@ -182,6 +183,7 @@ impl Session {
             .with_analyzer_rule(Arc::new(PlanAsofJoins))
             .with_analyzer_rule(Arc::new(BoundTexts::new(&made)))
             .with_analyzer_rule(Arc::new(CheckWholeNumbers))
+            .with_analyzer_rule(Arc::new(FinerTimes))
             .with_analyzer_rule(Arc::new(ComputedColumns))
             .with_optimizer_rules(logical_rules(&limits))
             .with_query_planner(Arc::new(FleetPlanner))

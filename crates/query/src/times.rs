@@ -5,7 +5,7 @@ use crate::zone::{NS_PER_SECOND, Zone, naive, to_ns};
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
 use arrow::compute::kernels::cast_utils::string_to_datetime;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 use fleetdb_engine::{Code, ColumnType, Error, Unit};
 use std::sync::Arc;
@@ -80,6 +80,21 @@ pub(crate) fn read_for(text: &str, column_type: ColumnType, session: Zone) -> Ti
         ColumnType::TimestampUtc(unit) => read_time(text, unit, session),
         _ => TimeText::Unknown,
     }
+}
+
+/// The unit, or the coarsest finer one that counts the time of a text exactly and has it in its
+/// range.
+pub(crate) fn exact_unit(text: &str, unit: TimeUnit, zone: Zone) -> TimeUnit {
+    let Some(time) = time_of(text.trim(), zone) else { return unit };
+    let ns = time.timestamp_subsec_nanos();
+    let finer = match ns {
+        0 => TimeUnit::Second,
+        ns if ns.is_multiple_of(1_000_000) => TimeUnit::Millisecond,
+        ns if ns.is_multiple_of(1_000) => TimeUnit::Microsecond,
+        _ if time.timestamp_nanos_opt().is_none() => unit,
+        _ => TimeUnit::Nanosecond,
+    };
+    finer.max(unit)
 }
 
 /// Parses texts as times of a type, in a session with this zone.

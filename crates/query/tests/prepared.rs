@@ -166,6 +166,33 @@ fn a_setting_of_datafusion_holds_from_the_next_statement_on() {
 }
 
 #[test]
+fn a_time_finer_than_the_column_is_compared_exactly() {
+    let (_, session) = session();
+    let count = |sql: &str, time: &str| {
+        let counted = session.prepare(&format!("SELECT count(*) FROM cpu WHERE {sql}")).unwrap();
+        let rows = counted.query(&[time.into()]).unwrap();
+        rows[0].column(0).as_primitive::<Int64Type>().value(0)
+    };
+    // Five hosts have a row every ten seconds.
+    for (sql, time, rows) in [
+        ("ts < $1", "1970-01-01 00:00:10.5", 10),
+        ("ts < $1", "1970-01-01 00:00:10", 5),
+        ("ts <= $1", "1970-01-01 00:00:09.999999", 5),
+        ("ts = $1", "1970-01-01 00:00:10.5", 0),
+        ("ts = $1", "1970-01-01 00:00:10.0", 5),
+        ("host = 'h1' AND ts BETWEEN '1970-01-01 00:00:09.5' AND $1", "1970-01-01 00:00:20.000000001", 2),
+    ] {
+        assert_eq!(count(sql, time), rows, "{sql}, {time}");
+    }
+    // The scan evaluates the rounded conditions.
+    let plan = explain(
+        &session,
+        "SELECT count(*) FROM cpu WHERE ts < '1970-01-01 00:00:10.5' AND ts > TIMESTAMP '1970-01-01 00:00:00.5'",
+    );
+    assert!(plan.contains("time>=1, time<=10"), "{plan}");
+}
+
+#[test]
 fn a_repeatable_transaction_sees_one_moment_and_itself() {
     let (db, session) = session();
     let other = Session::new(Arc::clone(&db)).unwrap();

@@ -8,7 +8,7 @@
 use super::operators::{bytes, may_mean_another, meant, row_numbers};
 use super::zones::{Clocks, time_of_literal};
 use crate::errors::{misfit, query_error};
-use crate::times::read_time;
+use crate::times::{exact_unit, read_time};
 use crate::values::{value_of_text, value_of_text_in};
 use crate::zone::Zone;
 use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray};
@@ -255,7 +255,10 @@ fn beside(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<Opt
             _ => Err(query_error(misfit(text, &DataType::Boolean))),
         },
         Ok(DataType::Binary) => Ok(Some(Expr::Literal(ScalarValue::Binary(Some(bytes(text)?)), None))),
-        Ok(data_type @ DataType::Timestamp(..)) => with_type(expr, &data_type, zone),
+        Ok(DataType::Timestamp(unit, of)) => {
+            let read_zone = if of.is_some() { zone } else { Zone::Utc };
+            with_type(expr, &DataType::Timestamp(exact_unit(text, unit, read_zone), of), zone)
+        }
         _ => Ok(None),
     }
 }

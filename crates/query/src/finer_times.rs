@@ -1,0 +1,240 @@
+//! Comparisons of times with constants of a finer unit, such as `ts < '2026-01-01 10:00:00.6'` for
+//! a column that counts seconds.
+//!
+//! DataFusion converts the column to the finer unit. Then it moves the conversion to the constant,
+//! which it truncates (55.2, `try_cast_literal_to_type`), so that the condition above misses the
+//! rows at 10:00:00. The rule [`FinerTimes`] rounds the constant in the direction that keeps the
+//! meaning: `ts < c` becomes `ts < ceil(c)`, and `ts > c` becomes `ts > floor(c)`.
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, TimeUnit};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, binary_expr, in_list, not,
+};
+use datafusion::optimizer::AnalyzerRule;
+use std::sync::Arc;
+
+/// The analyzer rule. See the module documentation.
+#[derive(Debug)]
+pub(crate) struct FinerTimes;
+
+impl AnalyzerRule for FinerTimes {
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let rounded = plan.transform_up_with_subqueries(|node| {
+            let has_casts = node.expressions().iter().any(|expr| {
+                expr.exists(|expr| Ok(matches!(expr, Expr::Cast(cast) if unit(cast.field.data_type()).is_some())))
+                    .unwrap_or(true)
+            });
+            if !has_casts {
+                return Ok(Transformed::no(node));
+            }
+            let schema = merge_schema(&node.inputs());
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let rounded = expr.transform_up(|expr| rounded(expr, &schema))?;
+                Ok(rounded.update_data(|expr| name.restore(expr)))
+            })
+        });
+        rounded.data()
+    }
+
+    fn name(&self) -> &'static str {
+        "finer_times"
+    }
+}
+
+/// The unit of a timestamp type.
+fn unit(data_type: &DataType) -> Option<TimeUnit> {
+    if let DataType::Timestamp(unit, _) = data_type { Some(*unit) } else { None }
+}
+
+/// Replaces a comparison with a constant of a finer unit.
+fn rounded(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let replaced = match &expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match coarser(left, schema) {
+            Some(times) => times.compared(*op, right),
+            None => coarser(right, schema).zip(op.swap()).and_then(|(times, op)| times.compared(op, left)),
+        },
+        Expr::Between(Between { expr, negated, low, high }) => coarser(expr, schema).and_then(|times| {
+            let low = times.compared(Operator::GtEq, low)?;
+            let is_between = low.and(times.compared(Operator::LtEq, high)?);
+            Some(if *negated { not(is_between) } else { is_between })
+        }),
+        Expr::InList(InList { expr, list, negated }) => match coarser(expr, schema) {
+            Some(times) => times.one_of(list, *negated)?,
+            None => None,
+        },
+        _ => None,
+    };
+    Ok(replaced.map_or_else(|| Transformed::no(expr), Transformed::yes))
+}
+
+/// Times that are compared in a finer unit than their own.
+struct Coarser<'a> {
+    times: &'a Expr,
+    data_type: DataType,
+    finer: &'a DataType,
+}
+
+/// The times that an expression converts to a finer unit. A conversion between times with and
+/// without a zone does not change the number of units.
+fn coarser<'a>(expr: &'a Expr, schema: &DFSchema) -> Option<Coarser<'a>> {
+    let Expr::Cast(cast) = expr else { return None };
+    let (times, finer) = (cast.expr.as_ref(), cast.field.data_type());
+    if is_constant(times) {
+        return None;
+    }
+    let data_type = times.get_type(schema).ok()?;
+    let is_finer = per_second(unit(finer)?) > per_second(unit(&data_type)?);
+    is_finer.then_some(Coarser { times, data_type, finer })
+}
+
+impl Coarser<'_> {
+    /// A comparison with a constant of the finer unit.
+    fn compared(&self, op: Operator, constant: &Expr) -> Option<Expr> {
+        if !is_constant(constant) {
+            return None;
+        }
+        let (down, up) = (self.rounded(constant, Rounding::Down), self.rounded(constant, Rounding::Up));
+        let with = |op, rounded| binary_expr(self.times.clone(), op, rounded);
+        // False for times that are not NULL.
+        let never = || with(Operator::NotEq, self.times.clone());
+        let equal = |down: Expr, up: Expr| {
+            let is_exact = down.clone().eq(up.clone());
+            with(Operator::Eq, down.clone()).and(is_exact).or(never().and(down.not_eq(up)))
+        };
+        Some(match op {
+            Operator::Lt | Operator::GtEq => with(op, up),
+            Operator::LtEq | Operator::Gt => with(op, down),
+            Operator::Eq => equal(down, up),
+            Operator::NotEq => not(equal(down, up)),
+            Operator::IsNotDistinctFrom => {
+                with(op, down.clone()).and(binary_expr(down, Operator::IsNotDistinctFrom, up))
+            }
+            Operator::IsDistinctFrom => with(op, down.clone()).or(binary_expr(down, Operator::IsDistinctFrom, up)),
+            _ => return None,
+        })
+    }
+
+    /// A comparison with literals of the finer unit, without those that no time equals. `None` if
+    /// the list has anything else.
+    fn one_of(&self, list: &[Expr], negated: bool) -> Result<Option<Expr>> {
+        let mut kept = Vec::with_capacity(list.len());
+        for item in list {
+            let value = match item {
+                Expr::Literal(value, _) => value.cast_to(self.finer)?,
+                Expr::Cast(cast) => match cast.expr.as_ref() {
+                    Expr::Literal(value, _) => value.cast_to(cast.field.data_type())?.cast_to(self.finer)?,
+                    _ => return Ok(None),
+                },
+                _ => return Ok(None),
+            };
+            let coarse = value.cast_to(&self.data_type)?;
+            if coarse.cast_to(self.finer)? == value {
+                kept.push(Expr::Literal(coarse, None));
+            }
+        }
+        Ok(Some(match kept.is_empty() {
+            false => in_list(self.times.clone(), kept, negated),
+            true => {
+                let op = if negated { Operator::Eq } else { Operator::NotEq };
+                binary_expr(self.times.clone(), op, self.times.clone())
+            }
+        }))
+    }
+
+    fn rounded(&self, constant: &Expr, rounding: Rounding) -> Expr {
+        let rounded =
+            Rounded { rounding, to: self.data_type.clone(), signature: Signature::any(1, Volatility::Immutable) };
+        let function = Arc::new(ScalarUDF::new_from_impl(rounded));
+        Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![constant.clone()]))
+    }
+}
+
+/// Whether the expression has the same value for all rows and can be evaluated while planning.
+fn is_constant(expr: &Expr) -> bool {
+    let varies = expr.exists(|expr| {
+        Ok(matches!(
+            expr,
+            Expr::Column(_)
+                | Expr::OuterReferenceColumn(..)
+                | Expr::ScalarSubquery(_)
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+                | Expr::Placeholder(_)
+        ))
+    });
+    !varies.unwrap_or(true) && !expr.is_volatile()
+}
+
+fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Rounding {
+    Down,
+    Up,
+}
+
+/// Rounds times to a coarser unit, as a scalar function.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Rounded {
+    rounding: Rounding,
+    to: DataType,
+    signature: Signature,
+}
+
+impl Rounded {
+    fn round(&self, times: &ArrayRef) -> Result<ArrayRef> {
+        let (from, to) = (unit(times.data_type()), unit(&self.to));
+        let ratio = from.zip(to).map_or(1, |(from, to)| per_second(from) / per_second(to));
+        let counts = cast(times, &DataType::Int64)?;
+        let rounded = counts.as_primitive::<Int64Type>().unary::<_, Int64Type>(|count| match self.rounding {
+            Rounding::Down => count.div_euclid(ratio),
+            Rounding::Up => -(-count).div_euclid(ratio),
+        });
+        Ok(cast(&rounded, &self.to)?)
+    }
+}
+
+impl ScalarUDFImpl for Rounded {
+    fn name(&self) -> &str {
+        match self.rounding {
+            Rounding::Down => "floor",
+            Rounding::Up => "ceil",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.to.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let rounded = self.round(&arrays[0])?;
+        Ok(match args.args[0] {
+            ColumnarValue::Scalar(_) => ColumnarValue::Scalar(ScalarValue::try_from_array(&rounded, 0)?),
+            ColumnarValue::Array(_) => ColumnarValue::Array(rounded),
+        })
+    }
+}
