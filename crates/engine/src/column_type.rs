@@ -1,5 +1,5 @@
-//! Types of columns and units of timestamps: their names in SQL, their Arrow types, and which of
-//! them can hold the values of which.
+//! Types of columns and units of timestamps: their names in SQL, their Arrow types, and the types to
+//! which a column can be widened.
 
 use crate::error::{Error, Result};
 use arrow::datatypes::{DataType, TimeUnit};

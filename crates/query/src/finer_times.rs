@@ -6,16 +6,15 @@
 //! rows at 10:00:00. The rule [`FinerTimes`] rounds the constant in the direction that keeps the
 //! meaning: `ts < c` becomes `ts < ceil(c)`, and `ts > c` becomes `ts > floor(c)`.
 
+use crate::expressions::{on_arrays, per_second, rewritten};
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility, binary_expr, in_list, not,
@@ -30,20 +29,11 @@ pub(crate) struct FinerTimes;
 impl AnalyzerRule for FinerTimes {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let rounded = plan.transform_up_with_subqueries(|node| {
-            let has_casts = node.expressions().iter().any(|expr| {
-                expr.exists(|expr| Ok(matches!(expr, Expr::Cast(cast) if unit(cast.field.data_type()).is_some())))
-                    .unwrap_or(true)
-            });
-            if !has_casts {
-                return Ok(Transformed::no(node));
-            }
-            let schema = merge_schema(&node.inputs());
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let rounded = expr.transform_up(|expr| rounded(expr, &schema))?;
-                Ok(rounded.update_data(|expr| name.restore(expr)))
-            })
+            rewritten(
+                node,
+                |expr| matches!(expr, Expr::Cast(cast) if per_second(cast.field.data_type()).is_some()),
+                |expr, schema| expr.transform_up(|expr| rounded(expr, schema)),
+            )
         });
         rounded.data()
     }
@@ -51,11 +41,6 @@ impl AnalyzerRule for FinerTimes {
     fn name(&self) -> &'static str {
         "finer_times"
     }
-}
-
-/// The unit of a timestamp type.
-fn unit(data_type: &DataType) -> Option<TimeUnit> {
-    if let DataType::Timestamp(unit, _) = data_type { Some(*unit) } else { None }
 }
 
 /// Replaces a comparison with a constant of a finer unit.
@@ -95,7 +80,7 @@ fn coarser<'a>(expr: &'a Expr, schema: &DFSchema) -> Option<Coarser<'a>> {
         return None;
     }
     let data_type = times.get_type(schema).ok()?;
-    let is_finer = per_second(unit(finer)?) > per_second(unit(&data_type)?);
+    let is_finer = per_second(finer)? > per_second(&data_type)?;
     is_finer.then_some(Coarser { times, data_type, finer })
 }
 
@@ -177,15 +162,6 @@ fn is_constant(expr: &Expr) -> bool {
     !varies.unwrap_or(true) && !expr.is_volatile()
 }
 
-fn per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Rounding {
     Down,
@@ -202,8 +178,8 @@ struct Rounded {
 
 impl Rounded {
     fn round(&self, times: &ArrayRef) -> Result<ArrayRef> {
-        let (from, to) = (unit(times.data_type()), unit(&self.to));
-        let ratio = from.zip(to).map_or(1, |(from, to)| per_second(from) / per_second(to));
+        let (from, to) = (per_second(times.data_type()), per_second(&self.to));
+        let ratio = from.zip(to).map_or(1, |(from, to)| from / to);
         let counts = cast(times, &DataType::Int64)?;
         let rounded = counts.as_primitive::<Int64Type>().unary::<_, Int64Type>(|count| match self.rounding {
             Rounding::Down => count.div_euclid(ratio),
@@ -230,11 +206,6 @@ impl ScalarUDFImpl for Rounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let rounded = self.round(&arrays[0])?;
-        Ok(match args.args[0] {
-            ColumnarValue::Scalar(_) => ColumnarValue::Scalar(ScalarValue::try_from_array(&rounded, 0)?),
-            ColumnarValue::Array(_) => ColumnarValue::Array(rounded),
-        })
+        on_arrays(&args, |arrays| self.round(&arrays[0]))
     }
 }

@@ -40,6 +40,7 @@ mod dialect;
 mod dml;
 mod errors;
 mod export;
+mod expressions;
 mod files;
 mod finer_times;
 mod functions;

@@ -8,7 +8,8 @@ use fleetdb_engine::{Column, Result, TableSchema};
 /// the file.
 ///
 /// # Errors
-/// [`Code::NotNull`](fleetdb_engine::Code::NotNull), naming the first row of the file that has a NULL in a NOT NULL column.
+/// [`Code::NotNull`](fleetdb_engine::Code::NotNull), naming the first row of the file that has a NULL
+/// in a NOT NULL column.
 pub fn check_not_null(schema: &TableSchema, rows: &RecordBatch, before: u64) -> Result<()> {
     let needed = schema.columns.iter().filter(|column| !column.nullable);
     let first_null = |column: &Column| match rows.column_by_name(&column.name) {

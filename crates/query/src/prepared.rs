@@ -23,7 +23,7 @@ use crate::statement::Statement;
 use crate::statement_memory::StatementMemory;
 use crate::table::FleetTable;
 use crate::table_parameters::TableParameters;
-use crate::times::{TimeText, exact_unit, read_for};
+use crate::times::{TimeText, read_exact, read_for};
 use crate::zone::Zone;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
@@ -279,14 +279,13 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         }
         let mut is_outside = false;
         let values = typed.map(|(number, (value, data_type))| match (value, data_type) {
-            (Value::Text(text), Some(DataType::Timestamp(unit, of))) => {
-                let is_bound = plan.bounds.contains(&number);
-                let in_zone = if of.is_some() { zone } else { Zone::Utc };
-                let exact = if is_bound { exact_unit(text, *unit, in_zone) } else { *unit };
-                let exact_type = DataType::Timestamp(exact, of.clone());
-                let read = read_parameter(number, text, &exact_type, zone, is_bound)?;
-                is_outside |= exact != *unit || read.far().is_some();
-                Ok(read.bound().map_or(ScalarValue::Null, |count| time(count, exact, of.clone())))
+            (Value::Text(text), Some(to @ DataType::Timestamp(..))) => {
+                let (exact, read) = read_parameter(number, text, to, zone, plan.bounds.contains(&number))?;
+                is_outside |= exact != *to || read.far().is_some();
+                Ok(match (read.bound(), exact) {
+                    (Some(count), DataType::Timestamp(unit, of)) => time(count, unit, of),
+                    _ => ScalarValue::Null,
+                })
             }
             _ => bound(number, value, data_type.as_ref(), zone),
         });
@@ -441,15 +440,24 @@ fn time(count: i64, unit: TimeUnit, zone: Option<Arc<str>>) -> ScalarValue {
     }
 }
 
-/// Parses a parameter that is a timestamp. A time out of the type's range is accepted only as a
-/// `bound` of a comparison.
-fn read_parameter(number: usize, text: &str, data_type: &DataType, session: Zone, is_bound: bool) -> Result<TimeText> {
+/// Parses a parameter that is a timestamp. Only as a `bound` of a comparison, a time may be out of
+/// the type's range, or have more digits and therefore another unit.
+fn read_parameter(
+    number: usize,
+    text: &str,
+    data_type: &DataType,
+    session: Zone,
+    is_bound: bool,
+) -> Result<(DataType, TimeText)> {
     let column_type = ColumnType::from_arrow(data_type)?;
-    let read = read_for(text, column_type, session);
+    let (exact, read) = match is_bound {
+        true => read_exact(text, data_type, session)?,
+        false => (data_type.clone(), read_for(text, column_type, session)),
+    };
     if !(is_bound && read.far().is_some()) {
         read.value(text, column_type).map_err(|e| e.context(format_args!("parameter ${}", number + 1)))?;
     }
-    Ok(read)
+    Ok((exact, read))
 }
 
 /// The parameters that occur only as operands of comparisons.

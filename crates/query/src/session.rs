@@ -505,10 +505,10 @@ impl Session {
     }
 
     pub(crate) fn start_watched(&self, plan: LogicalPlan, watch: Watch) -> Result<Answer> {
-        let is_setting = matches!(plan, LogicalPlan::Statement(_));
+        let may_configure = matches!(plan, LogicalPlan::Statement(_));
         let start = async {
             let physical = self.context.execute_logical_plan(plan).await?.create_physical_plan().await?;
-            if is_setting {
+            if may_configure {
                 let changed = task_context(&self.context.state());
                 *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = changed;
             }

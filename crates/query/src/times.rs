@@ -55,21 +55,54 @@ impl TimeText {
     }
 }
 
+/// A text parsed as a time, in no unit yet.
+enum Parsed {
+    At(DateTime<Utc>),
+    /// Infinite, or not a time.
+    Other(TimeText),
+}
+
+impl Parsed {
+    /// A text without a zone is local time in `zone`.
+    fn new(text: &str, zone: Zone) -> Self {
+        let text = text.trim();
+        if text.eq_ignore_ascii_case("infinity") || text.eq_ignore_ascii_case("+infinity") {
+            return Self::Other(TimeText::Behind);
+        }
+        if text.eq_ignore_ascii_case("-infinity") {
+            return Self::Other(TimeText::Before);
+        }
+        time_of(text, zone).map_or(Self::Other(TimeText::Unknown), Self::At)
+    }
+
+    fn count(&self, unit: Unit) -> TimeText {
+        match self {
+            Self::Other(other) => *other,
+            Self::At(time) => match (count(*time, unit), *time < DateTime::UNIX_EPOCH) {
+                (Some(count), _) => TimeText::Count(count),
+                (None, true) => TimeText::Before,
+                (None, false) => TimeText::Behind,
+            },
+        }
+    }
+
+    /// The unit, or the coarsest finer one that counts the time exactly and has it in its range.
+    fn exact_unit(&self, unit: TimeUnit) -> TimeUnit {
+        let Self::At(time) = self else { return unit };
+        let finer = match time.timestamp_subsec_nanos() {
+            0 => TimeUnit::Second,
+            ns if ns.is_multiple_of(1_000_000) => TimeUnit::Millisecond,
+            ns if ns.is_multiple_of(1_000) => TimeUnit::Microsecond,
+            _ if time.timestamp_nanos_opt().is_none() => unit,
+            _ => TimeUnit::Nanosecond,
+        };
+        finer.max(unit)
+    }
+}
+
 /// Parses a time. A text without a zone is local time in `zone`.
 pub(crate) fn read_time(text: &str, unit: Unit, zone: Zone) -> TimeText {
-    let text = text.trim();
-    if text.eq_ignore_ascii_case("infinity") || text.eq_ignore_ascii_case("+infinity") {
-        return TimeText::Behind;
-    }
-    if text.eq_ignore_ascii_case("-infinity") {
-        return TimeText::Before;
-    }
-    let Some(time) = time_of(text, zone) else { return TimeText::Unknown };
-    match (count(time, unit), time < DateTime::UNIX_EPOCH) {
-        (Some(count), _) => TimeText::Count(count),
-        (None, true) => TimeText::Before,
-        (None, false) => TimeText::Behind,
-    }
+    Parsed::new(text, zone).count(unit)
 }
 
 /// Parses a time for a column. A text without a zone is the session's local time if the column has
@@ -82,19 +115,20 @@ pub(crate) fn read_for(text: &str, column_type: ColumnType, session: Zone) -> Ti
     }
 }
 
-/// The unit, or the coarsest finer one that counts the time of a text exactly and has it in its
-/// range.
-pub(crate) fn exact_unit(text: &str, unit: TimeUnit, zone: Zone) -> TimeUnit {
-    let Some(time) = time_of(text.trim(), zone) else { return unit };
-    let ns = time.timestamp_subsec_nanos();
-    let finer = match ns {
-        0 => TimeUnit::Second,
-        ns if ns.is_multiple_of(1_000_000) => TimeUnit::Millisecond,
-        ns if ns.is_multiple_of(1_000) => TimeUnit::Microsecond,
-        _ if time.timestamp_nanos_opt().is_none() => unit,
-        _ => TimeUnit::Nanosecond,
+/// Parses a time that is compared with a column of a timestamp type. If the time has more digits
+/// than the column, it is read in a finer unit; returns the type with that unit.
+///
+/// # Errors
+/// The type is no timestamp type.
+pub(crate) fn read_exact(text: &str, data_type: &DataType, session: Zone) -> Result<(DataType, TimeText), Error> {
+    let DataType::Timestamp(unit, of) = data_type else {
+        return Err(Error::bug(format!("{data_type} is no time")));
     };
-    finer.max(unit)
+    let time = Parsed::new(text, if of.is_some() { session } else { Zone::Utc });
+    let exact = DataType::Timestamp(time.exact_unit(*unit), of.clone());
+    let unit = ColumnType::from_arrow(&exact)?.time_unit();
+    let read = unit.map_or(TimeText::Unknown, |unit| time.count(unit));
+    Ok((exact, read))
 }
 
 /// Parses texts as times of a type, in a session with this zone.

@@ -405,7 +405,7 @@ impl Session {
         self.transaction().roll_back_to(savepoint)
     }
 
-    /// Adds rows that needed no planning ([`InsertValues`]) to the transaction.
+    /// Adds rows that needed no planning ([`InsertValues`](crate::InsertValues)) to the transaction.
     ///
     /// # Errors
     /// There is no transaction, one of its statements has failed, or it is too large.

@@ -6,18 +6,17 @@
 //! Column names and types stay the same.
 
 use crate::errors::{query_error, sql_name};
+use crate::expressions::rewritten;
 use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray};
 use arrow::compute::kernels::numeric::{add, mul, neg, sub};
 use arrow::datatypes::{DataType, Field, FieldRef, Int8Type, Int16Type, Int32Type, Int64Type};
 use arrow::error::ArrowError;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -34,22 +33,11 @@ pub(crate) struct CheckWholeNumbers;
 impl AnalyzerRule for CheckWholeNumbers {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let checked = plan.transform_up_with_subqueries(|node| {
-            let mut may_be = false;
-            node.apply_expressions(|expr| {
-                may_be |= expr.exists(|expr| Ok(operation(expr).is_some()))?;
-                Ok(TreeNodeRecursion::Continue)
-            })?;
-            if !may_be {
-                return Ok(Transformed::no(node));
-            }
-            let schema = merge_schema(&node.inputs());
-            // The sort expressions of a window appear in its column's name in another form.
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let checked = expr.transform_up(|expr| Ok(checked(expr, &schema)))?;
-                Ok(checked.update_data(|expr| name.restore(expr)))
-            })
+            rewritten(
+                node,
+                |expr| operation(expr).is_some(),
+                |expr, schema| expr.transform_up(|expr| Ok(checked(expr, schema))),
+            )
         });
         checked.data()
     }

@@ -8,7 +8,7 @@
 use super::operators::{bytes, may_mean_another, meant, row_numbers};
 use super::zones::{Clocks, time_of_literal};
 use crate::errors::{misfit, query_error};
-use crate::times::{exact_unit, read_time};
+use crate::times::{TimeText, read_exact, read_time};
 use crate::values::{value_of_text, value_of_text_in};
 use crate::zone::Zone;
 use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray};
@@ -242,7 +242,11 @@ fn far_bound(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<
     // the column's range.
     let is_too_far = || unit_of(cast_to).is_some_and(|unit| read_time(text, unit, zone).far().is_some());
     let Some(count) = read.far().or_else(|| read.bound().filter(|_| is_too_far())) else { return Ok(None) };
-    Ok(Some(Expr::Literal(ScalarValue::Int64(Some(count)).cast_to(&with)?, None)))
+    time_literal(count, &with).map(Some)
+}
+
+fn time_literal(count: i64, data_type: &DataType) -> Result<Expr> {
+    Ok(Expr::Literal(ScalarValue::Int64(Some(count)).cast_to(data_type)?, None))
 }
 
 /// Converts a text to the type of what it is compared with: boolean, binary or timestamp. `None`
@@ -255,10 +259,10 @@ fn beside(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<Opt
             _ => Err(query_error(misfit(text, &DataType::Boolean))),
         },
         Ok(DataType::Binary) => Ok(Some(Expr::Literal(ScalarValue::Binary(Some(bytes(text)?)), None))),
-        Ok(DataType::Timestamp(unit, of)) => {
-            let read_zone = if of.is_some() { zone } else { Zone::Utc };
-            with_type(expr, &DataType::Timestamp(exact_unit(text, unit, read_zone), of), zone)
-        }
+        Ok(data_type @ DataType::Timestamp(..)) => match read_exact(text, &data_type, zone).map_err(query_error)? {
+            (exact, TimeText::Count(count)) => time_literal(count, &exact).map(Some),
+            _ => Ok(None),
+        },
         _ => Ok(None),
     }
 }

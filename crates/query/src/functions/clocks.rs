@@ -2,6 +2,7 @@
 //! casts, texts and interval arithmetic of timestamps with a zone. [`zones`](crate::dialect)
 //! inserts the calls.
 
+use crate::expressions::{on_arrays, per_second};
 use crate::texts::text_form_in;
 use crate::times::read_texts;
 use crate::zone::{NS_PER_DAY, NS_PER_SECOND, Zone, naive, to_ns};
@@ -9,7 +10,6 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
 use chrono::Months;
-use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
@@ -105,14 +105,7 @@ impl ScalarUDFImpl for ByClocks {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if is_constant { 1 } else { args.number_rows };
-        let columns = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let made = self.of(&columns)?;
-        Ok(match is_constant {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
-            false => ColumnarValue::Array(made),
-        })
+        on_arrays(&args, |columns| self.of(columns))
     }
 }
 
@@ -131,10 +124,10 @@ impl ByClocks {
             return read_texts(&texts, &self.gives, self.zone)
                 .map_err(|error| DataFusionError::External(Box::new(error)));
         }
-        let DataType::Timestamp(unit, _) = self.gives else {
+        let (DataType::Timestamp(unit, _), Some(units)) = (&self.gives, per_second(&self.gives)) else {
             return Err(DataFusionError::Internal(format!("{} gives times", self.name())));
         };
-        let unit_ns = NS_PER_SECOND / i128::from(per_second(unit));
+        let (unit, unit_ns) = (*unit, NS_PER_SECOND / i128::from(units));
         let counts = cast(&cast(values, &DataType::Timestamp(unit, None))?, &DataType::Int64)?;
         let counts = counts.as_primitive::<Int64Type>();
         let intervals = match beside {
@@ -176,15 +169,6 @@ fn later(instant_ns: i128, interval: IntervalMonthDayNano, sign: i32, zone: Zone
         ns = zone.instant(zone.local(ns)? + i128::from(interval.days) * i128::from(sign) * NS_PER_DAY)?;
     }
     Some(ns + i128::from(interval.nanoseconds) * i128::from(sign))
-}
-
-fn per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
 }
 
 fn error(code: Code, message: String) -> DataFusionError {

@@ -3,15 +3,14 @@
 
 use super::function_memory::FunctionMemory;
 use crate::errors::query_error;
+use crate::expressions::rewritten;
 use arrow::array::{Array, AsArray, StringArray, StringBuilder};
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -50,22 +49,11 @@ impl BoundTexts {
     }
 
     fn bound(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-        let mut has = false;
-        node.apply_expressions(|expr| {
-            has |= expr.exists(|expr| Ok(is_concat(expr)))?;
-            Ok(if has { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
-        if !has {
-            return Ok(Transformed::no(node));
-        }
-        let (schema, names) = (merge_schema(&node.inputs()), NamePreserver::new(&node));
-        node.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let bound = expr.transform_down(|expr| {
-                let call = if is_concat(&expr) { self.call(&expr, &schema) } else { None };
+        rewritten(node, is_concat, |expr, schema| {
+            expr.transform_down(|expr| {
+                let call = if is_concat(&expr) { self.call(&expr, schema) } else { None };
                 Ok(call.map_or_else(|| Transformed::no(expr), Transformed::yes))
-            })?;
-            Ok(bound.update_data(|expr| name.restore(expr)))
+            })
         })
     }
 }

@@ -7,6 +7,7 @@
 //! is rounded to microseconds.
 
 use crate::dialect::intervals::interval_literal;
+use crate::expressions::on_arrays;
 use arrow::array::{AsArray, PrimitiveArray};
 use arrow::compute::try_binary;
 use arrow::datatypes::{DataType, Field, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
@@ -147,18 +148,15 @@ impl ScalarUDFImpl for Scale {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let columns = ColumnarValue::values_to_arrays(&args.args)?;
-        let [intervals, numbers] = columns.as_slice() else {
-            return Err(super::misuse(format!("{} takes an interval and a number", self.name())));
-        };
-        let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
-        let numbers = numbers.as_primitive::<Float64Type>();
-        let scaled: PrimitiveArray<IntervalMonthDayNanoType> =
-            try_binary(intervals, numbers, |interval, number| self.scaled(interval, number))?;
-        Ok(match is_scalar {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&scaled, 0)?),
-            false => ColumnarValue::Array(Arc::new(scaled)),
+        on_arrays(&args, |columns| {
+            let [intervals, numbers] = columns else {
+                return Err(super::misuse(format!("{} takes an interval and a number", self.name())));
+            };
+            let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+            let numbers = numbers.as_primitive::<Float64Type>();
+            let scaled: PrimitiveArray<IntervalMonthDayNanoType> =
+                try_binary(intervals, numbers, |interval, number| self.scaled(interval, number))?;
+            Ok(Arc::new(scaled))
         })
     }
 }

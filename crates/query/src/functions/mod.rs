@@ -28,11 +28,12 @@ mod width_bucket;
 use crate::asof::AsofMatch;
 use crate::catalog::ViewTables;
 use crate::errors::query_error;
+pub(crate) use crate::expressions::{are_constant, per_second};
 use crate::gapfill;
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::DataType;
 use datafusion::error::DataFusionError;
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{AggregateUDF, ColumnarValue, ScalarUDF};
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::prelude::SessionContext;
 use fleetdb_engine::{Code, Error};
 use std::sync::Arc;
@@ -94,23 +95,7 @@ pub(crate) fn misuse(message: String) -> DataFusionError {
     query_error(Error::new(Code::InvalidParameter, message))
 }
 
-/// Whether all arguments of a call are constant.
-pub(crate) fn are_constant(args: &[ColumnarValue]) -> bool {
-    args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
-}
-
 /// Whether an argument of this type may be given as text.
 fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null)
-}
-
-/// The number of a timestamp type's units per second; `None` for other types.
-pub(crate) fn per_second(data_type: &DataType) -> Option<i64> {
-    match data_type {
-        DataType::Timestamp(TimeUnit::Second, _) => Some(1),
-        DataType::Timestamp(TimeUnit::Millisecond, _) => Some(1_000),
-        DataType::Timestamp(TimeUnit::Microsecond, _) => Some(1_000_000),
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => Some(1_000_000_000),
-        _ => None,
-    }
 }
