@@ -161,9 +161,9 @@ fn name(expr: &Expr) -> Option<Name> {
         }
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return name(inner),
         Expr::Cast { expr, data_type, .. } => {
-            return name(expr).filter(|name| !name.is_weak).or_else(|| weak(type_name(data_type)));
+            return name(expr).filter(|name| !name.is_weak).or_else(|| weak(plain_type_name(data_type)));
         }
-        Expr::TypedString(typed) => return weak(type_name(&typed.data_type)),
+        Expr::TypedString(typed) => return weak(plain_type_name(&typed.data_type)),
         Expr::Interval(_) => return weak("interval"),
         Expr::Case { else_result, .. } => {
             return else_result.as_deref().and_then(name).filter(|name| !name.is_weak).or_else(|| weak("case"));
@@ -195,11 +195,18 @@ fn subquery_name(query: &Query) -> Option<Name> {
     }
 }
 
-fn type_name(data_type: &SqlType) -> String {
+/// The name of a type without its digits.
+fn plain_type_name(data_type: &SqlType) -> String {
+    let name = type_name(data_type);
+    name.split(['(', '[']).next().unwrap_or(&name).trim().to_owned()
+}
+
+/// PostgreSQL's internal name of a type, with its digits: `int4`, `timestamp(3)`.
+pub(crate) fn type_name(data_type: &SqlType) -> String {
     let name = data_type.to_string().to_ascii_lowercase();
-    let plain = name.split(['(', '[']).next().unwrap_or(&name).trim();
-    let known = TYPES.iter().find(|(of_sql, _)| *of_sql == plain);
-    known.map_or(plain, |(_, name)| name).to_owned()
+    let (plain, digits) = name.split_at(name.find(['(', '[']).unwrap_or(name.len()));
+    let known = TYPES.iter().find(|(of_sql, _)| *of_sql == plain.trim());
+    format!("{}{digits}", known.map_or(plain.trim(), |(_, name)| name))
 }
 
 /// Restores the names that unaliased items had before the query was rewritten.
@@ -335,8 +342,8 @@ pub(crate) fn name_ordered(query: &mut Query) {
     }
 }
 
-/// The index in the SELECT list that `ORDER BY 2` refers to.
-fn place_of(expr: &Expr) -> Option<usize> {
+/// The index in the SELECT list that the number in `ORDER BY 2` refers to.
+pub(crate) fn place_of(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Value(literal) => match &literal.value {
             Literal::Number(number, _) => number.to_string().parse::<usize>().ok()?.checked_sub(1),
@@ -465,6 +472,7 @@ pub(crate) fn planned_name(expr: &Expr) -> String {
         Expr::Identifier(column) => identifier(column),
         Expr::CompoundIdentifier(parts) => parts.iter().map(identifier).collect::<Vec<_>>().join("."),
         Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => planned_name(inner),
+        Expr::TypedString(typed) => typed.value.to_string(),
         other => {
             let mut bare = other.clone();
             let _ = visit_expressions_mut(&mut bare, |expr| {

@@ -18,11 +18,6 @@ use std::sync::Arc;
 /// Begins the names of the new columns. No name of a user contains its last character.
 const PREFIX: &str = "compared\u{1f}";
 
-/// Whether this is the name of a new column.
-pub(crate) fn is_name_of_computed(name: &str) -> bool {
-    name.starts_with(PREFIX)
-}
-
 /// The analyzer rule. See the module documentation.
 #[derive(Debug)]
 pub(crate) struct ComputedColumns;

@@ -6,21 +6,16 @@
 //! rows at 10:00:00. The rule [`FinerTimes`] rounds the constant in the direction that keeps the
 //! meaning: `ts < c` becomes `ts < ceil(c)`, and `ts > c` becomes `ts > floor(c)`.
 
-use crate::expressions::{on_arrays, per_second, rewritten};
-use arrow::array::{ArrayRef, AsArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type};
+use crate::expressions::{per_second, rewritten};
+use crate::rounding::{self, Rounding};
+use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
-use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility, binary_expr, in_list, not,
-};
+use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, in_list, not};
 use datafusion::optimizer::AnalyzerRule;
-use std::sync::Arc;
 
 /// The analyzer rule. See the module documentation.
 #[derive(Debug)]
@@ -139,10 +134,7 @@ impl Coarser<'_> {
     }
 
     fn rounded(&self, constant: &Expr, rounding: Rounding) -> Expr {
-        let rounded =
-            Rounded { rounding, to: self.data_type.clone(), signature: Signature::any(1, Volatility::Immutable) };
-        let function = Arc::new(ScalarUDF::new_from_impl(rounded));
-        Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![constant.clone()]))
+        rounding::rounded(constant.clone(), self.data_type.clone(), rounding)
     }
 }
 
@@ -160,52 +152,4 @@ fn is_constant(expr: &Expr) -> bool {
         ))
     });
     !varies.unwrap_or(true) && !expr.is_volatile()
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Rounding {
-    Down,
-    Up,
-}
-
-/// Rounds times to a coarser unit, as a scalar function.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Rounded {
-    rounding: Rounding,
-    to: DataType,
-    signature: Signature,
-}
-
-impl Rounded {
-    fn round(&self, times: &ArrayRef) -> Result<ArrayRef> {
-        let (from, to) = (per_second(times.data_type()), per_second(&self.to));
-        let ratio = from.zip(to).map_or(1, |(from, to)| from / to);
-        let counts = cast(times, &DataType::Int64)?;
-        let rounded = counts.as_primitive::<Int64Type>().unary::<_, Int64Type>(|count| match self.rounding {
-            Rounding::Down => count.div_euclid(ratio),
-            Rounding::Up => -(-count).div_euclid(ratio),
-        });
-        Ok(cast(&rounded, &self.to)?)
-    }
-}
-
-impl ScalarUDFImpl for Rounded {
-    fn name(&self) -> &str {
-        match self.rounding {
-            Rounding::Down => "floor",
-            Rounding::Up => "ceil",
-        }
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.to.clone())
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        on_arrays(&args, |arrays| self.round(&arrays[0]))
-    }
 }

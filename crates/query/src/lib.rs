@@ -63,6 +63,7 @@ mod planner;
 mod prepared;
 mod pushdown;
 mod returning;
+mod rounding;
 mod rules;
 mod runs;
 mod runtime;

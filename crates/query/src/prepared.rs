@@ -466,14 +466,15 @@ fn compared_only(plan: &LogicalPlan) -> Result<HashSet<usize>> {
     let looked = plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                let sides: &[&Expr] = match expr {
-                    Expr::BinaryExpr(of) if of.op.supports_propagation() => &[&of.left, &of.right],
-                    Expr::Between(of) => &[&of.low, &of.high],
+                let sides: Vec<&Expr> = match expr {
+                    Expr::BinaryExpr(of) if of.op.supports_propagation() => vec![&of.left, &of.right],
+                    Expr::Between(of) => vec![&of.low, &of.high],
+                    Expr::InList(of) => of.list.iter().collect(),
                     Expr::Placeholder(placeholder) => {
                         *all.entry(number(&placeholder.id)).or_insert(0) += 1;
-                        &[]
+                        Vec::new()
                     }
-                    _ => &[],
+                    _ => Vec::new(),
                 };
                 for side in sides {
                     if let Expr::Placeholder(placeholder) = side {

@@ -1,6 +1,7 @@
 //! Parses texts as times. SQL, parameters, CSV, COPY and function arguments all use it
 //! (`docs/sql.md` lists the forms). Line protocol does not: its timestamps are numbers.
 
+use crate::rounding::is_nearer_to_next;
 use crate::zone::{NS_PER_SECOND, Zone, naive, to_ns};
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
@@ -75,10 +76,11 @@ impl Parsed {
         time_of(text, zone).map_or(Self::Other(TimeText::Unknown), Self::At)
     }
 
+    /// The nearest count of a unit, as PostgreSQL rounds a text with more digits than its type.
     fn count(&self, unit: Unit) -> TimeText {
         match self {
             Self::Other(other) => *other,
-            Self::At(time) => match (count(*time, unit), *time < DateTime::UNIX_EPOCH) {
+            Self::At(time) => match (nearest(*time, unit), *time < DateTime::UNIX_EPOCH) {
                 (Some(count), _) => TimeText::Count(count),
                 (None, true) => TimeText::Before,
                 (None, false) => TimeText::Behind,
@@ -256,7 +258,15 @@ fn with_seconds(text: &str) -> Option<String> {
     (is_minute && is_whole).then(|| format!("{minute}:00{zone}"))
 }
 
-/// The number of units since 1970; `None` if it does not fit an i64.
+/// The nearest number of units since 1970; `None` if it does not fit an i64.
+fn nearest(time: DateTime<Utc>, unit: Unit) -> Option<i64> {
+    let unit_ns = 1_000_000_000 / unit.per_second();
+    let rest_ns = i64::from(time.timestamp_subsec_nanos()) % unit_ns;
+    let down = count(time, unit)?;
+    down.checked_add(i64::from(is_nearer_to_next(rest_ns, unit_ns, time.timestamp())))
+}
+
+/// The number of whole units since 1970; `None` if it does not fit an i64.
 fn count(time: DateTime<Utc>, unit: Unit) -> Option<i64> {
     match unit {
         Unit::Second => Some(time.timestamp()),

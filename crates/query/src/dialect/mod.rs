@@ -6,6 +6,7 @@
 //! adapts operators and casts.
 
 mod calls;
+mod casts;
 pub(crate) mod chains;
 mod coalesce;
 mod exists;
@@ -52,9 +53,10 @@ const CALLS: [&str; 11] = [
 
 /// The words of the forms that are rewritten. A text without a word is not searched for its forms,
 /// because searching a long INSERT is expensive.
-const WORDS: [&str; 21] = [
+const WORDS: [&str; 22] = [
     "all",
     "any",
+    "cast",
     "coalesce",
     "decimal",
     "default",
@@ -129,6 +131,7 @@ pub(crate) fn rewrite_for_planner<'a>(text: &str, statements: impl Iterator<Item
     // Checks on the whole text are done once, because it may have many statements.
     let has_calls = CALLS.iter().any(|word| words.contains(word)) || text.contains(['|', '@', '~']);
     let (compares_rows, has_powers) = (compares_rows(text), text.contains('^'));
+    let has_casts = has("cast") || text.contains("::");
     for statement in statements {
         if has("select") {
             refused::refuse(statement)?;
@@ -192,6 +195,9 @@ pub(crate) fn rewrite_for_planner<'a>(text: &str, statements: impl Iterator<Item
         }
         if has_powers {
             powers::of_negatives(statement);
+        }
+        if has_casts && has("select") {
+            casts::tell_apart(statement);
         }
     }
     Ok(())

@@ -7,10 +7,12 @@
 //!   date, without the hour);
 //! - arithmetic on integers of 32 bits or fewer has 64-bit results, and differences of unsigned
 //!   integers are signed (PostgreSQL reports overflow, DataFusion wraps around);
-//! - casts to integers round (DataFusion truncates); ties of a float go to even, as in `round(v)`;
+//! - casts to integers and to times with fewer digits round (DataFusion truncates); ties of a float
+//!   go to even, as in `round(v)`;
 //! - numbers and times have PostgreSQL's text forms ([`crate::texts`]), bytes that of `bytea`;
 //! - parts of times include fractions ([`date_part`](crate::functions::date_part));
 //! - a subquery that is an aggregate returns one row ([`super::one_row`]);
+//! - windows can be sorted by any type, such as times of day;
 //! - row numbers, from `row_number()` and `rank()`, are signed, because clients have no unsigned
 //!   type.
 
@@ -21,14 +23,19 @@ use super::zones::read_by_cast;
 use crate::errors::{misfit, query_error};
 use crate::functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
 use crate::functions::date_part;
+use crate::rounding::{self, Rounding};
 use crate::values::value_of_text;
 use crate::zone::Zone;
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions::expr_fn::round;
-use datafusion::logical_expr::expr::{Between, Cast, Placeholder, ScalarFunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit};
+use datafusion::logical_expr::expr::{
+    Between, Cast, Placeholder, ScalarFunction, WindowFunction, WindowFunctionParams,
+};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, WindowFrameBound, WindowFrameUnits, cast, lit,
+};
 use fleetdb_engine::{ColumnType, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -43,7 +50,7 @@ const DIFFERENCE: DataType = DataType::Decimal128(20, 0);
 /// Whether [`meant`] may change an expression, judged only by its form.
 pub(super) fn may_mean_another(expr: &Expr) -> bool {
     match expr {
-        Expr::Cast(_) | Expr::Between(_) | Expr::SetComparison(_) => true,
+        Expr::Cast(_) | Expr::Between(_) | Expr::SetComparison(_) | Expr::WindowFunction(_) => true,
         Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) => true,
         Expr::BinaryExpr(binary) => !matches!(binary.op, Operator::And | Operator::Or),
         Expr::ScalarFunction(call) => matches!(call.name(), "concat" | "concat_ws" | "date_part" | "encode" | "round"),
@@ -95,6 +102,7 @@ pub(super) fn meant(expr: &Expr, schema: &DFSchema, row_numbers: &HashSet<String
             _ => Ok(None),
         },
         Expr::ScalarFunction(call) => Ok(call_meant(call, schema)),
+        Expr::WindowFunction(window) => Ok(window_meant(window, schema)),
         Expr::Column(column) if column.relation.is_none() && row_numbers.contains(&column.name) => {
             let is_unsigned = matches!(expr.get_type(schema), Ok(DataType::UInt64));
             Ok(is_unsigned.then(|| cast(expr.clone(), DataType::Int64)))
@@ -120,6 +128,13 @@ fn text(expr: &Expr) -> Option<&str> {
     }
 }
 
+fn unit_of(data_type: &DataType) -> Option<TimeUnit> {
+    match data_type {
+        DataType::Timestamp(unit, _) => Some(*unit),
+        _ => None,
+    }
+}
+
 fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
     let (of, to) = (cast_of.expr.as_ref(), cast_of.field.data_type());
     if let (Some(text), DataType::Binary) = (text(of), to) {
@@ -137,6 +152,10 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
         Ok(DataType::Decimal128(..) | DataType::Decimal256(..)) if to.is_integer() => {
             rounded(round(vec![of.clone(), lit(0_i32)]))
         }
+        Ok(DataType::Timestamp(from, zone)) if unit_of(to).is_some_and(|unit| unit < from) => {
+            let coarser = DataType::Timestamp(unit_of(to).unwrap_or(from), zone);
+            rounded(rounding::rounded(of.clone(), coarser, Rounding::Nearest))
+        }
         // DataFusion assumes that casts between times preserve order, which a cast to the time of
         // day does not.
         Ok(DataType::Timestamp(..)) if matches!(to, DataType::Time32(_) | DataType::Time64(_)) => {
@@ -151,6 +170,31 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
         }
         _ => Ok(None),
     }
+}
+
+/// Gives a window another unit if DataFusion has no RANGE for the type that it is sorted by, such as
+/// times of day and bytes. Without an offset, RANGE and GROUPS mean the same.
+fn window_meant(window: &WindowFunction, schema: &DFSchema) -> Option<Expr> {
+    let WindowFunctionParams { order_by, window_frame: frame, .. } = &window.params;
+    let has_offset = |bound: &WindowFrameBound| !matches!(bound, WindowFrameBound::CurrentRow) && !bound.is_unbounded();
+    if frame.units != WindowFrameUnits::Range || has_offset(&frame.start_bound) || has_offset(&frame.end_bound) {
+        return None;
+    }
+    let sorted_by = order_by.first()?.expr.get_type(schema).ok()?;
+    let has_none = matches!(
+        sorted_by,
+        DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Duration(_)
+            | DataType::Interval(_)
+            | DataType::Binary
+            | DataType::FixedSizeBinary(_)
+    );
+    has_none.then(|| {
+        let mut window = window.clone();
+        window.params.window_frame.units = WindowFrameUnits::Groups;
+        Expr::from(window)
+    })
 }
 
 /// Parses a text as `bytea` does.

@@ -18,7 +18,6 @@ pub(crate) use types::sql_name;
 pub(crate) use values::misfit;
 
 use crate::column_names::written_text;
-use crate::computed_columns::is_name_of_computed;
 use crate::depth::too_deep;
 use arrow::error::ArrowError;
 use datafusion::common::{Column, Location, SchemaError};
@@ -46,6 +45,8 @@ pub(crate) fn engine_error(error: DataFusionError) -> Error {
 
 fn converted(error: DataFusionError) -> Error {
     match error {
+        // Planning has resolved all names; a rule that misses a column has lost it.
+        DataFusionError::Context(_, inner) if is_missing_column(&inner) => unsupported_form(),
         // The names of DataFusion's steps help only in finding a bug.
         DataFusionError::Context(context, inner) => match converted(*inner) {
             error if error.kind() == ErrorKind::Bug => error.context(context),
@@ -134,6 +135,19 @@ fn unsupported_subquery() -> Error {
     )
 }
 
+fn is_missing_column(error: &DataFusionError) -> bool {
+    let DataFusionError::SchemaError(inner, _) = error.find_root() else { return false };
+    matches!(**inner, SchemaError::FieldNotFound { .. })
+}
+
+fn unsupported_form() -> Error {
+    let message = "a subquery or a grouping set of this form is not supported";
+    Error::new(Code::NotSupported, message).with_hint(
+        "Compare with the rows around a subquery in its own WHERE, not in a subquery's FROM; group by columns, \
+         computed in a subquery.",
+    )
+}
+
 fn schema_error(error: &SchemaError) -> Error {
     match error {
         SchemaError::AmbiguousReference { field } => {
@@ -146,7 +160,6 @@ fn schema_error(error: &SchemaError) -> Error {
         SchemaError::DuplicateUnqualifiedField { name } => {
             Error::new(Code::DuplicateColumn, format!("column \"{name}\" specified more than once"))
         }
-        SchemaError::FieldNotFound { field, .. } if is_name_of_computed(&field.name) => unsupported_subquery(),
         SchemaError::FieldNotFound { field, valid_fields } => undefined_column(field, valid_fields),
     }
 }
