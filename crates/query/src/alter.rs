@@ -1,8 +1,9 @@
 //! `ALTER TABLE`: adds, drops, renames and widens columns, renames tables, and sets retention.
 
 use crate::answer::Answer;
-use crate::ddl::{constant_type, identifier, object_name};
+use crate::ddl::constant_type;
 use crate::errors::engine_error;
+use crate::names::{identifier, object_name};
 use crate::options::TableOptions;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{

@@ -1,11 +1,11 @@
 //! The result of a statement.
 
-use crate::column_names::{written_names, written_text};
 use crate::depth::UNCHECKED_LEVELS;
 use crate::errors::engine_error;
 use crate::functions::function_memory::ConstantMemory;
 use crate::json::with_names;
 use crate::limits::Watch;
+use crate::planned_names::{written_names, written_text};
 use crate::runtime::QueryRuntime;
 use crate::stack::{Deep, with_stack};
 use crate::statement_memory::StatementMemory;

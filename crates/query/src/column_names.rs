@@ -4,16 +4,15 @@
 //! DataFusion names a column after the whole expression and rejects duplicate names. To allow
 //! duplicates, repeated columns get distinct names during planning ([`tell_apart`]).
 
-use crate::ddl::identifier;
-use crate::returning;
-use crate::statement::Statement;
+use crate::clauses::clause;
+use crate::names::identifier;
+use crate::planned_names::{APART, as_written, written_names};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, CreateTable, DataType as SqlType, Expr, Function, Ident, OrderByKind, Query, SelectItem, SetExpr,
     Statement as SqlStatement, TableFactor, Value as Literal, VisitMut, VisitorMut, visit_expressions,
     visit_expressions_mut,
 };
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -47,30 +46,11 @@ enum Item {
     Wildcard,
 }
 
-impl Statement {
-    /// The names of the statement's columns.
-    ///
-    /// ```
-    /// use arrow::datatypes::{DataType, Field, Schema};
-    /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
-    /// use fleetdb_query::Session;
-    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    /// let session = Session::new(db.into()).unwrap();
-    /// let rows = session.sql("SELECT max(t.v), 1 FROM (VALUES (7)) t (v)").unwrap();
-    /// let names = session.parse_one("SELECT max(t.v), 1 FROM (VALUES (7)) t (v)").unwrap().column_names();
-    /// let schema = names.of(&rows.schema().unwrap());
-    /// assert_eq!((schema.field(0).name().as_str(), schema.field(1).name().as_str()), ("max", "?column?"));
-    /// ```
-    pub fn column_names(&self) -> ColumnNames {
-        self.sql().map(names_of).unwrap_or_default()
-    }
-}
-
 /// The names of a statement's columns.
 pub(crate) fn names_of(statement: &SqlStatement) -> ColumnNames {
     let items = match statement {
         SqlStatement::Query(query) => items(&query.body),
-        other => returning::clause(other),
+        other => clause(other),
     };
     ColumnNames(items.unwrap_or_default().iter().map(item_name).collect())
 }
@@ -378,35 +358,6 @@ fn is_cast_column(expr: &Expr) -> bool {
         Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => is_cast_column(inner),
         other => is_column(other),
     }
-}
-
-/// Separates a name from its column's position when the name alone is not unique. No name contains
-/// it.
-const APART: char = '\u{1f}';
-
-/// The part of a name before [`APART`].
-fn as_written(name: &str) -> &str {
-    name.split_once(APART).map_or(name, |(name, _)| name)
-}
-
-/// The schema with the suffixes after [`APART`] removed from its names; `None` if it has none.
-pub(crate) fn written_names(schema: &SchemaRef) -> Option<SchemaRef> {
-    if !schema.fields().iter().any(|field| field.name().contains(APART)) {
-        return None;
-    }
-    let fields = schema.fields().iter().map(|field| {
-        let name = as_written(field.name());
-        if name == field.name() { Arc::clone(field) } else { Arc::new(field.as_ref().clone().with_name(name)) }
-    });
-    Some(Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())))
-}
-
-/// Removes these suffixes from a text, such as an error or a plan.
-pub(crate) fn written_text(text: &str) -> Cow<'_, str> {
-    let mut parts = text.split(APART);
-    let Some(first) = parts.next().filter(|first| first.len() < text.len()) else { return Cow::Borrowed(text) };
-    let rest = parts.map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit()));
-    Cow::Owned(std::iter::once(first).chain(rest).collect())
 }
 
 /// An expression under a name that is unique during planning.

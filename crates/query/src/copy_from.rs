@@ -2,10 +2,10 @@
 //! matched by name.
 
 use crate::csv::{CellReader, CsvReader};
-use crate::ddl::object_name;
 use crate::export::FileFormat;
 use crate::files::Files;
 use crate::insert::BatchWriter;
+use crate::names::object_name;
 use crate::not_null::check_not_null;
 use crate::zone::Zone;
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};

@@ -1,12 +1,13 @@
 //! Creates and drops tables.
 
 use crate::answer::Answer;
+use crate::names::{identifier, table_name};
 use crate::options::TableOptions;
 use arrow::datatypes::DataType;
-use datafusion::common::{Constraint, TableReference};
+use datafusion::common::Constraint;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DropTable};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr as SqlExpr, Ident, ObjectName, TableConstraint};
+use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr as SqlExpr, TableConstraint};
 use fleetdb_engine::{Code, ColumnDefinition, ColumnType, Database, Error, Result, TableDefinition};
 
 /// Runs `CREATE TABLE name (columns, PRIMARY KEY (...)) [WITH (...)]`. For a `CREATE TABLE ... AS`,
@@ -99,29 +100,6 @@ pub(crate) fn drop_table(db: &Database, drop: &DropTable) -> Result<Answer> {
     Ok(Answer::done("DROP TABLE"))
 }
 
-/// A table's name without its schema; all tables are in the same one.
-pub(crate) fn table_name(reference: &TableReference) -> Result<&str> {
-    match reference.schema() {
-        None | Some("public") => Ok(reference.table()),
-        Some(other) => Err(undefined_schema(other)),
-    }
-}
-
-/// The same for a parsed name.
-pub(crate) fn object_name(name: &ObjectName) -> Result<String> {
-    match name.0.iter().map(|part| part.as_ident().map(identifier)).collect::<Option<Vec<_>>>().as_deref() {
-        Some([name]) => Ok(name.clone()),
-        Some([schema, name]) if schema == "public" => Ok(name.clone()),
-        Some([schema, _]) => Err(undefined_schema(schema)),
-        _ => Err(Error::invalid(format!("{name} is no table's name: tables are in schema public"))),
-    }
-}
-
-fn undefined_schema(name: &str) -> Error {
-    let error = Error::new(Code::UndefinedSchema, format!("schema \"{name}\" does not exist"));
-    error.with_hint("Tables are in the schema public.")
-}
-
 /// Takes the primary key out of the constraints of a CREATE TABLE AS.
 pub(crate) fn take_primary_key(constraints: &mut Vec<TableConstraint>) -> Result<Vec<String>> {
     let mut key = Vec::new();
@@ -146,14 +124,6 @@ pub(crate) fn take_primary_key(constraints: &mut Vec<TableConstraint>) -> Result
         ));
     }
     Ok(key)
-}
-
-/// Unquoted names are folded to lower case, as in PostgreSQL.
-pub(crate) fn identifier(name: &Ident) -> String {
-    match name.quote_style {
-        Some(_) => name.value.clone(),
-        None => name.value.to_ascii_lowercase(),
-    }
 }
 
 /// Converts a SQL type to the type DataFusion uses for it.

@@ -9,10 +9,11 @@
 //!    to the engine. This is atomic, like the other ways. It is not available with RETURNING, or in
 //!    a transaction block, whose changes are kept in memory.
 
-use crate::dml::{Change, key_of, named, primary_key, primary_key_names, typed_column};
+use crate::dml::Change;
 use crate::errors::engine_error;
 use crate::pushdown::request;
 use crate::returning::{Returning, WriteOutcome};
+use crate::rows::{key_of, named, primary_key, primary_key_names, typed_column};
 use crate::session::Session;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;

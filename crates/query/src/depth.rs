@@ -3,14 +3,15 @@
 //! the text is measured before it is parsed ([`Links`]), and the tree before it is planned
 //! ([`levels`]). Exceeding a limit is an error.
 
-use crate::dialect::has_word;
 use crate::errors::query_error;
+use crate::errors::too_deep;
+use crate::words::has_word;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, TableWithJoins, Visit, Visitor};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
-use fleetdb_engine::{Code, Error, Result};
+use fleetdb_engine::{Error, Result};
 use std::ops::ControlFlow;
 
 /// Maximum number of consecutive operators in a text. A chain of 10,000 terms `id = 1 AND at = 2 OR
@@ -400,13 +401,6 @@ pub(crate) fn checked_size(plan: LogicalPlan) -> datafusion::error::Result<Logic
         true => Err(query_error(too_deep(format_args!("a plan of more than {MAX_STEPS} steps")))),
         false => Ok(plan),
     }
-}
-
-/// The error for exceeding a depth limit.
-pub(crate) fn too_deep(what: std::fmt::Arguments<'_>) -> Error {
-    let message =
-        format!("the statement is nested too deeply: {what}; write it with IN, with VALUES, or as several statements");
-    Error::new(Code::TooDeep, message)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::*;
+use fleetdb_engine::Code;
 
 fn in_row(text: &str) -> usize {
     Links::of(text).unwrap().in_row

@@ -9,20 +9,21 @@
 //!    batch.
 
 use crate::conflict::{Conflict, after_conflict, check_assignments, conflict};
-use crate::ddl::object_name;
 use crate::errors::engine_error;
+use crate::errors::unsupported;
 use crate::insert::without_nulls;
-use crate::pushdown::key_value;
-use crate::returning::{Returning, WriteOutcome, called};
-use crate::session::{Session, unsupported};
+use crate::names::called;
+use crate::names::object_name;
+use crate::returning::{Returning, WriteOutcome};
+use crate::rows::{named, primary_key, rows_with_keys_of, unchecked};
+use crate::session::Session;
 use crate::table::FleetTable;
 use crate::values::InsertValues;
-use arrow::array::{ArrayRef, AsArray, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
-use arrow::datatypes::{Field, Schema, SchemaRef, UInt64Type};
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::UInt64Type;
 use arrow::row::{RowConverter, SortField};
 use datafusion::catalog::TableProvider;
-use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
@@ -30,20 +31,11 @@ use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     Ident, Insert, OnInsert, SelectItem, SetExpr, Statement as SqlStatement, TableObject, Update,
 };
-use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_ROWS, Result, ScanRequest, TableSchema, Value, View};
+use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_ROWS, Result, TableSchema, View};
 use futures::StreamExt;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// The indexes of the primary key's columns.
-pub(crate) fn primary_key(schema: &TableSchema) -> Vec<usize> {
-    schema.key.iter().chain(&schema.time).copied().collect()
-}
-
-pub(crate) fn primary_key_names(schema: &TableSchema) -> Vec<&str> {
-    primary_key(schema).into_iter().map(|place| schema.columns[place].name.as_str()).collect()
-}
 
 /// The changes of a statement that depends on existing rows.
 pub(crate) struct Change {
@@ -300,69 +292,6 @@ fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>, set: &[usize]) -> R
 /// The schema of temporary tables that last for one statement.
 pub(crate) const TEMPORARY: &str = "temporary";
 
-/// A row's key, and its time in a time-series table.
-pub(crate) fn key_of(schema: &TableSchema, rows: &RecordBatch, row: usize) -> Result<(Vec<Value>, Option<i64>)> {
-    let value = |place: usize| {
-        let value = ScalarValue::try_from_array(rows.column(place), row).map_err(engine_error)?;
-        if value.is_null() {
-            return Ok(Value::Null);
-        }
-        let column = &schema.columns[place];
-        key_value(column, &value).ok_or_else(|| Error::bug(format!("{value} in column '{}'", column.name)))
-    };
-    let key = schema.key.iter().map(|&place| value(place)).collect::<Result<_>>()?;
-    match schema.time.map(value).transpose()? {
-        Some(Value::Int(time)) => Ok((key, Some(time))),
-        Some(_) => Err(Error::new(Code::NotNull, format!("table '{}': the time of a row is NULL", schema.name))),
-        None => Ok((key, None)),
-    }
-}
-
-/// A request that finds the existing rows with the same keys as `rows`.
-pub(crate) fn rows_with_keys_of(schema: &TableSchema, rows: &[RecordBatch]) -> Result<ScanRequest> {
-    let mut request = ScanRequest { keys: Some(Vec::new()), ..ScanRequest::default() };
-    let mut last = None;
-    for rows in rows {
-        for row in 0..rows.num_rows() {
-            let (key, time) = key_of(schema, rows, row)?;
-            request.from = time.map(|time| request.from.map_or(time, |from| from.min(time)));
-            request.to = time.map(|time| request.to.map_or(time, |to| to.max(time)));
-            // The engine sorts and deduplicates keys; rows of the same container are mostly
-            // adjacent.
-            if last.as_ref() != Some(&key) {
-                request = request.container(&key);
-                last = Some(key);
-            }
-        }
-    }
-    Ok(request)
-}
-
-/// The schema for rows that have not been validated: every column is nullable.
-pub(crate) fn unchecked(schema: &TableSchema) -> SchemaRef {
-    let fields = schema.to_arrow();
-    let fields = fields.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
-    Arc::new(Schema::new(fields))
-}
-
-/// Converts rows to the table's own column names and types ([`unchecked`]); a value that does not
-/// fit its type is an error.
-pub(crate) fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
-    let arrow = unchecked(schema);
-    let typed = |rows: &RecordBatch| {
-        let columns = rows.columns().iter().zip(arrow.fields()).map(|(column, field)| typed_column(column, field));
-        Ok(RecordBatch::try_new(Arc::clone(&arrow), columns.collect::<Result<_>>()?)?)
-    };
-    rows.iter().map(typed).collect()
-}
-
-/// Casts a column to the type of its field.
-pub(crate) fn typed_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    cast_with_options(column, field.data_type(), &options)
-        .map_err(|e| Error::from(e).context(format_args!("column '{}'", field.name())))
-}
-
 /// Removes rows with duplicate keys. With `first`, the first row of each key is kept; otherwise a
 /// duplicate is an error.
 fn distinct(schema: &TableSchema, rows: Vec<RecordBatch>, first: bool) -> Result<Vec<RecordBatch>> {
@@ -385,10 +314,6 @@ fn distinct(schema: &TableSchema, rows: Vec<RecordBatch>, first: bool) -> Result
         kept.push(filter_record_batch(&rows, &new.into())?);
     }
     Ok(kept)
-}
-
-pub(crate) fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// The number of values in a query's rows, if its text determines it.

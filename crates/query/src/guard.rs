@@ -3,8 +3,8 @@
 //! fails if they have changed (H. T. Kung, J. T. Robinson: On Optimistic Methods for Concurrency
 //! Control, 1981).
 
-use crate::dml::{named, primary_key, rows_with_keys_of};
 use crate::errors::engine_error;
+use crate::rows::{named, primary_key, rows_with_keys_of};
 use crate::session::Session;
 use crate::table::FleetTable;
 use arrow::array::RecordBatch;

@@ -9,7 +9,7 @@
 
 use crate::errors::query_error;
 use crate::functions::whole_sum::Whole;
-use crate::planner::leaf_plan;
+use crate::plan_nodes::leaf_plan;
 use crate::pushdown::scalar;
 use crate::scan::FleetScan;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};

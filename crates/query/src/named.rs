@@ -2,8 +2,9 @@
 //! session keeps by name. EXECUTE replaces `$1`, `$2`, ... by the values and plans the statement
 //! again. (<https://www.postgresql.org/docs/current/sql-prepare.html>)
 
-use crate::ddl::{identifier, object_name};
-use crate::session::{Session, unsupported};
+use crate::errors::unsupported;
+use crate::names::{identifier, object_name};
+use crate::session::Session;
 use crate::stack::with_stack;
 use crate::statement::Statement;
 use datafusion::sql::parser::Statement as ParsedStatement;

@@ -2,7 +2,7 @@
 //! plan, so in a text of a kilobyte whose queries each read the previous one twice, planning would
 //! never end.
 
-use crate::depth::too_deep;
+use crate::errors::too_deep;
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visit, Visitor};
 use fleetdb_engine::{Error, Result};
 use std::ops::ControlFlow;

@@ -2,21 +2,24 @@
 
 use crate::asof::mark_asof_joins;
 use crate::column_names::{ColumnNames, keep_names, name_ordered, names_of, tell_apart};
-use crate::depth::{Links, MIN_LEVELS, UNCHECKED_LEVELS, levels, too_deep};
+use crate::depth::{Links, MIN_LEVELS, UNCHECKED_LEVELS, levels};
 use crate::dialect::chains::balance;
-use crate::dialect::{has_word, rewrite_for_planner, with_columns_of_joins};
+use crate::dialect::{rewrite_for_planner, with_columns_of_joins};
+use crate::errors::unsupported;
 use crate::errors::{engine_error, syntax_error};
+use crate::generated::Written;
 use crate::grammar::Grammar;
 use crate::named_queries;
-use crate::session::{Session, unsupported};
+use crate::session::Session;
 use crate::stack::{Deep, with_stack, with_stack_to_parse};
 use crate::statement::Statement;
 use crate::statement_memory::StatementMemory;
+use crate::words::first_word;
+use crate::words::has_word;
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::{Error, Result, TextPosition};
-use std::cell::Cell;
 
 impl Session {
     /// Parses the statements of a text.
@@ -156,87 +159,6 @@ fn is_behind(place: Option<TextPosition>, other: Option<TextPosition>) -> bool {
         (Some(TextPosition::End), Some(TextPosition::At { .. })) => true,
         _ => false,
     }
-}
-
-/// Parses generated text as an expression; `None` if it is not one, or if a statement generates
-/// [too much](Written).
-pub(crate) fn expr_of(text: &str) -> Option<Expr> {
-    const LEVELS: usize = 2_000;
-    let is_left = LEFT.with(|left| {
-        let now = left.get().checked_sub(text.len());
-        left.set(now.unwrap_or_default());
-        now.is_some()
-    });
-    let grammar = Grammar::of(text);
-    let mut parser = Parser::new(&grammar).with_recursion_limit(LEVELS).try_with_sql(text).ok()?;
-    is_left.then(|| parser.parse_expr().ok())?
-}
-
-thread_local! {
-    /// The number of bytes that [`expr_of`] may still parse for the text this thread is parsing.
-    static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
-}
-
-/// Limits the expressions generated for the statements of one text: nested forms that repeat an
-/// operand would grow exponentially. Nested calls, whose texts do not come from a user, count
-/// towards the same limit.
-struct Written {
-    around: usize,
-}
-
-impl Written {
-    const MAX_BYTES: usize = 1 << 20;
-    const MAX_FOR_EACH: usize = 64;
-
-    fn begin(text: &str) -> Self {
-        let most = Self::MAX_BYTES + Self::MAX_FOR_EACH * text.len();
-        Self { around: LEFT.replace(most) }
-    }
-
-    fn check(&self) -> Result<()> {
-        match LEFT.get() {
-            0 => Err(too_deep(format_args!("subqueries and calls within others"))),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Drop for Written {
-    fn drop(&mut self) {
-        LEFT.set(self.around);
-    }
-}
-
-/// The offset of a text's first word, after spaces and comments. Some programs send comments first.
-pub(crate) fn first_word(text: &str) -> usize {
-    let mut rest = text.trim_start();
-    loop {
-        let comment = match rest.get(..2) {
-            Some("--") => rest.find('\n').unwrap_or(rest.len()),
-            Some("/*") => block_comment(rest),
-            _ => return text.len() - rest.len(),
-        };
-        rest = rest[comment..].trim_start();
-    }
-}
-
-/// The length of the comment at the beginning of a text. Comments may be nested.
-fn block_comment(text: &str) -> usize {
-    let (mut depth, mut at) = (0, 0);
-    while let Some(found) = text[at..].find(['/', '*']) {
-        at += found;
-        match text[at..].get(..2) {
-            Some("/*") => depth += 1,
-            Some("*/") if depth == 1 => return at + 2,
-            Some("*/") => depth -= 1,
-            _ => {
-                at += 1;
-                continue;
-            }
-        }
-        at += 2;
-    }
-    text.len()
 }
 
 /// Rewrites PostgreSQL-only statements in standard SQL, which sqlparser supports: `ABORT`, `TABLE

@@ -1,4 +1,5 @@
-use super::{as_fetch, first_word, in_other_words};
+use super::{as_fetch, in_other_words};
+use crate::words::first_word;
 
 #[test]
 fn the_first_word_is_behind_spaces_and_comments() {

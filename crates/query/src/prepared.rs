@@ -8,15 +8,15 @@
 
 use crate::answer::Answer;
 use crate::binding::{Binding, BindingGuard, has_parameters, number};
-use crate::column_names::written_names;
+use crate::clauses::clause_mut;
 use crate::delete::with_rows;
 use crate::depth::UNCHECKED_LEVELS;
 use crate::dialect::typing::array_of_text;
 use crate::errors::engine_error;
 use crate::functions::function_memory::ConstantMemory;
 use crate::limits::Watch;
+use crate::planned_names::written_names;
 use crate::pushdown::scalar;
-use crate::returning::clause_mut;
 use crate::session::Session;
 use crate::stack::Deep;
 use crate::statement::Statement;

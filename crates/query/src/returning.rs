@@ -2,9 +2,12 @@
 //! anything is written, so if it fails, nothing has changed.
 
 use crate::answer::Answer;
-use crate::ddl::{identifier, object_name};
-use crate::dml::{quote, unchecked};
+use crate::clauses::{clause, clause_mut};
 use crate::errors::engine_error;
+use crate::names::called;
+use crate::names::quote;
+use crate::names::{identifier, object_name};
+use crate::rows::unchecked;
 use crate::session::Session;
 use crate::statement::Statement;
 use arrow::array::RecordBatch;
@@ -13,8 +16,8 @@ use datafusion::datasource::MemTable;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, FromTable, Insert, ObjectName, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement,
-    TableFactor, TableObject, visit_expressions_mut,
+    Expr, FromTable, ObjectName, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement, TableFactor,
+    TableObject, visit_expressions_mut,
 };
 use fleetdb_engine::{Code, Error, Result, TableSchema};
 use std::ops::ControlFlow;
@@ -78,35 +81,6 @@ impl Returning {
             Some(described) => check_described(described, schema),
             None => Ok(()),
         }
-    }
-}
-
-/// The RETURNING clause of a statement.
-pub(crate) fn clause(sql: &SqlStatement) -> Option<&[SelectItem]> {
-    match sql {
-        SqlStatement::Insert(insert) => insert.returning.as_deref(),
-        SqlStatement::Update(update) => update.returning.as_deref(),
-        SqlStatement::Delete(delete) => delete.returning.as_deref(),
-        _ => None,
-    }
-}
-
-/// The RETURNING clause of a statement that supports one, for modification.
-pub(crate) fn clause_mut(sql: &mut SqlStatement) -> Option<&mut Option<Vec<SelectItem>>> {
-    match sql {
-        SqlStatement::Insert(insert) => Some(&mut insert.returning),
-        SqlStatement::Update(update) => Some(&mut update.returning),
-        SqlStatement::Delete(delete) => Some(&mut delete.returning),
-        _ => None,
-    }
-}
-
-/// The name by which an INSERT refers to its table.
-pub(crate) fn called(insert: &Insert) -> Result<String> {
-    match (&insert.table_alias, &insert.table) {
-        (Some(alias), _) => Ok(identifier(&alias.alias)),
-        (None, TableObject::TableName(name)) => object_name(name),
-        (None, other) => Err(Error::invalid(format!("{other} is no table"))),
     }
 }
 

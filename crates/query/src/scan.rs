@@ -2,7 +2,7 @@
 
 use crate::binding::{Binding, with_placeholders_filled};
 use crate::errors::{engine_error, query_error};
-use crate::planner::{leaf_plan, one_partition};
+use crate::plan_nodes::{leaf_plan, one_partition};
 use crate::pushdown::push_down;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::SortOptions;

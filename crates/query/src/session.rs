@@ -6,11 +6,12 @@ use crate::asof::PlanAsofJoins;
 use crate::catalog::ViewTables;
 use crate::computed_columns::ComputedColumns;
 use crate::copy_from::copy_from;
-use crate::ddl::{self, identifier, table_name};
+use crate::ddl;
 use crate::depth::{UNCHECKED_LEVELS, checked_size};
 use crate::dialect::typing::typed;
 use crate::dialect::zones::{CastByClocks, Clocks, CurrentZone};
 use crate::dml::{TEMPORARY, write_words};
+use crate::errors::unsupported;
 use crate::errors::{engine_error, placed_error};
 use crate::export::{FileFormat, write_file};
 use crate::files::Files;
@@ -21,12 +22,15 @@ use crate::functions::function_memory::FunctionMemory;
 use crate::gapfill::FillGaps;
 use crate::limits::{BudgetPool, Canceller, Limits, Watch};
 use crate::named::NamedStatements;
+use crate::names::CATALOG;
+use crate::names::{identifier, table_name};
 use crate::options::TableOptions;
 use crate::planner::FleetPlanner;
 use crate::returning::Returning;
 use crate::rules::{logical_rules, physical_rules};
 use crate::runtime::QueryRuntime;
-use crate::settings::{SessionSettings, sets_datafusion};
+use crate::setting_names::sets_datafusion;
+use crate::settings::SessionSettings;
 use crate::stack::{Deep, with_stack};
 #[cfg(feature = "pg-catalog")]
 use crate::statement::shown_name;
@@ -53,7 +57,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-pub(crate) const CATALOG: &str = "fleetdb";
 const SCHEMA: &str = "public";
 /// Spill limit per session, as a multiple of its memory limit, so that one runaway query cannot
 /// fill the disk.
@@ -611,12 +614,6 @@ fn is_setting(statement: &ParsedStatement) -> bool {
 
 fn sets(statement: &ParsedStatement) -> bool {
     matches!(statement, ParsedStatement::Statement(sql) if matches!(sql.as_ref(), SqlStatement::Set(_)))
-}
-
-/// The error for a statement that FleetDB does not support.
-pub(crate) fn unsupported(what: &str) -> Error {
-    let error = Error::new(Code::NotSupported, format!("{what} is not supported"));
-    error.with_hint("docs/sql.md lists the supported statements.")
 }
 
 /// The context for running plans. It does not include the function registry, because a plan holds

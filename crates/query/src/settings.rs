@@ -5,13 +5,15 @@
 //! in PostgreSQL, SET LOCAL lasts until the transaction ends, and ROLLBACK, including ROLLBACK TO
 //! SAVEPOINT, undoes later changes.
 
-#[cfg(feature = "pg-catalog")]
 use crate::answer::Answer;
+use crate::errors::unsupported;
 use crate::limits::{timeout, timeout_text};
-use crate::session::{Session, unsupported};
-use crate::statement::{Statement, is_of_datafusion};
+use crate::literals::value_of_text;
+use crate::session::Session;
+#[cfg(feature = "pg-catalog")]
+use crate::setting_names::setting_name;
+use crate::statement::Statement;
 use crate::transaction::Transaction;
-use crate::values::value_of_text;
 use crate::zone::Zone;
 #[cfg(feature = "pg-catalog")]
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
@@ -428,27 +430,6 @@ impl Session {
     /// It is read-only.
     pub fn check_may_write(&self, what: &str) -> Result<()> {
         self.transaction().check_may_write(what)
-    }
-}
-
-/// PostgreSQL's canonical name of a setting.
-pub(crate) fn setting_name(written: &str) -> String {
-    match written.replace('"', "").to_ascii_lowercase().as_str() {
-        "transaction isolation level" => "transaction_isolation".to_owned(),
-        "time zone" | "time.zone" => "timezone".to_owned(),
-        other => other.to_owned(),
-    }
-}
-
-/// Whether a SET or RESET is for one of DataFusion's settings, which affect planning.
-pub(crate) fn sets_datafusion(statement: &ParsedStatement) -> bool {
-    match statement {
-        ParsedStatement::Reset(ResetStatement::Variable(name)) => is_of_datafusion(&name.to_string()),
-        ParsedStatement::Statement(sql) => match sql.as_ref() {
-            SqlStatement::Set(Set::SingleAssignment { variable, .. }) => is_of_datafusion(&variable.to_string()),
-            _ => false,
-        },
-        _ => false,
     }
 }
 

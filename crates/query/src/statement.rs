@@ -1,11 +1,13 @@
 //! A parsed statement and its properties.
 
 use crate::binding::number;
+use crate::column_names::{ColumnNames, names_of};
 use crate::copy_stream::{CopyIn, CopyOut};
-use crate::ddl::identifier;
 use crate::depth::LIGHT_LEVELS;
-use crate::session::unsupported;
-use crate::settings::{sets_datafusion, setting_name};
+use crate::errors::unsupported;
+use crate::names::identifier;
+use crate::setting_names::is_of_datafusion;
+use crate::setting_names::{sets_datafusion, setting_name};
 use crate::stack::{Deep, with_stack};
 use crate::statement_memory::StatementMemory;
 use datafusion::sql::parser::Statement as ParsedStatement;
@@ -191,6 +193,23 @@ impl Statement {
             SqlStatement::Close { cursor: CloseCursor::Specific { name } } => Kind::Close(Some(identifier(name))),
             _ => Kind::Other,
         })
+    }
+
+    /// The names of the statement's columns.
+    ///
+    /// ```
+    /// use arrow::datatypes::{DataType, Field, Schema};
+    /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
+    /// use fleetdb_query::Session;
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let session = Session::new(db.into()).unwrap();
+    /// let rows = session.sql("SELECT max(t.v), 1 FROM (VALUES (7)) t (v)").unwrap();
+    /// let names = session.parse_one("SELECT max(t.v), 1 FROM (VALUES (7)) t (v)").unwrap().column_names();
+    /// let schema = names.of(&rows.schema().unwrap());
+    /// assert_eq!((schema.field(0).name().as_str(), schema.field(1).name().as_str()), ("max", "?column?"));
+    /// ```
+    pub fn column_names(&self) -> ColumnNames {
+        self.sql().map(names_of).unwrap_or_default()
     }
 
     /// The number of parameters: the largest of `$1`, `$2`, ...
@@ -386,10 +405,6 @@ fn written_by(sql: &SqlStatement) -> Option<&'static str> {
 pub(crate) fn shown_name(variable: &[ast::Ident]) -> String {
     let words: Vec<&str> = variable.iter().map(|word| word.value.as_str()).collect();
     setting_name(&words.join(" "))
-}
-
-pub(crate) fn is_of_datafusion(setting: &str) -> bool {
-    setting.to_ascii_lowercase().starts_with("datafusion")
 }
 
 fn literal_of(value: &Value) -> Expr {

@@ -1,7 +1,8 @@
 //! Time windows of queries: the bounds that conditions impose, and the buckets between them.
 
+use crate::expressions::per_second;
+use crate::functions::arguments::misuse;
 use crate::functions::calendar::Buckets;
-use crate::functions::{misuse, per_second};
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, ScalarValue};

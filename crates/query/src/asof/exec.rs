@@ -1,7 +1,7 @@
 //! Executes the join: merges both inputs, each sorted by key and time, in a single pass.
 
 use super::node::Match;
-use crate::planner::{one_partition, plan_basics};
+use crate::plan_nodes::{one_partition, plan_basics};
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::{SortOptions, interleave};
 use arrow::datatypes::SchemaRef;

@@ -2,8 +2,8 @@
 
 use super::node::{AsofJoin, Match};
 use super::syntax::ASOF_MATCH;
-use crate::functions::misuse;
-use crate::planner::union_all;
+use crate::functions::arguments::misuse;
+use crate::plan_nodes::union_all;
 use crate::window::{Bound, Window, without_cast};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, JoinType, Result};

@@ -1,6 +1,6 @@
 //! Rewrites ASOF JOINs in a statement as joins with a marker.
 
-use crate::functions::misuse;
+use crate::functions::arguments::misuse;
 use arrow::datatypes::DataType;
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};

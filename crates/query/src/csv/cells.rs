@@ -1,7 +1,7 @@
 //! Converts rows of text cells to rows of a table.
 
 use super::reader::CsvCell;
-use crate::values::value_of_text_in;
+use crate::literals::value_of_text_in;
 use crate::zone::Zone;
 use fleetdb_engine::{Code, Column, ColumnType, Error, Result, Rows, TableSchema, Value};
 use std::sync::Arc;

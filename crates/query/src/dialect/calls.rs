@@ -3,9 +3,9 @@
 //! ts, 'Europe/Berlin')`, `|/ 16`, `s COLLATE "C"`, and the templates of `to_timestamp` and
 //! `to_date`.
 
-use crate::ddl::identifier;
 use crate::functions::date_trunc::NAME as DATE_TRUNC_IN_ZONE;
-use crate::parse::expr_of;
+use crate::generated::expr_of;
+use crate::names::identifier;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Statement, UnaryOperator, Value,
     visit_expressions_mut,

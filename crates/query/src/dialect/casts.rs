@@ -4,8 +4,8 @@
 
 use super::selects;
 use crate::column_names::{place_of, type_name};
-use crate::ddl::identifier;
-use crate::parse::expr_of;
+use crate::generated::expr_of;
+use crate::names::identifier;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, GroupByExpr, Ident, ObjectName, OrderByKind, Query, Select, SelectItem,
     Statement, Value, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,

@@ -1,7 +1,7 @@
 //! Flattens `coalesce(coalesce(a, b), c)` to the equivalent `coalesce(a, b, c)`. DataFusion turns a
 //! call into a CASE with each argument twice, so nested calls would double in size with each level.
 
-use crate::ddl::identifier;
+use crate::names::identifier;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Statement, visit_expressions_mut,
 };

@@ -9,8 +9,8 @@
 //!    `mark_join`).
 
 use super::latest::{has_call, is_aggregate, looks_around};
-use crate::depth::too_deep;
-use crate::parse::expr_of;
+use crate::errors::too_deep;
+use crate::generated::expr_of;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator, VisitMut,
     VisitorMut,

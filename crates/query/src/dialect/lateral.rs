@@ -5,7 +5,7 @@
 
 use super::latest::{has_call, is_place, name, names_others, tables_of};
 use crate::column_names::name_of;
-use crate::ddl::identifier;
+use crate::names::identifier;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
     Statement, TableFactor, VisitMut, VisitorMut, visit_expressions,

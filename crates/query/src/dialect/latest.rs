@@ -5,8 +5,8 @@
 //! even for `count(*)`. An aggregate returns a single row, so that LIMIT is removed.
 
 use crate::column_names::name_of;
-use crate::ddl::identifier;
-use crate::parse::expr_of;
+use crate::generated::expr_of;
+use crate::names::identifier;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
     TableFactor, Value as Literal, visit_expressions, visit_expressions_mut,

@@ -1,7 +1,7 @@
 //! `LIKE ... ESCAPE '/'`, where DataFusion supports only the backslash; and `SIMILAR TO`, whose
 //! pattern DataFusion takes for a regular expression.
 
-use crate::parse::expr_of;
+use crate::generated::expr_of;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, Value as Literal, visit_expressions_mut};
 use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;

@@ -32,6 +32,7 @@ pub(crate) mod zones;
 
 use crate::column_names::name_derived;
 use crate::functions::at_time_zone::zones_as_calls;
+use crate::words::has_word;
 use datafusion::sql::sqlparser::ast::{Ident, Select, SetExpr, Statement, TableAlias, TableAliasColumnDef};
 use fleetdb_engine::Result;
 use std::collections::HashSet;
@@ -99,11 +100,6 @@ fn words_of(text: &str) -> HashSet<&'static str> {
 /// Whether the text may compare something in parentheses.
 fn compares_rows(text: &str) -> bool {
     text.split(')').skip(1).any(|behind| behind.trim_start().starts_with(['<', '>', '=', '!']))
-}
-
-/// Whether the text contains the word, ignoring case.
-pub(crate) fn has_word(text: &str, word: &str) -> bool {
-    text.as_bytes().windows(word.len()).any(|here| here.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Qualifies the USING columns in the statements of a text.

@@ -3,8 +3,8 @@
 //! '2026-01-02', '1 hour')`; and the column of `FROM generate_series(1, 3) AS g` is called `g`, or
 //! without an alias like the function.
 
-use crate::ddl::identifier;
-use crate::parse::expr_of;
+use crate::generated::expr_of;
+use crate::names::identifier;
 use crate::times::written_out;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Query, SelectItem, Statement,

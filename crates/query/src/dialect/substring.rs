@@ -1,7 +1,7 @@
 //! `substring(text FROM 'pattern')`: the part of a text that matches a regular expression, or its
 //! first group. DataFusion's `substring` takes only positions.
 
-use crate::parse::expr_of;
+use crate::generated::expr_of;
 use datafusion::sql::sqlparser::ast::{Expr, Statement, Value as Literal, visit_expressions_mut};
 use std::ops::ControlFlow;
 

@@ -9,8 +9,8 @@
 //! where false and NULL count the same: as a condition of WHERE, or as one of several joined by
 //! AND, without NOT.
 
-use crate::ddl::identifier;
-use crate::parse::expr_of;
+use crate::generated::expr_of;
+use crate::names::identifier;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Statement, VisitMut,
     VisitorMut, visit_expressions_mut,

@@ -8,8 +8,8 @@
 use super::operators::{bytes, may_mean_another, meant, row_numbers};
 use super::zones::{Clocks, time_of_literal};
 use crate::errors::{misfit, query_error};
+use crate::literals::{value_of_text, value_of_text_in};
 use crate::times::{TimeText, read_exact, read_time};
-use crate::values::{value_of_text, value_of_text_in};
 use crate::zone::Zone;
 use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray};
 use arrow::compute::{CastOptions, cast_with_options};

@@ -3,7 +3,7 @@
 //! `unnest` without the alias.
 
 use crate::column_names::planned_name;
-use crate::parse::expr_of;
+use crate::generated::expr_of;
 use datafusion::sql::sqlparser::ast::{Statement, TableFactor, VisitMut, VisitorMut};
 use std::collections::HashSet;
 use std::ops::ControlFlow;

@@ -5,8 +5,8 @@
 //! name in WHERE as ambiguous. The references are rewritten to name their table, or both tables in
 //! a FULL JOIN.
 
-use crate::ddl::identifier;
-use crate::parse::expr_of;
+use crate::generated::expr_of;
+use crate::names::identifier;
 use datafusion::sql::sqlparser::ast::{
     Distinct, ExceptSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind,
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins,

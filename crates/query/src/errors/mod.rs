@@ -17,8 +17,8 @@ mod values;
 pub(crate) use types::sql_name;
 pub(crate) use values::misfit;
 
-use crate::column_names::written_text;
-use crate::depth::too_deep;
+use crate::planned_names::written_text;
+
 use arrow::error::ArrowError;
 use datafusion::common::{Column, Location, SchemaError};
 use datafusion::error::DataFusionError;
@@ -146,6 +146,19 @@ fn unsupported_form() -> Error {
         "Compare with the rows around a subquery in its own WHERE, not in a subquery's FROM; group by columns, \
          computed in a subquery.",
     )
+}
+
+/// The error for exceeding a depth limit.
+pub(crate) fn too_deep(what: std::fmt::Arguments<'_>) -> Error {
+    let message =
+        format!("the statement is nested too deeply: {what}; write it with IN, with VALUES, or as several statements");
+    Error::new(Code::TooDeep, message)
+}
+
+/// The error for a statement that FleetDB does not support.
+pub(crate) fn unsupported(what: &str) -> Error {
+    let error = Error::new(Code::NotSupported, format!("{what} is not supported"));
+    error.with_hint("docs/sql.md lists the supported statements.")
 }
 
 fn schema_error(error: &SchemaError) -> Error {

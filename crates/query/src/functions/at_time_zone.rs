@@ -4,8 +4,9 @@
 //! <https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-ZONECONVERT>
 
 use super::calendar::{NS_PER_SECOND, Zone};
-use super::{are_constant, is_text, misuse, per_second};
-use crate::parse::expr_of;
+use crate::expressions::{are_constant, per_second};
+use crate::functions::arguments::{is_text, misuse};
+use crate::generated::expr_of;
 use crate::usages::AT_TIME_ZONE as USAGE;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;

@@ -8,7 +8,7 @@
 //! next batch, or until the statement ends ([`FunctionMemory`]).
 
 use super::function_memory::FunctionMemory;
-use super::{are_constant, per_second};
+use crate::expressions::{are_constant, per_second};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;

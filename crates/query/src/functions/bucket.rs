@@ -4,7 +4,8 @@
 //! everywhere. Rows mostly arrive in order of time, so the previous row's bucket is tried first.
 
 use super::calendar::{Buckets, NS_PER_SECOND, Width, Zone};
-use super::{is_text, misuse, per_second};
+use crate::expressions::per_second;
+use crate::functions::arguments::{is_text, misuse};
 use crate::usages::TIME_BUCKET as USAGE;
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::compute::cast;

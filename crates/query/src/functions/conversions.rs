@@ -1,7 +1,7 @@
 //! Functions for casts and comparisons whose results differ between PostgreSQL and DataFusion.
 //! [`operators`](crate::dialect::operators) inserts them.
 
-use super::misuse;
+use crate::functions::arguments::misuse;
 use crate::texts::text_form;
 use arrow::array::{ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;

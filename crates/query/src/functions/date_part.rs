@@ -3,7 +3,8 @@
 //! of intervals, where DataFusion returns integers and lets hours exceed a day.
 //! (<https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-EXTRACT>)
 
-use super::{misuse, per_second};
+use crate::expressions::per_second;
+use crate::functions::arguments::misuse;
 use crate::texts::split_days;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, PrimitiveArray};
 use arrow::compute::cast;

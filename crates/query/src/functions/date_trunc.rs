@@ -12,7 +12,8 @@
 
 use super::at_time_zone::with_zone;
 use super::calendar::{NS_PER_DAY, NS_PER_SECOND, Zone, naive, to_ns};
-use super::{are_constant, is_text, misuse, per_second};
+use crate::expressions::{are_constant, per_second};
+use crate::functions::arguments::{is_text, misuse};
 use crate::usages::DATE_TRUNC as USAGE;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;

@@ -4,7 +4,8 @@
 //! and `last` the latest. Rows with a NULL time are ignored; NULL values are not.
 
 use super::one_group::{OneGroup, Peek};
-use super::{misuse, per_second};
+use crate::expressions::per_second;
+use crate::functions::arguments::misuse;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};

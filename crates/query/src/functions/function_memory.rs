@@ -7,7 +7,7 @@
 //! 3. Output from constants is part of the plan, and stays reserved as long as the statement exists
 //!    ([`ConstantMemory`]).
 
-use super::are_constant;
+use crate::expressions::are_constant;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};

@@ -150,7 +150,10 @@ impl ScalarUDFImpl for Scale {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         on_arrays(&args, |columns| {
             let [intervals, numbers] = columns else {
-                return Err(super::misuse(format!("{} takes an interval and a number", self.name())));
+                return Err(crate::functions::arguments::misuse(format!(
+                    "{} takes an interval and a number",
+                    self.name()
+                )));
             };
             let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
             let numbers = numbers.as_primitive::<Float64Type>();

@@ -4,6 +4,7 @@
 //! Names and semantics follow TimescaleDB where it has the function. `docs/sql.md` has an example
 //! of each.
 
+pub(crate) mod arguments;
 pub(crate) mod at_time_zone;
 mod bounded;
 pub(crate) mod bucket;
@@ -27,15 +28,11 @@ mod width_bucket;
 
 use crate::asof::AsofMatch;
 use crate::catalog::ViewTables;
-use crate::errors::query_error;
-pub(crate) use crate::expressions::{are_constant, per_second};
 use crate::gapfill;
-use arrow::datatypes::DataType;
 use datafusion::error::DataFusionError;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::prelude::SessionContext;
-use fleetdb_engine::{Code, Error};
 use std::sync::Arc;
 
 /// PostgreSQL functions that have different names in DataFusion.
@@ -88,14 +85,4 @@ pub(crate) fn register(
         context.register_udaf(AggregateUDF::new_from_impl(function));
     }
     Ok(())
-}
-
-/// The error for an invalid argument of a function.
-pub(crate) fn misuse(message: String) -> DataFusionError {
-    query_error(Error::new(Code::InvalidParameter, message))
-}
-
-/// Whether an argument of this type may be given as text.
-fn is_text(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null)
 }

@@ -9,7 +9,8 @@
 //! counters as in Prometheus' `increase` without extrapolation.
 
 use super::one_group::{OneGroup, Peek};
-use super::{misuse, per_second};
+use crate::expressions::per_second;
+use crate::functions::arguments::misuse;
 use crate::usages::usage;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array};
 use arrow::compute::cast;

@@ -2,8 +2,8 @@
 //! `justify_hours`, `justify_days` and `justify_interval`, which turn hours into days and days into
 //! months (`timestamp_age` and `interval_justify_interval` in PostgreSQL's `timestamp.c`).
 
-use super::misuse;
 use crate::errors::query_error;
+use crate::functions::arguments::misuse;
 use crate::texts::split_days;
 use crate::times::read_texts;
 use crate::zone::Zone;
@@ -50,7 +50,7 @@ fn ages(args: &[ArrayRef]) -> Result<ArrayRef> {
 /// Converts times, dates and texts of them to nanoseconds.
 fn times(values: &ArrayRef) -> Result<ArrayRef> {
     let time = DataType::Timestamp(TimeUnit::Nanosecond, None);
-    if super::is_text(values.data_type()) {
+    if crate::functions::arguments::is_text(values.data_type()) {
         return read_texts(&cast(values, &DataType::Utf8)?, &time, Zone::Utc).map_err(query_error);
     }
     Ok(cast(values, &time)?)

@@ -6,11 +6,12 @@
 //! arguments. The semantics follow GridDB's TQL reference. Its TIME_AVG is `time_avg(value, time)`,
 //! an alias of `time_weight_avg`.
 
-use super::{misuse, per_second};
 use crate::catalog::ViewTables;
 use crate::errors::query_error;
+use crate::expressions::per_second;
+use crate::functions::arguments::misuse;
+use crate::literals::value_of_text;
 use crate::pushdown::key_value;
-use crate::values::value_of_text;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::kernels::cmp::eq;
 use arrow::compute::{SortOptions, cast, concat_batches, filter_record_batch, sort_to_indices, take_record_batch};

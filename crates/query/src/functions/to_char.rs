@@ -3,7 +3,8 @@
 //! format without `%` unchanged. It still handles formats that contain `%`.
 //! <https://www.postgresql.org/docs/current/functions-formatting.html#FUNCTIONS-FORMATTING-DATETIME-TABLE>
 
-use super::{are_constant, misuse};
+use crate::expressions::are_constant;
+use crate::functions::arguments::misuse;
 use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};

@@ -2,7 +2,7 @@
 //! from 1, for histograms (`width_bucket_float8` in PostgreSQL's `float.c`). The result is 0 below
 //! the range and 11 above it.
 
-use super::misuse;
+use crate::functions::arguments::misuse;
 use arrow::array::{ArrayRef, AsArray, Int32Array};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::error::Result;

@@ -1,7 +1,7 @@
 //! Fills the gaps. Input groups arrive sorted by series and time; buckets leave in the same order.
 
 use super::series::{Series, ranges};
-use crate::planner::{one_partition, plan_basics};
+use crate::plan_nodes::{one_partition, plan_basics};
 use arrow::array::RecordBatch;
 use arrow::compute::{SortOptions, concat_batches};
 use arrow::datatypes::SchemaRef;

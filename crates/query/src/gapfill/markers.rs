@@ -1,6 +1,7 @@
 //! The names and types of the marker functions.
 
-use crate::functions::{bucket::bucket_types, misuse};
+use crate::functions::arguments::misuse;
+use crate::functions::bucket::bucket_types;
 use crate::usages;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::error::Result;

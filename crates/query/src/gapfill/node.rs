@@ -1,8 +1,8 @@
 //! The logical plan node between the grouping and the SELECT list.
 
 use super::exec::{GapFillExec, Shape};
+use crate::expressions::per_second;
 use crate::functions::bucket::buckets;
-use crate::functions::per_second;
 use crate::window::Window;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema};

@@ -3,8 +3,10 @@
 use super::exec::{Fill, Shape};
 use super::markers::{BEFORE, GAPFILL, INTERPOLATE, LOCF};
 use super::node::GapFill;
-use crate::functions::{bucket::TimeBucket, first_last, misuse};
-use crate::planner::union_all;
+use crate::functions::arguments::misuse;
+use crate::functions::bucket::TimeBucket;
+use crate::functions::first_last;
+use crate::plan_nodes::union_all;
 use crate::window::{Bound, Window};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};

@@ -4,7 +4,7 @@
 
 use crate::clients::{Client, Clients, SessionUser};
 use crate::errors::query_error;
-use crate::functions::are_constant;
+use crate::expressions::are_constant;
 use arrow::array::{ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray, TimestampNanosecondArray};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;

@@ -1,7 +1,7 @@
 //! Columns of numbers that are texts here but arrays in PostgreSQL, and operations on them.
 
 use super::rewrite::argument;
-use crate::parse::expr_of;
+use crate::generated::expr_of;
 use datafusion::sql::sqlparser::ast::{AccessExpr, DataType, Expr, Function, Subscript};
 
 /// Columns of PostgreSQL's type int2vector, which is indexed from 0: `1 2`.

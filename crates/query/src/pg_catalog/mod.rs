@@ -24,12 +24,14 @@ mod views;
 
 pub use settings::setting;
 
-use crate::depth::{Links, too_deep};
+use crate::depth::Links;
+use crate::errors::too_deep;
 use crate::errors::{engine_error, syntax_error};
-use crate::parse::first_word;
-use crate::session::{CATALOG, Session};
+use crate::names::CATALOG;
+use crate::session::Session;
 use crate::stack::with_stack;
 use crate::statement::Declare;
+use crate::words::first_word;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use datafusion::catalog::CatalogProvider;
 use datafusion::error::DataFusionError;

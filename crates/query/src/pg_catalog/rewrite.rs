@@ -1,9 +1,9 @@
 //! Rewrites parsed statements about the catalog that DataFusion cannot plan.
 
 use super::{arrays, schema};
-use crate::ddl::identifier;
 use crate::dialect::latest::is_place;
-use crate::parse::expr_of;
+use crate::generated::expr_of;
+use crate::names::identifier;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator,
     ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor,

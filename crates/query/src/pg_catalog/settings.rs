@@ -2,8 +2,8 @@
 //! `set_config`.
 
 use crate::errors::query_error;
-use crate::functions::misuse;
-use crate::settings::setting_name;
+use crate::functions::arguments::misuse;
+use crate::setting_names::setting_name;
 use crate::transaction::Transaction;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::DataType;

@@ -2,7 +2,7 @@
 
 use super::boundaries::runs;
 use super::totals::{Call, Total};
-use crate::planner::plan_basics;
+use crate::plan_nodes::plan_basics;
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::kernels::cmp::not_distinct;
 use arrow::compute::{concat, take};

@@ -15,7 +15,7 @@ mod exec;
 mod totals;
 
 use crate::functions::whole_sum::SUM;
-use crate::planner::one_partition;
+use crate::plan_nodes::one_partition;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;

@@ -1,0 +1,82 @@
+//! Rows of a table by their primary keys.
+
+use crate::errors::engine_error;
+use crate::pushdown::key_value;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::ScalarValue;
+use fleetdb_engine::{Code, Error, Result, ScanRequest, TableSchema, Value};
+use std::sync::Arc;
+
+/// The indexes of the primary key's columns.
+pub(crate) fn primary_key(schema: &TableSchema) -> Vec<usize> {
+    schema.key.iter().chain(&schema.time).copied().collect()
+}
+
+pub(crate) fn primary_key_names(schema: &TableSchema) -> Vec<&str> {
+    primary_key(schema).into_iter().map(|place| schema.columns[place].name.as_str()).collect()
+}
+
+/// A row's key, and its time in a time-series table.
+pub(crate) fn key_of(schema: &TableSchema, rows: &RecordBatch, row: usize) -> Result<(Vec<Value>, Option<i64>)> {
+    let value = |place: usize| {
+        let value = ScalarValue::try_from_array(rows.column(place), row).map_err(engine_error)?;
+        if value.is_null() {
+            return Ok(Value::Null);
+        }
+        let column = &schema.columns[place];
+        key_value(column, &value).ok_or_else(|| Error::bug(format!("{value} in column '{}'", column.name)))
+    };
+    let key = schema.key.iter().map(|&place| value(place)).collect::<Result<_>>()?;
+    match schema.time.map(value).transpose()? {
+        Some(Value::Int(time)) => Ok((key, Some(time))),
+        Some(_) => Err(Error::new(Code::NotNull, format!("table '{}': the time of a row is NULL", schema.name))),
+        None => Ok((key, None)),
+    }
+}
+
+/// A request that finds the existing rows with the same keys as `rows`.
+pub(crate) fn rows_with_keys_of(schema: &TableSchema, rows: &[RecordBatch]) -> Result<ScanRequest> {
+    let mut request = ScanRequest { keys: Some(Vec::new()), ..ScanRequest::default() };
+    let mut last = None;
+    for rows in rows {
+        for row in 0..rows.num_rows() {
+            let (key, time) = key_of(schema, rows, row)?;
+            request.from = time.map(|time| request.from.map_or(time, |from| from.min(time)));
+            request.to = time.map(|time| request.to.map_or(time, |to| to.max(time)));
+            // The engine sorts and deduplicates keys; rows of the same container are mostly
+            // adjacent.
+            if last.as_ref() != Some(&key) {
+                request = request.container(&key);
+                last = Some(key);
+            }
+        }
+    }
+    Ok(request)
+}
+
+/// The schema for rows that have not been validated: every column is nullable.
+pub(crate) fn unchecked(schema: &TableSchema) -> SchemaRef {
+    let fields = schema.to_arrow();
+    let fields = fields.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
+    Arc::new(Schema::new(fields))
+}
+
+/// Converts rows to the table's own column names and types ([`unchecked`]); a value that does not
+/// fit its type is an error.
+pub(crate) fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
+    let arrow = unchecked(schema);
+    let typed = |rows: &RecordBatch| {
+        let columns = rows.columns().iter().zip(arrow.fields()).map(|(column, field)| typed_column(column, field));
+        Ok(RecordBatch::try_new(Arc::clone(&arrow), columns.collect::<Result<_>>()?)?)
+    };
+    rows.iter().map(typed).collect()
+}
+
+/// Casts a column to the type of its field.
+pub(crate) fn typed_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(column, field.data_type(), &options)
+        .map_err(|e| Error::from(e).context(format_args!("column '{}'", field.name())))
+}
