@@ -1,6 +1,6 @@
 //! Executes the join: merges both inputs, each sorted by key and time, in a single pass.
 
-use super::node::Match;
+use super::matching::Match;
 use crate::plan_nodes::{one_partition, plan_basics};
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::{SortOptions, interleave};

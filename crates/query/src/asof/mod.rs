@@ -10,6 +10,7 @@
 //! 3. [`exec`] merges both sides in order of key and time, in one pass.
 
 mod exec;
+mod matching;
 mod node;
 mod rule;
 mod syntax;

@@ -1,6 +1,7 @@
 //! The logical plan node of an ASOF join.
 
 use super::exec::AsofJoinExec;
+use super::matching::Match;
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchemaRef, JoinType, Result};
 use datafusion::error::DataFusionError;
@@ -12,28 +13,6 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
-
-/// Which right row matches a left row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Match {
-    /// The last row at or before the left row's time.
-    AtOrBefore,
-    Before,
-    /// The first row at or after the left row's time.
-    AtOrAfter,
-    After,
-}
-
-impl fmt::Display for Match {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AtOrBefore => ">=",
-            Self::Before => ">",
-            Self::AtOrAfter => "<=",
-            Self::After => "<",
-        })
-    }
-}
 
 /// An ASOF join. See the module documentation.
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,7 @@
 //! Replaces marked joins with [`AsofJoin`] nodes.
 
-use super::node::{AsofJoin, Match};
+use super::matching::Match;
+use super::node::AsofJoin;
 use super::syntax::ASOF_MATCH;
 use crate::functions::arguments::misuse;
 use crate::plan_nodes::union_all;

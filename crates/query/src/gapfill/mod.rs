@@ -17,6 +17,7 @@ mod markers;
 mod node;
 mod rule;
 mod series;
+mod shape;
 
 pub(crate) use markers::functions;
 pub(crate) use node::GapFillPlanner;

@@ -1,6 +1,7 @@
 //! The logical plan node between the grouping and the SELECT list.
 
-use super::exec::{GapFillExec, Shape};
+use super::exec::GapFillExec;
+use super::shape::Shape;
 use crate::expressions::per_second;
 use crate::functions::bucket::buckets;
 use crate::window::Window;

@@ -1,8 +1,8 @@
 //! Finds queries that fill gaps and plans them.
 
-use super::exec::{Fill, Shape};
 use super::markers::{BEFORE, GAPFILL, INTERPOLATE, LOCF};
 use super::node::GapFill;
+use super::shape::{Fill, Shape};
 use crate::functions::arguments::misuse;
 use crate::functions::bucket::TimeBucket;
 use crate::functions::first_last;

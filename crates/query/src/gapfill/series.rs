@@ -1,6 +1,6 @@
 //! Outputs the buckets of complete series, one series after another.
 
-use super::exec::{Fill, Shape};
+use super::shape::{Fill, Shape};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, UInt64Array, new_null_array};
 use arrow::compute::{cast, partition, take};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, SchemaRef};

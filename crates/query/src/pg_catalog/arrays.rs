@@ -1,8 +1,9 @@
 //! Columns of numbers that are texts here but arrays in PostgreSQL, and operations on them.
 
-use super::rewrite::argument;
 use crate::generated::expr_of;
-use datafusion::sql::sqlparser::ast::{AccessExpr, DataType, Expr, Function, Subscript};
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Subscript,
+};
 
 /// Columns of PostgreSQL's type int2vector, which is indexed from 0: `1 2`.
 const VECTORS: [&str; 4] = ["indkey", "indclass", "indcollation", "indoption"];
@@ -83,6 +84,15 @@ fn unnested(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => unnested(inner),
         other => other,
+    }
+}
+
+/// A function's first argument.
+pub(super) fn argument(function: &Function) -> Option<&Expr> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    match list.args.first()? {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Primary keys in the catalog. Each table that has one gets an index in `pg_class` and `pg_index`,
 //! and a constraint.
 
-use super::schema::OWN;
+use super::tables::OWN;
 use crate::catalog::ViewTables;
 use arrow::array::{ArrayRef, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Schema};

@@ -20,6 +20,7 @@ mod rewrite;
 mod schema;
 mod settings;
 mod subqueries;
+mod tables;
 mod views;
 
 pub use settings::setting;

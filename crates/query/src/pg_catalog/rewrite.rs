@@ -1,25 +1,22 @@
 //! Rewrites parsed statements about the catalog that DataFusion cannot plan.
 
-use super::{arrays, schema};
+use super::arrays::{self, argument};
+use super::schema;
+use super::tables::{HIDDEN_TABLE, SIZES_TABLE};
 use crate::dialect::latest::is_place;
 use crate::generated::expr_of;
 use crate::names::identifier;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator,
-    ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
-    Value as Literal, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut, visit_relations_mut,
+    AccessExpr, Expr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByKind,
+    Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value as Literal, VisitMut, VisitorMut,
+    visit_expressions, visit_expressions_mut, visit_relations_mut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
-/// Functions for the size of a table, all of which return the size of its segments, and the table
-/// with these sizes.
+/// Functions for the size of a table, all of which return the size of its segments.
 const SIZES: [&str; 4] = ["pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size"];
-pub(super) const SIZES_TABLE: &str = "fleetdb_sizes";
-
-/// The table of tables that are visible only with their schema name.
-pub(super) const HIDDEN_TABLE: &str = "fleetdb_hidden";
 
 /// Tables that are always empty here: a scalar subquery on one is NULL, and EXISTS is false.
 const EMPTY: [&str; 4] = ["pg_attrdef", "pg_inherits", "pg_policy", "pg_sequence"];
@@ -271,13 +268,4 @@ fn first_of(query: &Query) -> Option<Expr> {
     select.projection = vec![SelectItem::UnnamedExpr(expr_of(&format!("first_value({value})"))?)];
     query.limit_clause = None;
     Some(Expr::Subquery(Box::new(query)))
-}
-
-/// A function's first argument.
-pub(super) fn argument(function: &Function) -> Option<&Expr> {
-    let FunctionArguments::List(list) = &function.args else { return None };
-    match list.args.first()? {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
-        _ => None,
-    }
 }

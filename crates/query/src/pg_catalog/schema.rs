@@ -1,7 +1,7 @@
 //! The schema `pg_catalog`: the crate's tables, FleetDB's tables, and views over both. A view is
 //! planned when it is first used, because planning all of them takes longer than most statements.
 
-use super::rewrite::{HIDDEN_TABLE, SIZES_TABLE};
+use super::tables::{HIDDEN_TABLE, OWN, SIZES_TABLE};
 use super::{columns, keys, settings, views};
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::dataframe::DataFrame;
@@ -11,9 +11,6 @@ use datafusion::prelude::SessionContext;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// The prefix for a crate table that is shadowed by a view of the same name.
-pub(super) const OWN: &str = "fleetdb_own_";
 
 pub(super) struct CatalogSchema {
     /// The crate's schema.

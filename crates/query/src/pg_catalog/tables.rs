@@ -1,0 +1,8 @@
+//! Names of tables that only FleetDB's own statements read.
+
+/// The prefix for a crate table that is shadowed by a view of the same name.
+pub(super) const OWN: &str = "fleetdb_own_";
+/// The table of the sizes of tables.
+pub(super) const SIZES_TABLE: &str = "fleetdb_sizes";
+/// The table of tables that are visible only with their schema name.
+pub(super) const HIDDEN_TABLE: &str = "fleetdb_hidden";
