@@ -113,7 +113,7 @@ impl Shared {
             let Some(table) = catalog.tables.get(&schema.id) else { return Ok(()) };
             table.segments.iter().filter(|listed| ids.contains(&listed.entry.id)).map(Arc::clone).collect()
         };
-        let _charge = self.budget.charge("a compaction", compaction::work_bytes(inputs.len()))?;
+        let _charge = self.budget.charge_compaction(compaction::work_bytes(inputs.len()))?;
         let job = Job {
             schema,
             inputs: &inputs,

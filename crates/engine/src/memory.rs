@@ -4,17 +4,27 @@
 //! sorted copy) and the cache have fixed shares of it, and
 //! [`Settings::validate`](crate::Settings::validate) checks that they fit. The rest is this budget.
 //! Code that needs memory in proportion to the data first takes a [`Charge`], and is refused when
-//! the budget is exhausted.
+//! the budget is exhausted. Only a scan waits for a while, if a compaction holds what it lacks.
 
 use crate::error::{Code, Error, Result};
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How often, and each time how long, a charge waits for the end of a compaction.
+const WAITS: usize = 50;
+const WAIT: Duration = Duration::from_millis(100);
 
 /// The bytes that scans, compactions and queries may hold together.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit_bytes: usize,
     used_bytes: AtomicUsize,
+    /// The part of the used bytes that compactions hold.
+    compaction_bytes: Mutex<usize>,
+    /// Wakes those who wait when a compaction gives its bytes back.
+    compacted: Condvar,
 }
 
 /// Bytes taken from a budget and given back on drop.
@@ -22,11 +32,17 @@ pub(crate) struct Budget {
 pub(crate) struct Charge {
     budget: Arc<Budget>,
     bytes: usize,
+    is_of_compaction: bool,
 }
 
 impl Budget {
     pub(crate) fn new(limit_bytes: usize) -> Arc<Self> {
-        Arc::new(Self { limit_bytes, used_bytes: AtomicUsize::new(0) })
+        Arc::new(Self {
+            limit_bytes,
+            used_bytes: AtomicUsize::new(0),
+            compaction_bytes: Mutex::new(0),
+            compacted: Condvar::new(),
+        })
     }
 
     pub(crate) fn used_bytes(&self) -> usize {
@@ -36,7 +52,40 @@ impl Budget {
     /// Charges bytes that are already held, even over the limit.
     pub(crate) fn hold(self: &Arc<Self>, bytes: usize) -> Charge {
         self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
-        Charge { budget: Arc::clone(self), bytes }
+        Charge { budget: Arc::clone(self), bytes, is_of_compaction: false }
+    }
+
+    /// Charges bytes for a compaction.
+    ///
+    /// # Errors
+    /// As [`charge`](Self::charge).
+    pub(crate) fn charge_compaction(self: &Arc<Self>, bytes: usize) -> Result<Charge> {
+        let mut held = self.compaction_bytes.lock();
+        let mut charge = self.charge("a compaction", bytes)?;
+        charge.is_of_compaction = true;
+        *held += bytes;
+        Ok(charge)
+    }
+
+    /// Charges bytes for `what`. If only compactions are in the way, this waits for their end, but
+    /// not for long.
+    ///
+    /// # Errors
+    /// As [`charge`](Self::charge).
+    pub(crate) fn charge_behind_compaction(self: &Arc<Self>, what: &str, bytes: usize) -> Result<Charge> {
+        if let Ok(charge) = self.charge(what, bytes) {
+            return Ok(charge);
+        }
+        let mut held = self.compaction_bytes.lock();
+        for _ in 0..WAITS {
+            let charge = self.charge(what, bytes);
+            let by_others = self.used_bytes().saturating_sub(*held);
+            if charge.is_ok() || by_others.saturating_add(bytes) > self.limit_bytes {
+                return charge;
+            }
+            self.compacted.wait_for(&mut held, WAIT);
+        }
+        self.charge(what, bytes)
     }
 
     /// Charges bytes for `what`.
@@ -48,7 +97,7 @@ impl Budget {
             used.checked_add(bytes).filter(|total| *total <= self.limit_bytes)
         });
         match taken {
-            Ok(_) => Ok(Charge { budget: Arc::clone(self), bytes }),
+            Ok(_) => Ok(Charge { budget: Arc::clone(self), bytes, is_of_compaction: false }),
             Err(used) => Err(Error::new(
                 Code::OutOfMemory,
                 format!(
@@ -184,7 +233,12 @@ impl Drop for MemoryReservation {
 
 impl Drop for Charge {
     fn drop(&mut self) {
+        let mut of_compaction = self.is_of_compaction.then(|| self.budget.compaction_bytes.lock());
         self.budget.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        if let Some(held) = of_compaction.as_deref_mut() {
+            *held -= self.bytes;
+            self.budget.compacted.notify_all();
+        }
     }
 }
 

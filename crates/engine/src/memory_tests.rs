@@ -14,3 +14,32 @@ fn a_budget_refuses_what_does_not_fit_and_takes_back_what_is_dropped() {
     assert_eq!(budget.used_bytes(), 0);
     assert!(budget.charge("a scan", usize::MAX).is_err());
 }
+
+#[test]
+fn a_scan_waits_for_memory_that_a_compaction_holds() {
+    let budget = Budget::new(100);
+    let compaction = budget.charge_compaction(60).unwrap();
+    std::thread::scope(|scope| {
+        let (begun, begins) = std::sync::mpsc::channel();
+        let scan = scope.spawn({
+            let budget = &budget;
+            move || {
+                begun.send(()).unwrap();
+                budget.charge_behind_compaction("a scan", 50).map(|charge| charge.bytes)
+            }
+        });
+        begins.recv().unwrap();
+        drop(compaction);
+        assert_eq!(scan.join().unwrap().unwrap(), 50);
+    });
+    assert_eq!(budget.used_bytes(), 0);
+}
+
+#[test]
+fn a_scan_does_not_wait_for_memory_that_others_hold() {
+    let budget = Budget::new(100);
+    let _compaction = budget.charge_compaction(30).unwrap();
+    let _query = budget.hold(60);
+    assert_eq!(budget.charge_behind_compaction("a scan", 50).unwrap_err().kind(), ErrorKind::Retry);
+    assert_eq!(budget.charge_behind_compaction("a scan", 10).unwrap().bytes, 10);
+}

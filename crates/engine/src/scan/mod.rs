@@ -397,7 +397,8 @@ impl TableView {
         let whole = bounds.keys.as_deref().is_none_or(|keys| keys.len() > 1);
         let rows: usize = if whole { self.memtables.iter().map(MemtableView::rows).sum() } else { 0 };
         let segment_bytes = INDEX_BLOCK_BYTES + columns * PAGE_BYTES;
-        let charge = self.budget.charge("a scan", rows * SORTED_ROW_BYTES + sources.len() * segment_bytes)?;
+        let bytes = rows * SORTED_ROW_BYTES + sources.len() * segment_bytes;
+        let charge = self.budget.charge_behind_compaction("a scan", bytes)?;
         for view in self.memtables.iter().filter(|view| view.rows() > 0) {
             match bounds.keys.as_deref() {
                 Some([key]) => {
