@@ -3,10 +3,12 @@
 //! whether the statement was cancelled nor yield to a task that does ([`crate::limits`]).
 //!
 //! The rule [`StopInJoins`] makes a join yield after some batches, and makes its condition check
-//! the limits: the condition is evaluated for one batch of pairs at a time.
+//! the limits: the condition is evaluated for one batch of pairs at a time. It also makes the batches
+//! of cross joins small if rows are wide ([`crate::wide_rows`]).
 
 use crate::errors::query_error;
 use crate::limits::Limits;
+use crate::wide_rows::bounded;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -45,8 +47,10 @@ impl StopInJoins {
             let filter = join.filter().map(|filter| self.condition(filter));
             return Ok(Some(join.builder().with_filter(filter).build_exec()?));
         }
-        let is_other = plan.is::<CrossJoinExec>() || plan.is::<SortMergeJoinExec>();
-        Ok(is_other.then(|| Arc::clone(plan)))
+        if let Some(join) = plan.downcast_ref::<CrossJoinExec>() {
+            return Ok(Some(bounded(join)));
+        }
+        Ok(plan.is::<SortMergeJoinExec>().then(|| Arc::clone(plan)))
     }
 }
 

@@ -92,6 +92,7 @@ mod transaction;
 mod usages;
 mod values;
 mod whole_numbers;
+mod wide_rows;
 mod window;
 mod words;
 mod zone;
