@@ -5,6 +5,7 @@
 //! name (as in PostgreSQL), so that arguments are parsed once. The number of parser steps per text
 //! is also limited.
 
+use crate::long_lists::in_long_list;
 use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -50,6 +51,10 @@ impl Dialect for Grammar {
         self.steps.set(left.unwrap_or_default());
         // On any other error, the parser would try the next alternative.
         left.is_none().then_some(Err(ParserError::RecursionLimitExceeded))
+    }
+
+    fn parse_infix(&self, parser: &mut Parser, expr: &Expr, _precedence: u8) -> Option<Result<Expr, ParserError>> {
+        in_long_list(parser, expr).map(Ok)
     }
 
     fn supports_named_fn_args_with_expr_name(&self) -> bool {

@@ -54,6 +54,7 @@ mod joins;
 mod json;
 mod limits;
 mod literals;
+mod long_lists;
 mod metadata;
 mod named;
 mod named_queries;

@@ -9,6 +9,7 @@ use crate::errors::unsupported;
 use crate::errors::{engine_error, syntax_error};
 use crate::generated::Written;
 use crate::grammar::Grammar;
+use crate::long_lists::shortened;
 use crate::named_queries;
 use crate::session::Session;
 use crate::stack::{Deep, with_stack, with_stack_to_parse};
@@ -27,6 +28,8 @@ impl Session {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
     pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
+        let short = without_long_lists(text);
+        let text = short.as_deref().unwrap_or(text);
         let held = StatementMemory::new(&self.store.query_memory(), text)?;
         let links = Links::of(text)?;
         with_stack_to_parse(links.in_row, || self.parse_shallow(text, links, held))
@@ -75,6 +78,17 @@ impl Session {
             (Some(_), false) => Err(Error::invalid("there is more than one statement in the text")),
         }
     }
+}
+
+/// The text with its long lists shortened; `None` if it has none. The catalog's parser does not
+/// know the short form.
+fn without_long_lists(text: &str) -> Option<String> {
+    let short = shortened(text)?;
+    #[cfg(feature = "pg-catalog")]
+    if crate::pg_catalog::has_words(text) {
+        return None;
+    }
+    Some(short)
 }
 
 /// Wraps a statement with its depth, which is measured if it was deep before it was rewritten.

@@ -5,6 +5,7 @@
 //! down if it compares one column with literals of the column's own type (DataFusion has coerced
 //! them by then).
 
+use crate::functions::one_of::OneOf;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use fleetdb_engine::{Column, KeyCondition, KeyPredicate, Role, ScanRequest, TableSchema, Value};
@@ -70,6 +71,12 @@ pub(crate) fn push_down(table: &TableSchema, filter: &Expr) -> Option<Vec<Pushed
             let place = column(table, &list.expr)?;
             let values = list.list.iter().map(|item| key_value(&table.columns[place], literal(item)?));
             key_condition(table, place, KeyCondition::In(values.collect::<Option<_>>()?))
+        }
+        Expr::ScalarFunction(call) => {
+            let (of, list) = OneOf::keys_of(call)?;
+            let place = column(table, of).filter(|&place| table.columns[place].role == Role::Key)?;
+            let is_unsigned = table.columns[place].column_type.to_arrow().is_unsigned_integer();
+            key_condition(table, place, KeyCondition::In(list.keys(is_unsigned)))
         }
         Expr::IsNull(inner) => key_condition(table, column(table, inner)?, KeyCondition::In(vec![Value::Null])),
         Expr::IsNotNull(inner) => {

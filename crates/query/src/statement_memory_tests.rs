@@ -23,7 +23,7 @@ fn what_a_text_holds_is_taken_before_and_given_back_with_its_last_statement() {
     let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     let memory = db.query_memory();
     let before = memory.used_bytes();
-    let text = format!("SELECT 1 IN (1{})", ",2".repeat(10_000));
+    let text = format!("SELECT ARRAY[1{}]", ",2".repeat(10_000));
     let held = StatementMemory::new(&memory, &text).unwrap();
     let again = held.clone();
     drop(held);

@@ -8,6 +8,7 @@
 use super::operators::{bytes, may_mean_another, meant, row_numbers};
 use super::zones::{Clocks, time_of_literal};
 use crate::errors::{misfit, query_error};
+use crate::functions::one_of::{is_long_list, planned};
 use crate::literals::{value_of_text, value_of_text_in};
 use crate::times::{TimeText, read_exact, read_time};
 use crate::zone::Zone;
@@ -123,7 +124,7 @@ fn has_untyped(expr: &Expr) -> bool {
         Expr::Cast(cast) => is_untyped(&cast.expr),
         Expr::BinaryExpr(compared) => may_be_beside(&compared.left) || may_be_beside(&compared.right),
         Expr::Between(between) => may_be_beside(&between.low) || may_be_beside(&between.high),
-        Expr::InList(list) => list.list.iter().any(is_text),
+        Expr::InList(list) => list.list.iter().any(is_text) || is_long_list(list),
         Expr::ScalarFunction(call) => array_of(call).is_some_and(is_untyped) || places(call).is_some(),
         _ => false,
     };
@@ -205,6 +206,11 @@ fn typed_expr(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Transformed<E
         }
         Expr::InList(mut list) => {
             let mut is_typed = false;
+            match planned(&list, schema)? {
+                Some(Expr::InList(expanded)) => (list, is_typed) = (expanded, true),
+                Some(planned) => return Ok(Transformed::yes(planned)),
+                None => {}
+            }
             for item in &mut list.list {
                 let typed = beside(item, &list.expr, schema, zone)?;
                 is_typed |= put(item, typed);

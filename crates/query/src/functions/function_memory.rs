@@ -71,6 +71,17 @@ impl FunctionMemory {
         ConstantMemory { made: Arc::clone(self), _constants: std::mem::take(&mut self.kept().constants) }
     }
 
+    /// Reserves `bytes` for a constant of the running statement.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub(crate) fn hold(&self, name: &str, bytes: usize) -> Result<()> {
+        let taken = MemoryConsumer::new(name).register(&self.pool);
+        taken.try_grow(bytes)?;
+        self.kept().constants.push(taken);
+        Ok(())
+    }
+
     /// Reserves `bytes`, then runs the call.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ pub(crate) mod first_last;
 pub(crate) mod function_memory;
 mod interval;
 mod one_group;
+pub(crate) mod one_of;
 mod series;
 mod spans;
 mod time_rows;
@@ -61,6 +62,7 @@ pub(crate) fn register(
     }
     context.register_udf(ScalarUDF::new_from_impl(to_char::ToChar::default()));
     bounded::bound(context, made)?;
+    context.register_udf(one_of::long_list(made));
     coalesce::bound(context)?;
     context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
     context.register_udf(ScalarUDF::new_from_impl(at_time_zone::AtTimeZone::default()));

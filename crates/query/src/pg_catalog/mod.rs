@@ -142,7 +142,7 @@ impl PgCatalog {
 }
 
 /// Whether a text contains one of [`WORDS`].
-fn has_words(text: &str) -> bool {
+pub(crate) fn has_words(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     WORDS.iter().any(|word| lower.contains(word))
 }

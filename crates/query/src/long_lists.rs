@@ -1,0 +1,196 @@
+//! Long lists of literals, `IN (1, 2, ...)`, are read here and not by the parser, whose tree for
+//! such a list is a hundred times larger than its text.
+//!
+//! 1. Before the text is parsed, the parentheses of each long list become double quotes
+//!    ([`shortened`]). The list is then one token, and all other tokens keep their places.
+//! 2. The grammar makes the token the argument of a call, `IN (long_list('1, 2, ...'))`
+//!    ([`in_long_list`]).
+//! 3. Once types are known, [`one_of`](crate::functions::one_of) reads the literals ([`literals`])
+//!    into one array.
+//!
+//! A list is taken if it is long and all its literals are integers, or all are texts.
+
+use crate::depth::is_plain;
+use crate::statement_memory::is_of_word;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Value,
+};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Token, Word};
+use std::borrow::Cow;
+
+/// The name of the function that stands for a list until types are known.
+pub(crate) const LONG_LIST: &str = "long_list";
+
+/// Shorter lists are parsed as usual.
+pub(crate) const MIN_LITERALS: usize = 1_000;
+
+/// The most digits of an integer in such a list: any number of so many digits fits into 64 bits.
+const MAX_DIGITS: usize = 18;
+
+/// A literal of a list.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Literal<'a> {
+    Integer(i64),
+    Text(Cow<'a, str>),
+}
+
+impl Literal<'_> {
+    fn is_like(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Integer(_), Self::Integer(_)) | (Self::Text(_), Self::Text(_)))
+    }
+}
+
+/// The text with its long lists in double quotes; `None` if it has none.
+pub(crate) fn shortened(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    if bytes.len() < 2 * MIN_LITERALS || !is_plain(bytes) {
+        return None;
+    }
+    let (mut ends, mut at) = (Vec::new(), 0);
+    while let Some(&byte) = bytes.get(at) {
+        let begin = at;
+        at += 1;
+        if matches!(byte, b'\'' | b'"') {
+            at += bytes[at..].iter().position(|end| *end == byte).map_or(bytes.len() - at, |end| end + 1);
+        } else if is_of_word(byte) {
+            at += bytes[at..].iter().position(|byte| !is_of_word(*byte)).unwrap_or(bytes.len() - at);
+            if bytes[begin..at].eq_ignore_ascii_case(b"in")
+                && let Some((open, close)) = long_list(text, at)
+            {
+                ends.extend([open, close]);
+                at = close + 1;
+            }
+        }
+    }
+    if ends.is_empty() {
+        return None;
+    }
+    let mut short = bytes.to_vec();
+    ends.into_iter().for_each(|end| short[end] = b'"');
+    String::from_utf8(short).ok()
+}
+
+/// The places of the parentheses of a long list that begins here, after spaces.
+fn long_list(text: &str, at: usize) -> Option<(usize, usize)> {
+    let open = at + spaces(&text[at..]);
+    let mut list = Literals { text: text.get(open..)?.strip_prefix('(')?, at: 0, is_closed: false };
+    let first = list.next()??;
+    let mut count = 1;
+    while let Some(literal) = list.next() {
+        count += 1;
+        literal.filter(|literal| literal.is_like(&first))?;
+    }
+    let close = open + list.at;
+    let is_taken = count >= MIN_LITERALS && list.is_closed && !text[open..close].contains('"');
+    is_taken.then_some((open, close))
+}
+
+/// The literals of a list, separated by commas. An item is `None` if it is not a literal.
+pub(crate) fn literals(text: &str) -> impl Iterator<Item = Option<Literal<'_>>> {
+    Literals { text, at: 0, is_closed: false }
+}
+
+struct Literals<'a> {
+    text: &'a str,
+    /// The place behind the last separator.
+    at: usize,
+    /// Whether a parenthesis ended the list.
+    is_closed: bool,
+}
+
+impl<'a> Iterator for Literals<'a> {
+    type Item = Option<Literal<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_closed || self.at > self.text.len() {
+            return None;
+        }
+        let begin = self.at + spaces(&self.text[self.at..]);
+        let Some((literal, length)) = literal(&self.text[begin..]) else {
+            self.at = self.text.len() + 1;
+            return Some(None);
+        };
+        let end = begin + length;
+        let end = end + spaces(&self.text[end..]);
+        self.at = end + 1;
+        match self.text.as_bytes().get(end) {
+            Some(b')') => self.is_closed = true,
+            Some(b',') | None => {}
+            Some(_) => {
+                self.at = self.text.len() + 1;
+                return Some(None);
+            }
+        }
+        Some(Some(literal))
+    }
+}
+
+/// The literal at the beginning of a text, and its length.
+fn literal(text: &str) -> Option<(Literal<'_>, usize)> {
+    let Some(quoted) = text.strip_prefix('\'') else {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let count = digits.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
+        let length = text.len() - digits.len() + count;
+        let number = if (1..=MAX_DIGITS).contains(&count) { text[..length].parse().ok()? } else { return None };
+        return Some((Literal::Integer(number), length));
+    };
+    let mut end = quoted.find('\'')?;
+    let mut is_doubled = false;
+    while quoted[end + 1..].starts_with('\'') {
+        is_doubled = true;
+        end += 2;
+        end += quoted[end..].find('\'')?;
+    }
+    let value = &quoted[..end];
+    let value = if is_doubled { Cow::Owned(value.replace("''", "'")) } else { Cow::Borrowed(value) };
+    Some((Literal::Text(value), end + 2))
+}
+
+fn spaces(text: &str) -> usize {
+    text.bytes().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len())
+}
+
+/// Parses `IN` or `NOT IN` before a list in double quotes; `None` if the next tokens are others.
+pub(crate) fn in_long_list(parser: &mut Parser, expr: &Expr) -> Option<Expr> {
+    let is_word = |place: usize, wanted: Keyword| {
+        let token = &parser.peek_nth_token_ref(place).token;
+        matches!(token, Token::Word(word) if word.keyword == wanted)
+    };
+    let negated = is_word(0, Keyword::NOT);
+    let place = usize::from(negated);
+    if !is_word(place, Keyword::IN) {
+        return None;
+    }
+    let list = match &parser.peek_nth_token_ref(place + 1).token {
+        Token::Word(Word { quote_style: Some('"'), value, .. }) if is_long(value) => value.clone(),
+        _ => return None,
+    };
+    (0..place + 2).for_each(|_| parser.advance_token());
+    let list = FunctionArgumentList {
+        duplicate_treatment: None,
+        args: vec![FunctionArg::Unnamed(Expr::value(Value::SingleQuotedString(list)).into())],
+        clauses: Vec::new(),
+    };
+    let call = Function {
+        name: ObjectName::from(vec![Ident::new(LONG_LIST)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    };
+    Some(Expr::InList { expr: Box::new(expr.clone()), list: vec![Expr::Function(call)], negated })
+}
+
+/// Whether a quoted token is a long list. A user's own name never is: it would be a syntax error.
+fn is_long(list: &str) -> bool {
+    literals(list).take(MIN_LITERALS).filter(Option::is_some).count() == MIN_LITERALS
+}
+
+#[cfg(test)]
+#[path = "long_lists_tests.rs"]
+mod tests;
