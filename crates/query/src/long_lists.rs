@@ -78,7 +78,7 @@ fn long_list(text: &str, at: usize) -> Option<(usize, usize)> {
     let mut list = Literals { text: text.get(open..)?.strip_prefix('(')?, at: 0, is_closed: false };
     let first = list.next()??;
     let mut count = 1;
-    while let Some(literal) = list.next() {
+    for literal in list.by_ref() {
         count += 1;
         literal.filter(|literal| literal.is_like(&first))?;
     }
