@@ -5,6 +5,7 @@
 
 use crate::errors::query_error;
 use crate::errors::too_deep;
+use crate::plain_text::is_plain;
 use crate::words::has_word;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
@@ -223,13 +224,6 @@ pub fn is_light(text: &str) -> bool {
                 && links.accesses <= UNCHECKED_LEVELS
                 && !links.are_many(|| has_word(text, "select"))
         })
-}
-
-/// Whether quoted texts and names end at the next quote: there is no backslash, no comment, and no
-/// quote but `'` and `"`.
-pub(crate) fn is_plain(text: &[u8]) -> bool {
-    let is_other = |two: &[u8]| matches!(two, b"--" | b"/*") || two[0] == b'$' && !two[1].is_ascii_digit();
-    !text.contains(&b'\\') && !text.windows(2).any(is_other)
 }
 
 /// The text without comments and quoted parts; `None` if a quote or comment is not closed.

@@ -64,6 +64,7 @@ mod options;
 mod parse;
 #[cfg(feature = "pg-catalog")]
 mod pg_catalog;
+mod plain_text;
 mod plan_nodes;
 mod planned_names;
 mod planner;

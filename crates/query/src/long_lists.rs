@@ -10,8 +10,7 @@
 //!
 //! A list is taken if it is long and all its literals are integers, or all are texts.
 
-use crate::depth::is_plain;
-use crate::statement_memory::is_of_word;
+use crate::plain_text::{is_of_word, is_plain};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Value,
 };

@@ -4,7 +4,7 @@
 //! A tree is much larger than its text, and so is its plan. Without this, eight clients with lists
 //! of a million numbers would use gigabytes, whatever `memory_limit` says.
 
-use crate::depth::is_plain;
+use crate::plain_text::{is_of_word, is_plain};
 use fleetdb_engine::{MemoryReservation, QueryMemory, Result};
 use std::sync::Arc;
 
@@ -56,10 +56,6 @@ fn tokens(text: &[u8]) -> usize {
         }
     }
     tokens
-}
-
-pub(crate) fn is_of_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | 0x80..)
 }
 
 #[cfg(test)]

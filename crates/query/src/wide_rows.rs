@@ -5,7 +5,7 @@
 //! A [`WideRows`] stands below each side. That of the left side, which the join reads first, notes
 //! the longest texts of a row; that of the right side cuts its batches accordingly.
 
-use crate::planner::plan_basics;
+use crate::plan_nodes::plan_basics;
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::kernels::length::length;
 use arrow::compute::{cast, max};

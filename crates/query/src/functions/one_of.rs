@@ -2,7 +2,7 @@
 //! for its argument. DataFusion's own form holds an expression for each literal.
 
 use super::function_memory::FunctionMemory;
-use super::misuse;
+use crate::expressions::on_arrays;
 use crate::long_lists::{LONG_LIST, Literal, literals};
 use crate::statement_memory::TOKEN_BYTES;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
@@ -10,13 +10,13 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
-use fleetdb_engine::Value;
+use fleetdb_engine::{Code, Error, Value};
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -48,6 +48,10 @@ impl LongList {
             _ => None,
         }
     }
+}
+
+fn misuse(message: String) -> DataFusionError {
+    DataFusionError::External(Box::new(Error::new(Code::InvalidParameter, message)))
 }
 
 /// Whether this is a long list.
@@ -259,7 +263,7 @@ impl ScalarUDFImpl for OneOf {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        crate::expressions::on_arrays(&args, |sought| match sought {
+        on_arrays(&args, |sought| match sought {
             [sought] => Ok(Arc::new(self.values.have(sought)?)),
             _ => Err(misuse("one_of takes one argument".to_owned())),
         })
