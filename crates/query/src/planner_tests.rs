@@ -1,6 +1,6 @@
 use super::*;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::logical_expr::lit;
+use datafusion::logical_expr::{LogicalPlanBuilder, lit};
 
 fn one(number: i64) -> Arc<LogicalPlan> {
     let row = LogicalPlanBuilder::empty(true).project([lit(number).alias("n")]).unwrap();
