@@ -4,7 +4,7 @@
 //!
 //! A session has one time zone (`SET TIME ZONE`); the default is UTC.
 
-use chrono::{DateTime, LocalResult, NaiveDateTime, Offset, TimeZone};
+use chrono::{DateTime, Datelike, LocalResult, NaiveDate, NaiveDateTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::{TZ_VARIANTS, Tz};
 
 pub(crate) const NS_PER_SECOND: i128 = 1_000_000_000;
@@ -12,6 +12,13 @@ pub(crate) const NS_PER_DAY: i128 = 86_400 * NS_PER_SECOND;
 const SECONDS_PER_HOUR: i32 = 3_600;
 /// UTC offsets are smaller than this.
 const MAX_HOURS: i32 = 168;
+
+/// The tables of time zones end with the year before this one. All later years repeat the rules of
+/// the last years ([`within_tables`]).
+const FIRST_UNLISTED_YEAR: i32 = 2100;
+/// Twelve years of March 1 are on every weekday. In the years before these, a few zones change their
+/// clocks for Ramadan.
+const FIRST_REPEATED_YEAR: i32 = FIRST_UNLISTED_YEAR - 12;
 
 /// IANA's aliases of UTC.
 const UTC: [&str; 17] = [
@@ -90,7 +97,10 @@ impl Zone {
         Some(match self {
             Self::Utc => 0,
             Self::Fixed(seconds) => seconds,
-            Self::Named(zone) => zone.offset_from_utc_datetime(&naive(instant_ns)?).fix().local_minus_utc(),
+            Self::Named(zone) => {
+                let (time, _) = within_tables(naive(instant_ns)?)?;
+                zone.offset_from_utc_datetime(&time).fix().local_minus_utc()
+            }
         })
     }
 
@@ -107,7 +117,8 @@ impl Zone {
     /// offset applies, as in PostgreSQL, which gives the later instant.
     pub(crate) fn instant(self, local_ns: i128) -> Option<i128> {
         let Self::Named(zone) = self else { return Some(local_ns - self.ahead_ns(local_ns)?) };
-        let ahead_ns = match zone.offset_from_local_datetime(&naive(local_ns)?) {
+        let (time, _) = within_tables(naive(local_ns)?)?;
+        let ahead_ns = match zone.offset_from_local_datetime(&time) {
             LocalResult::Single(offset) | LocalResult::Ambiguous(_, offset) => {
                 i128::from(offset.fix().local_minus_utc()) * NS_PER_SECOND
             }
@@ -125,13 +136,23 @@ impl Zone {
         i64::try_from(self.instant(i128::from(local_us) * 1_000)?.div_euclid(1_000)).ok()
     }
 
+    /// Like [`local`](Self::local), in microseconds; `None` if the result is out of range.
+    ///
+    /// ```
+    /// assert_eq!(fleetdb_query::Zone::Fixed(3_600).local_us(0), Some(3_600_000_000));
+    /// ```
+    pub fn local_us(self, instant_us: i64) -> Option<i64> {
+        i64::try_from(self.local(i128::from(instant_us) * 1_000)?.div_euclid(1_000)).ok()
+    }
+
     /// The first and last instant of a local time. They are equal if clocks show it once. If clocks
     /// skip it, both are the instant of the clock change.
     pub(crate) fn instants(self, local_ns: i128) -> Option<(i128, i128)> {
         let Self::Named(zone) = self else { return self.instant(local_ns).map(|instant| (instant, instant)) };
         let rest_ns = local_ns.rem_euclid(NS_PER_SECOND);
-        let instant = |time: DateTime<Tz>| i128::from(time.timestamp()) * NS_PER_SECOND + rest_ns;
-        match zone.from_local_datetime(&naive(local_ns)?) {
+        let (time, moved) = within_tables(naive(local_ns)?)?;
+        let instant = |time: DateTime<Tz>| i128::from(time.timestamp() + moved.num_seconds()) * NS_PER_SECOND + rest_ns;
+        match zone.from_local_datetime(&time) {
             LocalResult::Single(time) => Some((instant(time), instant(time))),
             LocalResult::Ambiguous(first, second) => Some((instant(first), instant(second))),
             LocalResult::None => {
@@ -151,6 +172,20 @@ impl Zone {
         }
         Some(high * NS_PER_SECOND)
     }
+}
+
+/// Moves a time that the tables of time zones do not list to a listed year, where the same rules
+/// apply: by whole weeks, to a year in which March 1 is the same weekday. No rule of these years
+/// changes clocks before March. Returns the time and how far it was moved back.
+fn within_tables(time: NaiveDateTime) -> Option<(NaiveDateTime, TimeDelta)> {
+    if time.year() < FIRST_UNLISTED_YEAR {
+        return Some((time, TimeDelta::zero()));
+    }
+    let march = |year| NaiveDate::from_ymd_opt(year, 3, 1);
+    let own = march(time.year())?;
+    let mut listed = (FIRST_REPEATED_YEAR..FIRST_UNLISTED_YEAR).filter_map(march);
+    let moved = own - listed.find(|listed| listed.weekday() == own.weekday())?;
+    Some((time.checked_sub_signed(moved)?, moved))
 }
 
 /// Formats hours, with minutes and seconds if they are not zero: `02`, `05:30`, `01:05:21`.

@@ -1,4 +1,48 @@
-use super::Zone;
+use super::{NS_PER_SECOND, Zone, naive};
+use chrono::{Datelike, NaiveDate, NaiveDateTime, Weekday};
+use chrono_tz::Tz;
+
+fn seconds(time: NaiveDateTime) -> i64 {
+    time.and_utc().timestamp()
+}
+
+/// The last Sunday of a month, at this hour.
+fn last_sunday(year: i32, month: u32, hour: u32) -> i64 {
+    let days = (1..=31).filter_map(|day| NaiveDate::from_ymd_opt(year, month, day));
+    let sunday = days.filter(|day| day.weekday() == Weekday::Sun).last().unwrap();
+    seconds(sunday.and_hms_opt(hour, 0, 0).unwrap())
+}
+
+#[test]
+fn clocks_change_by_the_last_rules_in_every_year_from_2100_on() {
+    let ahead = |zone: Tz, seconds: i64| Zone::Named(zone).ahead_seconds(i128::from(seconds) * NS_PER_SECOND).unwrap();
+    for year in 2090..2700 {
+        // Vienna's clocks change at 01:00 UTC.
+        for (month, before, after) in [(3, 3_600, 7_200), (10, 7_200, 3_600)] {
+            let change = last_sunday(year, month, 1);
+            assert_eq!(ahead(Tz::Europe__Vienna, change - 1), before, "{year}-{month}");
+            assert_eq!(ahead(Tz::Europe__Vienna, change), after, "{year}-{month}");
+            let zone = Zone::Named(Tz::Europe__Vienna);
+            let local_ns = i128::from(change + 3_600) * NS_PER_SECOND;
+            let (first, last) = zone.instants(local_ns).unwrap();
+            assert_eq!(naive(zone.instant(local_ns).unwrap()).unwrap().year(), year);
+            match month {
+                // The change itself, for a local time that is skipped.
+                3 => {
+                    assert_eq!((first, last), (i128::from(change) * NS_PER_SECOND, i128::from(change) * NS_PER_SECOND))
+                }
+                _ => assert_eq!(last - first, 3_600 * NS_PER_SECOND, "{year}"),
+            }
+        }
+        for (month, sydney, casablanca) in [(1, 39_600, 3_600), (7, 36_000, 3_600), (12, 39_600, 3_600)] {
+            for day in [1, 31] {
+                let noon = seconds(NaiveDate::from_ymd_opt(year, month, day).unwrap().and_hms_opt(12, 0, 0).unwrap());
+                assert_eq!(ahead(Tz::Australia__Sydney, noon), sydney, "{year}-{month}-{day}");
+                assert_eq!(ahead(Tz::Africa__Casablanca, noon), casablanca, "{year}-{month}-{day}");
+            }
+        }
+    }
+}
 
 #[test]
 fn a_setting_names_the_zone_that_it_names_in_postgres() {
