@@ -120,7 +120,7 @@ pub use pg_catalog::setting;
 pub use prepared::Prepared;
 pub use returning::check_described;
 pub use session::Session;
-pub use settings::SessionSettings;
+pub use settings::{SessionSettings, SettingsBefore};
 pub use statement::{Access, Declare, Kind, Statement};
 pub use texts::{split_days, text_form, text_form_in};
 pub use values::InsertValues;

@@ -217,6 +217,10 @@ impl SessionSettings {
     }
 }
 
+/// The settings of a session at one moment. See [`Session::settings_before`].
+#[derive(Clone, Debug)]
+pub struct SettingsBefore(ScopedSettings);
+
 /// A session's settings in their scopes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScopedSettings {
@@ -264,9 +268,9 @@ impl ScopedSettings {
 impl Transaction {
     /// The value of a setting that can change; `None` for others.
     pub(crate) fn setting(&self, name: &str) -> Option<String> {
-        match name {
-            "transaction_read_only" | "transaction_isolation" => Some(self.modes().get(name).to_owned()),
-            _ => self.settings.now().get(name),
+        match setting_name(name).as_str() {
+            name @ ("transaction_read_only" | "transaction_isolation") => Some(self.modes().get(name).to_owned()),
+            name => self.settings.now().get(name),
         }
     }
 
@@ -310,6 +314,18 @@ impl Session {
         (now != known).then(|| now.to_owned())
     }
 
+    /// The settings as they are now, for [`undo_settings`](Self::undo_settings); `None` in a
+    /// transaction, because a ROLLBACK undoes its settings.
+    pub fn settings_before(&self) -> Option<SettingsBefore> {
+        let transaction = self.transaction();
+        transaction.is_none().then(|| SettingsBefore(transaction.settings.clone()))
+    }
+
+    /// Undoes what was set since then. In a transaction that has begun since, ROLLBACK undoes it.
+    pub fn undo_settings(&self, before: SettingsBefore) {
+        self.transaction().undo_settings(before.0);
+    }
+
     /// How long the client may be idle now; `None` means no limit.
     pub fn idle_limit(&self) -> Option<Duration> {
         let transaction = self.transaction();
@@ -326,7 +342,7 @@ impl Session {
     /// let session = Session::new(db.into()).unwrap();
     /// session.sql("SET statement_timeout = 5000").unwrap();
     /// assert_eq!(session.setting("statement_timeout"), Some(("statement_timeout", "5s".to_owned())));
-    /// assert_eq!(session.setting("TIME ZONE"), Some(("timezone", "UTC".to_owned())));
+    /// assert_eq!(session.setting("TIME ZONE"), Some(("TimeZone", "UTC".to_owned())));
     /// assert_eq!(session.setting("work_mem"), None);
     /// ```
     #[cfg(feature = "pg-catalog")]

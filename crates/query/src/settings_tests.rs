@@ -159,12 +159,13 @@ fn all_ways_to_ask_give_what_is_set() {
         ("transaction_isolation", "repeatable read"),
         ("transaction_read_only", "on"),
         ("default_transaction_read_only", "off"),
-        ("timezone", "UTC"),
+        ("TimeZone", "UTC"),
     ] {
         assert_eq!(asked(&format!("SHOW {name}")), wanted);
         assert_eq!(asked(&format!("SELECT current_setting('{name}')")), wanted);
         assert_eq!(asked(&format!("SELECT setting FROM pg_settings WHERE name = '{name}'")), wanted);
     }
+    assert_eq!(asked("SELECT current_setting('timezone')"), "UTC");
     assert_eq!(asked("SHOW TRANSACTION ISOLATION LEVEL"), "repeatable read");
     assert_eq!(asked("SELECT set_config('statement_timeout', '1s', true)"), "1s");
     assert_eq!(asked("SHOW statement_timeout"), "1s");

@@ -203,6 +203,14 @@ impl Transaction {
         Ok(parts)
     }
 
+    /// Goes back to these settings, at the latest when the open transaction is rolled back.
+    pub(crate) fn undo_settings(&mut self, before: ScopedSettings) {
+        match self.parts.first_mut() {
+            Some(first) => first.settings = before,
+            None => self.settings = before,
+        }
+    }
+
     /// `SAVEPOINT`.
     pub(crate) fn save(&mut self, name: String) -> Result<()> {
         self.check_open()?;

@@ -23,7 +23,7 @@ const SETTINGS: [(&str, &str); 38] = [
     ("bytea_output", "hex"),
     ("client_encoding", "UTF8"),
     ("client_min_messages", "notice"),
-    ("datestyle", "ISO, YMD"),
+    ("DateStyle", "ISO, YMD"),
     ("default_table_access_method", "heap"),
     ("default_tablespace", ""),
     ("default_transaction_isolation", "read committed"),
@@ -33,7 +33,7 @@ const SETTINGS: [(&str, &str); 38] = [
     ("idle_session_timeout", "0"),
     ("in_hot_standby", "off"),
     ("integer_datetimes", "on"),
-    ("intervalstyle", "postgres"),
+    ("IntervalStyle", "postgres"),
     ("jit", "off"),
     ("lc_collate", "C"),
     ("lc_ctype", "C.UTF-8"),
@@ -53,7 +53,7 @@ const SETTINGS: [(&str, &str); 38] = [
     ("standard_conforming_strings", "on"),
     ("statement_timeout", "0"),
     ("synchronous_commit", "on"),
-    ("timezone", "UTC"),
+    ("TimeZone", "UTC"),
     ("transaction_isolation", "read committed"),
     ("transaction_read_only", "off"),
 ];
@@ -85,15 +85,16 @@ pub(super) fn rows(session: &Shared) -> Result<RecordBatch> {
     Ok(RecordBatch::try_from_iter([("name", names), ("setting", values)])?)
 }
 
-/// The name and default value of a PostgreSQL setting; `None` if the setting is unknown.
+/// The name, as PostgreSQL spells it, and the default value of a PostgreSQL setting; `None` if the
+/// setting is unknown.
 ///
 /// ```
-/// assert_eq!(fleetdb_query::setting("TIME ZONE"), Some(("timezone", "UTC")));
+/// assert_eq!(fleetdb_query::setting("TIME ZONE"), Some(("TimeZone", "UTC")));
 /// assert_eq!(fleetdb_query::setting("work_mem"), None);
 /// ```
 pub fn setting(name: &str) -> Option<(&'static str, &'static str)> {
     let name = setting_name(name);
-    SETTINGS.iter().find(|(known, _)| *known == name).copied()
+    SETTINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(&name)).copied()
 }
 
 /// Registers `current_setting(name)`, `current_setting(name, missing_ok)`, and `set_config(name,

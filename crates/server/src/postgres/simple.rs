@@ -37,8 +37,22 @@ impl SimpleQueryHandler for Connection {
         if statements.is_empty() {
             client.feed(PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new())).await?;
         }
+        // As in PostgreSQL, an error undoes what other statements of the text have set.
+        let is_one = statements.len() == 1;
+        let mut before = if is_one { None } else { self.session()?.settings_before() };
         for statement in statements {
-            match self.run_simple(statement).await.map_err(told)? {
+            let response = match self.run_simple(statement).await {
+                Ok(response) => response,
+                Err(error) => {
+                    if let Some(before) = before {
+                        self.session()?.undo_settings(before);
+                        self.report_settings(client).await?;
+                    }
+                    return Err(told(error));
+                }
+            };
+            let is_end = matches!(response, Response::TransactionEnd(_));
+            match response {
                 Response::Query(rows) => send_query_response(client, rows, true).await?,
                 Response::CopyIn(copy) => {
                     client.set_state(PgWireConnectionState::CopyInProgress(false));
@@ -46,6 +60,9 @@ impl SimpleQueryHandler for Connection {
                 }
                 Response::CopyOut(copy) => copy_out::send(client, copy, &self.copied_out).await?,
                 other => self.send_done(client, other).await?,
+            }
+            if is_end && !is_one {
+                before = self.session()?.settings_before();
             }
         }
         self.commit_pending().await?;
