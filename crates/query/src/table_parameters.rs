@@ -8,8 +8,8 @@ use crate::statement::Statement;
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType as SqlType, Expr, TableFactor, TimezoneInfo, Value as Literal, VisitMut, VisitorMut,
-    visit_expressions_mut,
+    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TableFactor, TimezoneInfo, Value as Literal, VisitMut,
+    VisitorMut, visit_expressions_mut,
 };
 use std::ops::ControlFlow;
 
@@ -18,7 +18,8 @@ pub(crate) type TableParameters = Vec<(usize, Option<DataType>)>;
 
 impl Statement {
     /// Applies the parameter types a client declares, counted from 0, where the context does not
-    /// determine the type: intervals anywhere, and times in the arguments of table functions.
+    /// determine the type: intervals anywhere, instants where they are cast, and times in the
+    /// arguments of table functions.
     ///
     /// ```
     /// use arrow::datatypes::{DataType, IntervalUnit};
@@ -32,6 +33,10 @@ impl Statement {
     /// ```
     pub fn set_types(&mut self, types: &[(usize, DataType)]) {
         let ParsedStatement::Statement(sql) = &mut *self.0 else { return };
+        let instant_type = |expr: &Expr| {
+            let place = parameter(expr)?;
+            types.iter().find(|(known, _)| *known == place).and_then(|(_, given)| with_zone(given))
+        };
         let cast_to = |expr: &mut Expr, in_table: bool| {
             let given = types.iter().find(|(place, _)| parameter(expr) == Some(*place));
             if let Some(sql_type) = given.and_then(|(_, given)| cast_type(given, in_table)) {
@@ -40,9 +45,26 @@ impl Statement {
         };
         let _ = visit_expressions_mut(sql.as_mut(), |expr: &mut Expr| {
             cast_to(expr, false);
+            // The outer cast depends on the session's zone.
+            if let Expr::Cast { expr: inner, data_type, .. } = expr
+                && let Some(instant) = instant_type(inner)
+                && !matches!(data_type, SqlType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone))
+            {
+                **inner = cast(inner.as_ref().clone(), instant);
+            }
             ControlFlow::<()>::Continue(())
         });
-        let _ = VisitMut::visit(sql.as_mut(), &mut InTables(|expr: &mut Expr| cast_to(expr, true)));
+        let in_tables = |expr: &mut Expr| {
+            cast_to(expr, true);
+            // Table functions take times in UTC, and only with one cast.
+            if let Expr::Cast { expr: outer, .. } = expr
+                && let Expr::Cast { expr: inner, .. } = outer.as_mut()
+                && instant_type(inner).is_some()
+            {
+                *outer = inner.clone();
+            }
+        };
+        let _ = VisitMut::visit(sql.as_mut(), &mut InTables(in_tables));
     }
 
     /// The parameters of the statement's table functions. Casts of parameters to an integer type
@@ -123,6 +145,18 @@ fn parameter(expr: &Expr) -> Option<usize> {
 
 fn cast(expr: Expr, data_type: SqlType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+/// The SQL type of an instant, or of an array of instants; `None` for any other type.
+fn with_zone(given: &DataType) -> Option<SqlType> {
+    match given {
+        DataType::Timestamp(_, Some(_)) => Some(SqlType::Timestamp(None, TimezoneInfo::WithTimeZone)),
+        DataType::List(element) => {
+            let element = Box::new(with_zone(element.data_type())?);
+            Some(SqlType::Array(ArrayElemTypeDef::SquareBracket(element, None)))
+        }
+        _ => None,
+    }
 }
 
 /// The type that a parameter is cast to; `None` if it needs no cast.

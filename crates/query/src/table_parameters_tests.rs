@@ -32,3 +32,17 @@ fn types_that_are_given_are_cast_to_where_nothing_else_says_them() {
     let text = "SELECT $1, ts + CAST($2 AS INTERVAL) FROM f(CAST($1 AS TIMESTAMP), CAST($3 AS TIMESTAMP)::DATE, $4)";
     assert_eq!(statement.to_string(), text);
 }
+
+#[test]
+fn instants_that_are_given_stay_instants_where_they_are_cast() {
+    let text =
+        "SELECT $1, $1::date AS a, $1::timestamptz AS b, $2::date[] AS c FROM f($1::timestamp, $1) WHERE ts > $1";
+    let mut statement = session().parse_one(text).unwrap();
+    let instant = || DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()));
+    statement.set_types(&[(0, instant()), (1, DataType::new_list(instant(), true))]);
+    assert_eq!(
+        statement.to_string(),
+        "SELECT $1, CAST($1 AS TIMESTAMP WITH TIME ZONE)::DATE AS a, $1::TIMESTAMPTZ AS b, \
+         CAST($2 AS TIMESTAMP WITH TIME ZONE[])::DATE[] AS c FROM f($1::TIMESTAMP, CAST($1 AS TIMESTAMP)) WHERE ts > $1"
+    );
+}

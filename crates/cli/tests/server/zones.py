@@ -52,6 +52,28 @@ with connect("Europe/Vienna") as db:
         assert one(db, query, (dt.datetime(2026, 7, 1, 14),)) == (0,)
         db.execute("RESET timezone")
         assert db.info.parameter_status("TimeZone") == "Europe/Vienna"
+    # A parameter that has a zone and is cast has the date and time of the session's clocks.
+    late = dt.datetime(2026, 6, 30, 22, 30, tzinfo=dt.timezone.utc)
+    for kind in ("s", "b"):
+        query = f"SELECT %{kind}::date, %{kind}::timestamp, %{kind}::time, %{kind}::timestamptz"
+        local = dt.datetime(2026, 7, 1, 0, 30)
+        assert one(db, query, (late,) * 4) == (local.date(), local, local.time(), late), kind
+        assert one(db, f"SELECT %{kind}::text, ARRAY[%{kind}::date]", (late,) * 2) == (
+            "2026-07-01 00:30:00+02", [local.date()]), kind
+        assert one(db, f"SELECT %{kind}::date[], %{kind}::timestamptz[]", ([late], [late])) == ([local.date()], [late])
+        query = f"SELECT count(*) FROM zoned WHERE ts::date = %{kind}::date AND id < 5"
+        assert one(db, query, (dt.datetime(2026, 6, 30, 22, tzinfo=dt.timezone.utc),)) == (4,), kind
+        # A TIMESTAMP column holds UTC.
+        query = f"SELECT count(*) FROM zoned WHERE at = %{kind} AND id < 5"
+        assert one(db, query, (noon,)) == (4,), kind
+        assert len(db.execute(f"SELECT * FROM generate_series(%{kind}::timestamp, %{kind}::timestamp, '1 hour')",
+                              (noon, noon)).fetchall()) == 1
+    db.execute("CREATE TABLE days (id BIGINT PRIMARY KEY, day DATE)")
+    for id, insert in enumerate(["VALUES (%s, %s)", "VALUES (%b, %b)", "VALUES (%s, %s::date)", "SELECT %b, %b::date"]):
+        db.execute(f"INSERT INTO days {insert}", (id, late))
+    assert db.execute("SELECT DISTINCT day FROM days").fetchall() == [(dt.date(2026, 7, 1),)]
+    db.execute("UPDATE days SET day = %b::date WHERE id = 0", (noon - dt.timedelta(days=1),))
+    assert one(db, "SELECT day FROM days WHERE id = 0") == (dt.date(2026, 6, 30),)
     # A prepared statement that contains a time as text.
     text = "INSERT INTO zoned VALUES (%s, '2026-12-01 12:00', NULL)"
     db.execute(text, (10,), prepare=True)
@@ -73,6 +95,19 @@ with connect("Europe/Vienna") as db:
         raise SystemExit("there is no such zone")
     except psycopg.errors.InvalidParameterValue as error:
         assert str(error).startswith('invalid value for parameter "TimeZone": "Mars/Olympus"'), error
+    # As in PostgreSQL, an error undoes what a text of several statements has set.
+    def zone_after(text):
+        db.pgconn.exec_(text.encode())
+        assert db.info.parameter_status("TimeZone") == one(db, "SELECT current_setting('timezone')")[0], text
+        return db.info.parameter_status("TimeZone")
+
+    assert zone_after("SET timezone = 'Asia/Tokyo'; SELECT 1/0") == "America/New_York"
+    assert zone_after("SET timezone = 'Asia/Tokyo'; SELECT no_such_column") == "America/New_York"
+    db.pgconn.exec_(b"SET timezone = 'Asia/Tokyo'; BEGIN; SELECT 1/0")
+    assert zone_after("ROLLBACK") == "America/New_York"
+    assert zone_after("BEGIN; SET timezone = 'Asia/Tokyo'; COMMIT; SELECT 1/0") == "Asia/Tokyo"
+    assert zone_after("SET timezone = 'Asia/Kolkata'; SELECT 1") == "Asia/Kolkata"
+    assert zone_after("SET timezone = 'America/New_York'") == "America/New_York"
     # COPY in both directions uses the session's zone.
     with db.cursor().copy("COPY zoned FROM STDIN") as copy:
         copy.write_row((20, "2026-07-01 08:00", "2026-07-01 12:00"))

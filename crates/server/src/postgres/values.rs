@@ -25,6 +25,7 @@ use std::sync::Arc;
 /// 2000-01-01, PostgreSQL's epoch, in microseconds since 1970.
 const EPOCH_US: i64 = 946_684_800_000_000;
 const EPOCH_DAYS: i64 = 10_957;
+const US_PER_DAY: i64 = 86_400_000_000;
 
 /// The column type of a query's parameter if it is a time; then an integer is a count of its unit.
 pub(super) fn time_type(data_type: &DataType) -> Option<ColumnType> {
@@ -52,7 +53,9 @@ pub(super) fn type_of_parameter(data_type: Option<&DataType>) -> Type {
 pub(super) fn type_given((place, given): (usize, &Option<Type>)) -> Option<(usize, DataType)> {
     let data_type = match *given.as_ref()? {
         Type::INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
-        Type::TIMESTAMP | Type::TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, None),
+        Type::TIMESTAMP => DataType::Timestamp(TimeUnit::Microsecond, None),
+        Type::TIMESTAMPTZ_ARRAY => DataType::new_list(ColumnType::TimestampUtc(Unit::Microsecond).to_arrow(), true),
+        Type::TIMESTAMPTZ => ColumnType::TimestampUtc(Unit::Microsecond).to_arrow(),
         Type::DATE => DataType::Date32,
         _ => return None,
     };
@@ -126,6 +129,11 @@ fn parameter(
             .ok_or_else(|| wrong(format!("invalid binary value for type {given}")));
     }
     let text = str::from_utf8(bytes).map_err(|_| wrong("invalid byte sequence for encoding \"UTF8\"".to_owned()))?;
+    if *given == Type::TIMESTAMPTZ && is_date(target) {
+        let instant = value_of_text_in(text, ColumnType::TimestampUtc(Unit::Microsecond), zone);
+        let Value::Int(us) = instant.map_err(|e| (sqlstate(e.code()), e.to_string()))? else { return Ok(Value::Null) };
+        return date_of(us, zone).ok_or_else(|| ("22008", format!("date out of range: \"{text}\"")));
+    }
     let by_type = match target {
         // The session parses it, because it knows what the time is compared with.
         Target::Time(_) => return Ok(Value::Text(text.to_owned())),
@@ -143,6 +151,15 @@ fn parameter(
         Some(column_type) => value_of_text_in(text, column_type, zone).map_err(|e| (sqlstate(e.code()), e.to_string())),
         None => Ok(Value::Text(text.to_owned())),
     }
+}
+
+fn is_date(target: Target) -> bool {
+    matches!(target, Target::Column(ColumnType::Date32))
+}
+
+/// The date of an instant in the session's zone.
+fn date_of(us: i64, zone: Zone) -> Option<Value> {
+    Some(Value::Int(zone.local_us(us)?.div_euclid(US_PER_DAY)))
 }
 
 /// Decodes a value in binary form for a column; `None` if it is invalid.
@@ -168,6 +185,9 @@ fn time(bytes: &[u8], given: &Type, target: Target, zone: Zone) -> Option<Result
             _ => Ok(Value::Text(text.to_owned())),
         });
     };
+    if *given == Type::TIMESTAMPTZ && is_date(target) {
+        return date_of(us, zone).map(Ok);
+    }
     let is_by_clocks = *given == Type::TIMESTAMP && matches!(target.column_type(), Some(ColumnType::TimestampUtc(_)));
     let us = if is_by_clocks { zone.instant_us(us)? } else { us };
     if let Some(unit) = target.column_type().and_then(ColumnType::time_unit)
