@@ -26,13 +26,50 @@ pub(crate) fn rewritten(
         return Ok(Transformed::no(node));
     }
     let schema = merge_schema(&node.inputs());
+    map_named(node, |expr| rewrite(expr, &schema))
+}
+
+/// Rewrites the expressions of a node. The node's columns keep their names.
+pub(crate) fn map_named(
+    node: LogicalPlan,
+    mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
     // The sort expressions of a window appear in its column's name in another form.
     let names = NamePreserver::new(&node);
-    node.map_expressions(|expr| {
+    let mut named = |expr: Expr| {
         let name = names.save(&expr);
-        let rewritten = rewrite(expr, &schema)?;
-        Ok(rewritten.update_data(|expr| name.restore(expr)))
+        Ok(rewrite(expr)?.update_data(|expr| name.restore(expr)))
+    };
+    node.map_expressions(|expr| match has_columns(&expr) {
+        true => expr.map_children(&mut named),
+        false => named(expr),
     })
+}
+
+/// Whether the parts of an expression are columns of their own: those of ROLLUP, CUBE and GROUPING
+/// SETS, and the arguments of `grouping`, which are compared with them.
+fn has_columns(expr: &Expr) -> bool {
+    match expr {
+        Expr::GroupingSet(_) => true,
+        Expr::AggregateFunction(of) => of.func.name() == "grouping",
+        _ => false,
+    }
+}
+
+/// The type of an array's elements, or else the type itself.
+pub(crate) fn leaf(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::List(element) => leaf(element.data_type()),
+        other => other,
+    }
+}
+
+/// What a cast between these types does to the elements of arrays.
+pub(crate) fn leaves<'a>(from: &'a DataType, to: &'a DataType) -> (&'a DataType, &'a DataType) {
+    match (from, to) {
+        (DataType::List(from), DataType::List(to)) => leaves(from.data_type(), to.data_type()),
+        other => other,
+    }
 }
 
 /// Whether all arguments of a call are constant.

@@ -1,5 +1,5 @@
 //! PostgreSQL and FleetDB give the same answers: runs each statement of `tests/postgres/same.sql`
-//! and `zones.sql` on both.
+//! and `zones.sql` on both, and those of `mixed_times.sql` in several time zones.
 
 use crate::process::Server;
 use std::net::TcpListener;
@@ -7,6 +7,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+/// The session's zones in which `mixed_times.sql` runs.
+const ZONES: [&str; 4] = ["UTC", "Europe/Vienna", "America/New_York", "+09"];
 
 /// Where Debian installs the programs of PostgreSQL, in a folder for each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
@@ -118,7 +121,10 @@ fn answers_are_those_of_postgres() {
         let mut different = Vec::new();
         let files =
             [include_str!("../../../../tests/postgres/same.sql"), include_str!("../../../../tests/postgres/zones.sql")];
-        for statement in files.into_iter().flat_map(|file| file.split(";\n")) {
+        let mixed = include_str!("../../../../tests/postgres/mixed_times.sql");
+        let in_zones = ZONES.iter().map(|zone| format!("SET timezone = '{zone}';\n{mixed}"));
+        let files: Vec<String> = files.map(str::to_owned).into_iter().chain(in_zones).collect();
+        for statement in files.iter().flat_map(|file| file.split(";\n")) {
             let answers = (answer(&ours, statement).await, answer(&theirs, statement).await);
             if !matches!(&answers, (Ok(ours), Ok(theirs)) if are_alike(ours, theirs)) {
                 different.push(format!("{statement}\n  FleetDB: {:?}\n  PostgreSQL: {:?}", answers.0, answers.1));

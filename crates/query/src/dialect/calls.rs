@@ -7,8 +7,8 @@ use crate::functions::date_trunc::NAME as DATE_TRUNC_IN_ZONE;
 use crate::generated::expr_of;
 use crate::names::identifier;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Statement, UnaryOperator, Value,
-    visit_expressions_mut,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Statement,
+    UnaryOperator, Value, visit_expressions_mut,
 };
 use std::ops::ControlFlow;
 
@@ -105,8 +105,10 @@ fn of_call(call: &Function) -> Option<String> {
             Some(format!("date_trunc({one}, {time})"))
         }
         ("date_trunc", [unit, time, zone]) => Some(format!("{DATE_TRUNC_IN_ZONE}({unit}, {time}, {zone})")),
-        ("to_date" | "to_timestamp", [text, template]) => {
-            let format = format_of(&template.to_string())?;
+        ("to_date" | "to_timestamp", [text, FunctionArg::Unnamed(FunctionArgExpr::Expr(template))]) => {
+            let template = constant_of(template)?;
+            // A template that is none of PostgreSQL's is one of chrono's.
+            let format = format_of(&template).unwrap_or(template);
             // Without minutes, the time of day would not be read.
             Some(match HOURS.iter().any(|hour| format.contains(hour)) && !format.contains(MINUTE) {
                 true => format!("{name}(({text}) || ' 0', '{format} {MINUTE}')"),
@@ -149,10 +151,22 @@ fn percentile(call: &Function, fraction: &FunctionArg) -> Option<String> {
     Some(format!("array_element(array_agg({value} ORDER BY {order}) {filter}, CAST(greatest({place}, 1) AS BIGINT))"))
 }
 
-/// Translates a quoted PostgreSQL template for parsing times into a chrono format. `None` if it is
-/// already a chrono format or contains something chrono does not support.
+/// The text of a constant: a literal, or several joined by `||`. Quotes in it are doubled.
+fn constant_of(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(value) => Some(value.to_string().strip_prefix('\'')?.strip_suffix('\'')?.to_owned()),
+        Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } => {
+            Some(constant_of(left)? + &constant_of(right)?)
+        }
+        Expr::Nested(inner) => constant_of(inner),
+        _ => None,
+    }
+}
+
+/// Translates a PostgreSQL template for parsing times into a chrono format. `None` if it is already
+/// a chrono format or contains something chrono does not support.
 fn format_of(template: &str) -> Option<String> {
-    let mut rest = template.strip_prefix('\'')?.strip_suffix('\'')?;
+    let mut rest = template;
     let mut format = String::new();
     while let Some(first) = rest.chars().next() {
         let known = READ_PATTERNS

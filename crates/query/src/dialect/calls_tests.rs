@@ -47,15 +47,16 @@ fn what_is_not_known_is_left_alone() {
 #[test]
 fn templates_become_formats() {
     for (template, format) in [
-        ("'YYYY-MM-DD HH24:MI:SS.US'", Some("%Y-%m-%d %H:%M:%S.%6f")),
-        ("'yyyymmdd\"T\"hh12\"100%\"pm'", Some("%Y%m%dT%I100%%%p")),
-        ("'Mon DD, YY'", Some("%b %d, %y")),
-        ("'%Y'", None),
-        ("'YYYY Q'", None),
-        ("'YYYY\"T'", None),
-        ("'äYYYY'", None),
-        ("$1", None),
+        ("YYYY-MM-DD HH24:MI:SS.US", Some("%Y-%m-%d %H:%M:%S.%6f")),
+        ("yyyymmdd\"T\"hh12\"100%\"pm", Some("%Y%m%dT%I100%%%p")),
+        ("Mon DD, YY", Some("%b %d, %y")),
+        ("%Y", None),
+        ("YYYY Q", None),
+        ("YYYY\"T", None),
+        ("äYYYY", None),
     ] {
         assert_eq!(format_of(template).as_deref(), format, "{template}");
     }
+    let joined = "to_timestamp(s, 'YYYY-' || ('MM' || '-DD'))";
+    assert_eq!(known(joined), "to_timestamp(s, '%Y-%m-%d')");
 }

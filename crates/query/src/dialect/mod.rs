@@ -14,6 +14,7 @@ pub(crate) mod intervals;
 mod lateral;
 pub(crate) mod latest;
 mod like;
+mod mixed_times;
 mod numeric;
 mod one_row;
 pub(crate) mod operators;
@@ -27,6 +28,7 @@ mod tuples;
 pub(crate) mod typing;
 mod unnest;
 mod using;
+mod utc_times;
 mod writes;
 pub(crate) mod zones;
 

@@ -19,8 +19,10 @@
 use super::intervals::interval_literal;
 use super::one_row::of_one_row;
 use super::quantified::apart;
-use super::zones::read_by_cast;
+use super::zones::{is_of_one_type, read_by_cast};
 use crate::errors::{misfit, query_error};
+use crate::expressions::{leaf, leaves};
+use crate::functions::clocks;
 use crate::functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
 use crate::functions::date_part;
 use crate::literals::value_of_text;
@@ -50,10 +52,24 @@ const DIFFERENCE: DataType = DataType::Decimal128(20, 0);
 /// Whether [`meant`] may change an expression, judged only by its form.
 pub(super) fn may_mean_another(expr: &Expr) -> bool {
     match expr {
-        Expr::Cast(_) | Expr::Between(_) | Expr::SetComparison(_) | Expr::WindowFunction(_) => true,
+        Expr::Case(_) | Expr::WindowFunction(_) => true,
+        Expr::Cast(_) | Expr::Between(_) | Expr::SetComparison(_) => true,
         Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) => true,
         Expr::BinaryExpr(binary) => !matches!(binary.op, Operator::And | Operator::Or),
-        Expr::ScalarFunction(call) => matches!(call.name(), "concat" | "concat_ws" | "date_part" | "encode" | "round"),
+        Expr::ScalarFunction(call) if is_of_one_type(call.name()) => true,
+        Expr::ScalarFunction(call) => {
+            matches!(
+                call.name(),
+                "array_to_string"
+                    | "concat"
+                    | "concat_ws"
+                    | "date_part"
+                    | "encode"
+                    | "round"
+                    | "to_date"
+                    | "to_timestamp"
+            )
+        }
         _ => false,
     }
 }
@@ -162,11 +178,14 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
             rounded(call(&TIME_OF_DAY, vec![of.clone()]))
         }
         // Casts to a type with a zone depend on the session: `zones` rewrites them.
-        Ok(from @ DataType::Utf8) if matches!(to, DataType::Timestamp(_, None)) => {
+        Ok(from) if matches!(leaves(&from, to), (DataType::Utf8, DataType::Timestamp(_, None))) => {
             Ok(read_by_cast(cast_of, &from, Zone::Utc))
         }
         Ok(_) if matches!(to, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => {
             text_of(of, schema).map_or(Ok(None), rounded)
+        }
+        Ok(from) if has_another_text(leaf(&from)) && matches!(leaves(&from, to), (_, DataType::Utf8)) => {
+            rounded(clocks::text(of.clone(), Zone::Utc))
         }
         _ => Ok(None),
     }
@@ -207,8 +226,11 @@ pub(super) fn bytes(text: &str) -> Result<Vec<u8>> {
 
 /// The text of a number or a time; `None` for types whose text is the same in DataFusion.
 fn text_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
-    let data_type = expr.get_type(schema).ok()?;
-    let has_another = matches!(
+    has_another_text(&expr.get_type(schema).ok()?).then(|| call(&TEXT_OF, vec![expr.clone()]))
+}
+
+fn has_another_text(data_type: &DataType) -> bool {
+    matches!(
         data_type,
         DataType::Float32
             | DataType::Float64
@@ -217,8 +239,7 @@ fn text_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
             | DataType::Time64(_)
             | DataType::Duration(_)
             | DataType::Interval(IntervalUnit::MonthDayNano)
-    );
-    has_another.then(|| call(&TEXT_OF, vec![expr.clone()]))
+    )
 }
 
 /// The text of a boolean as functions produce it; `None` for anything else.
@@ -246,6 +267,14 @@ fn call_meant(of: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
         ("round", [number]) if !matches!(number, Expr::Literal(..)) => {
             let is_float = matches!(number.get_type(schema), Ok(DataType::Float32 | DataType::Float64));
             is_float.then(|| call(&ROUND_TO_EVEN, vec![number.clone()]))
+        }
+        ("array_to_string", [array, rest @ ..])
+            if array
+                .get_type(schema)
+                .is_ok_and(|of| matches!(of, DataType::List(_)) && has_another_text(leaf(&of))) =>
+        {
+            let texts = clocks::text(array.clone(), Zone::Utc);
+            Some(call(&of.func, std::iter::once(texts).chain(rest.iter().cloned()).collect()))
         }
         ("encode", [bytes, form]) if text(form)?.eq_ignore_ascii_case("base64") => {
             Some(call(&of.func, vec![bytes.clone(), lit("base64pad")]))

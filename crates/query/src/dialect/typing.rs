@@ -5,9 +5,11 @@
 //! Drivers send an array as one parameter. Its text is PostgreSQL's, `{1,2,NULL,"a, b"}`
 //! (<https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO>).
 
+use super::mixed_times::as_instants;
 use super::operators::{bytes, may_mean_another, meant, row_numbers};
-use super::zones::{Clocks, time_of_literal};
+use super::zones::{Clocks, row_of, time_of_literal};
 use crate::errors::{misfit, query_error};
+use crate::expressions::map_named;
 use crate::functions::one_of::{is_long_list, planned};
 use crate::literals::{value_of_text, value_of_text_in};
 use crate::times::{TimeText, read_exact, read_time};
@@ -19,8 +21,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{DFSchema, DFSchemaRef, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::expr::{Placeholder, ScalarFunction, WindowFunction};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
 use fleetdb_engine::{Code, ColumnType, Error, Value};
@@ -36,8 +37,11 @@ const OF_ARRAYS: [&str; 5] = ["array_has", "array_min", "array_max", "array_posi
 pub(crate) fn typed(plan: LogicalPlan, clocks: Clocks<'_>) -> Result<LogicalPlan> {
     // Changes below may give columns other types.
     let mut has_changed = false;
-    let assigning = assigning(&plan);
+    let (assigning, assigned_values) = assigning(&plan);
     let typed = plan.transform_up_with_subqueries(|node| {
+        let mixed = as_instants(node, clocks.zone, assigned_values.as_ref())?;
+        has_changed |= mixed.transformed;
+        let node = mixed.data;
         let (mut is_untyped, mut is_meant) = (matches!(node, LogicalPlan::Limit(_)), false);
         let row_numbers = row_numbers(&node);
         let is_assigning = match &node {
@@ -61,23 +65,21 @@ pub(crate) fn typed(plan: LogicalPlan, clocks: Clocks<'_>) -> Result<LogicalPlan
             });
         }
         let schema = merge_schema(&node.inputs());
-        let names = NamePreserver::new(&node);
-        let typed = node.map_expressions(|expr| {
-            let name = names.save(&expr);
+        let typed = map_named(node, |expr| {
             let typed = if is_untyped { typed_expr(expr, &schema, clocks.zone)? } else { Transformed::no(expr) };
             let typed = typed.transform_data(|expr| {
                 expr.transform_up(|expr| {
-                    Ok(match meant(&expr, &schema, &row_numbers)? {
-                        Some(meant) => Transformed::yes(meant),
-                        None => Transformed::no(expr),
-                    })
+                    let meant = match meant(&expr, &schema, &row_numbers)? {
+                        None if clocks.are_utc() => clocks.meant_in_utc(&expr, &schema)?,
+                        meant => meant,
+                    };
+                    Ok(meant.map_or_else(|| Transformed::no(expr), Transformed::yes))
                 })
             })?;
-            let typed = match clocks.are_utc() {
-                true => typed,
-                false => typed.transform_data(|expr| by_clocks(expr, &schema, clocks, is_assigning))?,
-            };
-            Ok(typed.update_data(|expr| name.restore(expr)))
+            match clocks.are_utc() {
+                true => Ok(typed),
+                false => typed.transform_data(|expr| by_clocks(expr, &schema, clocks, is_assigning)),
+            }
         })?;
         has_changed |= typed.transformed;
         typed.map_data(|node| if has_changed { node.recompute_schema() } else { Ok(node) })
@@ -85,14 +87,16 @@ pub(crate) fn typed(plan: LogicalPlan, clocks: Clocks<'_>) -> Result<LogicalPlan
     Ok(typed.data)
 }
 
-/// The schema of the projection that casts values to the columns a statement writes; `None` if
-/// there is none.
-fn assigning(plan: &LogicalPlan) -> Option<DFSchemaRef> {
-    let LogicalPlan::Dml(dml) = plan else { return None };
-    match dml.input.as_ref() {
-        LogicalPlan::Projection(values) => Some(Arc::clone(&values.schema)),
+/// The schema of the projection that casts values to the columns a statement writes, and that of
+/// the VALUES below it; `None` for those that do not exist.
+fn assigning(plan: &LogicalPlan) -> (Option<DFSchemaRef>, Option<DFSchemaRef>) {
+    let LogicalPlan::Dml(dml) = plan else { return (None, None) };
+    let LogicalPlan::Projection(assigned) = dml.input.as_ref() else { return (None, None) };
+    let values = match assigned.input.as_ref() {
+        LogicalPlan::Values(values) => Some(Arc::clone(&values.schema)),
         _ => None,
-    }
+    };
+    (Some(Arc::clone(&assigned.schema)), values)
 }
 
 /// Rewrites an expression for the session's zone. The outermost cast of a value written to a column
@@ -124,7 +128,11 @@ fn has_untyped(expr: &Expr) -> bool {
         Expr::Cast(cast) => is_untyped(&cast.expr),
         Expr::BinaryExpr(compared) => may_be_beside(&compared.left) || may_be_beside(&compared.right),
         Expr::Between(between) => may_be_beside(&between.low) || may_be_beside(&between.high),
-        Expr::InList(list) => list.list.iter().any(is_text) || is_long_list(list),
+        Expr::InList(list) => {
+            let has_text = |item: &Expr| is_text(item) || row_of(item).is_some_and(|row| row.args.iter().any(is_text));
+            is_long_list(list) || list.list.iter().any(has_text)
+        }
+        Expr::WindowFunction(call) => default_of(call).is_some_and(is_text),
         Expr::ScalarFunction(call) => array_of(call).is_some_and(is_untyped) || places(call).is_some(),
         _ => false,
     };
@@ -151,6 +159,11 @@ fn is_text(expr: &Expr) -> bool {
 /// The array argument of one of [`OF_ARRAYS`].
 fn array_of(call: &ScalarFunction) -> Option<&Expr> {
     OF_ARRAYS.contains(&call.name()).then(|| call.args.first())?
+}
+
+/// The default of a `lag` or `lead`.
+fn default_of(call: &WindowFunction) -> Option<&Expr> {
+    matches!(call.fun.name(), "lag" | "lead").then(|| call.params.args.get(2))?
 }
 
 /// The decimal places of a `round`, if they are a number. The result type depends on them, but
@@ -211,11 +224,30 @@ fn typed_expr(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Transformed<E
                 Some(planned) => return Ok(Transformed::yes(planned)),
                 None => {}
             }
+            let row = row_of(&list.expr);
             for item in &mut list.list {
-                let typed = beside(item, &list.expr, schema, zone)?;
-                is_typed |= put(item, typed);
+                match (row, item) {
+                    (Some(row), Expr::ScalarFunction(item)) => {
+                        for (part, with) in item.args.iter_mut().zip(&row.args) {
+                            let typed = beside(part, with, schema, zone)?;
+                            is_typed |= put(part, typed);
+                        }
+                    }
+                    (_, item) => {
+                        let typed = beside(item, &list.expr, schema, zone)?;
+                        is_typed |= put(item, typed);
+                    }
+                }
             }
             Ok(Transformed::new_transformed(Expr::InList(list), is_typed))
+        }
+        Expr::WindowFunction(mut call) => {
+            let typed = match (default_of(&call), call.params.args.first().map(|value| value.get_type(schema))) {
+                (Some(default), Some(Ok(data_type))) => time_of_literal(default, &data_type, zone),
+                _ => None,
+            };
+            let is_typed = call.params.args.get_mut(2).is_some_and(|default| put(default, typed));
+            Ok(Transformed::new_transformed(Expr::WindowFunction(call), is_typed))
         }
         other => Ok(Transformed::no(other)),
     })

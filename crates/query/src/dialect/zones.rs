@@ -11,24 +11,34 @@
 //! In UTC, the default, the only change is that FleetDB's own parser reads the texts
 //! ([`times`](crate::times)).
 
-use crate::functions::clocks::{instant, minus, plus, read, shown, text, with_zone};
+use super::mixed_times::{is_local, with_instants};
+use super::utc_times::holds_utc;
+use crate::expressions::{leaf, leaves, map_named};
+use crate::functions::clocks::{TEXTS, error, instant, minus, plus, read, shown, text, with_zone};
 use crate::times::{TimeText, read_for};
 use crate::zone::Zone;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, ScalarValue};
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::expr::{Between, Case, Cast, InList, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::expr::{
+    Between, Case, Cast, InList, InSubquery, ScalarFunction, SetComparison, WindowFunction,
+};
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, WindowFrameBound, WindowFrameUnits, cast, lit,
+};
 use datafusion::optimizer::AnalyzerRule;
-use fleetdb_engine::ColumnType;
+use fleetdb_engine::{Code, ColumnType};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const NS_PER_DAY: i64 = 86_400_000_000_000;
+
+const TEMPLATE: &str = "to_timestamp and to_date take only a constant text as their template";
+const FRAME: &str = "RANGE with days or months over TIMESTAMPTZ is not supported in this session's time zone, where \
+                     their length varies: write hours, such as INTERVAL '24 hours', or SET TIME ZONE 'UTC'";
 
 /// The session's zone for the running statement. Rules read it from here because the session's
 /// settings are locked while they run.
@@ -74,6 +84,7 @@ impl Clocks<'_> {
                     Expr::Between(Between::new(Box::new(expr), *negated, Box::new(low), Box::new(high)))
                 }))
             }
+            Expr::InList(list) if row_of(&list.expr).is_some() => Ok(self.rows_meant(list, schema)),
             Expr::InList(InList { expr, list, negated }) => {
                 let sides: Vec<&Expr> = std::iter::once(expr.as_ref()).chain(list).collect();
                 Ok(self.instants_of(&sides, schema).map(|mut sides| {
@@ -82,9 +93,34 @@ impl Clocks<'_> {
                 }))
             }
             Expr::Case(case) => Ok(self.case_meant(case, schema)),
+            Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+                Ok(self.with_subquery(expr, subquery, schema)?.map(|(expr, subquery)| {
+                    Expr::InSubquery(InSubquery { expr: Box::new(expr), subquery, negated: *negated })
+                }))
+            }
+            Expr::SetComparison(of) => {
+                Ok(self.with_subquery(&of.expr, &of.subquery, schema)?.map(|(expr, subquery)| {
+                    Expr::SetComparison(SetComparison { expr: Box::new(expr), subquery, ..of.clone() })
+                }))
+            }
+            Expr::WindowFunction(of) => Ok(self.default_meant(of, schema)),
             Expr::ScalarFunction(call) => self.call_meant(call, schema),
             _ => Ok(None),
         }
+    }
+
+    /// As [`meant`](Self::meant), in UTC: only what has another type if it includes an instant.
+    ///
+    /// # Errors
+    /// A template of `to_timestamp` is not constant.
+    pub(super) fn meant_in_utc(&self, expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+        Ok(match expr {
+            Expr::Case(case) => self.case_meant(case, schema),
+            Expr::WindowFunction(of) => self.default_meant(of, schema),
+            Expr::ScalarFunction(call) if is_of_one_type(call.name()) => self.args_meant(call, schema),
+            Expr::ScalarFunction(call) => return check_templates(call).map(|()| None),
+            _ => None,
+        })
     }
 
     /// The values that a CASE compares, and its results.
@@ -106,9 +142,53 @@ impl Clocks<'_> {
         Some(Expr::Case(Case::new(operand, branches, results.next())))
     }
 
+    /// A list of rows: `(id, ts) IN ((1, DATE '2026-07-01'))`.
+    fn rows_meant(&self, list: &InList, schema: &DFSchema) -> Option<Expr> {
+        let rows = std::iter::once(list.expr.as_ref()).chain(&list.list).map(row_of);
+        let mut rows = rows.map(|row| row.cloned()).collect::<Option<Vec<ScalarFunction>>>()?;
+        let width = rows.first()?.args.len();
+        let mut is_changed = false;
+        for place in 0..width {
+            let sides = rows.iter().map(|row| row.args.get(place)).collect::<Option<Vec<&Expr>>>()?;
+            let Some(instants) = self.instants_of(&sides, schema) else { continue };
+            rows.iter_mut().zip(instants).for_each(|(row, instant)| row.args[place] = instant);
+            is_changed = true;
+        }
+        let mut rows = rows.into_iter().map(Expr::ScalarFunction);
+        let row = Box::new(rows.next()?);
+        is_changed.then(|| Expr::InList(InList::new(row, rows.collect(), list.negated)))
+    }
+
+    /// A value that is compared with the rows of a subquery: `ts IN (SELECT day FROM holidays)`.
+    fn with_subquery(&self, expr: &Expr, of: &Subquery, schema: &DFSchema) -> Result<Option<(Expr, Subquery)>> {
+        let plan = &of.subquery;
+        let (Ok(compared), [field, ..]) = (expr.get_type(schema), plan.schema().fields().as_ref()) else {
+            return Ok(None);
+        };
+        let is_instant = |of: &DataType| matches!(of, DataType::Timestamp(_, Some(_)));
+        if is_instant(&compared) && is_local(field.data_type()) {
+            let subquery = with_instants(Arc::clone(plan), &[0], self.zone)?;
+            return Ok(Some((expr.clone(), Subquery { subquery, ..of.clone() })));
+        }
+        let unit = self.unit_of_local(expr, &compared, schema).filter(|_| is_instant(field.data_type()));
+        Ok(unit.map(|unit| (instant(expr.clone(), unit, self.zone), of.clone())))
+    }
+
+    /// The default of `lag` and `lead`.
+    fn default_meant(&self, of: &WindowFunction, schema: &DFSchema) -> Option<Expr> {
+        let [value, _, default] = of.params.args.as_slice() else { return None };
+        if !matches!(of.fun.name(), "lag" | "lead") {
+            return None;
+        }
+        let [value, default] = self.days_by_clocks([value, default], schema)?;
+        let mut of = of.clone();
+        (of.params.args[0], of.params.args[2]) = (value, default);
+        Some(Expr::WindowFunction(Box::new(of)))
+    }
+
     fn cast_meant(&self, of: &Cast, schema: &DFSchema) -> Option<Expr> {
         let from = of.expr.get_type(schema).ok()?;
-        match (&from, of.field.data_type()) {
+        match leaves(&from, of.field.data_type()) {
             (DataType::Timestamp(unit, None), DataType::Timestamp(_, Some(_))) => {
                 Some(recast(instant(of.expr.as_ref().clone(), *unit, self.zone), of))
             }
@@ -141,13 +221,10 @@ impl Clocks<'_> {
     /// zone.
     fn instants_of(&self, sides: &[&Expr], schema: &DFSchema) -> Option<Vec<Expr>> {
         let types: Vec<Option<DataType>> = sides.iter().map(|side| side.get_type(schema).ok()).collect();
-        let has_instant = types.iter().any(|of| matches!(of, Some(DataType::Timestamp(_, Some(_)))));
-        let unit_of_local = |side: &Expr, of: &Option<DataType>| match of {
-            Some(DataType::Date32 | DataType::Date64) => Some(TimeUnit::Second),
-            Some(DataType::Timestamp(unit, None)) if !holds_utc(side, schema, &[]) => Some(*unit),
-            _ => None,
-        };
-        let units: Vec<_> = sides.iter().zip(&types).map(|(side, of)| unit_of_local(side, of)).collect();
+        let is_instant = |of: &DataType| matches!(leaf(of), DataType::Timestamp(_, Some(_)));
+        let has_instant = types.iter().any(|of| of.as_ref().is_some_and(is_instant));
+        let unit = |(side, of): (&&Expr, &Option<DataType>)| self.unit_of_local(side, of.as_ref()?, schema);
+        let units: Vec<_> = sides.iter().zip(&types).map(unit).collect();
         (has_instant && units.iter().any(Option::is_some)).then(|| {
             let instants = sides.iter().zip(units).map(|(side, unit)| match unit {
                 Some(unit) => instant((*side).clone(), unit, self.zone),
@@ -155,6 +232,15 @@ impl Clocks<'_> {
             });
             instants.collect()
         })
+    }
+
+    /// The unit of a date or a local time, or of an array of such; `None` for anything else.
+    fn unit_of_local(&self, expr: &Expr, data_type: &DataType, schema: &DFSchema) -> Option<TimeUnit> {
+        match leaf(data_type) {
+            DataType::Date32 | DataType::Date64 => Some(TimeUnit::Second),
+            DataType::Timestamp(unit, None) if !holds_utc(expr, schema, &[]) => Some(*unit),
+            _ => None,
+        }
     }
 
     /// `ts + INTERVAL '1 day'`: a local day may have 23 or 25 hours.
@@ -181,11 +267,14 @@ impl Clocks<'_> {
     }
 
     fn call_meant(&self, call: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
+        check_templates(call)?;
         let zone_name = || lit(self.zone.name());
         let unit = |arg: &Expr| match arg.get_type(schema) {
             Ok(DataType::Timestamp(unit, Some(_))) => Some(unit),
             _ => None,
         };
+        let is_instant =
+            |arg: &Expr| arg.get_type(schema).is_ok_and(|of| matches!(leaf(&of), DataType::Timestamp(_, Some(_))));
         let again = |args: Vec<Expr>| Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&call.func), args));
         let shown_of = |arg: &Expr| unit(arg).map(|unit| shown(arg.clone(), unit, self.zone));
         let now = || Ok::<_, datafusion::error::DataFusionError>(self.functions.udf("now")?.call(Vec::new()));
@@ -195,7 +284,7 @@ impl Clocks<'_> {
                 let shown = shown(now()?, TimeUnit::Nanosecond, self.zone);
                 Some(cast(shown, DataType::Time64(TimeUnit::Nanosecond)))
             }
-            ("text_of", [time]) if unit(time).is_some() => Some(text(time.clone(), self.zone)),
+            ("text_of" | TEXTS, [time]) if is_instant(time) => Some(text(time.clone(), self.zone)),
             ("time_of_day", [time]) => shown_of(time).map(|shown| again(vec![shown])),
             ("date_part", [field, time]) if !is_text(field, "epoch") => {
                 shown_of(time).map(|shown| again(vec![field.clone(), shown]))
@@ -207,20 +296,20 @@ impl Clocks<'_> {
                 let in_zone = self.functions.udf("date_trunc_in_zone")?;
                 Some(in_zone.call(vec![of.clone(), time.clone(), zone_name()]))
             }
-            ("coalesce" | "nullif" | "greatest" | "least", args) => {
-                self.instants_of(&args.iter().collect::<Vec<_>>(), schema).map(again)
-            }
+            (name, _) if is_of_one_type(name) => self.args_meant(call, schema),
             ("age", [until, since]) if unit(until).is_some() || unit(since).is_some() => {
                 Some(again([until, since].map(|time| shown_of(time).unwrap_or_else(|| time.clone())).to_vec()))
             }
             ("to_timestamp", [text]) if is_of_text(text, schema) => {
                 Some(read(text.clone(), with_zone(TimeUnit::Nanosecond), self.zone))
             }
-            // The template has no zone.
-            ("to_timestamp", [text, Expr::Literal(template, _)])
-                if is_of_text(text, schema)
-                    && template.try_as_str().flatten().is_some_and(|template| !template.contains("%z")) =>
-            {
+            ("to_timestamp", [text, templates @ ..]) if is_of_text(text, schema) => {
+                if templates.iter().any(|template| !matches!(template, Expr::Literal(..))) {
+                    return Err(error(Code::NotSupported, TEMPLATE.to_owned()));
+                }
+                if templates.iter().any(reads_zone) {
+                    return Ok(None);
+                }
                 let read = cast(Expr::ScalarFunction(call.clone()), DataType::Timestamp(TimeUnit::Nanosecond, None));
                 Some(instant(read, TimeUnit::Nanosecond, self.zone))
             }
@@ -239,6 +328,11 @@ impl Clocks<'_> {
         })
     }
 
+    fn args_meant(&self, call: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
+        let args = self.instants_of(&call.args.iter().collect::<Vec<_>>(), schema)?;
+        Some(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&call.func), args)))
+    }
+
     /// A bound of the range. A text, a date, or a constant time without a zone is local time.
     fn bound(&self, bound: &Expr, schema: &DFSchema) -> Expr {
         let unit = TimeUnit::Nanosecond;
@@ -252,6 +346,20 @@ impl Clocks<'_> {
     }
 }
 
+/// Whether all arguments of a function, and the elements of those that are arrays, have one type.
+pub(super) fn is_of_one_type(function: &str) -> bool {
+    let of_values = matches!(function, "coalesce" | "nullif" | "greatest" | "least");
+    of_values || matches!(function, "make_array" | "array_has" | "array_position")
+}
+
+/// A row of several values: `(1, ts)`.
+pub(super) fn row_of(expr: &Expr) -> Option<&ScalarFunction> {
+    match expr {
+        Expr::ScalarFunction(call) if call.name() == "struct" => Some(call),
+        _ => None,
+    }
+}
+
 fn recast(of: Expr, as_before: &Cast) -> Expr {
     Expr::Cast(Cast { expr: Box::new(of), field: Arc::clone(&as_before.field) })
 }
@@ -260,7 +368,7 @@ fn recast(of: Expr, as_before: &Cast) -> Expr {
 /// DataFusion wrote it.
 fn cast_by_clocks(of: &Cast, from: &DataType, zone: Zone) -> Option<Expr> {
     let expr = || of.expr.as_ref().clone();
-    match (from, of.field.data_type()) {
+    match leaves(from, of.field.data_type()) {
         (
             DataType::Timestamp(unit, Some(_)),
             DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_),
@@ -268,16 +376,16 @@ fn cast_by_clocks(of: &Cast, from: &DataType, zone: Zone) -> Option<Expr> {
         (DataType::Date32 | DataType::Date64, DataType::Timestamp(_, Some(_))) => {
             Some(recast(instant(expr(), TimeUnit::Second, zone), of))
         }
-        (DataType::Timestamp(_, Some(_)), DataType::Utf8) => Some(text(expr(), zone)),
+        (DataType::Timestamp(_, Some(_)), DataType::Utf8) => Some(recast(text(expr(), zone), of)),
         _ => read_by_cast(of, from, zone),
     }
 }
 
 /// Rewrites a cast from text to timestamp to use FleetDB's parser; `None` for any other cast.
 pub(super) fn read_by_cast(of: &Cast, from: &DataType, zone: Zone) -> Option<Expr> {
-    match (from, of.field.data_type()) {
+    match leaves(from, of.field.data_type()) {
         (DataType::Utf8, to @ DataType::Timestamp(..)) => {
-            let read = || read(of.expr.as_ref().clone(), to.clone(), zone);
+            let read = || recast(read(of.expr.as_ref().clone(), to.clone(), zone), of);
             Some(time_of_literal(&of.expr, to, zone).unwrap_or_else(read))
         }
         _ => None,
@@ -310,6 +418,23 @@ fn has_zone(template: &Expr) -> bool {
     })
 }
 
+/// Fails if the template of a `to_timestamp` or `to_date` is computed for each row, which DataFusion
+/// cannot run.
+fn check_templates(call: &ScalarFunction) -> Result<()> {
+    let is_read = matches!(call.name(), "to_timestamp" | "to_date");
+    match is_read && call.args.iter().skip(1).any(|template| !template.column_refs().is_empty()) {
+        true => Err(error(Code::NotSupported, TEMPLATE.to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// Whether a constant template of chrono reads the zone or seconds since 1970.
+fn reads_zone(template: &Expr) -> bool {
+    let Expr::Literal(text, _) = template else { return false };
+    let parts = ["%z", "%:z", "%#z", "%+", "%s"];
+    text.try_as_str().flatten().is_some_and(|text| parts.iter().any(|part| text.contains(part)))
+}
+
 /// Whether a bucket's width is a day or longer.
 fn is_of_days(width: &Expr) -> bool {
     let Expr::Literal(width, _) = width else { return false };
@@ -336,7 +461,37 @@ impl AnalyzerRule for CastByClocks {
     }
 }
 
+/// Fails if a window is measured in days or months, whose lengths depend on the zone:
+/// `RANGE BETWEEN INTERVAL '1 day' PRECEDING AND CURRENT ROW`. DataFusion would take those of UTC.
+fn check_frames(node: &LogicalPlan, zone: Zone) -> Result<()> {
+    let (LogicalPlan::Window(window), false) = (node, zone == Zone::Utc) else { return Ok(()) };
+    // Clocks with a fixed offset have days of 24 hours.
+    let is_by_clocks = |of: IntervalMonthDayNano| of.months != 0 || (of.days != 0 && matches!(zone, Zone::Named(_)));
+    let is_by_clocks = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) => {
+            let by = by.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano));
+            matches!(by, Ok(ScalarValue::IntervalMonthDayNano(Some(by))) if is_by_clocks(by))
+        }
+        WindowFrameBound::CurrentRow => false,
+    };
+    let is_refused = |expr: &Expr| {
+        let Expr::WindowFunction(of) = expr.clone().unalias_nested().data else { return false };
+        let (frame, order) = (&of.params.window_frame, &of.params.order_by);
+        let is_over_instants = order
+            .iter()
+            .any(|by| matches!(by.expr.get_type(window.input.schema()), Ok(DataType::Timestamp(_, Some(_)))));
+        frame.units == WindowFrameUnits::Range
+            && is_over_instants
+            && (is_by_clocks(&frame.start_bound) || is_by_clocks(&frame.end_bound))
+    };
+    match window.window_expr.iter().any(is_refused) {
+        true => Err(error(Code::NotSupported, FRAME.to_owned())),
+        false => Ok(()),
+    }
+}
+
 fn casts_in(node: LogicalPlan, zone: Zone) -> Result<Transformed<LogicalPlan>> {
+    check_frames(&node, zone)?;
     let mut has = false;
     node.apply_expressions(|expr| {
         has |= expr.exists(|expr| Ok(matches!(expr, Expr::Cast(_))))?;
@@ -345,79 +500,35 @@ fn casts_in(node: LogicalPlan, zone: Zone) -> Result<Transformed<LogicalPlan>> {
     if !has {
         return Ok(Transformed::no(node));
     }
-    let (schema, names) = (merge_schema(&node.inputs()), NamePreserver::new(&node));
+    let schema = merge_schema(&node.inputs());
     // In UTC nobody asks where a column comes from.
     let inputs: Vec<LogicalPlan> =
         if zone == Zone::Utc { Vec::new() } else { node.inputs().into_iter().cloned().collect() };
     let inputs: Vec<&LogicalPlan> = inputs.iter().collect();
-    node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let changed = expr.transform_up(|expr| {
+    map_named(node, |expr| {
+        expr.transform_up(|expr| {
             let meant = match &expr {
                 Expr::Cast(cast) => added_cast(cast, &schema, &inputs, zone),
                 _ => None,
             };
             Ok(meant.map_or_else(|| Transformed::no(expr), Transformed::yes))
-        })?;
-        Ok(changed.update_data(|expr| name.restore(expr)))
+        })
     })
 }
 
 fn added_cast(of: &Cast, schema: &DFSchema, inputs: &[&LogicalPlan], zone: Zone) -> Option<Expr> {
     // In UTC, the default, only casts to timestamps can change, so other types need not be
     // computed.
-    if zone == Zone::Utc && !matches!(of.field.data_type(), DataType::Timestamp(..)) {
+    if zone == Zone::Utc && !matches!(leaf(of.field.data_type()), DataType::Timestamp(..)) {
         return None;
     }
     let from = of.expr.get_type(schema).ok()?;
-    match (&from, of.field.data_type()) {
+    match leaves(&from, of.field.data_type()) {
         _ if zone == Zone::Utc => read_by_cast(of, &from, zone),
         (DataType::Timestamp(unit, None), DataType::Timestamp(_, Some(_))) if !holds_utc(&of.expr, schema, inputs) => {
             Some(recast(instant(of.expr.as_ref().clone(), *unit, zone), of))
         }
         _ => cast_by_clocks(of, &from, zone),
-    }
-}
-
-/// Whether a time without a zone comes from a column that stores such times, which are UTC, or from
-/// a subquery. A date, an instant's local time and a literal follow the session's clocks. Columns
-/// that `inputs` compute are followed to where they come from.
-fn holds_utc(expr: &Expr, schema: &DFSchema, inputs: &[&LogicalPlan]) -> bool {
-    if !matches!(expr.get_type(schema), Ok(DataType::Timestamp(_, None))) {
-        return false;
-    }
-    match expr {
-        Expr::Column(column) => {
-            let computed = inputs.iter().find_map(|input| computed_in(column, input));
-            return computed.is_none_or(|(expr, input)| holds_utc(expr, input.schema(), &[input]));
-        }
-        Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_) => return true,
-        _ => {}
-    }
-    let mut holds = false;
-    let looked = expr.apply_children(|part| {
-        holds |= holds_utc(part, schema, inputs);
-        Ok(if holds { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    holds || looked.is_err()
-}
-
-/// The expression that a plan computes as a column, and the plan that this expression reads; `None`
-/// for a column of a table, and where it is not known.
-fn computed_in<'a>(column: &Column, plan: &'a LogicalPlan) -> Option<(&'a Expr, &'a LogicalPlan)> {
-    match plan {
-        LogicalPlan::Projection(projection) => {
-            let place = projection.schema.maybe_index_of_column(column)?;
-            Some((projection.expr.get(place)?, &projection.input))
-        }
-        LogicalPlan::SubqueryAlias(alias) => {
-            let place = alias.schema.maybe_index_of_column(column)?;
-            computed_in(&Column::from(alias.input.schema().qualified_field(place)), &alias.input)
-        }
-        LogicalPlan::Filter(filter) => computed_in(column, &filter.input),
-        LogicalPlan::Sort(sort) => computed_in(column, &sort.input),
-        LogicalPlan::Limit(limit) => computed_in(column, &limit.input),
-        _ => None,
     }
 }
 

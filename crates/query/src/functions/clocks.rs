@@ -1,14 +1,16 @@
 //! Functions that convert between instants and local time in a session's zone. They implement
 //! casts, texts and interval arithmetic of timestamps with a zone. [`zones`](crate::dialect)
-//! inserts the calls.
+//! inserts the calls. A function of an array converts each element.
 
 use crate::expressions::{on_arrays, per_second};
 use crate::texts::text_form_in;
 use crate::times::read_texts;
 use crate::zone::{NS_PER_DAY, NS_PER_SECOND, Zone, naive, to_ns};
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
+use arrow::datatypes::{
+    DataType, Field, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+};
 use chrono::Months;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -17,6 +19,9 @@ use datafusion::logical_expr::{
 };
 use fleetdb_engine::{Code, ColumnType, Error};
 use std::sync::Arc;
+
+/// The name of the function that [`text`] calls.
+pub(crate) const TEXTS: &str = "text_by_clocks";
 
 /// What a function computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,7 +94,7 @@ impl ScalarUDFImpl for ByClocks {
         match self.what {
             What::Shown => "shown_by_clocks",
             What::Instant => "instant_by_clocks",
-            What::Text => "text_by_clocks",
+            What::Text => TEXTS,
             What::Read => "read_by_clocks",
             What::Plus => "plus_by_clocks",
             What::Minus => "minus_by_clocks",
@@ -100,8 +105,8 @@ impl ScalarUDFImpl for ByClocks {
         &self.signature
     }
 
-    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(self.gives.clone())
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types.first().map_or_else(|| self.gives.clone(), |of| self.given_for(of)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -110,7 +115,23 @@ impl ScalarUDFImpl for ByClocks {
 }
 
 impl ByClocks {
+    /// The result's type for an argument of this type.
+    fn given_for(&self, of: &DataType) -> DataType {
+        match of {
+            DataType::List(element) => DataType::new_list(self.given_for(element.data_type()), true),
+            _ => self.gives.clone(),
+        }
+    }
+
     fn of(&self, columns: &[ArrayRef]) -> Result<ArrayRef> {
+        if let [arrays] = columns
+            && let Some(arrays) = arrays.as_list_opt::<i32>()
+        {
+            let elements = self.of(&[Arc::clone(arrays.values())])?;
+            let field = Arc::new(Field::new_list_field(elements.data_type().clone(), true));
+            let (offsets, nulls) = (arrays.offsets().clone(), arrays.nulls().cloned());
+            return Ok(Arc::new(ListArray::try_new(field, offsets, elements, nulls)?));
+        }
         let (values, beside) = match columns {
             [values] => (values, None),
             [values, beside] => (values, Some(beside)),
@@ -171,6 +192,7 @@ fn later(instant_ns: i128, interval: IntervalMonthDayNano, sign: i32, zone: Zone
     Some(ns + i128::from(interval.nanoseconds) * i128::from(sign))
 }
 
-fn error(code: Code, message: String) -> DataFusionError {
+/// An error of a function or a plan that depends on the zone.
+pub(crate) fn error(code: Code, message: String) -> DataFusionError {
     DataFusionError::External(Box::new(Error::new(code, message)))
 }
