@@ -8,8 +8,8 @@ fn seconds(time: NaiveDateTime) -> i64 {
 
 /// The last Sunday of a month, at this hour.
 fn last_sunday(year: i32, month: u32, hour: u32) -> i64 {
-    let days = (1..=31).filter_map(|day| NaiveDate::from_ymd_opt(year, month, day));
-    let sunday = days.filter(|day| day.weekday() == Weekday::Sun).last().unwrap();
+    let mut days = (1..=31).filter_map(|day| NaiveDate::from_ymd_opt(year, month, day));
+    let sunday = days.rfind(|day| day.weekday() == Weekday::Sun).unwrap();
     seconds(sunday.and_hms_opt(hour, 0, 0).unwrap())
 }
 
