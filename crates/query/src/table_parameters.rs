@@ -18,8 +18,8 @@ pub(crate) type TableParameters = Vec<(usize, Option<DataType>)>;
 
 impl Statement {
     /// Applies the parameter types a client declares, counted from 0, where the context does not
-    /// determine the type: intervals anywhere, instants where they are cast, and times in the
-    /// arguments of table functions.
+    /// determine the type: intervals anywhere, instants where they are cast, times where they are
+    /// compared with a cast to a date, and times in the arguments of table functions.
     ///
     /// ```
     /// use arrow::datatypes::{DataType, IntervalUnit};
@@ -51,6 +51,13 @@ impl Statement {
                 && !matches!(data_type, SqlType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone))
             {
                 **inner = cast(inner.as_ref().clone(), instant);
+            }
+            // Otherwise the parameter would be a date, without its time of day.
+            for beside in beside_date(expr) {
+                let given = types.iter().find(|(place, _)| parameter(beside) == Some(*place));
+                if let Some(sql_type) = given.and_then(|(_, given)| time_type(given)) {
+                    *beside = cast(beside.clone(), sql_type);
+                }
             }
             ControlFlow::<()>::Continue(())
         });
@@ -145,6 +152,37 @@ fn parameter(expr: &Expr) -> Option<usize> {
 
 fn cast(expr: Expr, data_type: SqlType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+/// What an operator or a condition combines with a cast to a date.
+fn beside_date(expr: &mut Expr) -> Vec<&mut Expr> {
+    match expr {
+        Expr::BinaryOp { left, right, .. } => match (is_date(left), is_date(right)) {
+            (true, false) => vec![right],
+            (false, true) => vec![left],
+            _ => Vec::new(),
+        },
+        Expr::Between { expr, low, high, .. } if is_date(expr) => vec![low, high],
+        Expr::InList { expr, list, .. } if is_date(expr) => list.iter_mut().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn is_date(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast { data_type: SqlType::Date, .. } => true,
+        Expr::Nested(inner) => is_date(inner),
+        _ => false,
+    }
+}
+
+/// The SQL type of a time; `None` for any other type.
+fn time_type(given: &DataType) -> Option<SqlType> {
+    match given {
+        DataType::Timestamp(_, None) => Some(SqlType::Timestamp(None, TimezoneInfo::None)),
+        DataType::Timestamp(_, Some(_)) => with_zone(given),
+        _ => None,
+    }
 }
 
 /// The SQL type of an instant, or of an array of instants; `None` for any other type.

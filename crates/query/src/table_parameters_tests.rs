@@ -46,3 +46,16 @@ fn instants_that_are_given_stay_instants_where_they_are_cast() {
          CAST($2 AS TIMESTAMP WITH TIME ZONE[])::DATE[] AS c FROM f($1::TIMESTAMP, CAST($1 AS TIMESTAMP)) WHERE ts > $1"
     );
 }
+
+#[test]
+fn times_that_are_given_stay_times_beside_dates() {
+    let text = "SELECT $1 FROM t WHERE ts::date = $1 AND $2 > (ts::date) AND ts::date BETWEEN $1 AND $3 AND ts > $1";
+    let mut statement = session().parse_one(text).unwrap();
+    let time = |zone: Option<&str>| DataType::Timestamp(TimeUnit::Microsecond, zone.map(Into::into));
+    statement.set_types(&[(0, time(None)), (1, time(Some("+00:00"))), (2, DataType::Date32)]);
+    assert_eq!(
+        statement.to_string(),
+        "SELECT $1 FROM t WHERE ts::DATE = CAST($1 AS TIMESTAMP) AND CAST($2 AS TIMESTAMP WITH TIME ZONE) > (ts::DATE) \
+         AND ts::DATE BETWEEN CAST($1 AS TIMESTAMP) AND $3 AND ts > $1"
+    );
+}

@@ -25,6 +25,13 @@ with connect() as db:
     assert db.info.parameter_status("TimeZone") == "UTC"
     db.execute("CREATE TABLE zoned (id BIGINT, ts TIMESTAMPTZ, at TIMESTAMP, PRIMARY KEY (id, ts))")
 
+    # A time without a zone keeps its time of day beside a date.
+    day = dt.datetime(2026, 7, 1)
+    for kind in ("s", "b"):
+        query = f"SELECT d::date = %{kind}, d::date < %{kind}, d::date IN (%{kind}) FROM (SELECT %{kind}::timestamp AS d) AS days"
+        for time, expected in ((day, (True, False, True)), (day.replace(hour=10), (False, True, False))):
+            assert one(db, query, (time, time, time, day)) == expected, (kind, time)
+
 noon = dt.datetime(2026, 7, 1, 12, tzinfo=dt.timezone.utc)
 with connect("Europe/Vienna") as db:
     assert db.info.parameter_status("TimeZone") == "Europe/Vienna"
