@@ -7,11 +7,11 @@
 use crate::clauses::clause;
 use crate::names::identifier;
 use crate::planned_names::{APART, as_written, written_names};
+use crate::walk::{visit_expressions, visit_expressions_mut, walk_mut};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, CreateTable, DataType as SqlType, Expr, Function, Ident, OrderByKind, Query, SelectItem, SetExpr,
-    Statement as SqlStatement, TableFactor, Value as Literal, VisitMut, VisitorMut, visit_expressions,
-    visit_expressions_mut,
+    Statement as SqlStatement, TableFactor, Value as Literal, VisitorMut,
 };
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -204,7 +204,7 @@ pub(crate) fn keep_names(query: &mut Query, names: &ColumnNames) {
 /// other parts of the statement refer to them: `SELECT max(count) FROM (SELECT count(*) FROM reads
 /// GROUP BY meter) AS counts`.
 pub(crate) fn name_derived(statement: &mut SqlStatement) {
-    let _ = statement.visit(&mut Derived);
+    let _ = walk_mut(statement, &mut Derived);
 }
 
 struct Derived;

@@ -6,6 +6,7 @@
 use crate::errors::query_error;
 use crate::errors::too_deep;
 use crate::plain_text::is_plain;
+use crate::walk::walk;
 use crate::words::has_word;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
@@ -295,7 +296,7 @@ fn is_operator(byte: u8) -> bool {
 /// There are too many levels, or too many tables in a FROM or WITH.
 pub(crate) fn levels(statement: &impl Visit) -> Result<usize> {
     let mut levels = Levels::default();
-    match statement.visit(&mut levels) {
+    match walk(statement, &mut levels) {
         ControlFlow::Continue(()) => Ok(levels.most),
         ControlFlow::Break(error) => Err(error),
     }

@@ -93,6 +93,7 @@ mod times;
 mod transaction;
 mod usages;
 mod values;
+mod walk;
 mod whole_numbers;
 mod wide_rows;
 mod window;

@@ -7,10 +7,9 @@ use crate::names::{identifier, object_name};
 use crate::session::Session;
 use crate::stack::with_stack;
 use crate::statement::Statement;
+use crate::walk::visit_expressions;
 use datafusion::sql::parser::Statement as ParsedStatement;
-use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Ident, Statement as SqlStatement, Value as Literal, visit_expressions,
-};
+use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, Ident, Statement as SqlStatement, Value as Literal};
 use fleetdb_engine::{Code, Error, Result};
 use std::collections::HashMap;
 use std::ops::ControlFlow;

@@ -3,6 +3,7 @@
 //! never end.
 
 use crate::errors::too_deep;
+use crate::walk::walk;
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visit, Visitor};
 use fleetdb_engine::{Error, Result};
 use std::ops::ControlFlow;
@@ -12,7 +13,7 @@ const MAX_READ: usize = 10_000;
 
 /// Rejects a statement that reads too many tables once its WITH queries are expanded.
 pub(crate) fn check(statement: &impl Visit) -> Result<()> {
-    match statement.visit(&mut Outermost::default()) {
+    match walk(statement, &mut Outermost::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -53,7 +54,7 @@ fn read_by(query: &Query, known: &mut Known) -> usize {
         known.push((named.alias.name.value.to_ascii_lowercase(), read));
     }
     let mut body = Body { known, read: 1 };
-    let _ = query.body.visit(&mut body);
+    let _ = walk(query.body.as_ref(), &mut body);
     let read = body.read;
     known.truncate(before);
     read

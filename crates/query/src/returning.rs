@@ -10,6 +10,7 @@ use crate::names::{identifier, object_name};
 use crate::rows::unchecked;
 use crate::session::Session;
 use crate::statement::Statement;
+use crate::walk::visit_expressions_mut;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::datasource::MemTable;
@@ -17,7 +18,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FromTable, ObjectName, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement, TableFactor,
-    TableObject, visit_expressions_mut,
+    TableObject,
 };
 use fleetdb_engine::{Code, Error, Result, TableSchema};
 use std::ops::ControlFlow;

@@ -10,10 +10,11 @@ use crate::setting_names::is_of_datafusion;
 use crate::setting_names::{sets_datafusion, setting_name};
 use crate::stack::{Deep, with_stack};
 use crate::statement_memory::StatementMemory;
+use crate::walk::{visit_expressions, visit_expressions_mut, visit_statements};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     self, CloseCursor, CopyTarget, DiscardObject, Expr, FetchDirection, Set, Statement as SqlStatement, UnaryOperator,
-    Value as Literal, visit_expressions, visit_expressions_mut, visit_statements,
+    Value as Literal,
 };
 use fleetdb_engine::{Code, Error, Result, Value};
 use std::ops::ControlFlow;

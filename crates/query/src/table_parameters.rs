@@ -5,11 +5,11 @@
 
 use crate::binding::number;
 use crate::statement::Statement;
+use crate::walk::{visit_expressions_mut, walk_mut};
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TableFactor, TimezoneInfo, Value as Literal, VisitMut,
-    VisitorMut, visit_expressions_mut,
+    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TableFactor, TimezoneInfo, Value as Literal, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -71,7 +71,7 @@ impl Statement {
                 *outer = inner.clone();
             }
         };
-        let _ = VisitMut::visit(sql.as_mut(), &mut InTables(in_tables));
+        let _ = walk_mut(sql.as_mut(), &mut InTables(in_tables));
     }
 
     /// The parameters of the statement's table functions. Casts of parameters to an integer type
@@ -93,7 +93,7 @@ impl Statement {
                 None => found.push((place, data_type)),
             }
         };
-        let _ = VisitMut::visit(sql.as_mut(), &mut InTables(note));
+        let _ = walk_mut(sql.as_mut(), &mut InTables(note));
         found
     }
 
@@ -106,7 +106,7 @@ impl Statement {
                     *expr = Expr::value(Literal::Null);
                 }
             };
-            let _ = VisitMut::visit(sql.as_mut(), &mut InTables(null));
+            let _ = walk_mut(sql.as_mut(), &mut InTables(null));
         }
         statement
     }
@@ -121,8 +121,8 @@ impl<F: FnMut(&mut Expr)> VisitorMut for InTables<F> {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         let of_expr = &mut Each(&mut self.0);
         match factor {
-            TableFactor::Table { args: Some(args), .. } => VisitMut::visit(&mut args.args, of_expr),
-            TableFactor::Function { args, .. } => VisitMut::visit(args, of_expr),
+            TableFactor::Table { args: Some(args), .. } => walk_mut(&mut args.args, of_expr),
+            TableFactor::Function { args, .. } => walk_mut(args, of_expr),
             _ => ControlFlow::Continue(()),
         }
     }

@@ -1,12 +1,13 @@
 //! Rewrites ASOF JOINs in a statement as joins with a marker.
 
 use crate::functions::arguments::misuse;
+use crate::walk::walk_mut;
 use arrow::datatypes::DataType;
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Join,
-    JoinConstraint, JoinOperator, ObjectName, Select, Statement, TableFactor, VisitMut, VisitorMut,
+    JoinConstraint, JoinOperator, ObjectName, Select, Statement, TableFactor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -18,7 +19,7 @@ pub(super) const ASOF_MATCH: &str = "asof_match";
 /// # Errors
 /// An ASOF JOIN with USING or NATURAL.
 pub(crate) fn mark_asof_joins(statement: &mut Statement) -> fleetdb_engine::Result<()> {
-    match statement.visit(&mut Marks) {
+    match walk_mut(statement, &mut Marks) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(message) => Err(fleetdb_engine::Error::new(fleetdb_engine::Code::Syntax, message)),
     }

@@ -6,9 +6,10 @@
 use crate::functions::date_trunc::NAME as DATE_TRUNC_IN_ZONE;
 use crate::generated::expr_of;
 use crate::names::identifier;
+use crate::walk::visit_expressions_mut;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Statement,
-    UnaryOperator, Value, visit_expressions_mut,
+    UnaryOperator, Value,
 };
 use std::ops::ControlFlow;
 

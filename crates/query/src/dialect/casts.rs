@@ -6,16 +6,17 @@ use super::selects;
 use crate::column_names::{place_of, type_name};
 use crate::generated::expr_of;
 use crate::names::identifier;
+use crate::walk::{visit_expressions, visit_expressions_mut, walk_mut};
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, GroupByExpr, Ident, ObjectName, OrderByKind, Query, Select, SelectItem,
-    Statement, Value, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+    Statement, Value, VisitorMut,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 /// Gives such expressions distinct names.
 pub(super) fn tell_apart(statement: &mut Statement) {
-    let _ = statement.visit(&mut Queries);
+    let _ = walk_mut(statement, &mut Queries);
 }
 
 struct Queries;

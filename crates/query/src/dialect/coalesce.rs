@@ -2,9 +2,8 @@
 //! call into a CASE with each argument twice, so nested calls would double in size with each level.
 
 use crate::names::identifier;
-use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Statement, visit_expressions_mut,
-};
+use crate::walk::visit_expressions_mut;
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Statement};
 use std::ops::ControlFlow;
 
 /// Flattens the nested calls of a statement.

@@ -11,9 +11,9 @@
 use super::latest::{has_call, is_aggregate, looks_around};
 use crate::errors::too_deep;
 use crate::generated::expr_of;
+use crate::walk::walk_mut;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator, VisitMut,
-    VisitorMut,
+    BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator, VisitorMut,
 };
 use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
@@ -31,7 +31,7 @@ const LOOKS_AROUND: &str = "IN (SELECT ...) that looks at the rows around it is 
 /// There are more than [`MAX_SUBQUERIES`], or the subquery of an IN is correlated.
 pub(super) fn as_counts(statement: &mut Statement) -> Result<()> {
     let mut counts = Counts { left: MAX_SUBQUERIES };
-    match statement.visit(&mut counts) {
+    match walk_mut(statement, &mut counts) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -69,7 +69,7 @@ impl Counts {
     fn in_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                expr.visit(&mut InExpr { depth: 0, is_selected: true, left: &mut self.left })?;
+                walk_mut(expr, &mut InExpr { depth: 0, is_selected: true, left: &mut self.left })?;
             }
         }
         for condition in select.selection.iter_mut().chain(&mut select.having) {
@@ -117,7 +117,7 @@ impl Counts {
 
     /// Handles a condition whose result differs for false and NULL.
     fn exact(&mut self, condition: &mut Expr) -> ControlFlow<Error> {
-        condition.visit(&mut InExpr { depth: 0, is_selected: false, left: &mut self.left })
+        walk_mut(condition, &mut InExpr { depth: 0, is_selected: false, left: &mut self.left })
     }
 }
 

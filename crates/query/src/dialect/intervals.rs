@@ -4,14 +4,13 @@
 //! Arrow, and so DataFusion, reads only numbers with units.
 
 use crate::errors::query_error;
+use crate::walk::visit_expressions_mut;
 use arrow::compute::kernels::cast_utils::parse_interval_month_day_nano;
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr as PlanExpr, lit};
-use datafusion::sql::sqlparser::ast::{
-    DataType as SqlType, Expr, Interval, Statement, Value as Literal, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr, Interval, Statement, Value as Literal};
 use fleetdb_engine::{Code, Error};
 use std::ops::ControlFlow;
 

@@ -6,9 +6,10 @@
 use super::latest::{has_call, is_place, name, names_others, tables_of};
 use crate::column_names::name_of;
 use crate::names::identifier;
+use crate::walk::{visit_expressions, walk_mut};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
-    Statement, TableFactor, VisitMut, VisitorMut, visit_expressions,
+    Statement, TableFactor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -16,7 +17,7 @@ use std::ops::ControlFlow;
 
 /// Rewrites the LATERAL subqueries of a statement.
 pub(super) fn limits_as_numbers(statement: &mut Statement) {
-    let _ = statement.visit(&mut Laterals);
+    let _ = walk_mut(statement, &mut Laterals);
 }
 
 struct Laterals;

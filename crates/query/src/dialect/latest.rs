@@ -7,9 +7,10 @@
 use crate::column_names::name_of;
 use crate::generated::expr_of;
 use crate::names::identifier;
+use crate::walk::{visit_expressions, visit_expressions_mut};
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
-    TableFactor, Value as Literal, visit_expressions, visit_expressions_mut,
+    TableFactor, Value as Literal,
 };
 use std::ops::ControlFlow;
 

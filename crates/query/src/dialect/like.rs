@@ -2,7 +2,8 @@
 //! pattern DataFusion takes for a regular expression.
 
 use crate::generated::expr_of;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, Value as Literal, visit_expressions_mut};
+use crate::walk::visit_expressions_mut;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, Value as Literal};
 use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
 

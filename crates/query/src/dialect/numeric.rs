@@ -1,7 +1,8 @@
 //! `numeric(1000, 15)`, as Django casts numbers to round them: DataFusion supports 76 digits, and
 //! clients get 38.
 
-use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo, Expr, Statement, visit_expressions_mut};
+use crate::walk::visit_expressions_mut;
+use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo, Expr, Statement};
 use std::ops::ControlFlow;
 
 /// The maximum number of digits sent to clients.

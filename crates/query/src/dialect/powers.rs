@@ -1,9 +1,8 @@
 //! `-2 ^ 2`, which is 4 in PostgreSQL: its unary minus binds tighter than the power, but
 //! sqlparser's does not.
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Statement, UnaryOperator, Value as Literal, visit_expressions_mut,
-};
+use crate::walk::visit_expressions_mut;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOperator, Value as Literal};
 use std::ops::ControlFlow;
 
 /// Moves unary minuses from powers to their bases.

@@ -8,11 +8,12 @@
 //!    (<https://github.com/apache/datafusion/issues/25258>). A unique name for the subquery's
 //!    column avoids this ([`apart`]).
 
+use crate::walk::visit_expressions_mut;
 use datafusion::common::Column;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::SetComparison;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, Subquery};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr as SqlExpr, Statement, visit_expressions_mut};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr as SqlExpr, Statement};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 

@@ -8,8 +8,9 @@
 //! - `INTERSECT ALL` and `EXCEPT ALL`, which DataFusion plans as joins that do not count
 //!   duplicates.
 
+use crate::walk::walk;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, Visit, Visitor,
+    Expr, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, Visitor,
 };
 use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
@@ -25,7 +26,7 @@ const ALL: &str = "INTERSECT ALL and EXCEPT ALL are not supported: number rows t
 /// # Errors
 /// The statement contains one of them.
 pub(crate) fn refuse(statement: &Statement) -> Result<()> {
-    match statement.visit(&mut Look { depth: 0, is_of_exists: false }) {
+    match walk(statement, &mut Look { depth: 0, is_of_exists: false }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(why) => Err(Error::new(Code::NotSupported, why)),
     }

@@ -2,16 +2,16 @@
 //! their subqueries. Such rows are rewritten as `SELECT 1, (SELECT ...) UNION ALL SELECT 2, 0`.
 
 use crate::grammar::Grammar;
+use crate::walk::{visit_expressions, walk_mut};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Parens, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, Values, VisitMut,
-    VisitorMut, visit_expressions,
+    Expr, Ident, Parens, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, Values, VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
 /// Rewrites VALUES that contain subqueries.
 pub(super) fn as_selects(statement: &mut Statement) {
-    let _ = statement.visit(&mut Rows);
+    let _ = walk_mut(statement, &mut Rows);
 }
 
 struct Rows;

@@ -6,9 +6,10 @@
 use crate::generated::expr_of;
 use crate::names::identifier;
 use crate::times::written_out;
+use crate::walk::{visit_expressions_mut, walk_mut};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Query, SelectItem, Statement,
-    TableFactor, TypedString, Value as Literal, VisitMut, VisitorMut, visit_expressions_mut,
+    TableFactor, TypedString, Value as Literal, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -16,7 +17,7 @@ const NAME: &str = "generate_series";
 
 /// Rewrites the calls of a statement.
 pub(super) fn as_rows(statement: &mut Statement) {
-    let _ = statement.visit(&mut Series);
+    let _ = walk_mut(statement, &mut Series);
 }
 
 struct Series;

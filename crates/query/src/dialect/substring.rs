@@ -2,7 +2,8 @@
 //! first group. DataFusion's `substring` takes only positions.
 
 use crate::generated::expr_of;
-use datafusion::sql::sqlparser::ast::{Expr, Statement, Value as Literal, visit_expressions_mut};
+use crate::walk::visit_expressions_mut;
+use datafusion::sql::sqlparser::ast::{Expr, Statement, Value as Literal};
 use std::ops::ControlFlow;
 
 /// Rewrites these calls as `regexp_match`.

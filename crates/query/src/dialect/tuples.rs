@@ -11,9 +11,9 @@
 
 use crate::generated::expr_of;
 use crate::names::identifier;
+use crate::walk::{visit_expressions_mut, walk_mut};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Statement, VisitMut,
-    VisitorMut, visit_expressions_mut,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Statement, VisitorMut,
 };
 use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
@@ -95,7 +95,7 @@ fn compared(left: &[&Expr], op: &BinaryOperator, right: &[&Expr]) -> Option<Stri
 
 /// Rewrites IN over a subquery's rows as EXISTS.
 pub(super) fn in_as_exists(statement: &mut Statement) {
-    let _ = statement.visit(&mut Tuples);
+    let _ = walk_mut(statement, &mut Tuples);
 }
 
 struct Tuples;

@@ -4,13 +4,14 @@
 
 use crate::column_names::planned_name;
 use crate::generated::expr_of;
-use datafusion::sql::sqlparser::ast::{Statement, TableFactor, VisitMut, VisitorMut};
+use crate::walk::walk_mut;
+use datafusion::sql::sqlparser::ast::{Statement, TableFactor, VisitorMut};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// Makes the names of repeated arrays unique, and names the column of a single one.
 pub(super) fn tell_arrays_apart(statement: &mut Statement) {
-    let _ = statement.visit(&mut Unnests);
+    let _ = walk_mut(statement, &mut Unnests);
 }
 
 struct Unnests;

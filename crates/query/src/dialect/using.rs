@@ -7,10 +7,11 @@
 
 use crate::generated::expr_of;
 use crate::names::identifier;
+use crate::walk::walk_mut;
 use datafusion::sql::sqlparser::ast::{
     Distinct, ExceptSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind,
     Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins,
-    VisitMut, VisitorMut, WildcardAdditionalOptions,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
@@ -24,7 +25,7 @@ const UNKNOWN: &str = "FULL JOIN ... USING behind tables of which it is not plai
 /// # Errors
 /// A join's columns cannot be determined without the schemas of its tables.
 pub(super) fn columns_by_table(statement: &mut Statement) -> Result<()> {
-    match statement.visit(&mut Queries) {
+    match walk_mut(statement, &mut Queries) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(why) => Err(Error::new(Code::AmbiguousColumn, why)),
     }
@@ -237,7 +238,7 @@ fn is_selected(items: &[SelectItem], expr: &Expr) -> bool {
 }
 
 fn name_in(expr: &mut Expr, joined: &[Joined]) {
-    let _ = expr.visit(&mut InExpr { joined, depth: 0 });
+    let _ = walk_mut(expr, &mut InExpr { joined, depth: 0 });
 }
 
 struct InExpr<'a> {

@@ -6,10 +6,10 @@ use super::tables::{HIDDEN_TABLE, SIZES_TABLE};
 use crate::dialect::latest::is_place;
 use crate::generated::expr_of;
 use crate::names::identifier;
+use crate::walk::{visit_expressions, visit_expressions_mut, visit_relations_mut, walk_mut};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value as Literal, VisitMut, VisitorMut,
-    visit_expressions, visit_expressions_mut, visit_relations_mut,
+    Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value as Literal, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -54,7 +54,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
         with_schema(name);
         ControlFlow::<()>::Continue(())
     });
-    let _ = statement.visit(&mut Selects);
+    let _ = walk_mut(statement, &mut Selects);
     let _ = visit_expressions_mut(statement, |expr| {
         if let Some(instead) = arrays::instead_of(expr).or_else(|| instead_of(expr)) {
             *expr = instead;

@@ -2,7 +2,8 @@
 //! That is enough for most catalog queries, but not for these subqueries.
 
 use crate::dialect::latest::{is_aggregate, tables_of};
-use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut};
+use crate::walk::walk_mut;
+use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, TableFactor, VisitorMut};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
@@ -12,7 +13,7 @@ use std::ops::ControlFlow;
 pub(super) fn shielded(text: String) -> String {
     let Ok(mut statements) = Parser::parse_sql(&PostgreSqlDialect {}, &text) else { return text };
     let mut shield = Shield { found: false };
-    let _ = statements.visit(&mut shield);
+    let _ = walk_mut(&mut statements, &mut shield);
     if !shield.found {
         return text;
     }
