@@ -256,10 +256,16 @@ ON_PURPOSE = {
     "a text that goes on behind its quote": lambda body, ours, theirs: "must be followed by" in ours,
     "an equals sign that begins a tag's value": lambda body, ours, theirs: "has no value" in ours and "==" in body,
     "a field without a name": lambda body, ours, theirs: re.search(r" [ \t\0]*=", body),
-    "a type is a column's, not a shard's": lambda body, ours, theirs: "but the column is of type" in ours,
+    "a type is a column's, not a shard's": lambda body, ours, theirs: "but the column is of type" in ours or has_type_of_shard(theirs),
     # Both accept it with different meanings.
     "two backslashes in a name": lambda body, ours, theirs: re.search(r"\\\\[ ,=\"]", body),
 }
+
+
+def has_type_of_shard(theirs):
+    """Whether InfluxDB refuses a field that a broken line created: it may have another type in another shard."""
+    field = re.search(r'field type conflict: input field "([^"]*)"', theirs)
+    return field and not re.search(rf"[ ,]{re.escape(field[1])}=", SEEDING)
 
 
 def explained(body, ours, theirs):
