@@ -1,9 +1,9 @@
-//! Clauses that several kinds of statements have.
+//! `RETURNING`, which INSERT, UPDATE and DELETE may have.
 
 use datafusion::sql::sqlparser::ast::{SelectItem, Statement as SqlStatement};
 
 /// The RETURNING clause of a statement.
-pub(crate) fn clause(sql: &SqlStatement) -> Option<&[SelectItem]> {
+pub(crate) fn returning_clause(sql: &SqlStatement) -> Option<&[SelectItem]> {
     match sql {
         SqlStatement::Insert(insert) => insert.returning.as_deref(),
         SqlStatement::Update(update) => update.returning.as_deref(),
@@ -13,7 +13,7 @@ pub(crate) fn clause(sql: &SqlStatement) -> Option<&[SelectItem]> {
 }
 
 /// The RETURNING clause of a statement that supports one, for modification.
-pub(crate) fn clause_mut(sql: &mut SqlStatement) -> Option<&mut Option<Vec<SelectItem>>> {
+pub(crate) fn returning_clause_mut(sql: &mut SqlStatement) -> Option<&mut Option<Vec<SelectItem>>> {
     match sql {
         SqlStatement::Insert(insert) => Some(&mut insert.returning),
         SqlStatement::Update(update) => Some(&mut update.returning),

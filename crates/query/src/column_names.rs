@@ -4,7 +4,7 @@
 //! DataFusion names a column after the whole expression and rejects duplicate names. To allow
 //! duplicates, repeated columns get distinct names during planning ([`tell_apart`]).
 
-use crate::clauses::clause;
+use crate::clauses::returning_clause;
 use crate::names::identifier;
 use crate::planned_names::{APART, as_written, written_names};
 use crate::walk::{visit_expressions, visit_expressions_mut, walk_mut};
@@ -50,7 +50,7 @@ enum Item {
 pub(crate) fn names_of(statement: &SqlStatement) -> ColumnNames {
     let items = match statement {
         SqlStatement::Query(query) => items(&query.body),
-        other => clause(other),
+        other => returning_clause(other),
     };
     ColumnNames(items.unwrap_or_default().iter().map(item_name).collect())
 }

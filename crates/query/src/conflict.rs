@@ -3,8 +3,7 @@
 //! The clause becomes a query over the new rows, called `excluded`, and the old ones
 //! ([`after_conflict`]). `dml` runs the query under the commit lock.
 
-use crate::names::quote;
-use crate::names::{identifier, object_name};
+use crate::names::{identifier, object_name, quote};
 use crate::rows::primary_key_names;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, Expr, OnConflict, OnConflictAction,

@@ -3,8 +3,7 @@
 //! the text is measured before it is parsed ([`Links`]), and the tree before it is planned
 //! ([`levels`]). Exceeding a limit is an error.
 
-use crate::errors::query_error;
-use crate::errors::too_deep;
+use crate::errors::{query_error, too_deep};
 use crate::plain_text::is_plain;
 use crate::walk::walk;
 use crate::words::has_word;

@@ -9,11 +9,9 @@
 //!    batch.
 
 use crate::conflict::{Conflict, after_conflict, check_assignments, conflict};
-use crate::errors::engine_error;
-use crate::errors::unsupported;
+use crate::errors::{engine_error, unsupported};
 use crate::insert::without_nulls;
-use crate::names::called;
-use crate::names::object_name;
+use crate::names::{called, object_name};
 use crate::returning::{Returning, WriteOutcome};
 use crate::rows::{named, primary_key, rows_with_keys_of, unchecked};
 use crate::session::Session;

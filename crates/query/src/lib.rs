@@ -24,6 +24,7 @@ mod answer;
 mod array_texts;
 mod asof;
 mod binding;
+mod built;
 mod catalog;
 mod clauses;
 #[cfg(feature = "pg-catalog")]
@@ -68,6 +69,7 @@ mod plain_text;
 mod plan_nodes;
 mod planned_names;
 mod planner;
+mod planning;
 mod prepared;
 mod pushdown;
 mod returning;

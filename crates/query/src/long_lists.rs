@@ -10,10 +10,9 @@
 //!
 //! A list is taken if it is long and all its literals are integers, or all are texts.
 
+use crate::built::call;
 use crate::plain_text::{is_of_word, is_plain};
-use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Value,
-};
+use datafusion::sql::sqlparser::ast::{Expr, Value};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Word};
@@ -25,7 +24,8 @@ pub(crate) const LONG_LIST: &str = "long_list";
 /// Shorter lists are parsed as usual.
 pub(crate) const MIN_LITERALS: usize = 1_000;
 
-/// The most digits of an integer in such a list: any number of so many digits fits into 64 bits.
+/// The maximum number of digits of an integer in such a list. Every integer of 18 digits fits into 64
+/// bits.
 const MAX_DIGITS: usize = 18;
 
 /// A literal of a list.
@@ -167,22 +167,8 @@ pub(crate) fn in_long_list(parser: &mut Parser, expr: &Expr) -> Option<Expr> {
         _ => return None,
     };
     (0..place + 2).for_each(|_| parser.advance_token());
-    let list = FunctionArgumentList {
-        duplicate_treatment: None,
-        args: vec![FunctionArg::Unnamed(Expr::value(Value::SingleQuotedString(list)).into())],
-        clauses: Vec::new(),
-    };
-    let call = Function {
-        name: ObjectName::from(vec![Ident::new(LONG_LIST)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(list),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    };
-    Some(Expr::InList { expr: Box::new(expr.clone()), list: vec![Expr::Function(call)], negated })
+    let list = call(LONG_LIST, vec![Expr::value(Value::SingleQuotedString(list))]);
+    Some(Expr::InList { expr: Box::new(expr.clone()), list: vec![list], negated })
 }
 
 /// Whether a quoted token is a long list. A user's own name never is: it would be a syntax error.

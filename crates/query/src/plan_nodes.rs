@@ -24,6 +24,20 @@ macro_rules! plan_basics {
     };
 }
 
+/// The method of plan nodes without expressions.
+macro_rules! no_expressions {
+    () => {
+        fn apply_expressions(
+            &self,
+            _f: &mut dyn FnMut(
+                &std::sync::Arc<dyn datafusion::physical_expr::PhysicalExpr>,
+            ) -> datafusion::error::Result<datafusion::common::tree_node::TreeNodeRecursion>,
+        ) -> datafusion::error::Result<datafusion::common::tree_node::TreeNodeRecursion> {
+            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+        }
+    };
+}
+
 /// Methods common to plan nodes without children and expressions.
 macro_rules! leaf_plan {
     () => {
@@ -33,14 +47,7 @@ macro_rules! leaf_plan {
             Vec::new()
         }
 
-        fn apply_expressions(
-            &self,
-            _f: &mut dyn FnMut(
-                &std::sync::Arc<dyn datafusion::physical_expr::PhysicalExpr>,
-            ) -> datafusion::error::Result<datafusion::common::tree_node::TreeNodeRecursion>,
-        ) -> datafusion::error::Result<datafusion::common::tree_node::TreeNodeRecursion> {
-            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
-        }
+        crate::plan_nodes::no_expressions!();
 
         fn replace_children(
             self: std::sync::Arc<Self>,
@@ -52,7 +59,7 @@ macro_rules! leaf_plan {
     };
 }
 
-pub(crate) use {leaf_plan, plan_basics};
+pub(crate) use {leaf_plan, no_expressions, plan_basics};
 
 /// The properties of a node that outputs one partition incrementally.
 pub(crate) fn one_partition(equivalence: EquivalenceProperties) -> Arc<PlanProperties> {

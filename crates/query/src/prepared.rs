@@ -8,7 +8,7 @@
 
 use crate::answer::Answer;
 use crate::binding::{Binding, BindingGuard, has_parameters, number};
-use crate::clauses::clause_mut;
+use crate::clauses::returning_clause_mut;
 use crate::delete::with_rows;
 use crate::depth::UNCHECKED_LEVELS;
 use crate::dialect::typing::array_of_text;
@@ -135,7 +135,7 @@ impl Session {
     fn without_clauses(&self, statement: &Statement) -> Result<Statement> {
         let mut statement = statement.clone();
         if let ParsedStatement::Statement(sql) = &mut *statement.0 {
-            clause_mut(sql).and_then(Option::take);
+            returning_clause_mut(sql).and_then(Option::take);
             match sql.as_mut() {
                 SqlStatement::Insert(insert) => {
                     (insert.on, insert.table_alias) = Default::default();

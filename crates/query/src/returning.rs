@@ -2,11 +2,9 @@
 //! anything is written, so if it fails, nothing has changed.
 
 use crate::answer::Answer;
-use crate::clauses::{clause, clause_mut};
+use crate::clauses::{returning_clause, returning_clause_mut};
 use crate::errors::engine_error;
-use crate::names::called;
-use crate::names::quote;
-use crate::names::{identifier, object_name};
+use crate::names::{called, identifier, object_name, quote};
 use crate::rows::unchecked;
 use crate::session::Session;
 use crate::statement::Statement;
@@ -52,7 +50,7 @@ impl Returning {
     /// Removes the clause from a statement; `None` if it has none. `described` holds the columns
     /// the client was told about.
     pub(crate) fn take(sql: &mut SqlStatement, described: Option<&SchemaRef>) -> Result<Option<Self>> {
-        let Some(mut items) = clause_mut(sql).and_then(Option::take) else { return Ok(None) };
+        let Some(mut items) = returning_clause_mut(sql).and_then(Option::take) else { return Ok(None) };
         without_schema(&mut items);
         let (table, called) = match sql {
             SqlStatement::Insert(insert) => {
@@ -136,7 +134,7 @@ pub fn check_described(described: &Schema, now: &Schema) -> Result<()> {
 impl Statement {
     /// Whether the statement writes and returns rows.
     pub fn has_returning(&self) -> bool {
-        self.sql().and_then(clause).is_some()
+        self.sql().and_then(returning_clause).is_some()
     }
 }
 

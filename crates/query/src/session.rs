@@ -7,12 +7,10 @@ use crate::catalog::ViewTables;
 use crate::computed_columns::ComputedColumns;
 use crate::copy_from::copy_from;
 use crate::ddl;
-use crate::depth::{UNCHECKED_LEVELS, checked_size};
-use crate::dialect::typing::typed;
-use crate::dialect::zones::{CastByClocks, Clocks, CurrentZone};
+use crate::depth::UNCHECKED_LEVELS;
+use crate::dialect::zones::{CastByClocks, CurrentZone};
 use crate::dml::{TEMPORARY, write_words};
-use crate::errors::unsupported;
-use crate::errors::{engine_error, placed_error};
+use crate::errors::{engine_error, unsupported};
 use crate::export::{FileFormat, write_file};
 use crate::files::Files;
 use crate::finer_times::FinerTimes;
@@ -20,21 +18,19 @@ use crate::functions;
 use crate::functions::concat_texts::BoundTexts;
 use crate::functions::function_memory::FunctionMemory;
 use crate::gapfill::FillGaps;
-use crate::limits::{BudgetPool, Canceller, Limits, Watch};
+use crate::limits::{BudgetPool, Canceller, Limits};
 use crate::named::NamedStatements;
-use crate::names::CATALOG;
-use crate::names::{identifier, table_name};
+use crate::names::{CATALOG, identifier, table_name};
 use crate::options::TableOptions;
 use crate::planner::FleetPlanner;
 use crate::returning::Returning;
 use crate::rules::{logical_rules, physical_rules};
-use crate::runtime::QueryRuntime;
+use crate::runtime::{QueryRuntime, task_context};
 use crate::setting_names::sets_datafusion;
 use crate::settings::SessionSettings;
 use crate::stack::{Deep, with_stack};
 #[cfg(feature = "pg-catalog")]
-use crate::statement::shown_name;
-use crate::statement::{Statement, writes_rows, written};
+use crate::statement::{Statement, shown_name, writes_rows, written};
 use crate::statement_memory::StatementMemory;
 use crate::store::Store;
 use crate::system::SystemTables;
@@ -44,10 +40,9 @@ use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::{SessionState, SessionStateBuilder, TaskContext};
+use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DmlStatement, LogicalPlan};
-use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{DiscardObject, Statement as SqlStatement};
@@ -82,7 +77,7 @@ pub struct Session {
     pub(crate) store: Store,
     pub(crate) context: SessionContext,
     /// The context that plans run in. Only SET and RESET of DataFusion's settings replace it.
-    tasks: Mutex<Arc<TaskContext>>,
+    pub(crate) tasks: Mutex<Arc<TaskContext>>,
     pub(crate) tables: Arc<ViewTables>,
     pub(crate) runtime: Arc<QueryRuntime>,
     pub(crate) limits: Arc<Limits>,
@@ -90,7 +85,7 @@ pub struct Session {
     pub(crate) made: Arc<FunctionMemory>,
     pub(crate) transaction: Arc<Mutex<Transaction>>,
     /// The zone of the running statement.
-    zone: CurrentZone,
+    pub(crate) zone: CurrentZone,
     pub(crate) named: Mutex<NamedStatements>,
     #[cfg(feature = "pg-catalog")]
     pub(crate) pg_catalog: crate::pg_catalog::PgCatalog,
@@ -502,30 +497,6 @@ impl Session {
         self.start(plan)
     }
 
-    /// Starts a plan. Its rows are computed when the answer is read.
-    pub(crate) fn start(&self, plan: LogicalPlan) -> Result<Answer> {
-        self.start_watched(plan, self.limits.watch())
-    }
-
-    pub(crate) fn start_watched(&self, plan: LogicalPlan, watch: Watch) -> Result<Answer> {
-        let may_configure = matches!(plan, LogicalPlan::Statement(_));
-        let start = async {
-            let physical = self.context.execute_logical_plan(plan).await?.create_physical_plan().await?;
-            if may_configure {
-                let changed = task_context(&self.context.state());
-                *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = changed;
-            }
-            execute_stream(physical, self.task_context())
-        };
-        let stream = self.runtime.block_on(watch.until_stopped(start))?.map_err(engine_error)?;
-        Ok(Answer::rows(stream, Arc::clone(&self.runtime), watch).holding(self.tables.shown()))
-    }
-
-    /// The context that plans run in.
-    pub(crate) fn task_context(&self) -> Arc<TaskContext> {
-        Arc::clone(&self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     fn create_table(
         &self,
         statement: ParsedStatement,
@@ -571,31 +542,6 @@ impl Session {
         self.write_streaming(plan.and_then(|plan| plan.build()).map_err(engine_error)?)
     }
 
-    /// Plans an internal statement over the current view.
-    pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
-        let (state, statement) = (self.context.state(), self.parse_one(sql)?);
-        let plan = state.statement_to_plan(statement.0.into_inner());
-        let clocks = Clocks { zone: self.zone.get(), functions: &state };
-        let plan = self.runtime.block_on(plan).and_then(checked_size);
-        plan.and_then(|plan| typed(plan, clocks)).map_err(engine_error)
-    }
-
-    /// Plans a user's statement over the current view; errors include their location in its text.
-    pub(crate) fn plan_statement(&self, statement: Statement) -> Result<LogicalPlan> {
-        let state = self.context.state();
-        let plan = state.statement_to_plan(statement.0.into_inner());
-        let clocks = Clocks { zone: self.zone.get(), functions: &state };
-        let plan = self.runtime.block_on(plan).and_then(checked_size);
-        plan.and_then(|plan| typed(plan, clocks)).map_err(placed_error)
-    }
-
-    /// Plans a statement over the tables as they are now.
-    pub(crate) fn plan_of(&self, statement: ParsedStatement) -> Result<LogicalPlan> {
-        self.transaction().check()?;
-        self.refresh()?;
-        self.plan_statement(Statement(Deep::new(statement, UNCHECKED_LEVELS), StatementMemory::default()))
-    }
-
     /// The table that a statement writes to.
     pub(crate) fn schema_of(&self, dml: &DmlStatement) -> Result<Arc<TableSchema>> {
         self.tables.schema(table_name(&dml.table_name)?)
@@ -614,12 +560,4 @@ fn is_setting(statement: &ParsedStatement) -> bool {
 
 fn sets(statement: &ParsedStatement) -> bool {
     matches!(statement, ParsedStatement::Statement(sql) if matches!(sql.as_ref(), SqlStatement::Set(_)))
-}
-
-/// The context for running plans. It does not include the function registry, because a plan holds
-/// its functions; DataFusion needs the registry only for serialized plans.
-fn task_context(state: &SessionState) -> Arc<TaskContext> {
-    let (id, config, runtime) = (state.session_id().to_owned(), state.config().clone(), state.runtime_env());
-    let (scalar, higher_order, aggregate, window) = Default::default();
-    Arc::new(TaskContext::new(None, id, config, scalar, higher_order, aggregate, window, Arc::clone(runtime)))
 }

@@ -33,13 +33,13 @@ impl Statement {
     /// ```
     pub fn set_types(&mut self, types: &[(usize, DataType)]) {
         let ParsedStatement::Statement(sql) = &mut *self.0 else { return };
-        let instant_type = |expr: &Expr| {
+        let given = |expr: &Expr| {
             let place = parameter(expr)?;
-            types.iter().find(|(known, _)| *known == place).and_then(|(_, given)| with_zone(given))
+            types.iter().find(|(known, _)| *known == place).map(|(_, given)| given)
         };
+        let instant_type = |expr: &Expr| given(expr).and_then(with_zone);
         let cast_to = |expr: &mut Expr, in_table: bool| {
-            let given = types.iter().find(|(place, _)| parameter(expr) == Some(*place));
-            if let Some(sql_type) = given.and_then(|(_, given)| cast_type(given, in_table)) {
+            if let Some(sql_type) = given(expr).and_then(|given| cast_type(given, in_table)) {
                 *expr = cast(expr.clone(), sql_type);
             }
         };
@@ -54,8 +54,7 @@ impl Statement {
             }
             // Otherwise the parameter would be a date, without its time of day.
             for beside in beside_date(expr) {
-                let given = types.iter().find(|(place, _)| parameter(beside) == Some(*place));
-                if let Some(sql_type) = given.and_then(|(_, given)| time_type(given)) {
+                if let Some(sql_type) = given(beside).and_then(time_type) {
                     *beside = cast(beside.clone(), sql_type);
                 }
             }

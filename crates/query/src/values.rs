@@ -7,8 +7,7 @@
 
 use crate::conflict::conflict;
 use crate::literals::{value_of_text, value_of_text_in};
-use crate::names::called;
-use crate::names::object_name;
+use crate::names::{called, object_name};
 use crate::statement::Statement;
 use crate::zone::Zone;
 use datafusion::sql::sqlparser::ast::{

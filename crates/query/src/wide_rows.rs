@@ -5,15 +5,13 @@
 //! A [`WideRows`] stands below each side. That of the left side, which the join reads first, notes
 //! the longest texts of a row; that of the right side cuts its batches accordingly.
 
-use crate::plan_nodes::plan_basics;
+use crate::plan_nodes::{no_expressions, plan_basics};
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::kernels::length::length;
 use arrow::compute::{cast, max};
 use arrow::datatypes::{DataType, Int64Type};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::joins::CrossJoinExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -23,8 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The texts of a batch that a cross join makes have about so many bytes at most, unless those of a
-/// single row have more.
+/// Approximate limit for the texts of one output batch. A single row may exceed it.
 const MAX_BYTES: usize = 4 << 20;
 
 /// The join with bounded batches.
@@ -68,12 +65,7 @@ impl ExecutionPlan for WideRows {
         vec![&self.input]
     }
 
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    no_expressions!();
 
     fn replace_children(
         self: Arc<Self>,

@@ -25,7 +25,7 @@ with connect() as db:
     assert db.info.parameter_status("TimeZone") == "UTC"
     db.execute("CREATE TABLE zoned (id BIGINT, ts TIMESTAMPTZ, at TIMESTAMP, PRIMARY KEY (id, ts))")
 
-    # A time without a zone keeps its time of day beside a date.
+    # A time without a zone keeps its time of day when it is compared with a date.
     day = dt.datetime(2026, 7, 1)
     for kind in ("s", "b"):
         query = f"SELECT d::date = %{kind}, d::date < %{kind}, d::date IN (%{kind}) FROM (SELECT %{kind}::timestamp AS d) AS days"

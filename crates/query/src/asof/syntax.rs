@@ -1,13 +1,13 @@
 //! Rewrites ASOF JOINs in a statement as joins with a marker.
 
+use crate::built::call;
 use crate::functions::arguments::misuse;
 use crate::walk::walk_mut;
 use arrow::datatypes::DataType;
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, Join,
-    JoinConstraint, JoinOperator, ObjectName, Select, Statement, TableFactor, VisitorMut,
+    BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, Select, Statement, TableFactor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -46,21 +46,7 @@ fn mark(join: &mut Join) -> ControlFlow<String> {
     let JoinOperator::AsOf { match_condition, constraint } = &join.join_operator else {
         return ControlFlow::Continue(());
     };
-    let list = FunctionArgumentList {
-        duplicate_treatment: None,
-        args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(match_condition.clone()))],
-        clauses: Vec::new(),
-    };
-    let matches = Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(ASOF_MATCH)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(list),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    });
+    let matches = call(ASOF_MATCH, vec![match_condition.clone()]);
     let on = match constraint {
         JoinConstraint::None => matches,
         JoinConstraint::On(keys) => Expr::BinaryOp {

@@ -3,7 +3,8 @@
 //! midnight in the session's zone. In DataFusion, it has no zone, or dates are UTC.
 
 use super::utc_times::holds_utc;
-use crate::functions::clocks::{error, instant, with_zone};
+use crate::errors::query_error;
+use crate::functions::clocks::{instant, with_zone};
 use crate::zone::Zone;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
@@ -12,7 +13,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Union, Values, cast,
 };
-use fleetdb_engine::Code;
+use fleetdb_engine::{Code, Error};
 use std::sync::Arc;
 
 const USING: &str = "a join by USING or NATURAL compares a date with a TIMESTAMPTZ: write its condition with ON";
@@ -95,7 +96,7 @@ fn check_pairs(join: &Join) -> Result<()> {
         (is_date(&left) || is_date(&right)) && are_mixed([left, right].iter())
     };
     match join.on.iter().any(is_mixed) {
-        true => Err(error(Code::NotSupported, USING.to_owned())),
+        true => Err(query_error(Error::new(Code::NotSupported, USING))),
         false => Ok(()),
     }
 }

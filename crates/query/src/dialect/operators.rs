@@ -22,9 +22,8 @@ use super::quantified::apart;
 use super::zones::{is_of_one_type, read_by_cast};
 use crate::errors::{misfit, query_error};
 use crate::expressions::{leaf, leaves};
-use crate::functions::clocks;
 use crate::functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
-use crate::functions::date_part;
+use crate::functions::{clocks, date_part};
 use crate::literals::value_of_text;
 use crate::rounding::{self, Rounding};
 use crate::zone::Zone;
@@ -144,9 +143,12 @@ fn text(expr: &Expr) -> Option<&str> {
     }
 }
 
-fn unit_of(data_type: &DataType) -> Option<TimeUnit> {
-    match data_type {
-        DataType::Timestamp(unit, _) => Some(*unit),
+/// The type of a time after rounding it for a cast to fewer digits; `None` for other casts.
+fn coarser(from: &DataType, to: &DataType) -> Option<DataType> {
+    match (from, to) {
+        (DataType::Timestamp(from, zone), DataType::Timestamp(to, _)) if to < from => {
+            Some(DataType::Timestamp(*to, zone.clone()))
+        }
         _ => None,
     }
 }
@@ -158,7 +160,11 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
     }
     let rounded =
         |number: Expr| Ok(Some(Expr::Cast(Cast { expr: Box::new(number), field: Arc::clone(&cast_of.field) })));
-    match of.get_type(schema) {
+    let from = of.get_type(schema);
+    if let Some(coarser) = from.as_ref().ok().and_then(|from| coarser(from, to)) {
+        return rounded(rounding::rounded(of.clone(), coarser, Rounding::Nearest));
+    }
+    match from {
         Ok(DataType::Float32 | DataType::Float64) if to.is_integer() => match of {
             // A literal with a decimal point is a numeric in PostgreSQL, which rounds ties away
             // from 0.
@@ -167,10 +173,6 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
         },
         Ok(DataType::Decimal128(..) | DataType::Decimal256(..)) if to.is_integer() => {
             rounded(round(vec![of.clone(), lit(0_i32)]))
-        }
-        Ok(DataType::Timestamp(from, zone)) if unit_of(to).is_some_and(|unit| unit < from) => {
-            let coarser = DataType::Timestamp(unit_of(to).unwrap_or(from), zone);
-            rounded(rounding::rounded(of.clone(), coarser, Rounding::Nearest))
         }
         // DataFusion assumes that casts between times preserve order, which a cast to the time of
         // day does not.

@@ -13,8 +13,9 @@
 
 use super::mixed_times::{is_local, with_instants};
 use super::utc_times::holds_utc;
+use crate::errors::query_error;
 use crate::expressions::{leaf, leaves, map_named};
-use crate::functions::clocks::{TEXTS, error, instant, minus, plus, read, shown, text, with_zone};
+use crate::functions::clocks::{TEXTS, instant, minus, plus, read, shown, text, with_zone};
 use crate::times::{TimeText, read_for};
 use crate::zone::Zone;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
@@ -31,7 +32,7 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, WindowFrameBound, WindowFrameUnits, cast, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
-use fleetdb_engine::{Code, ColumnType};
+use fleetdb_engine::{Code, ColumnType, Error};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const NS_PER_DAY: i64 = 86_400_000_000_000;
@@ -305,7 +306,7 @@ impl Clocks<'_> {
             }
             ("to_timestamp", [text, templates @ ..]) if is_of_text(text, schema) => {
                 if templates.iter().any(|template| !matches!(template, Expr::Literal(..))) {
-                    return Err(error(Code::NotSupported, TEMPLATE.to_owned()));
+                    return Err(query_error(Error::new(Code::NotSupported, TEMPLATE)));
                 }
                 if templates.iter().any(reads_zone) {
                     return Ok(None);
@@ -423,7 +424,7 @@ fn has_zone(template: &Expr) -> bool {
 fn check_templates(call: &ScalarFunction) -> Result<()> {
     let is_read = matches!(call.name(), "to_timestamp" | "to_date");
     match is_read && call.args.iter().skip(1).any(|template| !template.column_refs().is_empty()) {
-        true => Err(error(Code::NotSupported, TEMPLATE.to_owned())),
+        true => Err(query_error(Error::new(Code::NotSupported, TEMPLATE))),
         false => Ok(()),
     }
 }
@@ -485,7 +486,7 @@ fn check_frames(node: &LogicalPlan, zone: Zone) -> Result<()> {
             && (is_by_clocks(&frame.start_bound) || is_by_clocks(&frame.end_bound))
     };
     match window.window_expr.iter().any(is_refused) {
-        true => Err(error(Code::NotSupported, FRAME.to_owned())),
+        true => Err(query_error(Error::new(Code::NotSupported, FRAME))),
         false => Ok(()),
     }
 }

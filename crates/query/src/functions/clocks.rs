@@ -2,6 +2,7 @@
 //! casts, texts and interval arithmetic of timestamps with a zone. [`zones`](crate::dialect)
 //! inserts the calls. A function of an array converts each element.
 
+use crate::errors::query_error;
 use crate::expressions::{on_arrays, per_second};
 use crate::texts::text_form_in;
 use crate::times::read_texts;
@@ -142,8 +143,7 @@ impl ByClocks {
         }
         if self.what == What::Read {
             let texts = cast(values, &DataType::Utf8)?;
-            return read_texts(&texts, &self.gives, self.zone)
-                .map_err(|error| DataFusionError::External(Box::new(error)));
+            return read_texts(&texts, &self.gives, self.zone).map_err(query_error);
         }
         let (DataType::Timestamp(unit, _), Some(units)) = (&self.gives, per_second(&self.gives)) else {
             return Err(DataFusionError::Internal(format!("{} gives times", self.name())));
@@ -168,7 +168,7 @@ impl ByClocks {
                 _ => self.zone.instant(ns),
             };
             let count = moved_ns.and_then(|ns| i64::try_from(ns.div_euclid(unit_ns)).ok());
-            count.map(Some).ok_or_else(|| error(Code::TimeOutOfRange, "timestamp out of range".to_owned()))
+            count.map(Some).ok_or_else(|| query_error(Error::new(Code::TimeOutOfRange, "timestamp out of range")))
         });
         let moved: ArrayRef = Arc::new(moved.collect::<Result<Int64Array>>()?);
         Ok(cast(&moved, &self.gives)?)
@@ -190,9 +190,4 @@ fn later(instant_ns: i128, interval: IntervalMonthDayNano, sign: i32, zone: Zone
         ns = zone.instant(zone.local(ns)? + i128::from(interval.days) * i128::from(sign) * NS_PER_DAY)?;
     }
     Some(ns + i128::from(interval.nanoseconds) * i128::from(sign))
-}
-
-/// An error of a function or a plan that depends on the zone.
-pub(crate) fn error(code: Code, message: String) -> DataFusionError {
-    DataFusionError::External(Box::new(Error::new(code, message)))
 }

@@ -2,8 +2,7 @@
 //! argument but the last appears twice, so nested calls double with each level until memory runs
 //! out.
 
-use crate::errors::query_error;
-use crate::errors::too_deep;
+use crate::errors::{query_error, too_deep};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;

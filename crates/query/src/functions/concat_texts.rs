@@ -3,7 +3,7 @@
 
 use super::function_memory::FunctionMemory;
 use crate::errors::query_error;
-use crate::expressions::rewritten;
+use crate::expressions::{are_constant, rewritten};
 use arrow::array::{Array, AsArray, StringArray, StringBuilder};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -119,7 +119,7 @@ impl ScalarUDFImpl for ConcatTexts {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
         let texts = args.args.iter().map(|text| Texts::of(text, rows)).collect::<Result<Vec<_>>>()?;
-        let is_constant = crate::expressions::are_constant(&args.args);
+        let is_constant = are_constant(&args.args);
         let rows = if is_constant { 1 } else { rows };
         let bytes: f64 = texts.iter().map(|text| text.bytes(rows)).sum();
         if bytes > f64::from(i32::MAX) {

@@ -6,6 +6,7 @@
 //! with 30 days to a month, and fractions of days into the time, with 24 hours to a day. The time
 //! is rounded to microseconds.
 
+use super::arguments::misuse;
 use crate::dialect::intervals::interval_literal;
 use crate::expressions::on_arrays;
 use arrow::array::{AsArray, PrimitiveArray};
@@ -150,10 +151,7 @@ impl ScalarUDFImpl for Scale {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         on_arrays(&args, |columns| {
             let [intervals, numbers] = columns else {
-                return Err(crate::functions::arguments::misuse(format!(
-                    "{} takes an interval and a number",
-                    self.name()
-                )));
+                return Err(misuse(format!("{} takes an interval and a number", self.name())));
             };
             let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
             let numbers = numbers.as_primitive::<Float64Type>();

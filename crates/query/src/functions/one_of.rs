@@ -1,6 +1,7 @@
 //! `x IN (1, 2, ...)` with a long list of literals: the list is one array, which a call searches
 //! for its argument. DataFusion's own form holds an expression for each literal.
 
+use super::arguments::misuse;
 use super::function_memory::FunctionMemory;
 use crate::expressions::on_arrays;
 use crate::long_lists::{LONG_LIST, Literal, literals};
@@ -10,13 +11,13 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
-use fleetdb_engine::{Code, Error, Value};
+use fleetdb_engine::Value;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -48,10 +49,6 @@ impl LongList {
             _ => None,
         }
     }
-}
-
-fn misuse(message: String) -> DataFusionError {
-    DataFusionError::External(Box::new(Error::new(Code::InvalidParameter, message)))
 }
 
 /// Whether this is a long list.

@@ -22,8 +22,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// For an aggregate's columns, of which the first `groups` are group keys, including the
-    /// bucket.
+    /// The shape of an aggregate's columns. The first `groups` columns are its keys, and one of them
+    /// is the bucket.
     pub(super) fn new(groups: usize, time: usize) -> Self {
         Self { series: (0..groups).filter(|&place| place != time).collect(), time, fills: Vec::new(), before: None }
     }

@@ -26,8 +26,7 @@ mod views;
 pub use settings::setting;
 
 use crate::depth::Links;
-use crate::errors::too_deep;
-use crate::errors::{engine_error, syntax_error};
+use crate::errors::{engine_error, syntax_error, too_deep};
 use crate::names::CATALOG;
 use crate::session::Session;
 use crate::stack::with_stack;

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use std::ops::ControlFlow;
 
-/// Functions for the size of a table, all of which return the size of its segments.
+/// Functions for the size of a table. Each returns the size of its segments.
 const SIZES: [&str; 4] = ["pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size"];
 
 /// Tables that are always empty here: a scalar subquery on one is NULL, and EXISTS is false.
