@@ -8,6 +8,7 @@ use fleetdb_bench_core::experiment::own::Scale;
 use fleetdb_bench_core::workload::own::{Mapping, Own, Unit};
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Database, LineParser, Settings};
+use fleetdb_postgres::Postgres;
 use fleetdb_query::Session;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
@@ -69,7 +70,7 @@ fn lines(path: &Path, mapping: &Mapping) -> Outcome<Vec<RecordBatch>> {
         parser.commit(fleetdb_engine::Durability::Os)?;
         if db.table(measurement).is_ok() {
             let rows = format!("SELECT * FROM \"{}\"", measurement.replace('"', "\"\""));
-            batches.extend(Session::new(Arc::clone(&db))?.sql(&rows)?.collect()?);
+            batches.extend(Session::new(Arc::clone(&db), Postgres::new())?.sql(&rows)?.collect()?);
         }
     }
     Ok(batches)

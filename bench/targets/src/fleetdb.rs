@@ -10,6 +10,7 @@ use fleetdb_bench_core::table::{ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Batch, Database, Durability, Settings, TableDefinition, Unit, Value};
+use fleetdb_postgres::Postgres;
 use fleetdb_query::{Prepared, Session};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -83,7 +84,7 @@ impl Target for FleetDb {
     }
 
     fn connect(&self) -> Outcome<Box<dyn Connection>> {
-        let session = Arc::new(Session::new(Arc::clone(&self.db))?);
+        let session = Arc::new(Session::new(Arc::clone(&self.db), Postgres::new())?);
         Ok(Box::new(Embedded { db: Arc::clone(&self.db), session, prepared: HashMap::new() }))
     }
 

@@ -4,6 +4,7 @@ use crate::progress::{bar, counted};
 use crate::stdout::print_line;
 use crate::{DEFAULT_DATA, close, open, open_reader};
 use fleetdb_engine::{Error, Result};
+use fleetdb_postgres::Postgres;
 use fleetdb_query::{FileFormat, Session, write_file};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,10 +36,10 @@ pub fn run(args: &Args) -> Result<()> {
     };
     let format = FileFormat::of(&args.file)?;
     let rows = if args.read_only {
-        export(&Session::read_only(open_reader(&args.data)?)?, &query, &args.file, format)?
+        export(&Session::read_only(open_reader(&args.data)?, Postgres::new())?, &query, &args.file, format)?
     } else {
         let db = open(&args.data, false)?;
-        let session = Session::new(Arc::clone(&db))?;
+        let session = Session::new(Arc::clone(&db), Postgres::new())?;
         let outcome = export(&session, &query, &args.file, format);
         drop(session);
         close(db)?;

@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 /// The tables of the view that the current statement reads. Between statements there is no view,
 /// because an idle client would keep unused files and memtables alive.
-pub(crate) struct ViewTables {
+pub struct ViewTables {
     store: Store,
     shown: RwLock<Shown>,
     /// Set while a statement is being prepared.
@@ -48,7 +48,7 @@ impl ViewTables {
     }
 
     /// The current view, or the database as it is now if no statement has started.
-    pub(crate) fn shown(&self) -> Arc<View> {
+    pub fn shown(&self) -> Arc<View> {
         let last = self.shown.read().unwrap_or_else(PoisonError::into_inner).last.upgrade();
         last.unwrap_or_else(|| Arc::new(self.store.view()))
     }

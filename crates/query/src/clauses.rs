@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::ast::{SelectItem, Statement as SqlStatement};
 
 /// The RETURNING clause of a statement.
-pub(crate) fn returning_clause(sql: &SqlStatement) -> Option<&[SelectItem]> {
+pub fn returning_clause(sql: &SqlStatement) -> Option<&[SelectItem]> {
     match sql {
         SqlStatement::Insert(insert) => insert.returning.as_deref(),
         SqlStatement::Update(update) => update.returning.as_deref(),

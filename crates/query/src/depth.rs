@@ -82,11 +82,11 @@ const RARE_INFIX: [&str; 9] = ["glob", "join", "match", "member", "minus", "oper
 
 /// Measurements of a text: the largest numbers of consecutive and nested elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Links {
+pub struct Links {
     /// Operators between two commas, including those of the deepest parentheses in between.
-    pub(crate) in_row: usize,
+    pub in_row: usize,
     /// Nested parentheses.
-    pub(crate) nested: usize,
+    pub nested: usize,
     /// Commas.
     pub(crate) commas: usize,
     /// Consecutive EXPLAIN and INTERVAL words, without a text, a number or a comma between them.

@@ -30,7 +30,7 @@ pub(crate) fn rewritten(
 }
 
 /// Rewrites the expressions of a node. The node's columns keep their names.
-pub(crate) fn map_named(
+pub fn map_named(
     node: LogicalPlan,
     mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
@@ -57,7 +57,7 @@ fn has_columns(expr: &Expr) -> bool {
 }
 
 /// The type of an array's elements, or else the type itself.
-pub(crate) fn leaf(data_type: &DataType) -> &DataType {
+pub fn leaf(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::List(element) => leaf(element.data_type()),
         other => other,
@@ -65,7 +65,7 @@ pub(crate) fn leaf(data_type: &DataType) -> &DataType {
 }
 
 /// What a cast between these types does to the elements of arrays.
-pub(crate) fn leaves<'a>(from: &'a DataType, to: &'a DataType) -> (&'a DataType, &'a DataType) {
+pub fn leaves<'a>(from: &'a DataType, to: &'a DataType) -> (&'a DataType, &'a DataType) {
     match (from, to) {
         (DataType::List(from), DataType::List(to)) => leaves(from.data_type(), to.data_type()),
         other => other,
@@ -73,15 +73,12 @@ pub(crate) fn leaves<'a>(from: &'a DataType, to: &'a DataType) -> (&'a DataType,
 }
 
 /// Whether all arguments of a call are constant.
-pub(crate) fn are_constant(args: &[ColumnarValue]) -> bool {
+pub fn are_constant(args: &[ColumnarValue]) -> bool {
     args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
 }
 
 /// Runs a function that computes arrays. If all arguments are constant, the result is one value.
-pub(crate) fn on_arrays(
-    args: &ScalarFunctionArgs,
-    of: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,
-) -> Result<ColumnarValue> {
+pub fn on_arrays(args: &ScalarFunctionArgs, of: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>) -> Result<ColumnarValue> {
     let is_constant = are_constant(&args.args);
     let rows = if is_constant { 1 } else { args.number_rows };
     let columns = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
@@ -93,7 +90,7 @@ pub(crate) fn on_arrays(
 }
 
 /// The number of a timestamp type's units per second; `None` for other types.
-pub(crate) fn per_second(data_type: &DataType) -> Option<i64> {
+pub fn per_second(data_type: &DataType) -> Option<i64> {
     match data_type {
         DataType::Timestamp(TimeUnit::Second, _) => Some(1),
         DataType::Timestamp(TimeUnit::Millisecond, _) => Some(1_000),

@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 /// Parses generated text as an expression; `None` if it is not one, or if a statement generates
 /// [too much](Written).
-pub(crate) fn expr_of(text: &str) -> Option<Expr> {
+pub fn expr_of(text: &str) -> Option<Expr> {
     const LEVELS: usize = 2_000;
     let is_left = LEFT.with(|left| {
         let now = left.get().checked_sub(text.len());

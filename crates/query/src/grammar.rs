@@ -20,14 +20,14 @@ const STEPS: usize = 10_000;
 
 /// The dialect for one text. See the module documentation.
 #[derive(Debug)]
-pub(crate) struct Grammar {
+pub struct Grammar {
     of: PostgreSqlDialect,
     steps: Cell<usize>,
 }
 
 impl Grammar {
     /// Creates the dialect for a text.
-    pub(crate) fn of(text: &str) -> Self {
+    pub fn of(text: &str) -> Self {
         Self { of: PostgreSqlDialect {}, steps: Cell::new(STEPS + STEPS_PER_BYTE * text.len()) }
     }
 }

@@ -4,7 +4,7 @@ use fleetdb_engine::{Database, Settings};
 
 fn session() -> Session {
     let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    let session = Session::new(db.into()).unwrap();
+    let session = Session::new(db.into(), crate::Plain::new()).unwrap();
     session.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, note TEXT)").unwrap();
     session
 }

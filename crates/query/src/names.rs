@@ -28,7 +28,7 @@ fn undefined_schema(name: &str) -> Error {
 }
 
 /// Unquoted names are folded to lower case, as in PostgreSQL.
-pub(crate) fn identifier(name: &Ident) -> String {
+pub fn identifier(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),
         None => name.value.to_ascii_lowercase(),
@@ -48,4 +48,5 @@ pub(crate) fn called(insert: &Insert) -> Result<String> {
     }
 }
 
-pub(crate) const CATALOG: &str = "fleetdb";
+/// The name of the catalog that holds all schemas.
+pub const CATALOG: &str = "fleetdb";

@@ -1,10 +1,8 @@
 //! Parses SQL text and rewrites syntax that DataFusion cannot plan into forms that it can.
 
 use crate::asof::mark_asof_joins;
-use crate::column_names::{ColumnNames, keep_names, name_ordered, names_of, tell_apart};
+use crate::chains::balance;
 use crate::depth::{Links, MIN_LEVELS, UNCHECKED_LEVELS, levels};
-use crate::dialect::chains::balance;
-use crate::dialect::{rewrite_for_planner, with_columns_of_joins};
 use crate::errors::{engine_error, syntax_error, unsupported};
 use crate::generated::Written;
 use crate::grammar::Grammar;
@@ -26,15 +24,22 @@ impl Session {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
     pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
-        let short = without_long_lists(text);
+        let has_parser = self.dialect.has_parser_for(text);
+        let short = if has_parser { None } else { shortened(text) };
         let text = short.as_deref().unwrap_or(text);
         let held = StatementMemory::new(&self.store.query_memory(), text)?;
         let links = Links::of(text)?;
-        with_stack_to_parse(links.in_row, || self.parse_shallow(text, links, held))
+        with_stack_to_parse(links.in_row, || self.parse_shallow(text, has_parser, links, held))
     }
 
     /// Does the work of [`parse`](Self::parse), with enough stack for the text.
-    fn parse_shallow(&self, text: &str, links: Links, held: StatementMemory) -> Result<Vec<Statement>> {
+    fn parse_shallow(
+        &self,
+        text: &str,
+        has_parser: bool,
+        links: Links,
+        held: StatementMemory,
+    ) -> Result<Vec<Statement>> {
         if let Some(text) = in_other_words(text) {
             drop(held);
             return self.parse(&text);
@@ -44,11 +49,7 @@ impl Session {
             return self.parse(&text)?.into_iter().map(Statement::moved).collect();
         }
         let written = Written::begin(text);
-        #[cfg(feature = "pg-catalog")]
-        let of_catalog = self.pg_catalog.parse(self, text, links)?;
-        #[cfg(not(feature = "pg-catalog"))]
-        let of_catalog = None;
-        let mut statements = of_catalog.map_or_else(|| parsed(text), Ok)?;
+        let mut statements = if has_parser { self.dialect.parse(self, text, links) } else { parsed(text) }?;
         let are_deep = links.are_many(|| has_word(text, "select"));
         // Rewriting may add a few levels.
         let mut deepest = MIN_LEVELS + 2 * links.in_row;
@@ -59,9 +60,26 @@ impl Session {
                 deepest = deepest.max(UNCHECKED_LEVELS + balanced(statement)?);
             }
         }
-        let statements = with_stack(deepest, || in_known_words(text, statements))?;
+        let statements = with_stack(deepest, || self.in_known_words(text, statements))?;
         written.check()?;
         statements.into_iter().map(|statement| deep(statement, are_deep, deepest, &held)).collect()
+    }
+
+    /// Rewrites the statements of a text into forms that DataFusion can plan.
+    fn in_known_words(&self, text: &str, mut statements: Vec<ParsedStatement>) -> Result<Vec<ParsedStatement>> {
+        if has_word(text, "with") {
+            statements.iter_mut().filter_map(sql_of).try_for_each(|sql| named_queries::check(sql))?;
+        }
+        if has_word(text, "asof") {
+            statements.iter_mut().filter_map(sql_of).try_for_each(mark_asof_joins)?;
+        }
+        self.dialect.rewrite(text, &mut statements.iter_mut().filter_map(sql_of).collect::<Vec<_>>())?;
+        for statement in statements.iter_mut().filter_map(sql_of) {
+            if let SqlStatement::Query(query) = statement {
+                fetch_as_limit(query)?;
+            }
+        }
+        Ok(statements)
     }
 
     /// Parses a text that consists of exactly one statement.
@@ -78,43 +96,10 @@ impl Session {
     }
 }
 
-/// The text with its long lists shortened; `None` if it has none. The catalog's parser does not
-/// know the short form.
-fn without_long_lists(text: &str) -> Option<String> {
-    let short = shortened(text)?;
-    #[cfg(feature = "pg-catalog")]
-    if crate::pg_catalog::has_words(text) {
-        return None;
-    }
-    Some(short)
-}
-
 /// Wraps a statement with its depth, which is measured if it was deep before it was rewritten.
 fn deep(mut statement: ParsedStatement, was_deep: bool, levels: usize, held: &StatementMemory) -> Result<Statement> {
     let levels = if was_deep { UNCHECKED_LEVELS + balanced(&mut statement)? } else { levels };
     Ok(Statement(Deep::new(statement, levels), held.clone()))
-}
-
-/// Rewrites the statements of a text into forms that DataFusion can plan.
-fn in_known_words(text: &str, mut statements: Vec<ParsedStatement>) -> Result<Vec<ParsedStatement>> {
-    if has_word(text, "with") {
-        statements.iter_mut().filter_map(sql_of).try_for_each(|sql| named_queries::check(sql))?;
-    }
-    if has_word(text, "asof") {
-        statements.iter_mut().filter_map(sql_of).try_for_each(mark_asof_joins)?;
-    }
-    with_columns_of_joins(text, statements.iter_mut().filter_map(sql_of))?;
-    let names: Vec<ColumnNames> = statements.iter_mut().filter_map(sql_of).map(|sql| names_of(sql)).collect();
-    rewrite_for_planner(text, statements.iter_mut().filter_map(sql_of))?;
-    for (statement, names) in statements.iter_mut().filter_map(sql_of).zip(&names) {
-        if let SqlStatement::Query(query) = statement {
-            keep_names(query, names);
-            name_ordered(query);
-            tell_apart(&mut query.body);
-            fetch_as_limit(query)?;
-        }
-    }
-    Ok(statements)
 }
 
 /// The statement itself, or the one it explains.

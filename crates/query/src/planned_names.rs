@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 /// Separates a name from its column's position when the name alone is not unique. No name contains
 /// it.
-pub(crate) const APART: char = '\u{1f}';
+pub const APART: char = '\u{1f}';
 
 /// The part of a name before [`APART`].
-pub(crate) fn as_written(name: &str) -> &str {
+pub fn as_written(name: &str) -> &str {
     name.split_once(APART).map_or(name, |(name, _)| name)
 }
 
 /// The schema with the suffixes after [`APART`] removed from its names; `None` if it has none.
-pub(crate) fn written_names(schema: &SchemaRef) -> Option<SchemaRef> {
+pub fn written_names(schema: &SchemaRef) -> Option<SchemaRef> {
     if !schema.fields().iter().any(|field| field.name().contains(APART)) {
         return None;
     }

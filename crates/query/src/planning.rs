@@ -2,8 +2,6 @@
 
 use crate::answer::Answer;
 use crate::depth::{UNCHECKED_LEVELS, checked_size};
-use crate::dialect::typing::typed;
-use crate::dialect::zones::Clocks;
 use crate::errors::{engine_error, placed_error};
 use crate::limits::Watch;
 use crate::runtime::task_context;
@@ -23,18 +21,16 @@ impl Session {
     pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
         let (state, statement) = (self.context.state(), self.parse_one(sql)?);
         let plan = state.statement_to_plan(statement.0.into_inner());
-        let clocks = Clocks { zone: self.zone.get(), functions: &state };
         let plan = self.runtime.block_on(plan).and_then(checked_size);
-        plan.and_then(|plan| typed(plan, clocks)).map_err(engine_error)
+        plan.and_then(|plan| self.dialect.typed(plan, self.zone.get(), &state)).map_err(engine_error)
     }
 
     /// Plans a user's statement over the current view; errors include their location in its text.
     pub(crate) fn plan_statement(&self, statement: Statement) -> Result<LogicalPlan> {
         let state = self.context.state();
         let plan = state.statement_to_plan(statement.0.into_inner());
-        let clocks = Clocks { zone: self.zone.get(), functions: &state };
         let plan = self.runtime.block_on(plan).and_then(checked_size);
-        plan.and_then(|plan| typed(plan, clocks)).map_err(placed_error)
+        plan.and_then(|plan| self.dialect.typed(plan, self.zone.get(), &state)).map_err(placed_error)
     }
 
     /// Plans a statement over the tables as they are now.

@@ -7,11 +7,11 @@
 //! whose tables have changed is replaced.
 
 use crate::answer::Answer;
+use crate::array_literals::array_of_text;
 use crate::binding::{Binding, BindingGuard, has_parameters, number};
 use crate::clauses::returning_clause_mut;
 use crate::delete::with_rows;
 use crate::depth::UNCHECKED_LEVELS;
-use crate::dialect::typing::array_of_text;
 use crate::errors::engine_error;
 use crate::functions::function_memory::ConstantMemory;
 use crate::limits::Watch;
@@ -94,7 +94,7 @@ impl Session {
     /// use fleetdb_engine::{Database, Settings, Value, io::{Io, MemoryStorage}};
     /// use fleetdb_query::Session;
     /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    /// let session = Session::new(db.into()).unwrap();
+    /// let session = Session::new(db.into(), fleetdb_query::Plain::new()).unwrap();
     /// session.sql("CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), v DOUBLE, PRIMARY KEY (id, ts))").unwrap();
     /// session.sql("INSERT INTO t VALUES (1, '2026-01-01', 0.5), (2, '2026-01-01', 1.5)").unwrap();
     /// let sum = session.prepare("SELECT sum(v) FROM t WHERE id = $1 AND ts >= $2").unwrap();

@@ -146,7 +146,7 @@ impl Session {
     /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
     /// use fleetdb_query::Session;
     /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    /// let session = Session::new(db.into()).unwrap();
+    /// let session = Session::new(db.into(), fleetdb_query::Plain::new()).unwrap();
     /// session.sql("CREATE TABLE t (id BIGINT, v DOUBLE, PRIMARY KEY (id))").unwrap();
     /// let insert = session.parse_one("INSERT INTO t VALUES ($1, 0.5) RETURNING id, v * 2 AS twice").unwrap();
     /// let columns = session.returned_columns(&insert).unwrap().unwrap();

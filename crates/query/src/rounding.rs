@@ -18,8 +18,10 @@ const YEAR_2000_SECONDS: i64 = 946_684_800;
 
 /// How a time is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Rounding {
+pub enum Rounding {
+    /// To the earlier time.
     Down,
+    /// To the later time.
     Up,
     /// To the nearest; ties away from 2000-01-01 (`AdjustTimestampForTypmod` in PostgreSQL's
     /// `timestamp.c`).
@@ -37,7 +39,7 @@ pub(crate) fn is_nearer_to_next(rest: i64, unit: i64, seconds: i64) -> bool {
 }
 
 /// Rounds times to the unit of a type.
-pub(crate) fn rounded(times: Expr, to: DataType, rounding: Rounding) -> Expr {
+pub fn rounded(times: Expr, to: DataType, rounding: Rounding) -> Expr {
     let function = Rounded { rounding, to, signature: Signature::any(1, Volatility::Immutable) };
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::new_from_impl(function)), vec![times]))
 }

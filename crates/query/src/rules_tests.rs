@@ -5,7 +5,7 @@ use fleetdb_engine::{Database, Settings};
 #[test]
 fn a_statement_that_is_cancelled_is_not_planned_to_its_end() {
     let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    let session = Session::new(db.into()).unwrap();
+    let session = Session::new(db.into(), crate::Plain::new()).unwrap();
     let statement = session.parse_one("SELECT 1").unwrap();
     let plan = session.plan_statement(statement).unwrap();
     session.begin_statement();

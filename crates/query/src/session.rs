@@ -8,7 +8,7 @@ use crate::computed_columns::ComputedColumns;
 use crate::copy_from::copy_from;
 use crate::ddl;
 use crate::depth::UNCHECKED_LEVELS;
-use crate::dialect::zones::{CastByClocks, CurrentZone};
+use crate::dialect::Dialect;
 use crate::dml::{TEMPORARY, write_words};
 use crate::errors::{engine_error, unsupported};
 use crate::export::{FileFormat, write_file};
@@ -29,13 +29,13 @@ use crate::runtime::{QueryRuntime, task_context};
 use crate::setting_names::sets_datafusion;
 use crate::settings::SessionSettings;
 use crate::stack::{Deep, with_stack};
-#[cfg(feature = "pg-catalog")]
 use crate::statement::{Statement, shown_name, writes_rows, written};
 use crate::statement_memory::StatementMemory;
 use crate::store::Store;
 use crate::system::SystemTables;
 use crate::transaction::Transaction;
 use crate::whole_numbers::CheckWholeNumbers;
+use crate::zone::CurrentZone;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
 use datafusion::execution::memory_pool::MemoryPool;
@@ -49,8 +49,8 @@ use datafusion::sql::sqlparser::ast::{DiscardObject, Statement as SqlStatement};
 use fleetdb_engine::{Code, ColumnType, Database, Error, Reader, Result, TableId, TableSchema, View};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 const SCHEMA: &str = "public";
 /// Spill limit per session, as a multiple of its memory limit, so that one runaway query cannot
@@ -66,7 +66,7 @@ const INSERTED: &str = "INSERT 0";
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
 /// use fleetdb_query::Session;
 /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-/// let session = Session::new(db.into()).unwrap();
+/// let session = Session::new(db.into(), fleetdb_query::Plain::new()).unwrap();
 /// session.sql("CREATE TABLE t (id BIGINT, ts TIMESTAMP, v DOUBLE, PRIMARY KEY (id, ts))").unwrap();
 /// let answer = session.sql("INSERT INTO t VALUES (1, '2026-01-01', 0.5), (1, '2026-01-02', 1.5)").unwrap();
 /// assert_eq!(answer.tag(), Some("INSERT 0 2"));
@@ -87,50 +87,19 @@ pub struct Session {
     /// The zone of the running statement.
     pub(crate) zone: CurrentZone,
     pub(crate) named: Mutex<NamedStatements>,
-    #[cfg(feature = "pg-catalog")]
-    pub(crate) pg_catalog: crate::pg_catalog::PgCatalog,
-    #[cfg(feature = "pg-catalog")]
-    pub(crate) locks: Arc<crate::advisory::HeldLocks>,
-    /// The clients of the server, and the client this session works for.
-    #[cfg(feature = "pg-catalog")]
-    pub(crate) clients: Arc<dyn crate::Clients>,
-    #[cfg(feature = "pg-catalog")]
-    pub(crate) session_user: Arc<Mutex<crate::SessionUser>>,
-    /// The rows of `pg_cursors`.
-    #[cfg(feature = "pg-catalog")]
-    pub(crate) cursors: Arc<Mutex<Vec<crate::statement::Declare>>>,
+    pub(crate) dialect: Arc<dyn Dialect>,
     files: Files,
     /// The number of the next temporary table.
     pub(crate) statements: AtomicU64,
 }
 
 impl Session {
-    /// Creates a session on an open database.
+    /// Creates a session on an open database, for statements of this dialect.
     ///
     /// # Errors
     /// The runtime of the query engine does not start.
-    pub fn new(db: Arc<Database>) -> Result<Self> {
-        Self::on(Store::Writer(db))
-    }
-
-    /// Creates a session that shares its advisory locks with others and knows the server's clients.
-    ///
-    /// # Errors
-    /// Those of [`new`](Self::new).
-    #[cfg(feature = "pg-catalog")]
-    pub fn sharing(
-        db: Arc<Database>,
-        locks: &Arc<crate::AdvisoryLocks>,
-        clients: Arc<dyn crate::Clients>,
-    ) -> Result<Self> {
-        let locks = Arc::new(crate::advisory::HeldLocks::new(Arc::clone(locks)));
-        Ok(Self { locks, clients, ..Self::new(db)? })
-    }
-
-    /// Sets the client that the session works for from now on.
-    #[cfg(feature = "pg-catalog")]
-    pub fn set_user(&self, session_user: crate::SessionUser) {
-        *self.session_user.lock().unwrap_or_else(PoisonError::into_inner) = session_user;
+    pub fn new(db: Arc<Database>, dialect: Arc<dyn Dialect>) -> Result<Self> {
+        Self::on(Store::Writer(db), dialect)
     }
 
     /// Creates a read-only session on a database that another process writes. Each statement sees
@@ -138,8 +107,8 @@ impl Session {
     ///
     /// # Errors
     /// The runtime of the query engine does not start.
-    pub fn read_only(reader: Arc<Reader>) -> Result<Self> {
-        Self::on(Store::Reader(reader))
+    pub fn read_only(reader: Arc<Reader>, dialect: Arc<dyn Dialect>) -> Result<Self> {
+        Self::on(Store::Reader(reader), dialect)
     }
 
     /// Restricts the local files that the session's statements may read and write.
@@ -148,7 +117,7 @@ impl Session {
         Self { files, ..self }
     }
 
-    fn on(store: Store) -> Result<Self> {
+    fn on(store: Store, dialect: Arc<dyn Dialect>) -> Result<Self> {
         let (runtime, limits) = (QueryRuntime::new()?, Arc::new(Limits::default()));
         let mut config = SessionConfig::new()
             .with_information_schema(true)
@@ -172,11 +141,14 @@ impl Session {
         let pool: Arc<dyn MemoryPool> = Arc::new(BudgetPool(memory));
         let (made, zone) = (Arc::new(FunctionMemory::new(&pool)), CurrentZone::default());
         let environment = RuntimeEnvBuilder::new().with_memory_pool(pool).with_max_temp_directory_size(temporary_bytes);
-        let state = SessionStateBuilder::new()
+        let mut state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(environment.build_arc().map_err(engine_error)?)
-            .with_default_features()
-            .with_analyzer_rule(Arc::new(CastByClocks(zone.clone())))
+            .with_default_features();
+        for rule in dialect.analyzer_rules(&zone) {
+            state = state.with_analyzer_rule(rule);
+        }
+        let state = state
             .with_analyzer_rule(Arc::new(FillGaps))
             .with_analyzer_rule(Arc::new(PlanAsofJoins))
             .with_analyzer_rule(Arc::new(BoundTexts::new(&made)))
@@ -191,6 +163,7 @@ impl Session {
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
         functions::register(&context, &tables, &made).map_err(engine_error)?;
+        dialect.register(&context).map_err(engine_error)?;
         let transaction = Arc::new(Mutex::new(Transaction::none(&store.query_memory())));
         Ok(Self {
             store,
@@ -203,19 +176,20 @@ impl Session {
             transaction,
             zone,
             named: Mutex::default(),
-            #[cfg(feature = "pg-catalog")]
-            pg_catalog: crate::pg_catalog::PgCatalog::default(),
-            #[cfg(feature = "pg-catalog")]
-            locks: Arc::new(crate::advisory::HeldLocks::new(Arc::default())),
-            #[cfg(feature = "pg-catalog")]
-            clients: Arc::new(crate::clients::EmbeddedClient(SystemTime::now())),
-            #[cfg(feature = "pg-catalog")]
-            session_user: Arc::default(),
-            #[cfg(feature = "pg-catalog")]
-            cursors: Arc::default(),
+            dialect,
             files: Files::default(),
             statements: AtomicU64::new(0),
         })
+    }
+
+    /// The context that statements are planned in, for a [`Dialect`].
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// The tables that the running statement sees, for a [`Dialect`].
+    pub fn tables(&self) -> &Arc<ViewTables> {
+        &self.tables
     }
 
     /// The tables as they are now.
@@ -280,18 +254,6 @@ impl Session {
         answer.watch_by(self.limits.watch());
     }
 
-    /// Sets the cursors that `pg_cursors` shows. The server keeps the cursors themselves.
-    #[cfg(feature = "pg-catalog")]
-    pub fn show_cursors(&self, cursors: Vec<crate::statement::Declare>) {
-        *self.cursors.lock().unwrap_or_else(PoisonError::into_inner) = cursors;
-    }
-
-    /// Releases the session's advisory locks, so that its next user starts with none.
-    #[cfg(feature = "pg-catalog")]
-    pub fn release_locks(&self) {
-        self.locks.release_all();
-    }
-
     /// `DISCARD ALL`: restores the initial state of the session for its next user.
     ///
     /// # Errors
@@ -300,8 +262,7 @@ impl Session {
         self.check_transaction()?;
         self.transaction().change_setting("all", None, false)?;
         self.names().clear();
-        #[cfg(feature = "pg-catalog")]
-        self.locks.release_all();
+        self.dialect.discard();
         Ok(())
     }
 
@@ -431,7 +392,6 @@ impl Session {
             SqlStatement::Discard { object_type: DiscardObject::ALL } => {
                 self.discard_all().map(|()| Answer::done("DISCARD ALL"))
             }
-            #[cfg(feature = "pg-catalog")]
             SqlStatement::ShowVariable { variable } if self.setting(&shown_name(&variable)).is_some() => {
                 self.show(&shown_name(&variable))
             }

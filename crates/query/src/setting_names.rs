@@ -4,7 +4,7 @@ use datafusion::sql::parser::{ResetStatement, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{Set, Statement as SqlStatement};
 
 /// PostgreSQL's canonical name of a setting.
-pub(crate) fn setting_name(written: &str) -> String {
+pub fn setting_name(written: &str) -> String {
     match written.replace('"', "").to_ascii_lowercase().as_str() {
         "transaction isolation level" => "transaction_isolation".to_owned(),
         "time zone" | "time.zone" => "timezone".to_owned(),

@@ -10,14 +10,11 @@ use crate::errors::unsupported;
 use crate::limits::{timeout, timeout_text};
 use crate::literals::value_of_text;
 use crate::session::Session;
-#[cfg(feature = "pg-catalog")]
 use crate::setting_names::setting_name;
 use crate::statement::Statement;
 use crate::transaction::Transaction;
 use crate::zone::Zone;
-#[cfg(feature = "pg-catalog")]
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
-#[cfg(feature = "pg-catalog")]
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::{ResetStatement, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{
@@ -25,7 +22,7 @@ use datafusion::sql::sqlparser::ast::{
     TransactionAccessMode, TransactionIsolationLevel, TransactionMode, Value as Literal,
 };
 use fleetdb_engine::{Code, ColumnType, Error, Result, Value};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const ENCODING: &str = "texts are UTF-8: setting client_encoding changes nothing";
@@ -291,7 +288,35 @@ impl Transaction {
     }
 }
 
+/// The settings of a session, for functions that read or change them while it runs a statement.
+#[derive(Clone)]
+pub struct SharedSettings(Arc<Mutex<Transaction>>);
+
+impl SharedSettings {
+    /// The value of a setting that can change; `None` for others.
+    pub fn get(&self, name: &str) -> Option<String> {
+        self.lock().setting(name)
+    }
+
+    /// Changes a setting as SET does, or SET LOCAL.
+    ///
+    /// # Errors
+    /// The value is invalid.
+    pub fn change(&self, name: &str, value: Option<&str>, is_local: bool) -> Result<()> {
+        self.lock().change_setting(&setting_name(name), value, is_local).map(drop)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Transaction> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Session {
+    /// The session's settings, for a [`Dialect`](crate::Dialect)'s functions.
+    pub fn shared_settings(&self) -> SharedSettings {
+        SharedSettings(Arc::clone(&self.transaction))
+    }
+
     /// Sets the client's initial settings, which RESET restores.
     pub fn start_with(&self, settings: SessionSettings) {
         self.transaction().settings = ScopedSettings::starting_with(settings);
@@ -339,15 +364,14 @@ impl Session {
     /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
     /// use fleetdb_query::Session;
     /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    /// let session = Session::new(db.into()).unwrap();
+    /// let session = Session::new(db.into(), fleetdb_query::Plain::new()).unwrap();
     /// session.sql("SET statement_timeout = 5000").unwrap();
     /// assert_eq!(session.setting("statement_timeout"), Some(("statement_timeout", "5s".to_owned())));
     /// assert_eq!(session.setting("TIME ZONE"), Some(("TimeZone", "UTC".to_owned())));
     /// assert_eq!(session.setting("work_mem"), None);
     /// ```
-    #[cfg(feature = "pg-catalog")]
     pub fn setting(&self, name: &str) -> Option<(&'static str, String)> {
-        let (name, always) = crate::pg_catalog::setting(name)?;
+        let (name, always) = self.dialect.setting(name)?;
         Some((name, self.transaction().setting(name).unwrap_or_else(|| always.to_owned())))
     }
 
@@ -426,7 +450,6 @@ impl Session {
     }
 
     /// Runs a `SHOW` of a [setting](Self::setting).
-    #[cfg(feature = "pg-catalog")]
     pub(crate) fn show(&self, name: &str) -> Result<Answer> {
         self.check_transaction()?;
         let (name, value) = self.setting(name).ok_or_else(|| unsupported(name))?;

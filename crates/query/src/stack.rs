@@ -12,7 +12,7 @@ const LEVEL_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 1
 const LINK_BYTES: usize = if cfg!(debug_assertions) { 6 << 10 } else { 3 << 10 };
 
 /// Runs a step over a tree of `levels` levels.
-pub(crate) fn with_stack<R>(levels: usize, step: impl FnOnce() -> R) -> R {
+pub fn with_stack<R>(levels: usize, step: impl FnOnce() -> R) -> R {
     grown(MIN_BYTES + levels * LEVEL_BYTES, step)
 }
 

@@ -1,7 +1,6 @@
 //! A parsed statement and its properties.
 
 use crate::binding::number;
-use crate::column_names::{ColumnNames, names_of};
 use crate::copy_stream::{CopyIn, CopyOut};
 use crate::depth::LIGHT_LEVELS;
 use crate::errors::unsupported;
@@ -102,7 +101,7 @@ impl Statement {
     /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
     /// use fleetdb_query::{Access, Session};
     /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    /// let session = Session::new(db.into()).unwrap();
+    /// let session = Session::new(db.into(), fleetdb_query::Plain::new()).unwrap();
     /// let access = |sql| session.parse_one(sql).unwrap().access();
     /// assert_eq!(access("SELECT 1"), Access::Read);
     /// assert_eq!(access("EXPLAIN ANALYZE INSERT INTO t VALUES (1)"), Access::Write);
@@ -195,23 +194,6 @@ impl Statement {
         })
     }
 
-    /// The names of the statement's columns.
-    ///
-    /// ```
-    /// use arrow::datatypes::{DataType, Field, Schema};
-    /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
-    /// use fleetdb_query::Session;
-    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    /// let session = Session::new(db.into()).unwrap();
-    /// let rows = session.sql("SELECT max(t.v), 1 FROM (VALUES (7)) t (v)").unwrap();
-    /// let names = session.parse_one("SELECT max(t.v), 1 FROM (VALUES (7)) t (v)").unwrap().column_names();
-    /// let schema = names.of(&rows.schema().unwrap());
-    /// assert_eq!((schema.field(0).name().as_str(), schema.field(1).name().as_str()), ("max", "?column?"));
-    /// ```
-    pub fn column_names(&self) -> ColumnNames {
-        self.sql().map(names_of).unwrap_or_default()
-    }
-
     /// The number of parameters: the largest of `$1`, `$2`, ...
     pub fn parameters(&self) -> usize {
         let mut most = 0;
@@ -287,7 +269,7 @@ impl Statement {
     }
 
     /// The SQL statement, unless it is one of DataFusion's extensions.
-    pub(crate) fn sql(&self) -> Option<&SqlStatement> {
+    pub fn sql(&self) -> Option<&SqlStatement> {
         match &*self.0 {
             ParsedStatement::Statement(sql) => Some(sql),
             _ => None,

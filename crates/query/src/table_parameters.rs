@@ -26,7 +26,7 @@ impl Statement {
     /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
     /// use fleetdb_query::Session;
     /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    /// let session = Session::new(db.into()).unwrap();
+    /// let session = Session::new(db.into(), fleetdb_query::Plain::new()).unwrap();
     /// let mut statement = session.parse_one("SELECT now() - $1").unwrap();
     /// statement.set_types(&[(0, DataType::Interval(IntervalUnit::MonthDayNano))]);
     /// assert_eq!(statement.to_string(), "SELECT now() - CAST($1 AS INTERVAL)");

@@ -5,7 +5,11 @@ use fleetdb_engine::{Database, Settings};
 use std::sync::Arc;
 
 fn session() -> Session {
-    Session::new(Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap())).unwrap()
+    Session::new(
+        Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap()),
+        crate::Plain::new(),
+    )
+    .unwrap()
 }
 
 #[test]

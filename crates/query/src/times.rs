@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A text parsed as a time in a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimeText {
+pub enum TimeText {
     /// The number of units since 1970.
     Count(i64),
     /// Earlier than the unit's range, or `-infinity`.
@@ -26,7 +26,7 @@ pub(crate) enum TimeText {
 
 impl TimeText {
     /// The count, for comparisons. Out of range, it is the first or last count.
-    pub(crate) fn bound(self) -> Option<i64> {
+    pub fn bound(self) -> Option<i64> {
         match self {
             Self::Count(count) => Some(count),
             Self::Before => Some(i64::MIN),
@@ -37,7 +37,7 @@ impl TimeText {
 
     /// The [`bound`](Self::bound) of a time out of range, such as `-infinity`, or `9999-12-31` in
     /// nanoseconds.
-    pub(crate) fn far(self) -> Option<i64> {
+    pub fn far(self) -> Option<i64> {
         self.bound().filter(|_| matches!(self, Self::Before | Self::Behind))
     }
 
@@ -103,13 +103,13 @@ impl Parsed {
 }
 
 /// Parses a time. A text without a zone is local time in `zone`.
-pub(crate) fn read_time(text: &str, unit: Unit, zone: Zone) -> TimeText {
+pub fn read_time(text: &str, unit: Unit, zone: Zone) -> TimeText {
     Parsed::new(text, zone).count(unit)
 }
 
 /// Parses a time for a column. A text without a zone is the session's local time if the column has
 /// a zone, else UTC. For other columns than timestamps, no text is a time.
-pub(crate) fn read_for(text: &str, column_type: ColumnType, session: Zone) -> TimeText {
+pub fn read_for(text: &str, column_type: ColumnType, session: Zone) -> TimeText {
     match column_type {
         ColumnType::Timestamp(unit) => read_time(text, unit, Zone::Utc),
         ColumnType::TimestampUtc(unit) => read_time(text, unit, session),
@@ -122,7 +122,7 @@ pub(crate) fn read_for(text: &str, column_type: ColumnType, session: Zone) -> Ti
 ///
 /// # Errors
 /// The type is no timestamp type.
-pub(crate) fn read_exact(text: &str, data_type: &DataType, session: Zone) -> Result<(DataType, TimeText), Error> {
+pub fn read_exact(text: &str, data_type: &DataType, session: Zone) -> Result<(DataType, TimeText), Error> {
     let DataType::Timestamp(unit, of) = data_type else {
         return Err(Error::bug(format!("{data_type} is no time")));
     };
@@ -137,7 +137,7 @@ pub(crate) fn read_exact(text: &str, data_type: &DataType, session: Zone) -> Res
 ///
 /// # Errors
 /// A text is not a time, or is out of the type's range.
-pub(crate) fn read_texts(texts: &ArrayRef, data_type: &DataType, zone: Zone) -> Result<ArrayRef, Error> {
+pub fn read_texts(texts: &ArrayRef, data_type: &DataType, zone: Zone) -> Result<ArrayRef, Error> {
     let column_type = ColumnType::from_arrow(data_type)?;
     let counts = texts
         .as_string::<i32>()
@@ -171,7 +171,7 @@ pub(crate) fn unreadable(type_name: &str, text: &str) -> Error {
 
 /// Rewrites a time in the form that Arrow's parser accepts, in UTC; `None` if the text is not a
 /// time or its year is outside 0 to 9999.
-pub(crate) fn written_out(text: &str) -> Option<String> {
+pub fn written_out(text: &str) -> Option<String> {
     let time = time_of(text.trim(), Zone::Utc)?;
     let is_near = (0..10_000).contains(&time.year());
     is_near.then(|| time.format("%Y-%m-%dT%H:%M:%S%.9f").to_string())

@@ -430,8 +430,7 @@ impl Session {
     pub fn begin(&self) -> Result<()> {
         self.store.writer()?;
         self.transaction().begin()?;
-        #[cfg(feature = "pg-catalog")]
-        self.locks.begin_transaction();
+        self.dialect.transaction_began();
         Ok(())
     }
 
@@ -447,8 +446,7 @@ impl Session {
                 transaction.roll_back().ok();
             }
         }
-        #[cfg(feature = "pg-catalog")]
-        self.locks.end_transaction();
+        self.dialect.transaction_ended();
     }
 
     /// Ends the transaction like COMMIT, but leaves the writing to the caller: returns the batch to

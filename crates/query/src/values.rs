@@ -29,7 +29,7 @@ enum Cell {
 /// use fleetdb_engine::{Batch, Database, Settings, Value, io::{Io, MemoryStorage}};
 /// use fleetdb_query::{InsertValues, Session, Zone};
 /// let db = std::sync::Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
-/// let session = Session::new(db.clone()).unwrap();
+/// let session = Session::new(db.clone(), fleetdb_query::Plain::new()).unwrap();
 /// session.sql("CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), v DOUBLE, PRIMARY KEY (id, ts))").unwrap();
 /// let statement = session.parse_one("INSERT INTO t VALUES ($1, '2026-01-01', $2)").unwrap();
 /// let insert = InsertValues::of(&statement, &db, Zone::Utc).unwrap().unwrap();

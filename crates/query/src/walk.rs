@@ -11,29 +11,26 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 
 /// Visits a tree.
-pub(crate) fn walk<T: Visit + ?Sized, V: Visitor>(tree: &T, visitor: &mut V) -> ControlFlow<V::Break> {
+pub fn walk<T: Visit + ?Sized, V: Visitor>(tree: &T, visitor: &mut V) -> ControlFlow<V::Break> {
     let mut kept = Kept { visitor, stopped: None };
     let _ = tree.visit(&mut Any(&mut kept));
     kept.stopped.map_or(ControlFlow::Continue(()), ControlFlow::Break)
 }
 
 /// Visits a tree that may be changed.
-pub(crate) fn walk_mut<T: VisitMut + ?Sized, V: VisitorMut>(tree: &mut T, visitor: &mut V) -> ControlFlow<V::Break> {
+pub fn walk_mut<T: VisitMut + ?Sized, V: VisitorMut>(tree: &mut T, visitor: &mut V) -> ControlFlow<V::Break> {
     let mut kept = KeptMut { visitor, stopped: None };
     let _ = tree.visit(&mut AnyMut(&mut kept));
     kept.stopped.map_or(ControlFlow::Continue(()), ControlFlow::Break)
 }
 
 /// Visits all expressions, outer ones first.
-pub(crate) fn visit_expressions<T: Visit + ?Sized, E>(
-    tree: &T,
-    each: impl FnMut(&Expr) -> ControlFlow<E>,
-) -> ControlFlow<E> {
+pub fn visit_expressions<T: Visit + ?Sized, E>(tree: &T, each: impl FnMut(&Expr) -> ControlFlow<E>) -> ControlFlow<E> {
     walk(tree, &mut Expressions(each))
 }
 
 /// Visits all expressions, inner ones first.
-pub(crate) fn visit_expressions_mut<T: VisitMut + ?Sized, E>(
+pub fn visit_expressions_mut<T: VisitMut + ?Sized, E>(
     tree: &mut T,
     each: impl FnMut(&mut Expr) -> ControlFlow<E>,
 ) -> ControlFlow<E> {
@@ -41,7 +38,7 @@ pub(crate) fn visit_expressions_mut<T: VisitMut + ?Sized, E>(
 }
 
 /// Visits the names of all relations.
-pub(crate) fn visit_relations_mut<T: VisitMut + ?Sized, E>(
+pub fn visit_relations_mut<T: VisitMut + ?Sized, E>(
     tree: &mut T,
     each: impl FnMut(&mut ObjectName) -> ControlFlow<E>,
 ) -> ControlFlow<E> {

@@ -9,7 +9,7 @@ use fleetdb_engine::{
 
 fn session() -> Session {
     let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    let session = Session::new(db.into()).unwrap();
+    let session = Session::new(db.into(), crate::Plain::new()).unwrap();
     session.sql("CREATE TABLE n (id BIGINT, ts TIMESTAMP, b BIGINT, i INT, PRIMARY KEY (id, ts))").unwrap();
     session.sql("INSERT INTO n VALUES (1, '2026-01-01', 9223372036854775807, 2147483647)").unwrap();
     session

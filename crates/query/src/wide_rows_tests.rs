@@ -6,7 +6,7 @@ use fleetdb_engine::{Database, Settings};
 #[test]
 fn batches_of_a_cross_join_are_small_if_its_rows_are_wide() {
     let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    let session = Session::new(db.into()).unwrap();
+    let session = Session::new(db.into(), crate::Plain::new()).unwrap();
     let wide = "(SELECT repeat('x', 20000) || v AS w FROM generate_series(1, 3) AS g(v))";
     let narrow = "(SELECT v, 'a' || v AS w FROM generate_series(1, 3000) AS g(v))";
     for (from, most) in [

@@ -1,7 +1,7 @@
 //! Words in the text of statements.
 
 /// The offset of a text's first word, after spaces and comments. Some programs send comments first.
-pub(crate) fn first_word(text: &str) -> usize {
+pub fn first_word(text: &str) -> usize {
     let mut rest = text.trim_start();
     loop {
         let comment = match rest.get(..2) {
@@ -33,6 +33,6 @@ fn block_comment(text: &str) -> usize {
 }
 
 /// Whether the text contains the word, ignoring case.
-pub(crate) fn has_word(text: &str, word: &str) -> bool {
+pub fn has_word(text: &str, word: &str) -> bool {
     text.as_bytes().windows(word.len()).any(|here| here.eq_ignore_ascii_case(word.as_bytes()))
 }

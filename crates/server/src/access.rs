@@ -265,8 +265,8 @@ pub struct Identity {
 
 impl Identity {
     /// The identity as a session sees it; `number` is the client's number.
-    pub(crate) fn session_user(&self, number: i32) -> fleetdb_query::SessionUser {
-        fleetdb_query::SessionUser {
+    pub(crate) fn session_user(&self, number: i32) -> fleetdb_postgres::SessionUser {
+        fleetdb_postgres::SessionUser {
             number,
             user: self.name.clone(),
             is_admin: self.role == Role::Admin,

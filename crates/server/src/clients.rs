@@ -1,6 +1,6 @@
 //! The connected clients: what `pg_stat_activity` shows, and how their statements are cancelled.
 
-use fleetdb_query::Client;
+use fleetdb_postgres::Client;
 use parking_lot::Mutex;
 use pgwire::api::{ClientInfo, PidSecretKeyGenerator, RandomPidSecretKeyGenerator};
 use pgwire::messages::startup::SecretKey;
@@ -104,7 +104,7 @@ impl Clients {
     }
 }
 
-impl fleetdb_query::Clients for Clients {
+impl fleetdb_postgres::Clients for Clients {
     fn all(&self) -> Vec<Client> {
         self.connected().into_iter().map(|(number, client)| client.client(number)).collect()
     }

@@ -6,7 +6,8 @@ use crate::work::{JobLimiter, Weight};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Database, Result};
-use fleetdb_query::{AdvisoryLocks, Answer, Canceller, Files, Session, SessionUser};
+use fleetdb_postgres::{AdvisoryLocks, Postgres, SessionUser};
+use fleetdb_query::{Answer, Canceller, Files, Session};
 use futures::FutureExt;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -24,6 +25,21 @@ const FEW_ROWS: usize = 1_000;
 /// See [`Running::is_short`].
 const SHORT: Duration = Duration::from_millis(1);
 
+/// A session of a client, and its dialect.
+#[derive(Clone)]
+pub(crate) struct ClientSession {
+    session: Arc<Session>,
+    pub(crate) postgres: Arc<Postgres>,
+}
+
+impl Deref for ClientSession {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
 /// The pool of idle sessions.
 pub(crate) struct Sessions {
     db: Arc<Database>,
@@ -31,7 +47,7 @@ pub(crate) struct Sessions {
     locks: Arc<AdvisoryLocks>,
     clients: Arc<Clients>,
     files: Files,
-    idle: Mutex<Vec<Session>>,
+    idle: Mutex<Vec<ClientSession>>,
 }
 
 impl Sessions {
@@ -41,12 +57,13 @@ impl Sessions {
     }
 
     /// Creates a session for a caller that keeps it.
-    pub(crate) fn make(&self, session_user: SessionUser) -> Result<Session> {
-        let session = Session::sharing(Arc::clone(&self.db), &self.locks, Arc::clone(&self.clients) as Arc<_>)?;
+    pub(crate) fn make(&self, session_user: SessionUser) -> Result<ClientSession> {
+        let postgres = Postgres::sharing(&self.locks, Arc::clone(&self.clients) as Arc<_>);
+        let session = Session::new(Arc::clone(&self.db), Arc::clone(&postgres) as Arc<_>)?;
         let session = session.with_files(self.files.clone());
         session.set_timeout(self.timeout);
-        session.set_user(session_user);
-        Ok(session)
+        postgres.set_user(session_user);
+        Ok(ClientSession { session: Arc::new(session), postgres })
     }
 
     /// Takes a session from the pool, in the state of a new one.
@@ -55,7 +72,7 @@ impl Sessions {
         let session = match idle {
             Some(session) => {
                 session.set_timeout(self.timeout);
-                session.set_user(session_user);
+                session.postgres.set_user(session_user);
                 session
             }
             None => self.make(session_user)?,
@@ -72,7 +89,7 @@ impl Sessions {
 /// A session that returns to the pool when it is dropped.
 pub(crate) struct Pooled {
     /// `Some` until this is dropped.
-    session: Option<Session>,
+    session: Option<ClientSession>,
     sessions: Arc<Sessions>,
     is_modified: AtomicBool,
     /// The client that uses the session.
@@ -106,7 +123,7 @@ impl Drop for Pooled {
     fn drop(&mut self) {
         self.client = None;
         if let Some(session) = &self.session {
-            session.release_locks();
+            session.postgres.release_locks();
         }
         let mut idle = self.sessions.idle.lock();
         if idle.len() < MAX_IDLE && !self.is_modified.load(Ordering::Relaxed) {

@@ -11,6 +11,7 @@ use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::scratch::Scratch;
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Batch, Database, Durability, Settings, Value};
+use fleetdb_postgres::Postgres;
 use fleetdb_query::Session;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -57,7 +58,7 @@ pub fn run(args: &Args) -> Outcome<()> {
 fn child(meters: i64, directory: &Path) -> Outcome<()> {
     let settings = Settings { durability: Durability::Os, ..Settings::default() };
     let db = Arc::new(Database::open_with(Io::files(directory.join("fleetdb")), settings)?);
-    let session = Session::new(Arc::clone(&db))?;
+    let session = Session::new(Arc::clone(&db), Postgres::new())?;
     session.sql("CREATE TABLE reads (meter BIGINT, ts TIMESTAMP(0), kwh DOUBLE, PRIMARY KEY (meter, ts))")?;
     let schema = Arc::new(Schema::new(vec![
         Field::new("meter", DataType::Int64, true),

@@ -15,6 +15,7 @@ use crate::{close, io_error, is_database, open};
 use chrono::{DateTime, Utc};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{ColumnType, Database, Durability, Error, Result, Rows, TableDefinition, Unit, Value, View};
+use fleetdb_postgres::Postgres;
 use fleetdb_query::Session;
 use generate::Fleet;
 use std::io::Write;
@@ -64,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
     if fill {
         ingest(&db, args)?;
     }
-    let session = Session::new(Arc::clone(&db))?;
+    let session = Session::new(Arc::clone(&db), Postgres::new())?;
     let outcome = bills(&session, args);
     drop(session);
     outcome.and(close(db))?;

@@ -5,6 +5,7 @@ mod shell;
 
 use crate::{DEFAULT_DATA, close, io_error, is_database, open, open_reader};
 use fleetdb_engine::{Error, Result, TextPosition};
+use fleetdb_postgres::Postgres;
 use fleetdb_query::Session;
 use output::Format;
 use std::io::{IsTerminal, Read, Write};
@@ -35,7 +36,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     if args.read_only {
-        return run_in(&Session::read_only(open_reader(&args.data)?)?, args);
+        return run_in(&Session::read_only(open_reader(&args.data)?, Postgres::new())?, args);
     }
     if !args.create && !is_database(&args.data) {
         return Err(Error::invalid(format!(
@@ -44,7 +45,7 @@ pub fn run(args: &Args) -> Result<()> {
         )));
     }
     let db = open(&args.data, true)?;
-    let session = Session::new(Arc::clone(&db))?;
+    let session = Session::new(Arc::clone(&db), Postgres::new())?;
     let outcome = run_in(&session, args);
     drop(session);
     outcome.and(close(db))

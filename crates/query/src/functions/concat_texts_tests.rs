@@ -5,9 +5,11 @@ use fleetdb_engine::{Database, Settings};
 
 #[test]
 fn a_chain_of_texts_is_one_call_with_the_operators_meaning() {
-    let session =
-        Session::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap().into())
-            .unwrap();
+    let session = Session::new(
+        Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap().into(),
+        crate::Plain::new(),
+    )
+    .unwrap();
     session.sql("CREATE TABLE t (id BIGINT, a TEXT, b TEXT, PRIMARY KEY (id))").unwrap();
     session.sql("INSERT INTO t VALUES (1, 'a', 'b'), (2, NULL, 'b'), (3, '', '\u{e4}')").unwrap();
     let texts = |expr: &str| {

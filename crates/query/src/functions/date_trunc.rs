@@ -25,7 +25,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl,
 use std::sync::Arc;
 
 /// The function's name, which no statement of a user calls.
-pub(crate) const NAME: &str = "date_trunc_in_zone";
+pub const NAME: &str = "date_trunc_in_zone";
 
 /// The unit to truncate to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

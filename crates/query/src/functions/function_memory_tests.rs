@@ -7,7 +7,7 @@ use std::sync::Arc;
 fn what_calls_have_made_is_counted_until_the_statement_ends() {
     let settings = Settings::with_memory_limit(64 << 20);
     let db = Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), settings).unwrap());
-    let session = Session::new(Arc::clone(&db)).unwrap();
+    let session = Session::new(Arc::clone(&db), crate::Plain::new()).unwrap();
     let used = || db.query_memory().used_bytes();
     let before = used();
     let text = "repeat('x', 3000000)";
@@ -18,7 +18,7 @@ fn what_calls_have_made_is_counted_until_the_statement_ends() {
     assert_eq!(used(), before);
     // Each one alone would fit.
     for many in [
-        format!("SELECT {}", vec![text; 40].join(", ")),
+        format!("SELECT {}", (0..40).map(|n| format!("{text} AS c{n}")).collect::<Vec<_>>().join(", ")),
         format!("SELECT length({})", vec![text; 40].join(" || ")),
         format!("SELECT length({})", vec![format!("repeat('y', v * 100)"); 40].join(" || "))
             + " FROM generate_series(1, 1000) AS g(v)",

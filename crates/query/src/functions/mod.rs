@@ -4,22 +4,18 @@
 //! Names and semantics follow TimescaleDB where it has the function. `docs/sql.md` has an example
 //! of each.
 
-pub(crate) mod arguments;
+pub mod arguments;
 pub(crate) mod at_time_zone;
 mod bounded;
 pub(crate) mod bucket;
 pub(crate) mod calendar;
-pub(crate) mod clocks;
 mod coalesce;
 pub(crate) mod concat_texts;
-pub(crate) mod conversions;
-pub(crate) mod date_part;
-pub(crate) mod date_trunc;
+pub mod date_trunc;
 pub(crate) mod first_last;
 pub(crate) mod function_memory;
-mod interval;
 mod one_group;
-pub(crate) mod one_of;
+pub mod one_of;
 mod series;
 mod spans;
 mod time_rows;
@@ -56,7 +52,6 @@ pub(crate) fn register(
     tables: &Arc<ViewTables>,
     made: &Arc<function_memory::FunctionMemory>,
 ) -> Result<(), DataFusionError> {
-    context.state_ref().write().register_expr_planner(Arc::new(interval::ScaleIntervals))?;
     for (name, function) in time_rows::functions(tables) {
         context.register_udtf(name, function);
     }

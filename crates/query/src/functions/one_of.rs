@@ -52,7 +52,7 @@ impl LongList {
 }
 
 /// Whether this is a long list.
-pub(crate) fn is_long_list(list: &InList) -> bool {
+pub fn is_long_list(list: &InList) -> bool {
     LongList::of(list).is_some()
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn is_long_list(list: &InList) -> bool {
 ///
 /// # Errors
 /// There is not enough memory, or a user has called the function with something else.
-pub(crate) fn planned(list: &InList, schema: &DFSchema) -> Result<Option<Expr>> {
+pub fn planned(list: &InList, schema: &DFSchema) -> Result<Option<Expr>> {
     let Some((long, text)) = LongList::of(list) else { return Ok(None) };
     let data_type = list.expr.get_type(schema).unwrap_or(DataType::Null);
     let of_first = literals(text).next().flatten();

@@ -3,7 +3,8 @@
 use crate::access::Identity;
 use crate::clients::{Connected, shown};
 use axum::http::{HeaderMap, header};
-use fleetdb_query::{Canceller, Client, ClientState};
+use fleetdb_postgres::{Client, ClientState};
+use fleetdb_query::Canceller;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -20,9 +20,8 @@ use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::{
-    Access, Kind, SessionUser, array_text_form, csv_header, csv_rows, distinct_names, json_lines, with_names,
-};
+use fleetdb_postgres::SessionUser;
+use fleetdb_query::{Access, Kind, array_text_form, csv_header, csv_rows, distinct_names, json_lines, with_names};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Instant;

@@ -6,8 +6,10 @@ use crate::access::{Identity, Role};
 use crate::clients::{Connected, Registration};
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
+use crate::sessions::ClientSession;
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, MemoryReservation, Result, Value};
-use fleetdb_query::{Canceller, Client, ClientState, InsertValues, Session, SessionSettings, SessionUser};
+use fleetdb_postgres::{Client, ClientState, SessionUser};
+use fleetdb_query::{Canceller, InsertValues, SessionSettings};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
@@ -42,7 +44,7 @@ pub(crate) struct Connection {
     /// The name of the zone that was last reported to the client.
     told_zone: Mutex<String>,
     /// Created by the first statement, so that an idle connection costs no session.
-    session: Mutex<Option<Arc<Session>>>,
+    session: Mutex<Option<ClientSession>>,
     /// INSERTs since the last Sync, outside a transaction.
     pending: Mutex<Pending>,
     pub(super) copying: Mutex<Option<CopyingIn>>,
@@ -219,7 +221,7 @@ impl Connection {
         if std::mem::replace(&mut rights.is_admin, role == Role::Admin) != rights.is_admin
             && let Some(session) = self.session.lock().as_ref()
         {
-            session.set_user(self.session_user(identity, role));
+            session.postgres.set_user(self.session_user(identity, role));
         }
         Ok(role)
     }
@@ -235,18 +237,18 @@ impl Connection {
     }
 
     /// The session, created on first use.
-    pub(super) fn session(&self) -> PgWireResult<Arc<Session>> {
+    pub(super) fn session(&self) -> PgWireResult<ClientSession> {
         // Look up the role before locking the session, because a changed role takes that lock.
         let (role, identity) = (self.role()?, self.identity()?);
         let mut session = self.session.lock();
         if let Some(session) = session.as_ref() {
-            return Ok(Arc::clone(session));
+            return Ok(session.clone());
         }
         let new = self.shared.sessions.make(self.session_user(identity, role)).map_err(|e| postgres_error(&e))?;
         if let Some(settings) = self.settings.get() {
             new.start_with(settings.clone());
         }
-        Ok(Arc::clone(session.insert(Arc::new(new))))
+        Ok(session.insert(new).clone())
     }
 
     /// The longest message that is accepted; a client that has not logged in may send only short

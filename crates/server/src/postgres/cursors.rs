@@ -5,11 +5,12 @@ use super::connection::Connection;
 use super::values;
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
-use crate::sessions::Running;
+use crate::sessions::{ClientSession, Running};
 use crate::work::Weight;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use fleetdb_query::{Declare, Kind, Session};
+use fleetdb_postgres::column_names;
+use fleetdb_query::{Declare, Kind};
 use futures::{Stream, TryStreamExt};
 use parking_lot::Mutex;
 use pgwire::api::portal::Format;
@@ -34,7 +35,7 @@ pub(super) struct Cursor {
 }
 
 struct Rows {
-    running: Running<Arc<Session>>,
+    running: Running<ClientSession>,
     /// Rows that have been computed but exceeded the last FETCH.
     left: Option<RecordBatch>,
 }
@@ -46,26 +47,26 @@ impl Cursors {
     }
 
     /// Changes the set of cursors.
-    fn change<T>(&self, session: &Session, change: impl FnOnce(&mut HashMap<String, Arc<Cursor>>) -> T) -> T {
+    fn change<T>(&self, session: &ClientSession, change: impl FnOnce(&mut HashMap<String, Arc<Cursor>>) -> T) -> T {
         let mut cursors = self.0.lock();
         let (before, changed) = (cursors.len(), change(&mut cursors));
         if cursors.len() != before {
-            session.show_cursors(cursors.values().map(|cursor| cursor.declared.clone()).collect());
+            session.postgres.show_cursors(cursors.values().map(|cursor| cursor.declared.clone()).collect());
         }
         changed
     }
 
     /// Closes the cursors that do not outlive the transaction.
-    pub(super) fn end_transaction(&self, session: &Session) {
+    pub(super) fn end_transaction(&self, session: &ClientSession) {
         self.change(session, |cursors| cursors.retain(|_, cursor| cursor.declared.holds));
     }
 
     /// Closes the cursors declared after a savepoint to which the transaction rolls back.
-    pub(super) fn roll_back_to(&self, session: &Session, savepoint: u64) {
+    pub(super) fn roll_back_to(&self, session: &ClientSession, savepoint: u64) {
         self.change(session, |cursors| cursors.retain(|_, cursor| cursor.savepoint < savepoint));
     }
 
-    pub(super) fn clear(&self, session: &Session) {
+    pub(super) fn clear(&self, session: &ClientSession) {
         self.change(session, HashMap::clear);
     }
 
@@ -76,7 +77,7 @@ impl Cursors {
 }
 
 impl Connection {
-    pub(super) async fn declare(&self, session: &Arc<Session>, declare: &Declare) -> PgWireResult<Response> {
+    pub(super) async fn declare(&self, session: &ClientSession, declare: &Declare) -> PgWireResult<Response> {
         session.check_transaction().map_err(|e| postgres_error(&e))?;
         if !declare.holds && !session.is_in_transaction() {
             let text = "DECLARE CURSOR can only be used in transaction blocks: BEGIN first, or declare it WITH HOLD";
@@ -101,7 +102,7 @@ impl Connection {
         if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query {
             return Err(user_error("42P11", "a cursor requires a read-only query"));
         }
-        let (names, weight) = (query.column_names(), Weight::of(&query));
+        let (names, weight) = (column_names(&query), Weight::of(&query));
         let running = self.start(session, weight, |session| session.execute(query)).await?;
         let Some(schema) = running.schema().map(|schema| names.of(schema)) else {
             return Err(user_error("42P11", "a cursor requires a query that returns rows"));
@@ -115,7 +116,7 @@ impl Connection {
     /// Fetches the next rows of a cursor; without a count, all that are left.
     pub(super) async fn fetch(
         &self,
-        session: &Session,
+        session: &ClientSession,
         name: &str,
         count: Option<usize>,
         format: &Format,
@@ -131,7 +132,7 @@ impl Connection {
     /// Skips the next rows of a cursor (MOVE).
     pub(super) async fn pass_over(
         &self,
-        session: &Session,
+        session: &ClientSession,
         name: &str,
         count: Option<usize>,
     ) -> PgWireResult<Response> {
@@ -141,7 +142,7 @@ impl Connection {
         Ok(Response::Execution(Tag::new("MOVE").with_rows(passed)))
     }
 
-    async fn resume(&self, session: &Session, name: &str) -> PgWireResult<Arc<Cursor>> {
+    async fn resume(&self, session: &ClientSession, name: &str) -> PgWireResult<Arc<Cursor>> {
         session.check_transaction().map_err(|e| postgres_error(&e))?;
         let cursor = self.cursors.find(name)?;
         cursor.rows.lock().await.running.resume();
@@ -149,7 +150,7 @@ impl Connection {
     }
 
     /// Closes a cursor; without a name, all cursors.
-    pub(super) fn close_cursor(&self, session: &Session, name: Option<&str>) -> PgWireResult<Response> {
+    pub(super) fn close_cursor(&self, session: &ClientSession, name: Option<&str>) -> PgWireResult<Response> {
         let Some(name) = name else {
             self.cursors.clear(session);
             return Ok(Response::Execution(Tag::new("CLOSE CURSOR ALL")));

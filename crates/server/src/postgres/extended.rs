@@ -8,11 +8,12 @@ use super::copy_out;
 use super::values::{self, Parameters, Target};
 use crate::clients::shown;
 use crate::error::{postgres_error, told, user_error};
-use crate::sessions::Running;
+use crate::sessions::{ClientSession, Running};
 use crate::work::Weight;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use fleetdb_engine::{Code, Error, MemoryReservation, Value};
-use fleetdb_query::{Access, InsertValues, Kind, Prepared, Session, Statement, Zone, check_described};
+use fleetdb_postgres::column_names;
+use fleetdb_query::{Access, InsertValues, Kind, Prepared, Statement, Zone, check_described};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::api::copy::send_copy_in_response;
@@ -75,7 +76,7 @@ struct Returns {
 
 /// A prepared query.
 struct Query {
-    prepared: Arc<Prepared<Arc<Session>>>,
+    prepared: Arc<Prepared<ClientSession>>,
     /// The columns as clients know them, from when the query was prepared.
     described: SchemaRef,
     /// Whether the last run was short.
@@ -84,7 +85,7 @@ struct Query {
 
 impl Query {
     /// Refuses to send rows if the columns have changed since clients were told of them.
-    fn check(&self, running: &Running<Arc<Session>>) -> PgWireResult<()> {
+    fn check(&self, running: &Running<ClientSession>) -> PgWireResult<()> {
         let gives_these = running.schema().is_some_and(|schema| schema.fields().len() == self.described.fields().len());
         let now = if gives_these { self.prepared.schema() } else { Arc::new(Schema::empty()) };
         check_described(&self.described, &now).map_err(|e| postgres_error(&e))
@@ -127,7 +128,7 @@ impl Connection {
                 let prepared = Arc::new(prepared.and_then(|prepared| prepared).map_err(|e| postgres_error(&e))?);
                 let types = prepared.parameter_types();
                 let types = types.iter().map(|of| values::type_of_parameter(of.as_ref())).collect();
-                let described = statement.column_names().of(&prepared.schema());
+                let described = column_names(&statement).of(&prepared.schema());
                 let is_short = AtomicBool::new(false);
                 (Plan::Query(Query { prepared, described, is_short }), types)
             }
@@ -155,7 +156,7 @@ impl Connection {
                 let types = types.map(values::type_of_parameter).collect();
                 let columns = columns.map_err(|e| postgres_error(&e))?;
                 let returns = columns.map(|columns| {
-                    let described = statement.column_names().of(&columns);
+                    let described = column_names(&statement).of(&columns);
                     Returns { columns, described }
                 });
                 (Plan::Other(returns), types)
@@ -240,7 +241,7 @@ impl Connection {
         self.commit_pending().await?;
         let columns = Arc::clone(&returns.columns);
         let weight = Weight::of(&statement);
-        let running = move |session: &Arc<Session>| session.execute_described(statement, Some(&columns));
+        let running = move |session: &ClientSession| session.execute_described(statement, Some(&columns));
         let running = self.start(&session, weight, running).await?;
         self.respond(running, Some(&returns.described), format)
     }
@@ -248,14 +249,14 @@ impl Connection {
     /// Starts a prepared query; stays on this thread if the query is likely to be short.
     async fn start_prepared(
         &self,
-        session: &Arc<Session>,
+        session: &ClientSession,
         query: &Query,
         weight: Weight,
         values: &[Value],
-    ) -> PgWireResult<Running<Arc<Session>>> {
+    ) -> PgWireResult<Running<ClientSession>> {
         let prepared = &query.prepared;
         if query.is_short.load(Ordering::Relaxed) {
-            let (begun, session) = (Instant::now(), Arc::clone(session));
+            let (begun, session) = (Instant::now(), session.clone());
             let running = Running::start_short(&self.shared.work, session, |_| prepared.start_kept(values)).await;
             if let Some(running) = running.transpose() {
                 return self.started(begun, running);
@@ -574,7 +575,7 @@ impl QueryParser for Describer {
             (Plan::Fetch(columns), _) => Ok(columns.clone()),
             (Plan::Other(Some(returns)), _) => values::fields(&returns.described, format),
             (_, Kind::Show(name)) => {
-                let (name, _) = fleetdb_query::setting(name)
+                let (name, _) = fleetdb_postgres::setting(name)
                     .ok_or_else(|| user_error("42704", format!("unrecognized parameter \"{name}\"")))?;
                 values::fields(&Schema::new(vec![Field::new(name, DataType::Utf8, false)]), format)
             }

@@ -3,10 +3,11 @@
 use super::connection::Connection;
 use super::{copy_out, values};
 use crate::error::{postgres_error, told, user_error};
-use crate::sessions::Running;
+use crate::sessions::{ClientSession, Running};
 use crate::work::Weight;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::Result;
+use fleetdb_postgres::column_names;
 use fleetdb_query::{Access, Answer, CopyFormat, InsertValues, Kind, Session, Statement};
 use futures::StreamExt;
 use pgwire::api::portal::Format;
@@ -122,7 +123,7 @@ impl Connection {
     }
 
     /// Commits the open transaction; returns the command tag.
-    async fn commit_transaction(&self, session: &Arc<Session>, statement: &Statement) -> PgWireResult<String> {
+    async fn commit_transaction(&self, session: &ClientSession, statement: &Statement) -> PgWireResult<String> {
         if session.has_read_rows() {
             let statement = statement.clone();
             let running = self.start(session, Weight::Light, move |session| session.execute(statement)).await?;
@@ -136,11 +137,11 @@ impl Connection {
 
     async fn run_planned(
         &self,
-        session: &Arc<Session>,
+        session: &ClientSession,
         statement: Statement,
         format: &Format,
     ) -> PgWireResult<Response> {
-        let (names, weight) = (statement.column_names(), Weight::of(&statement));
+        let (names, weight) = (column_names(&statement), Weight::of(&statement));
         let running = self.start(session, weight, move |session| session.execute(statement)).await?;
         let columns = running.schema().map(|schema| names.of(schema));
         self.respond(running, columns.as_ref(), format)
@@ -149,7 +150,7 @@ impl Connection {
     /// The response for a statement: its rows if it has columns, else its tag.
     pub(super) fn respond(
         &self,
-        running: Running<Arc<Session>>,
+        running: Running<ClientSession>,
         columns: Option<&SchemaRef>,
         format: &Format,
     ) -> PgWireResult<Response> {
@@ -171,12 +172,12 @@ impl Connection {
     /// Starts a statement; `begin` executes it.
     pub(super) async fn start(
         &self,
-        session: &Arc<Session>,
+        session: &ClientSession,
         weight: Weight,
-        begin: impl FnOnce(&Arc<Session>) -> Result<Answer> + Send,
-    ) -> PgWireResult<Running<Arc<Session>>> {
+        begin: impl FnOnce(&ClientSession) -> Result<Answer> + Send,
+    ) -> PgWireResult<Running<ClientSession>> {
         let begun = Instant::now();
-        let running = Running::start_here(&self.shared.work, weight, Arc::clone(session), begin).await;
+        let running = Running::start_here(&self.shared.work, weight, session.clone(), begin).await;
         self.started(begun, running)
     }
 
@@ -184,8 +185,8 @@ impl Connection {
     pub(super) fn started(
         &self,
         begun: Instant,
-        running: Result<Running<Arc<Session>>>,
-    ) -> PgWireResult<Running<Arc<Session>>> {
+        running: Result<Running<ClientSession>>,
+    ) -> PgWireResult<Running<ClientSession>> {
         self.shared.metrics.postgres.ended(begun, running.is_ok());
         running.map_err(|e| postgres_error(&e))
     }

@@ -5,6 +5,7 @@ use super::texts::{Dialect, Query, cpu, e2, iot, window};
 use super::{Results, Sizes};
 use crate::bars::fleetdb;
 use crate::bars::sqlite::{Mode, Sqlite};
+use ::fleetdb_postgres::Postgres;
 use ::fleetdb_query::Session;
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
@@ -90,7 +91,7 @@ fn open(directory: &Path) -> Outcome<Database> {
 
 /// Runs prepared SQL. E2's queries have the host and the times as parameters, as in a program.
 pub fn sql(sizes: Sizes, directory: &Path) -> Outcome<Results> {
-    let session = Session::new(Arc::new(open(directory)?))?;
+    let session = Session::new(Arc::new(open(directory)?), Postgres::new())?;
     let with_parameters = e2(sizes.rows, Dialect::FleetDb).len();
     let mut results = Results::new();
     for (number, query) in all(sizes, Dialect::FleetDb).into_iter().enumerate() {

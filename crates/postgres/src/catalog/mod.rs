@@ -1,0 +1,208 @@
+//! PostgreSQL's system catalog, as clients query it: psql's `\d`, JDBC's metadata, DBeaver,
+//! Grafana.
+//!
+//! The crate `datafusion-pg-catalog` supplies most tables and functions, and rewrites statements
+//! that DataFusion cannot plan. FleetDB adds primary keys ([`keys`]), type names ([`columns`]),
+//! further views ([`views`]), settings ([`settings`]), connected clients ([`activity`]), some
+//! functions ([`functions`], [`locks`]), and further rewrites, both of text ([`parts`]) and of
+//! parsed statements ([`rewrite`]). [`schema`] combines them. A session sets up the catalog with
+//! its first statement about it.
+
+mod activity;
+mod arrays;
+mod columns;
+mod functions;
+mod keys;
+mod live;
+mod locks;
+mod parts;
+mod rewrite;
+mod schema;
+mod settings;
+mod subqueries;
+mod tables;
+mod views;
+
+pub use settings::setting;
+
+use crate::postgres::Postgres;
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
+use datafusion::catalog::CatalogProvider;
+use datafusion::error::DataFusionError;
+use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
+use datafusion_pg_catalog::pg_catalog::{PgCatalogSchemaProvider, PgCatalogStaticTables};
+use datafusion_pg_catalog::setup_pg_catalog;
+use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+use fleetdb_engine::Result;
+use fleetdb_query::Session;
+use fleetdb_query::depth::Links;
+use fleetdb_query::errors::{engine_error, syntax_error, too_deep};
+use fleetdb_query::names::CATALOG;
+use fleetdb_query::stack::with_stack;
+use fleetdb_query::statement::Declare;
+use fleetdb_query::words::first_word;
+use schema::CatalogSchema;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, PoisonError};
+
+/// The schema's name.
+const PG_CATALOG: &str = "pg_catalog";
+
+/// Maximum nesting of parentheses.
+const MAX_NESTED: usize = 14;
+/// Maximum number of operators in a row.
+const MAX_IN_ROW: usize = 400;
+
+/// Words, in lower case, that appear only in statements about the catalog.
+const WORDS: [&str; 26] = [
+    "pg_",
+    "::reg",
+    "current_schema",
+    "current_database",
+    "current_catalog",
+    "current_setting",
+    "session_user",
+    "current_user",
+    "quote_ident",
+    "parse_ident",
+    "set_config",
+    "version(",
+    "obj_description",
+    "col_description",
+    "to_regclass",
+    "inet_",
+    "_privilege(",
+    "to_regtype",
+    "information_schema.columns",
+    "information_schema.table_constraints",
+    "information_schema.key_column_usage",
+    "information_schema.routines",
+    "information_schema.sequences",
+    "information_schema.table_privileges",
+    "information_schema.triggers",
+    "_upper(",
+];
+
+/// The tables that never change, shared by all sessions because they take some megabytes.
+static TABLES: OnceLock<Arc<PgCatalogStaticTables>> = OnceLock::new();
+
+/// A session's catalog, once it is set up.
+#[derive(Default)]
+pub(crate) struct PgCatalog(OnceLock<Result<Registered>>);
+
+struct Registered {
+    parser: PostgresCompatibilityParser,
+    catalog: Arc<dyn CatalogProvider>,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // The schema refers to the catalog that contains it, so neither would ever be freed. A
+        // schema with tables can always be deregistered this way.
+        self.catalog.deregister_schema(PG_CATALOG, true).ok();
+    }
+}
+
+impl PgCatalog {
+    /// Parses the statements of a text [about the catalog](is_about).
+    ///
+    /// # Errors
+    /// A syntax error, or nesting too deep for the catalog's parser, which parses call arguments
+    /// twice.
+    pub(crate) fn parse(
+        &self,
+        postgres: &Postgres,
+        session: &Session,
+        text: &str,
+        links: Links,
+    ) -> Result<Vec<ParsedStatement>> {
+        if links.nested > MAX_NESTED || links.in_row > MAX_IN_ROW {
+            return Err(too_deep(format_args!(
+                "about the catalog, more than {MAX_NESTED} parentheses within others or {MAX_IN_ROW} operators in a row"
+            )));
+        }
+        with_stack(links.in_row, || self.parse_shallow(postgres, session, text))
+    }
+
+    fn parse_shallow(&self, postgres: &Postgres, session: &Session, text: &str) -> Result<Vec<ParsedStatement>> {
+        let registered = self.0.get_or_init(|| set_up(postgres, session).map_err(engine_error));
+        let registered = registered.as_ref().map_err(Clone::clone)?;
+        let statements = registered.parser.parse(&subqueries::shielded(parts::replaced(text))).map_err(syntax_error)?;
+        let rewritten = |mut sql| {
+            rewrite::rewrite(&mut sql);
+            ParsedStatement::Statement(Box::new(sql))
+        };
+        Ok(statements.into_iter().map(rewritten).collect())
+    }
+}
+
+/// Whether a text is about the catalog.
+pub(crate) fn is_about(text: &str) -> bool {
+    let start = &text[first_word(text)..];
+    let begins_with = |word: &&str| start.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    // Later statements in a text that starts like this may be about the catalog as well. Scanning a
+    // long INSERT would be wasted time.
+    ["select", "with", "(", "show", "begin", "start transaction", "set"].iter().any(begins_with)
+        && has_words(text)
+        && has_words(&parts::without_texts(text))
+}
+
+/// Whether a text contains one of [`WORDS`].
+fn has_words(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    WORDS.iter().any(|word| lower.contains(word))
+}
+
+fn set_up(postgres: &Postgres, session: &Session) -> datafusion::error::Result<Registered> {
+    let context = session.context();
+    let no_catalog = || DataFusionError::Internal(format!("there is no catalog {CATALOG}"));
+    let catalog = context.catalog(CATALOG).ok_or_else(no_catalog)?;
+    let registered = Registered { parser: PostgresCompatibilityParser::new(), catalog: Arc::clone(&catalog) };
+    setup_pg_catalog(context, CATALOG, EmptyContextProvider).map_err(|error| *error)?;
+    let tables = match TABLES.get() {
+        Some(tables) => Arc::clone(tables),
+        None => {
+            let tables = Arc::new(PgCatalogStaticTables::try_new()?);
+            Arc::clone(TABLES.get_or_init(|| tables))
+        }
+    };
+    let all = PgCatalogSchemaProvider::try_new(context.state().catalog_list().clone(), tables, EmptyContextProvider)?;
+    let (declared, shown) = (Arc::clone(&postgres.cursors), Arc::clone(session.tables()));
+    let (set, clients, session_user) =
+        (session.shared_settings(), Arc::clone(&postgres.clients), Arc::clone(&postgres.session_user));
+    let cursors = move || cursors(&declared.lock().unwrap_or_else(PoisonError::into_inner));
+    let tables = HashMap::from([
+        ("pg_cursors", live::table(cursors)?),
+        (keys::KEYS, live::table(move || keys::keys(&shown.shown()))?),
+        (settings::ROWS, live::table(move || settings::rows(&set))?),
+        (activity::ROWS, live::table(move || activity::rows(clients.as_ref(), &session_user))?),
+    ]);
+    activity::register(context, &postgres.clients, &postgres.session_user);
+    keys::register_functions(context, session.tables());
+    settings::register(context, &session.shared_settings());
+    functions::register(context);
+    locks::register(context, &postgres.locks);
+    catalog.register_schema(PG_CATALOG, Arc::new(CatalogSchema::new(context, Arc::new(all), tables)))?;
+    Ok(registered)
+}
+
+/// `pg_cursors`: the session's cursors.
+fn cursors(declared: &[Declare]) -> datafusion::error::Result<RecordBatch> {
+    let texts =
+        |text: fn(&Declare) -> &str| -> ArrayRef { Arc::new(StringArray::from_iter_values(declared.iter().map(text))) };
+    let holds: BooleanArray = declared.iter().map(|cursor| Some(cursor.holds)).collect();
+    let never: ArrayRef = Arc::new(BooleanArray::from(vec![false; declared.len()]));
+    let columns: [(&str, ArrayRef); 5] = [
+        ("name", texts(|cursor| &cursor.name)),
+        ("statement", texts(|cursor| &cursor.query)),
+        ("is_holdable", Arc::new(holds)),
+        ("is_binary", Arc::clone(&never)),
+        ("is_scrollable", never),
+    ];
+    Ok(RecordBatch::try_from_iter(columns)?)
+}
+
+#[cfg(test)]
+#[path = "mod_tests.rs"]
+mod tests;

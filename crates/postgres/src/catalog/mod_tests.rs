@@ -1,0 +1,15 @@
+use fleetdb_engine::io::{Io, MemoryStorage};
+use fleetdb_engine::{Database, Settings};
+use fleetdb_query::Session;
+use std::sync::Arc;
+
+#[test]
+fn a_session_that_has_looked_into_the_catalog_goes_whole() {
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let session = Session::new(Arc::new(db), crate::Postgres::new()).unwrap();
+    let rows = session.sql("SELECT relname FROM pg_class WHERE pg_table_is_visible(oid)").unwrap().collect().unwrap();
+    assert!(!rows.is_empty());
+    let tables = Arc::downgrade(session.tables());
+    drop(session);
+    assert!(tables.upgrade().is_none(), "something of the session is left");
+}

@@ -1,0 +1,98 @@
+//! The seam between a session and a dialect of SQL. A session runs DataFusion's SQL ([`Plain`]); a
+//! dialect adds syntax, types, functions and a catalog. `fleetdb-postgres` is PostgreSQL's.
+
+use crate::depth::Links;
+use crate::session::Session;
+use crate::zone::{CurrentZone, Zone};
+use datafusion::error::Result as PlanResult;
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use fleetdb_engine::Result;
+use std::sync::Arc;
+
+/// What a dialect adds to a session. Each session has a dialect of its own, which may hold state.
+/// Every method's default adds nothing.
+pub trait Dialect: Send + Sync {
+    /// Registers the dialect's functions and planners in a new session.
+    ///
+    /// # Errors
+    /// DataFusion rejects one.
+    fn register(&self, _context: &SessionContext) -> PlanResult<()> {
+        Ok(())
+    }
+
+    /// The rules that run before the session's own. `zone` is the zone of the running statement.
+    fn analyzer_rules(&self, _zone: &CurrentZone) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+        Vec::new()
+    }
+
+    /// Whether [`parse`](Self::parse) parses this text, and not the session.
+    fn has_parser_for(&self, _text: &str) -> bool {
+        false
+    }
+
+    /// Parses the statements of a text for which [`has_parser_for`](Self::has_parser_for) is true.
+    /// `links` tells how deep they are.
+    ///
+    /// # Errors
+    /// A syntax error, or the statements are too deep.
+    fn parse(&self, _session: &Session, _text: &str, _links: Links) -> Result<Vec<ParsedStatement>> {
+        Ok(Vec::new())
+    }
+
+    /// Rewrites the statements of a text into forms that DataFusion can plan.
+    ///
+    /// # Errors
+    /// A statement has a form that the dialect refuses.
+    fn rewrite(&self, _text: &str, _statements: &mut [&mut SqlStatement]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Gives a plan's untyped parameters and texts their types, and adapts what its operators mean,
+    /// in a session with this zone.
+    ///
+    /// # Errors
+    /// A text does not have the form of its type.
+    fn typed(&self, plan: LogicalPlan, _zone: Zone, _functions: &dyn FunctionRegistry) -> PlanResult<LogicalPlan> {
+        Ok(plan)
+    }
+
+    /// The spelling and the default value of a setting that SHOW knows; `None` if it is unknown.
+    fn setting(&self, _name: &str) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
+    /// Called when the session begins a transaction.
+    fn transaction_began(&self) {}
+
+    /// Called when the session's transaction has ended, however it did.
+    fn transaction_ended(&self) {}
+
+    /// Called by `DISCARD ALL`: releases what the session holds.
+    fn discard(&self) {}
+}
+
+/// DataFusion's SQL with FleetDB's tables and functions, and no more.
+///
+/// ```
+/// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
+/// use fleetdb_query::{Plain, Session};
+/// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let session = Session::new(db.into(), Plain::new()).unwrap();
+/// assert_eq!(session.sql("SELECT 1").unwrap().collect().unwrap()[0].num_rows(), 1);
+/// ```
+pub struct Plain;
+
+impl Plain {
+    /// The dialect, as [`Session::new`] takes it.
+    #[expect(clippy::new_ret_no_self, reason = "a session takes its dialect shared")]
+    pub fn new() -> Arc<dyn Dialect> {
+        Arc::new(Self)
+    }
+}
+
+impl Dialect for Plain {}
