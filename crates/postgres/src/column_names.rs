@@ -9,10 +9,10 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, CreateTable, DataType as SqlType, Expr, Function, Ident, OrderByKind, Query, SelectItem, SetExpr,
     Statement as SqlStatement, TableFactor, Value as Literal, VisitorMut,
 };
+use fleetdb_plan::planned_names::{APART, as_written, written_names};
 use fleetdb_query::Statement;
 use fleetdb_query::clauses::returning_clause;
 use fleetdb_query::names::identifier;
-use fleetdb_query::planned_names::{APART, as_written, written_names};
 use fleetdb_query::walk::{visit_expressions, visit_expressions_mut, walk_mut};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;

@@ -2,7 +2,6 @@
 
 use crate::answer::Answer;
 use crate::ddl::constant_type;
-use crate::errors::engine_error;
 use crate::names::{identifier, object_name};
 use crate::options::TableOptions;
 use datafusion::prelude::SessionContext;
@@ -10,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnOption, RenameTableNameKind,
 };
 use fleetdb_engine::{Code, ColumnDefinition, ColumnType, Database, Error, Result, Role};
+use fleetdb_plan::errors::engine_error;
 
 /// Runs an ALTER TABLE with a single change.
 pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: &AlterTable) -> Result<Answer> {

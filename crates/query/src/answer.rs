@@ -1,11 +1,7 @@
 //! The result of a statement.
 
 use crate::depth::UNCHECKED_LEVELS;
-use crate::errors::engine_error;
-use crate::functions::function_memory::ConstantMemory;
 use crate::json::with_names;
-use crate::limits::Watch;
-use crate::planned_names::{written_names, written_text};
 use crate::runtime::QueryRuntime;
 use crate::stack::{Deep, with_stack};
 use crate::statement_memory::StatementMemory;
@@ -13,6 +9,10 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use fleetdb_engine::{Error, Result};
+use fleetdb_plan::errors::engine_error;
+use fleetdb_plan::functions::function_memory::ConstantMemory;
+use fleetdb_plan::limits::Watch;
+use fleetdb_plan::planned_names::{written_names, written_text};
 use futures::StreamExt;
 use std::any::Any;
 use std::future::poll_fn;

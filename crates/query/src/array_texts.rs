@@ -1,11 +1,11 @@
 //! The text form of arrays as PostgreSQL writes it: `{1,NULL,"a b"}`.
 
-use crate::texts::text_form;
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
 use arrow::error::Result;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use fleetdb_plan::texts::text_form;
 use std::sync::Arc;
 
 /// Converts a column of arrays to text; `None` if its type is not an array.

@@ -4,12 +4,12 @@
 use crate::csv::{CellReader, CsvReader};
 use crate::export::FileFormat;
 use crate::files::Files;
-use crate::insert::BatchWriter;
 use crate::names::object_name;
 use crate::not_null::check_not_null;
-use crate::zone::Zone;
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};
 use fleetdb_engine::{Database, Error, Result, Rows, TableSchema};
+use fleetdb_plan::insert::BatchWriter;
+use fleetdb_plan::zone::Zone;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
 use std::io::Read;

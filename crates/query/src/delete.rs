@@ -10,8 +10,6 @@
 //!    a transaction block, whose changes are kept in memory.
 
 use crate::dml::Change;
-use crate::errors::engine_error;
-use crate::pushdown::request;
 use crate::returning::{Returning, WriteOutcome};
 use crate::rows::{key_of, named, primary_key, primary_key_names, typed_column};
 use crate::session::Session;
@@ -20,6 +18,8 @@ use arrow::datatypes::Schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{Delete, FromTable, ObjectName, TableFactor, TableWithJoins};
 use fleetdb_engine::{Batch, Code, Error, Result, ScanRequest, TableSchema, TableView, View};
+use fleetdb_plan::errors::engine_error;
+use fleetdb_plan::pushdown::request;
 use std::sync::Arc;
 
 /// The maximum number of rows deleted one by one in a batch. Readers check each of these deletes

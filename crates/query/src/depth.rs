@@ -3,7 +3,6 @@
 //! the text is measured before it is parsed ([`Links`]), and the tree before it is planned
 //! ([`levels`]). Exceeding a limit is an error.
 
-use crate::errors::{query_error, too_deep};
 use crate::plain_text::is_plain;
 use crate::walk::walk;
 use crate::words::has_word;
@@ -13,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, Tabl
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 use fleetdb_engine::{Error, Result};
+use fleetdb_plan::errors::{query_error, too_deep};
 use std::ops::ControlFlow;
 
 /// Maximum number of consecutive operators in a text. A chain of 10,000 terms `id = 1 AND at = 2 OR

@@ -3,7 +3,6 @@
 
 use crate::depth::Links;
 use crate::session::Session;
-use crate::zone::{CurrentZone, Zone};
 use datafusion::error::Result as PlanResult;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::LogicalPlan;
@@ -12,6 +11,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use fleetdb_engine::Result;
+use fleetdb_plan::zone::{CurrentZone, Zone};
 use std::sync::Arc;
 
 /// What a dialect adds to a session. Each session has a dialect of its own, which may hold state.

@@ -9,13 +9,10 @@
 //!    batch.
 
 use crate::conflict::{Conflict, after_conflict, check_assignments, conflict};
-use crate::errors::{engine_error, unsupported};
-use crate::insert::without_nulls;
 use crate::names::{called, object_name};
 use crate::returning::{Returning, WriteOutcome};
 use crate::rows::{named, primary_key, rows_with_keys_of, unchecked};
 use crate::session::Session;
-use crate::table::FleetTable;
 use crate::values::InsertValues;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -30,6 +27,9 @@ use datafusion::sql::sqlparser::ast::{
     Ident, Insert, OnInsert, SelectItem, SetExpr, Statement as SqlStatement, TableObject, Update,
 };
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_ROWS, Result, TableSchema, View};
+use fleetdb_plan::errors::{engine_error, unsupported};
+use fleetdb_plan::insert::without_nulls;
+use fleetdb_plan::table::FleetTable;
 use futures::StreamExt;
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Parses generated SQL.
 
-use crate::errors::too_deep;
 use crate::grammar::Grammar;
 use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::Result;
+use fleetdb_plan::errors::too_deep;
 use std::cell::Cell;
 
 /// Parses generated text as an expression; `None` if it is not one, or if a statement generates

@@ -3,13 +3,13 @@
 //! fails if they have changed (H. T. Kung, J. T. Robinson: On Optimistic Methods for Concurrency
 //! Control, 1981).
 
-use crate::errors::engine_error;
 use crate::rows::{named, primary_key, rows_with_keys_of};
 use crate::session::Session;
-use crate::table::FleetTable;
 use arrow::array::RecordBatch;
 use arrow::row::{RowConverter, Rows, SortField};
 use fleetdb_engine::{Code, Error, Result, ScanRequest, TableSchema, View};
+use fleetdb_plan::errors::engine_error;
+use fleetdb_plan::table::FleetTable;
 use futures::StreamExt;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 //!    ([`shortened`]). The list is then one token, and all other tokens keep their places.
 //! 2. The grammar makes the token the argument of a call, `IN (long_list('1, 2, ...'))`
 //!    ([`in_long_list`]).
-//! 3. Once types are known, [`one_of`](crate::functions::one_of) reads the literals ([`literals`])
+//! 3. Once types are known, [`one_of`](fleetdb_plan::functions::one_of) reads the literals ([`literals`](fleetdb_plan::functions::list_literals::literals))
 //!    into one array.
 //!
 //! A list is taken if it is long and all its literals are integers, or all are texts.
@@ -16,30 +16,10 @@ use datafusion::sql::sqlparser::ast::{Expr, Value};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Word};
-use std::borrow::Cow;
-
-/// The name of the function that stands for a list until types are known.
-pub(crate) const LONG_LIST: &str = "long_list";
+use fleetdb_plan::functions::list_literals::{LONG_LIST, Literals, literals, spaces};
 
 /// Shorter lists are parsed as usual.
 pub(crate) const MIN_LITERALS: usize = 1_000;
-
-/// The maximum number of digits of an integer in such a list. Every integer of 18 digits fits into 64
-/// bits.
-const MAX_DIGITS: usize = 18;
-
-/// A literal of a list.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Literal<'a> {
-    Integer(i64),
-    Text(Cow<'a, str>),
-}
-
-impl Literal<'_> {
-    fn is_like(&self, other: &Self) -> bool {
-        matches!((self, other), (Self::Integer(_), Self::Integer(_)) | (Self::Text(_), Self::Text(_)))
-    }
-}
 
 /// The text with its long lists in double quotes; `None` if it has none.
 pub(crate) fn shortened(text: &str) -> Option<String> {
@@ -74,7 +54,7 @@ pub(crate) fn shortened(text: &str) -> Option<String> {
 /// The places of the parentheses of a long list that begins here, after spaces.
 fn long_list(text: &str, at: usize) -> Option<(usize, usize)> {
     let open = at + spaces(&text[at..]);
-    let mut list = Literals { text: text.get(open..)?.strip_prefix('(')?, at: 0, is_closed: false };
+    let mut list = Literals::of(text.get(open..)?.strip_prefix('(')?);
     let first = list.next()??;
     let mut count = 1;
     for literal in list.by_ref() {
@@ -84,71 +64,6 @@ fn long_list(text: &str, at: usize) -> Option<(usize, usize)> {
     let close = open + list.at;
     let is_taken = count >= MIN_LITERALS && list.is_closed && !text[open..close].contains('"');
     is_taken.then_some((open, close))
-}
-
-/// The literals of a list, separated by commas. An item is `None` if it is not a literal.
-pub(crate) fn literals(text: &str) -> impl Iterator<Item = Option<Literal<'_>>> {
-    Literals { text, at: 0, is_closed: false }
-}
-
-struct Literals<'a> {
-    text: &'a str,
-    /// The place behind the last separator.
-    at: usize,
-    /// Whether a parenthesis ended the list.
-    is_closed: bool,
-}
-
-impl<'a> Iterator for Literals<'a> {
-    type Item = Option<Literal<'a>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.is_closed || self.at > self.text.len() {
-            return None;
-        }
-        let begin = self.at + spaces(&self.text[self.at..]);
-        let Some((literal, length)) = literal(&self.text[begin..]) else {
-            self.at = self.text.len() + 1;
-            return Some(None);
-        };
-        let end = begin + length;
-        let end = end + spaces(&self.text[end..]);
-        self.at = end + 1;
-        match self.text.as_bytes().get(end) {
-            Some(b')') => self.is_closed = true,
-            Some(b',') | None => {}
-            Some(_) => {
-                self.at = self.text.len() + 1;
-                return Some(None);
-            }
-        }
-        Some(Some(literal))
-    }
-}
-
-/// The literal at the beginning of a text, and its length.
-fn literal(text: &str) -> Option<(Literal<'_>, usize)> {
-    let Some(quoted) = text.strip_prefix('\'') else {
-        let digits = text.strip_prefix('-').unwrap_or(text);
-        let count = digits.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
-        let length = text.len() - digits.len() + count;
-        let number = if (1..=MAX_DIGITS).contains(&count) { text[..length].parse().ok()? } else { return None };
-        return Some((Literal::Integer(number), length));
-    };
-    let mut end = quoted.find('\'')?;
-    let mut is_doubled = false;
-    while quoted[end + 1..].starts_with('\'') {
-        is_doubled = true;
-        end += 2;
-        end += quoted[end..].find('\'')?;
-    }
-    let value = &quoted[..end];
-    let value = if is_doubled { Cow::Owned(value.replace("''", "'")) } else { Cow::Borrowed(value) };
-    Some((Literal::Text(value), end + 2))
-}
-
-fn spaces(text: &str) -> usize {
-    text.bytes().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len())
 }
 
 /// Parses `IN` or `NOT IN` before a list in double quotes; `None` if the next tokens are others.

@@ -2,7 +2,6 @@
 //! session keeps by name. EXECUTE replaces `$1`, `$2`, ... by the values and plans the statement
 //! again. (<https://www.postgresql.org/docs/current/sql-prepare.html>)
 
-use crate::errors::unsupported;
 use crate::names::{identifier, object_name};
 use crate::session::Session;
 use crate::stack::with_stack;
@@ -11,6 +10,7 @@ use crate::walk::visit_expressions;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, Ident, Statement as SqlStatement, Value as Literal};
 use fleetdb_engine::{Code, Error, Result};
+use fleetdb_plan::errors::unsupported;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{MutexGuard, PoisonError};

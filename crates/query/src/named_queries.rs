@@ -2,10 +2,10 @@
 //! plan, so in a text of a kilobyte whose queries each read the previous one twice, planning would
 //! never end.
 
-use crate::errors::too_deep;
 use crate::walk::walk;
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visit, Visitor};
 use fleetdb_engine::{Error, Result};
+use fleetdb_plan::errors::too_deep;
 use std::ops::ControlFlow;
 
 /// Maximum number of tables a query reads after all references are expanded.

@@ -1,9 +1,8 @@
 //! Parses SQL text and rewrites syntax that DataFusion cannot plan into forms that it can.
 
-use crate::asof::mark_asof_joins;
+use crate::asof_joins::mark_asof_joins;
 use crate::chains::balance;
 use crate::depth::{Links, MIN_LEVELS, UNCHECKED_LEVELS, levels};
-use crate::errors::{engine_error, syntax_error, unsupported};
 use crate::generated::Written;
 use crate::grammar::Grammar;
 use crate::long_lists::shortened;
@@ -17,6 +16,7 @@ use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, St
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::{Error, Result, TextPosition};
+use fleetdb_plan::errors::{engine_error, syntax_error, unsupported};
 
 impl Session {
     /// Parses the statements of a text.

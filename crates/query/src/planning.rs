@@ -2,8 +2,6 @@
 
 use crate::answer::Answer;
 use crate::depth::{UNCHECKED_LEVELS, checked_size};
-use crate::errors::{engine_error, placed_error};
-use crate::limits::Watch;
 use crate::runtime::task_context;
 use crate::session::Session;
 use crate::stack::Deep;
@@ -14,6 +12,8 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use fleetdb_engine::Result;
+use fleetdb_plan::errors::{engine_error, placed_error};
+use fleetdb_plan::limits::Watch;
 use std::sync::{Arc, PoisonError};
 
 impl Session {
@@ -64,3 +64,7 @@ impl Session {
         Arc::clone(&self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
+
+#[cfg(test)]
+#[path = "planning_tests.rs"]
+mod tests;

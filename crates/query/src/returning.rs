@@ -3,7 +3,6 @@
 
 use crate::answer::Answer;
 use crate::clauses::{returning_clause, returning_clause_mut};
-use crate::errors::engine_error;
 use crate::names::{called, identifier, object_name, quote};
 use crate::rows::unchecked;
 use crate::session::Session;
@@ -19,6 +18,7 @@ use datafusion::sql::sqlparser::ast::{
     TableObject,
 };
 use fleetdb_engine::{Code, Error, Result, TableSchema};
+use fleetdb_plan::errors::engine_error;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 

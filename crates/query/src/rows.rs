@@ -1,12 +1,12 @@
 //! Rows of a table by their primary keys.
 
-use crate::errors::engine_error;
-use crate::pushdown::key_value;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use fleetdb_engine::{Code, Error, Result, ScanRequest, TableSchema, Value};
+use fleetdb_plan::errors::engine_error;
+use fleetdb_plan::pushdown::key_value;
 use std::sync::Arc;
 
 /// The indexes of the primary key's columns.

@@ -6,14 +6,10 @@
 //! SAVEPOINT, undoes later changes.
 
 use crate::answer::Answer;
-use crate::errors::unsupported;
-use crate::limits::{timeout, timeout_text};
-use crate::literals::value_of_text;
 use crate::session::Session;
 use crate::setting_names::setting_name;
 use crate::statement::Statement;
 use crate::transaction::Transaction;
-use crate::zone::Zone;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::{ResetStatement, Statement as ParsedStatement};
@@ -22,6 +18,10 @@ use datafusion::sql::sqlparser::ast::{
     TransactionAccessMode, TransactionIsolationLevel, TransactionMode, Value as Literal,
 };
 use fleetdb_engine::{Code, ColumnType, Error, Result, Value};
+use fleetdb_plan::errors::unsupported;
+use fleetdb_plan::limits::{timeout, timeout_text};
+use fleetdb_plan::literals::value_of_text;
+use fleetdb_plan::zone::Zone;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

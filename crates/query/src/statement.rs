@@ -1,9 +1,7 @@
 //! A parsed statement and its properties.
 
-use crate::binding::number;
 use crate::copy_stream::{CopyIn, CopyOut};
 use crate::depth::LIGHT_LEVELS;
-use crate::errors::unsupported;
 use crate::names::identifier;
 use crate::setting_names::{is_of_datafusion, sets_datafusion, setting_name};
 use crate::stack::{Deep, with_stack};
@@ -15,6 +13,8 @@ use datafusion::sql::sqlparser::ast::{
     Value as Literal,
 };
 use fleetdb_engine::{Code, Error, Result, Value};
+use fleetdb_plan::binding::number;
+use fleetdb_plan::errors::unsupported;
 use std::ops::ControlFlow;
 
 /// A parsed statement.

@@ -6,13 +6,8 @@
 
 use crate::plain_text::{is_of_word, is_plain};
 use fleetdb_engine::{MemoryReservation, QueryMemory, Result};
+use fleetdb_plan::limits::TOKEN_BYTES;
 use std::sync::Arc;
-
-/// Bytes reserved per token until its statement is planned: the token, its part of the tree, and
-/// its part of DataFusion's plan. Measured on 64-bit Linux as growth of the resident set per token:
-/// 380 in a FROM with VALUES, 360 to 380 in an INSERT of rows of three values. A [long
-/// list](crate::long_lists) is one token.
-pub(crate) const TOKEN_BYTES: usize = 400;
 
 /// Shorter texts are not counted. Most statements are shorter.
 const LITTLE_BYTES: usize = 1 << 10;

@@ -3,7 +3,6 @@
 //! again for each run, with the values inserted. To determine its columns, it is planned with NULL
 //! in their place. The parameters' types are those of the casts around them.
 
-use crate::binding::number;
 use crate::statement::Statement;
 use crate::walk::{visit_expressions_mut, walk_mut};
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
@@ -11,6 +10,7 @@ use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TableFactor, TimezoneInfo, Value as Literal, VisitorMut,
 };
+use fleetdb_plan::binding::number;
 use std::ops::ControlFlow;
 
 /// The parameters of table functions, counted from 0, with their types where known.

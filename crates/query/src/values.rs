@@ -6,14 +6,14 @@
 //! complex (an expression, a query, a clause that depends on existing rows) is left to the planner.
 
 use crate::conflict::conflict;
-use crate::literals::{value_of_text, value_of_text_in};
 use crate::names::{called, object_name};
 use crate::statement::Statement;
-use crate::zone::Zone;
 use datafusion::sql::sqlparser::ast::{
     Expr, Insert, OnInsert, Query, SetExpr, Statement as SqlStatement, TableObject, UnaryOperator, Value as Literal,
 };
 use fleetdb_engine::{Batch, ColumnType, Database, Error, Result, TableSchema, Value};
+use fleetdb_plan::literals::{value_of_text, value_of_text_in};
+use fleetdb_plan::zone::Zone;
 use std::sync::Arc;
 
 /// A row's value for one column.
@@ -202,7 +202,7 @@ fn cell(expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<Cell> {
         _ => return None,
     };
     Some(match literal {
-        Literal::Placeholder(name) if !is_negative => Cell::Parameter(crate::binding::number(name)?),
+        Literal::Placeholder(name) if !is_negative => Cell::Parameter(fleetdb_plan::binding::number(name)?),
         Literal::Null if !is_negative => Cell::Value(Value::Null),
         Literal::Boolean(value) if !is_negative && column_type == ColumnType::Boolean => {
             Cell::Value(Value::Boolean(*value))

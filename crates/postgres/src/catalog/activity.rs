@@ -12,8 +12,8 @@ use datafusion::logical_expr::expr_fn::SimpleScalarUDF;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Signature, TypeSignature, Volatility, create_udf};
 use datafusion::prelude::SessionContext;
 use fleetdb_engine::{Code, ColumnType, Error};
-use fleetdb_query::errors::query_error;
-use fleetdb_query::expressions::are_constant;
+use fleetdb_plan::errors::query_error;
+use fleetdb_plan::expressions::are_constant;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 

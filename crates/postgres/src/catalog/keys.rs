@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use fleetdb_engine::{TableSchema, View};
-use fleetdb_query::catalog::ViewTables;
+use fleetdb_plan::catalog::ViewTables;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use fleetdb_engine::{Code, Error};
-use fleetdb_query::errors::query_error;
+use fleetdb_plan::errors::query_error;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

@@ -35,9 +35,9 @@ use datafusion_pg_catalog::pg_catalog::{PgCatalogSchemaProvider, PgCatalogStatic
 use datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use fleetdb_engine::Result;
+use fleetdb_plan::errors::{engine_error, syntax_error, too_deep};
 use fleetdb_query::Session;
 use fleetdb_query::depth::Links;
-use fleetdb_query::errors::{engine_error, syntax_error, too_deep};
 use fleetdb_query::names::CATALOG;
 use fleetdb_query::stack::with_stack;
 use fleetdb_query::statement::Declare;

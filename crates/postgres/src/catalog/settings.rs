@@ -9,9 +9,9 @@ use datafusion::logical_expr::expr_fn::SimpleScalarUDF;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Signature, TypeSignature, Volatility};
 use datafusion::prelude::SessionContext;
 use fleetdb_engine::{Code, Error};
+use fleetdb_plan::errors::query_error;
+use fleetdb_plan::functions::arguments::misuse;
 use fleetdb_query::SharedSettings;
-use fleetdb_query::errors::query_error;
-use fleetdb_query::functions::arguments::misuse;
 use fleetdb_query::setting_names::setting_name;
 use std::sync::Arc;
 

@@ -14,11 +14,11 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use fleetdb_engine::{Code, ColumnType, Error};
-use fleetdb_query::errors::query_error;
-use fleetdb_query::expressions::{on_arrays, per_second};
-use fleetdb_query::texts::text_form_in;
-use fleetdb_query::times::read_texts;
-use fleetdb_query::zone::{NS_PER_DAY, NS_PER_SECOND, Zone, naive, to_ns};
+use fleetdb_plan::errors::query_error;
+use fleetdb_plan::expressions::{on_arrays, per_second};
+use fleetdb_plan::texts::text_form_in;
+use fleetdb_plan::times::read_texts;
+use fleetdb_plan::zone::{NS_PER_DAY, NS_PER_SECOND, Zone, naive, to_ns};
 use std::sync::Arc;
 
 /// The name of the function that [`text`] calls.

@@ -10,8 +10,8 @@ use arrow::datatypes::{
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::{ScalarUDF, Signature, SimpleScalarUDF, Volatility};
-use fleetdb_query::functions::arguments::misuse;
-use fleetdb_query::texts::text_form;
+use fleetdb_plan::functions::arguments::misuse;
+use fleetdb_plan::texts::text_form;
 use std::sync::{Arc, LazyLock};
 
 /// The length of a month when intervals are compared.

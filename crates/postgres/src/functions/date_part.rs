@@ -12,9 +12,9 @@ use chrono::{DateTime, Datelike};
 use datafusion::error::Result;
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::{ScalarUDF, Signature, SimpleScalarUDF, Volatility};
-use fleetdb_query::expressions::per_second;
-use fleetdb_query::functions::arguments::misuse;
-use fleetdb_query::texts::split_days;
+use fleetdb_plan::expressions::per_second;
+use fleetdb_plan::functions::arguments::misuse;
+use fleetdb_plan::texts::split_days;
 use std::sync::{Arc, LazyLock};
 
 const DAY_SECONDS: f64 = 86_400.0;

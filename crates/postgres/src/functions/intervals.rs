@@ -19,8 +19,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use fleetdb_query::expressions::on_arrays;
-use fleetdb_query::functions::arguments::misuse;
+use fleetdb_plan::expressions::on_arrays;
+use fleetdb_plan::functions::arguments::misuse;
 use std::sync::Arc;
 
 const DAYS_PER_MONTH: f64 = 30.0;

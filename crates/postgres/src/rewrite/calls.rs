@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Statement,
     UnaryOperator, Value,
 };
-use fleetdb_query::functions::date_trunc::NAME as DATE_TRUNC_IN_ZONE;
+use fleetdb_plan::functions::date_trunc::NAME as DATE_TRUNC_IN_ZONE;
 use fleetdb_query::generated::expr_of;
 use fleetdb_query::names::identifier;
 use fleetdb_query::walk::visit_expressions_mut;

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator, VisitorMut,
 };
 use fleetdb_engine::{Code, Error, Result};
-use fleetdb_query::errors::too_deep;
+use fleetdb_plan::errors::too_deep;
 use fleetdb_query::generated::expr_of;
 use fleetdb_query::walk::walk_mut;
 use std::ops::ControlFlow;

@@ -7,9 +7,9 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Query, SelectItem, Statement,
     TableFactor, TypedString, Value as Literal, VisitorMut,
 };
+use fleetdb_plan::times::written_out;
 use fleetdb_query::generated::expr_of;
 use fleetdb_query::names::identifier;
-use fleetdb_query::times::written_out;
 use fleetdb_query::walk::{visit_expressions_mut, walk_mut};
 use std::ops::ControlFlow;
 

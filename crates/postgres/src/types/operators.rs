@@ -9,7 +9,7 @@
 //!   integers are signed (PostgreSQL reports overflow, DataFusion wraps around);
 //! - casts to integers and to times with fewer digits round (DataFusion truncates); ties of a float
 //!   go to even, as in `round(v)`;
-//! - numbers and times have PostgreSQL's text forms ([`fleetdb_query::texts`]), bytes that of `bytea`;
+//! - numbers and times have PostgreSQL's text forms ([`fleetdb_plan::texts`]), bytes that of `bytea`;
 //! - parts of times include fractions ([`date_part`](crate::functions::date_part));
 //! - a subquery that is an aggregate returns one row ([`crate::rewrite::one_row`]);
 //! - windows can be sorted by any type, such as times of day;
@@ -33,11 +33,11 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, WindowFrameBound, WindowFrameUnits, cast, lit,
 };
 use fleetdb_engine::{ColumnType, Value};
-use fleetdb_query::errors::{misfit, query_error};
-use fleetdb_query::expressions::{leaf, leaves};
-use fleetdb_query::literals::value_of_text;
-use fleetdb_query::rounding::{self, Rounding};
-use fleetdb_query::zone::Zone;
+use fleetdb_plan::errors::{misfit, query_error};
+use fleetdb_plan::expressions::{leaf, leaves};
+use fleetdb_plan::literals::value_of_text;
+use fleetdb_plan::rounding::{self, Rounding};
+use fleetdb_plan::zone::Zone;
 use std::collections::HashSet;
 use std::sync::Arc;
 

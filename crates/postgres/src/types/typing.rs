@@ -16,13 +16,13 @@ use datafusion::logical_expr::expr::{Placeholder, ScalarFunction, WindowFunction
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
 use fleetdb_engine::{ColumnType, Value};
-use fleetdb_query::array_literals::array_of_text;
-use fleetdb_query::errors::{misfit, query_error};
-use fleetdb_query::expressions::map_named;
-use fleetdb_query::functions::one_of::{is_long_list, planned};
-use fleetdb_query::literals::value_of_text;
-use fleetdb_query::times::{TimeText, read_exact, read_time};
-use fleetdb_query::zone::Zone;
+use fleetdb_plan::array_literals::array_of_text;
+use fleetdb_plan::errors::{misfit, query_error};
+use fleetdb_plan::expressions::map_named;
+use fleetdb_plan::functions::one_of::{is_long_list, planned};
+use fleetdb_plan::literals::value_of_text;
+use fleetdb_plan::times::{TimeText, read_exact, read_time};
+use fleetdb_plan::zone::Zone;
 use std::sync::Arc;
 
 /// The functions to which DataFusion plans `ANY` and `ALL`; their first argument is the array.

@@ -1,6 +1,6 @@
 //! Times with a zone, in sessions whose zone is not UTC. Columns store instants, which do not
 //! depend on the session. Its zone takes effect here and in the text form of results
-//! ([`text_form_in`](fleetdb_query::texts::text_form_in)):
+//! ([`text_form_in`](fleetdb_plan::texts::text_form_in)):
 //!
 //! 1. What the statement itself contains (casts, date parts, sums with intervals, buckets of whole
 //!    days) is rewritten before type coercion ([`Clocks`]).
@@ -9,7 +9,7 @@
 //!    instant, it means UTC in every session.
 //!
 //! In UTC, the default, the only change is that FleetDB's own parser reads the texts
-//! ([`times`](fleetdb_query::times)).
+//! ([`times`](fleetdb_plan::times)).
 
 use super::mixed_times::{is_local, with_instants};
 use super::utc_times::holds_utc;
@@ -29,10 +29,10 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use fleetdb_engine::{Code, ColumnType, Error};
-use fleetdb_query::errors::query_error;
-use fleetdb_query::expressions::{leaf, leaves, map_named};
-use fleetdb_query::times::{TimeText, read_for};
-use fleetdb_query::zone::{CurrentZone, Zone};
+use fleetdb_plan::errors::query_error;
+use fleetdb_plan::expressions::{leaf, leaves, map_named};
+use fleetdb_plan::times::{TimeText, read_for};
+use fleetdb_plan::zone::{CurrentZone, Zone};
 use std::sync::Arc;
 
 const NS_PER_DAY: i64 = 86_400_000_000_000;

@@ -2,8 +2,8 @@ use arrow::array::AsArray;
 use arrow::util::pretty::pretty_format_batches;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Code, Database, Settings, Value};
+use fleetdb_plan::texts::text_form_in;
 use fleetdb_query::session::Session;
-use fleetdb_query::texts::text_form_in;
 
 fn session() -> Session {
     let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();

@@ -1,9 +1,9 @@
 //! Converts rows of text cells to rows of a table.
 
 use super::reader::CsvCell;
-use crate::literals::value_of_text_in;
-use crate::zone::Zone;
 use fleetdb_engine::{Code, Column, ColumnType, Error, Result, Rows, TableSchema, Value};
+use fleetdb_plan::literals::value_of_text_in;
+use fleetdb_plan::zone::Zone;
 use std::sync::Arc;
 
 /// Converts the cells of a row to values of a table's columns, as SQL parses text.

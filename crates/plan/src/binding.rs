@@ -1,0 +1,127 @@
+//! The parameters of a prepared statement. Its plan is kept, and its scans take the values when
+//! they begin.
+//!
+//! 1. While a statement is prepared, a table accepts pushed-down conditions with parameters as if
+//!    they had values ([`with_placeholders_filled`]). The scan keeps these conditions.
+//! 2. Each run has exclusive use of the binding, with its values and view ([`Binding::bind`]). A
+//!    scan that begins puts the values into its conditions ([`Binding::substitute`]).
+
+use crate::errors::query_error;
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr::Placeholder;
+use fleetdb_engine::{TableId, TableSchema, TableView, View};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The view and values of one run of a prepared statement.
+struct Bound {
+    view: View,
+    values: Vec<ScalarValue>,
+}
+
+/// Connects a cached plan to the values and view of its current run. See the module documentation.
+#[derive(Default)]
+pub struct Binding {
+    /// `None` between runs, because a cached plan must not keep files or memtables alive.
+    bound: Mutex<Option<Bound>>,
+    /// The schemas of the tables that were planned with.
+    tables: Mutex<Vec<Arc<TableSchema>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Exclusive use of a binding by a run, until it is dropped.
+pub struct BindingGuard(Arc<Binding>);
+
+impl Drop for BindingGuard {
+    fn drop(&mut self) {
+        let bound = lock(&self.0.bound).take();
+        // Dropping it may close files.
+        drop(bound);
+    }
+}
+
+impl Binding {
+    /// Records that a plan reads a table.
+    pub(crate) fn note(&self, table: &Arc<TableSchema>) {
+        lock(&self.tables).push(Arc::clone(table));
+    }
+
+    /// The tables that the plan reads.
+    pub fn tables(&self) -> Vec<TableId> {
+        lock(&self.tables).iter().map(|table| table.id).collect()
+    }
+
+    /// Whether all tables still have the schemas they were planned with.
+    pub fn fits(&self, view: &View) -> bool {
+        let same = |table: &Arc<TableSchema>| view.table(&table.name).is_ok_and(|now| Arc::ptr_eq(now.schema(), table));
+        lock(&self.tables).iter().all(same)
+    }
+
+    /// Gives the binding to a run with its view and values; `None` if another run is using it.
+    pub fn bind(self: &Arc<Self>, view: View, values: &[ScalarValue]) -> Option<BindingGuard> {
+        let mut bound = lock(&self.bound);
+        if bound.is_some() {
+            return None;
+        }
+        *bound = Some(Bound { view, values: values.to_vec() });
+        Some(BindingGuard(Arc::clone(self)))
+    }
+
+    /// A table in the view of the current run.
+    pub(crate) fn table(&self, name: &str) -> Result<TableView> {
+        let bound = lock(&self.bound);
+        bound.as_ref().ok_or_else(not_bound)?.view.table(name).cloned().map_err(query_error)
+    }
+
+    /// Replaces the parameters in a condition with the values of the current run.
+    pub(crate) fn substitute(&self, condition: &Expr) -> Result<Expr> {
+        let bound = lock(&self.bound);
+        let values = &bound.as_ref().ok_or_else(not_bound)?.values;
+        let value = |placeholder: &Placeholder| values.get(number(&placeholder.id)?).cloned();
+        replaced(condition, value)
+    }
+}
+
+fn not_bound() -> DataFusionError {
+    DataFusionError::Internal("a plan runs that has no binding".to_owned())
+}
+
+/// The maximum number of parameters of a statement, as in PostgreSQL.
+const MAX_PARAMETERS: usize = 65_535;
+
+/// The index of a parameter's value: `$1` has index 0.
+pub fn number(parameter: &str) -> Option<usize> {
+    let number = parameter.strip_prefix('$')?.parse::<usize>().ok()?;
+    number.checked_sub(1).filter(|_| number <= MAX_PARAMETERS)
+}
+
+/// Replaces the parameters in a condition with arbitrary values of the right types. Whether a scan
+/// accepts a condition does not depend on the value.
+pub(crate) fn with_placeholders_filled(condition: &Expr) -> Result<Expr> {
+    let value = |placeholder: &Placeholder| {
+        let data_type = placeholder.field.as_ref()?.data_type();
+        ScalarValue::new_default(data_type).ok()
+    };
+    replaced(condition, value)
+}
+
+/// Whether an expression contains parameters.
+pub fn has_parameters(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(matches!(expr, Expr::Placeholder(_)))).unwrap_or(true)
+}
+
+fn replaced(condition: &Expr, value: impl Fn(&Placeholder) -> Option<ScalarValue>) -> Result<Expr> {
+    let replaced = condition.clone().transform(|expr| match &expr {
+        Expr::Placeholder(placeholder) => match value(placeholder) {
+            Some(value) => Ok(Transformed::yes(Expr::Literal(value, None))),
+            None => Err(DataFusionError::Plan(format!("there is no value for parameter {}", placeholder.id))),
+        },
+        _ => Ok(Transformed::no(expr)),
+    })?;
+    Ok(replaced.data)
+}

@@ -1,0 +1,50 @@
+//! What DataFusion plans and runs for FleetDB: tables, functions, and rules. Sessions and statements
+//! are `fleetdb-query`'s.
+//!
+//! 1. [`catalog`] shows the engine's tables as of one moment, and [`system`] the database itself as
+//!    tables. [`table`] presents a table to DataFusion: which filters are pushed down into the scan
+//!    ([`pushdown`]), the [`scan`] itself, and the sink for inserted rows ([`insert`]).
+//! 2. [`metadata`] answers aggregates without a scan, and [`runs`] those whose groups are
+//!    consecutive.
+//! 3. [`functions`] adds functions that DataFusion lacks. [`gapfill`] and [`asof`] add plan nodes,
+//!    which [`planner`] plans.
+//! 4. [`rules`] lists the optimizer rules of a session, which its [`limits`] may stop.
+//! 5. [`times`], [`zone`], [`texts`] and [`literals`] read and write values as texts.
+//!
+//! All public functions are non-generic and take plain types, so that crates above this one do not
+//! compile DataFusion's generic code again.
+
+pub mod array_literals;
+pub mod asof;
+pub mod binding;
+pub mod catalog;
+pub mod computed_columns;
+pub mod errors;
+pub mod expressions;
+pub mod finer_times;
+pub mod functions;
+pub mod gapfill;
+pub mod insert;
+mod joins;
+pub mod limits;
+pub mod literals;
+mod metadata;
+mod plan_nodes;
+pub mod planned_names;
+pub mod planner;
+pub mod pushdown;
+pub mod rounding;
+pub mod rules;
+mod runs;
+mod scan;
+mod sorts;
+pub mod store;
+pub mod system;
+pub mod table;
+pub mod texts;
+pub mod times;
+mod usages;
+pub mod whole_numbers;
+mod wide_rows;
+mod window;
+pub mod zone;
