@@ -1,23 +1,22 @@
 //! The dialect of a session, with the state that the catalog shows.
 
 use crate::advisory::{AdvisoryLocks, HeldLocks};
-use crate::catalog::{self, PgCatalog};
+use crate::catalog::{self, PgCatalog, Shown};
 use crate::clients::{Clients, EmbeddedClient, SessionUser};
 use crate::functions::intervals::ScaleIntervals;
 use crate::rewrite::rewrite_for_planner;
 use crate::types::typing::typed;
 use crate::types::zones::{CastByClocks, Clocks};
-use datafusion::error::Result as PlanResult;
+use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
-use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::Statement;
-use fleetdb_engine::Result;
-use fleetdb_query::depth::Links;
-use fleetdb_query::{CurrentZone, Declare, Dialect, Session, Zone};
-use std::sync::{Arc, Mutex, PoisonError};
+use fleetdb_engine::{Error, Result};
+use fleetdb_query::statement::depth::Links;
+use fleetdb_query::{CurrentZone, Declare, Dialect, SessionParts, Zone};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 /// PostgreSQL's SQL, for one session.
@@ -33,17 +32,13 @@ use std::time::SystemTime;
 /// ```
 pub struct Postgres {
     catalog: PgCatalog,
-    pub(crate) locks: Arc<HeldLocks>,
-    /// The clients of the server, and the client that the session works for.
-    pub(crate) clients: Arc<dyn Clients>,
-    pub(crate) session_user: Arc<Mutex<SessionUser>>,
-    /// The rows of `pg_cursors`.
-    pub(crate) cursors: Arc<Mutex<Vec<Declare>>>,
+    shown: Shown,
+    /// Set when the session is created.
+    pub(crate) session: OnceLock<SessionParts>,
 }
 
 impl Postgres {
     /// For the session of a program that embeds the database.
-    #[expect(clippy::new_ret_no_self, reason = "a session takes its dialect shared")]
     pub fn new() -> Arc<Self> {
         Self::sharing(&Arc::default(), Arc::new(EmbeddedClient(SystemTime::now())))
     }
@@ -52,32 +47,39 @@ impl Postgres {
     pub fn sharing(locks: &Arc<AdvisoryLocks>, clients: Arc<dyn Clients>) -> Arc<Self> {
         Arc::new(Self {
             catalog: PgCatalog::default(),
-            locks: Arc::new(HeldLocks::new(Arc::clone(locks))),
-            clients,
-            session_user: Arc::default(),
-            cursors: Arc::default(),
+            shown: Shown {
+                locks: Arc::new(HeldLocks::new(Arc::clone(locks))),
+                clients,
+                session_user: Arc::default(),
+                cursors: Arc::default(),
+            },
+            session: OnceLock::new(),
         })
     }
 
     /// Sets the client that the session works for from now on.
     pub fn set_user(&self, session_user: SessionUser) {
-        *self.session_user.lock().unwrap_or_else(PoisonError::into_inner) = session_user;
+        *self.shown.session_user.lock().unwrap_or_else(PoisonError::into_inner) = session_user;
     }
 
     /// Sets the cursors that `pg_cursors` shows. The server keeps the cursors themselves.
     pub fn show_cursors(&self, cursors: Vec<Declare>) {
-        *self.cursors.lock().unwrap_or_else(PoisonError::into_inner) = cursors;
+        *self.shown.cursors.lock().unwrap_or_else(PoisonError::into_inner) = cursors;
     }
 
     /// Releases the session's advisory locks, so that its next user starts with none.
     pub fn release_locks(&self) {
-        self.locks.release_all();
+        self.shown.locks.release_all();
     }
 }
 
 impl Dialect for Postgres {
-    fn register(&self, context: &SessionContext) -> PlanResult<()> {
-        context.state_ref().write().register_expr_planner(Arc::new(ScaleIntervals))
+    fn register(&self, session: SessionParts) -> PlanResult<()> {
+        session.context.state_ref().write().register_expr_planner(Arc::new(ScaleIntervals))?;
+        // A dialect is for one session: a second one would see the tables of the first.
+        self.session
+            .set(session)
+            .map_err(|_| DataFusionError::Configuration("a session needs its own dialect".to_owned()))
     }
 
     fn analyzer_rules(&self, zone: &CurrentZone) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
@@ -88,8 +90,9 @@ impl Dialect for Postgres {
         catalog::is_about(text)
     }
 
-    fn parse(&self, session: &Session, text: &str, links: Links) -> Result<Vec<ParsedStatement>> {
-        self.catalog.parse(self, session, text, links)
+    fn parse(&self, text: &str, links: Links) -> Result<Vec<ParsedStatement>> {
+        let session = self.session.get().ok_or_else(|| Error::bug("a dialect without a session parses"))?;
+        self.catalog.parse(&self.shown, session, text, links)
     }
 
     fn rewrite(&self, text: &str, statements: &mut [&mut Statement]) -> Result<()> {
@@ -105,14 +108,14 @@ impl Dialect for Postgres {
     }
 
     fn transaction_began(&self) {
-        self.locks.begin_transaction();
+        self.shown.locks.begin_transaction();
     }
 
     fn transaction_ended(&self) {
-        self.locks.end_transaction();
+        self.shown.locks.end_transaction();
     }
 
     fn discard(&self) {
-        self.locks.release_all();
+        self.shown.locks.release_all();
     }
 }

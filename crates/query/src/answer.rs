@@ -1,10 +1,10 @@
 //! The result of a statement.
 
-use crate::depth::UNCHECKED_LEVELS;
-use crate::json::with_names;
 use crate::runtime::QueryRuntime;
-use crate::stack::{Deep, with_stack};
-use crate::statement_memory::StatementMemory;
+use crate::statement::depth::UNCHECKED_LEVELS;
+use crate::statement::memory::StatementMemory;
+use crate::statement::stack::{Deep, with_stack};
+use crate::transfer::json::with_names;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;

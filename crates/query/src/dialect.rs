@@ -1,8 +1,8 @@
 //! The seam between a session and a dialect of SQL. A session runs DataFusion's SQL ([`Plain`]); a
 //! dialect adds syntax, types, functions and a catalog. `fleetdb-postgres` is PostgreSQL's.
 
-use crate::depth::Links;
-use crate::session::Session;
+use crate::statement::depth::Links;
+use crate::transaction::SharedSettings;
 use datafusion::error::Result as PlanResult;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::LogicalPlan;
@@ -11,17 +11,28 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use fleetdb_engine::Result;
+use fleetdb_plan::catalog::ViewTables;
 use fleetdb_plan::zone::{CurrentZone, Zone};
 use std::sync::Arc;
+
+/// What a dialect needs of the session that it is for.
+pub struct SessionParts {
+    /// The context that statements are planned in.
+    pub context: SessionContext,
+    /// The tables that the running statement sees.
+    pub tables: Arc<ViewTables>,
+    /// The session's settings.
+    pub settings: SharedSettings,
+}
 
 /// What a dialect adds to a session. Each session has a dialect of its own, which may hold state.
 /// Every method's default adds nothing.
 pub trait Dialect: Send + Sync {
-    /// Registers the dialect's functions and planners in a new session.
+    /// Registers the dialect's functions and planners in a new session. Called once.
     ///
     /// # Errors
     /// DataFusion rejects one.
-    fn register(&self, _context: &SessionContext) -> PlanResult<()> {
+    fn register(&self, _session: SessionParts) -> PlanResult<()> {
         Ok(())
     }
 
@@ -40,7 +51,7 @@ pub trait Dialect: Send + Sync {
     ///
     /// # Errors
     /// A syntax error, or the statements are too deep.
-    fn parse(&self, _session: &Session, _text: &str, _links: Links) -> Result<Vec<ParsedStatement>> {
+    fn parse(&self, _text: &str, _links: Links) -> Result<Vec<ParsedStatement>> {
         Ok(Vec::new())
     }
 
@@ -88,7 +99,7 @@ pub trait Dialect: Send + Sync {
 pub struct Plain;
 
 impl Plain {
-    /// The dialect, as [`Session::new`] takes it.
+    /// The dialect, as [`Session::new`](crate::Session::new) takes it.
     #[expect(clippy::new_ret_no_self, reason = "a session takes its dialect shared")]
     pub fn new() -> Arc<dyn Dialect> {
         Arc::new(Self)

@@ -1,81 +1,48 @@
 //! SQL for FleetDB's engine: sessions, statements and transactions.
 //!
-//! 1. [`Session::parse`] splits a text into statements ([`parse`]); [`Session::execute`] runs one,
-//!    and [`Session::prepare`] keeps a query's plan. A session's settings are in [`settings`], its
-//!    named statements in [`named`].
-//! 2. Tables are created and altered in [`ddl`] and [`alter`]. Writes that depend on existing rows
-//!    read and write in one step ([`dml`]).
-//! 3. DataFusion plans queries, with the tables, functions and rules of `fleetdb-plan`.
-//! 4. What differs from DataFusion's SQL comes from a [`Dialect`]. `fleetdb-postgres` is
-//!    PostgreSQL's. The public modules are for dialects.
+//! 1. [`session`] parses the statements of a text, runs them, and prepares queries. It has a
+//!    [`transaction`] and [`settings`]; its results are [`Answer`]s.
+//! 2. [`statement`] is a parsed statement: its properties, its limits, and the helpers that read and
+//!    build syntax trees.
+//! 3. [`tables`] creates and alters tables. [`write`] inserts, updates and deletes rows; a write that
+//!    depends on existing rows reads and writes in one step.
+//! 4. [`transfer`] reads and writes files and streams: COPY, CSV, Parquet and JSON.
+//! 5. DataFusion plans queries, with the tables, functions and rules of `fleetdb-plan`. What differs
+//!    from DataFusion's SQL comes from a [`dialect`]; `fleetdb-postgres` is PostgreSQL's. The public
+//!    modules are for dialects.
 //!
 //! All public functions are non-generic and take plain types, so that programs that use this crate
 //! do not compile DataFusion's generic code again.
 
-mod alter;
 mod answer;
-mod array_texts;
-mod asof_joins;
-mod built;
-mod chains;
-pub mod clauses;
-mod conflict;
-mod copy_from;
-mod copy_stream;
-mod csv;
-mod ddl;
-mod delete;
-pub mod depth;
 pub mod dialect;
-mod dml;
-mod export;
-mod files;
-pub mod generated;
-pub mod grammar;
-mod guard;
-mod json;
-mod long_lists;
-mod named;
-mod named_queries;
-pub mod names;
-mod not_null;
-mod options;
-mod parse;
-mod plain_text;
-mod planning;
-mod prepared;
-mod returning;
-mod rows;
 mod runtime;
 pub mod session;
-pub mod setting_names;
 mod settings;
-pub mod stack;
 pub mod statement;
-mod statement_memory;
-mod table_parameters;
+mod tables;
 mod transaction;
-mod values;
-pub mod walk;
-pub mod words;
+mod transfer;
+mod write;
 
 pub use answer::Answer;
-pub use array_texts::array_text_form;
-pub use copy_stream::{CopyForm, CopyFormat, CopyIn, CopyOut};
-pub use csv::{CellReader, CsvCell, CsvError, CsvReader, CsvRow, csv_cell, csv_header, csv_rows};
-pub use depth::is_light;
-pub use dialect::{Dialect, Plain};
-pub use export::{FileFormat, write_file};
-pub use files::Files;
+pub use dialect::{Dialect, Plain, SessionParts};
 pub use fleetdb_plan::limits::Canceller;
 pub use fleetdb_plan::literals::{value_of_text, value_of_text_in};
 pub use fleetdb_plan::texts::{split_days, text_form, text_form_in};
 pub use fleetdb_plan::zone::{CurrentZone, Zone};
-pub use json::{distinct_names, json_lines, with_names};
-pub use not_null::check_not_null;
-pub use prepared::Prepared;
-pub use returning::check_described;
 pub use session::Session;
-pub use settings::{SessionSettings, SettingsBefore, SharedSettings};
+pub use session::prepared::Prepared;
+pub use settings::{SessionSettings, SettingsBefore};
+pub use statement::depth::is_light;
 pub use statement::{Access, Declare, Kind, Statement};
-pub use values::InsertValues;
+pub use transaction::SharedSettings;
+pub use transfer::array_texts::array_text_form;
+pub use transfer::copy_stream::{CopyForm, CopyFormat, CopyIn, CopyOut};
+pub use transfer::csv::{CellReader, CsvCell, CsvError, CsvReader, CsvRow, csv_cell, csv_header, csv_rows};
+pub use transfer::export::{FileFormat, write_file};
+pub use transfer::files::Files;
+pub use transfer::json::{distinct_names, json_lines, with_names};
+pub use write::not_null::check_not_null;
+pub use write::returning::check_described;
+pub use write::values::InsertValues;

@@ -6,13 +6,15 @@
 //! ([`Guard`]). As in PostgreSQL, after an error only ROLLBACK is accepted, possibly to a
 //! savepoint.
 
-use crate::answer::Answer;
-use crate::guard::Guard;
-use crate::session::Session;
-use crate::settings::{ScopedSettings, TransactionModes};
+use crate::settings::{ScopedSettings, TransactionModes, Warning};
+use crate::statement::setting_names::setting_name;
+use crate::write::guard::Guard;
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, MemoryReservation, Overlay, QueryMemory, Result, View};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+pub(crate) const ENCODING: &str = "texts are UTF-8: setting client_encoding changes nothing";
+pub(crate) const NO_TRANSACTION: &str = "this is for a transaction, and there is none: it changes nothing";
 
 /// The transaction of a session.
 pub(crate) struct Transaction {
@@ -380,128 +382,55 @@ impl Transaction {
     }
 }
 
-/// What a session does with its transaction.
-impl Session {
-    /// Whether a transaction is open, even if one of its statements has failed.
-    pub fn is_in_transaction(&self) -> bool {
-        !self.transaction().is_none()
+impl Transaction {
+    /// The value of a setting that can change; `None` for others.
+    pub(crate) fn setting(&self, name: &str) -> Option<String> {
+        match setting_name(name).as_str() {
+            name @ ("transaction_read_only" | "transaction_isolation") => Some(self.modes().get(name).to_owned()),
+            name => self.settings.now().get(name),
+        }
     }
 
-    /// When the open transaction began; `None` if there is none.
-    pub fn transaction_began(&self) -> Option<SystemTime> {
-        self.transaction().began()
-    }
-
-    /// Fails if a statement of the open transaction has failed.
-    ///
-    /// # Errors
-    /// A statement of the transaction has failed.
-    pub fn check_transaction(&self) -> Result<()> {
-        self.transaction().check()
-    }
-
-    /// The number of savepoints set so far, which is the number of the last one.
-    pub fn savepoints(&self) -> u64 {
-        self.transaction().savepoints()
-    }
-
-    /// Does what `ROLLBACK TO SAVEPOINT` does, without a statement; returns the savepoint's number.
-    ///
-    /// # Errors
-    /// There is no transaction, or it has no savepoint of this name.
-    pub fn roll_back_to(&self, savepoint: &str) -> Result<u64> {
-        self.transaction().roll_back_to(savepoint)
-    }
-
-    /// Adds rows that needed no planning ([`InsertValues`](crate::InsertValues)) to the transaction.
-    ///
-    /// # Errors
-    /// There is no transaction, one of its statements has failed, or it is too large.
-    pub fn gather(&self, rows: Batch) -> Result<()> {
-        let mut transaction = self.transaction();
-        transaction.check()?;
-        transaction.insert(rows)
-    }
-
-    /// Does what `BEGIN` does, without a statement.
-    ///
-    /// # Errors
-    /// A transaction is already open, or the database is read-only.
-    pub fn begin(&self) -> Result<()> {
-        self.store.writer()?;
-        self.transaction().begin()?;
-        self.dialect.transaction_began();
-        Ok(())
-    }
-
-    /// Called when the transaction has ended; releases its advisory locks. A transaction that was
-    /// [taken](Self::take_transaction) must have been written before, so that the next holder of
-    /// such a lock sees its changes. A transaction that is still open, because its COMMIT could not
-    /// start, is rolled back.
-    pub fn transaction_ended(&self) {
-        {
-            let mut transaction = self.transaction();
-            if !transaction.is_none() {
-                // This fails only if there is no transaction.
-                transaction.roll_back().ok();
+    /// Changes a PostgreSQL setting, or resets it if there is no value; returns a warning.
+    pub(crate) fn change_setting(&mut self, name: &str, value: Option<&str>, is_local: bool) -> Result<Warning> {
+        if is_local && self.is_none() {
+            return Ok(Some(NO_TRANSACTION));
+        }
+        match (name, value) {
+            ("transaction_read_only" | "transaction_isolation", Some(value)) => {
+                let mut modes = self.modes();
+                let warning = modes.set(name, value)?;
+                Ok(if self.set_modes(modes) { warning } else { Some(NO_TRANSACTION) })
             }
+            ("client_encoding", Some(encoding)) if !is_utf8(encoding) => Ok(Some(ENCODING)),
+            _ => self.settings.change(name, value, is_local).map(|()| None),
         }
-        self.dialect.transaction_ended();
+    }
+}
+
+/// The settings of a session, for functions that read or change them while it runs a statement.
+#[derive(Clone)]
+pub struct SharedSettings(pub(crate) Arc<Mutex<Transaction>>);
+
+impl SharedSettings {
+    /// The value of a setting that can change; `None` for others.
+    pub fn get(&self, name: &str) -> Option<String> {
+        self.lock().setting(name)
     }
 
-    /// Ends the transaction like COMMIT, but leaves the writing to the caller: returns the batch to
-    /// write, or `None` if a statement had failed and nothing must be written. The rows that the
-    /// transaction [depends on](Self::has_read_rows) are not compared.
+    /// Changes a setting as SET does, or SET LOCAL.
     ///
     /// # Errors
-    /// There is no transaction.
-    pub fn take_transaction(&self) -> Result<Option<Batch>> {
-        Ok(self.transaction().take(|| self.store.view())?.map(|(batch, _)| batch))
+    /// The value is invalid.
+    pub fn change(&self, name: &str, value: Option<&str>, is_local: bool) -> Result<()> {
+        self.lock().change_setting(&setting_name(name), value, is_local).map(drop)
     }
 
-    /// Whether the open transaction depends on rows that it read, which COMMIT compares.
-    pub fn has_read_rows(&self) -> bool {
-        self.transaction().is_guarded()
+    fn lock(&self) -> MutexGuard<'_, Transaction> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Ends the transaction: writes its batch, or rolls it back if a statement had failed.
-    ///
-    /// # Errors
-    /// There is no transaction, rows that it depends on have changed, or those of the write.
-    pub(crate) fn commit(&self) -> Result<Answer> {
-        let Some((batch, guards)) = self.transaction().take(|| self.store.view())? else {
-            return Ok(Answer::done("ROLLBACK"));
-        };
-        let db = self.store.writer()?;
-        if guards.is_empty() {
-            db.commit(batch)?;
-        } else {
-            db.transact(|view| self.check_guards(view, &guards).map(|()| batch))?;
-        }
-        Ok(Answer::done("COMMIT"))
-    }
-
-    /// Marks the transaction as failed by an error outside the session: only ROLLBACK is accepted
-    /// then.
-    pub fn fail_transaction(&self) {
-        self.transaction().fail();
-    }
-
-    /// Refuses a statement in an open transaction.
-    ///
-    /// # Errors
-    /// A transaction is open.
-    pub(crate) fn outside_transaction(&self, what: &str) -> Result<()> {
-        let transaction = self.transaction();
-        transaction.check()?;
-        if transaction.is_none() {
-            return Ok(());
-        }
-        Err(Error::new(Code::NotSupported, format!("{what} is not supported in a transaction: COMMIT first")))
-    }
-
-    /// The session's transaction, locked.
-    pub(crate) fn transaction(&self) -> MutexGuard<'_, Transaction> {
-        self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn is_utf8(encoding: &str) -> bool {
+    ["utf8", "utf-8", "unicode"].iter().any(|name| encoding.eq_ignore_ascii_case(name))
 }

@@ -116,7 +116,7 @@ fn links_in_documents_lead_somewhere() {
 }
 
 /// The only file that may, because some libraries give errors only as text.
-const READS_MESSAGES: &str = "crates/query/src/errors/";
+const READS_MESSAGES: &str = "crates/plan/src/errors/";
 
 #[test]
 fn nobody_asks_a_message_what_it_contains() {

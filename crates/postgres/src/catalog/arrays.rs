@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Subscript,
 };
-use fleetdb_query::generated::expr_of;
+use fleetdb_query::statement::generated::expr_of;
 
 /// Columns of PostgreSQL's type int2vector, which is indexed from 0: `1 2`.
 const VECTORS: [&str; 4] = ["indkey", "indclass", "indcollation", "indoption"];

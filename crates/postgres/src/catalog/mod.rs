@@ -25,7 +25,8 @@ mod views;
 
 pub use settings::setting;
 
-use crate::postgres::Postgres;
+use crate::advisory::HeldLocks;
+use crate::clients::{Clients, SessionUser};
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use datafusion::catalog::CatalogProvider;
 use datafusion::error::DataFusionError;
@@ -36,15 +37,15 @@ use datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use fleetdb_engine::Result;
 use fleetdb_plan::errors::{engine_error, syntax_error, too_deep};
-use fleetdb_query::Session;
-use fleetdb_query::depth::Links;
-use fleetdb_query::names::CATALOG;
-use fleetdb_query::stack::with_stack;
+use fleetdb_query::SessionParts;
 use fleetdb_query::statement::Declare;
-use fleetdb_query::words::first_word;
+use fleetdb_query::statement::depth::Links;
+use fleetdb_query::statement::names::CATALOG;
+use fleetdb_query::statement::stack::with_stack;
+use fleetdb_query::statement::words::first_word;
 use schema::CatalogSchema;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The schema's name.
 const PG_CATALOG: &str = "pg_catalog";
@@ -87,6 +88,16 @@ const WORDS: [&str; 26] = [
 /// The tables that never change, shared by all sessions because they take some megabytes.
 static TABLES: OnceLock<Arc<PgCatalogStaticTables>> = OnceLock::new();
 
+/// What the catalog shows of a server and its session.
+pub(crate) struct Shown {
+    pub(crate) locks: Arc<HeldLocks>,
+    /// The clients of the server, and the client that the session works for.
+    pub(crate) clients: Arc<dyn Clients>,
+    pub(crate) session_user: Arc<Mutex<SessionUser>>,
+    /// The rows of `pg_cursors`.
+    pub(crate) cursors: Arc<Mutex<Vec<Declare>>>,
+}
+
 /// A session's catalog, once it is set up.
 #[derive(Default)]
 pub(crate) struct PgCatalog(OnceLock<Result<Registered>>);
@@ -112,8 +123,8 @@ impl PgCatalog {
     /// twice.
     pub(crate) fn parse(
         &self,
-        postgres: &Postgres,
-        session: &Session,
+        shown: &Shown,
+        session: &SessionParts,
         text: &str,
         links: Links,
     ) -> Result<Vec<ParsedStatement>> {
@@ -122,11 +133,11 @@ impl PgCatalog {
                 "about the catalog, more than {MAX_NESTED} parentheses within others or {MAX_IN_ROW} operators in a row"
             )));
         }
-        with_stack(links.in_row, || self.parse_shallow(postgres, session, text))
+        with_stack(links.in_row, || self.parse_shallow(shown, session, text))
     }
 
-    fn parse_shallow(&self, postgres: &Postgres, session: &Session, text: &str) -> Result<Vec<ParsedStatement>> {
-        let registered = self.0.get_or_init(|| set_up(postgres, session).map_err(engine_error));
+    fn parse_shallow(&self, shown: &Shown, session: &SessionParts, text: &str) -> Result<Vec<ParsedStatement>> {
+        let registered = self.0.get_or_init(|| set_up(shown, session).map_err(engine_error));
         let registered = registered.as_ref().map_err(Clone::clone)?;
         let statements = registered.parser.parse(&subqueries::shielded(parts::replaced(text))).map_err(syntax_error)?;
         let rewritten = |mut sql| {
@@ -154,8 +165,8 @@ fn has_words(text: &str) -> bool {
     WORDS.iter().any(|word| lower.contains(word))
 }
 
-fn set_up(postgres: &Postgres, session: &Session) -> datafusion::error::Result<Registered> {
-    let context = session.context();
+fn set_up(shown: &Shown, session: &SessionParts) -> datafusion::error::Result<Registered> {
+    let context = &session.context;
     let no_catalog = || DataFusionError::Internal(format!("there is no catalog {CATALOG}"));
     let catalog = context.catalog(CATALOG).ok_or_else(no_catalog)?;
     let registered = Registered { parser: PostgresCompatibilityParser::new(), catalog: Arc::clone(&catalog) };
@@ -168,21 +179,21 @@ fn set_up(postgres: &Postgres, session: &Session) -> datafusion::error::Result<R
         }
     };
     let all = PgCatalogSchemaProvider::try_new(context.state().catalog_list().clone(), tables, EmptyContextProvider)?;
-    let (declared, shown) = (Arc::clone(&postgres.cursors), Arc::clone(session.tables()));
+    let (declared, view_tables) = (Arc::clone(&shown.cursors), Arc::clone(&session.tables));
     let (set, clients, session_user) =
-        (session.shared_settings(), Arc::clone(&postgres.clients), Arc::clone(&postgres.session_user));
+        (session.settings.clone(), Arc::clone(&shown.clients), Arc::clone(&shown.session_user));
     let cursors = move || cursors(&declared.lock().unwrap_or_else(PoisonError::into_inner));
     let tables = HashMap::from([
         ("pg_cursors", live::table(cursors)?),
-        (keys::KEYS, live::table(move || keys::keys(&shown.shown()))?),
+        (keys::KEYS, live::table(move || keys::keys(&view_tables.shown()))?),
         (settings::ROWS, live::table(move || settings::rows(&set))?),
         (activity::ROWS, live::table(move || activity::rows(clients.as_ref(), &session_user))?),
     ]);
-    activity::register(context, &postgres.clients, &postgres.session_user);
-    keys::register_functions(context, session.tables());
-    settings::register(context, &session.shared_settings());
+    activity::register(context, &shown.clients, &shown.session_user);
+    keys::register_functions(context, &session.tables);
+    settings::register(context, &session.settings);
     functions::register(context);
-    locks::register(context, &postgres.locks);
+    locks::register(context, &shown.locks);
     catalog.register_schema(PG_CATALOG, Arc::new(CatalogSchema::new(context, Arc::new(all), tables)))?;
     Ok(registered)
 }

@@ -5,7 +5,7 @@ use crate::rewrite::latest::{is_aggregate, tables_of};
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, TableFactor, VisitorMut};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use fleetdb_query::walk::walk_mut;
+use fleetdb_query::statement::walk::walk_mut;
 use std::ops::ControlFlow;
 
 /// Puts parentheses around subqueries on tables outside the catalog, and around those that count:

@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use fleetdb_engine::{Code, Error, Result};
 use fleetdb_plan::errors::too_deep;
-use fleetdb_query::generated::expr_of;
-use fleetdb_query::walk::walk_mut;
+use fleetdb_query::statement::generated::expr_of;
+use fleetdb_query::statement::walk::walk_mut;
 use std::ops::ControlFlow;
 
 /// The maximum number of rewritten conditions per statement. Each rewritten IN repeats its subquery

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr as PlanExpr, lit};
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr, Interval, Statement, Value as Literal};
 use fleetdb_engine::{Code, Error};
 use fleetdb_plan::errors::query_error;
-use fleetdb_query::walk::visit_expressions_mut;
+use fleetdb_query::statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 
 const NS_PER_US: i64 = 1_000;

@@ -11,8 +11,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use fleetdb_query::names::identifier;
-use fleetdb_query::walk::{visit_expressions, walk_mut};
+use fleetdb_query::statement::names::identifier;
+use fleetdb_query::statement::walk::{visit_expressions, walk_mut};
 use std::ops::ControlFlow;
 
 /// Rewrites the LATERAL subqueries of a statement.

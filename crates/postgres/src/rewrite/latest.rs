@@ -9,9 +9,9 @@ use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
     TableFactor, Value as Literal,
 };
-use fleetdb_query::generated::expr_of;
-use fleetdb_query::names::identifier;
-use fleetdb_query::walk::{visit_expressions, visit_expressions_mut};
+use fleetdb_query::statement::generated::expr_of;
+use fleetdb_query::statement::names::identifier;
+use fleetdb_query::statement::walk::{visit_expressions, visit_expressions_mut};
 use std::ops::ControlFlow;
 
 /// Rewrites subqueries of this form as aggregates.

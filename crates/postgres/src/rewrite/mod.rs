@@ -27,7 +27,7 @@ use crate::column_names::{ColumnNames, keep_names, name_derived, name_ordered, n
 use at_time_zone::zones_as_calls;
 use datafusion::sql::sqlparser::ast::{Ident, Select, SetExpr, Statement, TableAlias, TableAliasColumnDef};
 use fleetdb_engine::Result;
-use fleetdb_query::words::has_word;
+use fleetdb_query::statement::words::has_word;
 use std::collections::HashSet;
 
 /// The words that [`calls`] handles.

@@ -1,0 +1,213 @@
+//! Parses SQL text and rewrites syntax that DataFusion cannot plan into forms that it can.
+
+use crate::session::Session;
+use crate::statement::Statement;
+use crate::statement::asof_joins::mark_asof_joins;
+use crate::statement::chains::balance;
+use crate::statement::depth::{Links, MIN_LEVELS, UNCHECKED_LEVELS, levels};
+use crate::statement::generated::Written;
+use crate::statement::grammar::Grammar;
+use crate::statement::long_lists::shortened;
+use crate::statement::memory::StatementMemory;
+use crate::statement::named_queries;
+use crate::statement::stack::{Deep, with_stack, with_stack_to_parse};
+use crate::statement::words::{first_word, has_word};
+use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
+use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
+use datafusion::sql::sqlparser::parser::Parser;
+use fleetdb_engine::{Error, Result, TextPosition};
+use fleetdb_plan::errors::{engine_error, syntax_error, unsupported};
+
+impl Session {
+    /// Parses the statements of a text.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
+    pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
+        let has_parser = self.dialect.has_parser_for(text);
+        let short = if has_parser { None } else { shortened(text) };
+        let text = short.as_deref().unwrap_or(text);
+        let held = StatementMemory::new(&self.store.query_memory(), text)?;
+        let links = Links::of(text)?;
+        with_stack_to_parse(links.in_row, || self.parse_shallow(text, has_parser, links, held))
+    }
+
+    /// Does the work of [`parse`](Self::parse), with enough stack for the text.
+    fn parse_shallow(
+        &self,
+        text: &str,
+        has_parser: bool,
+        links: Links,
+        held: StatementMemory,
+    ) -> Result<Vec<Statement>> {
+        if let Some(text) = in_other_words(text) {
+            drop(held);
+            return self.parse(&text);
+        }
+        if let Some(text) = as_fetch(text) {
+            drop(held);
+            return self.parse(&text)?.into_iter().map(Statement::moved).collect();
+        }
+        let written = Written::begin(text);
+        let mut statements = if has_parser { self.dialect.parse(text, links) } else { parsed(text) }?;
+        let are_deep = links.are_many(|| has_word(text, "select"));
+        // Rewriting may add a few levels.
+        let mut deepest = MIN_LEVELS + 2 * links.in_row;
+        if are_deep {
+            deepest = UNCHECKED_LEVELS;
+            // Before anything else walks the trees.
+            for statement in &mut statements {
+                deepest = deepest.max(UNCHECKED_LEVELS + balanced(statement)?);
+            }
+        }
+        let statements = with_stack(deepest, || self.in_known_words(text, statements))?;
+        written.check()?;
+        statements.into_iter().map(|statement| deep(statement, are_deep, deepest, &held)).collect()
+    }
+
+    /// Rewrites the statements of a text into forms that DataFusion can plan.
+    fn in_known_words(&self, text: &str, mut statements: Vec<ParsedStatement>) -> Result<Vec<ParsedStatement>> {
+        if has_word(text, "with") {
+            statements.iter_mut().filter_map(sql_of).try_for_each(|sql| named_queries::check(sql))?;
+        }
+        if has_word(text, "asof") {
+            statements.iter_mut().filter_map(sql_of).try_for_each(mark_asof_joins)?;
+        }
+        self.dialect.rewrite(text, &mut statements.iter_mut().filter_map(sql_of).collect::<Vec<_>>())?;
+        for statement in statements.iter_mut().filter_map(sql_of) {
+            if let SqlStatement::Query(query) = statement {
+                fetch_as_limit(query)?;
+            }
+        }
+        Ok(statements)
+    }
+
+    /// Parses a text that consists of exactly one statement.
+    ///
+    /// # Errors
+    /// Those of [`parse`](Self::parse), or the text does not consist of exactly one statement.
+    pub fn parse_one(&self, text: &str) -> Result<Statement> {
+        let mut statements = self.parse(text)?;
+        match (statements.pop(), statements.is_empty()) {
+            (Some(statement), true) => Ok(statement),
+            (None, _) => Err(Error::invalid("there is no statement in the text")),
+            (Some(_), false) => Err(Error::invalid("there is more than one statement in the text")),
+        }
+    }
+}
+
+/// Wraps a statement with its depth, which is measured if it was deep before it was rewritten.
+fn deep(mut statement: ParsedStatement, was_deep: bool, levels: usize, held: &StatementMemory) -> Result<Statement> {
+    let levels = if was_deep { UNCHECKED_LEVELS + balanced(&mut statement)? } else { levels };
+    Ok(Statement(Deep::new(statement, levels), held.clone()))
+}
+
+/// The statement itself, or the one it explains.
+fn sql_of(statement: &mut ParsedStatement) -> Option<&mut SqlStatement> {
+    match statement {
+        ParsedStatement::Explain(explain) => sql_of(&mut explain.statement),
+        ParsedStatement::Statement(statement) => Some(statement),
+        _ => None,
+    }
+}
+
+/// Balances the chains of a statement; returns the number of levels left.
+fn balanced(statement: &mut ParsedStatement) -> Result<usize> {
+    let query = match statement {
+        ParsedStatement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => query,
+        ParsedStatement::Explain(explain) => return balanced(&mut explain.statement),
+        ParsedStatement::Statement(sql) => {
+            balance(sql.as_mut());
+            return levels(sql.as_ref());
+        }
+        _ => return Ok(0),
+    };
+    balance(query.as_mut());
+    levels(query.as_ref())
+}
+
+/// Parses the statements of a text without rewriting them.
+fn parsed(text: &str) -> Result<Vec<ParsedStatement>> {
+    let dialect = Grammar::of(text);
+    let error =
+        match DFParserBuilder::new(text).with_dialect(&dialect).build().and_then(|mut all| all.parse_statements()) {
+            Ok(statements) => return Ok(statements.into()),
+            Err(error) => error,
+        };
+    // DataFusion's parser supports only COPY ... TO.
+    match Parser::parse_sql(&Grammar::of(text), text) {
+        Ok(statements) if statements.iter().any(|statement| matches!(statement, SqlStatement::Copy { .. })) => {
+            Ok(statements.into_iter().map(|statement| ParsedStatement::Statement(Box::new(statement))).collect())
+        }
+        // The parser that got further has the better error.
+        Err(other) => {
+            let (first, second) = (engine_error(error), syntax_error(other));
+            Err(if is_behind(second.position(), first.position()) { second } else { first })
+        }
+        Ok(_) => Err(engine_error(error)),
+    }
+}
+
+fn is_behind(place: Option<TextPosition>, other: Option<TextPosition>) -> bool {
+    match (place, other) {
+        (Some(TextPosition::At { line, column }), Some(TextPosition::At { line: before, column: at })) => {
+            (line, column) > (before, at)
+        }
+        (Some(TextPosition::End), Some(TextPosition::At { .. })) => true,
+        _ => false,
+    }
+}
+
+/// Rewrites PostgreSQL-only statements in standard SQL, which sqlparser supports: `ABORT`, `TABLE
+/// name`. Also drops `DEFERRABLE` from transaction modes, because read-only transactions never wait
+/// here.
+fn in_other_words(text: &str) -> Option<String> {
+    let (before, text) = text.split_at(first_word(text));
+    let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (word, rest) = text.split_at(end);
+    match word.to_ascii_uppercase().as_str() {
+        "ABORT" => Some(format!("{before}ROLLBACK{rest}")),
+        "TABLE" => Some(format!("{before}SELECT * FROM{rest}")),
+        "BEGIN" | "START" | "SET" => {
+            let rest = without_end(rest.trim_end_matches(|c: char| c == ';' || c.is_whitespace()), "DEFERRABLE")?;
+            let rest = without_end(rest, "NOT").unwrap_or(rest);
+            Some(format!("{before}{word}{}", rest.trim_end().trim_end_matches(',')))
+        }
+        _ => None,
+    }
+}
+
+/// The text without the word at its end; `None` if it ends with another word.
+fn without_end<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    let text = text.trim_end();
+    let (rest, end) = text.split_at_checked(text.len().checked_sub(word.len())?)?;
+    (end.eq_ignore_ascii_case(word) && rest.ends_with([' ', ','])).then_some(rest)
+}
+
+/// Rewrites a MOVE, which sqlparser does not support, as a FETCH into a dummy target.
+fn as_fetch(text: &str) -> Option<String> {
+    let (before, text) = text.split_at(first_word(text));
+    let (word, rest) = text.split_at_checked("MOVE".len())?;
+    let is_move = word.eq_ignore_ascii_case("MOVE") && rest.starts_with(char::is_whitespace);
+    is_move.then(|| format!("{before}FETCH{rest}"))
+}
+
+/// Rewrites `FETCH FIRST n ROWS ONLY`, which DataFusion does not plan, as LIMIT.
+fn fetch_as_limit(query: &mut Query) -> Result<()> {
+    let Some(fetch) = query.fetch.take() else { return Ok(()) };
+    if fetch.with_ties || fetch.percent {
+        return Err(unsupported("FETCH with PERCENT or WITH TIES"));
+    }
+    let one = || Expr::value(Literal::Number("1".to_owned(), false));
+    let count = Some(fetch.quantity.unwrap_or_else(one));
+    match &mut query.limit_clause {
+        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = count,
+        clause @ None => *clause = Some(LimitClause::LimitOffset { limit: count, offset: None, limit_by: Vec::new() }),
+        Some(_) => return Err(Error::invalid("LIMIT and FETCH FIRST say the same: give one of them")),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

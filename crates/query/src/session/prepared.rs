@@ -1,0 +1,491 @@
+//! Prepared statements: planned once, run many times.
+//!
+//! The physical plan is kept if every parameter is in a condition that was pushed down into a scan,
+//! and the plan contains no values fixed at planning time. A run then only binds the values
+//! ([`Binding`]). Any other statement is planned again for each run with its values; those of table
+//! functions are inserted into its text ([`table_parameters`](crate::statement::table_parameters)). A plan
+//! whose tables have changed is replaced.
+
+use crate::answer::Answer;
+use crate::session::Session;
+use crate::statement::Statement;
+use crate::statement::clauses::returning_clause_mut;
+use crate::statement::depth::UNCHECKED_LEVELS;
+use crate::statement::memory::StatementMemory;
+use crate::statement::stack::Deep;
+use crate::statement::table_parameters::TableParameters;
+use crate::write::delete::with_rows;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use fleetdb_engine::{Code, ColumnType, Error, Result, Value, View};
+use fleetdb_plan::array_literals::array_of_text;
+use fleetdb_plan::binding::{Binding, BindingGuard, has_parameters, number};
+use fleetdb_plan::errors::engine_error;
+use fleetdb_plan::functions::function_memory::ConstantMemory;
+use fleetdb_plan::limits::Watch;
+use fleetdb_plan::planned_names::written_names;
+use fleetdb_plan::pushdown::scalar;
+use fleetdb_plan::table::FleetTable;
+use fleetdb_plan::times::{TimeText, read_exact, read_for};
+use fleetdb_plan::zone::Zone;
+use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A prepared query; see [`Session::prepare`]. It borrows its session or owns a reference to it:
+/// `Prepared<Arc<Session>>`.
+pub struct Prepared<S = Arc<Session>> {
+    session: S,
+    statement: Statement,
+    of_tables: TableParameters,
+    plan: Deep<Mutex<Plan>>,
+}
+
+struct Plan {
+    /// The parameters' types, in order; `None` where the statement does not determine the type.
+    types: Vec<Option<DataType>>,
+    /// The columns of the result.
+    schema: SchemaRef,
+    /// The session's zone when the query was planned.
+    zone: Zone,
+    /// The parameters that occur only in comparisons. There, a time out of range becomes the first
+    /// or last value of its type.
+    bounds: HashSet<usize>,
+    kept: Option<Kept>,
+    /// Memory for the constants that the plan's functions have produced.
+    _made: ConstantMemory,
+}
+
+/// A physical plan whose scans read one binding.
+struct Kept {
+    binding: Arc<Binding>,
+    physical: PhysicalPlan,
+}
+
+#[derive(Clone)]
+struct PhysicalPlan {
+    root: Arc<dyn ExecutionPlan>,
+    /// The result of [`written_names`] for its schema.
+    renamed: Option<SchemaRef>,
+}
+
+/// How a run of a prepared query proceeds.
+enum Run {
+    /// The cached plan, bound to the values.
+    Kept(PhysicalPlan, BindingGuard),
+    /// To be planned with these values.
+    Planned(Vec<ScalarValue>),
+    /// To be planned; the values are already in the text.
+    Written(Statement),
+}
+
+impl Session {
+    /// Prepares a query with parameters `$1`, `$2`, ...
+    ///
+    /// ```
+    /// use fleetdb_engine::{Database, Settings, Value, io::{Io, MemoryStorage}};
+    /// use fleetdb_query::Session;
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let session = Session::new(db.into(), fleetdb_query::Plain::new()).unwrap();
+    /// session.sql("CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), v DOUBLE, PRIMARY KEY (id, ts))").unwrap();
+    /// session.sql("INSERT INTO t VALUES (1, '2026-01-01', 0.5), (2, '2026-01-01', 1.5)").unwrap();
+    /// let sum = session.prepare("SELECT sum(v) FROM t WHERE id = $1 AND ts >= $2").unwrap();
+    /// for id in 1..=2 {
+    ///     let rows = sum.query(&[Value::Int(id), Value::Text("2025-12-31".into())]).unwrap();
+    ///     assert_eq!(rows[0].num_rows(), 1);
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if it is not a query or does not
+    /// match the tables.
+    pub fn prepare(&self, sql: &str) -> Result<Prepared<&Self>> {
+        Prepared::new(self, self.parse_one(sql)?)
+    }
+
+    /// The parameter types of a statement that is planned for each run with its values; `None`
+    /// where the statement does not determine the type.
+    ///
+    /// # Errors
+    /// The statement does not match the tables, or cannot be planned without the values.
+    pub fn parameter_types_of(&self, statement: &Statement) -> Result<Vec<Option<DataType>>> {
+        self.begin_statement();
+        statement.with_stack(|| self.parameter_types_in(statement))
+    }
+
+    fn parameter_types_in(&self, statement: &Statement) -> Result<Vec<Option<DataType>>> {
+        let plan = self.without_clauses(statement).and_then(|statement| {
+            self.refresh()?;
+            self.plan_statement(statement)
+        });
+        self.tables.release();
+        parameter_types(&plan?)
+    }
+
+    /// Removes clauses that DataFusion cannot plan from a statement that writes. They do not
+    /// determine most parameter types.
+    fn without_clauses(&self, statement: &Statement) -> Result<Statement> {
+        let mut statement = statement.clone();
+        if let ParsedStatement::Statement(sql) = &mut *statement.0 {
+            returning_clause_mut(sql).and_then(Option::take);
+            match sql.as_mut() {
+                SqlStatement::Insert(insert) => {
+                    (insert.on, insert.table_alias) = Default::default();
+                    self.name_columns(insert)?;
+                }
+                SqlStatement::Delete(delete) => {
+                    if let (_, Some(rows)) = with_rows(delete.clone()) {
+                        return self.parse_one(&rows);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(statement)
+    }
+}
+
+impl<S: Deref<Target = Session>> Prepared<S> {
+    /// Prepares a query, as [`Session::prepare`] does.
+    ///
+    /// # Errors
+    /// Those of [`Session::prepare`].
+    pub fn new(session: S, mut statement: Statement) -> Result<Self> {
+        let of_tables = statement.table_parameters();
+        session.begin_statement();
+        let plan = statement.with_stack(|| Plan::new(&session, &statement, &of_tables).map(Mutex::new))?;
+        let plan = Deep::new(plan, statement.0.levels());
+        // The owner of the prepared statement accounts for its memory.
+        statement.give_back_memory();
+        Ok(Self { session, statement, of_tables, plan })
+    }
+
+    /// The types of the parameters `$1`, `$2`, ...; `None` where the statement does not determine
+    /// the type.
+    pub fn parameter_types(&self) -> Vec<Option<DataType>> {
+        self.plan().types.clone()
+    }
+
+    /// The columns of the result.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.plan().schema)
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs the query with values for `$1`, `$2`, ...; an integer for a timestamp counts the
+    /// column's unit. Empty batches are omitted, so an empty result has no batches.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the values do not match the
+    /// parameters, or an error of the engine.
+    pub fn query(&self, values: &[Value]) -> Result<Vec<RecordBatch>> {
+        self.start(values)?.collect()
+    }
+
+    /// Like [`query`](Self::query), but rows are computed when the answer is read. If the answer of
+    /// the previous run is still being read, the new run is planned separately.
+    ///
+    /// # Errors
+    /// Those of [`query`](Self::query).
+    pub fn start(&self, values: &[Value]) -> Result<Answer> {
+        let started = self.statement.with_stack(|| self.start_shallow(values));
+        let made = self.session.made.take();
+        started.map(|answer| answer.of_levels(self.plan.levels()).charged_to((StatementMemory::default(), made)))
+    }
+
+    fn start_shallow(&self, values: &[Value]) -> Result<Answer> {
+        self.session.begin_statement();
+        let watch = self.session.limits.watch();
+        let plan = match self.bind(values, true)? {
+            Run::Kept(kept, in_use) => {
+                // Scans may start as soon as the plan does.
+                let _entered = self.session.runtime.enter();
+                return self.execute(kept, in_use, watch);
+            }
+            Run::Planned(values) => self
+                .planned(self.statement.clone())
+                .and_then(|plan| plan.with_param_values(values).map_err(engine_error)),
+            Run::Written(statement) => self.planned(statement),
+        };
+        let started = plan.and_then(|plan| self.session.start_watched(plan, watch));
+        self.session.tables.release();
+        started
+    }
+
+    /// Plans a statement over the tables as they are now.
+    fn planned(&self, statement: Statement) -> Result<LogicalPlan> {
+        self.session.refresh()?;
+        self.session.plan_statement(statement)
+    }
+
+    /// Like [`start`](Self::start), but on the caller's own runtime, where the rows are then read
+    /// with [`next_rows`](Answer::next_rows). `None` if there is no cached plan that is free.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn start_kept(&self, values: &[Value]) -> Result<Option<Answer>> {
+        // Tasks spawned by a deep plan on the caller's runtime would lack the stack for it.
+        if self.plan.levels() > 2 * UNCHECKED_LEVELS {
+            return Ok(None);
+        }
+        let Run::Kept(kept, in_use) = self.bind(values, false)? else { return Ok(None) };
+        self.session.begin_statement();
+        let answer = self.execute(kept, in_use, self.session.limits.watch())?;
+        Ok(Some(answer.charged_to((StatementMemory::default(), self.session.made.take()))))
+    }
+
+    fn execute(&self, kept: PhysicalPlan, in_use: BindingGuard, watch: Watch) -> Result<Answer> {
+        let PhysicalPlan { root, renamed } = kept;
+        let rows = execute_stream(root, self.session.task_context()).map_err(engine_error)?;
+        Ok(Answer::renamed_to(renamed, rows, Arc::clone(&self.session.runtime), watch).holding(in_use))
+    }
+
+    /// Binds the cached plan to these values, if it exists, is not in use and matches the current
+    /// tables. If the tables have changed, it is planned again, provided that `may_plan` is set.
+    fn bind(&self, values: &[Value], may_plan: bool) -> Result<Run> {
+        let mut plan = self.plan();
+        let mut view = self.view_of(&plan)?;
+        let zone = self.session.zone();
+        let has_moved = plan.zone != zone;
+        if has_moved && !may_plan {
+            return Ok(Run::Planned(Vec::new()));
+        }
+        if has_moved || may_plan && plan.kept.is_some() && view.is_none() {
+            *plan = Plan::new(&self.session, &self.statement, &self.of_tables)?;
+            view = self.view_of(&plan)?;
+        }
+        if values.len() != plan.types.len() {
+            return Err(Error::invalid(format!(
+                "the statement has {} parameters, not {}",
+                plan.types.len(),
+                values.len()
+            )));
+        }
+        let typed = values.iter().zip(&plan.types).enumerate();
+        if !self.of_tables.is_empty() {
+            let values = typed.map(|(number, (value, data_type))| written(number, value, data_type.as_ref(), zone));
+            return Ok(Run::Written(self.statement.with_values(&values.collect::<Result<Vec<_>>>()?)?));
+        }
+        let mut is_outside = false;
+        let values = typed.map(|(number, (value, data_type))| match (value, data_type) {
+            (Value::Text(text), Some(to @ DataType::Timestamp(..))) => {
+                let (exact, read) = read_parameter(number, text, to, zone, plan.bounds.contains(&number))?;
+                is_outside |= exact != *to || read.far().is_some();
+                Ok(match (read.bound(), exact) {
+                    (Some(count), DataType::Timestamp(unit, of)) => time(count, unit, of),
+                    _ => ScalarValue::Null,
+                })
+            }
+            _ => bound(number, value, data_type.as_ref(), zone),
+        });
+        let values = values.collect::<Result<Vec<_>>>()?;
+        // A scan cannot apply a condition that contains NULL.
+        let has_null = values.iter().any(ScalarValue::is_null);
+        // Nor one with a time that the column's type does not have.
+        let (Some(Kept { binding, physical }), Some(view), false) = (&plan.kept, view, has_null || is_outside) else {
+            return Ok(Run::Planned(values));
+        };
+        let Some(in_use) = binding.bind(view, &values) else { return Ok(Run::Planned(values)) };
+        let PhysicalPlan { root, renamed } = physical.clone();
+        let root = reset_plan_states(root).map_err(engine_error)?;
+        Ok(Run::Kept(PhysicalPlan { root, renamed }, in_use))
+    }
+
+    /// The view for a cached plan; `None` if its tables have changed.
+    fn view_of(&self, plan: &Plan) -> Result<Option<View>> {
+        let Some(Kept { binding, .. }) = &plan.kept else { return Ok(None) };
+        let view = self.session.current(Some(&binding.tables()))?;
+        Ok(binding.fits(&view).then_some(view))
+    }
+}
+
+impl Plan {
+    fn new(session: &Session, statement: &Statement, of_tables: &TableParameters) -> Result<Self> {
+        session.refresh()?;
+        let binding = Arc::default();
+        session.tables.bind(Some(Arc::clone(&binding)));
+        let plan = Self::bound_to(session, statement, of_tables, &binding);
+        session.tables.bind(None);
+        session.tables.release();
+        plan
+    }
+
+    fn bound_to(
+        session: &Session,
+        statement: &Statement,
+        of_tables: &TableParameters,
+        binding: &Arc<Binding>,
+    ) -> Result<Self> {
+        let logical = session.plan_statement(statement.without_table_parameters())?;
+        let schema = Arc::new(logical.schema().as_arrow().clone());
+        if matches!(
+            logical,
+            LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_)
+        ) {
+            return Err(Error::new(
+                Code::NotSupported,
+                "only queries can be prepared: run other statements as they are",
+            ));
+        }
+        let (mut types, zone, bounds) = (parameter_types(&logical)?, session.zone(), compared_only(&logical)?);
+        if !of_tables.is_empty() {
+            types.resize(statement.parameters(), None);
+            for (place, data_type) in of_tables {
+                types[*place] = data_type.clone().or(types[*place].take());
+            }
+            return Ok(Self { types, schema, zone, bounds, kept: None, _made: session.made.take() });
+        }
+        let state = session.context.state();
+        let optimized = state.optimize(&logical).map_err(engine_error)?;
+        let kept = if !has_functions_of_the_moment(&logical) && can_be_kept(&optimized) {
+            let physical = session.runtime.block_on(state.query_planner().create_physical_plan(&optimized, &state));
+            let root = physical.map_err(engine_error)?;
+            let physical = PhysicalPlan { renamed: written_names(&root.schema()), root };
+            Some(Kept { binding: Arc::clone(binding), physical })
+        } else {
+            None
+        };
+        Ok(Self { types, schema, zone, bounds, kept, _made: session.made.take() })
+    }
+}
+
+/// The types of a plan's parameters, in order.
+fn parameter_types(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>> {
+    let mut types = Vec::new();
+    for (name, data_type) in plan.get_parameter_types().map_err(engine_error)? {
+        let place = number(&name).ok_or_else(|| Error::invalid(format!("parameter {name}: write $1, $2, ...")))?;
+        types.resize(types.len().max(place + 1), None);
+        types[place] = data_type;
+    }
+    Ok(types)
+}
+
+/// Whether every parameter is in a condition that was pushed down into a scan, and every scan reads
+/// a table. The rows of other sources, such as system tables and table functions, are fixed in the
+/// plan.
+fn can_be_kept(plan: &LogicalPlan) -> bool {
+    let mut can = true;
+    let looked = plan.apply_with_subqueries(|node| {
+        can &= match node {
+            LogicalPlan::TableScan(scan) => {
+                source_as_provider(&scan.source).is_ok_and(|table| table.downcast_ref::<FleetTable>().is_some())
+            }
+            _ => !node.expressions().iter().any(has_parameters),
+        };
+        Ok(TreeNodeRecursion::Continue)
+    });
+    looked.is_ok() && can
+}
+
+/// Whether a plan, before optimization, contains functions that the optimizer replaces by their
+/// current value, such as now().
+fn has_functions_of_the_moment(plan: &LogicalPlan) -> bool {
+    let is_one = |expr: &Expr| match expr {
+        Expr::ScalarFunction(call) => Ok(call.func.signature().volatility == Volatility::Stable),
+        _ => Ok(false),
+    };
+    let mut has = false;
+    let looked = plan.apply_with_subqueries(|node| {
+        has |= node.expressions().iter().any(|expr| expr.exists(is_one).unwrap_or(true));
+        Ok(TreeNodeRecursion::Continue)
+    });
+    looked.is_err() || has
+}
+
+/// A parameter's value for the statement's text, where a count cannot stand for a time.
+fn written(number: usize, value: &Value, data_type: Option<&DataType>, zone: Zone) -> Result<Value> {
+    match (data_type, value) {
+        (Some(DataType::Timestamp(..)), Value::Int(_)) => {
+            let text = bound(number, value, data_type, zone)?.cast_to(&DataType::Utf8).map_err(engine_error)?;
+            Ok(text.try_as_str().flatten().map_or(Value::Null, |text| Value::Text(text.to_owned())))
+        }
+        _ => Ok(value.clone()),
+    }
+}
+
+/// Converts a parameter's value to the type that the statement gives it.
+fn bound(number: usize, value: &Value, data_type: Option<&DataType>, session: Zone) -> Result<ScalarValue> {
+    let plain = scalar(value);
+    match (data_type, value) {
+        // The integer already counts this unit. A cast would create arrays.
+        (Some(DataType::Timestamp(unit, zone)), Value::Int(count)) => Ok(time(*count, *unit, zone.clone())),
+        (Some(DataType::List(element)), Value::Text(text)) => array_of_text(text, element.data_type(), session)
+            .map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1))),
+        (Some(data_type), _) if *data_type != plain.data_type() => {
+            plain.cast_to(data_type).map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1)))
+        }
+        _ => Ok(plain),
+    }
+}
+
+/// A timestamp from a count of its unit.
+fn time(count: i64, unit: TimeUnit, zone: Option<Arc<str>>) -> ScalarValue {
+    let time = Some(count);
+    match unit {
+        TimeUnit::Second => ScalarValue::TimestampSecond(time, zone),
+        TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(time, zone),
+        TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(time, zone),
+        TimeUnit::Nanosecond => ScalarValue::TimestampNanosecond(time, zone),
+    }
+}
+
+/// Parses a parameter that is a timestamp. Only as a `bound` of a comparison, a time may be out of
+/// the type's range, or have more digits and therefore another unit.
+fn read_parameter(
+    number: usize,
+    text: &str,
+    data_type: &DataType,
+    session: Zone,
+    is_bound: bool,
+) -> Result<(DataType, TimeText)> {
+    let column_type = ColumnType::from_arrow(data_type)?;
+    let (exact, read) = match is_bound {
+        true => read_exact(text, data_type, session)?,
+        false => (data_type.clone(), read_for(text, column_type, session)),
+    };
+    if !(is_bound && read.far().is_some()) {
+        read.value(text, column_type).map_err(|e| e.context(format_args!("parameter ${}", number + 1)))?;
+    }
+    Ok((exact, read))
+}
+
+/// The parameters that occur only as operands of comparisons.
+fn compared_only(plan: &LogicalPlan) -> Result<HashSet<usize>> {
+    let (mut compared, mut all) = (HashMap::new(), HashMap::new());
+    let looked = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                let sides: Vec<&Expr> = match expr {
+                    Expr::BinaryExpr(of) if of.op.supports_propagation() => vec![&of.left, &of.right],
+                    Expr::Between(of) => vec![&of.low, &of.high],
+                    Expr::InList(of) => of.list.iter().collect(),
+                    Expr::Placeholder(placeholder) => {
+                        *all.entry(number(&placeholder.id)).or_insert(0) += 1;
+                        Vec::new()
+                    }
+                    _ => Vec::new(),
+                };
+                for side in sides {
+                    if let Expr::Placeholder(placeholder) = side {
+                        *compared.entry(number(&placeholder.id)).or_insert(0) += 1;
+                    }
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    looked.map_err(engine_error)?;
+    let is_only = |(place, count): (Option<usize>, i32)| place.filter(|_| all.get(&place) == Some(&count));
+    Ok(compared.into_iter().filter_map(is_only).collect())
+}

@@ -1,0 +1,133 @@
+//! A session's transaction: BEGIN, COMMIT and ROLLBACK, and the rows that they collect.
+
+use super::Session;
+use crate::answer::Answer;
+use crate::transaction::Transaction;
+use fleetdb_engine::{Batch, Code, Error, Result};
+use std::sync::{MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+impl Session {
+    /// Whether a transaction is open, even if one of its statements has failed.
+    pub fn is_in_transaction(&self) -> bool {
+        !self.transaction().is_none()
+    }
+
+    /// When the open transaction began; `None` if there is none.
+    pub fn transaction_began(&self) -> Option<SystemTime> {
+        self.transaction().began()
+    }
+
+    /// Fails if a statement of the open transaction has failed.
+    ///
+    /// # Errors
+    /// A statement of the transaction has failed.
+    pub fn check_transaction(&self) -> Result<()> {
+        self.transaction().check()
+    }
+
+    /// The number of savepoints set so far, which is the number of the last one.
+    pub fn savepoints(&self) -> u64 {
+        self.transaction().savepoints()
+    }
+
+    /// Does what `ROLLBACK TO SAVEPOINT` does, without a statement; returns the savepoint's number.
+    ///
+    /// # Errors
+    /// There is no transaction, or it has no savepoint of this name.
+    pub fn roll_back_to(&self, savepoint: &str) -> Result<u64> {
+        self.transaction().roll_back_to(savepoint)
+    }
+
+    /// Adds rows that needed no planning ([`InsertValues`](crate::InsertValues)) to the transaction.
+    ///
+    /// # Errors
+    /// There is no transaction, one of its statements has failed, or it is too large.
+    pub fn gather(&self, rows: Batch) -> Result<()> {
+        let mut transaction = self.transaction();
+        transaction.check()?;
+        transaction.insert(rows)
+    }
+
+    /// Does what `BEGIN` does, without a statement.
+    ///
+    /// # Errors
+    /// A transaction is already open, or the database is read-only.
+    pub fn begin(&self) -> Result<()> {
+        self.store.writer()?;
+        self.transaction().begin()?;
+        self.dialect.transaction_began();
+        Ok(())
+    }
+
+    /// Called when the transaction has ended; releases its advisory locks. A transaction that was
+    /// [taken](Self::take_transaction) must have been written before, so that the next holder of
+    /// such a lock sees its changes. A transaction that is still open, because its COMMIT could not
+    /// start, is rolled back.
+    pub fn transaction_ended(&self) {
+        {
+            let mut transaction = self.transaction();
+            if !transaction.is_none() {
+                // This fails only if there is no transaction.
+                transaction.roll_back().ok();
+            }
+        }
+        self.dialect.transaction_ended();
+    }
+
+    /// Ends the transaction like COMMIT, but leaves the writing to the caller: returns the batch to
+    /// write, or `None` if a statement had failed and nothing must be written. The rows that the
+    /// transaction [depends on](Self::has_read_rows) are not compared.
+    ///
+    /// # Errors
+    /// There is no transaction.
+    pub fn take_transaction(&self) -> Result<Option<Batch>> {
+        Ok(self.transaction().take(|| self.store.view())?.map(|(batch, _)| batch))
+    }
+
+    /// Whether the open transaction depends on rows that it read, which COMMIT compares.
+    pub fn has_read_rows(&self) -> bool {
+        self.transaction().is_guarded()
+    }
+
+    /// Ends the transaction: writes its batch, or rolls it back if a statement had failed.
+    ///
+    /// # Errors
+    /// There is no transaction, rows that it depends on have changed, or those of the write.
+    pub(crate) fn commit(&self) -> Result<Answer> {
+        let Some((batch, guards)) = self.transaction().take(|| self.store.view())? else {
+            return Ok(Answer::done("ROLLBACK"));
+        };
+        let db = self.store.writer()?;
+        if guards.is_empty() {
+            db.commit(batch)?;
+        } else {
+            db.transact(|view| self.check_guards(view, &guards).map(|()| batch))?;
+        }
+        Ok(Answer::done("COMMIT"))
+    }
+
+    /// Marks the transaction as failed by an error outside the session: only ROLLBACK is accepted
+    /// then.
+    pub fn fail_transaction(&self) {
+        self.transaction().fail();
+    }
+
+    /// Refuses a statement in an open transaction.
+    ///
+    /// # Errors
+    /// A transaction is open.
+    pub(crate) fn outside_transaction(&self, what: &str) -> Result<()> {
+        let transaction = self.transaction();
+        transaction.check()?;
+        if transaction.is_none() {
+            return Ok(());
+        }
+        Err(Error::new(Code::NotSupported, format!("{what} is not supported in a transaction: COMMIT first")))
+    }
+
+    /// The session's transaction, locked.
+    pub(crate) fn transaction(&self) -> MutexGuard<'_, Transaction> {
+        self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

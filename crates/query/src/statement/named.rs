@@ -1,0 +1,72 @@
+//! `PREPARE name AS statement`, `EXECUTE name (values)` and `DEALLOCATE name`: statements that a
+//! session keeps by name. EXECUTE replaces `$1`, `$2`, ... by the values and plans the statement
+//! again. (<https://www.postgresql.org/docs/current/sql-prepare.html>)
+
+use crate::statement::Statement;
+use crate::statement::walk::visit_expressions;
+use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, Statement as SqlStatement, Value as Literal};
+use fleetdb_engine::{Code, Error, Result};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+/// A session's named statements.
+pub(crate) type NamedStatements = HashMap<String, NamedStatement>;
+
+pub(crate) struct NamedStatement {
+    pub(crate) statement: Statement,
+    /// The declared types of the first parameters.
+    pub(crate) types: Vec<DataType>,
+    pub(crate) bytes: usize,
+}
+
+impl NamedStatement {
+    /// The statement with these values in place of its parameters.
+    pub(crate) fn with(&self, name: &str, values: &[Expr]) -> Result<Statement> {
+        let takes = self.statement.parameters().max(self.types.len());
+        if values.len() != takes {
+            return Err(Error::new(
+                Code::Syntax,
+                format!("EXECUTE {name} gives {} values, the prepared statement takes {takes}", values.len()),
+            ));
+        }
+        if let Some(other) = values.iter().find(|value| !is_constant(value)) {
+            return Err(Error::new(Code::Syntax, format!("EXECUTE {name}: {other} is no value")));
+        }
+        let typed = values.iter().enumerate().map(|(place, value)| match self.types.get(place) {
+            Some(data_type) => Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(value.clone()),
+                data_type: data_type.clone(),
+                array: false,
+                format: None,
+            },
+            None if matches!(value, Expr::Value(_) | Expr::UnaryOp { .. }) => value.clone(),
+            None => Expr::Nested(Box::new(value.clone())),
+        });
+        let typed: Vec<_> = typed.collect();
+        self.statement.with_parameters(|place| typed.get(place).cloned())
+    }
+}
+
+impl Statement {
+    /// Whether this is an EXECUTE or explains one: the statement it names may change between runs.
+    pub fn is_execute(&self) -> bool {
+        let mut inner = &*self.0;
+        while let ParsedStatement::Explain(explain) = inner {
+            inner = &explain.statement;
+        }
+        matches!(inner, ParsedStatement::Statement(sql) if matches!(sql.as_ref(), SqlStatement::Execute { .. }))
+    }
+}
+
+/// Whether an expression contains no columns: a column would resolve within the named statement.
+fn is_constant(value: &Expr) -> bool {
+    let of_others = |expr: &Expr| match expr {
+        Expr::Value(value) if !matches!(value.value, Literal::Placeholder(_)) => ControlFlow::Continue(()),
+        Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(value, of_others).is_continue()
+}

@@ -1,0 +1,147 @@
+//! Creates and drops tables.
+
+use crate::answer::Answer;
+use crate::statement::names::{identifier, table_name};
+use crate::tables::options::TableOptions;
+use arrow::datatypes::DataType;
+use datafusion::common::Constraint;
+use datafusion::logical_expr::WriteOp;
+use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DropTable};
+use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr as SqlExpr, TableConstraint};
+use fleetdb_engine::{Code, ColumnDefinition, ColumnType, Database, Error, Result, TableDefinition};
+
+/// Runs `CREATE TABLE name (columns, PRIMARY KEY (...)) [WITH (...)]`. For a `CREATE TABLE ... AS`,
+/// creates a table for the query's rows with the key taken from the statement. Returns whether the
+/// table was created.
+pub(crate) fn create_table(
+    db: &Database,
+    create: &CreateMemoryTable,
+    key: Option<Vec<String>>,
+    options: &TableOptions,
+) -> Result<bool> {
+    let name = table_name(&create.name)?;
+    if create.or_replace || create.temporary {
+        return Err(Error::new(
+            Code::NotSupported,
+            "CREATE OR REPLACE TABLE and temporary tables are not supported: drop the table first",
+        ));
+    }
+    if create.if_not_exists && db.tables().iter().any(|table| table.name == name) {
+        return Ok(false);
+    }
+    let mut definition = TableDefinition::new(name);
+    definition.retention_seconds = options.retention_seconds.flatten();
+    definition.partition_seconds = options.partition_seconds;
+    definition.merge = options.merge.unwrap_or_default();
+    definition.primary_key = key.unwrap_or_default();
+    let schema = create.input.schema();
+    for field in schema.fields() {
+        let column_type = ColumnType::from_arrow(field.data_type())
+            .map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
+        definition.columns.push(ColumnDefinition {
+            name: field.name().clone(),
+            column_type,
+            nullable: field.is_nullable(),
+        });
+    }
+    let keys = create.constraints.iter().filter(|constraint| matches!(constraint, Constraint::PrimaryKey(_)));
+    if keys.count() > 1 {
+        let message = format!("multiple primary keys for table \"{}\" are not allowed", create.name.table());
+        return Err(Error::new(Code::InvalidDefinition, message));
+    }
+    for constraint in create.constraints.iter() {
+        match constraint {
+            Constraint::PrimaryKey(places) => {
+                definition.primary_key = places.iter().map(|&place| schema.field(place).name().clone()).collect();
+            }
+            Constraint::Unique(_) => {
+                return Err(Error::new(
+                    Code::NotSupported,
+                    "UNIQUE is not supported: the primary key is the one constraint",
+                ));
+            }
+        }
+    }
+    // As in PostgreSQL, key columns are NOT NULL. A table created by line protocol accepts points
+    // without one of its tags.
+    for column in &mut definition.columns {
+        column.nullable &= !definition.primary_key.contains(&column.name);
+    }
+    if !create.column_defaults.is_empty() {
+        return Err(Error::new(Code::NotSupported, "DEFAULT is not supported: a column that is not given is NULL"));
+    }
+    db.create_table(&definition)?;
+    Ok(true)
+}
+
+/// The keywords at the beginning of a definition.
+pub(crate) fn words_of(definition: &DdlStatement) -> &'static str {
+    match definition {
+        DdlStatement::CreateExternalTable(_) => "CREATE EXTERNAL TABLE",
+        DdlStatement::CreateMemoryTable(_) => "SELECT INTO",
+        DdlStatement::CreateView(_) => "CREATE VIEW",
+        DdlStatement::CreateCatalogSchema(_) => "CREATE SCHEMA",
+        DdlStatement::CreateCatalog(_) => "CREATE DATABASE",
+        DdlStatement::CreateIndex(_) => "CREATE INDEX",
+        DdlStatement::DropTable(_) => "DROP TABLE",
+        DdlStatement::DropView(_) => "DROP VIEW",
+        DdlStatement::DropCatalogSchema(_) => "DROP SCHEMA",
+        DdlStatement::CreateFunction(_) => "CREATE FUNCTION",
+        DdlStatement::DropFunction(_) => "DROP FUNCTION",
+    }
+}
+
+/// `DROP TABLE [IF EXISTS] name`.
+pub(crate) fn drop_table(db: &Database, drop: &DropTable) -> Result<Answer> {
+    let name = table_name(&drop.name)?;
+    if !(drop.if_exists && db.table(name).is_err()) {
+        db.drop_table(name)?;
+    }
+    Ok(Answer::done("DROP TABLE"))
+}
+
+/// Takes the primary key out of the constraints of a CREATE TABLE AS.
+pub(crate) fn take_primary_key(constraints: &mut Vec<TableConstraint>) -> Result<Vec<String>> {
+    let mut key = Vec::new();
+    for constraint in constraints.drain(..) {
+        let TableConstraint::PrimaryKey(constraint) = constraint else {
+            return Err(Error::new(
+                Code::NotSupported,
+                format!("{constraint} is not supported: the primary key is the one constraint"),
+            ));
+        };
+        for column in &constraint.columns {
+            let SqlExpr::Identifier(name) = &column.column.expr else {
+                return Err(Error::invalid(format!("{column} is no column of a primary key")));
+            };
+            key.push(identifier(name));
+        }
+    }
+    if key.is_empty() {
+        return Err(Error::new(
+            Code::InvalidDefinition,
+            "a table needs a primary key: write CREATE TABLE name (PRIMARY KEY (device, ts)) AS SELECT ...",
+        ));
+    }
+    Ok(key)
+}
+
+/// Converts a SQL type to the type DataFusion uses for it.
+pub(crate) async fn constant_type(context: &SessionContext, sql_type: &SqlType) -> datafusion::error::Result<DataType> {
+    let plan = context.state().create_logical_plan(&format!("SELECT CAST(NULL AS {sql_type})")).await?;
+    Ok(plan.schema().field(0).data_type().clone())
+}
+
+/// The keywords at the beginning of a statement that writes.
+pub(crate) fn write_words(op: &WriteOp) -> &'static str {
+    match op {
+        WriteOp::Insert(_) => "INSERT",
+        WriteOp::Delete => "DELETE",
+        WriteOp::Update => "UPDATE",
+        WriteOp::Ctas => "CREATE TABLE AS",
+        WriteOp::Truncate => "TRUNCATE",
+        WriteOp::MergeInto(_) => "MERGE",
+        _ => "this statement",
+    }
+}

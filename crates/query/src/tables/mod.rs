@@ -1,0 +1,5 @@
+//! Creates, alters and drops tables.
+
+pub(crate) mod alter;
+pub(crate) mod ddl;
+pub(crate) mod options;

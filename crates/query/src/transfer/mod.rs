@@ -1,0 +1,10 @@
+//! Rows in files and streams: COPY between tables and files ([`copy_from`], [`export`]) or clients
+//! ([`copy_stream`]), and the formats CSV, JSON and PostgreSQL's text form of arrays.
+
+pub(crate) mod array_texts;
+pub(crate) mod copy_from;
+pub(crate) mod copy_stream;
+pub(crate) mod csv;
+pub(crate) mod export;
+pub(crate) mod files;
+pub(crate) mod json;

@@ -1,0 +1,328 @@
+//! INSERT and UPDATE, and what they share with DELETE ([`delete`](crate::write::delete)).
+//!
+//! 1. Writes that depend on existing rows (UPDATE, DELETE, ON CONFLICT) read and write in one step
+//!    ([`Database::transact`](fleetdb_engine::Database::transact)): the session reads tables under
+//!    the commit lock, DataFusion computes the rows, and no other write intervenes. In a
+//!    transaction, the changes are collected, and COMMIT compares the rows that were read
+//!    ([`guard`](crate::write::guard)).
+//! 2. In a table that merges fields, a row that receives a NULL is deleted and rewritten in one
+//!    batch.
+
+use crate::session::{Session, TEMPORARY};
+use crate::statement::names::{called, object_name};
+use crate::tables::ddl::write_words;
+use crate::write::conflict::{Conflict, after_conflict, check_assignments, conflict};
+use crate::write::returning::{Returning, WriteOutcome};
+use crate::write::rows::{named, primary_key, rows_with_keys_of, unchecked};
+use crate::write::values::InsertValues;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::UInt64Type;
+use arrow::row::{RowConverter, SortField};
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
+use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::ast::{
+    Ident, Insert, OnInsert, SelectItem, SetExpr, Statement as SqlStatement, TableObject, Update,
+};
+use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_ROWS, Result, TableSchema, View};
+use fleetdb_plan::errors::{engine_error, unsupported};
+use fleetdb_plan::insert::without_nulls;
+use fleetdb_plan::table::FleetTable;
+use futures::StreamExt;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The changes of a statement that depends on existing rows.
+pub(crate) struct Change {
+    pub(crate) table: Arc<TableSchema>,
+    pub(crate) batch: Batch,
+    /// The number of affected rows.
+    pub(crate) count: u64,
+    /// The affected rows, for a RETURNING clause.
+    pub(crate) rows: Vec<RecordBatch>,
+    /// Rows with the keys of the rows that were read. Those must be unchanged when the transaction
+    /// commits.
+    pub(crate) read: Vec<RecordBatch>,
+}
+
+impl Change {
+    /// A change that writes nothing.
+    pub(crate) fn nothing(table: Arc<TableSchema>) -> Self {
+        Self { table, batch: Batch::new(), count: 0, rows: Vec::new(), read: Vec::new() }
+    }
+}
+
+impl Session {
+    /// Runs an INSERT.
+    pub(crate) fn insert(&self, mut insert: Insert, returning: Option<&Returning>) -> Result<WriteOutcome> {
+        let clause = match insert.on.take() {
+            None => None,
+            Some(OnInsert::OnConflict(clause)) => Some(clause),
+            Some(other) => return Err(unsupported(&other.to_string())),
+        };
+        let called = called(&insert)?;
+        insert.table_alias = None;
+        self.name_columns(&mut insert)?;
+        let plan = self.plan_of(ParsedStatement::Statement(Box::new(SqlStatement::Insert(insert))))?;
+        let LogicalPlan::Dml(dml) = &plan else { return Err(Error::bug("an INSERT became something else")) };
+        if dml.op != WriteOp::Insert(InsertOp::Append) {
+            return Err(unsupported(write_words(&dml.op)));
+        }
+        self.store.writer()?;
+        let schema = self.schema_of(dml)?;
+        let conflict = clause.map(|clause| conflict(&schema, &called, &clause)).transpose()?.flatten();
+        if conflict.is_none() && returning.is_none() && !self.is_in_transaction() {
+            return Ok(WriteOutcome { count: self.write_streaming(plan)?, returned: None });
+        }
+        let rows = self.rows_of(dml.input.as_ref().clone())?;
+        if let Some(conflict) = conflict {
+            return self.insert_on_conflict(&schema, rows, &conflict, returning);
+        }
+        let Change { batch, count, rows, .. } = upsert(&schema, rows, &[])?;
+        let returned = self.returned(returning, &schema, rows)?;
+        self.write(batch)?;
+        Ok(WriteOutcome { count, returned })
+    }
+
+    /// Runs `WITH a AS (INSERT ...) INSERT ...`, with all rows in one batch.
+    pub(crate) fn insert_several(&self, statement: &SqlStatement) -> Result<WriteOutcome> {
+        let db = self.store.writer()?;
+        let insert = InsertValues::of_sql(statement, db, self.zone())?.ok_or_else(|| {
+            Error::invalid(
+                "WITH around statements that write: each is an INSERT of literal VALUES whose rows replace those with \
+                 their keys, without RETURNING, and the last is one, too",
+            )
+        })?;
+        let mut rows = Batch::new();
+        let count = insert.push(&[], &mut rows)?;
+        self.write(rows)?;
+        Ok(WriteOutcome { count: count as u64, returned: None })
+    }
+
+    /// Runs an INSERT that replaces existing rows, in several batches if necessary.
+    pub(crate) fn write_streaming(&self, plan: LogicalPlan) -> Result<u64> {
+        let counts = self.start(plan)?.collect()?;
+        let counts = counts.iter().filter_map(|batch| batch.columns().first()?.as_primitive_opt::<UInt64Type>());
+        Ok(counts.flat_map(|column| column.iter().flatten()).sum())
+    }
+
+    /// Writes rows that do not depend on existing ones, or collects them in a transaction.
+    fn write(&self, rows: Batch) -> Result<()> {
+        match self.is_in_transaction() {
+            true => self.gather(rows),
+            false => self.store.writer()?.commit(rows).map(|_| ()),
+        }
+    }
+
+    /// Names the columns of an INSERT with fewer values than the table has columns: the values are
+    /// for the first columns, but DataFusion needs their names.
+    pub(crate) fn name_columns(&self, insert: &mut Insert) -> Result<()> {
+        let TableObject::TableName(name) = &insert.table else { return Ok(()) };
+        let Some(count) = insert.source.as_deref().and_then(|query| values_in(&query.body)) else { return Ok(()) };
+        // If the table does not exist, the planner reports it.
+        if let Ok(table) = self.view().table(&object_name(name)?)
+            && insert.columns.is_empty()
+            && count < table.schema().columns.len()
+        {
+            let first = table.schema().columns.iter().take(count);
+            insert.columns = first.map(|column| Ident::with_quote('"', &column.name).into()).collect();
+        }
+        Ok(())
+    }
+
+    /// All rows of an INSERT, in the table's own columns.
+    pub(crate) fn rows_of(&self, plan: LogicalPlan) -> Result<Vec<RecordBatch>> {
+        let (mut gathered, mut rows) = (Vec::new(), 0);
+        let all = self.each_batch(plan, |batch| {
+            rows += batch.num_rows();
+            gathered.push(batch);
+            Ok(rows <= MAX_BATCH_ROWS)
+        })?;
+        if !all {
+            return Err(Error::new(
+                Code::LimitExceeded,
+                format!("the statement writes more than {MAX_BATCH_ROWS} rows at once: write part by part"),
+            ));
+        }
+        Ok(gathered)
+    }
+
+    /// Passes a query's batches to `take` until it declines more. Returns whether all were taken.
+    pub(crate) fn each_batch(
+        &self,
+        plan: LogicalPlan,
+        mut take: impl FnMut(RecordBatch) -> Result<bool>,
+    ) -> Result<bool> {
+        let rows = async {
+            let mut stream = self.context.execute_logical_plan(plan).await?.execute_stream().await?;
+            while let Some(batch) = stream.next().await {
+                match take(batch?) {
+                    Ok(true) => {}
+                    stopped => return Ok(stopped),
+                }
+            }
+            Ok(Ok(true))
+        };
+        let watch = self.limits.watch();
+        self.runtime.block_on(watch.until_stopped(rows))?.map_err(engine_error)?
+    }
+
+    /// Inserts rows, and applies the clause to those whose keys already exist.
+    fn insert_on_conflict(
+        &self,
+        schema: &Arc<TableSchema>,
+        rows: Vec<RecordBatch>,
+        conflict: &Conflict,
+        returning: Option<&Returning>,
+    ) -> Result<WriteOutcome> {
+        let rows = distinct(schema, rows, matches!(conflict, Conflict::Nothing))?;
+        if rows.is_empty() {
+            return Ok(WriteOutcome { count: 0, returned: self.returned(returning, schema, rows)? });
+        }
+        let old_rows = rows_with_keys_of(schema, &rows)?;
+        let new_rows = MemTable::try_new(unchecked(schema), vec![rows.clone()]).map_err(engine_error)?;
+        self.with_temporary("new", Arc::new(new_rows), |new| {
+            self.write_after(returning, |view| {
+                let old_rows = FleetTable::within(&self.store, view.table(&schema.name)?.clone(), old_rows);
+                let written = self.with_temporary("old", Arc::new(old_rows), |old| {
+                    self.rows_of(self.plan(&after_conflict(schema, conflict, new, old))?)
+                })?;
+                let set = match conflict {
+                    Conflict::Nothing => &[][..],
+                    Conflict::Update { set, .. } => set,
+                };
+                Ok(Change { read: rows.clone(), ..upsert(schema, written, set)? })
+            })
+        })
+    }
+
+    /// Runs an UPDATE.
+    pub(crate) fn update(&self, update: &Update, returning: Option<&Returning>) -> Result<WriteOutcome> {
+        self.write_after(returning, |_| {
+            let dml = self.plan_write(&update.to_string())?;
+            let schema = self.schema_of(&dml)?;
+            let set = check_assignments(&schema, &update.assignments)?;
+            let set = set.iter().map(|(name, _)| schema.column_index(name)).collect::<Result<Vec<_>>>()?;
+            let mut rows = self.rows_of(dml.input.as_ref().clone())?;
+            // Joined with the rows of FROM, a row may occur several times; as in PostgreSQL, any
+            // one of them updates it.
+            if !update.table.joins.is_empty() {
+                rows = distinct(&schema, rows, true)?;
+            }
+            // The rows to change are exactly those that were read.
+            Ok(Change { read: rows.clone(), ..upsert(&schema, rows, &set)? })
+        })
+    }
+
+    /// Plans an UPDATE or DELETE over the current view.
+    pub(crate) fn plan_write(&self, sql: &str) -> Result<DmlStatement> {
+        match self.plan(sql)? {
+            LogicalPlan::Dml(dml) => Ok(dml),
+            _ => Err(Error::bug("a statement that writes became something else")),
+        }
+    }
+
+    /// Writes the changes that `change` computes from the tables as they are now, with no other
+    /// write in between. In a transaction, the changes are collected.
+    pub(crate) fn write_after(
+        &self,
+        returning: Option<&Returning>,
+        change: impl FnOnce(&View) -> Result<Change>,
+    ) -> Result<WriteOutcome> {
+        let writer = self.store.writer()?;
+        let mut transaction = self.transaction();
+        transaction.check()?;
+        if !transaction.is_none() {
+            let base = transaction.base(|| self.store.view());
+            let view = transaction.over(base.clone())?;
+            self.tables.show(view.clone());
+            let change = change(&view)?;
+            let guard = match change.read.iter().any(|rows| rows.num_rows() > 0) {
+                true => Some(self.guard(&base, &change.table, &change.read)?),
+                false => None,
+            };
+            let returned = self.returned(returning, &change.table, change.rows)?;
+            transaction.change(change.batch, guard)?;
+            return Ok(WriteOutcome { count: change.count, returned });
+        }
+        drop(transaction);
+        let mut done = WriteOutcome { count: 0, returned: None };
+        writer.transact(|view| {
+            self.tables.show(view.clone());
+            let change = change(view)?;
+            let returned = self.returned(returning, &change.table, change.rows)?;
+            done = WriteOutcome { count: change.count, returned };
+            Ok(change.batch)
+        })?;
+        Ok(done)
+    }
+
+    /// Runs a step with a temporary table visible only to this session. The step receives the
+    /// table's name.
+    pub(crate) fn with_temporary<T>(
+        &self,
+        what: &str,
+        table: Arc<dyn TableProvider>,
+        run: impl FnOnce(&str) -> Result<T>,
+    ) -> Result<T> {
+        let name = format!("{TEMPORARY}.{what}_{}", self.statements.fetch_add(1, Ordering::Relaxed));
+        self.context.register_table(&name, table).map_err(engine_error)?;
+        let done = run(&name);
+        self.context.deregister_table(&name).map_err(engine_error)?;
+        done
+    }
+}
+
+/// Rows that replace those with equal keys, including by NULL in the columns of `set`.
+fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>, set: &[usize]) -> Result<Change> {
+    let rows = named(schema, rows)?;
+    let batch = rows.iter().try_fold(Batch::new(), |batch, rows| match set {
+        [] => Ok(batch.with(&schema.name, without_nulls(schema, rows.clone())?)),
+        set => batch.with_replacing_rows(schema, rows.clone(), set),
+    })?;
+    let count = batch.rows() as u64;
+    Ok(Change { table: Arc::clone(schema), batch, count, rows, read: Vec::new() })
+}
+
+/// Removes rows with duplicate keys. With `first`, the first row of each key is kept; otherwise a
+/// duplicate is an error.
+fn distinct(schema: &TableSchema, rows: Vec<RecordBatch>, first: bool) -> Result<Vec<RecordBatch>> {
+    let rows = named(schema, rows)?;
+    let places = primary_key(schema);
+    let fields = places.iter().map(|&place| SortField::new(schema.columns[place].column_type.to_arrow()));
+    let converter = RowConverter::new(fields.collect())?;
+    let mut known: HashSet<Vec<u8>> = HashSet::new();
+    let mut kept = Vec::with_capacity(rows.len());
+    for rows in rows {
+        let columns: Vec<_> = places.iter().map(|&place| Arc::clone(rows.column(place))).collect();
+        let keys = converter.convert_columns(&columns)?;
+        let new: Vec<bool> = keys.iter().map(|key| known.insert(key.as_ref().to_vec())).collect();
+        if !first && new.contains(&false) {
+            return Err(Error::new(
+                Code::Cardinality,
+                "ON CONFLICT DO UPDATE cannot change a row twice: two rows of the INSERT have one key",
+            ));
+        }
+        kept.push(filter_record_batch(&rows, &new.into())?);
+    }
+    Ok(kept)
+}
+
+/// The number of values in a query's rows, if its text determines it.
+fn values_in(body: &SetExpr) -> Option<usize> {
+    match body {
+        SetExpr::Values(values) => values.rows.first().map(|row| row.len()),
+        SetExpr::Select(select) => {
+            let is_one =
+                |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+            select.projection.iter().all(is_one).then_some(select.projection.len())
+        }
+        SetExpr::Query(query) => values_in(&query.body),
+        SetExpr::SetOperation { left, .. } => values_in(left),
+        _ => None,
+    }
+}

@@ -1,0 +1,131 @@
+//! `RETURNING`: a query over the rows that a statement writes or deletes. It is evaluated before
+//! anything is written, so if it fails, nothing has changed.
+
+use crate::statement::Statement;
+use crate::statement::clauses::{returning_clause, returning_clause_mut};
+use crate::statement::names::{called, identifier, object_name, quote};
+use crate::statement::walk::visit_expressions_mut;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::sql::sqlparser::ast::{
+    Expr, FromTable, ObjectName, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement, TableFactor,
+    TableObject,
+};
+use fleetdb_engine::{Code, Error, Result};
+use std::ops::ControlFlow;
+
+/// The result of a statement that writes.
+pub(crate) struct WriteOutcome {
+    /// The number of affected rows.
+    pub(crate) count: u64,
+    /// The rows of the RETURNING clause, if there is one.
+    pub(crate) returned: Option<Returned>,
+}
+
+/// The rows of a RETURNING clause.
+pub(crate) struct Returned {
+    pub(super) schema: SchemaRef,
+    pub(super) rows: Vec<RecordBatch>,
+}
+
+/// A RETURNING clause.
+pub(crate) struct Returning {
+    /// The table written to, and its alias in the statement.
+    pub(super) table: String,
+    called: String,
+    items: Vec<SelectItem>,
+    /// The columns the client was told about, if it was.
+    described: Option<SchemaRef>,
+}
+
+impl Returning {
+    /// Removes the clause from a statement; `None` if it has none. `described` holds the columns
+    /// the client was told about.
+    pub(crate) fn take(sql: &mut SqlStatement, described: Option<&SchemaRef>) -> Result<Option<Self>> {
+        let Some(mut items) = returning_clause_mut(sql).and_then(Option::take) else { return Ok(None) };
+        without_schema(&mut items);
+        let (table, called) = match sql {
+            SqlStatement::Insert(insert) => {
+                let TableObject::TableName(table) = &insert.table else { return Ok(None) };
+                (object_name(table)?, called(insert)?)
+            }
+            SqlStatement::Update(update) => factor(&update.table.relation)?,
+            SqlStatement::Delete(delete) => {
+                let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+                let [from] = from.as_slice() else { return Ok(None) };
+                factor(&from.relation)?
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Self { table, called, items, described: described.cloned() }))
+    }
+
+    /// The clause as a query over a table.
+    pub(super) fn of(&self, table: &str) -> String {
+        let items: Vec<_> = self.items.iter().map(ToString::to_string).collect();
+        format!("SELECT {} FROM {table} AS {}", items.join(", "), quote(&self.called))
+    }
+
+    /// Fails if the columns differ from those the client was told about.
+    pub(super) fn check(&self, schema: &SchemaRef) -> Result<()> {
+        match &self.described {
+            Some(described) => check_described(described, schema),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The table of an UPDATE or DELETE, and the name by which the statement refers to it.
+fn factor(relation: &TableFactor) -> Result<(String, String)> {
+    let TableFactor::Table { name, alias, .. } = relation else {
+        return Err(Error::invalid(format!("{relation} is no table")));
+    };
+    let table = object_name(name)?;
+    let called = alias.as_ref().map_or_else(|| table.clone(), |alias| identifier(&alias.name));
+    Ok((table, called))
+}
+
+/// Rewrites `public.t.v` as `t.v`, because the rows belong to no schema.
+fn without_schema(items: &mut Vec<SelectItem>) {
+    for item in items.iter_mut() {
+        if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(ObjectName(parts)), _) = item
+            && parts.len() == 2
+        {
+            parts.remove(0);
+        }
+    }
+    let _ = visit_expressions_mut(items, |expr: &mut Expr| {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && parts.len() == 3
+        {
+            parts.remove(0);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+/// Fails if the columns differ from those the client was told about, since the client decodes
+/// values by them.
+///
+/// # Errors
+/// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the number or the types of the columns
+/// differ.
+pub fn check_described(described: &Schema, now: &Schema) -> Result<()> {
+    fn types(schema: &Schema) -> impl Iterator<Item = &arrow::datatypes::DataType> {
+        schema.fields().iter().map(|field| field.data_type())
+    }
+    if types(described).eq(types(now)) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::PlanChanged,
+        "cached plan must not change result type: a table has changed, prepare the statement again",
+    ))
+}
+
+impl Statement {
+    /// Whether the statement writes and returns rows.
+    pub fn has_returning(&self) -> bool {
+        self.sql().and_then(returning_clause).is_some()
+    }
+}
