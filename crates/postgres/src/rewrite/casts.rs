@@ -5,8 +5,8 @@
 use super::selects;
 use crate::column_names::{place_of, type_name};
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Distinct, Expr, GroupByExpr, Ident, ObjectName, OrderByKind, Query, Select, SelectItem,
-    Statement, Value, VisitorMut,
+    CastKind, DataType, Distinct, Expr, Function, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind,
+    Query, Select, SelectItem, Statement, Value, VisitorMut,
 };
 use fleetdb_query::statement::generated::expr_of;
 use fleetdb_query::statement::names::identifier;
@@ -108,11 +108,20 @@ fn are_doubled(select: &Select, order: &[&mut Expr]) -> bool {
         .chain(order.iter().map(|by| &**by));
     with_calls.any(|expr| {
         let found = visit_expressions(expr, |part| match part {
-            Expr::Function(_) if is_doubled(part) => ControlFlow::Break(()),
+            Expr::Function(call) if !is_marker(call) && is_doubled(part) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         });
         found.is_break()
     })
+}
+
+/// Whether a call is a `coalesce` of one value, which [`Casts::tell_apart`] makes.
+fn is_marker(call: &Function) -> bool {
+    let arguments = match &call.args {
+        FunctionArguments::List(list) => list.args.len(),
+        _ => 0,
+    };
+    arguments == 1 && call.name.to_string() == "coalesce"
 }
 
 /// The text of an expression without names of tables and, if so told, without casts. Expressions

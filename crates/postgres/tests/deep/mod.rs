@@ -194,7 +194,7 @@ fn deep_statements_are_answered_or_refused_in_every_place() {
                 prepared.query(&[]).ok();
             }
             if let Ok(statement) = session.parse_one(&query) {
-                let _ = (statement.access(), statement.kind(), statement.parameters(), statement.to_string());
+                let _ = (statement.command(), statement.parameters(), statement.to_string());
                 drop(statement.clone());
             }
         }

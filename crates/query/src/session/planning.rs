@@ -11,6 +11,7 @@ use datafusion::execution::TaskContext;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use fleetdb_engine::Result;
 use fleetdb_plan::errors::{engine_error, placed_error};
 use fleetdb_plan::limits::Watch;
@@ -21,6 +22,14 @@ impl Session {
     pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
         let (state, statement) = (self.context.state(), self.parse_one(sql)?);
         let plan = state.statement_to_plan(statement.0.into_inner());
+        let plan = self.runtime.block_on(plan).and_then(checked_size);
+        plan.and_then(|plan| self.dialect.typed(plan, self.zone.get(), &state)).map_err(engine_error)
+    }
+
+    /// Plans a statement that is already in forms that DataFusion plans, over the current view.
+    pub(crate) fn plan_tree(&self, statement: SqlStatement) -> Result<LogicalPlan> {
+        let state = self.context.state();
+        let plan = state.statement_to_plan(ParsedStatement::Statement(Box::new(statement)));
         let plan = self.runtime.block_on(plan).and_then(checked_size);
         plan.and_then(|plan| self.dialect.typed(plan, self.zone.get(), &state)).map_err(engine_error)
     }

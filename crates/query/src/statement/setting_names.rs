@@ -16,14 +16,16 @@ pub fn setting_name(written: &str) -> String {
 pub(crate) fn sets_datafusion(statement: &ParsedStatement) -> bool {
     match statement {
         ParsedStatement::Reset(ResetStatement::Variable(name)) => is_of_datafusion(&name.to_string()),
-        ParsedStatement::Statement(sql) => match sql.as_ref() {
-            SqlStatement::Set(Set::SingleAssignment { variable, .. }) => is_of_datafusion(&variable.to_string()),
-            _ => false,
-        },
+        ParsedStatement::Statement(sql) => matches!(sql.as_ref(), SqlStatement::Set(set) if sets_datafusion_by(set)),
         _ => false,
     }
 }
 
-pub(crate) fn is_of_datafusion(setting: &str) -> bool {
+/// As [`sets_datafusion`], for a SET.
+pub(crate) fn sets_datafusion_by(set: &Set) -> bool {
+    matches!(set, Set::SingleAssignment { variable, .. } if is_of_datafusion(&variable.to_string()))
+}
+
+fn is_of_datafusion(setting: &str) -> bool {
     setting.to_ascii_lowercase().starts_with("datafusion")
 }

@@ -16,7 +16,9 @@ use crate::write::rows::{key_of, named, primary_key, primary_key_names, typed_co
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast::{Delete, FromTable, ObjectName, TableFactor, TableWithJoins};
+use datafusion::sql::sqlparser::ast::{
+    Delete, FromTable, ObjectName, Statement as SqlStatement, TableFactor, TableWithJoins,
+};
 use fleetdb_engine::{Batch, Code, Error, Result, ScanRequest, TableSchema, TableView, View};
 use fleetdb_plan::errors::engine_error;
 use fleetdb_plan::pushdown::request;
@@ -40,7 +42,7 @@ impl Session {
     /// Runs a DELETE.
     pub(crate) fn delete(&self, delete: Delete, returning: Option<&Returning>) -> Result<WriteOutcome> {
         let joined = joined(&delete);
-        let (sql, rows) = with_rows(delete);
+        let (delete, rows) = with_rows(delete);
         // Cases in which rows can be deleted only in one batch.
         let must_be_few = returning.is_some() || self.is_in_transaction();
         let mut many = None;
@@ -48,7 +50,7 @@ impl Session {
             if let Some(joined) = &joined {
                 self.plan(joined)?;
             }
-            let (schema, input) = self.to_delete(&sql, rows.as_deref())?;
+            let (schema, input) = self.to_delete(&delete, rows.as_deref())?;
             match self.found(view, &schema, input, returning.is_some())? {
                 Found::Few(change) => Ok(change),
                 Found::Many if must_be_few => Err(too_many(&schema)),
@@ -61,15 +63,19 @@ impl Session {
         match many {
             None => Ok(done),
             Some(schema) => {
-                Ok(WriteOutcome { count: self.delete_many(&schema, &sql, rows.as_deref())?, returned: None })
+                Ok(WriteOutcome { count: self.delete_many(&schema, &delete, rows.as_deref())?, returned: None })
             }
         }
     }
 
     /// Deletes all rows of a table.
     pub(crate) fn truncate(&self, table: &ObjectName) -> Result<WriteOutcome> {
+        let delete = self.parse_one(&format!("DELETE FROM {table}"))?;
+        let Some(SqlStatement::Delete(delete)) = delete.sql() else {
+            return Err(Error::bug("a DELETE became something else"));
+        };
         self.write_after(None, |view| {
-            let (schema, input) = self.to_delete(&format!("DELETE FROM {table}"), None)?;
+            let (schema, input) = self.to_delete(delete, None)?;
             match self.found(view, &schema, input, false)? {
                 Found::Few(change) => Ok(change),
                 Found::Many => Err(Error::bug("a TRUNCATE names rows")),
@@ -79,8 +85,8 @@ impl Session {
 
     /// The table of a DELETE and the plan for its rows. The plan comes from the DELETE itself, or
     /// from `rows` if DataFusion cannot plan the DELETE.
-    fn to_delete(&self, sql: &str, rows: Option<&str>) -> Result<(Arc<TableSchema>, LogicalPlan)> {
-        let dml = self.plan_write(sql)?;
+    fn to_delete(&self, delete: &Delete, rows: Option<&str>) -> Result<(Arc<TableSchema>, LogicalPlan)> {
+        let dml = self.plan_write(SqlStatement::Delete(delete.clone()))?;
         let schema = self.schema_of(&dml)?;
         let input = rows.map_or_else(|| Ok(dml.input.as_ref().clone()), |rows| self.plan(rows))?;
         Ok((schema, input))
@@ -124,11 +130,11 @@ impl Session {
     }
 
     /// Deletes rows by rewriting the segments that hold them; returns the number of rows.
-    fn delete_many(&self, schema: &TableSchema, sql: &str, rows: Option<&str>) -> Result<u64> {
+    fn delete_many(&self, schema: &TableSchema, delete_rows: &Delete, rows: Option<&str>) -> Result<u64> {
         let watch = self.limits.watch();
         let find = |view: &View, delete: &mut dyn FnMut(&RecordBatch) -> Result<()>| {
             self.tables.show(view.clone());
-            let (schema, input) = self.to_delete(sql, rows)?;
+            let (schema, input) = self.to_delete(delete_rows, rows)?;
             let keys = sorted_keys(&schema, input)?;
             let all = self.each_batch(keys, |keys| {
                 delete(&named_keys(&schema, &keys)?)?;
@@ -195,17 +201,17 @@ fn joined(delete: &Delete) -> Option<String> {
     Some(format!("SELECT 1 FROM {tables} WHERE {condition}"))
 }
 
-/// The text of a DELETE. If the DELETE has a table alias or USING, which DataFusion does not
-/// support there, also a query for its rows, with USING written as an EXISTS.
-pub(crate) fn with_rows(mut delete: Delete) -> (String, Option<String>) {
+/// A DELETE that DataFusion plans. If the given one has a table alias or USING, which DataFusion does
+/// not support there, also a query for its rows, with USING written as an EXISTS.
+pub(crate) fn with_rows(mut delete: Delete) -> (Delete, Option<String>) {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &mut delete.from;
     let [TableWithJoins { relation: table @ TableFactor::Table { .. }, .. }] = from.as_mut_slice() else {
-        return (delete.to_string(), None);
+        return (delete, None);
     };
     let called = table.to_string();
-    let TableFactor::Table { alias, .. } = table else { return (delete.to_string(), None) };
+    let TableFactor::Table { alias, .. } = table else { return (delete, None) };
     if alias.take().is_none() && delete.using.is_none() {
-        return (delete.to_string(), None);
+        return (delete, None);
     }
     let condition = delete.selection.take().map_or_else(|| "true".to_owned(), |condition| condition.to_string());
     let query = match delete.using.take() {
@@ -215,7 +221,7 @@ pub(crate) fn with_rows(mut delete: Delete) -> (String, Option<String>) {
         }
         None => format!("SELECT * FROM {called} WHERE {condition}"),
     };
-    (delete.to_string(), Some(query))
+    (delete, Some(query))
 }
 
 /// What a planned DELETE reads.

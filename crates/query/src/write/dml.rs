@@ -201,9 +201,9 @@ impl Session {
     }
 
     /// Runs an UPDATE.
-    pub(crate) fn update(&self, update: &Update, returning: Option<&Returning>) -> Result<WriteOutcome> {
+    pub(crate) fn update(&self, update: Update, returning: Option<&Returning>) -> Result<WriteOutcome> {
         self.write_after(returning, |_| {
-            let dml = self.plan_write(&update.to_string())?;
+            let dml = self.plan_write(SqlStatement::Update(update.clone()))?;
             let schema = self.schema_of(&dml)?;
             let set = check_assignments(&schema, &update.assignments)?;
             let set = set.iter().map(|(name, _)| schema.column_index(name)).collect::<Result<Vec<_>>>()?;
@@ -219,8 +219,8 @@ impl Session {
     }
 
     /// Plans an UPDATE or DELETE over the current view.
-    pub(crate) fn plan_write(&self, sql: &str) -> Result<DmlStatement> {
-        match self.plan(sql)? {
+    pub(crate) fn plan_write(&self, statement: SqlStatement) -> Result<DmlStatement> {
+        match self.plan_tree(statement)? {
             LogicalPlan::Dml(dml) => Ok(dml),
             _ => Err(Error::bug("a statement that writes became something else")),
         }

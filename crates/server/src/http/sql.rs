@@ -90,16 +90,17 @@ async fn run(
     let weight = Weight::of_text(&sql);
     let begin = move |session: &Pooled| {
         let statement = session.parse_one(&sql)?;
-        if only_reads && statement.access() != Access::Read {
+        let command = statement.command();
+        if only_reads && command.access != Access::Read {
             return Err(Error::invalid("GET requests are read-only: send this statement with POST"));
         }
-        if matches!(statement.kind()?, Kind::Begin | Kind::Commit | Kind::Rollback | Kind::RollbackTo(_)) {
+        if matches!(command.kind?, Kind::Begin | Kind::Commit | Kind::Rollback | Kind::RollbackTo(_)) {
             return Err(Error::invalid(
                 "a request holds one statement, which is atomic; for transactions use the PostgreSQL protocol",
             ));
         }
-        crate::access::check(&identity.name, identity.role, statement.access())?;
-        if statement.changes_session() {
+        crate::access::check(&identity.name, identity.role, command.access)?;
+        if command.changes_session {
             session.mark_modified();
         }
         session.execute(statement)

@@ -97,9 +97,10 @@ impl Connection {
             ));
         }
         let query = self.parse_one(&declare.query).await?;
-        self.check(query.access())?;
+        let command = query.command();
+        self.check(command.access)?;
         // Anything but a query must be refused before it runs.
-        if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query {
+        if command.kind.map_err(|e| postgres_error(&e))? != Kind::Query {
             return Err(user_error("42P11", "a cursor requires a read-only query"));
         }
         let (names, weight) = (column_names(&query), Weight::of(&query));

@@ -110,7 +110,8 @@ impl Connection {
         if !types.is_empty() {
             statement.set_types(&types);
         }
-        let kind = statement.kind().map_err(|e| postgres_error(&e))?;
+        let command = statement.command();
+        let kind = command.kind.map_err(|e| postgres_error(&e))?;
         let insert = InsertValues::of(&statement, &self.shared.db, session.zone()).map_err(|e| postgres_error(&e))?;
         let bytes = held_bytes(text, matches!(kind, Kind::Query));
         let held = self.shared.db.query_memory().reserve("this prepared statement", bytes);
@@ -168,7 +169,7 @@ impl Connection {
             let given = given.get(place).and_then(Option::as_ref).filter(unspecified);
             given.or(inferred.get(place)).cloned().unwrap_or(Type::TEXT)
         });
-        let (types, takes) = (types.collect(), statement.access());
+        let (types, takes) = (types.collect(), command.access);
         statement.give_back_memory();
         Ok(Arc::new(PreparedStatement { statement, text: shown, _held: held, execute, kind, takes, types, plan }))
     }
@@ -229,7 +230,8 @@ impl Connection {
                 if let Some(returns) = returns {
                     return self.run_returning(statement, returns, format).await;
                 }
-                let kind = statement.kind().map_err(|e| postgres_error(&e))?;
+                // The query of a cursor or of a COPY holds the values now.
+                let kind = statement.command().kind.map_err(|e| postgres_error(&e))?;
                 self.run(&statement, &kind, format).await
             }
         }

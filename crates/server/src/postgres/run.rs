@@ -90,9 +90,10 @@ impl Connection {
                 // Positions would refer to this part of the text, not to the text that the client
                 // sent.
                 let query = self.parse_one(&copy.query).await.map_err(|error| told(error, None))?;
-                self.check(query.access())?;
+                let command = query.command();
+                self.check(command.access)?;
                 // A statement without rows must be refused before it runs.
-                if query.kind().map_err(|e| postgres_error(&e))? != Kind::Query && !query.has_returning() {
+                if command.kind.map_err(|e| postgres_error(&e))? != Kind::Query && !query.has_returning() {
                     return Err(user_error("0A000", "COPY ... TO STDOUT requires a query that returns rows"));
                 }
                 let is_binary = copy.form.format == CopyFormat::Binary;
@@ -116,7 +117,7 @@ impl Connection {
                 }
                 Ok(done)
             }
-            Kind::Query | Kind::Insert | Kind::Show(_) | Kind::Other => {
+            Kind::Savepoint(_) | Kind::Release(_) | Kind::Query | Kind::Insert | Kind::Show(_) | Kind::Other => {
                 self.run_planned(&session, statement.clone(), format).await
             }
         }

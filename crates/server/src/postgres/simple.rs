@@ -87,8 +87,9 @@ impl Connection {
     async fn run_simple(&self, statement: Statement) -> PgWireResult<Response> {
         let session = self.session()?;
         let statement = session.named(statement).map_err(|e| postgres_error(&e))?;
-        self.check(statement.access())?;
-        let kind = statement.kind().map_err(|e| postgres_error(&e))?;
+        let command = statement.command();
+        self.check(command.access)?;
+        let kind = command.kind.map_err(|e| postgres_error(&e))?;
         match InsertValues::of(&statement, &self.shared.db, session.zone()).map_err(|e| postgres_error(&e))? {
             Some(insert) => self.insert(&insert, &[]),
             None => self.run(&statement, &kind, &Format::UnifiedText).await,

@@ -1,0 +1,206 @@
+//! Runs a statement by its [`Command`](crate::statement::command::Command).
+
+use super::Session;
+use crate::answer::Answer;
+use crate::statement::Statement;
+use crate::statement::command::Kind;
+use crate::statement::names::table_name;
+use crate::tables::alter::alter_table;
+use crate::tables::ddl::{self, write_words};
+use crate::tables::options::TableOptions;
+use crate::transfer::copy_from::copy_from;
+use crate::transfer::export::{FileFormat, write_file};
+use crate::write::returning::Returning;
+use arrow::datatypes::SchemaRef;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
+use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as ParsedStatement};
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use fleetdb_engine::{Code, Error, Result};
+use fleetdb_plan::errors::{engine_error, unsupported};
+use std::path::Path;
+
+/// The tag of an INSERT before its count, as in PostgreSQL: it includes an object id that is always
+/// 0.
+const INSERTED: &str = "INSERT 0";
+
+impl Session {
+    pub(super) fn run(&self, statement: Statement, described: Option<&SchemaRef>) -> Result<Answer> {
+        let command = statement.command();
+        if self.is_read_only()
+            && let Some(what) = command.writes
+        {
+            self.check_may_write(what)?;
+        }
+        match command.kind? {
+            Kind::Setting(tag) => self.set(&statement).map(|_| Answer::done(tag)),
+            Kind::Begin => self.begin_as(&statement).map(|_| Answer::done("BEGIN")),
+            Kind::Commit => {
+                let committed = self.commit();
+                self.transaction_ended();
+                committed
+            }
+            Kind::Rollback => {
+                let done = self.transaction().roll_back().map(|()| Answer::done("ROLLBACK"));
+                self.transaction_ended();
+                done
+            }
+            Kind::RollbackTo(savepoint) => self.roll_back_to(&savepoint).map(|_| Answer::done("ROLLBACK")),
+            Kind::Savepoint(name) => self.transaction().save(name).map(|()| Answer::done("SAVEPOINT")),
+            Kind::Release(savepoint) => self.transaction().release(&savepoint).map(|()| Answer::done("RELEASE")),
+            Kind::Nothing(tag) => self.check_transaction().map(|()| Answer::done(tag)),
+            Kind::Discard => self.discard_all().map(|()| Answer::done("DISCARD ALL")),
+            Kind::Show(name) if self.setting(&name).is_some() => self.show(&name),
+            kind => self.run_tree(statement.0.into_inner(), &kind, described),
+        }
+    }
+
+    /// Runs a statement by its tree.
+    fn run_tree(&self, statement: ParsedStatement, kind: &Kind, described: Option<&SchemaRef>) -> Result<Answer> {
+        let mut sql = match statement {
+            ParsedStatement::Statement(sql) => sql,
+            ParsedStatement::CopyTo(copy) => return self.copy_to(&copy),
+            other => return self.run_planned(other),
+        };
+        let returning = Returning::take(&mut sql, described)?;
+        let returning = returning.as_ref();
+        match *sql {
+            SqlStatement::AlterTable(alter) => {
+                self.check_transaction()?;
+                let altered = self.runtime.block_on(alter_table(self.store.writer()?, &self.context, &alter));
+                self.transaction().drop_fixed_view();
+                altered
+            }
+            SqlStatement::CreateTable(mut create) => {
+                let options = TableOptions::take(&mut create.table_options)?;
+                // DataFusion resolves a key's columns only among the columns listed in the
+                // statement.
+                let key = create.query.as_ref().map(|_| ddl::take_primary_key(&mut create.constraints)).transpose()?;
+                let statement = ParsedStatement::Statement(Box::new(SqlStatement::CreateTable(create)));
+                self.create_table(statement, key, &options)
+            }
+            copy @ SqlStatement::Copy { .. } => {
+                self.outside_transaction("COPY ... FROM")?;
+                copy_from(self.store.writer()?, &copy, &self.files, self.zone())
+                    .map(|rows| Answer::done(format!("COPY {rows}")))
+            }
+            SqlStatement::Vacuum(vacuum) => {
+                self.outside_transaction("VACUUM")?;
+                let db = self.store.writer()?;
+                if vacuum.full { db.compact() } else { db.settle() }.map(|()| Answer::done("VACUUM"))
+            }
+            SqlStatement::Prepare { name, data_types, statement } => {
+                self.check_transaction()?;
+                self.keep_named(&name, data_types, &statement).map(|()| Answer::done("PREPARE"))
+            }
+            SqlStatement::Deallocate { name, .. } => {
+                self.check_transaction()?;
+                self.forget_named(&name);
+                Ok(Answer::done("DEALLOCATE"))
+            }
+            SqlStatement::Insert(insert) => self.insert(insert, returning).map(|done| self.done(INSERTED, done)),
+            SqlStatement::Update(update) => self.update(update, returning).map(|done| self.done("UPDATE", done)),
+            SqlStatement::Delete(delete) => self.delete(delete, returning).map(|done| self.done("DELETE", done)),
+            SqlStatement::Truncate(truncate) => {
+                let [table] = truncate.table_names.as_slice() else {
+                    return Err(Error::new(Code::NotSupported, "TRUNCATE takes one table at a time"));
+                };
+                self.truncate(&table.name).map(|_| Answer::done("TRUNCATE TABLE"))
+            }
+            other if *kind == Kind::Insert => self.insert_several(&other).map(|done| self.done(INSERTED, done)),
+            other => self.run_planned(ParsedStatement::Statement(Box::new(other))),
+        }
+    }
+
+    /// `COPY table TO 'file'` or `COPY (query) TO 'file'`. The format is that of STORED AS, or of
+    /// the file's extension.
+    fn copy_to(&self, copy: &CopyToStatement) -> Result<Answer> {
+        if !copy.partitioned_by.is_empty() || !copy.options.is_empty() {
+            return Err(unsupported("COPY with options or PARTITIONED BY"));
+        }
+        let path = Path::new(&copy.target);
+        self.files.check(path)?;
+        let format = match copy.stored_as.as_deref() {
+            None => FileFormat::of(path)?,
+            Some("CSV") => FileFormat::Csv,
+            Some("PARQUET") => FileFormat::Parquet,
+            Some(other) => return Err(unsupported(&format!("COPY ... STORED AS {other}"))),
+        };
+        // As text, because the dialect has not rewritten a query within a COPY.
+        let query = match &copy.source {
+            CopyToSource::Relation(table) => format!("SELECT * FROM {table}"),
+            CopyToSource::Query(query) => query.to_string(),
+        };
+        self.transaction().check()?;
+        self.refresh()?;
+        let plan = self.plan(&query)?;
+        if matches!(plan, LogicalPlan::Dml(_)) {
+            return Err(unsupported("COPY of a statement that writes to a file"));
+        }
+        let rows = write_file(self.start(plan)?, path, format, |_| ())?;
+        Ok(Answer::done(format!("COPY {rows}")))
+    }
+
+    /// Runs a statement that DataFusion handles unchanged.
+    fn run_planned(&self, statement: ParsedStatement) -> Result<Answer> {
+        let plan = self.plan_of(statement)?;
+        match &plan {
+            LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => {
+                self.transaction().check_not_written(table_name(&drop.name)?)?;
+                let dropped = ddl::drop_table(self.store.writer()?, drop);
+                self.transaction().drop_fixed_view();
+                return dropped;
+            }
+            LogicalPlan::Ddl(other) => return Err(unsupported(ddl::words_of(other))),
+            LogicalPlan::Dml(dml) => return Err(unsupported(write_words(&dml.op))),
+            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => return self.start(plan).map(Answer::of_plan),
+            _ => {}
+        }
+        self.start(plan)
+    }
+
+    fn create_table(
+        &self,
+        statement: ParsedStatement,
+        key: Option<Vec<String>>,
+        options: &TableOptions,
+    ) -> Result<Answer> {
+        match key {
+            Some(_) => self.outside_transaction("CREATE TABLE ... AS")?,
+            None => self.check_transaction()?,
+        }
+        let plan = self.plan_of(statement)?;
+        let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = plan else {
+            return Err(unsupported("this form of CREATE TABLE"));
+        };
+        let filled = key.is_some();
+        let created = ddl::create_table(self.store.writer()?, &create, key, options)?;
+        self.transaction().drop_fixed_view();
+        if !created || !filled {
+            return Ok(Answer::done("CREATE TABLE"));
+        }
+        let CreateMemoryTable { name, input, .. } = create;
+        let name = table_name(&name)?.to_owned();
+        match self.fill(&name, input.as_ref().clone()) {
+            Ok(rows) => Ok(Answer::done(format!("SELECT {rows}"))),
+            Err(error) => {
+                // Undoes the statement's effects.
+                self.store.writer()?.drop_table(&name)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes a query's rows to a newly created table.
+    fn fill(&self, name: &str, query: LogicalPlan) -> Result<u64> {
+        self.refresh()?;
+        let source = self.runtime.block_on(self.context.table_provider(name)).map_err(engine_error)?;
+        let plan = datafusion::logical_expr::LogicalPlanBuilder::insert_into(
+            query,
+            name,
+            datafusion::datasource::provider_as_source(source),
+            InsertOp::Append,
+        );
+        self.write_streaming(plan.and_then(|plan| plan.build()).map_err(engine_error)?)
+    }
+}

@@ -1,0 +1,284 @@
+//! What a statement does, what it writes, and which permission it takes. Embedded sessions and servers
+//! run a statement by this.
+
+use super::Statement;
+use super::names::identifier;
+use super::setting_names::{sets_datafusion, sets_datafusion_by, setting_name};
+use super::walk::visit_statements;
+use crate::transfer::copy_stream::{CopyIn, CopyOut};
+use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::ast::{
+    self, CloseCursor, CopyTarget, DiscardObject, FetchDirection, Statement as SqlStatement,
+};
+use fleetdb_engine::{Code, Error, Result};
+use fleetdb_plan::errors::unsupported;
+use std::ops::ControlFlow;
+
+/// The classification of a statement ([`Statement::command`]).
+///
+/// ```
+/// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
+/// use fleetdb_query::{Access, Session};
+/// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let session = Session::new(db.into(), fleetdb_query::Plain::new()).unwrap();
+/// let access = |sql| session.parse_one(sql).unwrap().command().access;
+/// assert_eq!(access("SELECT 1"), Access::Read);
+/// assert_eq!(access("EXPLAIN ANALYZE INSERT INTO t VALUES (1)"), Access::Write);
+/// assert_eq!(access("WITH a AS (INSERT INTO t VALUES (1)) SELECT 1"), Access::Write);
+/// assert_eq!(access("COPY (INSERT INTO t VALUES (1)) TO STDOUT"), Access::Write);
+/// assert_eq!(access("COPY t TO '/etc/passwd.csv'"), Access::Admin);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// How the statement is run, or an error ([`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input))
+    /// if it has a form or an option that is not supported.
+    pub kind: Result<Kind>,
+    /// The permission that it takes. Statements not known to be harmless take the highest.
+    pub access: Access,
+    /// The command tag of what it writes; `None` if it changes neither rows nor tables.
+    pub writes: Option<&'static str>,
+    /// Whether it affects later statements of its session by more than the rows it writes.
+    pub changes_session: bool,
+}
+
+/// The permission needed to run a statement; each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Read tables.
+    Read,
+    /// Write rows.
+    Write,
+    /// Change tables, read and write local files, and everything else.
+    Admin,
+}
+
+/// How a server handles a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Returns rows.
+    Query,
+    /// An INSERT.
+    Insert,
+    /// Begins a transaction.
+    Begin,
+    /// Commits the transaction.
+    Commit,
+    /// Rolls the transaction back.
+    Rollback,
+    /// Rolls back to a savepoint, by name.
+    RollbackTo(String),
+    /// Sets a savepoint, by name.
+    Savepoint(String),
+    /// Removes a savepoint, by name.
+    Release(String),
+    /// Sets or resets a session setting ([`Session::set`](crate::Session::set)); holds the command
+    /// tag.
+    Setting(&'static str),
+    /// Resets everything, including cursors.
+    Discard,
+    /// Has no effect; holds the command tag.
+    Nothing(&'static str),
+    /// Shows a setting, by name.
+    Show(String),
+    /// Receives rows from the client.
+    CopyFromStdin(CopyIn),
+    /// Sends rows to the client.
+    CopyToStdout(CopyOut),
+    /// Declares a cursor.
+    Declare(Declare),
+    /// Fetches rows from a cursor: its name and the number of rows; `None` fetches all remaining
+    /// rows.
+    Fetch(String, Option<usize>),
+    /// Skips rows of a cursor; the parameters are those of [`Kind::Fetch`].
+    Move(String, Option<usize>),
+    /// Closes a cursor by name; `None` closes all.
+    Close(Option<String>),
+    /// Creates, alters or drops a table, effective at once even in a transaction; holds the command
+    /// tag.
+    Definition(&'static str),
+    /// Any other statement.
+    Other,
+}
+
+/// `DECLARE name CURSOR [WITH HOLD] FOR query`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declare {
+    /// The cursor's name.
+    pub name: String,
+    /// The query that returns the rows.
+    pub query: String,
+    /// Whether the cursor outlives its transaction.
+    pub holds: bool,
+}
+
+impl Statement {
+    /// What the statement does.
+    pub fn command(&self) -> Command {
+        of_parsed(&self.0)
+    }
+}
+
+impl Command {
+    fn of(kind: Result<Kind>, access: Access) -> Self {
+        Self { kind, access, writes: None, changes_session: false }
+    }
+
+    fn reads(kind: Kind) -> Self {
+        Self::of(Ok(kind), Access::Read)
+    }
+
+    fn writes(kind: Kind, tag: &'static str) -> Self {
+        Self { writes: Some(tag), ..Self::of(Ok(kind), Access::Write) }
+    }
+
+    fn defines(kind: Kind, tag: &'static str) -> Self {
+        Self { writes: Some(tag), ..Self::of(Ok(kind), Access::Admin) }
+    }
+
+    fn changes_session(self) -> Self {
+        Self { changes_session: true, ..self }
+    }
+
+    /// The command of an EXPLAIN of this one, which runs it with `analyze`.
+    fn explained(self, analyze: bool) -> Self {
+        let writes = self.writes.filter(|_| analyze);
+        Self { writes, ..Self::of(Ok(Kind::Query), self.access) }
+    }
+}
+
+fn of_parsed(statement: &ParsedStatement) -> Command {
+    match statement {
+        ParsedStatement::Statement(sql) => of_sql(sql),
+        ParsedStatement::Explain(explain) => of_parsed(&explain.statement).explained(explain.options.analyze),
+        ParsedStatement::Reset(_) if sets_datafusion(statement) => {
+            Command::of(Ok(Kind::Other), Access::Admin).changes_session()
+        }
+        ParsedStatement::Reset(_) => Command::reads(Kind::Setting("RESET")).changes_session(),
+        _ => Command::of(Ok(Kind::Other), Access::Admin),
+    }
+}
+
+fn of_sql(sql: &SqlStatement) -> Command {
+    match sql {
+        SqlStatement::Query(_) if writes_rows(sql) => Command::writes(Kind::Insert, "INSERT"),
+        SqlStatement::Query(_)
+        | SqlStatement::ShowTables { .. }
+        | SqlStatement::ShowColumns { .. }
+        | SqlStatement::ShowFunctions { .. }
+        | SqlStatement::ExplainTable { .. } => Command::reads(Kind::Query),
+        SqlStatement::Explain { statement, analyze, .. } => of_sql(statement).explained(*analyze),
+        SqlStatement::ShowVariable { variable } => Command::reads(Kind::Show(shown_name(variable))),
+
+        SqlStatement::Commit { chain: true, .. } | SqlStatement::Rollback { chain: true, .. } => {
+            Command::of(Err(unsupported("AND CHAIN")), Access::Read)
+        }
+        SqlStatement::StartTransaction { .. } => Command::reads(Kind::Begin),
+        SqlStatement::Commit { .. } => Command::reads(Kind::Commit),
+        SqlStatement::Rollback { savepoint: None, .. } => Command::reads(Kind::Rollback),
+        SqlStatement::Rollback { savepoint: Some(name), .. } => Command::reads(Kind::RollbackTo(identifier(name))),
+        SqlStatement::Savepoint { name } => Command::reads(Kind::Savepoint(identifier(name))),
+        SqlStatement::ReleaseSavepoint { name } => Command::reads(Kind::Release(identifier(name))),
+
+        SqlStatement::Insert(_) => Command::writes(Kind::Insert, "INSERT"),
+        SqlStatement::Update(_) => Command::writes(Kind::Other, "UPDATE"),
+        SqlStatement::Delete(_) => Command::writes(Kind::Other, "DELETE"),
+        SqlStatement::Truncate(_) => Command::writes(Kind::Other, "TRUNCATE TABLE"),
+
+        SqlStatement::CreateTable(create) if create.query.is_some() => Command::defines(Kind::Other, "CREATE TABLE"),
+        SqlStatement::CreateTable(_) => Command::defines(Kind::Definition("CREATE TABLE"), "CREATE TABLE"),
+        SqlStatement::AlterTable(_) => Command::defines(Kind::Definition("ALTER TABLE"), "ALTER TABLE"),
+        SqlStatement::Drop { .. } => Command::defines(Kind::Definition("DROP TABLE"), "DROP TABLE"),
+
+        // DataFusion's settings include the memory for queries.
+        SqlStatement::Set(set) if sets_datafusion_by(set) => {
+            Command::of(Ok(Kind::Other), Access::Admin).changes_session()
+        }
+        SqlStatement::Set(_) => Command::reads(Kind::Setting("SET")).changes_session(),
+        SqlStatement::Reset(_) => Command::reads(Kind::Setting("RESET")).changes_session(),
+        SqlStatement::Discard { object_type: DiscardObject::ALL } => Command::reads(Kind::Discard).changes_session(),
+        SqlStatement::Discard { .. } => Command::reads(Kind::Nothing("DISCARD")).changes_session(),
+        SqlStatement::Prepare { .. } | SqlStatement::Deallocate { .. } => Command::reads(Kind::Other).changes_session(),
+        // There are no notifications, and no statistics to collect.
+        SqlStatement::UNLISTEN { .. } => Command::reads(Kind::Nothing("UNLISTEN")),
+        SqlStatement::Analyze(_) => Command::reads(Kind::Nothing("ANALYZE")),
+        // Comments are not stored; programs send them when they create tables.
+        SqlStatement::Comment { .. } => Command::of(Ok(Kind::Nothing("COMMENT")), Access::Admin),
+
+        SqlStatement::Copy { to, target: CopyTarget::Stdin, .. } => Command {
+            kind: CopyIn::of(sql).map(Kind::CopyFromStdin),
+            writes: (!to).then_some("COPY FROM"),
+            ..Command::of(Ok(Kind::Other), if *to { Access::Admin } else { Access::Write })
+        },
+        SqlStatement::Copy { to, target: CopyTarget::Stdout, .. } => {
+            let access = match (to, writes_rows(sql)) {
+                (false, _) => Access::Admin,
+                (true, true) => Access::Write,
+                (true, false) => Access::Read,
+            };
+            let writes = (!to).then_some("COPY FROM");
+            Command { writes, ..Command::of(CopyOut::of(sql).map(Kind::CopyToStdout), access) }
+        }
+        SqlStatement::Copy { to: false, .. } => Command::defines(Kind::Other, "COPY FROM"),
+
+        SqlStatement::Declare { stmts } => {
+            Command::of(declare(stmts).map(Kind::Declare), Access::Read).changes_session()
+        }
+        SqlStatement::Fetch { name, direction, into, .. } => {
+            let kind = |count| match into {
+                None => Kind::Fetch(identifier(name), count),
+                Some(_) => Kind::Move(identifier(name), count),
+            };
+            Command::of(fetch_count(direction).map(kind), Access::Read)
+        }
+        SqlStatement::Close { cursor: CloseCursor::All } => Command::reads(Kind::Close(None)),
+        SqlStatement::Close { cursor: CloseCursor::Specific { name } } => {
+            Command::reads(Kind::Close(Some(identifier(name))))
+        }
+        _ => Command::of(Ok(Kind::Other), Access::Admin),
+    }
+}
+
+fn declare(cursors: &[ast::Declare]) -> Result<Declare> {
+    let [cursor] = cursors else { return Err(Error::invalid("DECLARE takes one cursor")) };
+    let ([name], Some(query)) = (cursor.names.as_slice(), &cursor.for_query) else {
+        return Err(Error::invalid("DECLARE takes a cursor: DECLARE name CURSOR FOR query"));
+    };
+    if cursor.scroll == Some(true) || cursor.binary == Some(true) {
+        return Err(Error::new(
+            Code::NotSupported,
+            "DECLARE with SCROLL or BINARY is not supported: cursors go forward",
+        ));
+    }
+    Ok(Declare { name: identifier(name), query: query.to_string(), holds: cursor.hold == Some(true) })
+}
+
+/// The number of rows requested; `None` means all.
+fn fetch_count(direction: &FetchDirection) -> Result<Option<usize>> {
+    let limit = match direction {
+        FetchDirection::Next | FetchDirection::Forward { limit: None } => return Ok(Some(1)),
+        FetchDirection::All | FetchDirection::ForwardAll => return Ok(None),
+        FetchDirection::Count { limit } | FetchDirection::Forward { limit: Some(limit) } => limit.to_string(),
+        other => {
+            return Err(Error::new(Code::NotSupported, format!("FETCH {other} is not supported: cursors go forward")));
+        }
+    };
+    let wrong =
+        |_| Error::new(Code::NotSupported, format!("FETCH {limit} is not supported: give a count of rows, or ALL"));
+    limit.parse().map(Some).map_err(wrong)
+}
+
+/// Whether a query, or a COPY of one, contains statements that write, such as `WITH a AS (INSERT
+/// ...) INSERT ...`.
+pub(crate) fn writes_rows(query: &SqlStatement) -> bool {
+    let writes = |sql: &SqlStatement| match sql {
+        SqlStatement::Query(_) | SqlStatement::Copy { .. } => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    };
+    visit_statements(query, writes).is_break()
+}
+
+/// The name of the setting in a SHOW.
+pub(crate) fn shown_name(variable: &[ast::Ident]) -> String {
+    let words: Vec<&str> = variable.iter().map(|word| word.value.as_str()).collect();
+    setting_name(&words.join(" "))
+}
