@@ -80,10 +80,12 @@ pub trait Clients: Send + Sync {
 ///
 /// ```
 /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
-/// use fleetdb_query::{Session, SessionUser};
+/// use fleetdb_postgres::{Postgres, SessionUser};
+/// use fleetdb_query::Session;
 /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-/// let session = Session::new(db.into(), fleetdb_postgres::Postgres::new()).unwrap();
-/// session.set_user(SessionUser { number: 7, user: "ann".to_owned(), is_admin: false, may_end: true });
+/// let postgres = Postgres::new();
+/// let session = Session::new(db.into(), postgres.clone()).unwrap();
+/// postgres.set_user(SessionUser { number: 7, user: "ann".to_owned(), is_admin: false, may_end: true });
 /// let rows = session.sql("SELECT pg_backend_pid(), current_user").unwrap().collect().unwrap();
 /// assert_eq!(rows[0].num_rows(), 1);
 /// ```

@@ -87,6 +87,13 @@ pub(super) fn rows(session: &SharedSettings) -> Result<RecordBatch> {
 /// ```
 /// assert_eq!(fleetdb_postgres::setting("TIME ZONE"), Some(("TimeZone", "UTC")));
 /// assert_eq!(fleetdb_postgres::setting("work_mem"), None);
+///
+/// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
+/// use fleetdb_query::Session;
+/// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+/// let session = Session::new(db.into(), fleetdb_postgres::Postgres::new()).unwrap();
+/// session.sql("SET statement_timeout = 5000").unwrap();
+/// assert_eq!(session.setting("statement_timeout"), Some(("statement_timeout", "5s".to_owned())));
 /// ```
 pub fn setting(name: &str) -> Option<(&'static str, &'static str)> {
     let name = setting_name(name);

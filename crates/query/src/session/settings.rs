@@ -59,19 +59,8 @@ impl Session {
         transaction.settings.now().idle_limit(!transaction.is_none())
     }
 
-    /// The name and value of a PostgreSQL setting as SHOW returns them; `None` if the setting is
-    /// unknown.
-    ///
-    /// ```
-    /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
-    /// use fleetdb_query::Session;
-    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    /// let session = Session::new(db.into(), fleetdb_query::Plain::new()).unwrap();
-    /// session.sql("SET statement_timeout = 5000").unwrap();
-    /// assert_eq!(session.setting("statement_timeout"), Some(("statement_timeout", "5s".to_owned())));
-    /// assert_eq!(session.setting("TIME ZONE"), Some(("TimeZone", "UTC".to_owned())));
-    /// assert_eq!(session.setting("work_mem"), None);
-    /// ```
+    /// The name and value of a setting of the session's dialect, as SHOW returns them; `None` if the
+    /// setting is unknown.
     pub fn setting(&self, name: &str) -> Option<(&'static str, String)> {
         let (name, always) = self.dialect.setting(name)?;
         Some((name, self.transaction().setting(name).unwrap_or_else(|| always.to_owned())))
