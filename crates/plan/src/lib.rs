@@ -9,10 +9,7 @@
 //! 3. [`functions`] adds functions that DataFusion lacks. [`gapfill`] and [`asof`] add plan nodes,
 //!    which [`planner`] plans.
 //! 4. [`rules`] lists the optimizer rules of a session, which its [`limits`] may stop.
-//! 5. [`times`], [`zone`], [`texts`] and [`literals`] read and write values as texts.
-//!
-//! All public functions are non-generic and take plain types, so that crates above this one do not
-//! compile DataFusion's generic code again.
+//! 5. [`times`], [`zone`], [`intervals`], [`texts`] and [`literals`] read and write values as texts.
 
 pub mod array_literals;
 pub mod asof;
@@ -25,6 +22,7 @@ pub mod finer_times;
 pub mod functions;
 pub mod gapfill;
 pub mod insert;
+pub mod intervals;
 mod joins;
 pub mod limits;
 pub mod literals;

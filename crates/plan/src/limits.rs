@@ -67,7 +67,7 @@ impl fmt::Display for BudgetPool {
 }
 
 /// Cancels the statement a session is running, from another thread. See
-/// [`Session::canceller`](crate::Session::canceller).
+/// `Session::canceller` in `fleetdb-query`.
 #[derive(Clone, Debug, Default)]
 pub struct Canceller(Arc<AtomicBool>);
 

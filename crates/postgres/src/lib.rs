@@ -11,7 +11,6 @@ mod advisory;
 mod catalog;
 mod clients;
 mod column_names;
-mod functions;
 mod postgres;
 mod rewrite;
 mod types;

@@ -3,8 +3,8 @@
 use crate::advisory::{AdvisoryLocks, HeldLocks};
 use crate::catalog::{self, PgCatalog, Shown};
 use crate::clients::{Clients, EmbeddedClient, SessionUser};
-use crate::functions::intervals::ScaleIntervals;
 use crate::rewrite::rewrite_for_planner;
+use crate::types::interval_operators::ScaleIntervals;
 use crate::types::typing::typed;
 use crate::types::zones::{CastByClocks, Clocks};
 use datafusion::error::{DataFusionError, Result as PlanResult};

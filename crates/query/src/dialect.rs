@@ -10,7 +10,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use fleetdb_engine::Result;
+use fleetdb_engine::{Error, Result};
 use fleetdb_plan::catalog::ViewTables;
 use fleetdb_plan::zone::{CurrentZone, Zone};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub trait Dialect: Send + Sync {
     /// # Errors
     /// A syntax error, or the statements are too deep.
     fn parse(&self, _text: &str, _links: Links) -> Result<Vec<ParsedStatement>> {
-        Ok(Vec::new())
+        Err(Error::bug("the dialect claims a text that it does not parse"))
     }
 
     /// Rewrites the statements of a text into forms that DataFusion can plan.

@@ -4,15 +4,15 @@
 //!    [`transaction`] and [`settings`]; its results are [`Answer`]s.
 //! 2. [`statement`] is a parsed statement: its properties, its limits, and the helpers that read and
 //!    build syntax trees.
-//! 3. [`tables`] creates and alters tables. [`write`] inserts, updates and deletes rows; a write that
+//! 3. [`tables`] creates, alters and drops tables. [`write`] inserts, updates and deletes rows; a write that
 //!    depends on existing rows reads and writes in one step.
 //! 4. [`transfer`] reads and writes files and streams: COPY, CSV, Parquet and JSON.
 //! 5. DataFusion plans queries, with the tables, functions and rules of `fleetdb-plan`. What differs
 //!    from DataFusion's SQL comes from a [`dialect`]; `fleetdb-postgres` is PostgreSQL's. The public
 //!    modules are for dialects.
 //!
-//! All public functions are non-generic and take plain types, so that programs that use this crate
-//! do not compile DataFusion's generic code again.
+//! The functions of [`Session`], [`Prepared`] and [`Answer`] take plain types, so that programs that
+//! use them do not compile DataFusion's generic code again.
 
 mod answer;
 pub mod dialect;

@@ -83,7 +83,7 @@ impl TransactionModes {
 /// A warning in the answer to a statement.
 pub(crate) type Warning = Option<&'static str>;
 
-/// The settings of a session that have an effect. See [`Session::start_with`].
+/// The settings of a session that have an effect. See [`Session::start_with`](crate::Session::start_with).
 ///
 /// ```
 /// use fleetdb_query::SessionSettings;
@@ -200,7 +200,8 @@ impl SessionSettings {
     }
 }
 
-/// The settings of a session at one moment. See [`Session::settings_before`].
+/// The settings of a session at one moment. See
+/// [`Session::settings_before`](crate::Session::settings_before).
 #[derive(Clone, Debug)]
 pub struct SettingsBefore(pub(crate) ScopedSettings);
 

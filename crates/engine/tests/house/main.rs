@@ -170,3 +170,18 @@ fn every_member_of_the_workspace_keeps_its_assertions() {
         }
     }
 }
+
+/// The most lines that a crate's source may have without tests. A crate that outgrows its number has
+/// found a part that deserves a crate of its own.
+const MAX_CRATE_LINES: [(&str, usize); 3] = [("plan", 12_000), ("query", 10_000), ("postgres", 7_500)];
+
+#[test]
+fn the_crates_of_sql_stay_of_a_size() {
+    for (name, most) in MAX_CRATE_LINES {
+        let mut found = Vec::new();
+        files(&root().join("crates").join(name).join("src"), ".rs", &mut found);
+        let sources = found.iter().filter(|file| !file.to_str().unwrap().ends_with("_tests.rs"));
+        let lines: usize = sources.map(|file| std::fs::read_to_string(file).unwrap().lines().count()).sum();
+        assert!((most / 2..=most).contains(&lines), "crates/{name} has {lines} lines; the most is {most}");
+    }
+}

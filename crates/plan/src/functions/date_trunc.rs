@@ -7,8 +7,8 @@
 //!    hours in autumn has its own start. Days and longer units start when the local clock shows
 //!    their start ([`Zone::instant`]).
 //!
-//! Calls are rewritten to this function before planning ([`calls`](crate::dialect)), because
-//! DataFusion's `date_trunc` takes no zone.
+//! `fleetdb-postgres` rewrites calls to this function before planning (its `rewrite/calls.rs`),
+//! because DataFusion's `date_trunc` takes no zone.
 
 use super::at_time_zone::with_zone;
 use super::calendar::{NS_PER_DAY, NS_PER_SECOND, Zone, naive, to_ns};

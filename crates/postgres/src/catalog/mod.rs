@@ -8,6 +8,7 @@
 //! parsed statements ([`rewrite`]). [`schema`] combines them. A session sets up the catalog with
 //! its first statement about it.
 
+mod about;
 mod activity;
 mod arrays;
 mod columns;
@@ -23,6 +24,7 @@ mod subqueries;
 mod tables;
 mod views;
 
+pub(crate) use about::is_about;
 pub use settings::setting;
 
 use crate::advisory::HeldLocks;
@@ -42,7 +44,6 @@ use fleetdb_query::SessionParts;
 use fleetdb_query::statement::depth::Links;
 use fleetdb_query::statement::names::CATALOG;
 use fleetdb_query::statement::stack::with_stack;
-use fleetdb_query::statement::words::first_word;
 use schema::CatalogSchema;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -54,36 +55,6 @@ const PG_CATALOG: &str = "pg_catalog";
 const MAX_NESTED: usize = 14;
 /// Maximum number of operators in a row.
 const MAX_IN_ROW: usize = 400;
-
-/// Words, in lower case, that appear only in statements about the catalog.
-const WORDS: [&str; 26] = [
-    "pg_",
-    "::reg",
-    "current_schema",
-    "current_database",
-    "current_catalog",
-    "current_setting",
-    "session_user",
-    "current_user",
-    "quote_ident",
-    "parse_ident",
-    "set_config",
-    "version(",
-    "obj_description",
-    "col_description",
-    "to_regclass",
-    "inet_",
-    "_privilege(",
-    "to_regtype",
-    "information_schema.columns",
-    "information_schema.table_constraints",
-    "information_schema.key_column_usage",
-    "information_schema.routines",
-    "information_schema.sequences",
-    "information_schema.table_privileges",
-    "information_schema.triggers",
-    "_upper(",
-];
 
 /// The tables that never change, shared by all sessions because they take some megabytes.
 static TABLES: OnceLock<Arc<PgCatalogStaticTables>> = OnceLock::new();
@@ -148,23 +119,6 @@ impl PgCatalog {
     }
 }
 
-/// Whether a text is about the catalog.
-pub(crate) fn is_about(text: &str) -> bool {
-    let start = &text[first_word(text)..];
-    let begins_with = |word: &&str| start.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-    // Later statements in a text that starts like this may be about the catalog as well. Scanning a
-    // long INSERT would be wasted time.
-    ["select", "with", "(", "show", "begin", "start transaction", "set"].iter().any(begins_with)
-        && has_words(text)
-        && has_words(&parts::without_texts(text))
-}
-
-/// Whether a text contains one of [`WORDS`].
-fn has_words(text: &str) -> bool {
-    let lower = text.to_ascii_lowercase();
-    WORDS.iter().any(|word| lower.contains(word))
-}
-
 fn set_up(shown: &Shown, session: &SessionParts) -> datafusion::error::Result<Registered> {
     let context = &session.context;
     let no_catalog = || DataFusionError::Internal(format!("there is no catalog {CATALOG}"));
@@ -184,7 +138,7 @@ fn set_up(shown: &Shown, session: &SessionParts) -> datafusion::error::Result<Re
         (session.settings.clone(), Arc::clone(&shown.clients), Arc::clone(&shown.session_user));
     let cursors = move || cursors(&declared.lock().unwrap_or_else(PoisonError::into_inner));
     let tables = HashMap::from([
-        ("pg_cursors", live::table(cursors)?),
+        (tables::CURSORS, live::table(cursors)?),
         (keys::KEYS, live::table(move || keys::keys(&view_tables.shown()))?),
         (settings::ROWS, live::table(move || settings::rows(&set))?),
         (activity::ROWS, live::table(move || activity::rows(clients.as_ref(), &session_user))?),

@@ -163,14 +163,6 @@ fn words(text: &str) -> Option<Vec<String>> {
     Some(tokens.map(|token| token.to_string()).collect())
 }
 
-/// The statement's tokens joined, without string literals, which may contain anything; returns the
-/// text unchanged if it cannot be tokenized.
-pub(super) fn without_texts(text: &str) -> String {
-    let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize() else { return text.to_owned() };
-    let is_code = |token: &&Token| !matches!(token, Token::SingleQuotedString(_) | Token::Whitespace(_));
-    tokens.iter().filter(is_code).map(ToString::to_string).collect()
-}
-
 #[cfg(test)]
 #[path = "parts_tests.rs"]
 mod tests;

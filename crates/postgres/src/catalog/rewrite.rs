@@ -2,7 +2,7 @@
 
 use super::arrays::{self, argument};
 use super::schema;
-use super::tables::{HIDDEN_TABLE, SIZES_TABLE};
+use super::tables::{CURSORS, HIDDEN_TABLE, SIZES_TABLE};
 use crate::rewrite::latest::is_place;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByKind,
@@ -67,7 +67,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
 fn with_schema(name: &mut ObjectName) {
     let [ObjectNamePart::Identifier(table)] = name.0.as_slice() else { return };
     let table = identifier(table);
-    if table == "pg_cursors" || table.starts_with("pg_") && schema::query(&table).is_some() {
+    if table == CURSORS || table.starts_with("pg_") && schema::query(&table).is_some() {
         name.0.insert(0, ObjectNamePart::Identifier(Ident::new(super::PG_CATALOG)));
     }
 }

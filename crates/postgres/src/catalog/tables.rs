@@ -6,3 +6,5 @@ pub(super) const OWN: &str = "fleetdb_own_";
 pub(super) const SIZES_TABLE: &str = "fleetdb_sizes";
 /// The table of tables that are visible only with their schema name.
 pub(super) const HIDDEN_TABLE: &str = "fleetdb_hidden";
+/// The table of the session's cursors.
+pub(super) const CURSORS: &str = "pg_cursors";

@@ -3,7 +3,6 @@
 //! midnight in the session's zone. In DataFusion, it has no zone, or dates are UTC.
 
 use super::utc_times::holds_utc;
-use crate::functions::clocks::{instant, with_zone};
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchemaRef, NullEquality};
@@ -13,6 +12,7 @@ use datafusion::logical_expr::{
 };
 use fleetdb_engine::{Code, Error};
 use fleetdb_plan::errors::query_error;
+use fleetdb_plan::functions::clocks::{instant, with_zone};
 use fleetdb_plan::zone::Zone;
 use std::sync::Arc;
 

@@ -10,16 +10,13 @@
 //! - casts to integers and to times with fewer digits round (DataFusion truncates); ties of a float
 //!   go to even, as in `round(v)`;
 //! - numbers and times have PostgreSQL's text forms ([`fleetdb_plan::texts`]), bytes that of `bytea`;
-//! - parts of times include fractions ([`date_part`](crate::functions::date_part));
+//! - parts of times include fractions ([`date_part`](fleetdb_plan::functions::date_part));
 //! - a subquery that is an aggregate returns one row ([`crate::rewrite::one_row`]);
 //! - windows can be sorted by any type, such as times of day;
 //! - row numbers, from `row_number()` and `rank()`, are signed, because clients have no unsigned
 //!   type.
 
 use super::zones::{is_of_one_type, read_by_cast};
-use crate::functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
-use crate::functions::{clocks, date_part};
-use crate::rewrite::intervals::interval_literal;
 use crate::rewrite::one_row::of_one_row;
 use crate::rewrite::quantified::apart;
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
@@ -35,6 +32,9 @@ use datafusion::logical_expr::{
 use fleetdb_engine::{ColumnType, Value};
 use fleetdb_plan::errors::{misfit, query_error};
 use fleetdb_plan::expressions::{leaf, leaves};
+use fleetdb_plan::functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
+use fleetdb_plan::functions::{clocks, date_part};
+use fleetdb_plan::intervals::interval_literal;
 use fleetdb_plan::literals::value_of_text;
 use fleetdb_plan::rounding::{self, Rounding};
 use fleetdb_plan::zone::Zone;

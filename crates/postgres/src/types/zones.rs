@@ -13,7 +13,6 @@
 
 use super::mixed_times::{is_local, with_instants};
 use super::utc_times::holds_utc;
-use crate::functions::clocks::{TEXTS, instant, minus, plus, read, shown, text, with_zone};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -31,6 +30,7 @@ use datafusion::optimizer::AnalyzerRule;
 use fleetdb_engine::{Code, ColumnType, Error};
 use fleetdb_plan::errors::query_error;
 use fleetdb_plan::expressions::{leaf, leaves, map_named};
+use fleetdb_plan::functions::clocks::{TEXTS, instant, minus, plus, read, shown, text, with_zone};
 use fleetdb_plan::times::{TimeText, read_for};
 use fleetdb_plan::zone::{CurrentZone, Zone};
 use std::sync::Arc;

@@ -52,12 +52,12 @@ pub enum Access {
     Admin,
 }
 
-/// How a server handles a statement.
+/// How a session or a server runs a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Returns rows.
     Query,
-    /// An INSERT.
+    /// An INSERT, or a query whose WITH writes.
     Insert,
     /// Begins a transaction.
     Begin,

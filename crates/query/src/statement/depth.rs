@@ -118,7 +118,7 @@ impl Links {
     ///
     /// # Errors
     /// A limit is exceeded.
-    pub(crate) fn of(text: &str) -> Result<Self> {
+    pub fn of(text: &str) -> Result<Self> {
         let links = match is_plain(text.as_bytes()) {
             true => Self::count(text.as_bytes()),
             // A text that cannot be tokenized has no tree.

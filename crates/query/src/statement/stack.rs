@@ -17,7 +17,7 @@ pub fn with_stack<R>(levels: usize, step: impl FnOnce() -> R) -> R {
 }
 
 /// Runs the parser, and steps over its tree, on a text with `links` consecutive operators.
-pub(crate) fn with_stack_to_parse<R>(links: usize, step: impl FnOnce() -> R) -> R {
+pub fn with_stack_to_parse<R>(links: usize, step: impl FnOnce() -> R) -> R {
     grown(MIN_BYTES + links * LINK_BYTES, step)
 }
 

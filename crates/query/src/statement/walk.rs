@@ -1,7 +1,7 @@
 //! Walks the tree of a statement.
 //!
 //! sqlparser compiles its traversal of the whole tree anew for each type of visitor, and a closure is
-//! a type of its own: for a hundred visitors, this was most of the code of this crate. Here the
+//! a type of its own: for a hundred visitors, this was most of the code of the SQL crates. Here the
 //! visitor is behind a `dyn`, so that there is one traversal for all. sqlparser's own functions are
 //! not used elsewhere.
 

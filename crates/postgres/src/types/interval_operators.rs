@@ -6,7 +6,6 @@
 //! with 30 days to a month, and fractions of days into the time, with 24 hours to a day. The time
 //! is rounded to microseconds.
 
-use crate::rewrite::intervals::interval_literal;
 use arrow::array::{AsArray, PrimitiveArray};
 use arrow::compute::try_binary;
 use arrow::datatypes::{DataType, Field, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
@@ -21,6 +20,7 @@ use datafusion::logical_expr::{
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use fleetdb_plan::expressions::on_arrays;
 use fleetdb_plan::functions::arguments::misuse;
+use fleetdb_plan::intervals::interval_literal;
 use std::sync::Arc;
 
 const DAYS_PER_MONTH: f64 = 30.0;

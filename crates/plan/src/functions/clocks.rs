@@ -1,7 +1,12 @@
 //! Functions that convert between instants and local time in a session's zone. They implement
-//! casts, texts and interval arithmetic of timestamps with a zone. [`zones`](fleetdb_query::dialect)
-//! inserts the calls. A function of an array converts each element.
+//! casts, texts and interval arithmetic of timestamps with a zone. `fleetdb-postgres` inserts the
+//! calls (its `types/zones.rs`). A function of an array converts each element.
 
+use crate::errors::query_error;
+use crate::expressions::{on_arrays, per_second};
+use crate::texts::text_form_in;
+use crate::times::read_texts;
+use crate::zone::{NS_PER_DAY, NS_PER_SECOND, Zone, naive, to_ns};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -14,11 +19,6 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use fleetdb_engine::{Code, ColumnType, Error};
-use fleetdb_plan::errors::query_error;
-use fleetdb_plan::expressions::{on_arrays, per_second};
-use fleetdb_plan::texts::text_form_in;
-use fleetdb_plan::times::read_texts;
-use fleetdb_plan::zone::{NS_PER_DAY, NS_PER_SECOND, Zone, naive, to_ns};
 use std::sync::Arc;
 
 /// The name of the function that [`text`] calls.

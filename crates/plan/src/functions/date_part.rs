@@ -3,6 +3,9 @@
 //! of intervals, where DataFusion returns integers and lets hours exceed a day.
 //! (<https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-EXTRACT>)
 
+use crate::expressions::per_second;
+use crate::functions::arguments::misuse;
+use crate::texts::split_days;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -12,22 +15,19 @@ use chrono::{DateTime, Datelike};
 use datafusion::error::Result;
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::{ScalarUDF, Signature, SimpleScalarUDF, Volatility};
-use fleetdb_plan::expressions::per_second;
-use fleetdb_plan::functions::arguments::misuse;
-use fleetdb_plan::texts::split_days;
 use std::sync::{Arc, LazyLock};
 
 const DAY_SECONDS: f64 = 86_400.0;
 
 /// `date_part(field, value)` for the fields and types that [`is_for`] accepts.
-pub(crate) static DATE_PART: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+pub static DATE_PART: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let signature = Signature::any(2, Volatility::Immutable);
     let function = make_scalar_function(parts, Vec::new());
     Arc::new(SimpleScalarUDF::new_with_signature("date_part", signature, DataType::Float64, Arc::new(function)).into())
 });
 
 /// Whether [`DATE_PART`] handles this field and type; DataFusion handles the others.
-pub(crate) fn is_for(field: &str, data_type: &DataType) -> bool {
+pub fn is_for(field: &str, data_type: &DataType) -> bool {
     let Some(field) = Part::of(field) else { return false };
     match data_type {
         DataType::Duration(_) | DataType::Interval(_) => true,

@@ -1,6 +1,8 @@
 //! Functions for casts and comparisons whose results differ between PostgreSQL and DataFusion.
-//! [`operators`](fleetdb_query::dialect::operators) inserts them.
+//! `fleetdb-postgres` inserts them (its `types/operators.rs`).
 
+use crate::functions::arguments::misuse;
+use crate::texts::text_form;
 use arrow::array::{ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -10,8 +12,6 @@ use arrow::datatypes::{
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::{ScalarUDF, Signature, SimpleScalarUDF, Volatility};
-use fleetdb_plan::functions::arguments::misuse;
-use fleetdb_plan::texts::text_form;
 use std::sync::{Arc, LazyLock};
 
 /// The length of a month when intervals are compared.
