@@ -138,14 +138,20 @@ impl Target for QuestDb {
     /// Waits until everything acknowledged is merged into the tables.
     fn settle(&mut self) -> Outcome<()> {
         let (client, begin) = (Client::new(&self.instance.address), Instant::now());
-        let behind = "SELECT count() FROM wal_tables() WHERE writerTxn < sequencerTxn";
-        while client.ask(behind)?[0][0] != 0 {
+        let behind = "SELECT suspended, name, writerTxn, sequencerTxn, errorTag, errorMessage FROM wal_tables() \
+                      WHERE writerTxn < sequencerTxn ORDER BY suspended DESC";
+        loop {
+            let tables = client.ask(behind)?;
+            let Some(table) = tables.get(0) else { return Ok(()) };
+            // It merges nothing more into a table whose merge has failed.
+            if table[0] == true {
+                return Err(format!("it suspended merging its log: {table}").into());
+            }
             if begin.elapsed() > SETTLE_LIMIT {
-                return Err(format!("its log was not merged within {SETTLE_LIMIT:?}").into());
+                return Err(format!("its log was not merged within {SETTLE_LIMIT:?}: {tables}").into());
             }
             std::thread::sleep(LOOK_AGAIN);
         }
-        Ok(())
     }
 
     fn disk_bytes(&self) -> Outcome<u64> {

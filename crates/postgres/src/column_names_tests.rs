@@ -83,10 +83,10 @@ fn what_is_there_twice_is_told_apart_and_keeps_its_name() {
     let told = cast.to_string().replace("::", "~");
     assert_eq!(told, apart("SELECT ts, ts~DATE AS \"ts:2\", 'a', ('a')~TEXT AS \"text:4\" FROM t"));
     assert_eq!(names(&cast), ["ts", "ts", "?column?", "text"]);
-    let mut beside = body("SELECT ts, t.v, *, w + 1 FROM t");
-    tell_apart(&mut beside);
-    assert_eq!(beside.to_string(), apart("SELECT ts AS \"ts:1\", t.v AS \"v:2\", *, w + 1 FROM t"));
-    assert_eq!(names(&beside), ["ts", "v", "*", "?column?"]);
+    let mut mixed = body("SELECT ts, t.v, *, w + 1 FROM t");
+    tell_apart(&mut mixed);
+    assert_eq!(mixed.to_string(), apart("SELECT ts AS \"ts:1\", t.v AS \"v:2\", *, w + 1 FROM t"));
+    assert_eq!(names(&mixed), ["ts", "v", "*", "?column?"]);
 }
 
 #[test]

@@ -91,11 +91,11 @@ impl Dialect for Postgres {
     }
 
     fn parse(&self, text: &str, links: Links) -> Result<Vec<ParsedStatement>> {
-        let session = self.session.get().ok_or_else(|| Error::bug("a dialect without a session parses"))?;
+        let session = self.session.get().ok_or_else(|| Error::bug("the dialect is not registered in a session"))?;
         self.catalog.parse(&self.shown, session, text, links)
     }
 
-    fn rewrite(&self, text: &str, statements: &mut [&mut Statement]) -> Result<()> {
+    fn rewrite(&self, text: Option<&str>, statements: &mut [&mut Statement]) -> Result<()> {
         rewrite_for_planner(text, statements)
     }
 
@@ -116,6 +116,6 @@ impl Dialect for Postgres {
     }
 
     fn discard(&self) {
-        self.shown.locks.release_all();
+        self.release_locks();
     }
 }

@@ -55,11 +55,12 @@ pub trait Dialect: Send + Sync {
         Err(Error::bug("the dialect claims a text that it does not parse"))
     }
 
-    /// Rewrites the statements of a text into forms that DataFusion can plan.
+    /// Rewrites the statements of a text into forms that DataFusion can plan. Statements that the
+    /// session made have no text.
     ///
     /// # Errors
     /// A statement has a form that the dialect refuses.
-    fn rewrite(&self, _text: &str, _statements: &mut [&mut SqlStatement]) -> Result<()> {
+    fn rewrite(&self, _text: Option<&str>, _statements: &mut [&mut SqlStatement]) -> Result<()> {
         Ok(())
     }
 
@@ -100,8 +101,7 @@ pub struct Plain;
 
 impl Plain {
     /// The dialect, as [`Session::new`](crate::Session::new) takes it.
-    #[expect(clippy::new_ret_no_self, reason = "a session takes its dialect shared")]
-    pub fn new() -> Arc<dyn Dialect> {
+    pub fn new() -> Arc<Self> {
         Arc::new(Self)
     }
 }

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 use fleetdb_engine::{Code, Error, Result};
 use fleetdb_plan::errors::too_deep;
 use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::walk::walk_mut;
+use fleetdb_query::statement::walk::{visit_outside_subqueries_mut, walk_mut};
 use std::ops::ControlFlow;
 
 /// The maximum number of rewritten conditions per statement. Each rewritten IN repeats its subquery
@@ -69,7 +69,7 @@ impl Counts {
     fn in_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                walk_mut(expr, &mut InExpr { depth: 0, is_selected: true, left: &mut self.left })?;
+                in_expr(expr, true, &mut self.left)?;
             }
         }
         for condition in select.selection.iter_mut().chain(&mut select.having) {
@@ -102,7 +102,7 @@ impl Counts {
         }
     }
 
-    /// Handles one of several alternative conditions: here, too, NULL is equivalent to false.
+    /// Handles one of several alternative conditions. NULL is equivalent to false here as well.
     fn sufficient(&mut self, condition: &mut Expr) -> ControlFlow<Error> {
         match condition {
             Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
@@ -117,7 +117,7 @@ impl Counts {
 
     /// Handles a condition whose result differs for false and NULL.
     fn exact(&mut self, condition: &mut Expr) -> ControlFlow<Error> {
-        walk_mut(condition, &mut InExpr { depth: 0, is_selected: false, left: &mut self.left })
+        in_expr(condition, false, &mut self.left)
     }
 }
 
@@ -136,34 +136,11 @@ fn looks_around_anywhere(query: &Query) -> bool {
     }
 }
 
-struct InExpr<'a> {
-    /// The number of enclosing subqueries. Their expressions are visited separately.
-    depth: usize,
-    /// Whether the expression is in the SELECT list.
-    is_selected: bool,
-    /// See [`Counts`].
-    left: &'a mut usize,
-}
-
-impl VisitorMut for InExpr<'_> {
-    type Break = Error;
-
-    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        if self.depth > 0 {
-            return ControlFlow::Continue(());
-        }
+/// Rewrites the conditions of an expression. Those of its subqueries are visited separately.
+fn in_expr(expr: &mut Expr, is_selected: bool, left: &mut usize) -> ControlFlow<Error> {
+    visit_outside_subqueries_mut(expr, |expr| {
         let words = match expr {
-            Expr::Exists { .. } if !self.is_selected => return ControlFlow::Continue(()),
+            Expr::Exists { .. } if !is_selected => return ControlFlow::Continue(()),
             // The subquery always returns exactly one row, unless it fails.
             Expr::Exists { subquery, negated } if gives_one_row(subquery) => {
                 format!("(({subquery}) IS NULL {} true)", if *negated { "AND NOT" } else { "OR" })
@@ -183,15 +160,15 @@ impl VisitorMut for InExpr<'_> {
             }
             _ => return ControlFlow::Continue(()),
         };
-        let Some(left) = self.left.checked_sub(1) else {
+        let Some(now_left) = left.checked_sub(1) else {
             return ControlFlow::Break(too_deep(format_args!("IN (SELECT ...) within others")));
         };
-        *self.left = left;
+        *left = now_left;
         if let Some(counts) = expr_of(&words) {
             *expr = counts;
         }
         ControlFlow::Continue(())
-    }
+    })
 }
 
 /// Whether the query is an aggregate without GROUP BY, which returns a row even for empty input.

@@ -1,5 +1,5 @@
-//! Rewrites intervals in PostgreSQL's text forms, of which Arrow, and so DataFusion, reads only numbers
-//! with units.
+//! Rewrites intervals in PostgreSQL's text forms. DataFusion parses intervals with Arrow, which reads
+//! only numbers with units.
 
 use arrow::compute::kernels::cast_utils::parse_interval_month_day_nano;
 use arrow::datatypes::IntervalMonthDayNano;

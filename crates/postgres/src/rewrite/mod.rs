@@ -29,17 +29,19 @@ use datafusion::sql::sqlparser::ast::{Ident, Select, SetExpr, Statement, TableAl
 use fleetdb_engine::Result;
 use passes::{COLUMNS_OF_JOINS, Marks, PASSES, Pass};
 
-/// Rewrites the statements of a text into forms that DataFusion can plan.
+/// Rewrites the statements of a text into forms that DataFusion can plan. Statements without a text
+/// go through all passes.
 ///
 /// # Errors
 /// A statement contains a form that is [`refused`], an invalid ESCAPE, a SIMILAR TO with a pattern
 /// that is not a literal, or a comparison of rows with too many columns.
-pub(crate) fn rewrite_for_planner(text: &str, statements: &mut [&mut Statement]) -> Result<()> {
-    let marks = Marks::of(text);
-    if marks.are_of(&COLUMNS_OF_JOINS) {
+pub(crate) fn rewrite_for_planner(text: Option<&str>, statements: &mut [&mut Statement]) -> Result<()> {
+    let marks = text.map(Marks::of);
+    let is_needed = |pass: &Pass| marks.as_ref().is_none_or(|marks| marks.call_for(pass));
+    if is_needed(&COLUMNS_OF_JOINS) {
         statements.iter_mut().try_for_each(|statement| (COLUMNS_OF_JOINS.run)(statement))?;
     }
-    let passes: Vec<&Pass> = PASSES.iter().filter(|pass| marks.are_of(pass)).collect();
+    let passes: Vec<&Pass> = PASSES.iter().filter(|pass| is_needed(pass)).collect();
     for statement in statements {
         // Passes change expressions, and with them the names of columns without an alias.
         let names = names_of(statement);

@@ -1,8 +1,8 @@
 //! The list of rewriting passes, in their order.
 //!
-//! A pass runs on the statements of a text that contains its marks, because searching a long INSERT
-//! for every form would be expensive. Marks may be found where the form is not; a pass then changes
-//! nothing. A pass that runs twice changes nothing the second time.
+//! Searching a long INSERT for every form would be expensive. So a pass runs only if the text
+//! contains its marks. A text may contain the marks without the form; then the pass changes nothing.
+//! A pass that runs twice changes nothing the second time.
 
 use super::{
     at_time_zone, calls, casts, coalesce, exists, intervals, lateral, latest, like, numeric, powers, quantified,
@@ -33,9 +33,9 @@ pub(super) struct Pass {
     /// It runs if a text has all the marks of one of these lists.
     pub(super) marks: &'static [&'static [Mark]],
     pub(super) run: fn(&mut Statement) -> Result<()>,
-    /// What DataFusion would have to do for the pass to go. The modules say more.
-    pub(super) until: &'static str,
-    /// A statement that is another one without the pass.
+    /// The ability of DataFusion that makes the pass obsolete. The modules say more.
+    pub(super) obsolete_when: &'static str,
+    /// A statement that the pass changes.
     pub(super) example: &'static str,
 }
 
@@ -58,7 +58,7 @@ pub(super) const COLUMNS_OF_JOINS: Pass = Pass {
     name: "USING columns",
     marks: &[&[Word("join")]],
     run: using::columns_by_table,
-    until: "its USING columns belong to neither table",
+    obsolete_when: "its USING columns belong to neither table",
     example: "SELECT id, count(*) FROM meters LEFT JOIN reads USING (id) GROUP BY id",
 };
 
@@ -69,70 +69,70 @@ pub(super) const PASSES: [Pass; 22] = [
         name: "refused forms",
         marks: &[&[SELECT]],
         run: |statement| refused::refuse(statement),
-        until: "it refuses TABLESAMPLE, and plans INTERSECT ALL and a subquery without columns",
+        obsolete_when: "it refuses TABLESAMPLE, and plans INTERSECT ALL and a subquery without columns",
         example: "SELECT v FROM reads TABLESAMPLE BERNOULLI (10)",
     },
     Pass {
         name: "names of derived columns",
         marks: &[&[SELECT]],
         run: always!(name_derived),
-        until: "it names columns as PostgreSQL does",
+        obsolete_when: "it names columns as PostgreSQL does",
         example: "SELECT max(count) FROM (SELECT count(*) FROM reads GROUP BY id) AS counts",
     },
     Pass {
         name: "writes",
         marks: &[&[Word("update")], &[Word("default")]],
         run: always!(writes::in_planned_form),
-        until: "it plans UPDATE ... FROM, SET (a, b) = ... and DEFAULT",
+        obsolete_when: "it plans UPDATE ... FROM, SET (a, b) = ... and DEFAULT",
         example: "UPDATE reads SET v = DEFAULT WHERE id = 7",
     },
     Pass {
         name: "VALUES with subqueries",
         marks: &[&[Word("values"), SELECT]],
         run: always!(row_queries::as_selects),
-        until: "it evaluates VALUES after their subqueries",
+        obsolete_when: "it evaluates VALUES after their subqueries",
         example: "VALUES (1, (SELECT max(v) FROM reads)), (2, 0)",
     },
     Pass {
         name: "LIKE ... ESCAPE",
         marks: &[&[Word("escape")]],
         run: like::escape_with_backslashes,
-        until: "it takes other escapes than the backslash",
+        obsolete_when: "it takes other escapes than the backslash",
         example: "SELECT id FROM meters WHERE name LIKE '50/%' ESCAPE '/'",
     },
     Pass {
         name: "SIMILAR TO",
         marks: &[&[Word("similar")]],
         run: like::similar_as_regex,
-        until: "it reads the pattern of SIMILAR TO as SQL's",
+        obsolete_when: "it reads the pattern of SIMILAR TO as SQL's",
         example: "SELECT id FROM meters WHERE name SIMILAR TO 'a%'",
     },
     Pass {
         name: "texts of intervals",
         marks: &[&[Word("interval")]],
         run: always!(intervals::in_known_units),
-        until: "Arrow reads PostgreSQL's forms of intervals",
+        obsolete_when: "Arrow reads PostgreSQL's forms of intervals",
         example: "SELECT INTERVAL '1 day 02:00:00'",
     },
     Pass {
         name: "generate_series",
         marks: &[&[Word("generate_series")]],
         run: always!(series::as_rows),
-        until: "it plans functions that return rows in the SELECT list",
+        obsolete_when: "it plans functions that return rows in the SELECT list",
         example: "SELECT generate_series(1, 3)",
     },
     Pass {
         name: "unnest",
         marks: &[&[Word("unnest")]],
         run: always!(unnest::tell_arrays_apart),
-        until: "it names an unnested column by its alias",
+        obsolete_when: "it names an unnested column by its alias",
         example: "SELECT x FROM unnest(ARRAY[1, 2]) AS x",
     },
     Pass {
         name: "substring by pattern",
         marks: &[&[Word("substring")]],
         run: always!(substring::patterns_as_matches),
-        until: "its substring takes a pattern",
+        obsolete_when: "its substring takes a pattern",
         example: "SELECT substring(name FROM 'a+') FROM meters",
     },
     Pass {
@@ -153,14 +153,14 @@ pub(super) const PASSES: [Pass; 22] = [
             &[Text("~")],
         ],
         run: always!(calls::in_known_calls),
-        until: "it has these functions",
+        obsolete_when: "it has these functions",
         example: "SELECT mod(id, 60) FROM meters",
     },
     Pass {
         name: "coalesce within coalesce",
         marks: &[&[Word("coalesce")]],
         run: always!(coalesce::within_each_other),
-        until: "it evaluates coalesce without a CASE that has each argument twice",
+        obsolete_when: "it evaluates coalesce without a CASE that has each argument twice",
         example: "SELECT coalesce(coalesce(v, 1), 2) FROM reads",
     },
     // After `calls`, which makes AT TIME ZONE of the zone of date_trunc.
@@ -168,28 +168,28 @@ pub(super) const PASSES: [Pass; 22] = [
         name: "AT TIME ZONE",
         marks: &[&[Word("zone")], &[Word("date_trunc")]],
         run: always!(at_time_zone::zones_as_calls),
-        until: "its AT TIME ZONE returns the zone's local time",
+        obsolete_when: "its AT TIME ZONE returns the zone's local time",
         example: "SELECT ts AT TIME ZONE 'Europe/Berlin' FROM reads",
     },
     Pass {
         name: "LIMIT in LATERAL",
         marks: &[&[Word("lateral")]],
         run: always!(lateral::limits_as_numbers),
-        until: "it plans correlated subqueries with LIMIT",
+        obsolete_when: "it plans correlated subqueries with LIMIT",
         example: "SELECT m.id, x.v FROM meters m, LATERAL (SELECT v FROM reads r WHERE r.id = m.id ORDER BY ts DESC LIMIT 3) x",
     },
     Pass {
         name: "LIMIT 1 in a correlated scalar subquery",
         marks: &[&[Word("limit")]],
         run: always!(latest::first_as_aggregate),
-        until: "it plans correlated scalar subqueries with LIMIT",
+        obsolete_when: "it plans correlated scalar subqueries with LIMIT",
         example: "SELECT (SELECT v FROM reads r WHERE r.id = m.id ORDER BY ts DESC LIMIT 1) FROM meters m",
     },
     Pass {
         name: "= ANY and <> ALL of a subquery",
         marks: &[&[Word("any"), SELECT], &[Word("some"), SELECT], &[Word("all"), SELECT]],
         run: always!(quantified::as_in),
-        until: "it plans them as IN and NOT IN",
+        obsolete_when: "it plans them as IN and NOT IN",
         example: "SELECT id FROM meters WHERE id = ANY (SELECT id FROM reads)",
     },
     // After `quantified`, which makes IN of ANY.
@@ -197,7 +197,7 @@ pub(super) const PASSES: [Pass; 22] = [
         name: "IN of a row and a subquery",
         marks: &[&[Word("in"), SELECT], &[Word("any"), SELECT], &[Word("some"), SELECT], &[Word("all"), SELECT]],
         run: always!(tuples::in_as_exists),
-        until: "it compares several columns with a subquery",
+        obsolete_when: "it compares several columns with a subquery",
         example: "SELECT v FROM reads WHERE (id, ts) IN (SELECT id, max(ts) FROM reads GROUP BY id)",
     },
     // After `in_as_exists`.
@@ -211,14 +211,14 @@ pub(super) const PASSES: [Pass; 22] = [
             &[Word("all"), SELECT],
         ],
         run: exists::as_counts,
-        until: "it plans EXISTS and IN anywhere, with NULL apart from false",
+        obsolete_when: "it plans EXISTS and IN anywhere, with NULL apart from false",
         example: "SELECT EXISTS (SELECT 1 FROM reads WHERE id = 7)",
     },
     Pass {
         name: "digits of numeric",
         marks: &[&[Word("numeric")], &[Word("decimal")]],
         run: always!(numeric::limit_digits),
-        until: "its decimals have a thousand digits",
+        obsolete_when: "its decimals have a thousand digits",
         example: "SELECT v::numeric(1000, 15) FROM reads",
     },
     // After `in_as_exists`, which leaves comparisons of rows.
@@ -226,21 +226,21 @@ pub(super) const PASSES: [Pass; 22] = [
         name: "comparisons of rows",
         marks: &[&[ComparedParentheses]],
         run: tuples::by_columns,
-        until: "it compares rows column by column",
+        obsolete_when: "it compares rows column by column",
         example: "SELECT v FROM reads WHERE (id, ts) > (7, '2026-01-01')",
     },
     Pass {
         name: "powers of negative numbers",
         marks: &[&[Text("^")]],
         run: always!(powers::of_negatives),
-        until: "sqlparser's unary minus binds tighter than the power",
+        obsolete_when: "sqlparser's unary minus binds tighter than the power",
         example: "SELECT -2 ^ 2",
     },
     Pass {
         name: "expressions that differ only in a cast",
         marks: &[&[Word("cast"), SELECT], &[Text("::"), SELECT]],
         run: always!(casts::tell_apart),
-        until: "its names of columns contain casts",
+        obsolete_when: "its names of columns contain casts",
         example: "SELECT max(ts::date), max(ts::time) FROM reads",
     },
 ];
@@ -275,7 +275,7 @@ impl<'a> Marks<'a> {
     }
 
     /// Whether a pass is to run.
-    pub(super) fn are_of(&self, pass: &Pass) -> bool {
+    pub(super) fn call_for(&self, pass: &Pass) -> bool {
         pass.marks.iter().any(|marks| marks.iter().all(|mark| self.has(*mark)))
     }
 }

@@ -16,7 +16,7 @@ fn all() -> impl Iterator<Item = &'static Pass> {
 /// A statement after all passes, or after all but one.
 fn rewritten(text: &str, without: Option<&str>) -> Result<Statement> {
     let (marks, mut statement) = (Marks::of(text), parsed(text).remove(0));
-    let mut passes = all().filter(|pass| marks.are_of(pass) && Some(pass.name) != without);
+    let mut passes = all().filter(|pass| marks.call_for(pass) && Some(pass.name) != without);
     let done = passes.try_for_each(|pass| (pass.run)(&mut statement));
     done.map(|()| statement)
 }
@@ -24,7 +24,7 @@ fn rewritten(text: &str, without: Option<&str>) -> Result<Statement> {
 #[test]
 fn each_pass_is_needed_by_its_example() {
     for pass in all() {
-        assert!(!pass.until.is_empty());
+        assert!(!pass.obsolete_when.is_empty());
         let (with, without) = (rewritten(pass.example, None), rewritten(pass.example, Some(pass.name)));
         let differ = match (&with, &without) {
             (Ok(with), Ok(without)) => with != without,
@@ -54,7 +54,7 @@ fn a_pass_changes_nothing_the_second_time() {
     let mut changed = Vec::new();
     for text in statements.iter().map(String::as_str).chain(all().map(|pass| pass.example)) {
         let (marks, mut statement) = (Marks::of(text), parsed(text).remove(0));
-        for pass in all().filter(|pass| marks.are_of(pass)) {
+        for pass in all().filter(|pass| marks.call_for(pass)) {
             if (pass.run)(&mut statement).is_err() {
                 break;
             }

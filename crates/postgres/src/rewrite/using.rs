@@ -13,11 +13,11 @@ use datafusion::sql::sqlparser::ast::{
 use fleetdb_engine::{Code, Error, Result};
 use fleetdb_query::statement::generated::expr_of;
 use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::walk_mut;
+use fleetdb_query::statement::walk::{visit_outside_subqueries_mut, walk_mut};
 use std::ops::ControlFlow;
 
 const NATURAL: &str = "NATURAL RIGHT JOIN and NATURAL FULL JOIN are not supported: name the columns, with USING (...)";
-const UNKNOWN: &str = "FULL JOIN ... USING behind tables of which it is not plain which one has the column is not supported: \
+const UNKNOWN: &str = "FULL JOIN ... USING is not supported here, because several tables before it may have the column: \
                        use ON, and coalesce(a.id, b.id)";
 
 /// Qualifies the references of a statement.
@@ -238,37 +238,15 @@ fn is_selected(items: &[SelectItem], expr: &Expr) -> bool {
 }
 
 fn name_in(expr: &mut Expr, joined: &[Joined]) {
-    let _ = walk_mut(expr, &mut InExpr { joined, depth: 0 });
-}
-
-struct InExpr<'a> {
-    joined: &'a [Joined],
-    /// The number of enclosing subqueries, which have their own names.
-    depth: usize,
-}
-
-impl VisitorMut for InExpr<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.depth == 0
-            && let Some(joined) = joined_by(expr, self.joined)
+    // Subqueries have their own names.
+    let _ = visit_outside_subqueries_mut(expr, |expr| {
+        if let Some(joined) = joined_by(expr, joined)
             && let Some(value) = &joined.value
         {
             *expr = value.clone();
         }
-        ControlFlow::Continue(())
-    }
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ impl ExprPlanner for ScaleIntervals {
         match expr.op {
             BinaryOperator::Multiply | BinaryOperator::Divide => {}
             BinaryOperator::Plus | BinaryOperator::Minus => {
-                return Ok(PlannerResult::Original(beside_time(expr, schema)?));
+                return Ok(PlannerResult::Original(typed_operands_of_time(expr, schema)?));
             }
             _ => return Ok(PlannerResult::Original(expr)),
         }
@@ -73,21 +73,21 @@ fn with_type(expr: Expr, data_type: DataType) -> Expr {
     }
 }
 
-/// `ts + $1`, `ts - '2026-01-01'`: as in PostgreSQL, what is added to a time is an interval, and a
-/// text subtracted from a time is a time.
-fn beside_time(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr> {
+/// Types the operands in `ts + $1` and `ts - '2026-01-01'`: as in PostgreSQL, the operand added to a
+/// time is an interval, and a text subtracted from a time is a time.
+fn typed_operands_of_time(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<RawBinaryExpr> {
     let is_plus = expr.op == BinaryOperator::Plus;
     let of = |time: &Expr| time.get_type(schema).unwrap_or(DataType::Null);
-    if let Some(right) = typed_beside(&expr.right, || of(&expr.left), is_plus)? {
+    if let Some(right) = typed_operand(&expr.right, || of(&expr.left), is_plus)? {
         expr.right = right;
-    } else if let Some(left) = typed_beside(&expr.left, || of(&expr.right), is_plus)? {
+    } else if let Some(left) = typed_operand(&expr.left, || of(&expr.right), is_plus)? {
         expr.left = left;
     }
     Ok(expr)
 }
 
 /// Gives an untyped operand next to a time its type; `None` for anything else.
-fn typed_beside(expr: &Expr, time: impl Fn() -> DataType, is_plus: bool) -> Result<Option<Expr>> {
+fn typed_operand(expr: &Expr, time: impl Fn() -> DataType, is_plus: bool) -> Result<Option<Expr>> {
     let text = match expr {
         Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Some(text),
         expr if is_plus && is_untyped_parameter(expr) => None,

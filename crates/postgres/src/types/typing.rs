@@ -124,8 +124,8 @@ fn by_clocks(expr: Expr, schema: &DFSchema, clocks: Clocks<'_>, is_assigning: bo
 fn has_untyped(expr: &Expr) -> bool {
     let is_one = |expr: &Expr| match expr {
         Expr::Cast(cast) => is_untyped(&cast.expr),
-        Expr::BinaryExpr(compared) => may_be_beside(&compared.left) || may_be_beside(&compared.right),
-        Expr::Between(between) => may_be_beside(&between.low) || may_be_beside(&between.high),
+        Expr::BinaryExpr(compared) => may_take_type(&compared.left) || may_take_type(&compared.right),
+        Expr::Between(between) => may_take_type(&between.low) || may_take_type(&between.high),
         Expr::InList(list) => {
             let has_text = |item: &Expr| is_text(item) || row_of(item).is_some_and(|row| row.args.iter().any(is_text));
             is_long_list(list) || list.list.iter().any(has_text)
@@ -143,7 +143,7 @@ fn is_untyped(expr: &Expr) -> bool {
 }
 
 /// Whether this is a text, or a cast of one, that may take the type of what it is compared with.
-fn may_be_beside(expr: &Expr) -> bool {
+fn may_take_type(expr: &Expr) -> bool {
     match expr {
         Expr::Cast(cast) => is_text(&cast.expr),
         other => is_text(other),
@@ -201,8 +201,8 @@ fn typed_expr(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Transformed<E
                     return Ok(Transformed::yes(Expr::BinaryExpr(compared)));
                 }
             }
-            let left = beside(&compared.left, &compared.right, schema, zone)?;
-            let right = beside(&compared.right, &compared.left, schema, zone)?;
+            let left = typed_as_compared(&compared.left, &compared.right, schema, zone)?;
+            let right = typed_as_compared(&compared.right, &compared.left, schema, zone)?;
             let is_typed = put(&mut compared.left, left) | put(&mut compared.right, right);
             Ok(Transformed::new_transformed(Expr::BinaryExpr(compared), is_typed))
         }
@@ -210,7 +210,8 @@ fn typed_expr(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Transformed<E
             let mut is_typed = false;
             for bound in [&mut between.low, &mut between.high] {
                 let far = far_bound(bound, &between.expr, schema, zone)?;
-                let typed = far.map_or_else(|| beside(bound, &between.expr, schema, zone), |far| Ok(Some(far)))?;
+                let typed =
+                    far.map_or_else(|| typed_as_compared(bound, &between.expr, schema, zone), |far| Ok(Some(far)))?;
                 is_typed |= put(bound, typed);
             }
             Ok(Transformed::new_transformed(Expr::Between(between), is_typed))
@@ -227,12 +228,12 @@ fn typed_expr(expr: Expr, schema: &DFSchema, zone: Zone) -> Result<Transformed<E
                 match (row, item) {
                     (Some(row), Expr::ScalarFunction(item)) => {
                         for (part, with) in item.args.iter_mut().zip(&row.args) {
-                            let typed = beside(part, with, schema, zone)?;
+                            let typed = typed_as_compared(part, with, schema, zone)?;
                             is_typed |= put(part, typed);
                         }
                     }
                     (_, item) => {
-                        let typed = beside(item, &list.expr, schema, zone)?;
+                        let typed = typed_as_compared(item, &list.expr, schema, zone)?;
                         is_typed |= put(item, typed);
                     }
                 }
@@ -287,7 +288,7 @@ fn time_literal(count: i64, data_type: &DataType) -> Result<Expr> {
 
 /// Converts a text to the type of what it is compared with: boolean, binary or timestamp. `None`
 /// for anything else.
-fn beside(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<Option<Expr>> {
+fn typed_as_compared(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<Option<Expr>> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return Ok(None) };
     match with.get_type(schema) {
         Ok(DataType::Boolean) => match value_of_text(text, ColumnType::Boolean) {

@@ -11,7 +11,7 @@ use crate::statement::long_lists::shortened;
 use crate::statement::memory::StatementMemory;
 use crate::statement::named_queries;
 use crate::statement::stack::{Deep, with_stack, with_stack_to_parse};
-use crate::statement::words::{first_word, has_word};
+use crate::statement::words::has_word;
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
 use datafusion::sql::sqlparser::parser::Parser;
@@ -40,14 +40,6 @@ impl Session {
         links: Links,
         held: StatementMemory,
     ) -> Result<Vec<Statement>> {
-        if let Some(text) = in_other_words(text) {
-            drop(held);
-            return self.parse(&text);
-        }
-        if let Some(text) = as_fetch(text) {
-            drop(held);
-            return self.parse(&text)?.into_iter().map(Statement::moved).collect();
-        }
         let written = Written::begin(text);
         let mut statements = if has_parser { self.dialect.parse(text, links) } else { parsed(text) }?;
         let are_deep = links.are_many(|| has_word(text, "select"));
@@ -60,20 +52,20 @@ impl Session {
                 deepest = deepest.max(UNCHECKED_LEVELS + balanced(statement)?);
             }
         }
-        let statements = with_stack(deepest, || self.in_known_words(text, statements))?;
+        let statements = with_stack(deepest, || self.rewritten(text, statements))?;
         written.check()?;
         statements.into_iter().map(|statement| deep(statement, are_deep, deepest, &held)).collect()
     }
 
     /// Rewrites the statements of a text into forms that DataFusion can plan.
-    fn in_known_words(&self, text: &str, mut statements: Vec<ParsedStatement>) -> Result<Vec<ParsedStatement>> {
+    fn rewritten(&self, text: &str, mut statements: Vec<ParsedStatement>) -> Result<Vec<ParsedStatement>> {
         if has_word(text, "with") {
             statements.iter_mut().filter_map(sql_of).try_for_each(|sql| named_queries::check(sql))?;
         }
         if has_word(text, "asof") {
             statements.iter_mut().filter_map(sql_of).try_for_each(mark_asof_joins)?;
         }
-        self.dialect.rewrite(text, &mut statements.iter_mut().filter_map(sql_of).collect::<Vec<_>>())?;
+        self.dialect.rewrite(Some(text), &mut statements.iter_mut().filter_map(sql_of).collect::<Vec<_>>())?;
         for statement in statements.iter_mut().filter_map(sql_of) {
             if let SqlStatement::Query(query) = statement {
                 fetch_as_limit(query)?;
@@ -158,40 +150,6 @@ fn is_behind(place: Option<TextPosition>, other: Option<TextPosition>) -> bool {
     }
 }
 
-/// Rewrites PostgreSQL-only statements in standard SQL, which sqlparser supports: `ABORT`, `TABLE
-/// name`. Also drops `DEFERRABLE` from transaction modes, because read-only transactions never wait
-/// here.
-fn in_other_words(text: &str) -> Option<String> {
-    let (before, text) = text.split_at(first_word(text));
-    let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (word, rest) = text.split_at(end);
-    match word.to_ascii_uppercase().as_str() {
-        "ABORT" => Some(format!("{before}ROLLBACK{rest}")),
-        "TABLE" => Some(format!("{before}SELECT * FROM{rest}")),
-        "BEGIN" | "START" | "SET" => {
-            let rest = without_end(rest.trim_end_matches(|c: char| c == ';' || c.is_whitespace()), "DEFERRABLE")?;
-            let rest = without_end(rest, "NOT").unwrap_or(rest);
-            Some(format!("{before}{word}{}", rest.trim_end().trim_end_matches(',')))
-        }
-        _ => None,
-    }
-}
-
-/// The text without the word at its end; `None` if it ends with another word.
-fn without_end<'a>(text: &'a str, word: &str) -> Option<&'a str> {
-    let text = text.trim_end();
-    let (rest, end) = text.split_at_checked(text.len().checked_sub(word.len())?)?;
-    (end.eq_ignore_ascii_case(word) && rest.ends_with([' ', ','])).then_some(rest)
-}
-
-/// Rewrites a MOVE, which sqlparser does not support, as a FETCH into a dummy target.
-fn as_fetch(text: &str) -> Option<String> {
-    let (before, text) = text.split_at(first_word(text));
-    let (word, rest) = text.split_at_checked("MOVE".len())?;
-    let is_move = word.eq_ignore_ascii_case("MOVE") && rest.starts_with(char::is_whitespace);
-    is_move.then(|| format!("{before}FETCH{rest}"))
-}
-
 /// Rewrites `FETCH FIRST n ROWS ONLY`, which DataFusion does not plan, as LIMIT.
 fn fetch_as_limit(query: &mut Query) -> Result<()> {
     let Some(fetch) = query.fetch.take() else { return Ok(()) };
@@ -207,7 +165,3 @@ fn fetch_as_limit(query: &mut Query) -> Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-#[path = "parse_tests.rs"]
-mod tests;

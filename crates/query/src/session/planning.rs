@@ -4,49 +4,47 @@ use crate::answer::Answer;
 use crate::runtime::task_context;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::statement::depth::{UNCHECKED_LEVELS, checked_size};
-use crate::statement::memory::StatementMemory;
-use crate::statement::stack::Deep;
+use crate::statement::depth::checked_size;
+use datafusion::error::Result as PlanResult;
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as ParsedStatement;
-use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use fleetdb_engine::Result;
 use fleetdb_plan::errors::{engine_error, placed_error};
 use fleetdb_plan::limits::Watch;
 use std::sync::{Arc, PoisonError};
 
 impl Session {
-    /// Plans an internal statement over the current view.
-    pub(crate) fn plan(&self, sql: &str) -> Result<LogicalPlan> {
-        let (state, statement) = (self.context.state(), self.parse_one(sql)?);
-        let plan = state.statement_to_plan(statement.0.into_inner());
-        let plan = self.runtime.block_on(plan).and_then(checked_size);
-        plan.and_then(|plan| self.dialect.typed(plan, self.zone.get(), &state)).map_err(engine_error)
+    /// Plans a query that the session made, over the current view.
+    pub(crate) fn plan_query(&self, query: Query) -> Result<LogicalPlan> {
+        let mut statement = SqlStatement::from(query);
+        self.dialect.rewrite(None, &mut [&mut statement])?;
+        self.plan_tree(statement)
     }
 
     /// Plans a statement that is already in forms that DataFusion plans, over the current view.
     pub(crate) fn plan_tree(&self, statement: SqlStatement) -> Result<LogicalPlan> {
-        let state = self.context.state();
-        let plan = state.statement_to_plan(ParsedStatement::Statement(Box::new(statement)));
-        let plan = self.runtime.block_on(plan).and_then(checked_size);
-        plan.and_then(|plan| self.dialect.typed(plan, self.zone.get(), &state)).map_err(engine_error)
+        self.planned(ParsedStatement::Statement(Box::new(statement))).map_err(engine_error)
     }
 
     /// Plans a user's statement over the current view; errors include their location in its text.
     pub(crate) fn plan_statement(&self, statement: Statement) -> Result<LogicalPlan> {
-        let state = self.context.state();
-        let plan = state.statement_to_plan(statement.0.into_inner());
-        let plan = self.runtime.block_on(plan).and_then(checked_size);
-        plan.and_then(|plan| self.dialect.typed(plan, self.zone.get(), &state)).map_err(placed_error)
+        self.planned(statement.0.into_inner()).map_err(placed_error)
     }
 
-    /// Plans a statement over the tables as they are now.
+    /// Plans a user's statement over the tables as they are now.
     pub(crate) fn plan_of(&self, statement: ParsedStatement) -> Result<LogicalPlan> {
         self.transaction().check()?;
         self.refresh()?;
-        self.plan_statement(Statement(Deep::new(statement, UNCHECKED_LEVELS), StatementMemory::default()))
+        self.planned(statement).map_err(placed_error)
+    }
+
+    pub(super) fn planned(&self, statement: ParsedStatement) -> PlanResult<LogicalPlan> {
+        let state = self.context.state();
+        let plan = self.runtime.block_on(state.statement_to_plan(statement)).and_then(checked_size)?;
+        self.dialect.typed(plan, self.zone.get(), &state)
     }
 
     /// Starts a plan. Its rows are computed when the answer is read.

@@ -143,7 +143,8 @@ impl Session {
                 }
                 SqlStatement::Delete(delete) => {
                     if let (_, Some(rows)) = with_rows(delete.clone()) {
-                        return self.parse_one(&rows);
+                        **sql = rows.into();
+                        self.dialect.rewrite(None, &mut [sql])?;
                     }
                 }
                 _ => {}

@@ -3,6 +3,7 @@
 use super::Session;
 use crate::answer::Answer;
 use crate::statement::Statement;
+use crate::statement::built;
 use crate::statement::command::Kind;
 use crate::statement::names::table_name;
 use crate::tables::alter::alter_table;
@@ -35,16 +36,8 @@ impl Session {
         match command.kind? {
             Kind::Setting(tag) => self.set(&statement).map(|_| Answer::done(tag)),
             Kind::Begin => self.begin_as(&statement).map(|_| Answer::done("BEGIN")),
-            Kind::Commit => {
-                let committed = self.commit();
-                self.transaction_ended();
-                committed
-            }
-            Kind::Rollback => {
-                let done = self.transaction().roll_back().map(|()| Answer::done("ROLLBACK"));
-                self.transaction_ended();
-                done
-            }
+            Kind::Commit => self.commit(),
+            Kind::Rollback => self.roll_back(),
             Kind::RollbackTo(savepoint) => self.roll_back_to(&savepoint).map(|_| Answer::done("ROLLBACK")),
             Kind::Savepoint(name) => self.transaction().save(name).map(|()| Answer::done("SAVEPOINT")),
             Kind::Release(savepoint) => self.transaction().release(&savepoint).map(|()| Answer::done("RELEASE")),
@@ -126,14 +119,20 @@ impl Session {
             Some("PARQUET") => FileFormat::Parquet,
             Some(other) => return Err(unsupported(&format!("COPY ... STORED AS {other}"))),
         };
-        // As text, because the dialect has not rewritten a query within a COPY.
-        let query = match &copy.source {
-            CopyToSource::Relation(table) => format!("SELECT * FROM {table}"),
-            CopyToSource::Query(query) => query.to_string(),
-        };
         self.transaction().check()?;
         self.refresh()?;
-        let plan = self.plan(&query)?;
+        let plan = match &copy.source {
+            CopyToSource::Relation(name) => {
+                let from = built::unjoined(built::table(name.clone(), None));
+                self.plan_query(built::select(built::all_columns(), vec![from], None))?
+            }
+            // Parsed by itself, because it may be for the dialect's parser. Positions in this text
+            // would mislead.
+            CopyToSource::Query(query) => {
+                let query = self.parse_one(&query.to_string())?.0.into_inner();
+                self.planned(query).map_err(engine_error)?
+            }
+        };
         if matches!(plan, LogicalPlan::Dml(_)) {
             return Err(unsupported("COPY of a statement that writes to a file"));
         }

@@ -124,22 +124,6 @@ impl Session {
         }
     }
 
-    /// Runs a BEGIN with its modes; returns a warning.
-    ///
-    /// # Errors
-    /// Those of [`begin`](Self::begin).
-    pub fn begin_as(&self, statement: &Statement) -> Result<Option<&'static str>> {
-        let given = match statement.sql() {
-            Some(SqlStatement::StartTransaction { modes, .. }) => modes.as_slice(),
-            _ => &[],
-        };
-        self.begin()?;
-        let mut transaction = self.transaction();
-        let (modes, warning) = transaction.modes().with(given);
-        transaction.set_modes(modes);
-        Ok(warning)
-    }
-
     /// Runs a `SHOW` of a [setting](Self::setting).
     pub(crate) fn show(&self, name: &str) -> Result<Answer> {
         self.check_transaction()?;

@@ -2,7 +2,9 @@
 
 use super::Session;
 use crate::answer::Answer;
+use crate::statement::Statement;
 use crate::transaction::Transaction;
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use fleetdb_engine::{Batch, Code, Error, Result};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -60,9 +62,25 @@ impl Session {
         Ok(())
     }
 
-    /// Called when the transaction has ended; releases its advisory locks. A transaction that was
-    /// [taken](Self::take_transaction) must have been written before, so that the next holder of
-    /// such a lock sees its changes. A transaction that is still open, because its COMMIT could not
+    /// Runs a BEGIN with its modes; returns a warning.
+    ///
+    /// # Errors
+    /// Those of [`begin`](Self::begin).
+    pub fn begin_as(&self, statement: &Statement) -> Result<Option<&'static str>> {
+        let given = match statement.sql() {
+            Some(SqlStatement::StartTransaction { modes, .. }) => modes.as_slice(),
+            _ => &[],
+        };
+        self.begin()?;
+        let mut transaction = self.transaction();
+        let (modes, warning) = transaction.modes().with(given);
+        transaction.set_modes(modes);
+        Ok(warning)
+    }
+
+    /// Tells the dialect that the transaction has ended; PostgreSQL's releases its advisory locks. A
+    /// transaction that was [taken](Self::take_transaction) must have been written before, so that
+    /// the next holder of such a lock sees its changes. A transaction that is still open, because its COMMIT could not
     /// start, is rolled back.
     pub fn transaction_ended(&self) {
         {
@@ -93,8 +111,14 @@ impl Session {
     /// Ends the transaction: writes its batch, or rolls it back if a statement had failed.
     ///
     /// # Errors
-    /// There is no transaction, rows that it depends on have changed, or those of the write.
-    pub(crate) fn commit(&self) -> Result<Answer> {
+    /// There is no transaction, rows that it depends on have changed, or the write fails.
+    pub(super) fn commit(&self) -> Result<Answer> {
+        let committed = self.write_transaction();
+        self.transaction_ended();
+        committed
+    }
+
+    fn write_transaction(&self) -> Result<Answer> {
         let Some((batch, guards)) = self.transaction().take(|| self.store.view())? else {
             return Ok(Answer::done("ROLLBACK"));
         };
@@ -105,6 +129,16 @@ impl Session {
             db.transact(|view| self.check_guards(view, &guards).map(|()| batch))?;
         }
         Ok(Answer::done("COMMIT"))
+    }
+
+    /// Ends the transaction without writing its rows.
+    ///
+    /// # Errors
+    /// There is no transaction.
+    pub(super) fn roll_back(&self) -> Result<Answer> {
+        let done = self.transaction().roll_back().map(|()| Answer::done("ROLLBACK"));
+        self.transaction_ended();
+        done
     }
 
     /// Marks the transaction as failed by an error outside the session: only ROLLBACK is accepted

@@ -1,4 +1,4 @@
-//! What a statement does, what it writes, and which permission it takes. Embedded sessions and servers
+//! What a statement does, what it writes, and which permission it needs. Embedded sessions and servers
 //! run a statement by this.
 
 use super::Statement;
@@ -33,7 +33,7 @@ pub struct Command {
     /// How the statement is run, or an error ([`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input))
     /// if it has a form or an option that is not supported.
     pub kind: Result<Kind>,
-    /// The permission that it takes. Statements not known to be harmless take the highest.
+    /// The permission that it needs. Statements not known to be harmless need the highest.
     pub access: Access,
     /// The command tag of what it writes; `None` if it changes neither rows nor tables.
     pub writes: Option<&'static str>,
@@ -123,19 +123,19 @@ impl Command {
         Self { kind, access, writes: None, changes_session: false }
     }
 
-    fn reads(kind: Kind) -> Self {
+    fn reading(kind: Kind) -> Self {
         Self::of(Ok(kind), Access::Read)
     }
 
-    fn writes(kind: Kind, tag: &'static str) -> Self {
+    fn writing(kind: Kind, tag: &'static str) -> Self {
         Self { writes: Some(tag), ..Self::of(Ok(kind), Access::Write) }
     }
 
-    fn defines(kind: Kind, tag: &'static str) -> Self {
+    fn defining(kind: Kind, tag: &'static str) -> Self {
         Self { writes: Some(tag), ..Self::of(Ok(kind), Access::Admin) }
     }
 
-    fn changes_session(self) -> Self {
+    fn changing_session(self) -> Self {
         Self { changes_session: true, ..self }
     }
 
@@ -151,77 +151,65 @@ fn of_parsed(statement: &ParsedStatement) -> Command {
         ParsedStatement::Statement(sql) => of_sql(sql),
         ParsedStatement::Explain(explain) => of_parsed(&explain.statement).explained(explain.options.analyze),
         ParsedStatement::Reset(_) if sets_datafusion(statement) => {
-            Command::of(Ok(Kind::Other), Access::Admin).changes_session()
+            Command::of(Ok(Kind::Other), Access::Admin).changing_session()
         }
-        ParsedStatement::Reset(_) => Command::reads(Kind::Setting("RESET")).changes_session(),
+        ParsedStatement::Reset(_) => Command::reading(Kind::Setting("RESET")).changing_session(),
         _ => Command::of(Ok(Kind::Other), Access::Admin),
     }
 }
 
 fn of_sql(sql: &SqlStatement) -> Command {
     match sql {
-        SqlStatement::Query(_) if writes_rows(sql) => Command::writes(Kind::Insert, "INSERT"),
+        SqlStatement::Query(_) if writes_rows(sql) => Command::writing(Kind::Insert, "INSERT"),
         SqlStatement::Query(_)
         | SqlStatement::ShowTables { .. }
         | SqlStatement::ShowColumns { .. }
         | SqlStatement::ShowFunctions { .. }
-        | SqlStatement::ExplainTable { .. } => Command::reads(Kind::Query),
+        | SqlStatement::ExplainTable { .. } => Command::reading(Kind::Query),
         SqlStatement::Explain { statement, analyze, .. } => of_sql(statement).explained(*analyze),
-        SqlStatement::ShowVariable { variable } => Command::reads(Kind::Show(shown_name(variable))),
+        SqlStatement::ShowVariable { variable } => Command::reading(Kind::Show(shown_name(variable))),
 
         SqlStatement::Commit { chain: true, .. } | SqlStatement::Rollback { chain: true, .. } => {
             Command::of(Err(unsupported("AND CHAIN")), Access::Read)
         }
-        SqlStatement::StartTransaction { .. } => Command::reads(Kind::Begin),
-        SqlStatement::Commit { .. } => Command::reads(Kind::Commit),
-        SqlStatement::Rollback { savepoint: None, .. } => Command::reads(Kind::Rollback),
-        SqlStatement::Rollback { savepoint: Some(name), .. } => Command::reads(Kind::RollbackTo(identifier(name))),
-        SqlStatement::Savepoint { name } => Command::reads(Kind::Savepoint(identifier(name))),
-        SqlStatement::ReleaseSavepoint { name } => Command::reads(Kind::Release(identifier(name))),
+        SqlStatement::StartTransaction { .. } => Command::reading(Kind::Begin),
+        SqlStatement::Commit { .. } => Command::reading(Kind::Commit),
+        SqlStatement::Rollback { savepoint: None, .. } => Command::reading(Kind::Rollback),
+        SqlStatement::Rollback { savepoint: Some(name), .. } => Command::reading(Kind::RollbackTo(identifier(name))),
+        SqlStatement::Savepoint { name } => Command::reading(Kind::Savepoint(identifier(name))),
+        SqlStatement::ReleaseSavepoint { name } => Command::reading(Kind::Release(identifier(name))),
 
-        SqlStatement::Insert(_) => Command::writes(Kind::Insert, "INSERT"),
-        SqlStatement::Update(_) => Command::writes(Kind::Other, "UPDATE"),
-        SqlStatement::Delete(_) => Command::writes(Kind::Other, "DELETE"),
-        SqlStatement::Truncate(_) => Command::writes(Kind::Other, "TRUNCATE TABLE"),
+        SqlStatement::Insert(_) => Command::writing(Kind::Insert, "INSERT"),
+        SqlStatement::Update(_) => Command::writing(Kind::Other, "UPDATE"),
+        SqlStatement::Delete(_) => Command::writing(Kind::Other, "DELETE"),
+        SqlStatement::Truncate(_) => Command::writing(Kind::Other, "TRUNCATE TABLE"),
 
-        SqlStatement::CreateTable(create) if create.query.is_some() => Command::defines(Kind::Other, "CREATE TABLE"),
-        SqlStatement::CreateTable(_) => Command::defines(Kind::Definition("CREATE TABLE"), "CREATE TABLE"),
-        SqlStatement::AlterTable(_) => Command::defines(Kind::Definition("ALTER TABLE"), "ALTER TABLE"),
-        SqlStatement::Drop { .. } => Command::defines(Kind::Definition("DROP TABLE"), "DROP TABLE"),
+        SqlStatement::CreateTable(create) if create.query.is_some() => Command::defining(Kind::Other, "CREATE TABLE"),
+        SqlStatement::CreateTable(_) => Command::defining(Kind::Definition("CREATE TABLE"), "CREATE TABLE"),
+        SqlStatement::AlterTable(_) => Command::defining(Kind::Definition("ALTER TABLE"), "ALTER TABLE"),
+        SqlStatement::Drop { .. } => Command::defining(Kind::Definition("DROP TABLE"), "DROP TABLE"),
 
         // DataFusion's settings include the memory for queries.
         SqlStatement::Set(set) if sets_datafusion_by(set) => {
-            Command::of(Ok(Kind::Other), Access::Admin).changes_session()
+            Command::of(Ok(Kind::Other), Access::Admin).changing_session()
         }
-        SqlStatement::Set(_) => Command::reads(Kind::Setting("SET")).changes_session(),
-        SqlStatement::Reset(_) => Command::reads(Kind::Setting("RESET")).changes_session(),
-        SqlStatement::Discard { object_type: DiscardObject::ALL } => Command::reads(Kind::Discard).changes_session(),
-        SqlStatement::Discard { .. } => Command::reads(Kind::Nothing("DISCARD")).changes_session(),
-        SqlStatement::Prepare { .. } | SqlStatement::Deallocate { .. } => Command::reads(Kind::Other).changes_session(),
+        SqlStatement::Set(_) => Command::reading(Kind::Setting("SET")).changing_session(),
+        SqlStatement::Reset(_) => Command::reading(Kind::Setting("RESET")).changing_session(),
+        SqlStatement::Discard { object_type: DiscardObject::ALL } => Command::reading(Kind::Discard).changing_session(),
+        SqlStatement::Discard { .. } => Command::reading(Kind::Nothing("DISCARD")).changing_session(),
+        SqlStatement::Prepare { .. } | SqlStatement::Deallocate { .. } => {
+            Command::reading(Kind::Other).changing_session()
+        }
         // There are no notifications, and no statistics to collect.
-        SqlStatement::UNLISTEN { .. } => Command::reads(Kind::Nothing("UNLISTEN")),
-        SqlStatement::Analyze(_) => Command::reads(Kind::Nothing("ANALYZE")),
+        SqlStatement::UNLISTEN { .. } => Command::reading(Kind::Nothing("UNLISTEN")),
+        SqlStatement::Analyze(_) => Command::reading(Kind::Nothing("ANALYZE")),
         // Comments are not stored; programs send them when they create tables.
         SqlStatement::Comment { .. } => Command::of(Ok(Kind::Nothing("COMMENT")), Access::Admin),
 
-        SqlStatement::Copy { to, target: CopyTarget::Stdin, .. } => Command {
-            kind: CopyIn::of(sql).map(Kind::CopyFromStdin),
-            writes: (!to).then_some("COPY FROM"),
-            ..Command::of(Ok(Kind::Other), if *to { Access::Admin } else { Access::Write })
-        },
-        SqlStatement::Copy { to, target: CopyTarget::Stdout, .. } => {
-            let access = match (to, writes_rows(sql)) {
-                (false, _) => Access::Admin,
-                (true, true) => Access::Write,
-                (true, false) => Access::Read,
-            };
-            let writes = (!to).then_some("COPY FROM");
-            Command { writes, ..Command::of(CopyOut::of(sql).map(Kind::CopyToStdout), access) }
-        }
-        SqlStatement::Copy { to: false, .. } => Command::defines(Kind::Other, "COPY FROM"),
+        SqlStatement::Copy { .. } => of_copy(sql),
 
         SqlStatement::Declare { stmts } => {
-            Command::of(declare(stmts).map(Kind::Declare), Access::Read).changes_session()
+            Command::of(declare(stmts).map(Kind::Declare), Access::Read).changing_session()
         }
         SqlStatement::Fetch { name, direction, into, .. } => {
             let kind = |count| match into {
@@ -230,12 +218,25 @@ fn of_sql(sql: &SqlStatement) -> Command {
             };
             Command::of(fetch_count(direction).map(kind), Access::Read)
         }
-        SqlStatement::Close { cursor: CloseCursor::All } => Command::reads(Kind::Close(None)),
+        SqlStatement::Close { cursor: CloseCursor::All } => Command::reading(Kind::Close(None)),
         SqlStatement::Close { cursor: CloseCursor::Specific { name } } => {
-            Command::reads(Kind::Close(Some(identifier(name))))
+            Command::reading(Kind::Close(Some(identifier(name))))
         }
         _ => Command::of(Ok(Kind::Other), Access::Admin),
     }
+}
+
+fn of_copy(sql: &SqlStatement) -> Command {
+    let SqlStatement::Copy { to, target, .. } = sql else { return Command::of(Ok(Kind::Other), Access::Admin) };
+    let (kind, access) = match (target, to) {
+        (CopyTarget::Stdin, false) => (CopyIn::of(sql).map(Kind::CopyFromStdin), Access::Write),
+        (CopyTarget::Stdin, true) => (CopyIn::of(sql).map(Kind::CopyFromStdin), Access::Admin),
+        (CopyTarget::Stdout, true) if writes_rows(sql) => (CopyOut::of(sql).map(Kind::CopyToStdout), Access::Write),
+        (CopyTarget::Stdout, true) => (CopyOut::of(sql).map(Kind::CopyToStdout), Access::Read),
+        (CopyTarget::Stdout, false) => (CopyOut::of(sql).map(Kind::CopyToStdout), Access::Admin),
+        _ => (Ok(Kind::Other), Access::Admin),
+    };
+    Command { writes: (!to).then_some("COPY FROM"), ..Command::of(kind, access) }
 }
 
 fn declare(cursors: &[ast::Declare]) -> Result<Declare> {

@@ -3,10 +3,11 @@
 //! sqlparser tries some alternatives one after the other, and parses everything nested again each
 //! time, so the time doubles with each level. In this grammar, a named argument must have a plain
 //! name (as in PostgreSQL), so that arguments are parsed once. The number of parser steps per text
-//! is also limited.
+//! is also limited. Statements that sqlparser lacks are added ([`postgres_forms`]).
 
 use crate::statement::long_lists::in_long_list;
-use datafusion::sql::sqlparser::ast::Expr;
+use crate::statement::postgres_forms;
+use datafusion::sql::sqlparser::ast::{Expr, Statement};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -44,6 +45,10 @@ macro_rules! as_postgresql {
 impl Dialect for Grammar {
     fn dialect(&self) -> TypeId {
         self.of.type_id()
+    }
+
+    fn parse_statement(&self, parser: &mut Parser) -> Option<Result<Statement, ParserError>> {
+        postgres_forms::parse(parser, self)
     }
 
     fn parse_prefix(&self, _parser: &mut Parser) -> Option<Result<Expr, ParserError>> {

@@ -14,6 +14,7 @@ pub(crate) mod named;
 pub mod named_queries;
 pub mod names;
 pub(crate) mod plain_text;
+mod postgres_forms;
 pub mod setting_names;
 pub mod stack;
 pub(crate) mod table_parameters;
@@ -25,8 +26,8 @@ use crate::statement::memory::StatementMemory;
 use crate::statement::stack::{Deep, with_stack};
 use crate::statement::walk::{visit_expressions, visit_expressions_mut};
 use datafusion::sql::parser::Statement as ParsedStatement;
-use datafusion::sql::sqlparser::ast::{self, Expr, Statement as SqlStatement, UnaryOperator, Value as Literal};
-use fleetdb_engine::{Code, Error, Result, Value};
+use datafusion::sql::sqlparser::ast::{Expr, Statement as SqlStatement, UnaryOperator, Value as Literal};
+use fleetdb_engine::{Error, Result, Value};
 use fleetdb_plan::binding::number;
 use std::ops::ControlFlow;
 
@@ -102,17 +103,6 @@ impl Statement {
             ControlFlow::Continue(()) => Ok(statement),
             ControlFlow::Break(name) => Err(Error::invalid(format!("parameter {name} has no value"))),
         }
-    }
-
-    /// Marks a FETCH as the MOVE it was written as.
-    pub(crate) fn moved(mut self) -> Result<Self> {
-        if let ParsedStatement::Statement(sql) = &mut *self.0
-            && let SqlStatement::Fetch { into, .. } = sql.as_mut()
-        {
-            *into = Some(vec![ast::Ident::new("nowhere")].into());
-            return Ok(self);
-        }
-        Err(Error::new(Code::Syntax, "syntax: a MOVE stands by itself"))
     }
 
     /// The SQL statement, unless it is one of DataFusion's extensions.

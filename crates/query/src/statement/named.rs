@@ -1,6 +1,4 @@
-//! `PREPARE name AS statement`, `EXECUTE name (values)` and `DEALLOCATE name`: statements that a
-//! session keeps by name. EXECUTE replaces `$1`, `$2`, ... by the values and plans the statement
-//! again. (<https://www.postgresql.org/docs/current/sql-prepare.html>)
+//! A named statement, and its copy with the values of an EXECUTE in place of its parameters.
 
 use crate::statement::Statement;
 use crate::statement::walk::visit_expressions;

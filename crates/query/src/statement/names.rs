@@ -35,10 +35,6 @@ pub fn identifier(name: &Ident) -> String {
     }
 }
 
-pub(crate) fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 /// The name by which an INSERT refers to its table.
 pub(crate) fn called(insert: &Insert) -> Result<String> {
     match (&insert.table_alias, &insert.table) {

@@ -53,9 +53,9 @@ impl Statement {
                 **inner = cast(inner.as_ref().clone(), instant);
             }
             // Otherwise the parameter would be a date, without its time of day.
-            for beside in beside_date(expr) {
-                if let Some(sql_type) = given(beside).and_then(time_type) {
-                    *beside = cast(beside.clone(), sql_type);
+            for operand in compared_with_date(expr) {
+                if let Some(sql_type) = given(operand).and_then(time_type) {
+                    *operand = cast(operand.clone(), sql_type);
                 }
             }
             ControlFlow::<()>::Continue(())
@@ -153,8 +153,8 @@ fn cast(expr: Expr, data_type: SqlType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
-/// What an operator or a condition combines with a cast to a date.
-fn beside_date(expr: &mut Expr) -> Vec<&mut Expr> {
+/// The operands that an operator or a condition combines with a cast to a date.
+fn compared_with_date(expr: &mut Expr) -> Vec<&mut Expr> {
     match expr {
         Expr::BinaryOp { left, right, .. } => match (is_date(left), is_date(right)) {
             (true, false) => vec![right],

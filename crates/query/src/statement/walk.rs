@@ -2,8 +2,8 @@
 //!
 //! sqlparser compiles its traversal of the whole tree anew for each type of visitor, and a closure is
 //! a type of its own: for a hundred visitors, this was most of the code of the SQL crates. Here the
-//! visitor is behind a `dyn`, so that there is one traversal for all. sqlparser's own functions are
-//! not used elsewhere.
+//! visitor is behind a `dyn`, so that there is one traversal for all. Clippy
+//! refuses sqlparser's own functions elsewhere.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 
 /// Visits a tree.
+#[expect(clippy::disallowed_methods, reason = "the one traversal")]
 pub fn walk<T: Visit + ?Sized, V: Visitor>(tree: &T, visitor: &mut V) -> ControlFlow<V::Break> {
     let mut kept = Kept { visitor, stopped: None };
     let _ = tree.visit(&mut Any(&mut kept));
@@ -18,6 +19,7 @@ pub fn walk<T: Visit + ?Sized, V: Visitor>(tree: &T, visitor: &mut V) -> Control
 }
 
 /// Visits a tree that may be changed.
+#[expect(clippy::disallowed_methods, reason = "the one traversal")]
 pub fn walk_mut<T: VisitMut + ?Sized, V: VisitorMut>(tree: &mut T, visitor: &mut V) -> ControlFlow<V::Break> {
     let mut kept = KeptMut { visitor, stopped: None };
     let _ = tree.visit(&mut AnyMut(&mut kept));
@@ -35,6 +37,14 @@ pub fn visit_expressions_mut<T: VisitMut + ?Sized, E>(
     each: impl FnMut(&mut Expr) -> ControlFlow<E>,
 ) -> ControlFlow<E> {
     walk_mut(tree, &mut Expressions(each))
+}
+
+/// Visits an expression and those in it, inner ones first, except in subqueries.
+pub fn visit_outside_subqueries_mut<E>(
+    expr: &mut Expr,
+    each: impl FnMut(&mut Expr) -> ControlFlow<E>,
+) -> ControlFlow<E> {
+    walk_mut(expr, &mut OutsideSubqueries { each, depth: 0 })
 }
 
 /// Visits the names of all relations.
@@ -68,6 +78,30 @@ impl<E, F: FnMut(&mut Expr) -> ControlFlow<E>> VisitorMut for Expressions<F> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<E> {
         self.0(expr)
+    }
+}
+
+struct OutsideSubqueries<F> {
+    each: F,
+    /// The number of enclosing subqueries.
+    depth: usize,
+}
+
+impl<E, F: FnMut(&mut Expr) -> ControlFlow<E>> VisitorMut for OutsideSubqueries<F> {
+    type Break = E;
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<E> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<E> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<E> {
+        if self.depth == 0 { (self.each)(expr) } else { ControlFlow::Continue(()) }
     }
 }
 

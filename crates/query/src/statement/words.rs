@@ -36,3 +36,7 @@ fn block_comment(text: &str) -> usize {
 pub fn has_word(text: &str, word: &str) -> bool {
     text.as_bytes().windows(word.len()).any(|here| here.eq_ignore_ascii_case(word.as_bytes()))
 }
+
+#[cfg(test)]
+#[path = "words_tests.rs"]
+mod tests;

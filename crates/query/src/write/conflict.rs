@@ -3,10 +3,13 @@
 //! The clause becomes a query over the new rows, called `excluded`, and the old ones
 //! ([`after_conflict`]). `dml` runs the query under the commit lock.
 
-use crate::statement::names::{identifier, object_name, quote};
+use crate::statement::built;
+use crate::statement::names::{identifier, object_name};
 use crate::write::rows::primary_key_names;
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, ConflictTarget, Expr, OnConflict, OnConflictAction,
+    Assignment, AssignmentTarget, BinaryOperator, CaseWhen, CastKind, ConflictTarget, DataType, Expr, Join,
+    JoinConstraint, JoinOperator, ObjectName, OnConflict, OnConflictAction, Query, SelectItem, TimezoneInfo,
 };
 use fleetdb_engine::{Code, Column, ColumnType, Error, Result, Role, TableSchema, Unit};
 
@@ -67,8 +70,8 @@ pub(crate) enum Conflict {
     /// row is changed.
     Update {
         called: String,
-        columns: Vec<String>,
-        condition: Option<String>,
+        columns: Vec<Expr>,
+        condition: Option<Box<Expr>>,
         /// The indexes of the assigned columns.
         set: Vec<usize>,
     },
@@ -95,7 +98,7 @@ pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) 
     }
     let OnConflictAction::DoUpdate(update) = &clause.action else { return Ok(Some(Conflict::Nothing)) };
     let set = check_assignments(schema, &update.assignments)?;
-    let new = |name: &str| format!("{EXCLUDED}.{}", quote(name));
+    let new = |name: &str| built::column(EXCLUDED, name);
     let mut fields = schema.columns.iter().filter(|column| column.role == Role::Field);
     let all_new = fields.all(|column| set.iter().any(|(name, value)| *name == column.name && is_new(name, value)));
     // In a table that merges fields, a new NULL does not replace an old value by itself.
@@ -106,48 +109,75 @@ pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) 
         let old = match set.iter().find(|(name, _)| *name == column.name) {
             _ if column.role != Role::Field => return new(&column.name),
             Some((_, value)) => assigned(value, column.column_type),
-            None => format!("{}.{}", quote(called), quote(&column.name)),
+            None => built::column(called, &column.name),
         };
-        format!("CASE WHEN {THERE} THEN {old} ELSE {} END", new(&column.name))
+        Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions: vec![CaseWhen { condition: there(), result: old }],
+            else_result: Some(Box::new(new(&column.name))),
+        }
     };
     let columns = schema.columns.iter().map(column).collect();
-    let condition = update.selection.as_ref().map(ToString::to_string);
+    let condition = update.selection.clone().map(Box::new);
     let set = set.iter().map(|(name, _)| schema.column_index(name)).collect::<Result<_>>()?;
     Ok(Some(Conflict::Update { called: called.to_owned(), columns, condition, set }))
 }
 
 /// A value as its column takes it, where the session's zone bears on that.
-fn assigned(value: &Expr, column_type: ColumnType) -> String {
+fn assigned(value: &Expr, column_type: ColumnType) -> Expr {
+    let with_digits = |digits| DataType::Timestamp(Some(digits), TimezoneInfo::Tz);
     let data_type = match column_type {
-        ColumnType::Date32 => "DATE",
-        ColumnType::Utf8 => "TEXT",
-        ColumnType::TimestampUtc(Unit::Second) => "TIMESTAMPTZ(0)",
-        ColumnType::TimestampUtc(Unit::Millisecond) => "TIMESTAMPTZ(3)",
-        ColumnType::TimestampUtc(Unit::Microsecond) => "TIMESTAMPTZ(6)",
-        ColumnType::TimestampUtc(Unit::Nanosecond) => "TIMESTAMPTZ(9)",
-        _ => return format!("({value})"),
+        ColumnType::Date32 => DataType::Date,
+        ColumnType::Utf8 => DataType::Text,
+        ColumnType::TimestampUtc(Unit::Second) => with_digits(0),
+        ColumnType::TimestampUtc(Unit::Millisecond) => with_digits(3),
+        ColumnType::TimestampUtc(Unit::Microsecond) => with_digits(6),
+        ColumnType::TimestampUtc(Unit::Nanosecond) => with_digits(9),
+        _ => return value.clone(),
     };
-    format!("CAST(({value}) AS {data_type})")
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(value.clone()), data_type, array: false, format: None }
+}
+
+fn there() -> Expr {
+    Expr::Identifier(built::quoted(THERE))
 }
 
 /// The query for the rows to write, given the names of an INSERT's new rows and of the old ones.
-pub(crate) fn after_conflict(schema: &TableSchema, conflict: &Conflict, new: &str, old: &str) -> String {
+pub(crate) fn after_conflict(schema: &TableSchema, conflict: &Conflict, new: ObjectName, old: ObjectName) -> Query {
     let called = match conflict {
         Conflict::Nothing => &schema.name,
         Conflict::Update { called, .. } => called,
     };
-    let called = quote(called);
-    let equal = |name: &&str| format!("({called}.{0} IS NOT DISTINCT FROM {EXCLUDED}.{0})", quote(name));
-    let same = primary_key_names(schema).iter().map(equal).collect::<Vec<_>>().join(" AND ");
+    let equal = |name: &&str| {
+        let (old, new) = (built::column(called, name), built::column(EXCLUDED, name));
+        Expr::IsNotDistinctFrom(Box::new(old), Box::new(new))
+    };
+    let keys = primary_key_names(schema);
+    let all = keys.iter().map(equal).reduce(|all, equal| built::binary(all, BinaryOperator::And, equal));
+    let has_same_key = all.unwrap_or_else(built::true_literal);
+    let mut from = built::unjoined(built::table(new, Some(EXCLUDED)));
     match conflict {
         Conflict::Nothing => {
-            format!("SELECT * FROM {new} AS {EXCLUDED} WHERE NOT EXISTS (SELECT 1 FROM {old} AS {called} WHERE {same})")
+            let old = built::unjoined(built::table(old, Some(called)));
+            let one = vec![SelectItem::UnnamedExpr(built::true_literal())];
+            let subquery = Box::new(built::select(one, vec![old], Some(has_same_key)));
+            built::select(built::all_columns(), vec![from], Some(Expr::Exists { subquery, negated: true }))
         }
-        Conflict::Update { columns, condition, .. } => format!(
-            "SELECT {} FROM {new} AS {EXCLUDED} LEFT JOIN (SELECT *, true AS {THERE} FROM {old}) AS {called} ON {same} \
-             WHERE {THERE} IS NULL OR ({})",
-            columns.join(", "),
-            condition.as_deref().unwrap_or("true")
-        ),
+        Conflict::Update { columns, condition, .. } => {
+            let mut marked = built::all_columns();
+            marked.push(SelectItem::ExprWithAlias { expr: built::true_literal(), alias: built::quoted(THERE) });
+            let old = built::select(marked, vec![built::unjoined(built::table(old, None))], None);
+            from.joins.push(Join {
+                relation: built::derived(old, called),
+                global: false,
+                join_operator: JoinOperator::Left(JoinConstraint::On(has_same_key)),
+            });
+            let condition = condition.clone().map(|condition| {
+                built::binary(Expr::IsNull(Box::new(there())), BinaryOperator::Or, Expr::Nested(condition))
+            });
+            built::select(columns.iter().cloned().map(SelectItem::UnnamedExpr).collect(), vec![from], condition)
+        }
     }
 }

@@ -10,6 +10,7 @@
 //!    a transaction block, whose changes are kept in memory.
 
 use crate::session::Session;
+use crate::statement::built;
 use crate::write::dml::Change;
 use crate::write::returning::{Returning, WriteOutcome};
 use crate::write::rows::{key_of, named, primary_key, primary_key_names, typed_column};
@@ -17,7 +18,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    Delete, FromTable, ObjectName, Statement as SqlStatement, TableFactor, TableWithJoins,
+    Delete, Expr as SqlExpr, FromTable, ObjectName, Query, SelectItem, Statement as SqlStatement, TableFactor,
+    TableWithJoins,
 };
 use fleetdb_engine::{Batch, Code, Error, Result, ScanRequest, TableSchema, TableView, View};
 use fleetdb_plan::errors::engine_error;
@@ -48,9 +50,9 @@ impl Session {
         let mut many = None;
         let done = self.write_after(returning, |view| {
             if let Some(joined) = &joined {
-                self.plan(joined)?;
+                self.plan_query(joined.clone())?;
             }
-            let (schema, input) = self.to_delete(&delete, rows.as_deref())?;
+            let (schema, input) = self.to_delete(&delete, rows.as_ref())?;
             match self.found(view, &schema, input, returning.is_some())? {
                 Found::Few(change) => Ok(change),
                 Found::Many if must_be_few => Err(too_many(&schema)),
@@ -63,19 +65,16 @@ impl Session {
         match many {
             None => Ok(done),
             Some(schema) => {
-                Ok(WriteOutcome { count: self.delete_many(&schema, &delete, rows.as_deref())?, returned: None })
+                Ok(WriteOutcome { count: self.delete_many(&schema, &delete, rows.as_ref())?, returned: None })
             }
         }
     }
 
     /// Deletes all rows of a table.
     pub(crate) fn truncate(&self, table: &ObjectName) -> Result<WriteOutcome> {
-        let delete = self.parse_one(&format!("DELETE FROM {table}"))?;
-        let Some(SqlStatement::Delete(delete)) = delete.sql() else {
-            return Err(Error::bug("a DELETE became something else"));
-        };
+        let delete = built::delete_all(table.clone());
         self.write_after(None, |view| {
-            let (schema, input) = self.to_delete(delete, None)?;
+            let (schema, input) = self.to_delete(&delete, None)?;
             match self.found(view, &schema, input, false)? {
                 Found::Few(change) => Ok(change),
                 Found::Many => Err(Error::bug("a TRUNCATE names rows")),
@@ -85,10 +84,10 @@ impl Session {
 
     /// The table of a DELETE and the plan for its rows. The plan comes from the DELETE itself, or
     /// from `rows` if DataFusion cannot plan the DELETE.
-    fn to_delete(&self, delete: &Delete, rows: Option<&str>) -> Result<(Arc<TableSchema>, LogicalPlan)> {
+    fn to_delete(&self, delete: &Delete, rows: Option<&Query>) -> Result<(Arc<TableSchema>, LogicalPlan)> {
         let dml = self.plan_write(SqlStatement::Delete(delete.clone()))?;
         let schema = self.schema_of(&dml)?;
-        let input = rows.map_or_else(|| Ok(dml.input.as_ref().clone()), |rows| self.plan(rows))?;
+        let input = rows.map_or_else(|| Ok(dml.input.as_ref().clone()), |rows| self.plan_query(rows.clone()))?;
         Ok((schema, input))
     }
 
@@ -130,7 +129,7 @@ impl Session {
     }
 
     /// Deletes rows by rewriting the segments that hold them; returns the number of rows.
-    fn delete_many(&self, schema: &TableSchema, delete_rows: &Delete, rows: Option<&str>) -> Result<u64> {
+    fn delete_many(&self, schema: &TableSchema, delete_rows: &Delete, rows: Option<&Query>) -> Result<u64> {
         let watch = self.limits.watch();
         let find = |view: &View, delete: &mut dyn FnMut(&RecordBatch) -> Result<()>| {
             self.tables.show(view.clone());
@@ -194,34 +193,38 @@ fn delete_rows(schema: &TableSchema, rows: &[RecordBatch]) -> Result<(Batch, u64
 /// A query over the tables of a DELETE with USING, joined under its condition. It is only planned,
 /// to detect ambiguous columns: in the EXISTS of [`with_rows`], these would silently resolve to the
 /// inner table.
-fn joined(delete: &Delete) -> Option<String> {
+fn joined(delete: &Delete) -> Option<Query> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-    let tables = from.iter().chain(delete.using.as_ref()?).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let condition = delete.selection.as_ref()?;
-    Some(format!("SELECT 1 FROM {tables} WHERE {condition}"))
+    let tables = from.iter().chain(delete.using.as_ref()?).cloned().collect();
+    Some(built::select(any_row(), tables, Some(delete.selection.clone()?)))
+}
+
+/// A SELECT list for queries that only tell whether there are rows.
+fn any_row() -> Vec<SelectItem> {
+    vec![SelectItem::UnnamedExpr(built::true_literal())]
 }
 
 /// A DELETE that DataFusion plans. If the given one has a table alias or USING, which DataFusion does
 /// not support there, also a query for its rows, with USING written as an EXISTS.
-pub(crate) fn with_rows(mut delete: Delete) -> (Delete, Option<String>) {
+pub(crate) fn with_rows(mut delete: Delete) -> (Delete, Option<Query>) {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &mut delete.from;
     let [TableWithJoins { relation: table @ TableFactor::Table { .. }, .. }] = from.as_mut_slice() else {
         return (delete, None);
     };
-    let called = table.to_string();
+    let called = built::unjoined(table.clone());
     let TableFactor::Table { alias, .. } = table else { return (delete, None) };
     if alias.take().is_none() && delete.using.is_none() {
         return (delete, None);
     }
-    let condition = delete.selection.take().map_or_else(|| "true".to_owned(), |condition| condition.to_string());
-    let query = match delete.using.take() {
+    let condition = delete.selection.take();
+    let condition = match delete.using.take() {
         Some(others) => {
-            let others = others.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            format!("SELECT * FROM {called} WHERE EXISTS (SELECT 1 FROM {others} WHERE {condition})")
+            let subquery = Box::new(built::select(any_row(), others, condition));
+            Some(SqlExpr::Exists { subquery, negated: false })
         }
-        None => format!("SELECT * FROM {called} WHERE {condition}"),
+        None => condition,
     };
-    (delete, Some(query))
+    (delete, Some(built::select(built::all_columns(), vec![called], condition)))
 }
 
 /// What a planned DELETE reads.

@@ -9,6 +9,7 @@
 //!    batch.
 
 use crate::session::{Session, TEMPORARY};
+use crate::statement::built::quoted;
 use crate::statement::names::{called, object_name};
 use crate::tables::ddl::write_words;
 use crate::write::conflict::{Conflict, after_conflict, check_assignments, conflict};
@@ -20,12 +21,13 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::UInt64Type;
 use arrow::row::{RowConverter, SortField};
 use datafusion::catalog::TableProvider;
+use datafusion::common::TableReference;
 use datafusion::datasource::MemTable;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    Ident, Insert, OnInsert, SelectItem, SetExpr, Statement as SqlStatement, TableObject, Update,
+    Insert, ObjectName, OnInsert, SelectItem, SetExpr, Statement as SqlStatement, TableObject, Update,
 };
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_ROWS, Result, TableSchema, View};
 use fleetdb_plan::errors::{engine_error, unsupported};
@@ -94,7 +96,7 @@ impl Session {
         let insert = InsertValues::of_sql(statement, db, self.zone())?.ok_or_else(|| {
             Error::invalid(
                 "WITH around statements that write: each is an INSERT of literal VALUES whose rows replace those with \
-                 their keys, without RETURNING, and the last is one, too",
+                 their keys, without RETURNING, and so is the last statement",
             )
         })?;
         let mut rows = Batch::new();
@@ -129,7 +131,7 @@ impl Session {
             && count < table.schema().columns.len()
         {
             let first = table.schema().columns.iter().take(count);
-            insert.columns = first.map(|column| Ident::with_quote('"', &column.name).into()).collect();
+            insert.columns = first.map(|column| quoted(&column.name).into()).collect();
         }
         Ok(())
     }
@@ -189,7 +191,7 @@ impl Session {
             self.write_after(returning, |view| {
                 let old_rows = FleetTable::within(&self.store, view.table(&schema.name)?.clone(), old_rows);
                 let written = self.with_temporary("old", Arc::new(old_rows), |old| {
-                    self.rows_of(self.plan(&after_conflict(schema, conflict, new, old))?)
+                    self.rows_of(self.plan_query(after_conflict(schema, conflict, new, old))?)
                 })?;
                 let set = match conflict {
                     Conflict::Nothing => &[][..],
@@ -267,12 +269,13 @@ impl Session {
         &self,
         what: &str,
         table: Arc<dyn TableProvider>,
-        run: impl FnOnce(&str) -> Result<T>,
+        run: impl FnOnce(ObjectName) -> Result<T>,
     ) -> Result<T> {
-        let name = format!("{TEMPORARY}.{what}_{}", self.statements.fetch_add(1, Ordering::Relaxed));
-        self.context.register_table(&name, table).map_err(engine_error)?;
-        let done = run(&name);
-        self.context.deregister_table(&name).map_err(engine_error)?;
+        let name = format!("{what}_{}", self.statements.fetch_add(1, Ordering::Relaxed));
+        let reference = TableReference::partial(TEMPORARY, name.as_str());
+        self.context.register_table(reference.clone(), table).map_err(engine_error)?;
+        let done = run(vec![quoted(TEMPORARY), quoted(&name)].into());
+        self.context.deregister_table(reference).map_err(engine_error)?;
         done
     }
 }

@@ -4,7 +4,7 @@ use super::returning::{Returned, Returning, WriteOutcome};
 use crate::answer::Answer;
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::statement::names::quote;
+use crate::statement::built::quoted;
 use crate::write::rows::unchecked;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -40,7 +40,7 @@ impl Session {
     fn columns_of(&self, mut statement: Statement) -> Result<Option<SchemaRef>> {
         let ParsedStatement::Statement(sql) = &mut *statement.0 else { return Ok(None) };
         let Some(returning) = Returning::take(sql, None)? else { return Ok(None) };
-        let plan = self.refresh().and_then(|()| self.plan(&returning.of(&quote(&returning.table))));
+        let plan = self.refresh().and_then(|()| self.plan_query(returning.of(vec![quoted(&returning.table)].into())));
         self.tables.release();
         Ok(Some(Arc::new(plan?.schema().as_arrow().clone())))
     }
@@ -55,7 +55,7 @@ impl Session {
         let Some(returning) = returning else { return Ok(None) };
         let rows = MemTable::try_new(unchecked(schema), vec![rows]).map_err(engine_error)?;
         self.with_temporary("returned", Arc::new(rows), |name| {
-            let plan = self.plan(&returning.of(name))?;
+            let plan = self.plan_query(returning.of(name))?;
             let schema = Arc::new(plan.schema().as_arrow().clone());
             returning.check(&schema)?;
             Ok(Some(Returned { schema, rows: self.rows_of(plan)? }))

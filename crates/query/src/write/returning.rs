@@ -2,14 +2,15 @@
 //! anything is written, so if it fails, nothing has changed.
 
 use crate::statement::Statement;
+use crate::statement::built::{self, table, unjoined};
 use crate::statement::clauses::{returning_clause, returning_clause_mut};
-use crate::statement::names::{called, identifier, object_name, quote};
+use crate::statement::names::{called, identifier, object_name};
 use crate::statement::walk::visit_expressions_mut;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
-    Expr, FromTable, ObjectName, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement, TableFactor,
-    TableObject,
+    Expr, FromTable, ObjectName, Query, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement,
+    TableFactor, TableObject,
 };
 use fleetdb_engine::{Code, Error, Result};
 use std::ops::ControlFlow;
@@ -61,9 +62,8 @@ impl Returning {
     }
 
     /// The clause as a query over a table.
-    pub(super) fn of(&self, table: &str) -> String {
-        let items: Vec<_> = self.items.iter().map(ToString::to_string).collect();
-        format!("SELECT {} FROM {table} AS {}", items.join(", "), quote(&self.called))
+    pub(super) fn of(&self, name: ObjectName) -> Query {
+        built::select(self.items.clone(), vec![unjoined(table(name, Some(&self.called)))], None)
     }
 
     /// Fails if the columns differ from those the client was told about.
