@@ -1,8 +1,9 @@
 //! The physical planner: DataFusion's, extended by FleetDB's own plan nodes. Unions of many queries
 //! become trees of unions.
 
-use crate::asof::AsofJoinPlanner;
-use crate::gapfill::GapFillPlanner;
+use crate::asof::AsofJoin;
+use crate::gapfill::GapFill;
+use crate::plan_nodes::planner_of;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
@@ -23,8 +24,8 @@ pub struct FleetPlanner;
 #[async_trait::async_trait]
 impl QueryPlanner for FleetPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner =
-            DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(GapFillPlanner), Arc::new(AsofJoinPlanner)]);
+        let own = vec![planner_of::<GapFill>(), planner_of::<AsofJoin>()];
+        let planner = DefaultPhysicalPlanner::with_extension_planners(own);
         let has_large = plan.exists(|plan| Ok(inputs_of(plan) > MAX_INPUTS))?;
         match has_large {
             true => planner.create_physical_plan(&with_small_unions(plan.clone())?, session).await,

@@ -4,6 +4,7 @@
 //! Names and semantics follow TimescaleDB where it has the function. `docs/sql.md` has an example
 //! of each.
 
+mod accumulators;
 pub mod arguments;
 pub(crate) mod at_time_zone;
 mod bounded;
@@ -18,7 +19,6 @@ pub mod date_trunc;
 pub(crate) mod first_last;
 pub mod function_memory;
 pub mod list_literals;
-mod one_group;
 pub mod one_of;
 mod series;
 mod spans;
@@ -26,6 +26,7 @@ mod time_rows;
 mod to_char;
 pub(crate) mod whole_sum;
 mod width_bucket;
+mod wrapped;
 
 use crate::asof::AsofMatch;
 use crate::catalog::ViewTables;
