@@ -9,13 +9,13 @@
 //! 4. A transaction reads its own uncommitted batches through an [`Overlay`](overlay::Overlay).
 
 pub(crate) mod bounds;
-pub mod container;
-pub mod containers;
+pub(crate) mod container;
+pub(crate) mod containers;
 mod followed_by;
-pub mod last;
+pub(crate) mod last;
 pub(crate) mod merge;
-pub mod overlay;
-pub mod rows;
+pub(crate) mod overlay;
+pub(crate) mod rows;
 pub(crate) mod source;
 
 use crate::deletes::DeleteSet;

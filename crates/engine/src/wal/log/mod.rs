@@ -160,12 +160,11 @@ impl Log {
     ) -> bool {
         let mut pending = self.pending.lock();
         pending.push_frame(sequence, payload, self.durable());
-        match pending.push_waiter(sequence, durability, done, waiting) {
-            Next::Lead => return true,
-            Next::Wake => self.wake.notify_one(),
-            Next::Nothing => {}
+        let next = pending.push_waiter(sequence, durability, done, waiting);
+        if next == Next::Wake {
+            self.wake.notify_one();
         }
-        false
+        next == Next::Lead
     }
 
     /// Does the log thread's work on a committer's thread.
