@@ -13,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use std::sync::Arc;
 
-/// The most inputs of a union. To compute the schema of a union, DataFusion merges the metadata of
+/// The maximum number of inputs of a union. To compute the schema of a union, DataFusion merges the metadata of
 /// all inputs for each input (`union_schema`, 55.2), and does so after each optimizer rule.
 const MAX_INPUTS: usize = 32;
 
@@ -41,7 +41,7 @@ fn inputs_of(plan: &LogicalPlan) -> usize {
     }
 }
 
-/// Makes trees of the unions that have many inputs. The inputs keep their order.
+/// Turns each union of many inputs into a tree of unions. The inputs keep their order.
 fn with_small_unions(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up(|plan| {
         let LogicalPlan::Union(Union { mut inputs, schema }) = plan else { return Ok(Transformed::no(plan)) };

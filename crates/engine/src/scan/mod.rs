@@ -104,7 +104,8 @@ const MAX_LISTED_KEYS: usize = 4_096;
 ///
 /// ```
 /// use fleetdb_engine::{Projection, ScanRequest, Value};
-/// let request = ScanRequest::all().container(&[Value::Int(7)]).from_time(0).columns(Projection::Names(vec!["usage".into()]));
+/// let request = ScanRequest::all().container(&[Value::Int(7)]).from_time(0);
+/// let request = request.columns(Projection::Names(vec!["usage".into()]));
 /// assert_eq!(request.keys.unwrap().len(), 1);
 /// ```
 #[derive(Clone, Debug, Default)]

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 /// The name of the function that stands for a list until types are known.
 pub const LONG_LIST: &str = "long_list";
 
-/// The maximum number of digits of an integer in such a list. Every integer of 18 digits fits into 64
-/// bits.
+/// The maximum number of digits of an integer in such a list. Every integer of 18 digits fits into
+/// 64 bits.
 const MAX_DIGITS: usize = 18;
 
 /// A literal of a list.
