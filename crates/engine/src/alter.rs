@@ -124,8 +124,9 @@ impl Database {
             return Err(Error::new(
                 Code::CannotCast,
                 format!(
-                    "column '{column}' of table '{table}' cannot be changed to {}: outside the key, integers can widen to \
-                     larger integers and to floats, and real to double precision; timestamps can gain or lose a time zone",
+                    "column '{column}' of table '{table}' cannot be changed to {}: outside the key, integers can \
+                     widen to larger integers and to floats, and real to double precision; timestamps can gain or \
+                     lose a time zone",
                     column_type.sql_name()
                 ),
             ));

@@ -81,7 +81,8 @@ impl Shared {
                     None => "the flush cannot keep up".to_owned(),
                 };
                 return Err(Error::retry(format!(
-                    "the memtables are full ({} bytes, setting memtable_bytes) and {reason}; nothing was written, try again",
+                    "the memtables are full ({} bytes, setting memtable_bytes) and {reason}; nothing was \
+                     written, try again",
                     self.settings.memtable_bytes
                 )));
             }

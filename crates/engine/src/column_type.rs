@@ -250,7 +250,7 @@ impl ColumnType {
     /// Whether every value of this type can be represented in `to`. Integers widen to larger
     /// integers and to floats (from 32 bits on, only to `Float64`; a 64-bit integer then keeps 53
     /// bits of precision).
-    pub fn widens_to(self, to: Self) -> bool {
+    pub(crate) fn widens_to(self, to: Self) -> bool {
         let bits = |t: Self| match t {
             Self::Int8 | Self::UInt8 => 8,
             Self::Int16 | Self::UInt16 => 16,

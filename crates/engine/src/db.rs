@@ -78,7 +78,8 @@ pub struct Status {
 /// use fleetdb_engine::{Batch, ColumnType, Database, Rows, ScanRequest, TableDefinition, Unit, Value};
 /// let directory = tempfile::tempdir().unwrap();
 /// let db = Database::open(directory.path()).unwrap();
-/// let table = TableDefinition::new("cpu").key("host", ColumnType::Utf8).time("ts", Unit::Nanosecond).field("usage", ColumnType::Int64);
+/// let table = TableDefinition::new("cpu").key("host", ColumnType::Utf8).time("ts", Unit::Nanosecond);
+/// let table = table.field("usage", ColumnType::Int64);
 /// let mut rows = Rows::new(&db.create_table(&table).unwrap());
 /// rows.push(&["host_1".into(), Value::Int(1_000), Value::Int(58)]).unwrap();
 /// db.commit(Batch::new().with_rows(rows)).unwrap();

@@ -43,7 +43,8 @@ impl Database {
     /// (NULL first). `go_on` is called repeatedly and cancels the delete by returning an error.
     ///
     /// ```
-    /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+    /// use fleetdb_engine::io::{Io, MemoryStorage};
+    /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value};
     /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
     /// let seven = db.container("t", &[Value::Int(7)]).unwrap();

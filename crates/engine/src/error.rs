@@ -278,13 +278,6 @@ impl Error {
         self
     }
 
-    /// The same error without its position, for a caller that did not send this text.
-    #[must_use]
-    pub fn without_place(mut self) -> Self {
-        self.place = None;
-        self
-    }
-
     /// What the caller can do about it, as a separate sentence.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()

@@ -18,7 +18,8 @@ impl Database {
     /// database.
     ///
     /// ```
-    /// use fleetdb_engine::{Batch, ColumnType, Database, Rows, Settings, TableDefinition, Value, io::{Io, MemoryStorage}};
+    /// use fleetdb_engine::io::{Io, MemoryStorage};
+    /// use fleetdb_engine::{Batch, ColumnType, Database, Rows, Settings, TableDefinition, Value};
     /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let table = TableDefinition::new("counts").key("id", ColumnType::Int64).field("n", ColumnType::Int64);
     /// let schema = db.create_table(&table).unwrap();
@@ -42,7 +43,8 @@ impl Database {
     /// database's default durability. Returns the number of rows.
     ///
     /// ```
-    /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+    /// use fleetdb_engine::io::{Io, MemoryStorage};
+    /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value};
     /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
     /// db.create_table(&table.field("a", ColumnType::Int64).field("b", ColumnType::Int64)).unwrap();

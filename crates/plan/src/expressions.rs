@@ -90,7 +90,7 @@ pub fn on_arrays(args: &ScalarFunctionArgs, of: impl FnOnce(&[ArrayRef]) -> Resu
 }
 
 /// The number of a timestamp type's units per second; `None` for other types.
-pub fn per_second(data_type: &DataType) -> Option<i64> {
+pub(crate) fn per_second(data_type: &DataType) -> Option<i64> {
     match data_type {
         DataType::Timestamp(TimeUnit::Second, _) => Some(1),
         DataType::Timestamp(TimeUnit::Millisecond, _) => Some(1_000),

@@ -1,7 +1,7 @@
-//! Parses intervals in PostgreSQL's text forms: `1 day 02:00:00`, `1:30`, `3 hours ago`, `P1DT2H`,
-//! `10` seconds
+//! Parses intervals in PostgreSQL's text forms: `1 day 02:00:00`, `1:30`, `3 hours ago`, `P1DT2H`, or
+//! `10`, which counts seconds
 //! (<https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-INTERVAL-INPUT>).
-//! Arrow, and so DataFusion, reads only numbers with units.
+//! Arrow, and therefore DataFusion, parses only numbers with units.
 
 use crate::errors::query_error;
 use arrow::datatypes::IntervalMonthDayNano;

@@ -43,8 +43,8 @@ impl MemoryPool for BudgetPool {
             return Ok(());
         }
         Err(DataFusionError::ResourcesExhausted(format!(
-            "{} needs {additional} bytes, and {} of {} are in use by queries, scans and compaction; ask for less, try again \
-             later, or raise the setting memory_limit",
+            "{} needs {additional} bytes, and {} of {} are in use by queries, scans and compaction; ask for less, try \
+             again later, or raise the setting memory_limit",
             reservation.consumer().name(),
             self.0.used_bytes(),
             self.0.limit_bytes()

@@ -1,10 +1,17 @@
 //! What FleetDB's own plan nodes have in common.
 
+use datafusion::catalog::Session;
+use datafusion::common::DFSchema;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
-use datafusion::physical_plan::PlanProperties;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{
+    Expr, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
+use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Methods common to all physical plan nodes that have `properties`.
@@ -65,6 +72,50 @@ pub(crate) use {leaf_plan, no_expressions, plan_basics};
 pub(crate) fn one_partition(equivalence: EquivalenceProperties) -> Arc<PlanProperties> {
     let partitioning = Partitioning::UnknownPartitioning(1);
     Arc::new(PlanProperties::new(equivalence, partitioning, EmissionType::Incremental, Boundedness::Bounded))
+}
+
+/// A logical plan node that plans itself.
+pub(crate) trait Plannable: UserDefinedLogicalNodeCore {
+    /// The physical plan of the node over its planned inputs.
+    fn physical(&self, inputs: &[Arc<dyn ExecutionPlan>], planning: &Planning<'_>) -> Result<Arc<dyn ExecutionPlan>>;
+}
+
+/// What a node needs from DataFusion to plan itself.
+pub(crate) struct Planning<'a> {
+    planner: &'a dyn PhysicalPlanner,
+    session: &'a dyn Session,
+    context: &'a PhysicalPlanningContext,
+}
+
+impl Planning<'_> {
+    /// Plans an expression over the columns of a schema.
+    pub(crate) fn expr(&self, expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
+        self.planner.create_physical_expr(expr, schema, self.session, self.context)
+    }
+}
+
+/// Plans the nodes of one type.
+struct NodePlanner<N>(PhantomData<fn() -> N>);
+
+/// The planner of the nodes of a type.
+pub(crate) fn planner_of<N: Plannable>() -> Arc<dyn ExtensionPlanner + Send + Sync> {
+    Arc::new(NodePlanner::<N>(PhantomData))
+}
+
+#[async_trait::async_trait]
+impl<N: Plannable> ExtensionPlanner for NodePlanner<N> {
+    async fn plan_extension(
+        &self,
+        planner: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _logical_inputs: &[&LogicalPlan],
+        physical_inputs: &[Arc<dyn ExecutionPlan>],
+        session: &dyn Session,
+        context: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(node) = node.as_any().downcast_ref::<N>() else { return Ok(None) };
+        node.physical(physical_inputs, &Planning { planner, session, context }).map(Some)
+    }
 }
 
 /// The union of two plans. The columns keep the names and table qualifiers of the first plan.

@@ -1,8 +1,9 @@
 //! The physical planner: DataFusion's, extended by FleetDB's own plan nodes. Unions of many queries
 //! become trees of unions.
 
-use crate::asof::AsofJoinPlanner;
-use crate::gapfill::GapFillPlanner;
+use crate::asof::AsofJoin;
+use crate::gapfill::GapFill;
+use crate::plan_nodes::planner_of;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
@@ -12,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use std::sync::Arc;
 
-/// The most inputs of a union. To compute the schema of a union, DataFusion merges the metadata of
+/// The maximum number of inputs of a union. To compute the schema of a union, DataFusion merges the metadata of
 /// all inputs for each input (`union_schema`, 55.2), and does so after each optimizer rule.
 const MAX_INPUTS: usize = 32;
 
@@ -23,8 +24,8 @@ pub struct FleetPlanner;
 #[async_trait::async_trait]
 impl QueryPlanner for FleetPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner =
-            DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(GapFillPlanner), Arc::new(AsofJoinPlanner)]);
+        let own = vec![planner_of::<GapFill>(), planner_of::<AsofJoin>()];
+        let planner = DefaultPhysicalPlanner::with_extension_planners(own);
         let has_large = plan.exists(|plan| Ok(inputs_of(plan) > MAX_INPUTS))?;
         match has_large {
             true => planner.create_physical_plan(&with_small_unions(plan.clone())?, session).await,
@@ -40,7 +41,7 @@ fn inputs_of(plan: &LogicalPlan) -> usize {
     }
 }
 
-/// Makes trees of the unions that have many inputs. The inputs keep their order.
+/// Turns each union of many inputs into a tree of unions. The inputs keep their order.
 fn with_small_unions(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up(|plan| {
         let LogicalPlan::Union(Union { mut inputs, schema }) = plan else { return Ok(Transformed::no(plan)) };

@@ -28,8 +28,8 @@ pub enum Rounding {
     Nearest,
 }
 
-/// Whether the nearest unit is the next one, for a time that is `rest` after a multiple of a unit
-/// of length `unit`. `seconds` is the time in seconds since 1970.
+/// Whether a time is rounded up to the next multiple of `unit`. The time is `rest` after the previous
+/// multiple; `seconds` is the time in seconds since 1970.
 pub(crate) fn is_nearer_to_next(rest: i64, unit: i64, seconds: i64) -> bool {
     match rest.cmp(&(unit - rest)) {
         Ordering::Less => false,

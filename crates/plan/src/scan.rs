@@ -98,8 +98,8 @@ impl FleetScan {
         Ok(Some(Self { request, places, schema: filter.schema(), properties, condition, ..self.clone() }))
     }
 
-    /// The scan of a prepared statement: each run uses the binding's view, and the conditions its
-    /// values.
+    /// The scan of a prepared statement: each run uses the binding's view, and puts the binding's
+    /// values into the conditions.
     pub(crate) fn bound_to(self, binding: &Arc<Binding>, open: Vec<Expr>) -> Result<Self> {
         binding.note(&self.table);
         Self { reads: Reads::Bound(Arc::clone(binding), open), ..self }.ordered()

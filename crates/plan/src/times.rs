@@ -137,7 +137,7 @@ pub fn read_exact(text: &str, data_type: &DataType, session: Zone) -> Result<(Da
 ///
 /// # Errors
 /// A text is not a time, or is out of the type's range.
-pub fn read_texts(texts: &ArrayRef, data_type: &DataType, zone: Zone) -> Result<ArrayRef, Error> {
+pub(crate) fn read_texts(texts: &ArrayRef, data_type: &DataType, zone: Zone) -> Result<ArrayRef, Error> {
     let column_type = ColumnType::from_arrow(data_type)?;
     let counts = texts
         .as_string::<i32>()

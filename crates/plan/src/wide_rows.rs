@@ -111,7 +111,7 @@ fn parts(batch: &RecordBatch, other_bytes: usize) -> Vec<RecordBatch> {
     starts.map(|start| batch.slice(start, rows.min(batch.num_rows() - start))).collect()
 }
 
-/// At least the bytes of the longest texts of a row.
+/// An upper bound for the bytes of the texts of one row.
 fn text_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(longest).sum()
 }

@@ -106,8 +106,8 @@ impl Window {
         let to = self.to.iter().map(end).collect::<Result<Vec<_>>>()?.into_iter().min();
         let (Some(from), Some(to)) = (from, to) else {
             return Err(misuse(
-                "time_bucket_gapfill does not know where to begin and end: say so in WHERE (ts >= ... AND ts < ...), or \
-                 as its last two arguments"
+                "time_bucket_gapfill does not know where to begin and end: say so in WHERE (ts >= ... AND ts < ...), \
+                 or as its last two arguments"
                     .to_owned(),
             ));
         };

@@ -9,9 +9,9 @@ use chrono_tz::{TZ_VARIANTS, Tz};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Nanoseconds in a second.
-pub const NS_PER_SECOND: i128 = 1_000_000_000;
+pub(crate) const NS_PER_SECOND: i128 = 1_000_000_000;
 /// Nanoseconds in a day without a change of clocks.
-pub const NS_PER_DAY: i128 = 86_400 * NS_PER_SECOND;
+pub(crate) const NS_PER_DAY: i128 = 86_400 * NS_PER_SECOND;
 const SECONDS_PER_HOUR: i32 = 3_600;
 /// UTC offsets are smaller than this.
 const MAX_HOURS: i32 = 168;
@@ -112,13 +112,13 @@ impl Zone {
     }
 
     /// The local time at an instant.
-    pub fn local(self, instant_ns: i128) -> Option<i128> {
+    pub(crate) fn local(self, instant_ns: i128) -> Option<i128> {
         Some(instant_ns + self.ahead_ns(instant_ns)?)
     }
 
     /// The instant of a local time. If clocks skip the local time or show it twice, the smaller UTC
     /// offset applies, as in PostgreSQL, which gives the later instant.
-    pub fn instant(self, local_ns: i128) -> Option<i128> {
+    pub(crate) fn instant(self, local_ns: i128) -> Option<i128> {
         let Self::Named(zone) = self else { return Some(local_ns - self.ahead_ns(local_ns)?) };
         let (time, _) = within_tables(naive(local_ns)?)?;
         let ahead_ns = match zone.offset_from_local_datetime(&time) {
@@ -233,14 +233,14 @@ fn posix(text: &str) -> Option<Zone> {
 }
 
 /// A time without a zone, from nanoseconds since 1970; `None` beyond the calendar.
-pub fn naive(ns: i128) -> Option<NaiveDateTime> {
+pub(crate) fn naive(ns: i128) -> Option<NaiveDateTime> {
     let seconds = i64::try_from(ns.div_euclid(NS_PER_SECOND)).ok()?;
     let rest = u32::try_from(ns.rem_euclid(NS_PER_SECOND)).ok()?;
     Some(DateTime::from_timestamp(seconds, rest)?.naive_utc())
 }
 
 /// Nanoseconds since 1970.
-pub fn to_ns(time: NaiveDateTime) -> i128 {
+pub(crate) fn to_ns(time: NaiveDateTime) -> i128 {
     let time = time.and_utc();
     i128::from(time.timestamp()) * NS_PER_SECOND + i128::from(time.timestamp_subsec_nanos())
 }

@@ -104,7 +104,8 @@ pub(crate) fn read(storage: &dyn Storage) -> Result<Option<(u64, Contents)>> {
 pub(crate) fn read_bytes(name: &str, bytes: &[u8], number: u64) -> Result<Contents> {
     let lost = |offset: usize, what: &str| {
         Error::damaged(format!(
-            "{name}: {what} at byte {offset}. The list of tables and segments cannot be read; restore the file from a backup"
+            "{name}: {what} at byte {offset}. The list of tables and segments cannot be read; restore the file \
+             from a backup"
         ))
     };
     if bytes.get(..HEADER_BYTES) != Some(&header(number)) {

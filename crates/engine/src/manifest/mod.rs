@@ -42,13 +42,6 @@ pub struct SegmentEntry {
     pub slices: Vec<Slice>,
 }
 
-impl SegmentEntry {
-    /// The number of valid rows.
-    pub fn live_rows(&self) -> u64 {
-        if self.slices.is_empty() { self.rows } else { self.slices.iter().map(|slice| slice.rows).sum() }
-    }
-}
-
 /// The rows of one time partition in a file that holds several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {

@@ -10,9 +10,11 @@ use arrow::array::RecordBatch;
 /// A container of a [`TableView`]: all rows that share the key before the time.
 ///
 /// ```
-/// use fleetdb_engine::{Batch, ColumnType, Database, Rows, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+/// use fleetdb_engine::io::{Io, MemoryStorage};
+/// use fleetdb_engine::{Batch, ColumnType, Database, Rows, Settings, TableDefinition, Unit, Value};
 /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-/// let table = TableDefinition::new("reads").key("meter", ColumnType::Int64).time("ts", Unit::Second).field("usage", ColumnType::Float64);
+/// let table = TableDefinition::new("reads").key("meter", ColumnType::Int64).time("ts", Unit::Second);
+/// let table = table.field("usage", ColumnType::Float64);
 /// let mut rows = Rows::new(&db.create_table(&table).unwrap());
 /// for hour in 0..24 {
 ///     rows.push(&[Value::Int(7), Value::Int(hour * 3600), Value::Float(0.5)]).unwrap();

@@ -96,13 +96,16 @@ impl TableView {
     /// (indexes into the table). The request's own columns and limit are ignored.
     ///
     /// ```
-    /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+    /// use fleetdb_engine::io::{Io, MemoryStorage};
+    /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value};
     /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    /// db.create_table(&TableDefinition::new("reads").key("meter", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
+    /// let reads = TableDefinition::new("reads").key("meter", ColumnType::Int64).time("ts", Unit::Second);
+    /// db.create_table(&reads).unwrap();
     /// let meter = db.container("reads", &[Value::Int(7)]).unwrap();
     /// (0..10).for_each(|time| { meter.append(time, &[]).unwrap(); });
     /// let view = db.view();
-    /// let found = view.table("reads").unwrap().containers(&ScanRequest::all().from_time(5), &[]).unwrap().next().unwrap().unwrap();
+    /// let mut found = view.table("reads").unwrap().containers(&ScanRequest::all().from_time(5), &[]).unwrap();
+    /// let found = found.next().unwrap().unwrap();
     /// assert_eq!((found.key, found.rows, found.times), (vec![Value::Int(7)], 5, (5, 9)));
     /// ```
     ///

@@ -15,7 +15,8 @@ impl Batch {
     /// the later one deletes are left out. The tables must be in the view.
     ///
     /// ```
-    /// use fleetdb_engine::{Batch, ColumnType, Database, Rows, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+    /// use fleetdb_engine::io::{Io, MemoryStorage};
+    /// use fleetdb_engine::{Batch, ColumnType, Database, Rows, Settings, TableDefinition, Unit, Value};
     /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
     /// let mut rows = Rows::new(&db.create_table(&table).unwrap());

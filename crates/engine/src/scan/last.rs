@@ -36,7 +36,8 @@ impl TableView {
     /// where a bound cuts a container.
     ///
     /// ```
-    /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+    /// use fleetdb_engine::io::{Io, MemoryStorage};
+    /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value};
     /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// let reads = TableDefinition::new("reads").key("meter", ColumnType::Int64).time("ts", Unit::Second);
     /// db.create_table(&reads.field("kwh", ColumnType::Float64)).unwrap();
@@ -46,7 +47,8 @@ impl TableView {
     ///     meter.append(3600, &[("kwh", Value::Float(1.5))]).unwrap();
     /// }
     /// let view = db.view();
-    /// let rows: usize = view.table("reads").unwrap().last_rows(&ScanRequest::all()).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
+    /// let last = view.table("reads").unwrap().last_rows(&ScanRequest::all()).unwrap();
+    /// let rows: usize = last.map(|batch| batch.unwrap().num_rows()).sum();
     /// assert_eq!(rows, 3);
     /// ```
     ///

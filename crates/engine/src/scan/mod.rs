@@ -9,13 +9,13 @@
 //! 4. A transaction reads its own uncommitted batches through an [`Overlay`](overlay::Overlay).
 
 pub(crate) mod bounds;
-pub mod container;
-pub mod containers;
+pub(crate) mod container;
+pub(crate) mod containers;
 mod followed_by;
-pub mod last;
+pub(crate) mod last;
 pub(crate) mod merge;
-pub mod overlay;
-pub mod rows;
+pub(crate) mod overlay;
+pub(crate) mod rows;
 pub(crate) mod source;
 
 use crate::deletes::DeleteSet;
@@ -104,7 +104,8 @@ const MAX_LISTED_KEYS: usize = 4_096;
 ///
 /// ```
 /// use fleetdb_engine::{Projection, ScanRequest, Value};
-/// let request = ScanRequest::all().container(&[Value::Int(7)]).from_time(0).columns(Projection::Names(vec!["usage".into()]));
+/// let request = ScanRequest::all().container(&[Value::Int(7)]).from_time(0);
+/// let request = request.columns(Projection::Names(vec!["usage".into()]));
 /// assert_eq!(request.keys.unwrap().len(), 1);
 /// ```
 #[derive(Clone, Debug, Default)]

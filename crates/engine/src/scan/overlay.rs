@@ -18,7 +18,8 @@ const UNWRITTEN: Generation = Generation(u64::MAX);
 /// Rows and deletes of uncommitted batches, in separate memtables.
 ///
 /// ```
-/// use fleetdb_engine::{Batch, ColumnType, Database, Overlay, Rows, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+/// use fleetdb_engine::io::{Io, MemoryStorage};
+/// use fleetdb_engine::{Batch, ColumnType, Database, Overlay, Rows, Settings, TableDefinition, Unit, Value};
 /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
 /// let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
 /// let mut rows = Rows::new(&db.create_table(&table).unwrap());

@@ -61,15 +61,15 @@ pub(crate) fn finish(out: &mut [u8], start: usize, sequence: Sequence, durable: 
 
 /// One frame of a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame<'a> {
+pub(crate) struct Frame<'a> {
     /// Byte offset of its header in the file.
-    pub offset: usize,
+    pub(crate) offset: usize,
     /// The batch's position in the order of all batches.
-    pub sequence: Sequence,
+    pub(crate) sequence: Sequence,
     /// The last batch known to be durable when this frame was written.
-    pub durable: Sequence,
+    pub(crate) durable: Sequence,
     /// The sections.
-    pub payload: &'a [u8],
+    pub(crate) payload: &'a [u8],
 }
 
 impl Frame<'_> {

@@ -133,7 +133,8 @@ impl Batch {
     /// before it; its own rows stay.
     ///
     /// ```
-    /// use fleetdb_engine::{Batch, ColumnType, Database, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+    /// use fleetdb_engine::io::{Io, MemoryStorage};
+    /// use fleetdb_engine::{Batch, ColumnType, Database, Settings, TableDefinition, Unit, Value};
     /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
     /// db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
     /// let seven = db.container("t", &[Value::Int(7)]).unwrap();

@@ -6,5 +6,5 @@
 //! 3. [`whole`]: rows that replace whole rows in a table that merges fields.
 
 pub(crate) mod admit;
-pub mod batch;
+pub(crate) mod batch;
 pub(crate) mod whole;

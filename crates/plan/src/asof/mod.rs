@@ -16,5 +16,5 @@ mod node;
 mod rule;
 
 pub(crate) use marker::AsofMatch;
-pub(crate) use node::AsofJoinPlanner;
+pub(crate) use node::AsofJoin;
 pub use rule::PlanAsofJoins;

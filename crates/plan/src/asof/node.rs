@@ -2,21 +2,19 @@
 
 use super::exec::AsofJoinExec;
 use super::matching::Match;
-use datafusion::catalog::Session;
+use crate::plan_nodes::{Plannable, Planning};
 use datafusion::common::{DFSchemaRef, JoinType, Result};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::builder::build_join_schema;
-use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
 /// An ASOF join. See the module documentation.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct AsofJoin {
+pub(crate) struct AsofJoin {
     pub(super) left: LogicalPlan,
     pub(super) right: LogicalPlan,
     /// Pairs of a left and a right expression: the keys, then the times.
@@ -83,30 +81,14 @@ impl UserDefinedLogicalNodeCore for AsofJoin {
     }
 }
 
-/// Plans [`AsofJoin`] as an [`AsofJoinExec`].
-pub(crate) struct AsofJoinPlanner;
-
-#[async_trait::async_trait]
-impl ExtensionPlanner for AsofJoinPlanner {
-    async fn plan_extension(
-        &self,
-        planner: &dyn PhysicalPlanner,
-        node: &dyn UserDefinedLogicalNode,
-        _logical_inputs: &[&LogicalPlan],
-        physical_inputs: &[Arc<dyn ExecutionPlan>],
-        session: &dyn Session,
-        context: &PhysicalPlanningContext,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some(node) = node.as_any().downcast_ref::<AsofJoin>() else { return Ok(None) };
-        let [left, right] = physical_inputs else { return Err(misplanned()) };
-        let physical =
-            |expr: &Expr, side: &LogicalPlan| planner.create_physical_expr(expr, side.schema(), session, context);
-        let on = node
-            .on
-            .iter()
-            .map(|(on_left, on_right)| Ok((physical(on_left, &node.left)?, physical(on_right, &node.right)?)));
-        let on = on.collect::<Result<Vec<_>>>()?;
-        let schema = Arc::clone(node.schema.inner());
-        Ok(Some(Arc::new(AsofJoinExec::new(Arc::clone(left), Arc::clone(right), on, node.matches, schema)?)))
+impl Plannable for AsofJoin {
+    fn physical(&self, inputs: &[Arc<dyn ExecutionPlan>], planning: &Planning<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+        let [left, right] = inputs else { return Err(misplanned()) };
+        let physical = |(on_left, on_right): &(Expr, Expr)| {
+            Ok((planning.expr(on_left, self.left.schema())?, planning.expr(on_right, self.right.schema())?))
+        };
+        let on = self.on.iter().map(physical).collect::<Result<Vec<_>>>()?;
+        let schema = Arc::clone(self.schema.inner());
+        Ok(Arc::new(AsofJoinExec::new(Arc::clone(left), Arc::clone(right), on, self.matches, schema)?))
     }
 }

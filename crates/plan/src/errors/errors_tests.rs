@@ -94,7 +94,8 @@ fn sentences_of_the_planner_are_in_words_of_sql() {
     assert_eq!(
         planned(
             "Function 'abs' expects Numeric but received String. No function matches the given name and argument \
-                 types 'abs(Utf8, Decimal128(5, 2))'. You might need to add explicit type casts.\n\tCandidate functions:"
+                 types 'abs(Utf8, Decimal128(5, 2))'. You might need to add explicit type \
+                 casts.\n\tCandidate functions:"
         ),
         is(Code::UndefinedFunction, "function abs(text, numeric) does not exist")
     );

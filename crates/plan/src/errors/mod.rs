@@ -130,8 +130,8 @@ fn not_implemented(message: &str) -> Error {
 fn unsupported_subquery() -> Error {
     Error::new(
         Code::NotSupported,
-        "a subquery in this place, or of this form, is not supported: one that looks at the rows around it compares them \
-         by =; IN stands in WHERE",
+        "a subquery in this place, or of this form, is not supported: one that looks at the rows around it compares \
+         them by =; IN stands in WHERE",
     )
 }
 
@@ -222,7 +222,8 @@ fn own(error: &DataFusionError) -> Option<Error> {
     match of_file? {
         limit if limit.to_string().contains("exceeded the allowable limit") => Some(Error::new(
             Code::DiskFull,
-            "the query needs more room for temporary files than it may have: ask for less, or raise the setting memory_limit",
+            "the query needs more room for temporary files than it may have: ask for less, or raise the setting \
+             memory_limit",
         )),
         other => Some(Error::io("a temporary file of the query", other)),
     }

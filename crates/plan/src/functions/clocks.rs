@@ -1,6 +1,6 @@
 //! Functions that convert between instants and local time in a session's zone. They implement
 //! casts, texts and interval arithmetic of timestamps with a zone. `fleetdb-postgres` inserts the
-//! calls (its `types/zones.rs`). A function of an array converts each element.
+//! calls (its `types/zones.rs`). Called with an array, a function converts each element.
 
 use crate::errors::query_error;
 use crate::expressions::{on_arrays, per_second};
@@ -134,9 +134,9 @@ impl ByClocks {
             let (offsets, nulls) = (arrays.offsets().clone(), arrays.nulls().cloned());
             return Ok(Arc::new(ListArray::try_new(field, offsets, elements, nulls)?));
         }
-        let (values, beside) = match columns {
+        let (values, intervals) = match columns {
             [values] => (values, None),
-            [values, beside] => (values, Some(beside)),
+            [values, intervals] => (values, Some(intervals)),
             _ => return Err(DataFusionError::Internal(format!("{} takes one value or two", self.name()))),
         };
         if self.what == What::Text {
@@ -152,7 +152,7 @@ impl ByClocks {
         let (unit, unit_ns) = (*unit, NS_PER_SECOND / i128::from(units));
         let counts = cast(&cast(values, &DataType::Timestamp(unit, None))?, &DataType::Int64)?;
         let counts = counts.as_primitive::<Int64Type>();
-        let intervals = match beside {
+        let intervals = match intervals {
             Some(intervals) => Some(cast(intervals, &DataType::Interval(IntervalUnit::MonthDayNano))?),
             None => None,
         };

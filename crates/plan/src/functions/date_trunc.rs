@@ -59,8 +59,8 @@ impl Unit {
             "millennium" | "millennia" => Self::Years(1_000, 1),
             _ => {
                 return Err(misuse(format!(
-                    "there is no unit '{name}' of time: date_trunc takes microseconds, milliseconds, second, minute, hour, \
-                     day, week, month, quarter, year, decade, century or millennium"
+                    "there is no unit '{name}' of time: date_trunc takes microseconds, milliseconds, second, minute, \
+                     hour, day, week, month, quarter, year, decade, century or millennium"
                 )));
             }
         })

@@ -3,7 +3,7 @@
 //! Rows may arrive in any order. Among rows with equal times, `first` takes the earliest to arrive
 //! and `last` the latest. Rows with a NULL time are ignored; NULL values are not.
 
-use super::one_group::{OneGroup, Peek};
+use super::accumulators::{OneGroup, Peek, passes};
 use crate::expressions::per_second;
 use crate::functions::arguments::misuse;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array};
@@ -128,8 +128,7 @@ impl GroupsAccumulator for Groups {
         let times = cast(&values[1], &DataType::Int64)?;
         let times = times.as_primitive::<Int64Type>();
         for (row, &group) in group_indices.iter().enumerate() {
-            let passes = filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
-            if !passes || times.is_null(row) {
+            if !passes(filter, row) || times.is_null(row) {
                 continue;
             }
             let time = times.value(row);

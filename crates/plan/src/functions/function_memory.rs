@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Smaller outputs are not counted.
-const LITTLE_BYTES: f64 = 1e6;
+const MIN_COUNTED_BYTES: f64 = 1e6;
 
 /// Optimizer rules copy the plan, so a constant exists several times while planning; the resident
 /// set grew to up to seven times its size.
@@ -98,7 +98,7 @@ impl FunctionMemory {
         if let Some(place) = place {
             self.kept().rows.remove(&place);
         }
-        if bytes < LITTLE_BYTES {
+        if bytes < MIN_COUNTED_BYTES {
             return make(args);
         }
         let taken = MemoryConsumer::new(name).register(&self.pool);

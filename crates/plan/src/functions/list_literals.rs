@@ -5,8 +5,8 @@ use std::borrow::Cow;
 /// The name of the function that stands for a list until types are known.
 pub const LONG_LIST: &str = "long_list";
 
-/// The maximum number of digits of an integer in such a list. Every integer of 18 digits fits into 64
-/// bits.
+/// The maximum number of digits of an integer in such a list. Every integer of 18 digits fits into
+/// 64 bits.
 const MAX_DIGITS: usize = 18;
 
 /// A literal of a list.
@@ -20,30 +20,38 @@ pub enum Literal<'a> {
 
 impl Literal<'_> {
     /// Whether both are integers, or both texts.
-    pub fn is_like(&self, other: &Self) -> bool {
+    fn is_like(&self, other: &Self) -> bool {
         matches!((self, other), (Self::Integer(_), Self::Integer(_)) | (Self::Text(_), Self::Text(_)))
     }
 }
 
-/// The literals of a list, separated by commas. An item is `None` if it is not a literal.
+/// The literals of a list, separated by commas, up to its end or to a closing parenthesis. An item
+/// is `None` if it is not a literal.
 pub fn literals(text: &str) -> impl Iterator<Item = Option<Literal<'_>>> {
-    Literals::of(text)
+    Literals { text, at: 0, is_closed: false }
+}
+
+/// The number of literals of a list in parentheses that a text begins with, and the place of the
+/// closing parenthesis. `None` if the list holds something else, or both integers and texts.
+pub fn list_in_parentheses(text: &str) -> Option<(usize, usize)> {
+    let mut list = Literals { text: text.strip_prefix('(')?, at: 0, is_closed: false };
+    let first = list.next()??;
+    let mut count = 1;
+    for literal in list.by_ref() {
+        literal.filter(|literal| literal.is_like(&first))?;
+        count += 1;
+    }
+    // `at` counts from behind the opening parenthesis, and is behind the closing one.
+    list.is_closed.then_some((count, list.at))
 }
 
 /// See [`literals`].
-pub struct Literals<'a> {
+struct Literals<'a> {
     text: &'a str,
     /// The place behind the last separator.
-    pub at: usize,
+    at: usize,
     /// Whether a parenthesis ended the list.
-    pub is_closed: bool,
-}
-
-impl<'a> Literals<'a> {
-    /// The literals of a list, up to its end or to a closing parenthesis.
-    pub fn of(text: &'a str) -> Self {
-        Self { text, at: 0, is_closed: false }
-    }
+    is_closed: bool,
 }
 
 impl<'a> Iterator for Literals<'a> {
@@ -95,6 +103,6 @@ fn literal(text: &str) -> Option<(Literal<'_>, usize)> {
 }
 
 /// The number of bytes of white space that a text begins with.
-pub fn spaces(text: &str) -> usize {
+fn spaces(text: &str) -> usize {
     text.bytes().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(text.len())
 }

@@ -1,9 +1,22 @@
-//! FleetDB's functions for sensor fleets: time buckets in local time, first and last values,
-//! averages over time, counters, and GridDB's time-series operations.
+//! SQL functions that DataFusion lacks, that it computes differently from PostgreSQL, or whose memory
+//! it does not limit.
 //!
-//! Names and semantics follow TimescaleDB where it has the function. `docs/sql.md` has an example
-//! of each.
+//! 1. Functions for sensor fleets: time buckets in local time ([`bucket`], [`calendar`]), first and
+//!    last values ([`first_last`]), averages over time and counters ([`series`]), GridDB's
+//!    time-series operations ([`time_rows`]). Names and semantics follow TimescaleDB where it has the
+//!    function.
+//! 2. Functions as in PostgreSQL: times in a zone ([`at_time_zone`], [`date_trunc`], [`clocks`]);
+//!    parts, texts and spans of times ([`date_part`], [`to_char`], [`spans`]); casts and comparisons
+//!    ([`conversions`]); sums of integers ([`whole_sum`]); histograms ([`width_bucket`]).
+//! 3. Functions within limits: outputs that can be large reserve memory first ([`bounded`],
+//!    [`concat_texts`], [`function_memory`]), nested calls of `coalesce` are counted ([`coalesce`]),
+//!    and a long list of literals is one array ([`one_of`], [`list_literals`]).
+//!
+//! [`register`] adds the functions that statements call. Rules of this crate and `fleetdb-postgres`
+//! insert calls of the others: those of [`clocks`], [`concat_texts`], [`conversions`] and
+//! [`date_part`]. `docs/sql.md` has an example of each function that statements call.
 
+mod accumulators;
 pub mod arguments;
 pub(crate) mod at_time_zone;
 mod bounded;
@@ -18,7 +31,6 @@ pub mod date_trunc;
 pub(crate) mod first_last;
 pub mod function_memory;
 pub mod list_literals;
-mod one_group;
 pub mod one_of;
 mod series;
 mod spans;
@@ -26,6 +38,7 @@ mod time_rows;
 mod to_char;
 pub(crate) mod whole_sum;
 mod width_bucket;
+mod wrapped;
 
 use crate::asof::AsofMatch;
 use crate::catalog::ViewTables;
@@ -36,7 +49,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
-/// PostgreSQL functions that have different names in DataFusion.
+/// PostgreSQL functions, and their names in DataFusion.
 const SCALAR_NAMES: [(&str, &str); 6] = [
     ("ceiling", "ceil"),
     ("clock_timestamp", "now"),

@@ -27,7 +27,7 @@ use std::sync::Arc;
 const MAX_KEYS: usize = 100_000;
 /// Bytes of a value that is looked up by key.
 const KEY_BYTES: usize = 128;
-/// Bytes of a text of a list in addition to its own, while the list is sorted.
+/// Bytes that sorting a list takes for each text, in addition to the text itself.
 const TEXT_BYTES: usize = 32;
 
 /// The call that stands for a list until types are known. It cannot be run.
@@ -57,11 +57,11 @@ pub fn is_long_list(list: &InList) -> bool {
 }
 
 /// The form in which a long list is planned: a search in an array, or an expression for each
-/// literal if the literals are not of the type of what they are compared with. `None` for other
+/// literal if the literals and the expression on the left have different types. `None` for other
 /// lists.
 ///
 /// # Errors
-/// There is not enough memory, or a user has called the function with something else.
+/// There is not enough memory, or a statement calls the function with something else.
 pub fn planned(list: &InList, schema: &DFSchema) -> Result<Option<Expr>> {
     let Some((long, text)) = LongList::of(list) else { return Ok(None) };
     let data_type = list.expr.get_type(schema).unwrap_or(DataType::Null);
@@ -111,7 +111,7 @@ enum Values {
 }
 
 impl Values {
-    /// Reads the values that this type can have. No other value is equal to one of the type.
+    /// Reads the values that are in the range of this type: no other value can be equal.
     fn read(text: &str, count: usize, data_type: &DataType) -> Option<Self> {
         let bounds = match data_type {
             DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
@@ -157,8 +157,8 @@ impl Values {
         }
     }
 
-    /// Whether each of these is one of the values; NULL for NULL.
-    fn have(&self, sought: &ArrayRef) -> Result<BooleanArray> {
+    /// Whether the values contain each of these; NULL for NULL.
+    fn contain(&self, sought: &ArrayRef) -> Result<BooleanArray> {
         let found = match self {
             Self::Integers(integers) => {
                 // A number that does not fit becomes NULL, and is not found.
@@ -170,15 +170,16 @@ impl Values {
             Self::Texts(texts) => {
                 let sought = cast(sought, &DataType::Utf8)?;
                 let sought = sought.as_string::<i32>();
-                BooleanBuffer::collect_bool(sought.len(), |row| sought.is_valid(row) && has(texts, sought.value(row)))
+                let is_one = |row| sought.is_valid(row) && contains(texts, sought.value(row));
+                BooleanBuffer::collect_bool(sought.len(), is_one)
             }
         };
         Ok(BooleanArray::new(found, sought.logical_nulls()))
     }
 }
 
-/// Whether sorted texts have this one.
-fn has(texts: &StringArray, text: &str) -> bool {
+/// Whether sorted texts contain this one.
+fn contains(texts: &StringArray, text: &str) -> bool {
     let (mut low, mut high) = (0, texts.len());
     while low < high {
         let middle = low + (high - low) / 2;
@@ -236,7 +237,7 @@ impl ScalarUDFImpl for OneOf {
         "one_of"
     }
 
-    /// Calls with other values need another name.
+    /// Calls with different values have different names.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let of: Vec<String> = args.iter().map(|arg| arg.schema_name().to_string()).collect();
         Ok(format!("one_of_{:p}({})", Arc::as_ptr(&self.values), of.join(", ")))
@@ -261,7 +262,7 @@ impl ScalarUDFImpl for OneOf {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         on_arrays(&args, |sought| match sought {
-            [sought] => Ok(Arc::new(self.values.have(sought)?)),
+            [sought] => Ok(Arc::new(self.values.contain(sought)?)),
             _ => Err(misuse("one_of takes one argument".to_owned())),
         })
     }

@@ -8,7 +8,7 @@
 //! Rows with a NULL value or time are ignored. Areas are computed as in TimescaleDB's toolkit,
 //! counters as in Prometheus' `increase` without extrapolation.
 
-use super::one_group::{OneGroup, Peek};
+use super::accumulators::{OneGroup, Peek, passes, state_of_each_row};
 use crate::expressions::per_second;
 use crate::functions::arguments::misuse;
 use crate::usages::usage;
@@ -259,8 +259,7 @@ impl GroupsAccumulator for Groups {
         let times = cast(&values[1], &DataType::Int64)?;
         let (points, times) = (values[0].as_primitive::<Float64Type>(), times.as_primitive::<Int64Type>());
         for (row, &group) in group_indices.iter().enumerate() {
-            let passes = filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
-            if passes && times.is_valid(row) && points.is_valid(row) {
+            if passes(filter, row) && times.is_valid(row) && points.is_valid(row) {
                 self.add(group, Series::point(times.value(row), points.value(row)))?;
             }
         }
@@ -309,10 +308,7 @@ impl GroupsAccumulator for Groups {
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        let rows = values[0].len();
-        let mut groups = Self { series: Vec::new(), ..*self };
-        groups.update_batch(values, &(0..rows).collect::<Vec<_>>(), filter, rows)?;
-        groups.state(EmitTo::All)
+        state_of_each_row(Self { series: Vec::new(), ..*self }, values, filter)
     }
 
     fn size(&self) -> usize {

@@ -116,7 +116,7 @@ fn justify_days(of: IntervalMonthDayNano) -> Result<IntervalMonthDayNano, ArrowE
     Ok(IntervalMonthDayNano::new(months, days, of.nanoseconds))
 }
 
-/// Does both, with one sign for all parts.
+/// Moves whole days out of the time and whole months out of the days; all parts get the same sign.
 fn justify_interval(of: IntervalMonthDayNano) -> Result<IntervalMonthDayNano, ArrowError> {
     let whole = of.nanoseconds / NS_PER_DAY;
     let days = i32::try_from(i64::from(of.days) + whole).map_err(|_| out_of_range())?;

@@ -8,10 +8,9 @@
 //! DataFusion handles sums of other types. [`crate::runs`] and [`crate::metadata`] compute sums
 //! themselves and raise the same error.
 
+use super::accumulators::{passes, state_of_each_row};
 use crate::errors::query_error;
-use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, PrimitiveArray, new_null_array,
-};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, PrimitiveArray};
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Int64Type, UInt64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
@@ -377,8 +376,7 @@ impl<T> Sums<T> {
             return;
         }
         for (row, &group) in groups.iter().enumerate() {
-            let passes = filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
-            if passes && values.is_valid(row) {
+            if passes(filter, row) && values.is_valid(row) {
                 add(group, values.value(row));
             }
         }
@@ -420,13 +418,7 @@ impl<T: Whole + Send> GroupsAccumulator for Sums<T> {
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        let rows = values.first().ok_or_else(missing)?.len();
-        if rows == 0 {
-            return Ok(vec![new_null_array(&STATE, 0)]);
-        }
-        let mut sums = Self::default();
-        sums.update_batch(values, &(0..rows).collect::<Vec<_>>(), filter, rows)?;
-        sums.state(EmitTo::All)
+        state_of_each_row(Self::default(), values, filter)
     }
 
     fn size(&self) -> usize {

@@ -20,5 +20,5 @@ mod series;
 mod shape;
 
 pub(crate) use markers::functions;
-pub(crate) use node::GapFillPlanner;
+pub(crate) use node::GapFill;
 pub use rule::FillGaps;

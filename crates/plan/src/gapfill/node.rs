@@ -4,23 +4,21 @@ use super::exec::GapFillExec;
 use super::shape::Shape;
 use crate::expressions::per_second;
 use crate::functions::bucket::buckets;
+use crate::plan_nodes::{Plannable, Planning};
 use crate::window::Window;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema};
-use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
 /// Fills the gaps of an aggregate's series.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct GapFill {
+pub(crate) struct GapFill {
     pub(super) input: LogicalPlan,
     pub(super) shape: Shape,
     /// `time_bucket`'s width and optional time zone.
@@ -86,42 +84,28 @@ impl UserDefinedLogicalNodeCore for GapFill {
     }
 }
 
-/// Plans [`GapFill`] as a [`GapFillExec`].
-pub(crate) struct GapFillPlanner;
-
-#[async_trait::async_trait]
-impl ExtensionPlanner for GapFillPlanner {
-    async fn plan_extension(
-        &self,
-        planner: &dyn PhysicalPlanner,
-        node: &dyn UserDefinedLogicalNode,
-        _logical_inputs: &[&LogicalPlan],
-        physical_inputs: &[Arc<dyn ExecutionPlan>],
-        session: &dyn Session,
-        context: &PhysicalPlanningContext,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some(node) = node.as_any().downcast_ref::<GapFill>() else { return Ok(None) };
+impl Plannable for GapFill {
+    fn physical(&self, inputs: &[Arc<dyn ExecutionPlan>], planning: &Planning<'_>) -> Result<Arc<dyn ExecutionPlan>> {
         let wrong = || DataFusionError::Internal("GapFill's input is not as it was planned".to_owned());
-        let [input] = physical_inputs else { return Err(wrong()) };
+        let [input] = inputs else { return Err(wrong()) };
         let one = RecordBatchOptions::new().with_row_count(Some(1));
         let one = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &one)?;
         let value = |expr: &Expr| -> Result<ScalarValue> {
-            let expr = planner.create_physical_expr(expr, &DFSchema::empty(), session, context)?;
-            match expr.evaluate(&one)? {
+            match planning.expr(expr, &DFSchema::empty())?.evaluate(&one)? {
                 ColumnarValue::Scalar(value) => Ok(value),
                 ColumnarValue::Array(values) => ScalarValue::try_from_array(&values, 0),
             }
         };
-        let time = node.column(node.shape.time).data_type();
+        let time = self.column(self.shape.time).data_type();
         let mut bucket =
-            node.bucket.iter().map(|expr| Ok(ColumnarValue::Scalar(value(expr)?))).collect::<Result<Vec<_>>>()?;
+            self.bucket.iter().map(|expr| Ok(ColumnarValue::Scalar(value(expr)?))).collect::<Result<Vec<_>>>()?;
         // `time_bucket` takes its time argument between the width and the zone.
         bucket.insert(1, ColumnarValue::Scalar(ScalarValue::try_from(time)?));
         let starts = match buckets(&bucket)? {
-            Some(buckets) => node.window.starts(&buckets, per_second(time).ok_or_else(wrong)?, value)?,
+            Some(buckets) => self.window.starts(&buckets, per_second(time).ok_or_else(wrong)?, value)?,
             None => Vec::new(),
         };
-        let schema = Arc::clone(node.schema.inner());
-        Ok(Some(Arc::new(GapFillExec::new(Arc::clone(input), node.shape.clone(), starts.into(), schema)?)))
+        let schema = Arc::clone(self.schema.inner());
+        Ok(Arc::new(GapFillExec::new(Arc::clone(input), self.shape.clone(), starts.into(), schema)?))
     }
 }

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Value};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Word};
-use fleetdb_plan::functions::list_literals::{LONG_LIST, Literals, literals, spaces};
+use fleetdb_plan::functions::list_literals::{LONG_LIST, list_in_parentheses, literals};
 
 /// Shorter lists are parsed as usual.
 pub(crate) const MIN_LITERALS: usize = 1_000;
@@ -53,16 +53,11 @@ pub(crate) fn shortened(text: &str) -> Option<String> {
 
 /// The places of the parentheses of a long list that begins here, after spaces.
 fn long_list(text: &str, at: usize) -> Option<(usize, usize)> {
-    let open = at + spaces(&text[at..]);
-    let mut list = Literals::of(text.get(open..)?.strip_prefix('(')?);
-    let first = list.next()??;
-    let mut count = 1;
-    for literal in list.by_ref() {
-        count += 1;
-        literal.filter(|literal| literal.is_like(&first))?;
-    }
-    let close = open + list.at;
-    let is_taken = count >= MIN_LITERALS && list.is_closed && !text[open..close].contains('"');
+    let list = text[at..].trim_ascii_start();
+    let open = text.len() - list.len();
+    let (count, length) = list_in_parentheses(list)?;
+    let close = open + length;
+    let is_taken = count >= MIN_LITERALS && !list[..length].contains('"');
     is_taken.then_some((open, close))
 }
 

@@ -1,9 +1,28 @@
-//! Adapts a groups accumulator to a single group, for aggregates without GROUP BY and for windows.
+//! What the accumulators of aggregates have in common. A groups accumulator holds the state of all
+//! groups of a GROUP BY; [`OneGroup`] adapts it to a single group, for aggregates without GROUP BY
+//! and for windows.
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, BooleanArray};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
+
+/// Whether a row passes the aggregate's FILTER clause.
+pub(super) fn passes(filter: Option<&BooleanArray>, row: usize) -> bool {
+    filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
+}
+
+/// The states of rows that are a group each, for
+/// [`convert_to_state`](GroupsAccumulator::convert_to_state). `groups` has no groups yet.
+pub(super) fn state_of_each_row(
+    mut groups: impl GroupsAccumulator,
+    values: &[ArrayRef],
+    filter: Option<&BooleanArray>,
+) -> Result<Vec<ArrayRef>> {
+    let rows = values.first().map_or(0, |values| values.len());
+    groups.update_batch(values, &(0..rows).collect::<Vec<_>>(), filter, rows)?;
+    groups.state(EmitTo::All)
+}
 
 /// A groups accumulator whose first group can be evaluated while it grows, as windows need.
 pub(super) trait Peek: GroupsAccumulator + Sync {
@@ -14,7 +33,7 @@ pub(super) trait Peek: GroupsAccumulator + Sync {
     fn peek(&self) -> Result<ScalarValue>;
 }
 
-/// A single-group accumulator over `G`. See the module documentation.
+/// A single-group accumulator over `G`.
 pub(super) struct OneGroup<G>(pub(super) G);
 
 impl<G> std::fmt::Debug for OneGroup<G> {

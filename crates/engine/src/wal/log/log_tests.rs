@@ -1,5 +1,7 @@
+use super::file::{FileWrite, RESERVED_BYTES, SMALL_STEP_BYTES};
 use super::*;
 use crate::io::{MemoryStorage, Storage};
+use crate::wal::frame;
 use std::sync::mpsc;
 
 /// Far longer than the log waits before it tries again.
@@ -183,10 +185,10 @@ fn zeros_that_do_not_fit_are_done_without() {
     let log = Log::create(&io, 1_000, Generation(1), Sequence(0)).unwrap();
     let reserved = commit(&log, &storage, 1, 10, Durability::Sync);
     // The frame is written, then the disk fills up.
-    log.writer.lock().cut().unwrap();
+    log.writer.lock().file.cut().unwrap();
     let mut writer = log.writer.lock();
     storage.set_full(true);
-    log.reserve(&mut writer).unwrap();
+    writer.file.reserve().unwrap();
     drop(writer);
     assert_eq!(length(&storage, 1), reserved - RESERVED_BYTES as u64);
     storage.set_full(false);
