@@ -115,7 +115,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let months = months(sizes.hours);
     let bills = months.iter().flat_map(|month| {
         let window_ns = (time_ns(month.hours.start), time_ns(month.hours.end));
-        (0..sizes.meters).map(move |meter| Query::Bill { meter, window_ns })
+        (0..count).map(move |meter| Query::Bill { meter, window_ns })
     });
     let bills: Vec<Query> = bills.take(sizes.bills).collect();
     run.ask("bill", &bills, 1)?;
