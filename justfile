@@ -11,12 +11,12 @@ bench:
     cargo run --bin fleetdb-bench -- bars edge
     cargo run --bin fleetdb-bench -- bars container
     cargo run --bin fleetdb-bench -- bars container --settle
-    cargo run --bin fleetdb-bench -- bars resident
+    cargo run --bin fleetdb-bench -- run edge --targets fleetdb-edge
     cargo run --bin fleetdb-bench -- bars queries
-    cargo run --bin fleetdb-bench -- bars bills
+    cargo run --bin fleetdb-bench -- run soak bills
     cargo run --bin fleetdb-bench -- bars generator
-    cargo run --bin fleetdb-bench -- bars many
-    cargo run --bin fleetdb-bench -- bars year
+    cargo run --bin fleetdb-bench -- run soak many
+    cargo run --bin fleetdb-bench -- run soak year
 
 # Fresh seeds of the crash simulator
 sim seeds="5000":

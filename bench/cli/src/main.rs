@@ -1,20 +1,21 @@
-//! `fleetdb-bench`: four experiments with FleetDB and other databases, and FleetDB's own
-//! performance goals.
+//! `fleetdb-bench`: four experiments with FleetDB and other databases, and tests of FleetDB alone.
 //!
-//! `run` measures ([`run`]), `list` shows experiments and targets, `report` and `compare` read
-//! stored results, and `bars` measures FleetDB's own goals ([`bars`]).
+//! `run` measures ([`run`], [`soak`]), `list` shows experiments and targets, `report` and `compare`
+//! read stored results, and `bars` measures FleetDB's own goals ([`bars`]).
 
 mod bars;
 mod interrupt;
 mod own;
 mod progress;
 mod run;
+mod soak;
 
 use clap::{Parser, Subcommand};
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::experiment::{acquisition, durability};
 use fleetdb_bench_core::report;
 use fleetdb_bench_core::results::Results;
+use fleetdb_bench_core::target::Entry;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -66,6 +67,9 @@ enum Command {
     /// A target that is written to until it is killed (used by the suite itself)
     #[command(name = durability::COMMAND, hide = true)]
     WriteUntilKilled(run::WriteUntilKilled),
+    /// Reads what `run soak many` has written (used by the suite itself)
+    #[command(name = soak::many::COMMAND, hide = true)]
+    ReadMany(soak::many::Reading),
     /// A server to be measured (used by the suite itself)
     #[command(name = fleetdb_bench_targets::fleetdb_server::COMMAND, hide = true)]
     ServeFleetdb {
@@ -73,6 +77,14 @@ enum Command {
         directory: PathBuf,
         #[arg(long)]
         durability: String,
+    },
+    /// A server that stores nothing (used by the suite itself)
+    #[command(name = fleetdb_bench_targets::floor::COMMAND, hide = true)]
+    ServeFloor {
+        #[arg(long)]
+        directory: PathBuf,
+        #[arg(long)]
+        log: bool,
     },
 }
 
@@ -99,9 +111,11 @@ fn command(command: Command) -> Outcome<ExitCode> {
         Command::Bars { bar } => bars::run(&bar)?,
         Command::Sample(sampling) => acquisition::sample(&sampling)?,
         Command::WriteUntilKilled(arguments) => run::write_until_killed(&arguments)?,
+        Command::ReadMany(reading) => soak::many::read(&reading)?,
         Command::ServeFleetdb { directory, durability } => {
             fleetdb_bench_targets::fleetdb_server::serve(&directory, &durability)?;
         }
+        Command::ServeFloor { directory, log } => fleetdb_bench_targets::floor::serve(&directory, log)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -111,8 +125,13 @@ fn list() {
     for experiment in run::Experiment::augment_subcommands(clap::Command::new("run")).get_subcommands() {
         println!("  {:<16} {}", experiment.get_name(), experiment.get_about().unwrap_or_default());
     }
-    println!("Targets");
-    for entry in fleetdb_bench_targets::all() {
+    list_targets("Targets", fleetdb_bench_targets::all());
+    list_targets("Targets that are measured only when they are named", fleetdb_bench_targets::variants());
+}
+
+fn list_targets(title: &str, entries: Vec<Entry>) {
+    println!("{title}");
+    for entry in entries {
         let url = entry.url.map(|url| format!("; by URL, as {url}")).unwrap_or_default();
         let lacking = match entry.missing {
             Some(missing) => missing().map(|missing| format!("; {missing}")),

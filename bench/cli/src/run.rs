@@ -9,6 +9,7 @@
 
 use crate::interrupt::{Parent, set_when_asked};
 use crate::progress::Progress;
+use crate::soak::{Soak, Test};
 use fleetdb_bench_core::driver::Watch;
 use fleetdb_bench_core::experiment::{self, Plan, acquisition, billing, durability, edge, own, scale};
 use fleetdb_bench_core::results::{self, Machine, Results, VERSION};
@@ -40,13 +41,16 @@ pub enum Experiment {
     Own(own::Scale),
     /// Count the acknowledged records that survive kill -9
     Durability(durability::Scale),
+    /// FleetDB alone: a year in fast motion, a million containers, bills by local time
+    #[command(subcommand)]
+    Soak(Soak),
 }
 
 /// How an experiment is run.
 #[derive(clap::Args, Clone)]
 pub struct Common {
-    /// Targets to measure; `fleetdb-bench list` shows all [default: those that can start here and
-    /// those with a URL]
+    /// Targets to measure; `fleetdb-bench list` shows all [default: the databases that can start
+    /// here and those with a URL]
     #[arg(long, global = true, value_delimiter = ',')]
     targets: Vec<String>,
     /// Measure a running instance of a target, such as mariadb=mysql://root@host:3306/test; may be
@@ -59,10 +63,11 @@ pub struct Common {
     /// Use the published sizes, as far as one machine permits
     #[arg(long, global = true)]
     full: bool,
-    /// Repetitions per target [default: 5 in fair, 3 in published]
+    /// Repetitions per target [default: 5 in fair, 3 in published, 1 of soak]
     #[arg(long, global = true)]
     repetitions: Option<usize>,
-    /// Number of cores that client and server share [default: 1 for edge, all for others]
+    /// Number of cores that client and server share [default: 1 for edge, soak many and soak bills,
+    /// all for others]
     #[arg(long, global = true)]
     cores: Option<usize>,
     /// Seconds after which a phase of queries starts no more of them [default: 60, with --full 600]
@@ -120,15 +125,47 @@ impl Experiment {
         let serde_json::Value::Object(named) = serde_json::to_value(self)? else {
             return Err("the name is missing".into());
         };
-        let (name, scale) = named.into_iter().next().ok_or("the name is missing")?;
+        let (mut name, mut scale) = named.into_iter().next().ok_or("the name is missing")?;
+        if let (Self::Soak(_), serde_json::Value::Object(test)) = (self, &mut scale) {
+            let (test, sizes) = std::mem::take(test).into_iter().next().ok_or("the name is missing")?;
+            (name, scale) = (format!("{name}-{test}"), sizes);
+        }
         let sizes = scale.as_object().into_iter().flatten().filter(|(_, size)| !size.is_null());
         Ok((name, sizes.map(|(name, size)| (name.clone(), size.clone())).collect()))
     }
 
     fn cores(&self, common: &Common) -> Outcome<usize> {
         let all = std::thread::available_parallelism()?.get();
-        let default = if matches!(self, Self::Edge(_)) { 1 } else { all };
+        let default = match self {
+            Self::Edge(_) => 1,
+            Self::Soak(soak) if soak.is_on_one_core() => 1,
+            _ => all,
+        };
         Ok(common.cores.unwrap_or(default).clamp(1, all))
+    }
+
+    fn repetitions(&self, common: &Common) -> usize {
+        let default = match (self, common.profile) {
+            (Self::Soak(_), _) => 1,
+            (_, Profile::Fair) => 5,
+            (_, Profile::Published) => 3,
+        };
+        common.repetitions.unwrap_or(default).max(1)
+    }
+
+    /// The targets to measure.
+    fn entries(&self, common: &Common) -> Outcome<Vec<Entry>> {
+        if !matches!(self, Self::Soak(_)) {
+            return common.entries();
+        }
+        let has_no_choice =
+            common.targets.is_empty() && common.url.is_empty() && common.profile == Profile::Fair && !common.full;
+        match has_no_choice {
+            true => Ok(vec![named("fleetdb")?]),
+            false => Err("`run soak` measures FleetDB with its own settings, without --targets, --url, --profile and \
+                          --full"
+                .into()),
+        }
     }
 }
 
@@ -172,7 +209,7 @@ pub fn run(experiment: &Experiment, common: &Common) -> Outcome<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let parent = Parent::listen()?;
-    let entries = common.entries()?;
+    let entries = experiment.entries(common)?;
     let scratch = Scratch::new(&common.directory)?;
     let cores = experiment.cores(common)?;
     let (name, mut scale) = experiment.parts()?;
@@ -190,8 +227,7 @@ pub fn run(experiment: &Experiment, common: &Common) -> Outcome<ExitCode> {
         machine: Machine::this(scratch.path())?,
         runs: Vec::new(),
     };
-    let default = if common.profile == Profile::Fair { 5 } else { 3 };
-    let repetitions = common.repetitions.unwrap_or(default).max(1);
+    let repetitions = experiment.repetitions(common);
     'all: for repetition in 0..repetitions {
         for entry in &entries {
             if parent.is_asked() {
@@ -259,6 +295,11 @@ fn one(
         Experiment::Acquisition(scale) => measure(&|run| acquisition::run(run, scale)),
         Experiment::Own(scale) => measure(&|run| own::run(run, scale, &crate::own::read(scale)?)),
         Experiment::Durability(scale) => kill(scale, common, &entry, &start, &watch, &mut run),
+        Experiment::Soak(soak) => {
+            let progress = &Progress::new(entry.name, &watch);
+            let (directory, seed) = (scratch.path(), common.seed);
+            soak.run(&mut Test { directory, seed, watch: &watch, progress, run: &mut run })
+        }
     };
     run.is_complete = ended.is_ok() && !watch.stop.load(Ordering::Relaxed);
     run.error = ended.err().map(|error| error.to_string());
@@ -277,6 +318,7 @@ fn measure(
     let progress = Progress::new(entry.name, watch);
     let announce = |phase: &str, size| progress.announce(phase, size);
     let mut target = started(entry, start)?;
+    run.is_floor = target.is_floor();
     let query_time = Duration::from_secs(common.query_seconds.unwrap_or(if common.full { 600 } else { 60 }));
     let (directory, profile, seed, is_full) = (start.directory, common.profile, common.seed, common.full);
     let plan = Plan { directory, profile, seed, is_full, query_time };

@@ -2,6 +2,7 @@
 //! start here, with all answers verified; and what remains after Ctrl-C.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use fleetdb_bench_core::report;
 use fleetdb_bench_core::results::{Phase, Results};
 use fleetdb_bench_core::target::Tier;
 use std::os::unix::process::CommandExt;
@@ -72,6 +73,50 @@ fn every_target_bills_its_meters_right() {
 }
 
 #[test]
+fn several_numbers_of_connections_have_a_phase_each() {
+    let size = ["--meters", "4", "--hours", "750", "--connections", "1,3", "--seconds", "1"];
+    let mut targets = vec!["fleetdb-wire"];
+    let mariadb = fleetdb_bench_targets::named("mariadb-transactions").unwrap();
+    match mariadb.lacking() {
+        Some(missing) => println!("skipped: {}: {missing}", mariadb.name),
+        None => targets.push(mariadb.name),
+    }
+    let results = run("billing", &[&["--targets", &targets.join(",")], &size[..]].concat());
+    assert_eq!(results.phases(), ["ingest, connections: 1", "ingest, connections: 3", "bill"]);
+    for phase in phases(&results, "ingest, connections: 1") {
+        assert!(phase.driven.operations > 0);
+    }
+    // Every meter of both phases is there once, with all its readings.
+    assert!(phases(&results, "ingest, connections: 3").iter().all(|phase| phase.verified == 2));
+    assert!(phases(&results, "bill").iter().all(|phase| phase.verified == 8));
+}
+
+#[test]
+fn a_floor_takes_writes_and_is_no_database() {
+    let targets = ["--targets", "fleetdb-wire,floor-bytes,floor-log"];
+    let size = ["--meters", "2", "--hours", "750", "--connections", "2", "--seconds", "1"];
+    let billing = run("billing", &[targets.as_slice(), &size].concat());
+    let size = ["--rows", "3000", "--hosts", "100", "--asked", "1", "--rate-seconds", "1"];
+    let edge = run("edge", &[targets.as_slice(), &size].concat());
+    let size = ["--records", "400", "--connections", "2", "--reads", "4", "--rate-seconds", "1"];
+    let scale = run("scale", &[targets.as_slice(), &size].concat());
+    for (results, writes, asked) in [(billing, "ingest", "bill"), (edge, "ingest", "COUNT"), (scale, "write", "read")] {
+        for (target, tier) in [("floor-bytes", Tier::T0), ("floor-log", Tier::T3)] {
+            assert!(results.is_floor(target) && results.info(target).unwrap().tier == tier);
+            let phase = results.valid(target, writes)[0];
+            assert!(phase.driven.operations > 0 && phase.verified == 0, "{target}");
+            assert_eq!(phase.disk_bytes > 0, tier == Tier::T3);
+            assert!(results.valid(target, asked).is_empty());
+            assert!(results.repetitions(target, asked)[0].lacking.is_some());
+        }
+        assert!(!results.is_floor("fleetdb-wire") && results.valid("fleetdb-wire", asked)[0].verified > 0);
+        let report = report::markdown(&results);
+        assert!(report.lines().any(|line| line.starts_with("| floor-log | T3") && line.ends_with("| floor |")));
+        assert!(!report.contains("## Leaders"), "FleetDB is the only database:\n{report}");
+    }
+}
+
+#[test]
 fn what_warms_up_is_written_and_not_measured() {
     // Without syncs everything is done long before the time ends, and a hundred operations within a
     // tenth of it.
@@ -95,6 +140,30 @@ fn every_target_answers_the_seven_queries_right() {
         assert!(phases(&results, "43,000 rows/s while asked").iter().all(|phase| phase.verified == 1));
         assert!(phases(&results, "FIVE_MINUTE_1 while written").iter().all(|phase| phase.verified > 0));
     }
+}
+
+#[test]
+fn lines_and_the_lean_client_give_the_same_rows() {
+    let arguments = ["--rows", "20000", "--hosts", "100", "--asked", "3", "--rate-seconds", "1"];
+    let results = run("edge", &[&["--targets", "fleetdb-lines,fleetdb-wire"], arguments.as_slice()].concat());
+    for query in ["FIVE_MINUTE_1", "COUNT", "CPU_MAX_ALL_8", "SINGLE_GROUP_BY_1_1_1", "LAST_POINT_ALL"] {
+        let phases = phases(&results, query);
+        assert!(phases.len() == 2 && phases.iter().all(|phase| phase.verified == 3), "{query}");
+    }
+}
+
+#[test]
+fn the_edge_profile_is_measured_when_it_is_named() {
+    let arguments = ["--rows", "20000", "--hosts", "100", "--asked", "2", "--rate-seconds", "1"];
+    let results = run("edge", &[&["--targets", "fleetdb-edge,sqlite"], arguments.as_slice()].concat());
+    assert_eq!(results.targets(), ["fleetdb-edge", "sqlite"]);
+    let settings = &results.info("fleetdb-edge").unwrap().settings;
+    assert!(settings.contains(&"memory_limit = 33554432".to_owned()), "{settings:?}");
+    let ingest = results.valid("fleetdb-edge", "ingest")[0];
+    let metered = &ingest.metered;
+    assert!(metered.client_median_bytes() > 0.0 && metered.client.peak_bytes > 0 && metered.written_bytes() > 0);
+    assert!(metered.client.peak_bytes as f64 >= metered.client_median_bytes());
+    assert!(phases(&results, "LAST_POINT_ALL").iter().all(|phase| phase.verified == 2));
 }
 
 #[test]
@@ -169,6 +238,44 @@ fn every_target_takes_a_users_own_rows() {
         }
         assert!(phases(&results, "ROWS").iter().all(|phase| phase.verified == 4));
     }
+}
+
+#[test]
+fn a_year_in_fast_motion_matches_its_model() {
+    let results = run("soak", &["year", "--meters", "64", "--hours", "600", "--seed", "7"]);
+    assert_eq!(results.experiment, "soak-year");
+    let ingest = phases(&results, "ingest")[0];
+    // Four comparisons with the model, each of three meters, the rows of all, and the last meter.
+    assert_eq!((ingest.driven.operations, ingest.verified), (600, 4 * 5));
+    // Late rows are missing until they arrive; some rows arrive twice.
+    assert!((64 * 580..64 * 620).contains(&(ingest.driven.rows as i64)) && ingest.driven.rows != 64 * 600);
+    let figures = &results.runs[0].figures;
+    let value = |name: &str| figures.iter().find(|figure| figure.name == name).unwrap().value;
+    assert!(value("backups: linked") > 0.0 && value("restored segments") > 0.0 && value("peak memory") < 256.0);
+}
+
+#[test]
+fn many_containers_are_written_and_read() {
+    let results = run("soak", &["many", "--containers", "15000"]);
+    let ingest = phases(&results, "ingest")[0];
+    assert_eq!((ingest.driven.operations, ingest.driven.rows, ingest.verified), (20, 150_000, 4_001));
+    let names: Vec<&str> = results.runs[0].figures.iter().map(|figure| figure.name.as_str()).collect();
+    assert!(names.contains(&"its memory for a container") && names.contains(&"first read of a container, median"));
+}
+
+#[test]
+fn bills_by_local_time_are_those_of_python() {
+    let results = run("soak", &["bills", "--meters", "3"]);
+    let bills = phases(&results, "bills of a month")[0];
+    assert_eq!((bills.driven.operations, bills.driven.rows, bills.verified), (12, 36, 36));
+    assert_eq!(results.runs[0].figures[0].at_most, Some(1_000.0));
+}
+
+#[test]
+fn a_soak_test_has_no_other_targets() {
+    let output = bench().args(["run", "soak", "many", "--targets", "sqlite"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("without --targets"), "{said}");
 }
 
 /// A server that is killed when the test ends.

@@ -22,7 +22,8 @@ const SAMPLE: Duration = Duration::from_secs(1);
 pub struct Usage {
     pub processor_s: f64,
     pub resident_bytes: u64,
-    /// The largest resident set seen in a sample.
+    /// The largest resident set seen in a sample. For this process, the kernel's own peak, where the
+    /// kernel lets a process restart it.
     pub peak_bytes: u64,
     /// Bytes read from the disk; `written_bytes` are those written to it.
     pub read_bytes: u64,
@@ -79,6 +80,7 @@ impl Meter {
     /// `directory` is where the target writes.
     pub fn start(server: Vec<u32>, directory: &Path) -> Self {
         let (stop, stopped) = channel();
+        let has_own_peak = restart_peak().is_ok();
         let begin = Instant::now();
         let (server_begin, client_begin, network_begin) = (used(&server), own(), network_bytes());
         let device = device(directory);
@@ -98,6 +100,9 @@ impl Meter {
                 metered.load_average = metered.load_average.max(sample.load_average);
                 metered.samples.push(sample);
                 if is_last {
+                    if let Some(peak) = has_own_peak.then(peak_memory_bytes).and_then(Result::ok) {
+                        metered.client.peak_bytes = metered.client.peak_bytes.max(peak);
+                    }
                     metered.network_bytes = network_bytes().saturating_sub(network_begin);
                     let disk = device.as_deref().and_then(disk_bytes_written);
                     metered.disk_written_bytes = disk.zip(disk_begin).map(|(end, begin)| end.saturating_sub(begin));
@@ -134,6 +139,11 @@ impl Usage {
 }
 
 impl Metered {
+    /// The median of this process's resident set over all samples, in bytes.
+    pub fn client_median_bytes(&self) -> f64 {
+        crate::statistics::median(self.samples.iter().map(|sample| sample.client.resident_bytes as f64).collect())
+    }
+
     /// Bytes written to disk: the disk's own count, or else that of the processes.
     pub fn written_bytes(&self) -> u64 {
         self.disk_written_bytes.unwrap_or(self.server.written_bytes + self.client.written_bytes)
@@ -243,7 +253,12 @@ fn network_bytes() -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// The peak resident set of this process, in bytes.
+/// Sets the kernel's record of this process's peak resident set to its current size (proc(5)).
+fn restart_peak() -> std::io::Result<()> {
+    std::fs::write("/proc/self/clear_refs", "5")
+}
+
+/// The peak resident set of this process in bytes, since its start or that of the last [`Meter`].
 pub fn peak_memory_bytes() -> Outcome<u64> {
     memory_bytes("self", "VmHWM:")
 }

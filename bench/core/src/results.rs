@@ -57,6 +57,9 @@ pub struct Run {
     pub repetition: usize,
     /// The target's description of itself; `None` if it did not start.
     pub info: Option<Info>,
+    /// Whether the target is a floor, not a database.
+    #[serde(default)]
+    pub is_floor: bool,
     /// What the target and the client used while idle.
     #[serde(default)]
     pub idle: Option<Metered>,
@@ -66,6 +69,36 @@ pub struct Run {
     pub error: Option<String>,
     /// The measurements.
     pub phases: Vec<Phase>,
+    /// What was measured besides rates and latencies.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
+}
+
+/// A figure that is neither a rate nor a latency of a phase.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Figure {
+    /// What was measured.
+    pub name: String,
+    /// The unit, such as `MB`.
+    pub unit: String,
+    /// The value.
+    pub value: f64,
+    /// The largest value that meets the goal, if there is a goal.
+    #[serde(default)]
+    pub at_most: Option<f64>,
+}
+
+impl Figure {
+    /// A figure without a goal.
+    pub fn new(name: &str, unit: &str, value: f64) -> Self {
+        Self { name: name.to_owned(), unit: unit.to_owned(), value, at_most: None }
+    }
+
+    /// Sets the goal.
+    #[must_use]
+    pub fn at_most(self, goal: f64) -> Self {
+        Self { at_most: Some(goal), ..self }
+    }
 }
 
 /// A measured part of a run.
@@ -97,8 +130,17 @@ pub struct Phase {
 impl Run {
     /// A repetition without measurements.
     pub fn new(target: &str, repetition: usize) -> Self {
-        let target = target.to_owned();
-        Self { target, repetition, info: None, idle: None, is_complete: false, error: None, phases: Vec::new() }
+        Self {
+            target: target.to_owned(),
+            repetition,
+            info: None,
+            is_floor: false,
+            idle: None,
+            is_complete: false,
+            error: None,
+            phases: Vec::new(),
+            figures: Vec::new(),
+        }
     }
 }
 
@@ -191,6 +233,11 @@ impl Results {
     /// The [`repetitions`](Self::repetitions) whose numbers are valid.
     pub fn valid(&self, target: &str, phase: &str) -> Vec<&Phase> {
         self.repetitions(target, phase).into_iter().filter(|phase| phase.is_valid()).collect()
+    }
+
+    /// Whether a target is a floor, not a database.
+    pub fn is_floor(&self, target: &str) -> bool {
+        self.runs.iter().any(|run| run.target == target && run.is_floor)
     }
 
     /// A target's description of itself at its first start.

@@ -113,6 +113,12 @@ pub trait Target {
         Vec::new()
     }
 
+    /// Whether it is no database but shows what cannot be undercut: it takes writes, stores nothing
+    /// and answers no query.
+    fn is_floor(&self) -> bool {
+        false
+    }
+
     /// The reason why it cannot answer a query, if so; shown in the report.
     fn unsupported(&self, _query: &Query) -> Option<&'static str> {
         None

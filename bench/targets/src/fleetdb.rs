@@ -17,8 +17,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The entry in the list of targets.
-pub const ENTRY: Entry =
-    Entry { name: "fleetdb", about: "FleetDB, embedded", missing: Some(crate::nothing), url: None, start: open };
+pub const ENTRY: Entry = Entry {
+    name: "fleetdb",
+    about: "FleetDB, embedded",
+    missing: Some(crate::nothing),
+    url: None,
+    start: |start| open(start, Settings::default()),
+};
+
+/// The entry of FleetDB as a device with little memory uses it.
+pub const EDGE: Entry = Entry {
+    name: "fleetdb-edge",
+    about: "FleetDB, embedded, with the settings for little memory",
+    missing: Some(crate::nothing),
+    url: None,
+    start: |start| open(start, Settings::edge()),
+};
 
 /// FleetDB's SQL.
 pub(crate) const DIALECT: Dialect = Dialect {
@@ -52,25 +66,27 @@ pub fn definition(table: &Table) -> TableDefinition {
 struct FleetDb {
     db: Arc<Database>,
     directory: PathBuf,
-    durability: Durability,
 }
 
-fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
+fn open(start: &Start<'_>, settings: Settings) -> Outcome<Box<dyn Target>> {
     let durability = match start.profile {
         Profile::Fair => Durability::Sync,
         Profile::Published => Durability::Os,
     };
-    let db = Arc::new(Database::open_with(Io::files(start.directory), Settings { durability, ..Settings::default() })?);
-    Ok(Box::new(FleetDb { db, directory: start.directory.to_owned(), durability }))
+    let db = Arc::new(Database::open_with(Io::files(start.directory), Settings { durability, ..settings })?);
+    Ok(Box::new(FleetDb { db, directory: start.directory.to_owned() }))
 }
 
 impl Target for FleetDb {
     fn info(&self) -> Info {
-        let (tier, settings) = match self.durability {
-            Durability::Sync => (Tier::T3, Vec::new()),
-            Durability::Interval => (Tier::T2, vec!["durability = interval".to_owned()]),
-            Durability::Os => (Tier::T1, vec!["durability = os".to_owned()]),
+        let settings = self.db.settings();
+        let tier = match settings.durability {
+            Durability::Sync => Tier::T3,
+            Durability::Interval => Tier::T2,
+            Durability::Os => Tier::T1,
         };
+        let changed = settings.list().into_iter().zip(Settings::default().list()).filter(|(own, usual)| own != usual);
+        let settings = changed.map(|((name, value, ..), _)| format!("{name} = {value}")).collect();
         Info { version: env!("CARGO_PKG_VERSION").to_owned(), tier, settings }
     }
 

@@ -1,11 +1,11 @@
 //! FleetDB as a server in its own process, over the PostgreSQL protocol. Many rows are written with
-//! COPY.
+//! COPY; the variant `fleetdb-wire` is asked through a [lean client](crate::lean).
 
 use crate::fleetdb::DIALECT;
 use crate::postgres::{BulkInsert, Server as Remote, Wire};
 use crate::process::{Instance, Process};
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::target::{Entry, Profile, Start, Target, Tier};
+use fleetdb_bench_core::target::{Connection, Entry, Profile, Start, Tier};
 use fleetdb_server::{Config, Options, Server};
 use std::path::Path;
 use std::process::Command;
@@ -16,14 +16,24 @@ pub const ENTRY: Entry = Entry {
     about: "FleetDB, served",
     missing: Some(crate::nothing),
     url: Some("postgres://user@host:port/fleetdb"),
-    start: open,
+    start: |start| Ok(Box::new(open(start, Remote::driver)?)),
+};
+
+/// The entry of the server with a client that takes hardly any time itself.
+pub const WIRE: Entry = Entry {
+    name: "fleetdb-wire",
+    about: "FleetDB, served, with a lean client in place of a driver",
+    missing: Some(crate::nothing),
+    url: Some("postgres://user@host:port/fleetdb"),
+    start: |start| Ok(Box::new(open(start, |server| crate::lean::connect(&server.instance.address, &DIALECT))?)),
 };
 
 /// The command of this program that runs [`serve`]; `--directory` and `--durability` follow.
 pub const COMMAND: &str = "serve-fleetdb";
 
-/// The file to which the server writes its port.
+/// The files to which the server writes its ports.
 const PORT: &str = "port";
+const HTTP_PORT: &str = "http-port";
 
 /// Serves until it is asked to end; [`COMMAND`] runs this in its own process.
 ///
@@ -34,21 +44,22 @@ pub fn serve(directory: &Path, durability: &str) -> Outcome<()> {
     let options = Options {
         data: Some(directory.join("data")),
         durability: Some(durability.to_owned()),
-        http: Some("off".to_owned()),
+        http: any(),
         postgres: any(),
         ..Options::default()
     };
     let server = Server::start(Config::new(options)?)?;
-    let address = server.address("postgres").ok_or("the server is not listening")?;
-    // Rename the file into place, so that a reader never sees a partial one.
-    let written = directory.join("port-being-written");
-    std::fs::write(&written, address.port().to_string())?;
-    std::fs::rename(written, directory.join(PORT))?;
+    // A client waits for the last file.
+    for (protocol, file) in [("http", HTTP_PORT), ("postgres", PORT)] {
+        let address = server.address(protocol).ok_or("the server is not listening")?;
+        crate::process::tell_port(&directory.join(file), address.port())?;
+    }
     server.wait()?;
     Ok(server.stop()?)
 }
 
-fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
+/// Starts a server, or connects to one; `connect` opens the connections that are measured.
+pub(crate) fn open(start: &Start<'_>, connect: fn(&Remote) -> Outcome<Box<dyn Connection>>) -> Outcome<Remote> {
     let (tier, settings, durability) = match start.profile {
         Profile::Fair => (Tier::T3, Vec::new(), "sync"),
         Profile::Published => (Tier::T1, vec!["durability = os".to_owned()], "os"),
@@ -59,21 +70,20 @@ fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
     };
     let (dialect, bulk, tables, version) =
         (&DIALECT, BulkInsert::Copy, Vec::new(), env!("CARGO_PKG_VERSION").to_owned());
-    Ok(Box::new(Remote { instance, version, tier, dialect, bulk, settle, tables, has_hypertables: false }))
+    Ok(Remote { instance, version, tier, dialect, bulk, settle, connect, tables, has_hypertables: false })
 }
 
 fn started(directory: &Path, durability: &str, settings: Vec<String>) -> Outcome<Instance> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args([COMMAND, "--durability", durability, "--directory"]).arg(directory);
-    let port = directory.join(PORT);
-    if port.exists() {
-        // From an earlier start.
-        std::fs::remove_file(&port)?;
-    }
-    let (process, port) =
-        Process::start(&mut command, &directory.join("log"), || Ok(std::fs::read_to_string(&port)?.parse::<u16>()?))?;
+    let (process, port) = Process::start_telling_port(&mut command, directory, PORT)?;
     let address = format!("postgres://bench@127.0.0.1:{port}/fleetdb");
     Ok(Instance::started(address, process, directory.join("data"), settings))
+}
+
+/// The HTTP port of a server that was started in a directory.
+pub(crate) fn http_port(directory: &Path) -> Outcome<u16> {
+    Ok(std::fs::read_to_string(directory.join(HTTP_PORT))?.parse()?)
 }
 
 /// Flushes everything and performs the merges that are due.

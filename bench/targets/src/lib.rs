@@ -2,16 +2,20 @@
 //!
 //! To add one, write a file with a [`Target`](fleetdb_bench_core::target::Target) and its
 //! connection, and add its entry to [`all`]. Shared code is in [`sql`] (texts and parameters by
-//! dialect), [`lines`] (line protocol), [`http`] and [`process`] (a server started here).
+//! dialect), [`lines`] (line protocol), [`lean`] (a client of the PostgreSQL protocol), [`http`] and
+//! [`process`] (a server started here).
 //! CONTRIBUTING.md explains it step by step.
 
 mod channels;
 pub mod duckdb;
 pub mod fleetdb;
+mod fleetdb_lines;
 pub mod fleetdb_server;
+pub mod floor;
 pub mod greptimedb;
 mod http;
 pub mod influxdb;
+mod lean;
 mod lines;
 pub mod mariadb;
 pub mod mongodb;
@@ -25,7 +29,7 @@ pub mod sqlite;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::target::Entry;
 
-/// All targets, in the order of the reports.
+/// All databases, in the order of the reports.
 pub fn all() -> Vec<Entry> {
     vec![
         fleetdb::ENTRY,
@@ -42,12 +46,17 @@ pub fn all() -> Vec<Entry> {
     ]
 }
 
+/// Variants of targets that are measured only when they are named.
+pub fn variants() -> Vec<Entry> {
+    vec![fleetdb::EDGE, fleetdb_server::WIRE, fleetdb_lines::ENTRY, mariadb::TRANSACTIONS, floor::BYTES, floor::LOG]
+}
+
 /// The target with a name.
 ///
 /// # Errors
 /// There is no such target; the error lists all names.
 pub fn named(name: &str) -> Outcome<Entry> {
-    let all = all();
+    let all: Vec<Entry> = all().into_iter().chain(variants()).collect();
     let names: Vec<&str> = all.iter().map(|entry| entry.name).collect();
     let unknown = format!("target '{name}' does not exist; the targets are {}", names.join(", "));
     all.into_iter().find(|entry| entry.name == name).ok_or_else(|| unknown.into())

@@ -2,8 +2,9 @@
 //!
 //! Many rows are one `INSERT` with as many tuples. The statements of a transaction are prepared and
 //! sent one after another, as its protocol requires. E1's operation is one call of a [`Procedure`],
-//! except in the profile `published`, whose publication had none. That profile also stores E4's
-//! datapoints as its publication did ([`channels`]).
+//! except in the profile `published`, whose publication had none, and in the variant
+//! `mariadb-transactions`. That profile also stores E4's datapoints as its publication did
+//! ([`channels`]).
 
 use crate::channels;
 use crate::procedure::Procedure;
@@ -31,7 +32,16 @@ pub const ENTRY: Entry = Entry {
     about: "MariaDB",
     missing: Some(missing),
     url: Some("mysql://user:password@host:port/database"),
-    start: open,
+    start: |start| open(start, start.profile == Profile::Fair),
+};
+
+/// The entry of MariaDB without procedures.
+pub const TRANSACTIONS: Entry = Entry {
+    name: "mariadb-transactions",
+    about: "MariaDB, whose transactions are statements and never one call of a procedure",
+    missing: Some(missing),
+    url: Some("mysql://user:password@host:port/database"),
+    start: |start| open(start, false),
 };
 
 const DIALECT: Dialect = Dialect {
@@ -76,7 +86,7 @@ fn missing() -> Option<String> {
 }
 
 /// A server started by this program.
-pub struct Server {
+struct Server {
     process: Process,
     port: u16,
     data: PathBuf,
@@ -84,10 +94,7 @@ pub struct Server {
 
 impl Server {
     /// Starts a server with its data in this directory.
-    ///
-    /// # Errors
-    /// MariaDB is not installed, or does not start.
-    pub fn start(directory: &Path, settings: &[&str]) -> Outcome<Self> {
+    fn start(directory: &Path, settings: &[&str]) -> Outcome<Self> {
         let directory = directory.canonicalize()?;
         let data = directory.join("data");
         if !data.exists() {
@@ -109,28 +116,15 @@ impl Server {
         })?;
         Ok(Self { process, port, data })
     }
-
-    /// Its port.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Its process id.
-    pub fn process(&self) -> u32 {
-        self.process.id()
-    }
 }
 
 /// The URL of a database in a server started by this program.
-pub fn url(port: u16, database: &str) -> String {
+fn url(port: u16, database: &str) -> String {
     format!("mysql://root@127.0.0.1:{port}/{database}")
 }
 
 /// Opens a connection over TCP that keeps its prepared statements.
-///
-/// # Errors
-/// The URL is not one of MariaDB, or no server answers there.
-pub async fn connect(url: &str) -> Outcome<Conn> {
+async fn connect(url: &str) -> Outcome<Conn> {
     let options = OptsBuilder::from_opts(Opts::from_url(url)?).prefer_socket(false).stmt_cache_size(64);
     Ok(Conn::new(options).await?)
 }
@@ -140,6 +134,8 @@ struct MariaDb {
     url: String,
     started: Option<Server>,
     profile: Profile,
+    /// Whether a row of each table is written by a procedure.
+    has_procedure: bool,
     settings: Vec<String>,
     /// The tables to remove at a URL.
     tables: Vec<&'static str>,
@@ -147,17 +143,18 @@ struct MariaDb {
     procedure: Option<Procedure>,
 }
 
-fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
+fn open(start: &Start<'_>, has_procedure: bool) -> Outcome<Box<dyn Target>> {
     let settings: &[&str] = if start.profile == Profile::Fair { &[BUFFER] } else { &[] };
     let (url, started, settings) = match start.url {
         Some(url) => (url.to_owned(), None, [AT_URL].as_slice()),
         None => {
             let server = Server::start(start.directory, settings)?;
-            (url(server.port(), DATABASE), Some(server), settings)
+            (url(server.port, DATABASE), Some(server), settings)
         }
     };
     let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-    Ok(Box::new(MariaDb { url, started, profile: start.profile, settings, tables: Vec::new(), procedure: None }))
+    let (profile, tables, procedure) = (start.profile, Vec::new(), None);
+    Ok(Box::new(MariaDb { url, started, profile, has_procedure, settings, tables, procedure }))
 }
 
 impl Target for MariaDb {
@@ -182,7 +179,7 @@ impl Target for MariaDb {
             })?;
             self.tables.push(table.name);
         }
-        if self.profile == Profile::Fair && tables.len() > 1 {
+        if self.has_procedure && tables.len() > 1 {
             client.run(&Procedure::create(tables, &DIALECT, insert_text))?;
             self.procedure = Some(Procedure::of(tables));
         }
@@ -230,7 +227,7 @@ impl Target for MariaDb {
     }
 
     fn processes(&self) -> Vec<u32> {
-        self.started.iter().map(Server::process).collect()
+        self.started.iter().map(|server| server.process.id()).collect()
     }
 }
 

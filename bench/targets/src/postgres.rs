@@ -6,7 +6,7 @@
 //! recommends where COPY cannot upsert.
 
 use crate::process::{Instance, Process, free_port, output, program};
-use crate::sql::{Dialect, dollar, names, parameters};
+use crate::sql::{Dialect, dollar, names, parameters, upsert};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::{AnswerBuilder, Cell, cells};
@@ -97,6 +97,8 @@ pub(crate) struct Server {
     /// Makes the server finish its background work; receives the tables, and whether the server was
     /// started here.
     pub(crate) settle: fn(&mut Wire, &[&str], bool) -> Outcome<()>,
+    /// Opens the connections that are measured.
+    pub(crate) connect: fn(&Self) -> Outcome<Box<dyn Connection>>,
     /// The tables to remove at a URL.
     pub(crate) tables: Vec<&'static str>,
     /// Whether TimescaleDB is installed; tables with a time then become hypertables.
@@ -114,7 +116,8 @@ fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
     if has_hypertables {
         instance.settings.push(format!("hypertables of TimescaleDB {timescale}"));
     }
-    Ok(Box::new(Server { instance, version, tier, dialect, bulk, settle, tables, has_hypertables }))
+    let connect = Server::driver;
+    Ok(Box::new(Server { instance, version, tier, dialect, bulk, settle, connect, tables, has_hypertables }))
 }
 
 fn started(start: &Start<'_>) -> Outcome<Instance> {
@@ -149,7 +152,13 @@ fn settle(wire: &mut Wire, tables: &[&str], is_ours: bool) -> Outcome<()> {
 }
 
 impl Server {
-    fn wire(&self) -> Outcome<Wire> {
+    /// Opens a connection with the usual driver.
+    pub(crate) fn driver(&self) -> Outcome<Box<dyn Connection>> {
+        Ok(Box::new(self.wire()?))
+    }
+
+    /// Like [`driver`](Self::driver), for statements of the suite itself.
+    pub(crate) fn wire(&self) -> Outcome<Wire> {
         Wire::connect(&self.instance.address, self.dialect, self.bulk)
     }
 }
@@ -179,7 +188,7 @@ impl Target for Server {
     }
 
     fn connect(&self) -> Outcome<Box<dyn Connection>> {
-        Ok(Box::new(self.wire()?))
+        (self.connect)(self)
     }
 
     fn settle(&mut self) -> Outcome<()> {
@@ -257,24 +266,13 @@ impl Wire {
         Ok(statement)
     }
 
-    /// The statement that upserts one row in each table; it is a transaction without BEGIN and
-    /// COMMIT.
+    /// See [`Dialect::row_of_each`].
     fn single(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<Statement> {
         let tables: Vec<&str> = writes.iter().map(|(table, _)| table.name).collect();
         if let Some(known) = self.single.get(&tables) {
             return Ok(known.clone());
         }
-        let mut first = 1;
-        let inserts = writes.iter().map(|(table, _)| {
-            let row = self.dialect.row(table, first);
-            first += table.columns.len();
-            upsert(table, &format!("VALUES {row}"))
-        });
-        let mut inserts: Vec<String> = inserts.collect();
-        let last = inserts.pop().ok_or("a row of no table")?;
-        let before: Vec<String> = (1..).zip(&inserts).map(|(row, insert)| format!("row{row} AS ({insert})")).collect();
-        let with = if before.is_empty() { String::new() } else { format!("WITH {} ", before.join(", ")) };
-        let statement = self.statement(with + &last)?;
+        let statement = self.statement(self.dialect.row_of_each(writes.iter().map(|(table, _)| *table))?)?;
         self.single.insert(tables, statement.clone());
         Ok(statement)
     }
@@ -329,18 +327,6 @@ impl Wire {
         }
         Ok(())
     }
-}
-
-/// An INSERT of rows that replace those with the same keys.
-fn upsert(table: &Table, rows: &str) -> String {
-    let set = table.fields().map(|(name, _)| format!("{name} = excluded.{name}")).collect::<Vec<_>>();
-    format!(
-        "INSERT INTO {} ({}) {rows} ON CONFLICT ({}) DO UPDATE SET {}",
-        table.name,
-        names(&table.columns),
-        table.key.join(", "),
-        set.join(", ")
-    )
 }
 
 fn wire_type(kind: ColumnType) -> Type {

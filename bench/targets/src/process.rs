@@ -49,6 +49,17 @@ impl Process {
         }
     }
 
+    /// Like [`start`](Self::start), for a server that tells its port in a file of a directory
+    /// ([`tell_port`]).
+    pub(crate) fn start_telling_port(command: &mut Command, directory: &Path, file: &str) -> Outcome<(Self, u16)> {
+        let port = directory.join(file);
+        if port.exists() {
+            // From an earlier start.
+            std::fs::remove_file(&port)?;
+        }
+        Self::start(command, &directory.join("log"), || Ok(std::fs::read_to_string(&port)?.parse()?))
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -102,6 +113,13 @@ impl Instance {
     pub(crate) fn processes(&self) -> Vec<u32> {
         self.started.iter().map(|(process, _)| process.id()).collect()
     }
+}
+
+/// Writes a port to a file, which is never seen in part.
+pub(crate) fn tell_port(file: &Path, port: u16) -> Outcome<()> {
+    let written = file.with_extension("being-written");
+    std::fs::write(&written, port.to_string())?;
+    Ok(std::fs::rename(written, file)?)
 }
 
 /// A port that is free now. If another program takes it first, the server fails to start.

@@ -46,6 +46,18 @@ pub(crate) fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String
     columns.into_iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
+/// An INSERT of rows that replace those with the same keys, in PostgreSQL's form.
+pub(crate) fn upsert(table: &Table, rows: &str) -> String {
+    let set = table.fields().map(|(name, _)| format!("{name} = excluded.{name}")).collect::<Vec<_>>();
+    format!(
+        "INSERT INTO {} ({}) {rows} ON CONFLICT ({}) DO UPDATE SET {}",
+        table.name,
+        names(&table.columns),
+        table.key.join(", "),
+        set.join(", ")
+    )
+}
+
 /// Cached texts of inserts, by table and number of rows: for some targets, building one takes
 /// longer than running it.
 #[derive(Default)]
@@ -82,6 +94,25 @@ impl Dialect {
             _ => (self.parameter)(first + place),
         });
         format!("({})", parameters.collect::<Vec<_>>().join(", "))
+    }
+
+    /// The statement that upserts one row in each table; it is a transaction without BEGIN and
+    /// COMMIT.
+    ///
+    /// # Errors
+    /// There is no table.
+    pub(crate) fn row_of_each<'a>(&self, tables: impl Iterator<Item = &'a Table>) -> Outcome<String> {
+        let mut first = 1;
+        let inserts = tables.map(|table| {
+            let row = self.row(table, first);
+            first += table.columns.len();
+            upsert(table, &format!("VALUES {row}"))
+        });
+        let mut inserts: Vec<String> = inserts.collect();
+        let last = inserts.pop().ok_or("a row of no table")?;
+        let before = (1..).zip(&inserts).map(|(row, insert)| format!("row{row} AS ({insert})"));
+        let before = before.collect::<Vec<_>>().join(", ");
+        Ok(if before.is_empty() { last } else { format!("WITH {before} {last}") })
     }
 
     /// The text of a query; [`parameters`] has its values.

@@ -1,7 +1,8 @@
 //! E1: meters report every hour and are billed every month.
 //!
 //! 1. `ingest`: each connection takes one meter after another and reports its hours as fast as they
-//!    are acknowledged. An operation upserts the meter and adds a reading, in one transaction.
+//!    are acknowledged. An operation upserts the meter and adds a reading, in one transaction. With
+//!    several numbers of connections, there is a phase for each, with meters of its own.
 //! 2. The hours that are still missing are written in larger batches, unmeasured.
 //! 3. `bill`: computes the usage of each meter in each complete month by Berlin time; every sum is
 //!    compared.
@@ -16,6 +17,8 @@ use crate::target::Connection;
 use crate::workload::meters::{Meters, YEAR_HOURS, hour, months, tables, time_ns};
 use arrow::array::RecordBatch;
 use serde::Serialize;
+use std::iter::StepBy;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Hours of a meter created at a time.
@@ -26,16 +29,16 @@ const FILL_ROWS: i64 = 1_000;
 /// The size of the experiment.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Scale {
-    /// Number of meters [full: 1600]
+    /// Number of meters for each number of connections [full: 1600]
     #[arg(long)]
     pub meters: Option<i64>,
     /// Hourly readings per meter; only months that they cover completely are billed [full: 8760]
     #[arg(long)]
     pub hours: Option<i64>,
-    /// Number of connections that report [full: 160]
-    #[arg(long)]
-    pub connections: Option<usize>,
-    /// Maximum number of seconds for which they report
+    /// Numbers of connections that report, such as 1,32,160, one phase each [full: 160]
+    #[arg(long, value_delimiter = ',')]
+    pub connections: Option<Vec<usize>>,
+    /// Maximum number of seconds for which they report, in each phase
     #[arg(long)]
     pub seconds: Option<u64>,
     /// Maximum number of bills [full: all]
@@ -46,9 +49,9 @@ pub struct Scale {
 /// The sizes with defaults filled in.
 #[derive(Clone, Copy)]
 struct Sizes {
+    /// Meters of each phase.
     meters: i64,
     hours: i64,
-    connections: usize,
     seconds: u64,
     bills: usize,
 }
@@ -58,7 +61,6 @@ impl Scale {
         Sizes {
             meters: plan.size(self.meters, 1_600, 160).max(1),
             hours: plan.size(self.hours, YEAR_HOURS, 768).clamp(1, YEAR_HOURS),
-            connections: plan.size(self.connections, 160, 32).max(1),
             seconds: plan.size(self.seconds, 60, 5).max(1),
             bills: plan.size(self.bills, usize::MAX, 1_000),
         }
@@ -74,34 +76,46 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let [meters, reads] = tables();
     run.target.create(&[meters.clone(), reads.clone()])?;
     let workload = Meters::new(run.plan.seed);
-    let mut reporters = Vec::new();
-    for number in 0..sizes.connections {
-        reporters.push(Reporter {
-            connection: run.target.connect()?,
-            tables: (&meters, &reads),
-            workload,
-            sizes,
-            meter: number as i64,
-            hour: 0,
-            chunk: None,
-        });
+    let numbers = run.plan.size(scale.connections.clone(), vec![160], vec![32]);
+    let mut all = Vec::new();
+    for (place, connections) in numbers.iter().enumerate() {
+        let first = place as i64 * sizes.meters;
+        let mut reporters = Vec::new();
+        for number in 0..(*connections).max(1) as i64 {
+            reporters.push(Reporter {
+                connection: run.target.connect()?,
+                tables: (&meters, &reads),
+                workload,
+                hours: sizes.hours,
+                meters: (first + number..first + sizes.meters).step_by((*connections).max(1)),
+                meter: None,
+                hour: sizes.hours,
+                chunk: None,
+            });
+        }
+        let time = Duration::from_secs(sizes.seconds);
+        run.warm_up(&mut reporters, time)?;
+        let name = if numbers.len() == 1 { "ingest".to_owned() } else { format!("ingest, connections: {connections}") };
+        let (operation, size) = ("a meter upserted and a reading added", Size::Seconds(sizes.seconds));
+        let job = Job { name: &name, operation, size };
+        run.drive_and_settle(job, &mut reporters, Limit { time: Some(time), rate: None })?;
+        all.extend(reporters);
+        if run.is_stopped() {
+            return Ok(());
+        }
     }
-    let time = Duration::from_secs(sizes.seconds);
-    run.warm_up(&mut reporters, time)?;
-    let job =
-        Job { name: "ingest", operation: "a meter upserted and a reading added", size: Size::Seconds(sizes.seconds) };
-    run.drive_and_settle(job, &mut reporters, Limit { time: Some(time), rate: None })?;
-    fill(run, reporters, sizes)?;
+    let count = sizes.meters * numbers.len() as i64;
+    fill(run, all, count * sizes.hours)?;
     if run.is_stopped() {
         return Ok(());
     }
     // Each row must be there once, whether it was reported or filled in.
-    run.check_count("meter_reads", (sizes.meters * sizes.hours) as u64)?;
-    run.check_count("meters", sizes.meters as u64)?;
+    run.check_count("meter_reads", (count * sizes.hours) as u64)?;
+    run.check_count("meters", count as u64)?;
     let months = months(sizes.hours);
     let bills = months.iter().flat_map(|month| {
         let window_ns = (time_ns(month.hours.start), time_ns(month.hours.end));
-        (0..sizes.meters).map(move |meter| Query::Bill { meter, window_ns })
+        (0..count).map(move |meter| Query::Bill { meter, window_ns })
     });
     let bills: Vec<Query> = bills.take(sizes.bills).collect();
     run.ask("bill", &bills, 1)?;
@@ -118,33 +132,34 @@ struct Reporter<'a> {
     connection: Box<dyn Connection>,
     tables: (&'a Table, &'a Table),
     workload: Meters,
-    sizes: Sizes,
-    meter: i64,
+    /// Hours of each meter.
+    hours: i64,
+    /// The meters after the current one.
+    meters: StepBy<Range<i64>>,
+    /// The meter that reports, and its next hour.
+    meter: Option<i64>,
     hour: i64,
     /// A chunk of the meter's rows and readings, with the first hour in it.
     chunk: Option<(i64, RecordBatch, RecordBatch)>,
 }
 
 impl Reporter<'_> {
-    /// Advances to the next meter once this one has reported all its hours.
-    fn turn(&mut self) -> bool {
-        if self.hour == self.sizes.hours {
-            (self.hour, self.chunk) = (0, None);
-            self.meter += self.sizes.connections as i64;
+    /// The meter that reports: the next one once this one has reported all its hours.
+    fn turn(&mut self) -> Option<i64> {
+        if self.hour == self.hours {
+            (self.meter, self.hour, self.chunk) = (self.meters.next(), 0, None);
         }
-        self.meter < self.sizes.meters
+        self.meter
     }
 }
 
 impl Worker for Reporter<'_> {
     fn prepare(&mut self) -> Outcome<bool> {
-        if !self.turn() {
-            return Ok(false);
-        }
+        let Some(meter) = self.turn() else { return Ok(false) };
         if self.chunk.as_ref().is_none_or(|(first, ..)| self.hour >= first + CHUNK_HOURS) {
-            let hours = self.hour..(self.hour + CHUNK_HOURS).min(self.sizes.hours);
-            let rows = self.workload.rows(self.meter, hours.clone())?;
-            self.chunk = Some((self.hour, rows, self.workload.readings(self.meter, hours)?));
+            let hours = self.hour..(self.hour + CHUNK_HOURS).min(self.hours);
+            let rows = self.workload.rows(meter, hours.clone())?;
+            self.chunk = Some((self.hour, rows, self.workload.readings(meter, hours)?));
         }
         Ok(true)
     }
@@ -159,19 +174,19 @@ impl Worker for Reporter<'_> {
     }
 }
 
-/// Writes the hours that were not reported.
-fn fill(run: &mut Run<'_>, reporters: Vec<Reporter<'_>>, sizes: Sizes) -> Outcome<()> {
-    let all = (sizes.meters * sizes.hours) as u64;
-    let reported = run.phases.last().map_or(0, |phase| phase.driven.operations);
-    (run.announce)("filling in", Size::Operations((all - reported.min(all)) / FILL_ROWS as u64));
+/// Writes the hours that were not reported, of so many.
+fn fill(run: &mut Run<'_>, reporters: Vec<Reporter<'_>>, all: i64) -> Outcome<()> {
+    let reported: u64 = run.phases.iter().map(|phase| phase.driven.operations).sum();
+    let left = (all as u64).saturating_sub(reported);
+    (run.announce)("filling in", Size::Operations(left / FILL_ROWS as u64));
     for mut reporter in reporters {
-        while reporter.turn() {
+        while let Some(meter) = reporter.turn() {
             if run.is_stopped() {
                 return Ok(());
             }
-            let hours = reporter.hour..(reporter.hour + FILL_ROWS).min(sizes.hours);
-            let row = reporter.workload.rows(reporter.meter, hours.end - 1..hours.end)?;
-            let readings = reporter.workload.readings(reporter.meter, hours.clone())?;
+            let hours = reporter.hour..(reporter.hour + FILL_ROWS).min(reporter.hours);
+            let row = reporter.workload.rows(meter, hours.end - 1..hours.end)?;
+            let readings = reporter.workload.readings(meter, hours.clone())?;
             reporter.connection.write(&[(reporter.tables.0, row), (reporter.tables.1, readings)])?;
             reporter.hour = hours.end;
             run.watch.operations.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -63,7 +63,7 @@ fn section(table: &Table) -> String {
     let line = |cells: &[String], kind: &str| {
         let cells = cells.iter().zip(&table.head).map(|(cell, head)| {
             let class = match cell.as_str() {
-                "WRONG" | "cannot" => " class=bad",
+                "WRONG" | "cannot" | "no" => " class=bad",
                 _ if matches!(head.as_str(), "version" | "settings" | "first" | "best other") => " class=text",
                 _ => "",
             };

@@ -19,8 +19,8 @@ pub(super) fn table(results: &Results) -> Option<Table> {
 }
 
 fn row(results: &Results, phase: &str) -> Option<Vec<String>> {
-    let mut measured: Vec<(&str, Vec<&Phase>)> =
-        results.targets().into_iter().map(|target| (target, results.valid(target, phase))).collect();
+    let targets = results.targets().into_iter().filter(|target| !results.is_floor(target));
+    let mut measured: Vec<(&str, Vec<&Phase>)> = targets.map(|target| (target, results.valid(target, phase))).collect();
     measured.retain(|(_, phases)| !phases.is_empty());
     let is_rate = is_throughput(&measured.first()?.1);
     let (what, figure): (_, fn(&Phase) -> f64) = match is_rate {

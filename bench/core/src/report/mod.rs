@@ -3,6 +3,7 @@
 
 mod chart;
 mod compare;
+mod figures;
 mod html;
 mod leaders;
 mod published;
@@ -70,7 +71,8 @@ fn is_throughput(phases: &[&Phase]) -> bool {
     phases.first().is_some_and(|phase| phase.operation != "query")
 }
 
-/// The report's tables: the leaders, the targets, each phase that writes, and all queries.
+/// The report's tables: the leaders, the targets, each phase that writes, all queries, and other
+/// figures.
 pub fn tables(results: &Results) -> Vec<Table> {
     let mut tables: Vec<Table> = leaders::table(results).into_iter().collect();
     tables.push(targets(results));
@@ -86,6 +88,7 @@ pub fn tables(results: &Results) -> Vec<Table> {
     if !queries.is_empty() {
         tables.push(times(results, &queries));
     }
+    tables.extend(figures::table(results));
     tables.extend(score::table(results));
     tables
 }
@@ -137,6 +140,7 @@ fn throughput(results: &Results, phase: &str) -> Table {
         "server us/op",
         "client us/op",
         "server peak MB",
+        "client median MB",
         "client peak MB",
         "written MB",
         "disk MB",
@@ -173,12 +177,13 @@ fn throughput(results: &Results, phase: &str) -> Table {
             served(&|p| p.metered.server.processor_s * 1e6 / p.driven.operations as f64),
             middle(&|p| p.metered.client.processor_s * 1e6 / p.driven.operations as f64),
             served(&|p| p.metered.server.peak_bytes as f64 / 1e6),
+            middle(&|p| p.metered.client_median_bytes() / 1e6),
             middle(&|p| p.metered.client.peak_bytes as f64 / 1e6),
             middle(&|p| p.metered.written_bytes() as f64 / 1e6),
             middle(&|p| if p.disk_bytes > 0 { p.disk_bytes as f64 / 1e6 } else { f64::NAN }),
             middle(&|p| p.metered.network_bytes as f64 / 1e6),
             middle(&|p| p.lost.map_or(f64::NAN, |lost| lost as f64)),
-            verdict(&phases, target, &mut notes),
+            verdict(results, &phases, target, &mut notes),
         ]);
     }
     notes.insert(
@@ -201,7 +206,7 @@ fn times(results: &Results, queries: &[&str]) -> Table {
         let mut row = vec![(*query).to_owned()];
         for target in results.targets() {
             let phases = results.repetitions(target, query);
-            let said = verdict(&phases, target, &mut notes);
+            let said = verdict(results, &phases, target, &mut notes);
             let valid = results.valid(target, query);
             row.push(if valid.is_empty() { said } else { interval(&of(&valid, |p| p.driven.latency.p50_us)) });
         }
@@ -216,7 +221,10 @@ fn tier(results: &Results, target: &str) -> String {
 }
 
 /// The oracle's verdict.
-fn verdict(phases: &[&Phase], target: &str, notes: &mut Vec<String>) -> String {
+fn verdict(results: &Results, phases: &[&Phase], target: &str, notes: &mut Vec<String>) -> String {
+    if results.is_floor(target) {
+        return "floor".to_owned();
+    }
     if let Some(lacking) = phases.iter().find_map(|phase| phase.lacking.as_ref()) {
         let note = format!("{target}: unsupported query: {lacking}");
         if !notes.contains(&note) {

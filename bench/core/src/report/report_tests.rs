@@ -1,6 +1,6 @@
 use super::{compare, html, markdown, number, text};
 use crate::driver::{Driven, Latency};
-use crate::results::{Machine, Phase, Results, Run, VERSION};
+use crate::results::{Figure, Machine, Phase, Results, Run, VERSION};
 use crate::target::{Info, Profile, Tier};
 
 fn phase(name: &str, operation: &str, operations: u64, p50_us: f64) -> Phase {
@@ -67,6 +67,21 @@ fn reports_have_the_published_figures_and_need_no_network() {
     assert!(!page.contains("src=") && !page.contains("href="));
     let markdown = markdown(&results(1_000));
     assert!(markdown.contains("| ingest, operations/s | 31,916 | 2,423 | 13.2 |"), "{markdown}");
+}
+
+#[test]
+fn figures_are_compared_with_their_goals() {
+    let mut results = results(1_000);
+    for (value, run) in [3.0, 5.0, 4.0].into_iter().zip(results.runs.iter_mut().filter(|run| run.target == "a")) {
+        run.figures.push(Figure::new("memory", "MB", value).at_most(4.0));
+        run.figures.push(Figure::new("segments", "", 7.0).at_most(6.5));
+        run.figures.push(Figure::new("merges", "", value));
+    }
+    let markdown = markdown(&results);
+    assert!(markdown.contains("| figure | unit | a | b< | goal | met? |"), "{markdown}");
+    assert!(markdown.contains("| memory | MB | 4.00 (3.00-5.00) | - | at most 4.00 | yes |"), "{markdown}");
+    assert!(markdown.contains("| segments |  | 7.00 (7.00-7.00) | - | at most 6.50 | no |"), "{markdown}");
+    assert!(markdown.contains("| merges |  | 4.00 (3.00-5.00) | - |  |  |"), "{markdown}");
 }
 
 #[test]
