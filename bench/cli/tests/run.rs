@@ -97,6 +97,30 @@ fn every_target_answers_the_seven_queries_right() {
     }
 }
 
+/// Enough epochs of trucks for long drives and for fuel that runs low.
+const TRUCK_ROWS: &str = "200000";
+
+#[test]
+fn the_queries_of_tsbs_are_answered_right() {
+    let targets = ["fleetdb", "fleetdb-server", "sqlite", "duckdb", "mariadb", "postgres"];
+    let all = fleetdb_bench_targets::all().into_iter().filter(|entry| entry.lacking().is_none());
+    let targets: Vec<&str> = all.map(|entry| entry.name).filter(|name| targets.contains(name)).collect();
+    let sizes = ["--rows", "20000", "--hosts", "40", "--truck-rows", TRUCK_ROWS, "--asked", "4"];
+    let results = run("tsbs", &[&["--targets", &targets.join(",")], &sizes[..]].concat());
+    let queries: Vec<&str> = results.phases().into_iter().filter(|name| !name.starts_with("ingest")).collect();
+    assert_eq!(queries.len(), 25);
+    for query in queries {
+        let asked = phases(&results, query);
+        assert_eq!(asked.len(), targets.len(), "{query}");
+        assert!(asked.iter().all(|phase| phase.verified == 4), "{query}");
+        // No truck drives for ten hours in so little time, few stand still, and few hosts are busy.
+        let may_be_empty = ["long-daily-sessions", "stationary-trucks", "high-cpu-1"].contains(&query);
+        assert!(may_be_empty || asked.iter().all(|phase| phase.driven.rows > 0), "{query} has no rows");
+    }
+    assert!(phases(&results, "ingest, hosts").iter().all(|phase| phase.verified == 1));
+    assert!(phases(&results, "ingest, trucks").iter().all(|phase| phase.verified == 2));
+}
+
 #[test]
 fn every_target_answers_right_when_rows_come_late_and_twice() {
     for results in run_with_fewer_for_ferretdb("edge", "20000", "1000", &["--hosts", "100", "--asked", "2", "--late"]) {

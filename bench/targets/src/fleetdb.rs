@@ -1,6 +1,7 @@
 //! FleetDB inside the client's process: batches go to the engine, and queries are prepared SQL.
 
 use crate::sql::{Dialect, conform, distinct_on, dollar, parameters};
+use crate::tsbs::{newest_distinct, plain_average};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::Cell;
@@ -32,6 +33,9 @@ pub(crate) const DIALECT: Dialect = Dialect {
     time: dollar,
     bucket: |seconds| format!("time_bucket('{seconds} seconds', ts)"),
     last_of_all: distinct_on,
+    newest: newest_distinct,
+    average: plain_average,
+    bucket_ns: |bucket| format!("CAST({bucket} AS BIGINT)"),
 };
 
 /// Converts a table to the engine's definition.

@@ -1,8 +1,9 @@
 //! The databases to measure, one file each.
 //!
 //! To add one, write a file with a [`Target`](fleetdb_bench_core::target::Target) and its
-//! connection, and add its entry to [`all`]. Shared code is in [`sql`] (texts and parameters by
-//! dialect), [`lines`] (line protocol), [`http`] and [`process`] (a server started here).
+//! connection, and add its entry to [`all`]. Shared code is in [`sql`] and [`tsbs`] (texts and
+//! parameters by dialect), [`lines`] (line protocol), [`http`] and [`process`] (a server started
+//! here).
 //! CONTRIBUTING.md explains it step by step.
 
 mod channels;
@@ -21,6 +22,7 @@ mod process;
 pub mod questdb;
 mod sql;
 pub mod sqlite;
+mod tsbs;
 
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::target::Entry;
