@@ -65,7 +65,7 @@ fn every_target_bills_its_meters_right() {
         assert_eq!(phase.verified, 2, "{}: readings and meters are counted", run.target);
         assert!(phase.driven.operations > 0 && phase.disk_bytes > 0 && phase.driven.latency.p50_us > 0.0);
         assert!(phase.metered.client.processor_s > 0.0, "{}", run.target);
-        let is_served = !["fleetdb", "sqlite"].contains(&run.target.as_str());
+        let is_served = !["fleetdb", "fleetdb-api", "sqlite"].contains(&run.target.as_str());
         assert_eq!(phase.metered.server.peak_bytes > 0, is_served);
         assert_eq!(run.idle.as_ref().unwrap().server.resident_bytes > 0, is_served);
     }
@@ -95,6 +95,21 @@ fn every_target_answers_the_seven_queries_right() {
         assert!(phases(&results, "43,000 rows/s while asked").iter().all(|phase| phase.verified == 1));
         assert!(phases(&results, "FIVE_MINUTE_1 while written").iter().all(|phase| phase.verified > 0));
     }
+}
+
+#[test]
+fn the_container_api_answers_what_it_has_calls_for() {
+    let sizes = ["--meters", "4", "--hours", "750", "--connections", "2", "--seconds", "1"];
+    let results = run("billing", &[&["--targets", "fleetdb-api"], &sizes[..]].concat());
+    assert_eq!(phases(&results, "bill")[0].verified, 4);
+    let sizes = ["--rows", "20000", "--hosts", "100", "--asked", "3", "--rate-seconds", "1"];
+    let results = run("edge", &[&["--targets", "fleetdb-api"], &sizes[..]].concat());
+    for query in ["FIVE_MINUTE_1", "COUNT", "LAST_POINT_ALL", "LAST_POINT_ONE"] {
+        assert_eq!(phases(&results, query)[0].verified, 3, "{query}");
+    }
+    let lacking = results.runs[0].phases.iter().filter(|phase| phase.lacking.is_some());
+    let lacking: Vec<&str> = lacking.map(|phase| phase.name.as_str()).collect();
+    assert_eq!(lacking, ["CPU_MAX_ALL_1", "CPU_MAX_ALL_8", "SINGLE_GROUP_BY_1_1_1"]);
 }
 
 /// Enough epochs of trucks for long drives and for fuel that runs low.

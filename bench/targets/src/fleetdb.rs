@@ -53,19 +53,44 @@ pub fn definition(table: &Table) -> TableDefinition {
     })
 }
 
+/// How queries reach the engine.
+pub(crate) struct Access {
+    /// Opens a connection.
+    pub(crate) connect: fn(&Arc<Database>) -> Outcome<Box<dyn Connection>>,
+    /// See [`Target::unsupported`].
+    pub(crate) unsupported: fn(&Query) -> Option<&'static str>,
+}
+
 struct FleetDb {
     db: Arc<Database>,
     directory: PathBuf,
     durability: Durability,
+    access: Access,
 }
 
 fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
+    opened(start, Access { connect, unsupported: |_| None })
+}
+
+fn connect(db: &Arc<Database>) -> Outcome<Box<dyn Connection>> {
+    let session = Arc::new(Session::new(Arc::clone(db), Postgres::new())?);
+    Ok(Box::new(Embedded { db: Arc::clone(db), session, prepared: HashMap::new() }))
+}
+
+/// Opens the database.
+pub(crate) fn opened(start: &Start<'_>, access: Access) -> Outcome<Box<dyn Target>> {
     let durability = match start.profile {
         Profile::Fair => Durability::Sync,
         Profile::Published => Durability::Os,
     };
     let db = Arc::new(Database::open_with(Io::files(start.directory), Settings { durability, ..Settings::default() })?);
-    Ok(Box::new(FleetDb { db, directory: start.directory.to_owned(), durability }))
+    Ok(Box::new(FleetDb { db, directory: start.directory.to_owned(), durability, access }))
+}
+
+/// Writes rows as one batch.
+pub(crate) fn write(db: &Database, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
+    db.commit(writes.iter().fold(Batch::new(), |batch, (table, rows)| batch.with(table.name, rows.clone())))?;
+    Ok(())
 }
 
 impl Target for FleetDb {
@@ -88,8 +113,7 @@ impl Target for FleetDb {
     }
 
     fn connect(&self) -> Outcome<Box<dyn Connection>> {
-        let session = Arc::new(Session::new(Arc::clone(&self.db), Postgres::new())?);
-        Ok(Box::new(Embedded { db: Arc::clone(&self.db), session, prepared: HashMap::new() }))
+        (self.access.connect)(&self.db)
     }
 
     /// Flushes and merges everything, which is more than the background would do.
@@ -99,6 +123,10 @@ impl Target for FleetDb {
 
     fn disk_bytes(&self) -> Outcome<u64> {
         disk_bytes(&self.directory)
+    }
+
+    fn unsupported(&self, query: &Query) -> Option<&'static str> {
+        (self.access.unsupported)(query)
     }
 }
 
@@ -110,9 +138,7 @@ struct Embedded {
 
 impl Connection for Embedded {
     fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
-        let batch = writes.iter().fold(Batch::new(), |batch, (table, rows)| batch.with(table.name, rows.clone()));
-        self.db.commit(batch)?;
-        Ok(())
+        write(&self.db, writes)
     }
 
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {

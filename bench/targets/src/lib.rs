@@ -9,6 +9,7 @@
 mod channels;
 pub mod duckdb;
 pub mod fleetdb;
+pub mod fleetdb_api;
 pub mod fleetdb_server;
 pub mod greptimedb;
 mod http;
@@ -31,6 +32,7 @@ use fleetdb_bench_core::target::Entry;
 pub fn all() -> Vec<Entry> {
     vec![
         fleetdb::ENTRY,
+        fleetdb_api::ENTRY,
         fleetdb_server::ENTRY,
         sqlite::ENTRY,
         duckdb::ENTRY,
