@@ -177,7 +177,7 @@ impl Connection for Open {
 }
 
 /// A cell as a parameter; times are integers.
-pub fn value(cell: Cell<'_>) -> ToSqlOutput<'_> {
+fn value(cell: Cell<'_>) -> ToSqlOutput<'_> {
     ToSqlOutput::Borrowed(match cell {
         Cell::Null => ValueRef::Null,
         Cell::Int(value) | Cell::Time(value) => ValueRef::Integer(value),
