@@ -8,13 +8,11 @@ ci:
 
 # The benchmarks of docs/benchmarks.md
 bench:
-    cargo run --bin fleetdb-bench -- bars edge
-    cargo run --bin fleetdb-bench -- bars container
-    cargo run --bin fleetdb-bench -- bars container --settle
+    cargo run --bin fleetdb-bench -- run billing
+    cargo run --bin fleetdb-bench -- run edge
     cargo run --bin fleetdb-bench -- run edge --targets fleetdb-edge
-    cargo run --bin fleetdb-bench -- bars queries
+    cargo run --bin fleetdb-bench -- run tsbs
     cargo run --bin fleetdb-bench -- run soak bills
-    cargo run --bin fleetdb-bench -- bars generator
     cargo run --bin fleetdb-bench -- run soak many
     cargo run --bin fleetdb-bench -- run soak year
 

@@ -1,9 +1,8 @@
 //! `fleetdb-bench`: four experiments with FleetDB and other databases, and tests of FleetDB alone.
 //!
 //! `run` measures ([`run`], [`soak`]), `list` shows experiments and targets, `report` and `compare`
-//! read stored results, and `bars` measures FleetDB's own goals ([`bars`]).
+//! read stored results.
 
-mod bars;
 mod interrupt;
 mod own;
 mod progress;
@@ -56,11 +55,6 @@ enum Command {
         /// The second results.json
         b: PathBuf,
     },
-    /// Measure FleetDB's own performance goals
-    Bars {
-        #[command(subcommand)]
-        bar: bars::Bar,
-    },
     /// A sampler of datapoints (used by the suite itself)
     #[command(name = acquisition::SAMPLER, hide = true)]
     Sample(acquisition::Sampling),
@@ -108,7 +102,6 @@ fn command(command: Command) -> Outcome<ExitCode> {
             print!("{}", report::text(&results));
         }
         Command::Compare { a, b } => print!("{}", report::compare(&Results::read(&a)?, &Results::read(&b)?)),
-        Command::Bars { bar } => bars::run(&bar)?,
         Command::Sample(sampling) => acquisition::sample(&sampling)?,
         Command::WriteUntilKilled(arguments) => run::write_until_killed(&arguments)?,
         Command::ReadMany(reading) => soak::many::read(&reading)?,

@@ -11,7 +11,7 @@ use crate::interrupt::{Parent, set_when_asked};
 use crate::progress::Progress;
 use crate::soak::{Soak, Test};
 use fleetdb_bench_core::driver::Watch;
-use fleetdb_bench_core::experiment::{self, Plan, acquisition, billing, durability, edge, own, scale};
+use fleetdb_bench_core::experiment::{self, Plan, acquisition, billing, durability, edge, own, scale, tsbs};
 use fleetdb_bench_core::results::{self, Machine, Results, VERSION};
 use fleetdb_bench_core::scratch::Scratch;
 use fleetdb_bench_core::target::{Entry, Profile, Start, Target};
@@ -33,6 +33,8 @@ pub enum Experiment {
     Billing(billing::Scale),
     /// E2: TSBS cpu rows in batches of 1,000 on one core, and seven queries
     Edge(edge::Scale),
+    /// TSBS' other queries of cpu rows, and its queries of trucks, on settled data
+    Tsbs(tsbs::Scale),
     /// E3: records of 200 bytes, one container per connection, written and read back
     Scale(scale::Scale),
     /// E4: a sampler of a thousand datapoints per second, a bounded queue, a writer
@@ -66,8 +68,8 @@ pub struct Common {
     /// Repetitions per target [default: 5 in fair, 3 in published, 1 of soak]
     #[arg(long, global = true)]
     repetitions: Option<usize>,
-    /// Number of cores that client and server share [default: 1 for edge, soak many and soak bills,
-    /// all for others]
+    /// Number of cores that client and server share [default: 1 for edge, tsbs, soak many and soak
+    /// bills, all for others]
     #[arg(long, global = true)]
     cores: Option<usize>,
     /// Seconds after which a phase of queries starts no more of them [default: 60, with --full 600]
@@ -137,7 +139,7 @@ impl Experiment {
     fn cores(&self, common: &Common) -> Outcome<usize> {
         let all = std::thread::available_parallelism()?.get();
         let default = match self {
-            Self::Edge(_) => 1,
+            Self::Edge(_) | Self::Tsbs(_) => 1,
             Self::Soak(soak) if soak.is_on_one_core() => 1,
             _ => all,
         };
@@ -291,6 +293,7 @@ fn one(
     let ended = match experiment {
         Experiment::Billing(scale) => measure(&|run| billing::run(run, scale)),
         Experiment::Edge(scale) => measure(&|run| edge::run(run, scale)),
+        Experiment::Tsbs(scale) => measure(&|run| tsbs::run(run, scale)),
         Experiment::Scale(scale) => measure(&|run| scale::run(run, scale)),
         Experiment::Acquisition(scale) => measure(&|run| acquisition::run(run, scale)),
         Experiment::Own(scale) => measure(&|run| own::run(run, scale, &crate::own::read(scale)?)),

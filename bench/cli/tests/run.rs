@@ -66,7 +66,7 @@ fn every_target_bills_its_meters_right() {
         assert_eq!(phase.verified, 2, "{}: readings and meters are counted", run.target);
         assert!(phase.driven.operations > 0 && phase.disk_bytes > 0 && phase.driven.latency.p50_us > 0.0);
         assert!(phase.metered.client.processor_s > 0.0, "{}", run.target);
-        let is_served = !["fleetdb", "sqlite"].contains(&run.target.as_str());
+        let is_served = !["fleetdb", "fleetdb-api", "sqlite"].contains(&run.target.as_str());
         assert_eq!(phase.metered.server.peak_bytes > 0, is_served);
         assert_eq!(run.idle.as_ref().unwrap().server.resident_bytes > 0, is_served);
     }
@@ -164,6 +164,45 @@ fn the_edge_profile_is_measured_when_it_is_named() {
     assert!(metered.client_median_bytes() > 0.0 && metered.client.peak_bytes > 0 && metered.written_bytes() > 0);
     assert!(metered.client.peak_bytes as f64 >= metered.client_median_bytes());
     assert!(phases(&results, "LAST_POINT_ALL").iter().all(|phase| phase.verified == 2));
+}
+
+#[test]
+fn the_container_api_answers_what_it_has_calls_for() {
+    let sizes = ["--meters", "4", "--hours", "750", "--connections", "2", "--seconds", "1"];
+    let results = run("billing", &[&["--targets", "fleetdb-api"], &sizes[..]].concat());
+    assert_eq!(phases(&results, "bill")[0].verified, 4);
+    let sizes = ["--rows", "20000", "--hosts", "100", "--asked", "3", "--rate-seconds", "1"];
+    let results = run("edge", &[&["--targets", "fleetdb-api"], &sizes[..]].concat());
+    for query in ["FIVE_MINUTE_1", "COUNT", "LAST_POINT_ALL", "LAST_POINT_ONE"] {
+        assert_eq!(phases(&results, query)[0].verified, 3, "{query}");
+    }
+    let lacking = results.runs[0].phases.iter().filter(|phase| phase.lacking.is_some());
+    let lacking: Vec<&str> = lacking.map(|phase| phase.name.as_str()).collect();
+    assert_eq!(lacking, ["CPU_MAX_ALL_1", "CPU_MAX_ALL_8", "SINGLE_GROUP_BY_1_1_1"]);
+}
+
+/// Enough epochs of trucks for long drives and for fuel that runs low.
+const TRUCK_ROWS: &str = "200000";
+
+#[test]
+fn the_queries_of_tsbs_are_answered_right() {
+    let targets = ["fleetdb", "fleetdb-server", "sqlite", "duckdb", "mariadb", "postgres"];
+    let all = fleetdb_bench_targets::all().into_iter().filter(|entry| entry.lacking().is_none());
+    let targets: Vec<&str> = all.map(|entry| entry.name).filter(|name| targets.contains(name)).collect();
+    let sizes = ["--rows", "20000", "--hosts", "40", "--truck-rows", TRUCK_ROWS, "--asked", "4"];
+    let results = run("tsbs", &[&["--targets", &targets.join(",")], &sizes[..]].concat());
+    let queries: Vec<&str> = results.phases().into_iter().filter(|name| !name.starts_with("ingest")).collect();
+    assert_eq!(queries.len(), 25);
+    for query in queries {
+        let asked = phases(&results, query);
+        assert_eq!(asked.len(), targets.len(), "{query}");
+        assert!(asked.iter().all(|phase| phase.verified == 4), "{query}");
+        // No truck drives for ten hours in so little time, few stand still, and few hosts are busy.
+        let may_be_empty = ["long-daily-sessions", "stationary-trucks", "high-cpu-1"].contains(&query);
+        assert!(may_be_empty || asked.iter().all(|phase| phase.driven.rows > 0), "{query} has no rows");
+    }
+    assert!(phases(&results, "ingest, hosts").iter().all(|phase| phase.verified == 1));
+    assert!(phases(&results, "ingest, trucks").iter().all(|phase| phase.verified == 2));
 }
 
 #[test]

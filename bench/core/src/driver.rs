@@ -72,6 +72,9 @@ pub struct Driven {
     /// From the start of the first operation to the end of the last. With one worker, the time it
     /// spent preparing is subtracted.
     pub seconds: f64,
+    /// Seconds that all workers together spent preparing, such as generating rows.
+    #[serde(default)]
+    pub preparing_s: f64,
     /// Latency of the operations.
     pub latency: Latency,
     /// Rows in each full second since the start, as far as they were timed.
@@ -118,6 +121,7 @@ pub fn drive<W: Worker>(workers: &mut [W], limit: Limit, watch: &Watch) -> Outco
         latency_ns.add(timed.latency_ns)?;
         driven.rows_by_second.resize(driven.rows_by_second.len().max(timed.rows_by_second.len()), 0);
         driven.rows_by_second.iter_mut().zip(timed.rows_by_second).for_each(|(sum, rows)| *sum += rows);
+        driven.preparing_s += timed.preparing.as_secs_f64();
         if count == 1 && limit.rate.is_none() {
             driven.seconds -= timed.preparing.as_secs_f64();
         }

@@ -2,7 +2,7 @@
 //!
 //! 1. A [`target::Target`] is a database to measure; the crate `targets` has a file for each.
 //! 2. A [`workload`] generates the same rows for the same seed; a [`query::Query`] describes a
-//!    question independently of any database.
+//!    question independently of any database; [`tsbs`] has those of TSBS.
 //! 3. An [`experiment`] creates tables, has the [`driver`] write and query, and returns what the
 //!    [`meters`] measured.
 //! 4. The [`oracle`] knows the right answers; a wrong answer voids the number.
@@ -21,6 +21,7 @@ pub mod scratch;
 pub mod statistics;
 pub mod table;
 pub mod target;
+pub mod tsbs;
 pub mod workload;
 
 /// The result of anything fallible here; an error is printed and ends the run.

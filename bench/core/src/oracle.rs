@@ -7,6 +7,7 @@ use crate::query::{Key, Query};
 use crate::workload::cpu::TAGS;
 use crate::workload::own::Own;
 use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::{SortColumn, lexsort_to_indices, take_record_batch};
 use arrow::datatypes::{Int64Type, TimestampNanosecondType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -182,15 +183,16 @@ pub fn difference(query: &Query, right: &RecordBatch, answer: &RecordBatch) -> O
     if right.num_columns() != answer.num_columns() {
         return Some(format!("{query:?}: {} columns instead of {}", answer.num_columns(), right.num_columns()));
     }
-    let order = |rows: &RecordBatch| {
-        let mut order: Vec<usize> = (0..rows.num_rows()).collect();
-        if !query.is_ordered() {
-            order.sort_by_cached_key(|row| format!("{:?}", cells(rows, *row).collect::<Vec<_>>()));
-        }
-        order
+    if right.columns() == answer.columns() {
+        return None;
+    }
+    let in_order = |rows: &RecordBatch| if query.is_ordered() { Ok(rows.clone()) } else { sorted(rows) };
+    let (right, answer) = match (in_order(right), in_order(answer)) {
+        (Ok(right), Ok(answer)) => (right, answer),
+        (Err(error), _) | (_, Err(error)) => return Some(format!("{query:?}: {error}")),
     };
-    for (right_row, row) in order(right).into_iter().zip(order(answer)) {
-        for (place, (right, cell)) in cells(right, right_row).zip(cells(answer, row)).enumerate() {
+    for row in 0..right.num_rows() {
+        for (place, (right, cell)) in cells(&right, row).zip(cells(&answer, row)).enumerate() {
             let is_equal = match (right, cell) {
                 (Cell::Float(right), Cell::Float(value)) => (right - value).abs() <= TOLERANCE * right.abs().max(1.0),
                 _ => right == cell,
@@ -202,6 +204,13 @@ pub fn difference(query: &Query, right: &RecordBatch, answer: &RecordBatch) -> O
         }
     }
     None
+}
+
+/// The rows sorted by all columns.
+fn sorted(rows: &RecordBatch) -> Outcome<RecordBatch> {
+    let columns = rows.columns().iter().map(|column| SortColumn { values: Arc::clone(column), options: None });
+    let order = lexsort_to_indices(&columns.collect::<Vec<_>>(), None)?;
+    Ok(take_record_batch(rows, &order)?)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::answer::Cell;
 use crate::table::{Column, ColumnType, Table};
+use crate::tsbs::Question;
 use crate::workload::cpu::{FIELDS, cpu_columns};
 use std::sync::Arc;
 
@@ -51,6 +52,8 @@ pub enum Query {
         /// The key.
         key: Key,
     },
+    /// A query of TSBS that E2 does not ask.
+    Tsbs(Question),
 }
 
 /// The key of a series.
@@ -85,11 +88,16 @@ impl Query {
                 std::iter::once(("hour", ColumnType::Time)).chain(maxima).collect()
             }
             Self::MinuteMaxima { .. } => vec![("minute", ColumnType::Time), (FIELDS[0], ColumnType::Int)],
+            Self::Tsbs(question) => question.columns(),
         }
     }
 
     /// Whether the order of the rows is part of the answer.
     pub fn is_ordered(&self) -> bool {
-        *self != Self::LastOfAll
+        match self {
+            Self::LastOfAll => false,
+            Self::Tsbs(question) => question.is_ordered(),
+            _ => true,
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::process::{output, program};
 use crate::sql::{Dialect, conform, distinct_on, parameters, question};
+use crate::tsbs::{newest_distinct, plain_average, plain_bucket};
 use arrow::array::RecordBatch;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
@@ -34,6 +35,9 @@ const DIALECT: Dialect = Dialect {
     time: |_| "make_timestamp_ns(?)".to_owned(),
     bucket: |seconds| format!("epoch_ns(ts) // {0} * {0}", seconds * 1_000_000_000),
     last_of_all: distinct_on,
+    newest: newest_distinct,
+    average: plain_average,
+    bucket_ns: plain_bucket,
 };
 
 fn missing() -> Option<String> {

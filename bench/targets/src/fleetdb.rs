@@ -1,6 +1,7 @@
 //! FleetDB inside the client's process: batches go to the engine, and queries are prepared SQL.
 
 use crate::sql::{Dialect, conform, distinct_on, dollar, parameters};
+use crate::tsbs::{newest_distinct, plain_average};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::Cell;
@@ -46,6 +47,9 @@ pub(crate) const DIALECT: Dialect = Dialect {
     time: dollar,
     bucket: |seconds| format!("time_bucket('{seconds} seconds', ts)"),
     last_of_all: distinct_on,
+    newest: newest_distinct,
+    average: plain_average,
+    bucket_ns: |bucket| format!("CAST({bucket} AS BIGINT)"),
 };
 
 /// Converts a table to the engine's definition.
@@ -63,18 +67,42 @@ pub fn definition(table: &Table) -> TableDefinition {
     })
 }
 
+/// How queries reach the engine.
+pub(crate) struct Access {
+    /// Opens a connection.
+    pub(crate) connect: fn(&Arc<Database>) -> Outcome<Box<dyn Connection>>,
+    /// See [`Target::unsupported`].
+    pub(crate) unsupported: fn(&Query) -> Option<&'static str>,
+}
+
 struct FleetDb {
     db: Arc<Database>,
     directory: PathBuf,
+    access: Access,
 }
 
 fn open(start: &Start<'_>, settings: Settings) -> Outcome<Box<dyn Target>> {
+    opened(start, settings, Access { connect, unsupported: |_| None })
+}
+
+fn connect(db: &Arc<Database>) -> Outcome<Box<dyn Connection>> {
+    Ok(Box::new(Embedded { db: Arc::clone(db), session: None, prepared: HashMap::new() }))
+}
+
+/// Opens the database.
+pub(crate) fn opened(start: &Start<'_>, settings: Settings, access: Access) -> Outcome<Box<dyn Target>> {
     let durability = match start.profile {
         Profile::Fair => Durability::Sync,
         Profile::Published => Durability::Os,
     };
     let db = Arc::new(Database::open_with(Io::files(start.directory), Settings { durability, ..settings })?);
-    Ok(Box::new(FleetDb { db, directory: start.directory.to_owned() }))
+    Ok(Box::new(FleetDb { db, directory: start.directory.to_owned(), access }))
+}
+
+/// Writes rows as one batch.
+pub(crate) fn write(db: &Database, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
+    db.commit(writes.iter().fold(Batch::new(), |batch, (table, rows)| batch.with(table.name, rows.clone())))?;
+    Ok(())
 }
 
 impl Target for FleetDb {
@@ -100,8 +128,7 @@ impl Target for FleetDb {
     }
 
     fn connect(&self) -> Outcome<Box<dyn Connection>> {
-        let session = Arc::new(Session::new(Arc::clone(&self.db), Postgres::new())?);
-        Ok(Box::new(Embedded { db: Arc::clone(&self.db), session, prepared: HashMap::new() }))
+        (self.access.connect)(&self.db)
     }
 
     /// Flushes and merges everything, which is more than the background would do.
@@ -112,19 +139,22 @@ impl Target for FleetDb {
     fn disk_bytes(&self) -> Outcome<u64> {
         disk_bytes(&self.directory)
     }
+
+    fn unsupported(&self, query: &Query) -> Option<&'static str> {
+        (self.access.unsupported)(query)
+    }
 }
 
 struct Embedded {
     db: Arc<Database>,
-    session: Arc<Session>,
+    /// Opened by the first query: the memory of connections that only write is the engine's.
+    session: Option<Arc<Session>>,
     prepared: HashMap<String, Prepared<Arc<Session>>>,
 }
 
 impl Connection for Embedded {
     fn write(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<()> {
-        let batch = writes.iter().fold(Batch::new(), |batch, (table, rows)| batch.with(table.name, rows.clone()));
-        self.db.commit(batch)?;
-        Ok(())
+        write(&self.db, writes)
     }
 
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
@@ -139,8 +169,12 @@ impl Connection for Embedded {
             })
             .collect();
         if !self.prepared.contains_key(&text) {
-            let statement = self.session.parse_one(&text)?;
-            self.prepared.insert(text.clone(), Prepared::new(Arc::clone(&self.session), statement)?);
+            let session = match &self.session {
+                Some(session) => session,
+                None => self.session.insert(Arc::new(Session::new(Arc::clone(&self.db), Postgres::new())?)),
+            };
+            let statement = session.parse_one(&text)?;
+            self.prepared.insert(text.clone(), Prepared::new(Arc::clone(session), statement)?);
         }
         conform(query, &self.prepared[&text].query(&values)?)
     }

@@ -9,6 +9,7 @@ use crate::http::{agent, gathered, json, send_lines};
 use crate::lines::{Style, add, is_tag};
 use crate::process::AT_URL;
 use crate::sql::{Dialect, distinct_on, parameters, question};
+use crate::tsbs::{NO_TEXT, newest_distinct, plain_average};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::Cell;
@@ -40,6 +41,9 @@ const DIALECT: Dialect = Dialect {
     time: |_| "to_timestamp_nanos(?)".to_owned(),
     bucket: |seconds| format!("date_bin(INTERVAL '{seconds} seconds', ts)"),
     last_of_all: distinct_on,
+    newest: newest_distinct,
+    average: plain_average,
+    bucket_ns: |bucket| format!("CAST({bucket} AS BIGINT)"),
 };
 
 struct GreptimeDb {
@@ -121,6 +125,10 @@ impl Target for GreptimeDb {
 
     fn disk_bytes(&self) -> Outcome<u64> {
         Ok(0)
+    }
+
+    fn unsupported(&self, query: &Query) -> Option<&'static str> {
+        matches!(query, Query::Tsbs(_)).then_some(NO_TEXT)
     }
 }
 

@@ -10,6 +10,7 @@
 use crate::http::{agent, json, push, send_lines};
 use crate::lines::{Style, add, is_tag};
 use crate::process::{Instance, Process, free_port, program};
+use crate::tsbs::NO_TEXT;
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::AnswerBuilder;
@@ -184,6 +185,7 @@ impl Target for InfluxDb {
             Query::Rows { of, .. } if self.udp.is_some() && of.name == Series::Seconds.name() => {
                 Some("a second's document does not fit into a datagram")
             }
+            Query::Tsbs(_) => Some(NO_TEXT),
             _ => None,
         }
     }
@@ -276,6 +278,7 @@ fn text(query: &Query, tables: &[Table]) -> Outcome<String> {
             within(window_ns)
         ),
         Query::LastOfAll => format!("SELECT {columns} FROM cpu GROUP BY hostname ORDER BY time DESC LIMIT 1"),
+        Query::Tsbs(_) => return Err(NO_TEXT.into()),
     })
 }
 

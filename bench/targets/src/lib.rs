@@ -1,14 +1,15 @@
 //! The databases to measure, one file each.
 //!
 //! To add one, write a file with a [`Target`](fleetdb_bench_core::target::Target) and its
-//! connection, and add its entry to [`all`]. Shared code is in [`sql`] (texts and parameters by
-//! dialect), [`lines`] (line protocol), [`lean`] (a client of the PostgreSQL protocol), [`http`] and
-//! [`process`] (a server started here).
+//! connection, and add its entry to [`all`]. Shared code is in [`sql`] and [`tsbs`] (texts and
+//! parameters by dialect), [`lines`] (line protocol), [`lean`] (a client of the PostgreSQL protocol),
+//! [`http`] and [`process`] (a server started here).
 //! CONTRIBUTING.md explains it step by step.
 
 mod channels;
 pub mod duckdb;
 pub mod fleetdb;
+pub mod fleetdb_api;
 mod fleetdb_lines;
 pub mod fleetdb_server;
 pub mod floor;
@@ -25,6 +26,7 @@ mod process;
 pub mod questdb;
 mod sql;
 pub mod sqlite;
+mod tsbs;
 
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::target::Entry;
@@ -33,6 +35,7 @@ use fleetdb_bench_core::target::Entry;
 pub fn all() -> Vec<Entry> {
     vec![
         fleetdb::ENTRY,
+        fleetdb_api::ENTRY,
         fleetdb_server::ENTRY,
         sqlite::ENTRY,
         duckdb::ENTRY,

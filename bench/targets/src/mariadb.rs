@@ -10,6 +10,7 @@ use crate::channels;
 use crate::procedure::Procedure;
 use crate::process::{AT_URL, Process, free_port, output, program};
 use crate::sql::{Dialect, Inserts, names, parameters, question};
+use crate::tsbs::plain_bucket;
 use arrow::array::RecordBatch;
 use chrono::{DateTime, Datelike, NaiveDate, Timelike};
 use fleetdb_bench_core::Outcome;
@@ -65,6 +66,15 @@ const DIALECT: Dialect = Dialect {
             columns.join(", ")
         )
     },
+    newest: |table, columns, parameter| {
+        format!(
+            "SELECT {columns}, ts FROM {table} JOIN (SELECT name, max(ts) AS ts FROM {table} WHERE fleet = {parameter} \
+             GROUP BY name) AS latest USING (name, ts)"
+        )
+    },
+    // The average of integers is a DECIMAL with four digits more.
+    average: |column| format!("avg(CAST({column} AS DOUBLE))"),
+    bucket_ns: plain_bucket,
 };
 
 const DATABASE: &str = "bench";

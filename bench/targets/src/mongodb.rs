@@ -5,6 +5,7 @@
 //! documents of a request are not one transaction.
 
 use crate::process::{Instance, Process, free_port, program};
+use crate::tsbs::NO_TEXT;
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::{AnswerBuilder, Cell, cells};
@@ -61,7 +62,7 @@ struct Mongo {
 fn mongodb(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
     let mut instance = Instance::at(start.url.ok_or("it is available by URL only")?);
     instance.settings.push("journaled writes".to_owned());
-    connected(instance, "version", |_| None)
+    connected(instance, "version", mongodb_unsupported)
 }
 
 fn ferretdb(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
@@ -79,11 +80,15 @@ fn connected(
     Ok(Box::new(Mongo { instance, version: build.get_str(version)?.to_owned(), unsupported, tables: Vec::new() }))
 }
 
+fn mongodb_unsupported(query: &Query) -> Option<&'static str> {
+    matches!(query, Query::Tsbs(_)).then_some(NO_TEXT)
+}
+
 fn ferretdb_unsupported(query: &Query) -> Option<&'static str> {
     match query {
         Query::HourlyMaxima { .. } | Query::MinuteMaxima { .. } => Some("FerretDB 1's $group has no $max"),
         Query::LastOfAll => Some("FerretDB 1's $group has no $first"),
-        _ => None,
+        _ => mongodb_unsupported(query),
     }
 }
 
@@ -262,7 +267,7 @@ fn document(table: &Table, rows: &RecordBatch, row: usize) -> Outcome<Document> 
 }
 
 /// The command that answers a query, and its collection.
-fn command(query: &Query) -> (Document, &'static str) {
+fn command(query: &Query) -> Outcome<(Document, &'static str)> {
     let within = |(from, to): &(i64, i64)| doc! { "$gte": *from, "$lt": *to };
     let find = |table: &'static str, filter: Document, order: i32| {
         (doc! { "find": table, "filter": filter, "sort": { "ts": order }, "batchSize": BATCH }, table)
@@ -279,7 +284,7 @@ fn command(query: &Query) -> (Document, &'static str) {
         let filter = doc! { "hostname": hosts, "ts": within(window_ns) };
         aggregate("cpu", vec![doc! { "$match": filter }, doc! { "$group": group }, doc! { "$sort": { "_id": 1 } }])
     };
-    match query {
+    Ok(match query {
         Query::Count(table) => (doc! { "count": *table }, table),
         Query::Bill { meter, window_ns } => {
             let filter = doc! { "meter_id": *meter, "ts": within(window_ns) };
@@ -304,7 +309,8 @@ fn command(query: &Query) -> (Document, &'static str) {
             let order = doc! { "$sort": { "hostname": 1, "ts": -1 } };
             aggregate("cpu", vec![order, newest, doc! { "$replaceRoot": { "newRoot": "$newest" } }])
         }
-    }
+        Query::Tsbs(_) => return Err(NO_TEXT.into()),
+    })
 }
 
 fn value(key: &Key) -> Bson {
@@ -329,7 +335,7 @@ impl Connection for Collections {
     }
 
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
-        let (command, collection) = command(query);
+        let (command, collection) = command(query)?;
         let mut builder = AnswerBuilder::new(&query.columns());
         if let Query::Count(_) = query {
             push(&mut builder, self.run(command)?.get("n"))?;

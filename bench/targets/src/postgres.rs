@@ -7,6 +7,7 @@
 
 use crate::process::{Instance, Process, free_port, output, program};
 use crate::sql::{Dialect, dollar, names, parameters, upsert};
+use crate::tsbs::newest_distinct;
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::{AnswerBuilder, Cell, cells};
@@ -54,6 +55,10 @@ const DIALECT: Dialect = Dialect {
             columns.split(", ").map(|name| format!("newest.{name}")).collect::<Vec<_>>().join(", ")
         )
     },
+    newest: newest_distinct,
+    // The average of integers is NUMERIC.
+    average: |column| format!("CAST(avg({column}) AS DOUBLE PRECISION)"),
+    bucket_ns: |bucket| format!("CAST(extract(epoch FROM {bucket}) * 1000000000 AS BIGINT)"),
 };
 
 /// Where Debian installs programs that are not in the path.

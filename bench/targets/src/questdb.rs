@@ -8,6 +8,7 @@
 use crate::http::{agent, gathered, json, send_lines};
 use crate::lines::{Style, add, is_tag};
 use crate::process::{Instance, Process, free_port, program};
+use crate::tsbs::NO_TEXT;
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::query::{Key, Query};
@@ -161,6 +162,10 @@ impl Target for QuestDb {
     fn processes(&self) -> Vec<u32> {
         self.instance.processes()
     }
+
+    fn unsupported(&self, query: &Query) -> Option<&'static str> {
+        matches!(query, Query::Tsbs(_)).then_some(NO_TEXT)
+    }
 }
 
 struct Client {
@@ -185,7 +190,7 @@ impl Client {
 }
 
 /// A query in QuestDB's SQL, with times as integers.
-fn text(query: &Query) -> String {
+fn text(query: &Query) -> Outcome<String> {
     let within = |(from, to): &(i64, i64)| format!("ts >= {from} AND ts < {to}");
     let names = query.columns().into_iter().map(|(name, kind)| match kind {
         ColumnType::Time => format!("{name}::LONG AS {name}"),
@@ -201,7 +206,7 @@ fn text(query: &Query) -> String {
         );
         format!("SELECT bucket::LONG AS bucket, {} FROM ({inner}) ORDER BY bucket", fields.join(", "))
     };
-    match query {
+    Ok(match query {
         Query::Count(table) => format!("SELECT count() FROM {table}"),
         Query::Bill { meter, window_ns } => {
             format!("SELECT sum(usage_since_read) FROM meter_reads WHERE meter_id = {meter} AND {}", within(window_ns))
@@ -225,7 +230,8 @@ fn text(query: &Query) -> String {
         }
         Query::MinuteMaxima { host, window_ns } => maxima("1m", &format!("'{host}'"), &FIELDS[..1], window_ns),
         Query::LastOfAll => format!("SELECT {columns} FROM cpu LATEST ON ts PARTITION BY hostname"),
-    }
+        Query::Tsbs(_) => return Err(NO_TEXT.into()),
+    })
 }
 
 fn literal(key: &Key) -> String {
@@ -243,6 +249,6 @@ impl Connection for Client {
     }
 
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
-        gathered(query, &self.ask(&text(query))?)
+        gathered(query, &self.ask(&text(query)?)?)
     }
 }

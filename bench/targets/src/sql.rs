@@ -1,5 +1,6 @@
 //! SQL texts for tables, writes and queries, by dialect, and the values of their parameters.
 
+use crate::tsbs::{self, Newest};
 use arrow::array::RecordBatch;
 use arrow::compute::{cast, concat_batches};
 use fleetdb_bench_core::Outcome;
@@ -24,6 +25,12 @@ pub(crate) struct Dialect {
     pub(crate) bucket: fn(i64) -> String,
     /// The newest row of each host, with the given columns.
     pub(crate) last_of_all: fn(&str) -> String,
+    /// The newest row of each truck of a fleet.
+    pub(crate) newest: Newest,
+    /// The average of an integer column, as a float.
+    pub(crate) average: fn(&str) -> String,
+    /// The start of a bucket in nanoseconds since 1970, as an integer.
+    pub(crate) bucket_ns: fn(&str) -> String,
 }
 
 /// `$1`.
@@ -115,10 +122,15 @@ impl Dialect {
         Ok(if before.is_empty() { last } else { format!("WITH {before} {last}") })
     }
 
+    /// The condition for a window, whose parameters are numbered from `first`.
+    pub(crate) fn window(&self, first: usize) -> String {
+        format!("ts >= {} AND ts < {}", (self.time)(first), (self.time)(first + 1))
+    }
+
     /// The text of a query; [`parameters`] has its values.
     pub(crate) fn query(&self, query: &Query) -> String {
         let columns = query.columns();
-        let window = |first: usize| format!("ts >= {} AND ts < {}", (self.time)(first), (self.time)(first + 1));
+        let window = |first: usize| self.window(first);
         let one = (self.parameter)(1);
         match query {
             Query::Count(table) => format!("SELECT count(*) FROM {table}"),
@@ -151,6 +163,7 @@ impl Dialect {
                 let (columns, table, key) = (names(&columns), of.name, of.key[0]);
                 format!("SELECT {columns} FROM {table} WHERE {key} = {one} ORDER BY ts DESC LIMIT 1")
             }
+            Query::Tsbs(question) => self.tsbs(question),
         }
     }
 }
@@ -169,6 +182,7 @@ pub(crate) fn parameters(query: &Query) -> Vec<Cell<'_>> {
             hosts.chain([Cell::Time(window_ns.0), Cell::Time(window_ns.1)]).collect()
         }
         Query::Last { key, .. } => vec![key.cell()],
+        Query::Tsbs(question) => tsbs::parameters(question),
     }
 }
 

@@ -1,6 +1,7 @@
 //! SQLite inside the client's process, one connection per thread.
 
 use crate::sql::{Dialect, Inserts, names, parameters, question};
+use crate::tsbs::{plain_average, plain_bucket};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::{AnswerBuilder, Cell, cells};
@@ -39,6 +40,12 @@ const DIALECT: Dialect = Dialect {
              AND ts = (SELECT max(ts) FROM cpu WHERE hostname = host)"
         )
     },
+    // Bare columns take their values from the row with the maximum; see `PUBLISHED`.
+    newest: |table, columns, parameter| {
+        format!("SELECT {columns}, max(ts) AS ts FROM {table} WHERE fleet = {parameter} GROUP BY name")
+    },
+    average: plain_average,
+    bucket_ns: plain_bucket,
 };
 
 /// The usual form, which uses SQLite's documented extension: bare columns take their values from
@@ -170,7 +177,7 @@ impl Connection for Open {
 }
 
 /// A cell as a parameter; times are integers.
-pub fn value(cell: Cell<'_>) -> ToSqlOutput<'_> {
+fn value(cell: Cell<'_>) -> ToSqlOutput<'_> {
     ToSqlOutput::Borrowed(match cell {
         Cell::Null => ValueRef::Null,
         Cell::Int(value) | Cell::Time(value) => ValueRef::Integer(value),

@@ -9,7 +9,7 @@
 //!    FIVE_MINUTE_1.
 
 use super::workers::Writer;
-use super::{Job, Plan, Run, Size};
+use super::{Job, Plan, Run, Size, draws};
 use crate::Outcome;
 use crate::driver::Limit;
 use crate::oracle::CpuOracle;
@@ -146,16 +146,9 @@ fn queries(
         if is_published {
             return (START_NS, START_NS + width_ns);
         }
-        // Whole seconds, for targets that store less precise times.
-        let latest_s = ((end_ns - width_ns - START_NS) / SECOND_NS).max(0);
-        let from_ns = START_NS + random.random_range(0..=latest_s) * SECOND_NS;
-        (from_ns, (from_ns + width_ns).min(end_ns))
+        draws::window(random, (START_NS, end_ns), width_ns)
     };
     let table = || Arc::clone(table);
-    let eight = |random: &mut Xoshiro256PlusPlus| {
-        let first = random.random_range(0..hosts);
-        (0..8).map(|place| format!("host_{}", (first + place * hosts / 8) % hosts)).collect()
-    };
     type Draw<'a> = Box<dyn Fn(&mut Xoshiro256PlusPlus) -> Query + 'a>;
     let draws: [(&'static str, Draw<'_>); 7] = [
         (
@@ -167,7 +160,10 @@ fn queries(
             "CPU_MAX_ALL_1",
             Box::new(|r| Query::HourlyMaxima { hosts: vec![host(r)], window_ns: window(r, 8 * HOUR_NS) }),
         ),
-        ("CPU_MAX_ALL_8", Box::new(|r| Query::HourlyMaxima { hosts: eight(r), window_ns: window(r, 8 * HOUR_NS) })),
+        (
+            "CPU_MAX_ALL_8",
+            Box::new(|r| Query::HourlyMaxima { hosts: draws::hosts(r, hosts, 8), window_ns: window(r, 8 * HOUR_NS) }),
+        ),
         (
             "SINGLE_GROUP_BY_1_1_1",
             Box::new(|r| Query::MinuteMaxima { host: host(r), window_ns: window(r, grouped_ns) }),

@@ -2,10 +2,12 @@
 
 pub mod acquisition;
 pub mod billing;
+mod draws;
 pub mod durability;
 pub mod edge;
 pub mod own;
 pub mod scale;
+pub mod tsbs;
 mod workers;
 
 use crate::Outcome;

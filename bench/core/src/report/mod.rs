@@ -137,6 +137,7 @@ fn throughput(results: &Results, phase: &str) -> Table {
         "p50 us",
         "p99 us",
         "settle s",
+        "generating s",
         "server us/op",
         "client us/op",
         "server peak MB",
@@ -161,8 +162,8 @@ fn throughput(results: &Results, phase: &str) -> Table {
             operation.clone_from(&measured.operation);
         }
         let middle = |figure: &dyn Fn(&Phase) -> f64| number(median(of(&valid, figure)));
-        // Some phases do not time operations.
-        let timed = |us: f64| if us > 0.0 { us } else { f64::NAN };
+        // Some phases do not time operations, or generate no rows.
+        let timed = |time: f64| if time > 0.0 { time } else { f64::NAN };
         let served = |figure: &dyn Fn(&Phase) -> f64| {
             if valid.iter().all(|phase| phase.metered.server.peak_bytes == 0) { "-".to_owned() } else { middle(figure) }
         };
@@ -174,6 +175,7 @@ fn throughput(results: &Results, phase: &str) -> Table {
             middle(&|p| timed(p.driven.latency.p50_us)),
             middle(&|p| timed(p.driven.latency.p99_us)),
             middle(&|p| p.settle_s),
+            middle(&|p| timed(p.driven.preparing_s)),
             served(&|p| p.metered.server.processor_s * 1e6 / p.driven.operations as f64),
             middle(&|p| p.metered.client.processor_s * 1e6 / p.driven.operations as f64),
             served(&|p| p.metered.server.peak_bytes as f64 / 1e6),
@@ -190,7 +192,8 @@ fn throughput(results: &Results, phase: &str) -> Table {
         0,
         format!(
             "Operation: {operation}. Rates include the time until everything is flushed and merged. Embedded targets \
-             run inside the client."
+             run inside the client. If one connection writes as fast as it can, the time to generate rows is \
+             subtracted."
         ),
     );
     Table { title: phase.to_owned(), head: head.map(str::to_owned).to_vec(), rows, notes }

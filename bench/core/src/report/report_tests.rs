@@ -5,7 +5,8 @@ use crate::target::{Info, Profile, Tier};
 
 fn phase(name: &str, operation: &str, operations: u64, p50_us: f64) -> Phase {
     let latency = Latency { p50_us, ..Latency::default() };
-    let driven = Driven { operations, rows: operations, seconds: 1.0, latency, rows_by_second: vec![operations; 3] };
+    let rows_by_second = vec![operations; 3];
+    let driven = Driven { operations, rows: operations, seconds: 1.0, latency, rows_by_second, ..Driven::default() };
     Phase { name: name.to_owned(), operation: operation.to_owned(), driven, verified: 3, ..Phase::default() }
 }
 

@@ -39,6 +39,8 @@ pub fn tables() -> [Table; 2] {
     [table("readings", &READINGS), table("diagnostics", &DIAGNOSTICS)]
 }
 
+/// The fleets.
+pub const FLEETS: [&str; 4] = ["East", "West", "North", "South"];
 /// Number of trucks.
 pub const TRUCKS: usize = 50;
 const SEED: u64 = 123;
@@ -120,7 +122,7 @@ impl Truck {
         let any = |random: &mut Xoshiro256PlusPlus, of: &[&str]| of[random.random_range(0..of.len())].to_owned();
         let tags = [
             format!("truck_{number}"),
-            any(&mut random, &["East", "West", "North", "South"]),
+            any(&mut random, &FLEETS),
             any(&mut random, &["Derek", "Rodney", "Albert", "Andy", "Seth", "Trish"]),
             model.to_owned(),
             any(&mut random, &["v1.0", "v1.5", "v2.0", "v2.3"]),
