@@ -266,10 +266,10 @@ fn of_truck(
                 push(&[named, driver])?;
             }
         }
-        TruckQuestion::LongSessions { fleet, window_ns, more_than } if truck.fleet() == *fleet => {
-            if truck.driven(*window_ns).count() > *more_than {
-                push(&[named, driver])?;
-            }
+        TruckQuestion::LongSessions { fleet, window_ns, more_than }
+            if truck.fleet() == *fleet && truck.driven(*window_ns).count() > *more_than =>
+        {
+            push(&[named, driver])?;
         }
         TruckQuestion::DailyDuration => {
             let mut days: BTreeMap<i64, i64> = BTreeMap::new();
