@@ -153,9 +153,10 @@ impl Dialect {
                 float("count(*)")
             ),
             TruckQuestion::DailySession => {
-                let [until, since] = ["until_ten", "ten"].map(|bucket| (self.bucket_ns)(bucket));
+                let [until, since] = ["until_ten", "ten"].map(self.bucket_ns);
                 format!(
-                    "WITH buckets AS (SELECT name, {day} AS day, {ten} AS ten, avg(velocity) > 5 AS drives FROM readings \
+                    "WITH buckets AS (SELECT name, {day} AS day, {ten} AS ten, avg(velocity) > 5 AS drives \
+                     FROM readings \
                      GROUP BY name, day, ten), \
                      changes AS (SELECT name, day, ten, drives, \
                      lag(drives) OVER (PARTITION BY name ORDER BY ten) AS drove FROM buckets), \

@@ -26,8 +26,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// Hosts of the query that asks about most of them.
-const LEAST_HOSTS: usize = 32;
+/// The number of hosts that the query of most hosts asks about.
+const MIN_HOSTS: usize = 32;
 /// Epochs of trucks in a batch.
 const BATCH_EPOCHS: usize = 20;
 /// Seconds of the longest windows of cpu rows.
@@ -66,7 +66,7 @@ struct Sizes {
 impl Sizes {
     fn of(run: &Run<'_>, scale: &Scale) -> Self {
         let plan = run.plan;
-        let hosts = plan.size(scale.hosts, HOSTS, 1_000).max(LEAST_HOSTS);
+        let hosts = plan.size(scale.hosts, HOSTS, 1_000).max(MIN_HOSTS);
         let batch_rows = BATCH_ROWS.min(hosts);
         let epochs = (plan.size(scale.rows, 10_000_000, 500_000) / hosts).max(1);
         let truck_rows = plan.size(scale.truck_rows, 1_000_000, 200_000);
@@ -212,7 +212,7 @@ fn of_hosts(queries: &mut Queries, sizes: &Sizes) {
         ("single-groupby-5-1-1", 5, 1, MINUTE_S, HOUR_S),
         ("single-groupby-5-1-12", 5, 1, MINUTE_S, LONG_S),
         ("single-groupby-5-8-1", 5, 8, MINUTE_S, HOUR_S),
-        ("cpu-max-all-32-24", FIELDS.len(), LEAST_HOSTS, HOUR_S, LONG_S),
+        ("cpu-max-all-32-24", FIELDS.len(), MIN_HOSTS, HOUR_S, LONG_S),
     ] {
         queries.each(name, |r| {
             let hosts = draws::hosts(r, sizes.hosts, hosts);

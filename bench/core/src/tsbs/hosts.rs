@@ -164,8 +164,8 @@ impl HostOracle {
                 }
             }
         }
-        for number in 0..self.questions.len() {
-            if let Known::Busy(rows, places) = &mut self.questions[number].1
+        for (_, known) in &mut self.questions {
+            if let Known::Busy(rows, places) = known
                 && !places.is_empty()
             {
                 rows.push(take_record_batch(batch, &UInt32Array::from(std::mem::take(places)))?);
