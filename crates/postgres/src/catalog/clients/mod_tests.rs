@@ -177,7 +177,7 @@ impl Dialect for Without {
         self.catalog.parse_replaced(&self.shown, self.postgres.session.get().unwrap(), without(text, self.pattern))
     }
 
-    fn rewrite(&self, text: Option<&str>, statements: &mut [&mut Statement]) -> Result<()> {
+    fn rewrite(&self, text: &str, statements: &mut [&mut Statement]) -> Result<()> {
         self.postgres.rewrite(text, statements)
     }
 
