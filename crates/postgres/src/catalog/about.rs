@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 
 /// What a text about the catalog begins with. Its later statements may be about the catalog when the
 /// first one is not.
-const BEGINNINGS: [&str; 7] = ["select", "with", "(", "show", "begin", "start transaction", "set"];
+const BEGINNINGS: [&str; 8] = ["select", "table", "with", "(", "show", "begin", "start transaction", "set"];
 
 /// Parts of words, in lower case. A text without them is not about the catalog, and is not parsed to
 /// find out.

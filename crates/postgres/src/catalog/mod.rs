@@ -44,6 +44,7 @@ use fleetdb_query::SessionParts;
 use fleetdb_query::statement::depth::Links;
 use fleetdb_query::statement::names::CATALOG;
 use fleetdb_query::statement::stack::with_stack;
+use fleetdb_query::statement::words::first_word;
 use schema::CatalogSchema;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -110,12 +111,24 @@ impl PgCatalog {
     fn parse_shallow(&self, shown: &Shown, session: &SessionParts, text: &str) -> Result<Vec<ParsedStatement>> {
         let registered = self.0.get_or_init(|| set_up(shown, session).map_err(engine_error));
         let registered = registered.as_ref().map_err(Clone::clone)?;
-        let statements = registered.parser.parse(&subqueries::shielded(parts::replaced(text))).map_err(syntax_error)?;
+        let text = table_as_select(parts::replaced(text));
+        let statements = registered.parser.parse(&subqueries::shielded(text)).map_err(syntax_error)?;
         let rewritten = |mut sql| {
             rewrite::rewrite(&mut sql);
             ParsedStatement::Statement(Box::new(sql))
         };
         Ok(statements.into_iter().map(rewritten).collect())
+    }
+}
+
+/// Replaces `TABLE name`, which the crate's parser lacks, at the beginning of a text.
+fn table_as_select(text: String) -> String {
+    let (before, rest) = text.split_at(first_word(&text));
+    match rest.split_at_checked("TABLE".len()) {
+        Some((word, name)) if word.eq_ignore_ascii_case("table") && name.starts_with(char::is_whitespace) => {
+            format!("{before}SELECT * FROM{name}")
+        }
+        _ => text,
     }
 }
 

@@ -14,3 +14,13 @@ fn a_session_that_has_looked_into_the_catalog_goes_whole() {
     drop((session, postgres));
     assert!(tables.upgrade().is_none(), "something of the session is left");
 }
+
+#[test]
+fn a_table_of_the_catalog_is_read_whole() {
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    let session = Session::new(Arc::new(db), crate::Postgres::new()).unwrap();
+    for text in ["TABLE pg_catalog.pg_namespace", "-- a\ntable pg_namespace ORDER BY oid"] {
+        let rows = session.sql(text).unwrap().collect().unwrap();
+        assert!(rows.iter().map(|rows| rows.num_rows()).sum::<usize>() > 0, "{text}");
+    }
+}
