@@ -28,7 +28,8 @@ pub const ENTRY: Entry =
 /// The environment variable with the path of its jar.
 const JAR: &str = "QUESTDB_JAR";
 const STYLE: Style = Style { has_integer_tags: false, time_suffix: 'n' };
-const SETTLE_LIMIT: Duration = Duration::from_secs(120);
+/// It merges its log in steps; after this long without one, it is stuck.
+const STALL_LIMIT: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 fn missing() -> Option<String> {
@@ -138,7 +139,8 @@ impl Target for QuestDb {
 
     /// Waits until everything acknowledged is merged into the tables.
     fn settle(&mut self) -> Outcome<()> {
-        let (client, begin) = (Client::new(&self.instance.address), Instant::now());
+        let client = Client::new(&self.instance.address);
+        let (mut merged, mut since) = (Value::Null, Instant::now());
         let behind = "SELECT suspended, name, writerTxn, sequencerTxn, errorTag, errorMessage FROM wal_tables() \
                       WHERE writerTxn < sequencerTxn ORDER BY suspended DESC";
         loop {
@@ -148,8 +150,10 @@ impl Target for QuestDb {
             if table[0] == true {
                 return Err(format!("it suspended merging its log: {table}").into());
             }
-            if begin.elapsed() > SETTLE_LIMIT {
-                return Err(format!("its log was not merged within {SETTLE_LIMIT:?}: {tables}").into());
+            if tables != merged {
+                (merged, since) = (tables, Instant::now());
+            } else if since.elapsed() > STALL_LIMIT {
+                return Err(format!("it has merged nothing of its log for {STALL_LIMIT:?}: {tables}").into());
             }
             std::thread::sleep(LOOK_AGAIN);
         }
