@@ -15,7 +15,7 @@ const START_S: i64 = 1_735_689_600;
 const FIELDS: [&str; 4] = ["usage_since_read", "total", "voltage", "temperature"];
 /// The longest delay of a late row, in hours.
 const LATEST_HOURS: u64 = 30 * 24;
-/// One of so many meters is compared in every detail; of the others the rows are counted.
+/// Every 31st meter is compared in detail. For the other meters, only the rows are counted.
 const COMPARED: i64 = 31;
 
 /// The meters of a seed, numbered from 0.

@@ -74,7 +74,8 @@ impl Test<'_> {
         self.watch.stop.load(Ordering::Relaxed)
     }
 
-    /// Runs a worker of so many operations to its end and records the result as a phase.
+    /// Runs a worker to its end and records the result as a phase. The progress bar expects `count`
+    /// operations.
     fn drive(&mut self, name: &str, operation: &str, count: u64, worker: &mut impl Worker) -> Outcome<&mut Phase> {
         self.progress.announce(name, Size::Operations(count));
         // If the file system cannot be told to write back, it does so in its own time.

@@ -2,9 +2,9 @@
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Delete, Expr, FromTable, Function, FunctionArg, FunctionArgumentList, FunctionArguments,
-    GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, Value as Literal, WildcardAdditionalOptions,
+    BinaryOperator, CastKind, DataType, Delete, Expr, FromTable, Function, FunctionArg, FunctionArgumentList,
+    FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias,
+    TableFactor, TableWithJoins, Value as Literal, WildcardAdditionalOptions,
 };
 
 /// A name in quotes, whose case counts.
@@ -25,6 +25,11 @@ pub(crate) fn true_literal() -> Expr {
 /// `left op right`.
 pub(crate) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+/// `CAST(expr AS data_type)`.
+pub(crate) fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
 /// A call of a function.
@@ -49,6 +54,11 @@ pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
 /// The SELECT list `*`.
 pub(crate) fn all_columns() -> Vec<SelectItem> {
     vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())]
+}
+
+/// A SELECT list for queries that only tell whether there are rows.
+pub(crate) fn any_row() -> Vec<SelectItem> {
+    vec![SelectItem::UnnamedExpr(true_literal())]
 }
 
 /// `name AS alias` in FROM.

@@ -1,9 +1,10 @@
 //! A named statement, and its copy with the values of an EXECUTE in place of its parameters.
 
 use crate::statement::Statement;
+use crate::statement::built::cast;
 use crate::statement::walk::visit_expressions;
 use datafusion::sql::parser::Statement as ParsedStatement;
-use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, Statement as SqlStatement, Value as Literal};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Statement as SqlStatement, Value as Literal};
 use fleetdb_engine::{Code, Error, Result};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -32,13 +33,7 @@ impl NamedStatement {
             return Err(Error::new(Code::Syntax, format!("EXECUTE {name}: {other} is no value")));
         }
         let typed = values.iter().enumerate().map(|(place, value)| match self.types.get(place) {
-            Some(data_type) => Expr::Cast {
-                kind: CastKind::Cast,
-                expr: Box::new(value.clone()),
-                data_type: data_type.clone(),
-                array: false,
-                format: None,
-            },
+            Some(data_type) => cast(value.clone(), data_type.clone()),
             None if matches!(value, Expr::Value(_) | Expr::UnaryOp { .. }) => value.clone(),
             None => Expr::Nested(Box::new(value.clone())),
         });

@@ -4,11 +4,12 @@
 //! in their place. The parameters' types are those of the casts around them.
 
 use crate::statement::Statement;
+use crate::statement::built::cast;
 use crate::statement::walk::{visit_expressions_mut, walk_mut};
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TableFactor, TimezoneInfo, Value as Literal, VisitorMut,
+    ArrayElemTypeDef, DataType as SqlType, Expr, TableFactor, TimezoneInfo, Value as Literal, VisitorMut,
 };
 use fleetdb_plan::binding::number;
 use std::ops::ControlFlow;
@@ -147,10 +148,6 @@ fn parameter(expr: &Expr) -> Option<usize> {
         },
         _ => None,
     }
-}
-
-fn cast(expr: Expr, data_type: SqlType) -> Expr {
-    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
 /// The operands that an operator or a condition combines with a cast to a date.

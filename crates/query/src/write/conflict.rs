@@ -8,8 +8,8 @@ use crate::statement::names::{identifier, object_name};
 use crate::write::rows::primary_key_names;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, BinaryOperator, CaseWhen, CastKind, ConflictTarget, DataType, Expr, Join,
-    JoinConstraint, JoinOperator, ObjectName, OnConflict, OnConflictAction, Query, SelectItem, TimezoneInfo,
+    Assignment, AssignmentTarget, BinaryOperator, CaseWhen, ConflictTarget, DataType, Expr, Join, JoinConstraint,
+    JoinOperator, ObjectName, OnConflict, OnConflictAction, Query, SelectItem, TimezoneInfo,
 };
 use fleetdb_engine::{Code, Column, ColumnType, Error, Result, Role, TableSchema, Unit};
 
@@ -137,7 +137,7 @@ fn assigned(value: &Expr, column_type: ColumnType) -> Expr {
         ColumnType::TimestampUtc(Unit::Nanosecond) => with_digits(9),
         _ => return value.clone(),
     };
-    Expr::Cast { kind: CastKind::Cast, expr: Box::new(value.clone()), data_type, array: false, format: None }
+    built::cast(value.clone(), data_type)
 }
 
 fn there() -> Expr {
@@ -161,8 +161,7 @@ pub(crate) fn after_conflict(schema: &TableSchema, conflict: &Conflict, new: Obj
     match conflict {
         Conflict::Nothing => {
             let old = built::unjoined(built::table(old, Some(called)));
-            let one = vec![SelectItem::UnnamedExpr(built::true_literal())];
-            let subquery = Box::new(built::select(one, vec![old], Some(has_same_key)));
+            let subquery = Box::new(built::select(built::any_row(), vec![old], Some(has_same_key)));
             built::select(built::all_columns(), vec![from], Some(Expr::Exists { subquery, negated: true }))
         }
         Conflict::Update { columns, condition, .. } => {

@@ -18,8 +18,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    Delete, Expr as SqlExpr, FromTable, ObjectName, Query, SelectItem, Statement as SqlStatement, TableFactor,
-    TableWithJoins,
+    Delete, Expr as SqlExpr, FromTable, ObjectName, Query, Statement as SqlStatement, TableFactor, TableWithJoins,
 };
 use fleetdb_engine::{Batch, Code, Error, Result, ScanRequest, TableSchema, TableView, View};
 use fleetdb_plan::errors::engine_error;
@@ -196,12 +195,7 @@ fn delete_rows(schema: &TableSchema, rows: &[RecordBatch]) -> Result<(Batch, u64
 fn joined(delete: &Delete) -> Option<Query> {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
     let tables = from.iter().chain(delete.using.as_ref()?).cloned().collect();
-    Some(built::select(any_row(), tables, Some(delete.selection.clone()?)))
-}
-
-/// A SELECT list for queries that only tell whether there are rows.
-fn any_row() -> Vec<SelectItem> {
-    vec![SelectItem::UnnamedExpr(built::true_literal())]
+    Some(built::select(built::any_row(), tables, Some(delete.selection.clone()?)))
 }
 
 /// A DELETE that DataFusion plans. If the given one has a table alias or USING, which DataFusion does
@@ -219,7 +213,7 @@ pub(crate) fn with_rows(mut delete: Delete) -> (Delete, Option<Query>) {
     let condition = delete.selection.take();
     let condition = match delete.using.take() {
         Some(others) => {
-            let subquery = Box::new(built::select(any_row(), others, condition));
+            let subquery = Box::new(built::select(built::any_row(), others, condition));
             Some(SqlExpr::Exists { subquery, negated: false })
         }
         None => condition,

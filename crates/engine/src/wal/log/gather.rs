@@ -22,9 +22,9 @@ const MAX_GATHERING: Duration = Duration::from_millis(2);
 
 /// A sync waits only if at least this many are likely to share it. With fewer, it is faster to run
 /// a sync while the others work: by 15 to 38 % with 8 connections and 42 to 57 % with 32. With 96
-/// or more, one sync for all is as fast or faster, by up to 17 %
-/// (`fleetdb-bench run billing --targets fleetdb-wire --connections 8,32,64,96,160`, with 0 and with
-/// `usize::MAX` here).
+/// or more, one sync for all is as fast or faster, by up to 17 %. This was measured with a client of
+/// one thread. To measure it with the suite's client, set 0 and `usize::MAX` here and run
+/// `fleetdb-bench run billing --targets fleetdb-wire --connections 8,32,64,96,160`.
 const MIN_GATHERED: usize = 64;
 
 /// Called once with the outcome of a batch, on the log thread or a committer's thread that holds no
