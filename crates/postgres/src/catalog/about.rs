@@ -1,6 +1,7 @@
 //! Decides whether a text is about the catalog: whether its statements name tables, functions or
 //! types that resolve there. The catalog's crate parses and rewrites such statements.
 
+use super::relations::{INFORMATION_SCHEMA, is_replaced};
 use super::tables::CURSORS;
 use super::{PG_CATALOG, keys, schema};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, ObjectName, TableFactor, Visitor};
@@ -19,65 +20,20 @@ use std::ops::ControlFlow;
 /// first one is not.
 const BEGINNINGS: [&str; 8] = ["select", "table", "with", "(", "show", "begin", "start transaction", "set"];
 
-/// Parts of words, in lower case. A text without them is not about the catalog, and is not parsed to
-/// find out.
-const WORDS: [&str; 26] = [
-    "pg_",
-    "::reg",
-    "current_schema",
-    "current_database",
-    "current_catalog",
-    "current_setting",
-    "session_user",
-    "current_user",
-    "quote_ident",
-    "parse_ident",
-    "set_config",
-    "version(",
-    "obj_description",
-    "col_description",
-    "to_regclass",
-    "inet_",
-    "_privilege(",
-    "to_regtype",
-    "information_schema.columns",
-    "information_schema.table_constraints",
-    "information_schema.key_column_usage",
-    "information_schema.routines",
-    "information_schema.sequences",
-    "information_schema.table_privileges",
-    "information_schema.triggers",
-    "_upper(",
-];
+/// Parts of words, in lower case. A text without them and without [`INFORMATION_SCHEMA`] is not about
+/// the catalog, and is not parsed to find out.
+const WORDS: &str = "\
+    pg_ ::reg current_schema current_database current_catalog current_setting session_user current_user quote_ident \
+    parse_ident set_config version( obj_description col_description to_regclass inet_ _privilege( to_regtype _upper(";
 
 /// Functions of the catalog, other than those whose names begin with `pg_`.
-const FUNCTIONS: [&str; 18] = [
-    "array_upper",
-    "col_description",
-    "current_catalog",
-    "current_database",
-    "current_schema",
-    "current_schemas",
-    "current_setting",
-    "current_user",
-    "inet_client_addr",
-    "inet_server_addr",
-    "obj_description",
-    "parse_ident",
-    "quote_ident",
-    "session_user",
-    "set_config",
-    "to_regclass",
-    "to_regtype",
-    "version",
-];
+const FUNCTIONS: &str = "\
+    array_upper col_description current_catalog current_database current_schema current_schemas current_setting \
+    current_user inet_client_addr inet_server_addr obj_description parse_ident quote_ident session_user set_config \
+    to_regclass to_regtype version";
 
 /// Functions that are called without parentheses.
 const VALUES: [&str; 4] = ["current_catalog", "current_schema", "current_user", "session_user"];
-
-/// The tables of `information_schema` that the catalog replaces.
-const INFORMATION: [&str; 7] =
-    ["columns", "key_column_usage", "routines", "sequences", "table_constraints", "table_privileges", "triggers"];
 
 /// A longer text is not parsed to find out, because its memory is not reserved yet.
 const MAX_PARSED_BYTES: usize = 64 << 10;
@@ -86,25 +42,27 @@ const MAX_PARSED_BYTES: usize = 64 << 10;
 pub(crate) fn is_about(text: &str) -> bool {
     let start = &text[first_word(text)..];
     let begins_with = |word: &&str| start.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-    BEGINNINGS.iter().any(begins_with) && has_words(text) && names_catalog(text)
+    BEGINNINGS.iter().any(begins_with) && may_name_catalog(text) && names_catalog(text)
 }
 
-/// Whether a text contains one of [`WORDS`].
-fn has_words(text: &str) -> bool {
+fn may_name_catalog(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
-    WORDS.iter().any(|word| lower.contains(word))
+    WORDS.split(' ').chain([INFORMATION_SCHEMA]).any(|word| lower.contains(word))
 }
 
 fn names_catalog(text: &str) -> bool {
     // The session reports a text that is too deep.
     let Ok(links) = Links::of(text) else { return false };
     if text.len() > MAX_PARSED_BYTES {
-        return has_words(&without_texts(text));
+        return may_name_catalog(&without_texts(text));
     }
     with_stack_to_parse(links.in_row, || match Parser::parse_sql(&Grammar::of(text), text) {
         Ok(statements) => walk(&statements, &mut Names).is_break(),
         // A syntax error, or a form that only the catalog's crate parses.
-        Err(_) => has_words(&without_texts(text)),
+        Err(_) => {
+            let lower = without_texts(text).to_ascii_lowercase();
+            WORDS.split(' ').any(|word| lower.contains(word))
+        }
     })
 }
 
@@ -166,7 +124,7 @@ fn is_table(name: &[String]) -> bool {
                 || keys::has_view(table)
                 || schema::query(table).is_some()
         }
-        [.., schema, table] if schema == "information_schema" => INFORMATION.contains(&table.as_str()),
+        [.., schema, table] if schema == INFORMATION_SCHEMA => is_replaced(schema, table),
         _ => is_qualified(name),
     }
 }
@@ -174,7 +132,7 @@ fn is_table(name: &[String]) -> bool {
 fn is_function(name: &[String]) -> bool {
     let Some(function) = name.last() else { return false };
     is_qualified(name)
-        || FUNCTIONS.contains(&function.as_str())
+        || FUNCTIONS.split(' ').any(|name| name == function)
         || ["pg_", "_pg_"].iter().any(|prefix| function.starts_with(prefix))
         || function.ends_with("_privilege")
 }

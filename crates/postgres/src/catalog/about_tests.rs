@@ -23,6 +23,7 @@ fn a_statement_is_about_the_catalog_by_the_names_that_it_uses() {
         "SELECT a FROM t WHERE b OPERATOR(pg_catalog.=) ANY (ARRAY[1])",
         "SELECT has_table_privilege('t', 'SELECT')",
         "SELECT column_name FROM information_schema.columns",
+        "SELECT column_name FROM \"information_schema\".\"columns\"",
         "SELECT * FROM pg_show_all_settings()",
         "SELECT a FROM t WHERE b OPERATOR(pg_catalog.~) '^x'",
         "SELECT pg_backend_pid() FROM (no sql",

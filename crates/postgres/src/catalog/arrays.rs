@@ -5,8 +5,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use fleetdb_query::statement::generated::expr_of;
 
-/// Columns of PostgreSQL's type int2vector, which is indexed from 0: `1 2`.
-const VECTORS: [&str; 4] = ["indkey", "indclass", "indcollation", "indoption"];
+/// Columns of PostgreSQL's type int2vector, which is indexed from 0: `1 2`; one by JDBC's name.
+const VECTORS: [&str; 5] = ["indkey", "indclass", "indcollation", "indoption", "i_indoption"];
 /// Array columns, such as `{1,2}`.
 const ARRAYS: [&str; 2] = ["conkey", "confkey"];
 
@@ -69,6 +69,12 @@ fn of_function(function: &Function) -> Option<Expr> {
         "generate_subscripts" => {
             let Array { sql, first } = of_column(argument(function)?)?;
             expr_of(&format!("unnest(range({first}, CAST(array_length({sql}) AS BIGINT) + {first}))"))
+        }
+        // Rows of an element and its place.
+        "_pg_expandarray" => {
+            let Array { sql, .. } = of_column(argument(function)?)?;
+            let places = format!("range(1, CAST(array_length({sql}) AS BIGINT) + 1)");
+            expr_of(&format!("named_struct('x', unnest({sql}), 'n', CAST(unnest({places}) AS INT))"))
         }
         // The crate rewrites `= ANY` as one of these.
         "array_contains" | "array_has" | "array_position" | "cardinality" => {

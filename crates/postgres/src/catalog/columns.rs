@@ -1,6 +1,6 @@
 //! PostgreSQL's `information_schema.columns`, with PostgreSQL's type names and positions counted
 //! from 1. DataFusion's view of that name has Arrow types and cannot be replaced, so
-//! [`super::parts`] redirects statements here.
+//! [`super::relations`] redirects statements here.
 
 /// The name of the view in `pg_catalog`.
 pub(super) const NAME: &str = "fleetdb_columns";

@@ -13,53 +13,20 @@ use std::sync::Arc;
 
 /// Privileges that every logged-in user has as far as the catalog is concerned; roles are checked
 /// when statements run.
-const TRUE: [&str; 22] = [
-    "has_any_column_privilege",
-    "has_column_privilege",
-    "has_foreign_data_wrapper_privilege",
-    "has_function_privilege",
-    "has_language_privilege",
-    "has_sequence_privilege",
-    "has_server_privilege",
-    "has_tablespace_privilege",
-    "has_type_privilege",
-    "pg_collation_is_visible",
-    "pg_conversion_is_visible",
-    "pg_function_is_visible",
-    "pg_has_role",
-    "pg_opclass_is_visible",
-    "pg_operator_is_visible",
-    "pg_opfamily_is_visible",
-    "pg_statistics_obj_is_visible",
-    "pg_ts_config_is_visible",
-    "pg_ts_dict_is_visible",
-    "pg_ts_parser_is_visible",
-    "pg_ts_template_is_visible",
-    "pg_type_is_visible",
-];
+const TRUE: &str = "\
+    has_any_column_privilege has_column_privilege has_foreign_data_wrapper_privilege has_function_privilege \
+    has_language_privilege has_sequence_privilege has_server_privilege has_tablespace_privilege has_type_privilege \
+    pg_collation_is_visible pg_conversion_is_visible pg_function_is_visible pg_has_role pg_opclass_is_visible \
+    pg_operator_is_visible pg_opfamily_is_visible pg_statistics_obj_is_visible pg_ts_config_is_visible \
+    pg_ts_dict_is_visible pg_ts_parser_is_visible pg_ts_template_is_visible pg_type_is_visible";
 
 /// Descriptions and definitions of things that do not exist in FleetDB; these functions return
 /// NULL.
-const NONE: [&str; 18] = [
-    "col_description",
-    "inet_client_addr",
-    "inet_server_addr",
-    "obj_description",
-    "pg_blocking_pids",
-    "pg_describe_object",
-    "pg_get_function_arguments",
-    "pg_get_function_identity_arguments",
-    "pg_get_function_result",
-    "pg_get_function_sqlbody",
-    "pg_get_functiondef",
-    "pg_get_ruledef",
-    "pg_get_serial_sequence",
-    "pg_get_statisticsobjdef",
-    "pg_get_triggerdef",
-    "pg_get_viewdef",
-    "pg_tablespace_location",
-    "shobj_description",
-];
+const NONE: &str = "\
+    col_description inet_client_addr inet_server_addr obj_description pg_blocking_pids pg_describe_object \
+    pg_get_function_arguments pg_get_function_identity_arguments pg_get_function_result pg_get_function_sqlbody \
+    pg_get_functiondef pg_get_ruledef pg_get_serial_sequence pg_get_statisticsobjdef pg_get_triggerdef \
+    pg_get_viewdef pg_tablespace_location shobj_description";
 
 /// The result of `version()`. Clients expect PostgreSQL's name and number at its beginning.
 fn version() -> String {
@@ -71,8 +38,8 @@ fn version() -> String {
 /// Registers the functions with a session.
 pub(super) fn register(context: &SessionContext) {
     let text = |text: &str| ScalarValue::Utf8(Some(text.to_owned()));
-    let all = TRUE.iter().map(|name| (*name, ScalarValue::Boolean(Some(true))));
-    let none = NONE.iter().map(|name| (*name, ScalarValue::Utf8(None)));
+    let all = TRUE.split_whitespace().map(|name| (name, ScalarValue::Boolean(Some(true))));
+    let none = NONE.split_whitespace().map(|name| (name, ScalarValue::Utf8(None)));
     let other = [
         ("version", text(&version())),
         ("getdatabaseencoding", text("UTF8")),

@@ -4,19 +4,20 @@
 //! The crate `datafusion-pg-catalog` supplies most tables and functions, and rewrites statements
 //! that DataFusion cannot plan. FleetDB adds primary keys ([`keys`]), type names ([`columns`]),
 //! further views ([`views`]), settings ([`settings`]), connected clients ([`activity`]), some
-//! functions ([`functions`], [`locks`]), and further rewrites, both of text ([`parts`]) and of
-//! parsed statements ([`rewrite`]). [`schema`] combines them. A session sets up the catalog with
-//! its first statement about it.
+//! functions ([`functions`], [`locks`]), and further rewrites, both of text ([`clients`]) and of
+//! parsed statements ([`rewrite`], [`relations`]). [`schema`] combines them. A session sets up the
+//! catalog with its first statement about it.
 
 mod about;
 mod activity;
 mod arrays;
+mod clients;
 mod columns;
 mod functions;
 mod keys;
 mod live;
 mod locks;
-mod parts;
+mod relations;
 mod rewrite;
 mod schema;
 mod settings;
@@ -105,13 +106,14 @@ impl PgCatalog {
                 "about the catalog, more than {MAX_NESTED} parentheses within others or {MAX_IN_ROW} operators in a row"
             )));
         }
-        with_stack(links.in_row, || self.parse_shallow(shown, session, text))
+        with_stack(links.in_row, || self.parse_replaced(shown, session, clients::replaced(text)))
     }
 
-    fn parse_shallow(&self, shown: &Shown, session: &SessionParts, text: &str) -> Result<Vec<ParsedStatement>> {
+    /// Parses a text whose fragments of clients have been replaced.
+    fn parse_replaced(&self, shown: &Shown, session: &SessionParts, text: String) -> Result<Vec<ParsedStatement>> {
         let registered = self.0.get_or_init(|| set_up(shown, session).map_err(engine_error));
         let registered = registered.as_ref().map_err(Clone::clone)?;
-        let text = table_as_select(parts::replaced(text));
+        let text = table_as_select(text);
         let statements = registered.parser.parse(&subqueries::shielded(text)).map_err(syntax_error)?;
         let rewritten = |mut sql| {
             rewrite::rewrite(&mut sql);

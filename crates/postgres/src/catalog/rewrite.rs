@@ -1,24 +1,25 @@
 //! Rewrites parsed statements about the catalog that DataFusion cannot plan.
 
 use super::arrays::{self, argument};
-use super::schema;
-use super::tables::{CURSORS, HIDDEN_TABLE, SIZES_TABLE};
+use super::relations;
+use super::tables::{HIDDEN_TABLE, SIZES_TABLE};
 use crate::rewrite::latest::is_place;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value as Literal, VisitorMut,
+    AccessExpr, Expr, FunctionArguments, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select,
+    SelectItem, SetExpr, Statement, TableFactor, Value as Literal, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_query::statement::generated::expr_of;
 use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::{visit_expressions, visit_expressions_mut, visit_relations_mut, walk_mut};
+use fleetdb_query::statement::walk::{visit_expressions, visit_expressions_mut, walk_mut};
 use std::ops::ControlFlow;
 
 /// Functions for the size of a table. Each returns the size of its segments.
 const SIZES: [&str; 4] = ["pg_table_size", "pg_relation_size", "pg_total_relation_size", "pg_indexes_size"];
 
-/// Tables that are always empty here: a scalar subquery on one is NULL, and EXISTS is false.
+/// Tables that are always empty here: a scalar subquery on one is NULL, EXISTS is false, and ARRAY has
+/// no elements.
 const EMPTY: [&str; 4] = ["pg_attrdef", "pg_inherits", "pg_policy", "pg_sequence"];
 
 /// The name of the recursive query in which asyncpg asks for types, their elements and components.
@@ -50,10 +51,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
         *statement = types;
         return;
     }
-    let _ = visit_relations_mut(statement, |name| {
-        with_schema(name);
-        ControlFlow::<()>::Continue(())
-    });
+    relations::resolve(statement);
     let _ = walk_mut(statement, &mut Selects);
     let _ = visit_expressions_mut(statement, |expr| {
         if let Some(instead) = arrays::instead_of(expr).or_else(|| instead_of(expr)) {
@@ -61,15 +59,6 @@ pub(super) fn rewrite(statement: &mut Statement) {
         }
         ControlFlow::<()>::Continue(())
     });
-}
-
-/// Qualifies FleetDB's views with their schema: the crate resolves only its own tables without one.
-fn with_schema(name: &mut ObjectName) {
-    let [ObjectNamePart::Identifier(table)] = name.0.as_slice() else { return };
-    let table = identifier(table);
-    if table == CURSORS || table.starts_with("pg_") && schema::query(&table).is_some() {
-        name.0.insert(0, ObjectNamePart::Identifier(Ident::new(super::PG_CATALOG)));
-    }
 }
 
 /// Rewrites EXISTS in the SELECT list, which is planned only in conditions, as a count. A join of
@@ -86,7 +75,7 @@ impl VisitorMut for Selects {
             if let (JoinOperator::Left(on) | JoinOperator::LeftOuter(on), TableFactor::Table { name, .. }) =
                 (&mut join.join_operator, &join.relation)
                 && let JoinConstraint::On(on) = on
-                && name.to_string().ends_with("pg_description")
+                && last_of(name).as_deref() == Some("pg_description")
                 && has_subquery(on)
             {
                 *on = Expr::value(Literal::Boolean(false));
@@ -117,7 +106,7 @@ fn no_privileges(items: &mut [SelectItem]) -> bool {
     for item in items {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
             && let Expr::Function(function) = expr
-            && function.name.to_string().to_ascii_lowercase().ends_with("aclexplode")
+            && last_of(&function.name).as_deref() == Some("aclexplode")
             && let Some(none) = expr_of(NONE)
         {
             *expr = none;
@@ -125,6 +114,11 @@ fn no_privileges(items: &mut [SelectItem]) -> bool {
         }
     }
     found
+}
+
+/// A name without its schema.
+fn last_of(name: &ObjectName) -> Option<String> {
+    name.0.last()?.as_ident().map(identifier)
 }
 
 fn has_subquery(expr: &Expr) -> bool {
@@ -152,18 +146,17 @@ fn instead_of(expr: &Expr) -> Option<Expr> {
         Expr::CompoundFieldAccess { root, access_chain } => return field_of(root, access_chain),
         _ => return None,
     };
-    let name = function.name.0.last()?.as_ident()?.value.to_ascii_lowercase();
+    let name = last_of(&function.name)?;
     match name.as_str() {
         "array" => match &function.args {
             FunctionArguments::Subquery(query) => gathered(query),
             _ => None,
         },
-        // node-postgres receives an array of PostgreSQL's type `name` as a text, and Sequelize
-        // parses that text.
+        // Column names are texts here. node-postgres leaves an array of PostgreSQL's type `name` a
+        // text, which Sequelize parses, but it parses an array of texts itself.
         "array_agg" => {
             let column = argument(function)?;
-            let is_name = column.to_string().to_ascii_lowercase().ends_with(".attname");
-            is_name.then(|| expr_of(&format!("'{{' || string_agg({column}, ',') || '}}'")))?
+            is_column_name(column).then(|| expr_of(&format!("'{{' || string_agg({column}, ',') || '}}'")))?
         }
         // These columns are texts here, and always NULL.
         "array_to_string" => {
@@ -209,11 +202,19 @@ fn instead_of(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// Rewrites `ARRAY(SELECT x ...)` as `(SELECT array_agg(x) ...)`.
+/// Whether an expression is a table's `attname`.
+fn is_column_name(expr: &Expr) -> bool {
+    matches!(expr, Expr::CompoundIdentifier(names) if names.last().map(identifier).as_deref() == Some("attname"))
+}
+
+/// Rewrites `ARRAY(SELECT x ...)` as `(SELECT array_agg(x) ...)`, or as an empty array.
 fn gathered(query: &Query) -> Option<Expr> {
     let mut query = query.clone();
     let order = query.order_by.take();
     let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    if is_empty(select) {
+        return expr_of("CAST(make_array() AS TEXT[])");
+    }
     let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] = select.projection.as_slice() else {
         return None;
     };
@@ -237,11 +238,17 @@ fn field_of(root: &Expr, fields: &[AccessExpr]) -> Option<Expr> {
 }
 
 /// Whether a query reads one of the always empty tables.
-fn is_empty(select: &Select) -> bool {
+pub(super) fn is_empty(select: &Select) -> bool {
     select.from.iter().any(|from| match &from.relation {
-        TableFactor::Table { name, .. } => EMPTY.iter().any(|table| name.to_string().ends_with(table)),
+        TableFactor::Table { name, .. } => last_of(name).is_some_and(|name| EMPTY.contains(&name.as_str())),
         _ => false,
     })
+}
+
+/// Whether an expression builds JSON, as SQLAlchemy's for the sequence of an identity column: there are
+/// no identity columns.
+fn is_json(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(call) if last_of(&call.name).as_deref() == Some("json_build_object"))
 }
 
 /// Rewrites a scalar subquery so that DataFusion can tell it returns one row.
@@ -258,7 +265,7 @@ fn first_of(query: &Query) -> Option<Expr> {
         _ => ControlFlow::Continue(()),
     });
     let is_aggregate = aggregates.is_break();
-    if expr.to_string().starts_with("json_build_object(") || is_empty(select) && !is_aggregate {
+    if is_json(expr) || is_empty(select) && !is_aggregate {
         return expr_of("CAST(NULL AS TEXT)");
     }
     if is_aggregate || select.from.is_empty() || query.order_by.is_some() {

@@ -1,15 +1,16 @@
 //! Protects subqueries in the SELECT list from the crate, which replaces correlated ones with NULL.
 //! That is enough for most catalog queries, but not for these subqueries.
 
+use super::rewrite::is_empty;
 use crate::rewrite::latest::{is_aggregate, tables_of};
-use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, TableFactor, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, Query, SelectItem, SetExpr, TableFactor, VisitorMut};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_query::statement::walk::walk_mut;
 use std::ops::ControlFlow;
 
-/// Puts parentheses around subqueries on tables outside the catalog, and around those that count:
-/// the crate only recognizes subqueries without them.
+/// Puts parentheses around subqueries on tables outside the catalog, and around those that count or
+/// have an empty array: the crate only recognizes subqueries without them.
 pub(super) fn shielded(text: String) -> String {
     let Ok(mut statements) = Parser::parse_sql(&PostgreSqlDialect {}, &text) else { return text };
     let mut shield = Shield { found: false };
@@ -44,6 +45,12 @@ impl VisitorMut for Shield {
 
 fn is_to_be_kept(query: &Query) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    if let [SelectItem::UnnamedExpr(Expr::Function(array))] = select.projection.as_slice()
+        && let FunctionArguments::Subquery(query) = &array.args
+        && let SetExpr::Select(select) = query.body.as_ref()
+    {
+        return is_empty(select);
+    }
     !select.from.is_empty() && (is_aggregate(&select.projection) || !tables_of(select).any(is_of_catalog))
 }
 

@@ -1,6 +1,6 @@
 //! PostgreSQL views that the crate lacks: primary keys in the standard's `information_schema`,
 //! server activity, and empty views that tools query anyway. DataFusion's own `information_schema`
-//! cannot be extended, so [`super::parts`] redirects statements here.
+//! cannot be extended, so [`super::relations`] redirects statements here.
 
 use super::activity;
 
