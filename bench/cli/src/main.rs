@@ -116,7 +116,7 @@ fn command(command: Command) -> Outcome<ExitCode> {
 fn list() {
     println!("Experiments");
     for experiment in run::Experiment::augment_subcommands(clap::Command::new("run")).get_subcommands() {
-        println!("  {:<16} {}", experiment.get_name(), experiment.get_about().unwrap_or_default());
+        println!("  {:<20} {}", experiment.get_name(), experiment.get_about().unwrap_or_default());
     }
     list_targets("Targets", fleetdb_bench_targets::all());
     list_targets("Targets that are measured only when they are named", fleetdb_bench_targets::variants());
@@ -131,6 +131,6 @@ fn list_targets(title: &str, entries: Vec<Entry>) {
             None => Some("; not started by the suite".to_owned()),
         };
         let lacking = lacking.unwrap_or_default();
-        println!("  {:<16} {}{url}{lacking}", entry.name, entry.about);
+        println!("  {:<20} {}{url}{lacking}", entry.name, entry.about);
     }
 }

@@ -2,7 +2,8 @@
 //! COPY; the variant `fleetdb-wire` is asked through a [lean client](crate::lean).
 
 use crate::fleetdb::DIALECT;
-use crate::postgres::{BulkInsert, Server as Remote, Wire};
+use crate::postgres::Server as Remote;
+use crate::postgres_client::{BulkInsert, Wire};
 use crate::process::{Instance, Process};
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::target::{Connection, Entry, Profile, Start, Tier};

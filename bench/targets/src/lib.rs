@@ -2,8 +2,8 @@
 //!
 //! To add one, write a file with a [`Target`](fleetdb_bench_core::target::Target) and its
 //! connection, and add its entry to [`all`]. Shared code is in [`sql`] and [`tsbs`] (texts and
-//! parameters by dialect), [`lines`] (line protocol), [`lean`] (a client of the PostgreSQL protocol),
-//! [`http`] and [`process`] (a server started here).
+//! parameters by dialect), [`lines`] (line protocol), [`postgres_client`] and [`lean`] (clients of the
+//! PostgreSQL protocol), [`http`] and [`process`] (a server started here).
 //! CONTRIBUTING.md explains it step by step.
 
 mod channels;
@@ -21,6 +21,7 @@ mod lines;
 pub mod mariadb;
 pub mod mongodb;
 pub mod postgres;
+mod postgres_client;
 mod procedure;
 mod process;
 pub mod questdb;
