@@ -253,13 +253,18 @@ ON_PURPOSE = {
     "a quote in a comment": lambda body, ours, theirs: re.search(r"^[ \t]*#.*[\"\\]", body, re.MULTILINE),
     # FleetDB refuses what InfluxDB accepts.
     "a control character in a name": lambda body, ours, theirs: "control character" in ours,
-    "a text that goes on behind its quote": lambda body, ours, theirs: "must be followed by" in ours,
+    "a text that goes on behind its quote": lambda body, ours, theirs: "must be followed by" in ours or goes_on_behind_quote(body, ours),
     "an equals sign that begins a tag's value": lambda body, ours, theirs: "has no value" in ours and "==" in body,
     "a field without a name": lambda body, ours, theirs: re.search(r" [ \t\0]*=", body),
     "a type is a column's, not a shard's": lambda body, ours, theirs: "but the column is of type" in ours or has_type_of_shard(theirs),
     # Both accept it with different meanings.
     "two backslashes in a name": lambda body, ours, theirs: re.search(r"\\\\[ ,=\"]", body),
 }
+
+
+def goes_on_behind_quote(body, ours):
+    """Whether FleetDB refuses a field before a text that goes on: InfluxDB counts the equals signs in both."""
+    return "must be name=value" in ours and re.search(r'="[^"\n]*"[^ ,\t\n]', body)
 
 
 def has_type_of_shard(theirs):
