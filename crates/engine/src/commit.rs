@@ -17,7 +17,7 @@ use crate::wal::log::{Log, Waiting};
 use crate::wal::record::{self, Removal, Section};
 use crate::write::admit::{Admitted, admit};
 use crate::write::batch::{Batch, MAX_BATCH_BYTES};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -115,13 +115,7 @@ impl Shared {
     pub(crate) fn commit(&self, batch: &Batch, waiting: Waiting, done: Done) -> Result<TryCommit<'_>> {
         self.log.check()?;
         let mut admitted = self.admit(batch)?;
-        let mut commit = match waiting {
-            Waiting::ForRoom | Waiting::ForOutcome => self.wait_for_room()?,
-            Waiting::Never => match self.try_open_commit()?.map(|commit| self.room(commit)) {
-                Some(Some(commit)) => commit,
-                _ => return Ok(TryCommit::Full),
-            },
-        };
+        let Some(mut commit) = self.lock_commit(waiting)? else { return Ok(TryCommit::Full) };
         // The schema may have changed since admission. It cannot change while the commit lock is
         // held.
         while !self.is_current(&admitted) {
@@ -130,32 +124,47 @@ impl Shared {
         let removals = self.removals(batch)?;
         let durability = self.durability_of(batch);
         let leads = self.apply(&mut commit, admitted, removals, durability, done, waiting);
-        let leads = leads && self.has_threads();
         drop(commit);
-        if leads && waiting == Waiting::Never && durability == Durability::Sync {
-            return Ok(TryCommit::NeedsSync(PendingSync(Some(&self.log))));
-        }
-        if leads {
-            self.log.lead();
-        }
-        Ok(TryCommit::Queued)
+        Ok(self.lead(leads, durability, waiting))
     }
 
-    /// Reads and writes under one commit lock.
-    pub(crate) fn transact(&self, change: impl FnOnce(&View) -> Result<Batch>, done: Done) -> Result<()> {
+    /// Reads and writes under one commit lock. A caller that never waits must call again if the outcome is
+    /// [`TryCommit::Full`]: `change` was not called then.
+    pub(crate) fn transact(
+        &self,
+        change: impl FnOnce(&View) -> Result<Batch>,
+        waiting: Waiting,
+        done: Done,
+    ) -> Result<TryCommit<'_>> {
         self.log.check()?;
-        let mut commit = self.wait_for_room()?;
+        let Some(mut commit) = self.lock_commit(waiting)? else { return Ok(TryCommit::Full) };
         let batch = change(&self.view())?;
         let admitted = self.admit(&batch)?;
         let removals = self.removals(&batch)?;
         let durability = self.durability_of(&batch);
-        let leads = self.apply(&mut commit, admitted, removals, durability, done, Waiting::ForOutcome);
-        let leads = leads && self.has_threads();
+        let leads = self.apply(&mut commit, admitted, removals, durability, done, waiting);
         drop(commit);
+        Ok(self.lead(leads, durability, waiting))
+    }
+
+    /// Takes the commit lock; `None` if the caller does not wait and would have to.
+    fn lock_commit(&self, waiting: Waiting) -> Result<Option<MutexGuard<'_, Commit>>> {
+        match waiting {
+            Waiting::ForRoom | Waiting::ForOutcome => self.wait_for_room().map(Some),
+            Waiting::Never => Ok(self.try_open_commit()?.and_then(|commit| self.room(commit))),
+        }
+    }
+
+    /// Runs the log's next step if the committer must, or leaves it to a committer that never waits.
+    fn lead(&self, leads: bool, durability: Durability, waiting: Waiting) -> TryCommit<'_> {
+        let leads = leads && self.has_threads();
+        if leads && waiting == Waiting::Never && durability == Durability::Sync {
+            return TryCommit::NeedsSync(PendingSync(Some(&self.log)));
+        }
         if leads {
             self.log.lead();
         }
-        Ok(())
+        TryCommit::Queued
     }
 
     fn durability_of(&self, batch: &Batch) -> Durability {

@@ -4,11 +4,12 @@
 //! is stored as an ordinary batch.
 
 use crate::column::ColumnBuilder;
-use crate::commit::{Acknowledged, completion};
+use crate::commit::{Acknowledged, TryCommit, completion};
 use crate::db::Database;
 use crate::error::{Code, Error, Result};
 use crate::scan::{Projection, ScanRequest, View};
 use crate::schema::Role;
+use crate::wal::log::Waiting;
 use crate::write::batch::{Batch, MAX_BATCH_ROWS, Value, misfit};
 use arrow::array::{RecordBatch, UInt64Array};
 
@@ -34,9 +35,48 @@ impl Database {
     /// What `change` returns; nothing is then written. Otherwise as [`commit`](Self::commit).
     pub fn transact(&self, change: impl FnOnce(&View) -> Result<Batch>) -> Result<Acknowledged> {
         let (done, outcome) = completion();
-        self.shared.transact(change, done)?;
+        self.shared.transact(change, Waiting::ForOutcome, done)?;
         self.shared.step_without_threads();
         outcome.wait()
+    }
+
+    /// Reads and writes atomically as [`transact`](Self::transact) does, without waiting for the
+    /// outcome. `done` is as for [`commit_async`](Self::commit_async).
+    ///
+    /// # Errors
+    /// As [`transact`](Self::transact); `done` is then not called.
+    pub fn transact_async(
+        &self,
+        change: impl FnOnce(&View) -> Result<Batch>,
+        done: impl FnOnce(Result<Acknowledged>) + Send + 'static,
+    ) -> Result<()> {
+        self.shared.transact(change, Waiting::ForRoom, Box::new(done))?;
+        self.shared.step_without_threads();
+        Ok(())
+    }
+
+    /// Reads and writes atomically as [`transact_async`](Self::transact_async) does, but never waits
+    /// for other writers or for room, as [`try_commit`](Self::try_commit). `change` is not called if
+    /// the outcome is [`TryCommit::Full`].
+    ///
+    /// ```
+    /// use fleetdb_engine::io::{Io, MemoryStorage};
+    /// use fleetdb_engine::{Batch, Database, Settings, TryCommit};
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let outcome = db.try_transact(|_| Ok(Batch::new()), |result| assert!(result.is_ok())).unwrap();
+    /// assert!(matches!(outcome, TryCommit::Queued));
+    /// ```
+    ///
+    /// # Errors
+    /// As [`transact`](Self::transact); `done` is then not called.
+    pub fn try_transact(
+        &self,
+        change: impl FnOnce(&View) -> Result<Batch>,
+        done: impl FnOnce(Result<Acknowledged>) + Send + 'static,
+    ) -> Result<TryCommit<'_>> {
+        let outcome = self.shared.transact(change, Waiting::Never, Box::new(done))?;
+        self.shared.step_without_threads();
+        Ok(outcome)
     }
 
     /// Sets columns of the rows that a request selects (by container, key and time), with the

@@ -44,6 +44,7 @@ pub use transfer::csv::{CellReader, CsvCell, CsvError, CsvReader, CsvRow, csv_ce
 pub use transfer::export::{FileFormat, write_file};
 pub use transfer::files::Files;
 pub use transfer::json::{distinct_names, json_lines, with_names};
+pub use write::keyed::KeyedWrite;
 pub use write::not_null::check_not_null;
 pub use write::returning::check_described;
 pub use write::values::InsertValues;

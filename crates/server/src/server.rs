@@ -12,7 +12,7 @@ use crate::sessions::Sessions;
 use crate::work::JobLimiter;
 use crate::{http, line_sockets, postgres, tls};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Acknowledged, Batch, Database, Error, Result, TryCommit};
+use fleetdb_engine::{Acknowledged, Batch, Database, Error, Result, TryCommit, View};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,6 +143,43 @@ impl Shared {
         // freed fastest on the thread that allocated it.
         drop(batch);
         Committing(outcome).done().await
+    }
+
+    /// Reads and writes atomically ([`Database::transact`]); returns what `change` gives besides the
+    /// batch, once that is durable. No thread waits for it, except one of [`JobLimiter`] while the
+    /// memtables are full or a long write holds the commit lock.
+    ///
+    /// # Errors
+    /// Those of `change`, of [`Database::transact`] and of [`JobLimiter::run`].
+    pub(crate) async fn transact<T: Send + 'static>(
+        self: &Arc<Self>,
+        mut change: impl FnMut(&View) -> Result<(Batch, T)> + Send + 'static,
+    ) -> Result<T> {
+        let mut kept = move |view: &View, to: &mut Option<T>| {
+            let (batch, given) = change(view)?;
+            *to = Some(given);
+            Ok(batch)
+        };
+        let (done, committing) = outcome();
+        let mut given = None;
+        match self.db.try_transact(|view| kept(view, &mut given), done)? {
+            TryCommit::Queued => {}
+            TryCommit::NeedsSync(pending) => tokio::task::block_in_place(|| pending.sync()),
+            TryCommit::Full => {
+                let shared = Arc::clone(self);
+                let begin = move || {
+                    let (done, committing) = outcome();
+                    let mut given = None;
+                    shared.db.transact_async(|view| kept(view, &mut given), done)?;
+                    Ok::<_, Error>((Committing(committing), given))
+                };
+                let (committing, given) = self.work.run(begin).await??;
+                committing.done().await?;
+                return given.ok_or_else(|| Error::bug("a change was written without being made"));
+            }
+        }
+        Committing(committing).done().await?;
+        given.ok_or_else(|| Error::bug("a change was written without being made"))
     }
 
     /// Counts a failed login and logs its address and name.

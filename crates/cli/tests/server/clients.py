@@ -121,6 +121,21 @@ def drivers(db):
         for number in range(5):
             db.execute("INSERT INTO reads (id, ts, kwh) VALUES (%s, %s, %s)", (12, hour(number), 1.0))
     equal(rows(12), 5)
+    # Counters and rows in one pipeline: each statement sees those before it.
+    db.execute("CREATE TABLE counters (id BIGINT PRIMARY KEY, n BIGINT, last DOUBLE)")
+    add = "INSERT INTO counters (id, n) VALUES (%s, 1) ON CONFLICT (id) DO UPDATE SET n = counters.n + excluded.n"
+    with db.pipeline():
+        for number in range(20):
+            added = db.execute(add, (number % 3,))
+            db.execute("INSERT INTO reads (id, ts, kwh) VALUES (%s, %s, %s)", (13, hour(number), 1.0))
+            updated = db.execute("UPDATE counters SET last = %s WHERE id = %s", (number / 2, number % 3))
+            if number == 10:
+                db.execute("INSERT INTO counters VALUES (0, 100, 0)")
+        gone = db.execute("DELETE FROM counters WHERE id = %s", (2,))
+    equal([added.rowcount, updated.rowcount, gone.rowcount], [1, 1, 1])
+    equal(db.execute("SELECT * FROM counters ORDER BY id").fetchall(), [(0, 103, 9.0), (1, 7, 9.5)])
+    equal(rows(13), 20)
+    db.execute("DROP TABLE counters")
     fails("42601", db.execute, "SELEC 1")
     fails("42P01", db.execute, "SELECT * FROM nope")
     fails("22P02", db.execute, "INSERT INTO reads VALUES ('x', '2026-01-01', 1, '', true)")
@@ -453,6 +468,23 @@ def settings():
         raise AssertionError("a wrong setting is refused")
 
 
+def codes(db):
+    """The codes of a connection's notices from now on. libpq reports an error that arrives between statements as a notice."""
+    told = []
+    db.add_notice_handler(lambda notice: told.append(notice.sqlstate))
+    return told
+
+
+def is_ended(db, told, code):
+    """Fails unless the server has ended the connection with this code."""
+    try:
+        db.execute("SELECT 1")
+        raise AssertionError("the connection goes on")
+    except psycopg.Error as error:
+        told.append(error.sqlstate)
+    equal([code for code in told if code], [code])
+
+
 def activity(db):
     """Which clients are connected, what they do, and how that is ended."""
     long = "SELECT count(*) FROM generate_series(1, 1000000000000)"
@@ -483,28 +515,23 @@ def activity(db):
     gone = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'meter'"
     until_equal(db, gone, (0,))
     equal(db.execute("SELECT pg_cancel_backend(%s), pg_terminate_backend(-7)", (pid,)).fetchone(), (False, False))
-    # A busy connection can be ended as well. libpq reports an error that arrives between statements as a notice.
+    # A busy connection can be ended as well.
     with connect(application_name="meter") as other:
-        told = []
-        other.add_notice_handler(lambda notice: told.append(notice.sqlstate))
+        told = codes(other)
         asking = threading.Thread(target=fails, args=("57014", other.execute, long))
         asking.start()
         until_equal(db, "SELECT query FROM pg_stat_activity WHERE application_name = 'meter'", (long,))
         db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'meter'")
         asking.join()
-        try:
-            other.execute("SELECT 1")
-            raise AssertionError("the connection goes on")
-        except psycopg.Error as error:
-            told.append(error.sqlstate)
-        equal([code for code in told if code], ["57P01"])
+        is_ended(other, told, "57P01")
     # Clients that are idle for too long.
     for statements, code in [(["SET idle_session_timeout = 1"], "57P05"), (["SET idle_in_transaction_session_timeout = 1", "BEGIN"], "25P03")]:
         with connect(application_name="meter") as other:
+            told = codes(other)
             for statement in statements:
                 other.execute(statement)
             until_equal(db, gone, (0,))
-            fails(code, other.execute, "SELECT 1")
+            is_ended(other, told, code)
     # Statements over HTTP are also listed and can be cancelled.
     url = f"http://127.0.0.1:{http}/api/v1/sql?q={urllib.parse.quote(long)}"
     answers = []

@@ -12,6 +12,7 @@ mod deletes;
 mod endurance;
 mod http;
 mod influx;
+mod keyed;
 mod memory;
 mod not_null;
 mod process;

@@ -23,6 +23,7 @@ use arrow::array::RecordBatch;
 /// let view = db.view();
 /// let meter = view.table("reads").unwrap().container(&[Value::Int(7)]).unwrap();
 /// assert_eq!(meter.aggregate("usage", 0, 11 * 3600).unwrap().sum, Some(6.0));
+/// assert_eq!(meter.row(3600).unwrap().unwrap(), [Value::Int(7), Value::Int(3600), Value::Float(0.5)]);
 /// assert_eq!(meter.last_row().unwrap().unwrap(), [Value::Int(7), Value::Int(23 * 3600), Value::Float(0.5)]);
 /// ```
 pub struct Container<'a> {
@@ -86,6 +87,15 @@ impl Container<'_> {
     /// Reading failed.
     pub fn last_row(&self) -> Result<Option<Vec<Value>>> {
         self.table.last_rows(&ScanRequest::all().container(&self.values))?.next_row()
+    }
+
+    /// The row at a time, as values in the table's column order; `None` if there is none.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn row(&self, time: i64) -> Result<Option<Vec<Value>>> {
+        let request = ScanRequest::all().container(&self.values).from_time(time).to_time(time);
+        self.table.last_rows(&request)?.next_row()
     }
 
     /// Count, minimum, maximum and sum of a numeric column from time `from` to time `to`, both

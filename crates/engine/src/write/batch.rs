@@ -290,6 +290,16 @@ pub enum Value {
 }
 
 impl Value {
+    /// Whether a column of this type can hold the value.
+    ///
+    /// ```
+    /// use fleetdb_engine::{ColumnType, Value};
+    /// assert!(Value::Int(127).fits(ColumnType::Int8) && !Value::Int(128).fits(ColumnType::Int8));
+    /// ```
+    pub fn fits(&self, column_type: ColumnType) -> bool {
+        self.part(column_type).is_some()
+    }
+
     /// The value in the column type's internal form; `None` if it does not fit.
     pub(crate) fn part(&self, column_type: ColumnType) -> Option<KeyPart<'_>> {
         let integer = |value: i128| {

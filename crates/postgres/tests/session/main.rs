@@ -3,6 +3,7 @@
 
 mod container_index;
 mod deep;
+mod keyed;
 mod long_lists;
 mod prepared;
 mod resources;

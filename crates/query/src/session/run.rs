@@ -24,6 +24,8 @@ use std::path::Path;
 /// The tag of an INSERT before its count, as in PostgreSQL: it includes an object id that is always
 /// 0.
 const INSERTED: &str = "INSERT 0";
+const UPDATED: &str = "UPDATE";
+const DELETED: &str = "DELETE";
 
 impl Session {
     pub(super) fn run(&self, statement: Statement, described: Option<&SchemaRef>) -> Result<Answer> {
@@ -57,6 +59,11 @@ impl Session {
         };
         let returning = Returning::take(&mut sql, described)?;
         let returning = returning.as_ref();
+        if returning.is_none()
+            && let Some(done) = self.run_as_keyed(&sql)?
+        {
+            return Ok(self.done(tag_of(&sql), done));
+        }
         match *sql {
             SqlStatement::AlterTable(alter) => {
                 self.check_transaction()?;
@@ -92,8 +99,8 @@ impl Session {
                 Ok(Answer::done("DEALLOCATE"))
             }
             SqlStatement::Insert(insert) => self.insert(insert, returning).map(|done| self.done(INSERTED, done)),
-            SqlStatement::Update(update) => self.update(update, returning).map(|done| self.done("UPDATE", done)),
-            SqlStatement::Delete(delete) => self.delete(delete, returning).map(|done| self.done("DELETE", done)),
+            SqlStatement::Update(update) => self.update(update, returning).map(|done| self.done(UPDATED, done)),
+            SqlStatement::Delete(delete) => self.delete(delete, returning).map(|done| self.done(DELETED, done)),
             SqlStatement::Truncate(truncate) => {
                 let [table] = truncate.table_names.as_slice() else {
                     return Err(Error::new(Code::NotSupported, "TRUNCATE takes one table at a time"));
@@ -201,5 +208,14 @@ impl Session {
             InsertOp::Append,
         );
         self.write_streaming(plan.and_then(|plan| plan.build()).map_err(engine_error)?)
+    }
+}
+
+/// The tag of a write before its count.
+fn tag_of(write: &SqlStatement) -> &'static str {
+    match write {
+        SqlStatement::Update(_) => UPDATED,
+        SqlStatement::Delete(_) => DELETED,
+        _ => INSERTED,
     }
 }

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 use fleetdb_engine::{Code, Column, ColumnType, Error, Result, Role, TableSchema, Unit};
 
 /// The name of the new rows in an ON CONFLICT clause.
-const EXCLUDED: &str = "excluded";
+pub(crate) const EXCLUDED: &str = "excluded";
 
 /// Returns the assigned columns and their values. A key column may only be assigned its own new
 /// value.

@@ -1,17 +1,21 @@
 //! Inserts, updates and deletes rows.
 //!
 //! 1. [`values`] runs INSERT with literals and parameters, without planning.
-//! 2. [`dml`] runs all other INSERTs ([`conflict`] if they have ON CONFLICT) and UPDATE; [`delete`]
+//! 2. [`keyed`] runs INSERT with ON CONFLICT, UPDATE and DELETE of rows that the statement names by
+//!    their primary keys, without planning. [`cells`] are the values that both take.
+//! 3. [`dml`] runs all other INSERTs ([`conflict`] if they have ON CONFLICT) and UPDATE; [`delete`]
 //!    runs DELETE and TRUNCATE.
-//! 3. [`returning`] is the RETURNING clause, which [`returned`] evaluates.
-//! 4. [`guard`] holds the rows that a transaction's writes depend on; [`guarding`] reads and compares
+//! 4. [`returning`] is the RETURNING clause, which [`returned`] evaluates.
+//! 5. [`guard`] holds the rows that a transaction's writes depend on; [`guarding`] reads and compares
 //!    them.
 
+pub(crate) mod cells;
 pub(crate) mod conflict;
 pub(crate) mod delete;
 pub(crate) mod dml;
 pub(crate) mod guard;
 pub(crate) mod guarding;
+pub(crate) mod keyed;
 pub(crate) mod not_null;
 pub(crate) mod returned;
 pub(crate) mod returning;

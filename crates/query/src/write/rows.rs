@@ -78,5 +78,5 @@ pub(crate) fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<
 pub(crate) fn typed_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     let options = CastOptions { safe: false, ..CastOptions::default() };
     cast_with_options(column, field.data_type(), &options)
-        .map_err(|e| Error::from(e).context(format_args!("column '{}'", field.name())))
+        .map_err(|e| engine_error(e.into()).context(format_args!("column '{}'", field.name())))
 }

@@ -7,21 +7,14 @@
 
 use crate::statement::Statement;
 use crate::statement::names::{called, object_name};
+use crate::write::cells::{Cell, ParameterTypes};
 use crate::write::conflict::conflict;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Insert, OnInsert, Query, SetExpr, Statement as SqlStatement, TableObject, UnaryOperator, Value as Literal,
+    Expr, Insert, OnInsert, Parens, Query, SetExpr, Statement as SqlStatement, TableObject,
 };
 use fleetdb_engine::{Batch, ColumnType, Database, Error, Result, TableSchema, Value};
-use fleetdb_plan::literals::{value_of_text, value_of_text_in};
 use fleetdb_plan::zone::Zone;
 use std::sync::Arc;
-
-/// A row's value for one column.
-enum Cell {
-    Value(Value),
-    /// The parameter's number, counted from 0.
-    Parameter(usize),
-}
 
 /// An INSERT that needs no planning. See the module documentation.
 ///
@@ -71,7 +64,7 @@ impl InsertValues {
             _ => None,
         };
         let Some(inserts) = inserts else { return Ok(None) };
-        let mut types = Vec::new();
+        let mut types = ParameterTypes::default();
         let mut rows = Vec::with_capacity(inserts.len());
         for insert in inserts {
             match Rows::of(insert, db, zone, &mut types)? {
@@ -79,13 +72,17 @@ impl InsertValues {
                 None => return Ok(None),
             }
         }
-        let types: Option<_> = types.into_iter().collect();
-        Ok(types.map(|types| Self { inserts: rows, zone, types }))
+        Ok(types.known().map(|types| Self { inserts: rows, zone, types }))
     }
 
     /// The types of the parameters `$1`, `$2`, ...
     pub fn parameter_types(&self) -> &[ColumnType] {
         &self.types
+    }
+
+    /// The names of the tables that are written.
+    pub fn tables(&self) -> impl Iterator<Item = &str> {
+        self.inserts.iter().map(|rows| rows.schema.name.as_str())
     }
 
     /// Whether the tables and the session's zone are unchanged since the statement was analyzed.
@@ -111,11 +108,7 @@ impl InsertValues {
         }
         for Rows { schema, cells } in &self.inserts {
             for cells in cells {
-                let row = cells.iter().map(|cell| match cell {
-                    Cell::Value(value) => value,
-                    Cell::Parameter(number) => &values[*number],
-                });
-                batch.push(schema, row)?;
+                batch.push(schema, cells.iter().map(|cell| cell.value(values)))?;
             }
         }
         Ok(self.inserts.last().map_or(0, |rows| rows.cells.len()))
@@ -124,46 +117,56 @@ impl InsertValues {
 
 impl Rows {
     /// The rows of an INSERT, if it needs no planning; notes the types of its parameters.
-    fn of(insert: &Insert, db: &Database, zone: Zone, types: &mut Vec<Option<ColumnType>>) -> Result<Option<Self>> {
-        let TableObject::TableName(name) = &insert.table else { return Ok(None) };
-        let Some(values) = values_of(insert) else { return Ok(None) };
-        let schema = db.table(&object_name(name)?)?;
+    fn of(insert: &Insert, db: &Database, zone: Zone, types: &mut ParameterTypes) -> Result<Option<Self>> {
+        let Some(schema) = table_of(insert, db)? else { return Ok(None) };
         if let Some(OnInsert::OnConflict(clause)) = &insert.on
             && conflict(&schema, &called(insert)?, clause)?.is_some()
         {
             return Ok(None);
         }
-        let places = if insert.columns.is_empty() {
-            (0..schema.columns.len()).collect()
-        } else {
-            let place = |name| schema.column_index(&object_name(name)?);
-            insert.columns.iter().map(place).collect::<Result<Vec<_>>>()?
-        };
-        if places.iter().enumerate().any(|(number, place)| places[..number].contains(place)) {
+        Ok(cells_of(insert, &schema, zone, types)?.map(|cells| Self { schema, cells }))
+    }
+}
+
+/// The table of an INSERT of values; `None` for other INSERTs.
+pub(crate) fn table_of(insert: &Insert, db: &Database) -> Result<Option<Arc<TableSchema>>> {
+    match &insert.table {
+        TableObject::TableName(name) if values_of(insert).is_some() => db.table(&object_name(name)?).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The rows of an INSERT of values, each with a cell for every column of its table; `None` if they
+/// must be planned.
+pub(crate) fn cells_of(
+    insert: &Insert,
+    schema: &TableSchema,
+    zone: Zone,
+    types: &mut ParameterTypes,
+) -> Result<Option<Vec<Vec<Cell>>>> {
+    let Some(values) = values_of(insert) else { return Ok(None) };
+    let places = if insert.columns.is_empty() {
+        (0..schema.columns.len()).collect()
+    } else {
+        let place = |name| schema.column_index(&object_name(name)?);
+        insert.columns.iter().map(place).collect::<Result<Vec<_>>>()?
+    };
+    if places.iter().enumerate().any(|(number, place)| places[..number].contains(place)) {
+        return Ok(None);
+    }
+    let mut rows = Vec::with_capacity(values.len());
+    for row in values {
+        if row.len() > places.len() || !insert.columns.is_empty() && row.len() != places.len() {
             return Ok(None);
         }
-        let mut rows = Vec::with_capacity(values.len());
-        for row in values {
-            if row.len() > places.len() || !insert.columns.is_empty() && row.len() != places.len() {
-                return Ok(None);
-            }
-            let mut cells: Vec<Cell> = schema.columns.iter().map(|_| Cell::Value(Value::Null)).collect();
-            for (expr, &place) in row.iter().zip(&places) {
-                let column_type = schema.columns[place].column_type;
-                let Some(cell) = cell(expr, column_type, zone) else { return Ok(None) };
-                if let Cell::Parameter(number) = cell {
-                    types.resize(types.len().max(number + 1), None);
-                    // A parameter used for columns of two types is left to the planner.
-                    if *types[number].get_or_insert(column_type) != column_type {
-                        return Ok(None);
-                    }
-                }
-                cells[place] = cell;
-            }
-            rows.push(cells);
+        let mut cells: Vec<Cell> = schema.columns.iter().map(|_| Cell::Value(Value::Null)).collect();
+        for (expr, &place) in row.iter().zip(&places) {
+            let Some(cell) = types.cell(expr, schema.columns[place].column_type, zone) else { return Ok(None) };
+            cells[place] = cell;
         }
-        Ok(Some(Self { schema, cells: rows }))
+        rows.push(cells);
     }
+    Ok(Some(rows))
 }
 
 /// The INSERTs of `WITH a AS (INSERT ...), ... INSERT ...`, in order; `None` if one of the queries
@@ -181,7 +184,7 @@ fn inserts_of(query: &Query) -> Option<Vec<&Insert>> {
 }
 
 /// The rows of VALUES, if the INSERT has nothing else.
-fn values_of(insert: &Insert) -> Option<&[datafusion::sql::sqlparser::ast::Parens<Vec<Expr>>]> {
+fn values_of(insert: &Insert) -> Option<&[Parens<Vec<Expr>>]> {
     let query = insert.source.as_deref()?;
     let only_values = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
     let plain = insert.returning.is_none() && !insert.overwrite && insert.partitioned.is_none();
@@ -190,31 +193,4 @@ fn values_of(insert: &Insert) -> Option<&[datafusion::sql::sqlparser::ast::Paren
         SetExpr::Values(values) if only_values && plain && on => Some(&values.rows),
         _ => None,
     }
-}
-
-fn cell(expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<Cell> {
-    let (literal, is_negative) = match expr {
-        Expr::Value(literal) => (&literal.value, false),
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match expr.as_ref() {
-            Expr::Value(literal) => (&literal.value, true),
-            _ => return None,
-        },
-        _ => return None,
-    };
-    Some(match literal {
-        Literal::Placeholder(name) if !is_negative => Cell::Parameter(fleetdb_plan::binding::number(name)?),
-        Literal::Null if !is_negative => Cell::Value(Value::Null),
-        Literal::Boolean(value) if !is_negative && column_type == ColumnType::Boolean => {
-            Cell::Value(Value::Boolean(*value))
-        }
-        // Numbers for columns of text, time or boolean type are left to the planner.
-        Literal::Number(digits, _) if column_type.is_numeric() => {
-            let text = if is_negative { format!("-{digits}") } else { digits.clone() };
-            Cell::Value(value_of_text(&text, column_type).ok()?)
-        }
-        Literal::SingleQuotedString(text) if !is_negative => {
-            Cell::Value(value_of_text_in(text, column_type, zone).ok()?)
-        }
-        _ => return None,
-    })
 }

@@ -2,14 +2,14 @@
 
 use super::copy_in::CopyingIn;
 use super::cursors::Cursors;
+use super::pending::Pending;
 use crate::access::{Identity, Role};
 use crate::clients::{Connected, Registration};
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
 use crate::sessions::ClientSession;
-use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, MemoryReservation, Result, Value};
 use fleetdb_postgres::{Client, ClientState, SessionUser};
-use fleetdb_query::{Canceller, InsertValues, SessionSettings};
+use fleetdb_query::{Canceller, SessionSettings};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};
@@ -45,8 +45,8 @@ pub(crate) struct Connection {
     told_zone: Mutex<String>,
     /// Created by the first statement, so that an idle connection costs no session.
     session: Mutex<Option<ClientSession>>,
-    /// INSERTs since the last Sync, outside a transaction.
-    pending: Mutex<Pending>,
+    /// Writes since the last Sync, outside a transaction.
+    pub(super) pending: Mutex<Pending>,
     pub(super) copying: Mutex<Option<CopyingIn>>,
     pub(super) cursors: Cursors,
     /// Number of rows that a COPY TO STDOUT has sent.
@@ -106,32 +106,6 @@ impl End {
     }
 }
 
-struct Pending {
-    batch: Batch,
-    memory: MemoryReservation,
-}
-
-impl Pending {
-    fn gather(&mut self, insert: &InsertValues, values: &[Value]) -> Result<usize> {
-        let count = insert.push(values, &mut self.batch)?;
-        let bytes = self.batch.bytes();
-        if bytes > MAX_BATCH_BYTES {
-            return Err(Error::new(
-                Code::LimitExceeded,
-                format!("{bytes} bytes were sent without a Sync; the limit is {MAX_BATCH_BYTES}"),
-            ));
-        }
-        self.memory.grow_to("the data sent since the last Sync", bytes)?;
-        Ok(count)
-    }
-
-    /// Takes the gathered rows, if there are any.
-    fn take(&mut self) -> Option<Batch> {
-        self.memory.release();
-        (!self.batch.is_empty()).then(|| std::mem::take(&mut self.batch))
-    }
-}
-
 impl Connection {
     pub(super) fn new(shared: &Arc<Shared>, address: SocketAddr) -> Self {
         let came = SystemTime::now();
@@ -145,7 +119,7 @@ impl Connection {
             settings: OnceLock::new(),
             told_zone: Mutex::default(),
             session: Mutex::default(),
-            pending: Mutex::new(Pending { batch: Batch::new(), memory: shared.db.query_memory().reservation() }),
+            pending: Mutex::new(Pending::new(&shared.db)),
             copying: Mutex::default(),
             cursors: Cursors::default(),
             copied_out: Arc::default(),
@@ -174,7 +148,7 @@ impl Connection {
         C: Sink<PgWireBackendMessage> + Unpin,
         PgWireError: From<C::Error>,
     {
-        let Some(session) = self.session.lock().clone() else { return Ok(()) };
+        let Some(session) = self.known_session() else { return Ok(()) };
         let Some(zone) = session.zone_changed_from(&self.told_zone.lock()) else { return Ok(()) };
         self.told_zone.lock().clone_from(&zone);
         let told = ParameterStatus::new("TimeZone".to_owned(), zone);
@@ -234,6 +208,11 @@ impl Connection {
     fn session_user(&self, identity: &Identity, role: Role) -> SessionUser {
         let number = self.registration.get().map_or(0, |(number, _)| *number);
         Identity { name: identity.name.clone(), role }.session_user(number)
+    }
+
+    /// The session, if there is one yet.
+    pub(super) fn known_session(&self) -> Option<ClientSession> {
+        self.session.lock().clone()
     }
 
     /// The session, created on first use.
@@ -310,7 +289,7 @@ impl Connection {
         if self.copying.lock().is_some() {
             return None;
         }
-        let Some(session) = self.session.lock().clone() else {
+        let Some(session) = self.known_session() else {
             return Some((self.settings.get()?.idle_limit(false)?, End::Idle));
         };
         let end = if session.is_in_transaction() { End::IdleInTransaction } else { End::Idle };
@@ -332,7 +311,7 @@ impl Connection {
     /// transaction able only to roll back. Returns the status to report; after a failed COMMIT
     /// there is no transaction.
     pub(super) fn failed(&self) -> TransactionStatus {
-        drop(self.pending.lock().take());
+        self.pending.lock().clear();
         *self.copying.lock() = None;
         match self.session.lock().as_ref() {
             Some(session) if session.is_in_transaction() => {
@@ -342,43 +321,11 @@ impl Connection {
             _ => TransactionStatus::Idle,
         }
     }
-
-    /// Gathers the rows of an INSERT of plain values for the transaction or the next Sync; returns
-    /// their number.
-    pub(super) fn gather(&self, insert: &InsertValues, values: &[Value]) -> Result<usize> {
-        let session = self.session.lock().clone();
-        if let Some(session) = &session {
-            session.check_may_write("INSERT")?;
-        }
-        let session = session.filter(|session| session.is_in_transaction());
-        let Some(session) = session else { return self.pending.lock().gather(insert, values) };
-        let mut rows = Batch::new();
-        let count = insert.push(values, &mut rows)?;
-        session.gather(rows)?;
-        Ok(count)
-    }
-
-    /// Writes what was gathered; returns once it has the server's durability.
-    pub(super) async fn commit_pending(&self) -> PgWireResult<()> {
-        let pending = self.pending.lock().take();
-        match pending {
-            Some(batch) => self.commit(batch).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Writes a batch; no thread waits for it.
-    pub(super) async fn commit(&self, batch: Batch) -> PgWireResult<()> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        self.shared.commit(batch).await.map(|_| ()).map_err(|e| postgres_error(&e))
-    }
 }
 
 impl Connected for Connection {
     fn client(&self, number: i32) -> Client {
-        let session = self.session.lock().clone();
+        let session = self.known_session();
         let settings = session.as_ref().map(|session| session.settings()).or_else(|| self.settings.get().cloned());
         let state = match &session {
             _ if self.is_busy.load(Ordering::Acquire) || self.copying.lock().is_some() => ClientState::Active,

@@ -11,9 +11,9 @@ use crate::error::{postgres_error, told, user_error};
 use crate::sessions::{ClientSession, Running};
 use crate::work::Weight;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use fleetdb_engine::{Code, Error, MemoryReservation, Value};
+use fleetdb_engine::{Code, ColumnType, Error, MemoryReservation, Value};
 use fleetdb_postgres::column_names;
-use fleetdb_query::{Access, InsertValues, Kind, Prepared, Statement, Zone, check_described};
+use fleetdb_query::{Access, InsertValues, KeyedWrite, Kind, Prepared, Statement, Zone, check_described};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::api::copy::send_copy_in_response;
@@ -55,6 +55,8 @@ pub(crate) struct PreparedStatement {
 enum Plan {
     /// An INSERT of plain values, analysed again when its table changes.
     Insert(Mutex<Arc<InsertValues>>),
+    /// A write by primary keys, analysed again when its table changes.
+    Keyed(Mutex<Arc<KeyedWrite>>),
     Query(Query),
     /// A FETCH, with the columns that its cursor had.
     Fetch(Vec<FieldInfo>),
@@ -116,12 +118,18 @@ impl Connection {
         let bytes = held_bytes(text, matches!(kind, Kind::Query));
         let held = self.shared.db.query_memory().reserve("this prepared statement", bytes);
         let held = held.map_err(|e| postgres_error(&e))?;
-        let (plan, inferred) = match (&kind, insert) {
-            (_, Some(insert)) => {
-                let types = insert.parameter_types().iter().map(|of| values::type_of_column(*of)).collect::<Vec<_>>();
+        let keyed = KeyedWrite::of(&statement, &self.shared.db, session.zone());
+        let of_columns = |types: &[ColumnType]| types.iter().map(|of| values::type_of_column(*of)).collect::<Vec<_>>();
+        let (plan, inferred) = match (&kind, insert, keyed) {
+            (_, Some(insert), _) => {
+                let types = of_columns(insert.parameter_types());
                 (Plan::Insert(Mutex::new(Arc::new(insert))), types)
             }
-            (Kind::Query, None) => {
+            (_, None, Some(write)) => {
+                let types = of_columns(write.parameter_types());
+                (Plan::Keyed(Mutex::new(Arc::new(write))), types)
+            }
+            (Kind::Query, None, None) => {
                 // Statements sent earlier must take effect first.
                 self.commit_pending().await?;
                 let (query, weight) = (statement.clone(), Weight::of(&statement));
@@ -133,7 +141,7 @@ impl Connection {
                 let is_short = AtomicBool::new(false);
                 (Plan::Query(Query { prepared, described, is_short }), types)
             }
-            (Kind::Fetch(name, _), None) => {
+            (Kind::Fetch(name, _), None, None) => {
                 let columns = self.cursors.fields(name, &Format::UnifiedText).transpose()?;
                 (Plan::Fetch(columns.unwrap_or_default()), Vec::new())
             }
@@ -205,8 +213,12 @@ impl Connection {
                 }
                 let types = known.parameter_types();
                 let target = |place: usize| types.get(place).copied().map_or(Target::Unknown, Target::Column);
-                self.insert(&known, &stored.values(parameters, target, zone)?)
+                self.insert(&known, &stored.values(parameters, target, zone)?).await
             }
+            Plan::Keyed(write) => match self.run_keyed(stored, write, parameters).await? {
+                Some(response) => Ok(response),
+                None => self.run_with_values(stored, None, parameters, format).await,
+            },
             Plan::Query(query) => {
                 let session = self.session()?;
                 session.check_transaction().map_err(|e| postgres_error(&e))?;
@@ -224,17 +236,51 @@ impl Connection {
             Plan::Other(None) if parameters.values.is_empty() => {
                 self.run(&stored.statement, &stored.kind, format).await
             }
-            Plan::Other(returns) => {
-                let values = stored.values(parameters, |_| Target::Unknown, self.session()?.zone())?;
-                let statement = stored.statement.with_values(&values).map_err(|e: Error| postgres_error(&e))?;
-                if let Some(returns) = returns {
-                    return self.run_returning(statement, returns, format).await;
-                }
-                // The query of a cursor or of a COPY holds the values now.
-                let kind = statement.command().kind.map_err(|e| postgres_error(&e))?;
-                self.run(&statement, &kind, format).await
-            }
+            Plan::Other(returns) => self.run_with_values(stored, returns.as_ref(), parameters, format).await,
         }
+    }
+
+    /// Runs a prepared write by primary keys; `None` if it must be planned, which includes runs with
+    /// values that do not fit.
+    async fn run_keyed(
+        &self,
+        stored: &PreparedStatement,
+        write: &Mutex<Arc<KeyedWrite>>,
+        parameters: &Parameters<'_>,
+    ) -> PgWireResult<Option<Response>> {
+        let (mut known, zone) = (Arc::clone(&write.lock()), self.session()?.zone());
+        if !known.fits(&self.shared.db, zone) {
+            let again = KeyedWrite::of(&stored.statement, &self.shared.db, zone);
+            let Some(again) = again.filter(|again| again.parameter_types() == known.parameter_types()) else {
+                return Ok(None);
+            };
+            known = Arc::new(again);
+            *write.lock() = Arc::clone(&known);
+        }
+        let types = known.parameter_types();
+        let target = |place: usize| types.get(place).copied().map_or(Target::Unknown, Target::Column);
+        match stored.values(parameters, target, zone) {
+            Ok(values) if known.takes(&values) => self.write_keyed(&known, values).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Runs a prepared statement with the values as literals.
+    async fn run_with_values(
+        &self,
+        stored: &PreparedStatement,
+        returns: Option<&Returns>,
+        parameters: &Parameters<'_>,
+        format: &Format,
+    ) -> PgWireResult<Response> {
+        let values = stored.values(parameters, |_| Target::Unknown, self.session()?.zone())?;
+        let statement = stored.statement.with_values(&values).map_err(|e: Error| postgres_error(&e))?;
+        if let Some(returns) = returns {
+            return self.run_returning(statement, returns, format).await;
+        }
+        // The query of a cursor or of a COPY holds the values now.
+        let kind = statement.command().kind.map_err(|e| postgres_error(&e))?;
+        self.run(&statement, &kind, format).await
     }
 
     /// Runs a prepared statement with RETURNING.
@@ -438,7 +484,7 @@ impl ExtendedQueryHandler for Connection {
         client.portal_store().rm_portal(DEFAULT_NAME);
         if let Err(error) = committed {
             client.set_transaction_status(self.failed());
-            let error = pgwire::error::ErrorInfo::from(error);
+            let error = pgwire::error::ErrorInfo::from(told(error, None));
             client.feed(PgWireBackendMessage::ErrorResponse(error.into())).await?;
         }
         self.report_settings(client).await?;

@@ -12,6 +12,7 @@
 //! 4. [`fast_path`]: the fast path for the usual runs of prepared statements, past pgwire.
 //! 5. [`values`]: parameters and rows on the wire.
 
+mod commit;
 mod connection;
 mod copy_in;
 mod copy_out;
@@ -19,6 +20,7 @@ mod cursors;
 mod extended;
 mod fast_path;
 mod login;
+mod pending;
 mod run;
 mod simple;
 mod startup;

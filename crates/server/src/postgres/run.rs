@@ -6,9 +6,9 @@ use crate::error::{postgres_error, told, user_error};
 use crate::sessions::{ClientSession, Running};
 use crate::work::Weight;
 use arrow::datatypes::SchemaRef;
-use fleetdb_engine::Result;
+use fleetdb_engine::{Result, Value};
 use fleetdb_postgres::column_names;
-use fleetdb_query::{Access, Answer, CopyFormat, InsertValues, Kind, Session, Statement};
+use fleetdb_query::{Access, Answer, CopyFormat, InsertValues, KeyedWrite, Kind, Session, Statement};
 use futures::StreamExt;
 use pgwire::api::portal::Format;
 use pgwire::api::results::{CopyResponse, Response, Tag};
@@ -194,12 +194,37 @@ impl Connection {
 
     /// Takes the rows of an INSERT of plain values, which are written with the transaction or at
     /// the next Sync.
-    pub(super) fn insert(&self, insert: &InsertValues, values: &[fleetdb_engine::Value]) -> PgWireResult<Response> {
+    pub(super) async fn insert(&self, insert: &InsertValues, values: &[Value]) -> PgWireResult<Response> {
+        self.commit_keyed_of(insert.tables()).await?;
         let begun = Instant::now();
         let gathered = self.gather(insert, values);
         self.shared.metrics.postgres.ended(begun, gathered.is_ok());
         let rows = gathered.map_err(|e| postgres_error(&e))?;
         Ok(Response::Execution(Tag::new("INSERT").with_oid(0).with_rows(rows)))
+    }
+
+    /// Runs a write by primary keys with values that it takes; `None` if it must be planned. If the
+    /// number of its rows does not depend on the tables, it is written at the next Sync.
+    pub(super) async fn write_keyed(
+        &self,
+        write: &Arc<KeyedWrite>,
+        values: Vec<Value>,
+    ) -> PgWireResult<Option<Response>> {
+        let session = self.session()?;
+        let begun = Instant::now();
+        let run = async {
+            if session.is_in_transaction() {
+                let run = || session.run_keyed(write, &values);
+                return self.shared.work.run_here(Weight::Light, run).await.flatten().map_err(|e| postgres_error(&e));
+            }
+            session.check_may_write(write.verb()).map_err(|e| postgres_error(&e))?;
+            self.add_keyed(write, values).await.map(Some)
+        };
+        let count = run.await;
+        self.shared.metrics.postgres.ended(begun, count.is_ok());
+        let tag = Tag::new(write.verb());
+        let tag = if write.verb() == "INSERT" { tag.with_oid(0) } else { tag };
+        Ok(count?.map(|count| Response::Execution(tag.with_rows(count as usize))))
     }
 
     /// Parses a text into its statements.

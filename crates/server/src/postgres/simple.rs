@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::copy_out;
 use crate::clients::shown;
 use crate::error::{postgres_error, told, user_error};
-use fleetdb_query::{InsertValues, Statement};
+use fleetdb_query::{InsertValues, KeyedWrite, Statement};
 use futures::{Sink, SinkExt};
 use pgwire::api::copy::send_copy_in_response;
 use pgwire::api::portal::Format;
@@ -17,6 +17,7 @@ use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{EmptyQueryResponse, ReadyForQuery, TransactionStatus};
 use pgwire::messages::simplequery::Query;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 #[async_trait::async_trait]
 impl SimpleQueryHandler for Connection {
@@ -90,10 +91,16 @@ impl Connection {
         let command = statement.command();
         self.check(command.access)?;
         let kind = command.kind.map_err(|e| postgres_error(&e))?;
-        match InsertValues::of(&statement, &self.shared.db, session.zone()).map_err(|e| postgres_error(&e))? {
-            Some(insert) => self.insert(&insert, &[]),
-            None => self.run(&statement, &kind, &Format::UnifiedText).await,
+        let (db, zone) = (&self.shared.db, session.zone());
+        if let Some(insert) = InsertValues::of(&statement, db, zone).map_err(|e| postgres_error(&e))? {
+            return self.insert(&insert, &[]).await;
         }
+        if let Some(write) = KeyedWrite::of(&statement, db, zone).filter(|write| write.takes(&[]))
+            && let Some(response) = self.write_keyed(&Arc::new(write), Vec::new()).await?
+        {
+            return Ok(response);
+        }
+        self.run(&statement, &kind, &Format::UnifiedText).await
     }
 
     /// Answers a statement that returns no rows.

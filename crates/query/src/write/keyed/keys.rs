@@ -1,0 +1,192 @@
+//! The conditions of a keyed write: equalities and lists for every key column, and perhaps a span of
+//! time.
+
+use super::program::{Program, Scope};
+use crate::write::cells::{Cell, ParameterTypes};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value as Literal};
+use fleetdb_engine::{ColumnType, Role, Unit, Value};
+use fleetdb_plan::times::{TimeText, read_exact};
+
+/// A longer list is planned.
+const MAX_LISTED: usize = 1_000;
+
+/// The containers that a condition names, and the times in them.
+pub(super) struct Keys {
+    /// The alternatives for each key column, in key order. At most one column has several.
+    alternatives: Vec<Vec<Cell>>,
+    times: Vec<(Bound, Cell)>,
+}
+
+/// How a time bounds those of the rows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    At,
+    From,
+    After,
+    To,
+    Before,
+}
+
+/// A container's key, and the first and last time in it; all times in a table without one.
+pub(super) struct Span {
+    pub(super) key: Vec<Value>,
+    pub(super) from: i64,
+    pub(super) to: i64,
+}
+
+impl Keys {
+    /// Compiles a condition; `None` if it must be planned.
+    pub(super) fn of(condition: &Expr, scope: &Scope<'_>, types: &mut ParameterTypes) -> Option<Self> {
+        let mut found = Self { alternatives: vec![Vec::new(); scope.schema.key.len()], times: Vec::new() };
+        found.add(condition, scope, types)?;
+        let several = found.alternatives.iter().filter(|cells| cells.len() > 1).count();
+        let is_complete = found.alternatives.iter().all(|cells| !cells.is_empty());
+        (is_complete && several <= 1).then_some(found)
+    }
+
+    /// Whether each of the rows is named by its whole primary key.
+    pub(super) fn are_rows(&self, has_time: bool) -> bool {
+        !has_time || self.times.iter().any(|(bound, _)| *bound == Bound::At)
+    }
+
+    fn add(&mut self, condition: &Expr, scope: &Scope<'_>, types: &mut ParameterTypes) -> Option<()> {
+        match condition {
+            Expr::Nested(inner) => self.add(inner, scope, types),
+            Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+                self.add(left, scope, types)?;
+                self.add(right, scope, types)
+            }
+            Expr::BinaryOp { left, op, right } => {
+                let (bound, mirrored) = bounds(op)?;
+                match scope.column(left) {
+                    Some(column) => self.bound(&column, bound, right, scope, types),
+                    None => self.bound(&scope.column(right)?, mirrored, left, scope, types),
+                }
+            }
+            Expr::Between { expr, negated: false, low, high } => {
+                let column = scope.column(expr)?;
+                self.bound(&column, Bound::From, low, scope, types)?;
+                self.bound(&column, Bound::To, high, scope, types)
+            }
+            Expr::InList { expr, list, negated: false } if list.len() <= MAX_LISTED => {
+                let Program::Old(place) = scope.column(expr)? else { return None };
+                let column = &scope.schema.columns[place];
+                if column.role != Role::Key {
+                    return None;
+                }
+                let cells = list.iter().map(|value| key_cell(value, column.column_type, scope, types));
+                self.alternate(scope, place, cells.collect::<Option<_>>()?)
+            }
+            _ => None,
+        }
+    }
+
+    fn bound(
+        &mut self,
+        column: &Program,
+        bound: Bound,
+        value: &Expr,
+        scope: &Scope<'_>,
+        types: &mut ParameterTypes,
+    ) -> Option<()> {
+        let Program::Old(place) = column else { return None };
+        let column = &scope.schema.columns[*place];
+        match (column.role, bound) {
+            (Role::Key, Bound::At) => {
+                let cell = key_cell(value, column.column_type, scope, types)?;
+                self.alternate(scope, *place, vec![cell])
+            }
+            (Role::Time, bound) => {
+                self.times.push((bound, time_cell(value, column.column_type, scope, types)?));
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// Sets the values of a key column.
+    fn alternate(&mut self, scope: &Scope<'_>, place: usize, cells: Vec<Cell>) -> Option<()> {
+        let part = scope.schema.key.iter().position(|&of_key| of_key == place)?;
+        // Two conditions on one column are left to the planner.
+        self.alternatives[part].is_empty().then(|| self.alternatives[part] = cells)
+    }
+
+    /// The containers and times for these parameters, each container once.
+    pub(super) fn spans(&self, parameters: &[Value]) -> Vec<Span> {
+        let (mut from, mut to) = (i64::MIN, i64::MAX);
+        for (bound, cell) in &self.times {
+            // NULL is equal to nothing.
+            let Value::Int(time) = cell.value(parameters) else { return Vec::new() };
+            let (first, last) = match bound {
+                Bound::At => (Some(*time), Some(*time)),
+                Bound::From => (Some(*time), Some(i64::MAX)),
+                Bound::After => (time.checked_add(1), Some(i64::MAX)),
+                Bound::To => (Some(i64::MIN), Some(*time)),
+                Bound::Before => (Some(i64::MIN), time.checked_sub(1)),
+            };
+            let (Some(first), Some(last)) = (first, last) else { return Vec::new() };
+            (from, to) = (from.max(first), to.min(last));
+        }
+        let several = self.alternatives.iter().position(|cells| cells.len() > 1).unwrap_or(0);
+        let mut spans: Vec<Span> = Vec::new();
+        for number in 0..self.alternatives[several].len() {
+            let cells = self.alternatives.iter().enumerate();
+            let cell = |(part, cells): (usize, &Vec<Cell>)| {
+                let cell = if part == several { &cells[number] } else { &cells[0] };
+                cell.value(parameters).clone()
+            };
+            let key: Vec<Value> = cells.map(cell).collect();
+            if from <= to && !key.contains(&Value::Null) && spans.iter().all(|span| span.key != key) {
+                spans.push(Span { key, from, to });
+            }
+        }
+        spans
+    }
+}
+
+/// The bound that an operator sets with the column on its left, and with the column on its right.
+fn bounds(operator: &BinaryOperator) -> Option<(Bound, Bound)> {
+    match operator {
+        BinaryOperator::Eq => Some((Bound::At, Bound::At)),
+        BinaryOperator::GtEq => Some((Bound::From, Bound::To)),
+        BinaryOperator::Gt => Some((Bound::After, Bound::Before)),
+        BinaryOperator::LtEq => Some((Bound::To, Bound::From)),
+        BinaryOperator::Lt => Some((Bound::Before, Bound::After)),
+        _ => None,
+    }
+}
+
+/// A value that a key column is compared with. Other types than these have values that differ and are
+/// equal, such as 0.0 and -0.0.
+fn key_cell(value: &Expr, column_type: ColumnType, scope: &Scope<'_>, types: &mut ParameterTypes) -> Option<Cell> {
+    let is_exact = matches!(
+        column_type,
+        ColumnType::Int8
+            | ColumnType::Int16
+            | ColumnType::Int32
+            | ColumnType::Int64
+            | ColumnType::Boolean
+            | ColumnType::Utf8
+    );
+    if is_exact { types.cell(value, column_type, scope.zone) } else { None }
+}
+
+/// A time that the time column is compared with. One with more digits than the column must not be
+/// rounded, so it is planned.
+fn time_cell(value: &Expr, column_type: ColumnType, scope: &Scope<'_>, types: &mut ParameterTypes) -> Option<Cell> {
+    let Expr::Value(literal) = value else { return None };
+    match &literal.value {
+        // Clients send microseconds.
+        Literal::Placeholder(_) if matches!(column_type.time_unit(), Some(Unit::Microsecond | Unit::Nanosecond)) => {
+            types.cell(value, column_type, scope.zone)
+        }
+        Literal::SingleQuotedString(text) => {
+            let data_type = column_type.to_arrow();
+            match read_exact(text, &data_type, scope.zone).ok()? {
+                (exact, TimeText::Count(count)) if exact == data_type => Some(Cell::Value(Value::Int(count))),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}

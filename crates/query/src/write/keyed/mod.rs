@@ -1,0 +1,336 @@
+//! Writes that depend on the rows with given primary keys: `INSERT ... ON CONFLICT`, UPDATE and
+//! DELETE. They are analyzed once ([`KeyedWrite::of`]) and then run without planning.
+//!
+//! 1. [`keys`] is a condition that names rows or containers, [`program`] an expression over an old and
+//!    a new row.
+//! 2. [`KeyedWrite::push`] reads the old rows and makes the batch to write. The caller holds the commit
+//!    lock ([`Database::transact`](fleetdb_engine::Database::transact)) or is in a
+//!    transaction ([`run`]).
+//!
+//! Everything else is left to the planner.
+
+mod keys;
+mod program;
+mod run;
+
+use crate::statement::Statement;
+use crate::statement::names::{called, identifier, object_name};
+use crate::write::cells::{Cell, ParameterTypes};
+use crate::write::conflict::{Conflict, check_assignments, conflict};
+use crate::write::rows::primary_key;
+use crate::write::values::{cells_of, table_of};
+use datafusion::sql::sqlparser::ast::{
+    Assignment, Delete, FromTable, Insert, OnConflictAction, OnInsert, Statement as SqlStatement, TableFactor,
+    TableWithJoins, Update,
+};
+use fleetdb_engine::{Batch, Column, ColumnType, Database, Result, ScanRequest, TableSchema, TableView, Value, View};
+use fleetdb_plan::zone::Zone;
+use keys::{Keys, Span};
+use program::{Program, Scope};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A write by primary keys that needs no planning. See the module documentation.
+///
+/// ```
+/// use fleetdb_engine::{Database, Settings, Value, io::{Io, MemoryStorage}};
+/// use fleetdb_query::{KeyedWrite, Session, Zone};
+/// let db = std::sync::Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
+/// let session = Session::new(db.clone(), fleetdb_query::Plain::new()).unwrap();
+/// session.sql("CREATE TABLE t (id BIGINT, n BIGINT, PRIMARY KEY (id))").unwrap();
+/// let text = "INSERT INTO t VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET n = t.n + 1";
+/// let statement = session.parse_one(text).unwrap();
+/// let write = KeyedWrite::of(&statement, &db, Zone::Utc).unwrap();
+/// for _ in 0..3 {
+///     assert_eq!(session.run_keyed(&write, &[Value::Int(7)]).unwrap(), Some(1));
+/// }
+/// let row = db.container("t", &[Value::Int(7)]).unwrap().last_row().unwrap();
+/// assert_eq!(row, Some(vec![Value::Int(7), Value::Int(3)]));
+/// ```
+pub struct KeyedWrite {
+    schema: Arc<TableSchema>,
+    /// The zone in which times are read from text.
+    zone: Zone,
+    /// The types of the parameters, in order.
+    types: Vec<ColumnType>,
+    action: Action,
+}
+
+enum Action {
+    /// Inserts rows; `programs` holds one for each column of a row that exists, or nothing if it stays.
+    Insert { rows: Vec<Vec<Cell>>, programs: Option<Vec<Program>> },
+    /// Changes rows that are named by their whole primary keys.
+    Update { keys: Keys, programs: Vec<Program> },
+    /// Deletes containers, or spans of time in them.
+    Delete { keys: Keys },
+}
+
+/// What a keyed write does to the tables of a view.
+pub(crate) struct KeyedChange {
+    pub(crate) batch: Batch,
+    /// The number of affected rows.
+    pub(crate) count: u64,
+    /// Rows with the keys of the rows that were read.
+    pub(crate) read: Vec<Vec<Value>>,
+}
+
+impl KeyedWrite {
+    /// Analyzes a statement in a session with this zone; `None` if it is not such a write or must be
+    /// planned.
+    pub fn of(statement: &Statement, db: &Database, zone: Zone) -> Option<Self> {
+        statement.with_stack(|| Self::of_sql(statement.sql()?, db, zone))
+    }
+
+    /// Like [`of`](Self::of).
+    pub(crate) fn of_sql(statement: &SqlStatement, db: &Database, zone: Zone) -> Option<Self> {
+        let mut types = ParameterTypes::default();
+        let (schema, action) = match statement {
+            SqlStatement::Insert(insert) => insert_of(insert, db, zone, &mut types)?,
+            SqlStatement::Update(update) => update_of(update, db, zone, &mut types)?,
+            SqlStatement::Delete(delete) => delete_of(delete, db, zone, &mut types)?,
+            _ => return None,
+        };
+        // In a table that merges fields, a NULL does not replace a value by itself.
+        if schema.merges_fields() {
+            return None;
+        }
+        Some(Self { schema, zone, types: types.known()?, action })
+    }
+
+    /// The types of the parameters `$1`, `$2`, ...
+    pub fn parameter_types(&self) -> &[ColumnType] {
+        &self.types
+    }
+
+    /// The table that is written.
+    pub fn table(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// Whether the table and the session's zone are unchanged since the statement was analyzed.
+    pub fn fits(&self, db: &Database, zone: Zone) -> bool {
+        self.zone == zone && db.table(&self.schema.name).is_ok_and(|now| Arc::ptr_eq(&now, &self.schema))
+    }
+
+    /// The command tag's verb.
+    pub fn verb(&self) -> &'static str {
+        match self.action {
+            Action::Insert { .. } => "INSERT",
+            Action::Update { .. } => "UPDATE",
+            Action::Delete { .. } => "DELETE",
+        }
+    }
+
+    /// The number of affected rows if it does not depend on existing rows: that of an INSERT whose
+    /// rows update those with their keys.
+    pub fn known_count(&self) -> Option<u64> {
+        match &self.action {
+            Action::Insert { rows, programs: Some(_) } => Some(rows.len() as u64),
+            _ => None,
+        }
+    }
+
+    /// Whether the write takes these values. Rows of an INSERT with one key must be planned.
+    pub fn takes(&self, values: &[Value]) -> bool {
+        values.len() == self.types.len() && {
+            let keys = self.keys(values);
+            keys.len() < 2 || keys.iter().map(|key| format!("{key:?}")).collect::<HashSet<_>>().len() == keys.len()
+        }
+    }
+
+    /// Whether this write and another, each with these values, read or write no common row, so that
+    /// both may be in one batch.
+    pub fn is_apart(&self, values: &[Value], other: &Self, other_values: &[Value]) -> bool {
+        self.schema.name != other.schema.name || {
+            let others = other.keys(other_values);
+            let is_insert = |write: &Self| matches!(write.action, Action::Insert { .. });
+            is_insert(self) && is_insert(other) && self.keys(values).iter().all(|key| !others.contains(key))
+        }
+    }
+
+    /// The primary keys of an INSERT's rows.
+    fn keys(&self, values: &[Value]) -> Vec<Vec<Value>> {
+        let Action::Insert { rows, .. } = &self.action else { return Vec::new() };
+        let places = primary_key(&self.schema);
+        rows.iter().map(|cells| places.iter().map(|place| cells[*place].value(values).clone()).collect()).collect()
+    }
+
+    /// Appends the changes to a batch, given the tables as they are when the batch is written. The
+    /// caller has asked whether the write [takes](Self::takes) the values. Returns the number of
+    /// affected rows; `None` if the table has changed since the statement was analyzed.
+    ///
+    /// # Errors
+    /// A value is out of range, a value that must not be NULL is, or reading failed.
+    pub fn push(&self, view: &View, values: &[Value], batch: &mut Batch) -> Result<Option<u64>> {
+        let Some(change) = self.change(view, values)? else { return Ok(None) };
+        *batch = std::mem::take(batch).append(change.batch);
+        Ok(Some(change.count))
+    }
+
+    /// Like [`push`](Self::push), with the rows that were read.
+    fn change(&self, view: &View, values: &[Value]) -> Result<Option<KeyedChange>> {
+        let table = view.table(&self.schema.name)?;
+        if !Arc::ptr_eq(table.schema(), &self.schema) {
+            return Ok(None);
+        }
+        let mut change = KeyedChange { batch: Batch::new(), count: 0, read: Vec::new() };
+        match &self.action {
+            Action::Insert { rows, programs } => self.insert(table, rows, programs.as_deref(), values, &mut change)?,
+            Action::Update { keys, programs } => self.update(table, keys, programs, values, &mut change)?,
+            Action::Delete { keys } => self.delete(table, keys, values, &mut change)?,
+        }
+        Ok(Some(change))
+    }
+
+    fn insert(
+        &self,
+        table: &TableView,
+        rows: &[Vec<Cell>],
+        programs: Option<&[Program]>,
+        values: &[Value],
+        change: &mut KeyedChange,
+    ) -> Result<()> {
+        for cells in rows {
+            let new: Vec<Value> = cells.iter().map(|cell| cell.value(values).clone()).collect();
+            let row = match (self.row(table, &new)?, programs) {
+                (None, _) => Some(new.clone()),
+                (Some(_), None) => None,
+                (Some(old), Some(programs)) => Some(self.changed(programs, &old, &new, values)?),
+            };
+            if let Some(row) = row {
+                change.batch.push(&self.schema, &row)?;
+                change.count += 1;
+            }
+            change.read.push(new);
+        }
+        Ok(())
+    }
+
+    fn update(
+        &self,
+        table: &TableView,
+        keys: &Keys,
+        programs: &[Program],
+        values: &[Value],
+        change: &mut KeyedChange,
+    ) -> Result<()> {
+        for Span { key, from, .. } in keys.spans(values) {
+            // A value that the column cannot have is in no row.
+            let Ok(container) = table.container(&key) else { continue };
+            let old = if self.schema.time.is_some() { container.row(from)? } else { container.last_row()? };
+            if let Some(old) = old {
+                change.batch.push(&self.schema, &self.changed(programs, &old, &[], values)?)?;
+                change.count += 1;
+                change.read.push(old);
+            }
+        }
+        Ok(())
+    }
+
+    fn delete(&self, table: &TableView, keys: &Keys, values: &[Value], change: &mut KeyedChange) -> Result<()> {
+        for Span { key, from, to } in keys.spans(values) {
+            if table.container(&key).is_err() {
+                continue;
+            }
+            let mut rows = ScanRequest::all().container(&key);
+            if self.schema.time.is_some() {
+                rows = rows.from_time(from).to_time(to);
+            }
+            let count = table.count_of(&rows)?;
+            if count > 0 {
+                let batch = std::mem::take(&mut change.batch);
+                change.batch = batch.delete(&self.schema.name, Some(&key), from..=to);
+                change.count += count;
+            }
+        }
+        Ok(())
+    }
+
+    /// A row after an update.
+    fn changed(&self, programs: &[Program], old: &[Value], new: &[Value], values: &[Value]) -> Result<Vec<Value>> {
+        let of_column = |(program, column): (&Program, &Column)| {
+            let value = program.value(old, new, values);
+            value.map_err(|error| error.context(format_args!("column '{}'", column.name)))
+        };
+        programs.iter().zip(&self.schema.columns).map(of_column).collect()
+    }
+
+    /// The existing row with the key of a new one.
+    fn row(&self, table: &TableView, new: &[Value]) -> Result<Option<Vec<Value>>> {
+        if let Some(place) = primary_key(&self.schema).into_iter().find(|place| new[*place] == Value::Null) {
+            return Err(self.schema.null_in(&self.schema.columns[place]));
+        }
+        let key: Vec<Value> = self.schema.key.iter().map(|place| new[*place].clone()).collect();
+        let container = table.container(&key)?;
+        match self.schema.time.map(|place| &new[place]) {
+            Some(Value::Int(time)) => container.row(*time),
+            _ => container.last_row(),
+        }
+    }
+}
+
+type Found = Option<(Arc<TableSchema>, Action)>;
+
+fn insert_of(insert: &Insert, db: &Database, zone: Zone, types: &mut ParameterTypes) -> Found {
+    let Some(OnInsert::OnConflict(clause)) = &insert.on else { return None };
+    let schema = table_of(insert, db).ok()??;
+    let called = called(insert).ok()?;
+    let conflict = conflict(&schema, &called, clause).ok()??;
+    let rows = cells_of(insert, &schema, zone, types).ok()??;
+    let programs = match (conflict, &clause.action) {
+        (Conflict::Nothing, _) => None,
+        (Conflict::Update { .. }, OnConflictAction::DoUpdate(update)) if update.selection.is_none() => {
+            let scope = Scope { schema: &schema, called: &called, has_new: true, zone };
+            Some(programs(&update.assignments, &scope, types)?)
+        }
+        _ => return None,
+    };
+    Some((schema, Action::Insert { rows, programs }))
+}
+
+fn update_of(update: &Update, db: &Database, zone: Zone, types: &mut ParameterTypes) -> Found {
+    if update.from.is_some() || update.returning.is_some() || update.limit.is_some() {
+        return None;
+    }
+    let (name, called) = table_in(&update.table)?;
+    let schema = db.table(&name).ok()?;
+    let scope = Scope { schema: &schema, called: &called, has_new: false, zone };
+    let programs = programs(&update.assignments, &scope, types)?;
+    let keys = Keys::of(update.selection.as_ref()?, &scope, types)?;
+    keys.are_rows(schema.time.is_some()).then_some((schema, Action::Update { keys, programs }))
+}
+
+fn delete_of(delete: &Delete, db: &Database, zone: Zone, types: &mut ParameterTypes) -> Found {
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+    let ([table], None, None, None) = (from.as_slice(), &delete.using, &delete.returning, &delete.limit) else {
+        return None;
+    };
+    let (name, called) = table_in(table)?;
+    let schema = db.table(&name).ok()?;
+    let scope = Scope { schema: &schema, called: &called, has_new: false, zone };
+    let keys = Keys::of(delete.selection.as_ref()?, &scope, types)?;
+    Some((schema, Action::Delete { keys }))
+}
+
+/// A table and the name by which the statement refers to it; `None` for anything else.
+fn table_in(table: &TableWithJoins) -> Option<(String, String)> {
+    let TableFactor::Table { name, alias, args: None, .. } = &table.relation else { return None };
+    let name = object_name(name).ok().filter(|_| table.joins.is_empty())?;
+    let called = alias.as_ref().map_or_else(|| name.clone(), |alias| identifier(&alias.name));
+    Some((name, called))
+}
+
+/// The programs for all columns of a row that exists; `None` if one must be planned.
+fn programs(assignments: &[Assignment], scope: &Scope<'_>, types: &mut ParameterTypes) -> Option<Vec<Program>> {
+    let set = check_assignments(scope.schema, assignments).ok()?;
+    let columns = scope.schema.columns.iter().enumerate();
+    let program = |(place, column): (usize, &Column)| match set.iter().find(|(name, _)| *name == column.name) {
+        Some((_, value)) => scope.compile(value, column.column_type, types),
+        None => Some(Program::Old(place)),
+    };
+    columns.map(program).collect()
+}
+
+#[cfg(test)]
+#[path = "mod_tests.rs"]
+mod tests;
