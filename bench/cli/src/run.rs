@@ -11,7 +11,9 @@ use crate::interrupt::{Parent, set_when_asked};
 use crate::progress::Progress;
 use crate::soak::{Soak, Test};
 use fleetdb_bench_core::driver::Watch;
-use fleetdb_bench_core::experiment::{self, Plan, acquisition, billing, durability, edge, own, scale, tsbs};
+use fleetdb_bench_core::experiment::{
+    self, Plan, acquisition, billing, durability, edge, own, scale, statements, tsbs,
+};
 use fleetdb_bench_core::results::{self, Machine, Results, VERSION};
 use fleetdb_bench_core::scratch::Scratch;
 use fleetdb_bench_core::target::{Entry, Profile, Start, Target};
@@ -39,6 +41,8 @@ pub enum Experiment {
     Scale(scale::Scale),
     /// E4: a sampler of a thousand datapoints per second, a bounded queue, a writer
     Acquisition(acquisition::Scale),
+    /// Everyday statements: short reads and writes by key, prepared and not
+    Statements(statements::Scale),
     /// Your own rows from a file, written and queried
     Own(own::Scale),
     /// Count the acknowledged records that survive kill -9
@@ -240,6 +244,7 @@ pub fn run(experiment: &Experiment, common: &Common) -> Outcome<ExitCode> {
         }
     }
     drop(scratch);
+    statements::compare_answers(&mut results);
     let default = || Path::new("fleetdb-bench-results").join(format!("{}-{}", results.experiment, common.profile));
     let out = common.out.clone().unwrap_or_else(default);
     std::fs::create_dir_all(&out)?;
@@ -296,6 +301,7 @@ fn one(
         Experiment::Tsbs(scale) => measure(&|run| tsbs::run(run, scale)),
         Experiment::Scale(scale) => measure(&|run| scale::run(run, scale)),
         Experiment::Acquisition(scale) => measure(&|run| acquisition::run(run, scale)),
+        Experiment::Statements(scale) => measure(&|run| statements::run(run, scale)),
         Experiment::Own(scale) => measure(&|run| own::run(run, scale, &crate::own::read(scale)?)),
         Experiment::Durability(scale) => kill(scale, common, &entry, &start, &watch, &mut run),
         Experiment::Soak(soak) => {
@@ -328,7 +334,7 @@ fn measure(
     let mut context = experiment::Run::new(&mut *target, plan, watch, &announce);
     run.idle = Some(context.idle());
     let ended = work(&mut context);
-    run.phases = context.phases;
+    (run.phases, run.figures) = (context.phases, context.figures);
     run.info = Some(target.info());
     ended.and(if start.url.is_some() { target.remove() } else { Ok(()) })
 }

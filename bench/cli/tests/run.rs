@@ -181,6 +181,21 @@ fn the_container_api_answers_what_it_has_calls_for() {
     assert_eq!(lacking, ["CPU_MAX_ALL_1", "CPU_MAX_ALL_8", "SINGLE_GROUP_BY_1_1_1"]);
 }
 
+#[test]
+fn everyday_statements_have_the_same_answers_everywhere() {
+    let sizes = ["--meters", "30", "--connections", "2", "--milliseconds", "20"];
+    let results = run("statements", &sizes);
+    let takes = ["fleetdb", "fleetdb-server", "sqlite", "mariadb", "postgres"];
+    for form in fleetdb_bench_core::statement::FORMS {
+        for name in ["", ", 2 connections", ", unprepared"].map(|way| format!("{}{way}", form.name)) {
+            let measured = phases(&results, &name);
+            assert!(measured.iter().all(|phase| phase.driven.operations > 0), "{name}");
+            let targets = results.runs.iter().filter(|run| takes.contains(&run.target.as_str()));
+            assert_eq!(measured.len(), targets.count(), "{name}");
+        }
+    }
+}
+
 /// Enough epochs of trucks for long drives and for fuel that runs low.
 const TRUCK_ROWS: &str = "200000";
 

@@ -2,7 +2,7 @@
 //!
 //! 1. A [`target::Target`] is a database to measure; the crate `targets` has a file for each.
 //! 2. A [`workload`] generates the same rows for the same seed; a [`query::Query`] describes a
-//!    question independently of any database; [`tsbs`] has those of TSBS.
+//!    question independently of any database; [`tsbs`] has those of TSBS, [`statement`] everyday SQL.
 //! 3. An [`experiment`] creates tables, has the [`driver`] write and query, and returns what the
 //!    [`meters`] measured.
 //! 4. The [`oracle`] knows the right answers; a wrong answer voids the number.
@@ -18,6 +18,7 @@ pub mod query;
 pub mod report;
 pub mod results;
 pub mod scratch;
+pub mod statement;
 pub mod statistics;
 pub mod table;
 pub mod target;

@@ -2,6 +2,7 @@
 
 use crate::Outcome;
 use crate::query::Query;
+use crate::statement::{Form, Parameter};
 use crate::table::Table;
 use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
@@ -119,6 +120,11 @@ pub trait Target {
         false
     }
 
+    /// Whether its connections [execute](Connection::execute) statements.
+    fn takes_statements(&self) -> bool {
+        false
+    }
+
     /// The reason why it cannot answer a query, if so; shown in the report.
     fn unsupported(&self, _query: &Query) -> Option<&'static str> {
         None
@@ -139,6 +145,14 @@ pub trait Connection: Send {
     /// # Errors
     /// Those of the database.
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch>;
+
+    /// Runs a statement, prepared or with its values as literals; the answer has the form's columns.
+    ///
+    /// # Errors
+    /// Those of the database, or it takes no statements.
+    fn execute(&mut self, form: &Form, _values: &[Parameter], _is_prepared: bool) -> Outcome<RecordBatch> {
+        Err(format!("{}: this target takes no statements", form.name).into())
+    }
 }
 
 /// An entry in the list of all targets.

@@ -1,18 +1,19 @@
 //! FleetDB inside the client's process: batches go to the engine, and queries are prepared SQL.
 
-use crate::sql::{Dialect, conform, distinct_on, dollar, parameters};
+use crate::sql::{Dialect, cell_of, conform_to, distinct_on, dollar, parameters, quoted_time, with_literals};
 use crate::tsbs::{newest_distinct, plain_average};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::Cell;
 use fleetdb_bench_core::meters::disk_bytes;
 use fleetdb_bench_core::query::Query;
-use fleetdb_bench_core::table::{ColumnType, Table};
+use fleetdb_bench_core::statement::{Form, Parameter};
+use fleetdb_bench_core::table::{Column, ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Batch, Database, Durability, Settings, TableDefinition, Unit, Value};
 use fleetdb_postgres::Postgres;
-use fleetdb_query::{Prepared, Session};
+use fleetdb_query::{InsertValues, KeyedWrite, Prepared, Session, Zone};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -86,7 +87,7 @@ fn open(start: &Start<'_>, settings: Settings) -> Outcome<Box<dyn Target>> {
 }
 
 fn connect(db: &Arc<Database>) -> Outcome<Box<dyn Connection>> {
-    Ok(Box::new(Embedded { db: Arc::clone(db), session: None, prepared: HashMap::new() }))
+    Ok(Box::new(Embedded { db: Arc::clone(db), session: None, prepared: HashMap::new(), writes: HashMap::new() }))
 }
 
 /// Opens the database.
@@ -140,6 +141,10 @@ impl Target for FleetDb {
         disk_bytes(&self.directory)
     }
 
+    fn takes_statements(&self) -> bool {
+        true
+    }
+
     fn unsupported(&self, query: &Query) -> Option<&'static str> {
         (self.access.unsupported)(query)
     }
@@ -150,6 +155,63 @@ struct Embedded {
     /// Opened by the first query: the memory of connections that only write is the engine's.
     session: Option<Arc<Session>>,
     prepared: HashMap<String, Prepared<Arc<Session>>>,
+    /// Prepared statements that write.
+    writes: HashMap<&'static str, Write>,
+}
+
+/// A prepared statement that writes.
+enum Write {
+    Insert(InsertValues),
+    Keyed(KeyedWrite),
+}
+
+impl Embedded {
+    fn session(&mut self) -> Outcome<Arc<Session>> {
+        let session = match &self.session {
+            Some(session) => session,
+            None => self.session.insert(Arc::new(Session::new(Arc::clone(&self.db), Postgres::new())?)),
+        };
+        Ok(Arc::clone(session))
+    }
+
+    fn ask(&mut self, text: String, values: &[Value], columns: &[Column]) -> Outcome<RecordBatch> {
+        if !self.prepared.contains_key(&text) {
+            let session = self.session()?;
+            let statement = session.parse_one(&text)?;
+            self.prepared.insert(text.clone(), Prepared::new(session, statement)?);
+        }
+        conform_to(columns, &self.prepared[&text].query(values)?)
+    }
+
+    fn run_write(&mut self, form: &Form, text: &str, values: &[Value]) -> Outcome<()> {
+        let session = self.session()?;
+        if !self.writes.contains_key(form.name) {
+            let statement = session.parse_one(text)?;
+            let write = match InsertValues::of(&statement, &self.db, Zone::Utc)? {
+                Some(insert) => Write::Insert(insert),
+                None => Write::Keyed(KeyedWrite::of(&statement, &self.db, Zone::Utc).ok_or("it must be planned")?),
+            };
+            self.writes.insert(form.name, write);
+        }
+        match &self.writes[form.name] {
+            Write::Insert(insert) => {
+                let mut rows = Batch::new();
+                insert.push(values, &mut rows)?;
+                self.db.commit(rows)?;
+            }
+            Write::Keyed(write) => drop(session.run_keyed(write, values)?.ok_or("it must be planned")?),
+        }
+        Ok(())
+    }
+}
+
+fn value_of(cell: Cell<'_>) -> Value {
+    match cell {
+        Cell::Null => Value::Null,
+        Cell::Int(value) | Cell::Time(value) => Value::Int(value),
+        Cell::Float(value) => Value::Float(value),
+        Cell::Text(value) => Value::Text(value.to_owned()),
+    }
 }
 
 impl Connection for Embedded {
@@ -158,24 +220,21 @@ impl Connection for Embedded {
     }
 
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
-        let text = DIALECT.query(query);
-        let values: Vec<Value> = parameters(query)
-            .into_iter()
-            .map(|cell| match cell {
-                Cell::Null => Value::Null,
-                Cell::Int(value) | Cell::Time(value) => Value::Int(value),
-                Cell::Float(value) => Value::Float(value),
-                Cell::Text(value) => Value::Text(value.to_owned()),
-            })
-            .collect();
-        if !self.prepared.contains_key(&text) {
-            let session = match &self.session {
-                Some(session) => session,
-                None => self.session.insert(Arc::new(Session::new(Arc::clone(&self.db), Postgres::new())?)),
-            };
-            let statement = session.parse_one(&text)?;
-            self.prepared.insert(text.clone(), Prepared::new(Arc::clone(session), statement)?);
+        let values: Vec<Value> = parameters(query).into_iter().map(value_of).collect();
+        self.ask(DIALECT.query(query), &values, &query.columns())
+    }
+
+    fn execute(&mut self, form: &Form, values: &[Parameter], is_prepared: bool) -> Outcome<RecordBatch> {
+        if !is_prepared {
+            let text = with_literals(form.text, values, quoted_time);
+            return conform_to(form.columns, &self.session()?.sql(&text)?.collect()?);
         }
-        conform(query, &self.prepared[&text].query(&values)?)
+        let text = DIALECT.prepared(form.text, values);
+        let values: Vec<Value> = values.iter().map(|value| value_of(cell_of(value))).collect();
+        if form.columns.is_empty() {
+            self.run_write(form, &text, &values)?;
+            return conform_to(&[], &[]);
+        }
+        self.ask(text, &values, form.columns)
     }
 }

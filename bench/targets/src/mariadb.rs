@@ -9,7 +9,7 @@
 use crate::channels;
 use crate::procedure::Procedure;
 use crate::process::{AT_URL, Process, free_port, output, program};
-use crate::sql::{Dialect, Inserts, names, parameters, question};
+use crate::sql::{Dialect, Inserts, cell_of, names, parameters, question, quoted_time, time_of_text, with_literals};
 use crate::tsbs::plain_bucket;
 use arrow::array::RecordBatch;
 use chrono::{DateTime, Datelike, NaiveDate, Timelike};
@@ -17,7 +17,8 @@ use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::{AnswerBuilder, Cell, cells};
 use fleetdb_bench_core::meters::disk_bytes;
 use fleetdb_bench_core::query::Query;
-use fleetdb_bench_core::table::{ColumnType, Table};
+use fleetdb_bench_core::statement::{Form, Parameter};
+use fleetdb_bench_core::table::{Column, ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
 use fleetdb_bench_core::workload::series::Series;
 use mysql_async::prelude::Queryable;
@@ -236,6 +237,10 @@ impl Target for MariaDb {
         self.started.as_ref().map_or(Ok(0), |server| disk_bytes(&server.data))
     }
 
+    fn takes_statements(&self) -> bool {
+        true
+    }
+
     fn processes(&self) -> Vec<u32> {
         self.started.iter().map(|server| server.process.id()).collect()
     }
@@ -336,18 +341,36 @@ impl Connection for Client {
             }
             _ => (DIALECT.query(query), parameters(query)),
         };
-        let values = cells.into_iter().map(value).collect::<Vec<_>>();
-        let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
         let (connection, runtime) = self.parts()?;
-        let rows: Vec<Row> = runtime.block_on(connection.exec(text, values))?;
-        let mut answer = AnswerBuilder::new(&query.columns());
-        for row in rows {
-            for value in row.unwrap() {
-                push(&mut answer, value)?;
-            }
-        }
-        answer.finish()
+        let rows = runtime.block_on(connection.exec(text, positional(cells)))?;
+        answer(rows, &query.columns())
     }
+
+    fn execute(&mut self, form: &Form, values: &[Parameter], is_prepared: bool) -> Outcome<RecordBatch> {
+        let text = form.mariadb.unwrap_or(form.text);
+        let (connection, runtime) = self.parts()?;
+        let rows = if is_prepared {
+            runtime.block_on(connection.exec(text, positional(values.iter().map(cell_of))))?
+        } else {
+            runtime.block_on(connection.query(with_literals(text, values, quoted_time)))?
+        };
+        answer(rows, form.columns)
+    }
+}
+
+fn positional<'c>(cells: impl IntoIterator<Item = Cell<'c>>) -> Params {
+    let values = cells.into_iter().map(value).collect::<Vec<_>>();
+    if values.is_empty() { Params::Empty } else { Params::Positional(values) }
+}
+
+fn answer(rows: Vec<Row>, columns: &[Column]) -> Outcome<RecordBatch> {
+    let mut answer = AnswerBuilder::new(columns);
+    for row in rows {
+        for value in row.unwrap() {
+            push(&mut answer, value)?;
+        }
+    }
+    answer.finish()
 }
 
 fn value(cell: Cell<'_>) -> Value {
@@ -385,8 +408,9 @@ fn push(answer: &mut AnswerBuilder, value: Value) -> Outcome<()> {
             let text = String::from_utf8(bytes)?;
             match answer.expects() {
                 ColumnType::Text | ColumnType::Json => answer.push(Cell::Text(&text)),
-                // Decimals arrive as text.
+                // Decimals arrive as text, and everything from statements that are not prepared.
                 ColumnType::Float => answer.push(Cell::Float(text.parse()?)),
+                ColumnType::Time if text.contains('-') => answer.push(Cell::Time(time_of_text(&text)?)),
                 ColumnType::Int | ColumnType::Time => answer.push(Cell::Int(text.parse()?)),
             }
         }

@@ -190,6 +190,10 @@ impl Target for Server {
         self.instance.disk_bytes()
     }
 
+    fn takes_statements(&self) -> bool {
+        true
+    }
+
     fn processes(&self) -> Vec<u32> {
         self.instance.processes()
     }

@@ -4,12 +4,13 @@
 //! INSERT ...`). Many rows are one `INSERT` from arrays (`unnest`), as PostgreSQL's documentation
 //! recommends where COPY cannot upsert.
 
-use crate::sql::{Dialect, names, parameters, upsert};
+use crate::sql::{Dialect, cell_of, names, parameters, quoted_time, time_of_text, upsert, with_literals};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::{AnswerBuilder, Cell, cells};
 use fleetdb_bench_core::query::Query;
-use fleetdb_bench_core::table::{ColumnType, Table};
+use fleetdb_bench_core::statement::{Form, Parameter as FormParameter};
+use fleetdb_bench_core::table::{Column, ColumnType, Table};
 use fleetdb_bench_core::target::Connection;
 use std::collections::HashMap;
 use std::error::Error;
@@ -18,7 +19,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, NoTls, Row, Statement};
+use tokio_postgres::{Client, NoTls, Row, SimpleQueryMessage, Statement};
 
 /// How many rows are written at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -83,6 +84,26 @@ impl Wire {
     }
 
     /// See [`Dialect::row_of_each`].
+    /// Runs a prepared statement.
+    fn ask<'c>(
+        &mut self,
+        text: String,
+        values: impl IntoIterator<Item = Cell<'c>>,
+        columns: &[Column],
+    ) -> Outcome<RecordBatch> {
+        let statement = self.statement(text)?;
+        let values: Vec<Parameter<'_>> = values.into_iter().map(Parameter).collect();
+        let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
+        let rows = self.runtime.block_on(self.client.query(&statement, &values)).map_err(|e| said(&e))?;
+        let mut answer = AnswerBuilder::new(columns);
+        for row in &rows {
+            for (place, (_, kind)) in columns.iter().enumerate() {
+                push(&mut answer, row, place, *kind)?;
+            }
+        }
+        answer.finish()
+    }
+
     fn single(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<Statement> {
         let tables: Vec<&str> = writes.iter().map(|(table, _)| table.name).collect();
         if let Some(known) = self.single.get(&tables) {
@@ -178,19 +199,37 @@ impl Connection for Wire {
     }
 
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
-        let statement = self.statement(self.dialect.query(query))?;
-        let values: Vec<Parameter<'_>> = parameters(query).into_iter().map(Parameter).collect();
-        let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
-        let rows = self.runtime.block_on(self.client.query(&statement, &values)).map_err(|e| said(&e))?;
-        let columns = query.columns();
-        let mut answer = AnswerBuilder::new(&columns);
-        for row in &rows {
-            for (place, (_, kind)) in columns.iter().enumerate() {
-                push(&mut answer, row, place, *kind)?;
+        self.ask(self.dialect.query(query), parameters(query), &query.columns())
+    }
+
+    fn execute(&mut self, form: &Form, values: &[FormParameter], is_prepared: bool) -> Outcome<RecordBatch> {
+        if is_prepared {
+            let text = self.dialect.prepared(form.text, values);
+            return self.ask(text, values.iter().map(cell_of), form.columns);
+        }
+        let text = with_literals(form.text, values, quoted_time);
+        let messages = self.runtime.block_on(self.client.simple_query(&text)).map_err(|e| said(&e))?;
+        let mut answer = AnswerBuilder::new(form.columns);
+        for message in messages {
+            let SimpleQueryMessage::Row(row) = message else { continue };
+            for (place, (_, kind)) in form.columns.iter().enumerate() {
+                match row.try_get(place)? {
+                    None => answer.push(Cell::Null)?,
+                    Some(text) => push_text(&mut answer, text, *kind)?,
+                }
             }
         }
         answer.finish()
     }
+}
+
+fn push_text(answer: &mut AnswerBuilder, text: &str, kind: ColumnType) -> Outcome<()> {
+    answer.push(match kind {
+        ColumnType::Int => Cell::Int(text.parse()?),
+        ColumnType::Float => Cell::Float(text.parse()?),
+        ColumnType::Text | ColumnType::Json => Cell::Text(text),
+        ColumnType::Time => Cell::Time(time_of_text(text)?),
+    })
 }
 
 fn push(answer: &mut AnswerBuilder, row: &Row, place: usize, kind: ColumnType) -> Outcome<()> {

@@ -3,9 +3,11 @@
 use crate::tsbs::{self, Newest};
 use arrow::array::RecordBatch;
 use arrow::compute::{cast, concat_batches};
+use chrono::{DateTime, NaiveDateTime};
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::Cell;
 use fleetdb_bench_core::query::Query;
+use fleetdb_bench_core::statement::Parameter;
 use fleetdb_bench_core::table::{Column, ColumnType, Table, schema};
 use fleetdb_bench_core::workload::cpu::FIELDS;
 use std::collections::HashMap;
@@ -127,6 +129,14 @@ impl Dialect {
         format!("ts >= {} AND ts < {}", (self.time)(first), (self.time)(first + 1))
     }
 
+    /// A form's text with this dialect's parameters.
+    pub(crate) fn prepared(&self, text: &str, values: &[Parameter]) -> String {
+        replaced(text, values, |number, value| match value {
+            Parameter::Time(_) => (self.time)(number),
+            _ => (self.parameter)(number),
+        })
+    }
+
     /// The text of a query; [`parameters`] has its values.
     pub(crate) fn query(&self, query: &Query) -> String {
         let columns = query.columns();
@@ -186,9 +196,53 @@ pub(crate) fn parameters(query: &Query) -> Vec<Cell<'_>> {
     }
 }
 
+/// A form's text with its values as literals, given how a time is written.
+pub(crate) fn with_literals(text: &str, values: &[Parameter], time: fn(i64) -> String) -> String {
+    replaced(text, values, |_, value| match value {
+        Parameter::Int(value) => value.to_string(),
+        Parameter::Float(value) => format!("{value:?}"),
+        Parameter::Text(text) => format!("'{}'", text.replace('\'', "''")),
+        Parameter::Time(ns) => time(*ns),
+    })
+}
+
+/// A time as a literal in quotes, in UTC.
+pub(crate) fn quoted_time(ns: i64) -> String {
+    format!("'{}'", DateTime::from_timestamp_nanos(ns).format("%Y-%m-%d %H:%M:%S"))
+}
+
+/// Parses a time without a zone, as databases write it, in UTC.
+pub(crate) fn time_of_text(text: &str) -> Outcome<i64> {
+    let time = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f")?;
+    Ok(time.and_utc().timestamp_nanos_opt().ok_or("a time is out of range")?)
+}
+
+/// Replaces each `?` of a text, given its number from 1 and its value.
+fn replaced(text: &str, values: &[Parameter], mut with: impl FnMut(usize, &Parameter) -> String) -> String {
+    let mut parts = text.split('?');
+    let first = parts.next().unwrap_or_default().to_owned();
+    let rest = parts.zip(values).enumerate();
+    rest.fold(first, |text, (place, (part, value))| text + &with(place + 1, value) + part)
+}
+
+/// A parameter as a cell.
+pub(crate) fn cell_of(parameter: &Parameter) -> Cell<'_> {
+    match parameter {
+        Parameter::Int(value) => Cell::Int(*value),
+        Parameter::Float(value) => Cell::Float(*value),
+        Parameter::Text(text) => Cell::Text(text),
+        Parameter::Time(ns) => Cell::Time(*ns),
+    }
+}
+
 /// Casts an answer that arrived as Arrow to the query's own types.
 pub(crate) fn conform(query: &Query, batches: &[RecordBatch]) -> Outcome<RecordBatch> {
-    let schema = schema(&query.columns());
+    conform_to(&query.columns(), batches)
+}
+
+/// Casts an answer that arrived as Arrow to the types of these columns.
+pub(crate) fn conform_to(columns: &[Column], batches: &[RecordBatch]) -> Outcome<RecordBatch> {
+    let schema = schema(columns);
     let Some(first) = batches.first() else { return Ok(RecordBatch::new_empty(schema)) };
     let all = concat_batches(first.schema_ref(), batches)?;
     if all.num_columns() != schema.fields().len() {

@@ -1,13 +1,14 @@
 //! SQLite inside the client's process, one connection per thread.
 
-use crate::sql::{Dialect, Inserts, names, parameters, question};
+use crate::sql::{Dialect, Inserts, cell_of, names, parameters, question, with_literals};
 use crate::tsbs::{plain_average, plain_bucket};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::answer::{AnswerBuilder, Cell, cells};
 use fleetdb_bench_core::meters::disk_bytes;
 use fleetdb_bench_core::query::Query;
-use fleetdb_bench_core::table::{ColumnType, Table};
+use fleetdb_bench_core::statement::{Form, Parameter};
+use fleetdb_bench_core::table::{Column, ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Profile, Start, Target, Tier};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use std::path::{Path, PathBuf};
@@ -115,6 +116,10 @@ impl Target for Sqlite {
     fn disk_bytes(&self) -> Outcome<u64> {
         disk_bytes(&self.directory)
     }
+
+    fn takes_statements(&self) -> bool {
+        true
+    }
 }
 
 struct Open {
@@ -155,25 +160,42 @@ impl Connection for Open {
 
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch> {
         let mut statement = self.connection.prepare_cached(&self.dialect.query(query))?;
-        for (place, cell) in parameters(query).into_iter().enumerate() {
-            statement.raw_bind_parameter(place + 1, value(cell))?;
-        }
-        let columns = query.columns();
-        let mut answer = AnswerBuilder::new(&columns);
-        let mut rows = statement.raw_query();
-        while let Some(row) = rows.next()? {
-            for place in 0..columns.len() {
-                answer.push(match row.get_ref(place)? {
-                    ValueRef::Null => Cell::Null,
-                    ValueRef::Integer(value) => Cell::Int(value),
-                    ValueRef::Real(value) => Cell::Float(value),
-                    ValueRef::Text(text) => Cell::Text(std::str::from_utf8(text)?),
-                    ValueRef::Blob(_) => return Err("unexpected blob".into()),
-                })?;
-            }
-        }
-        answer.finish()
+        answer(&mut statement, parameters(query), &query.columns())
     }
+
+    fn execute(&mut self, form: &Form, values: &[Parameter], is_prepared: bool) -> Outcome<RecordBatch> {
+        if is_prepared {
+            let mut statement = self.connection.prepare_cached(&self.dialect.prepared(form.text, values))?;
+            return answer(&mut statement, values.iter().map(cell_of), form.columns);
+        }
+        let text = with_literals(form.text, values, |ns| ns.to_string());
+        answer(&mut self.connection.prepare(&text)?, [], form.columns)
+    }
+}
+
+/// Runs a statement.
+fn answer<'c>(
+    statement: &mut rusqlite::Statement<'_>,
+    values: impl IntoIterator<Item = Cell<'c>>,
+    columns: &[Column],
+) -> Outcome<RecordBatch> {
+    for (place, cell) in values.into_iter().enumerate() {
+        statement.raw_bind_parameter(place + 1, value(cell))?;
+    }
+    let mut answer = AnswerBuilder::new(columns);
+    let mut rows = statement.raw_query();
+    while let Some(row) = rows.next()? {
+        for place in 0..columns.len() {
+            answer.push(match row.get_ref(place)? {
+                ValueRef::Null => Cell::Null,
+                ValueRef::Integer(value) => Cell::Int(value),
+                ValueRef::Real(value) => Cell::Float(value),
+                ValueRef::Text(text) => Cell::Text(std::str::from_utf8(text)?),
+                ValueRef::Blob(_) => return Err("unexpected blob".into()),
+            })?;
+        }
+    }
+    answer.finish()
 }
 
 /// A cell as a parameter; times are integers.

@@ -7,6 +7,7 @@ pub mod durability;
 pub mod edge;
 pub mod own;
 pub mod scale;
+pub mod statements;
 pub mod tsbs;
 mod workers;
 
@@ -16,7 +17,7 @@ use crate::driver::{Driven, Limit, Watch, Worker, drive};
 use crate::meters::{Meter, Metered, write_back};
 use crate::oracle::difference;
 use crate::query::Query;
-use crate::results::Phase;
+use crate::results::{Figure, Phase};
 use crate::target::{Profile, Target};
 use arrow::array::RecordBatch;
 use std::path::Path;
@@ -56,6 +57,8 @@ pub struct Run<'a> {
     announce: &'a dyn Fn(&str, Size),
     /// The measurements.
     pub phases: Vec<Phase>,
+    /// What was measured besides them.
+    pub figures: Vec<Figure>,
     /// The answers, with the phase they belong to. They are compared after all measurements, so
     /// that the oracle's memory and time affect no number.
     asked: Vec<(usize, Answers)>,
@@ -100,7 +103,7 @@ impl<W: Worker> Worker for (&mut W, u32) {
 impl<'a> Run<'a> {
     /// A run without measurements; `announce` is told what is being done and how much work it is.
     pub fn new(target: &'a mut dyn Target, plan: Plan<'a>, watch: &'a Watch, announce: &'a dyn Fn(&str, Size)) -> Self {
-        Self { target, plan, watch, announce, phases: Vec::new(), asked: Vec::new() }
+        Self { target, plan, watch, announce, phases: Vec::new(), figures: Vec::new(), asked: Vec::new() }
     }
 
     /// Measures what the target and this process use while idle.
