@@ -198,7 +198,7 @@ impl ColumnType {
     }
 
     /// Whether values are floating point numbers.
-    pub(crate) fn is_float(self) -> bool {
+    pub fn is_float(self) -> bool {
         matches!(self, Self::Float32 | Self::Float64)
     }
 

@@ -36,6 +36,7 @@ pub use session::prepared::Prepared;
 pub use settings::{SessionSettings, SettingsBefore};
 pub use statement::Statement;
 pub use statement::command::{Access, Command, Declare, Kind};
+pub use statement::compared::ComparedLiterals;
 pub use statement::depth::is_light;
 pub use transaction::SharedSettings;
 pub use transfer::array_texts::array_text_form;

@@ -8,6 +8,7 @@ use crate::access::Access;
 use crate::clients::Clients;
 use crate::metrics::{Metrics, Protocol};
 use crate::options::Config;
+use crate::postgres::KeptMemory;
 use crate::sessions::Sessions;
 use crate::work::JobLimiter;
 use crate::{http, line_sockets, postgres, tls};
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) work: JobLimiter,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) clients: Arc<Clients>,
+    /// The memory of plans that connections keep.
+    pub(crate) kept_memory: Arc<KeptMemory>,
     pub(crate) stopping: watch::Receiver<bool>,
     connections: Arc<Semaphore>,
 }
@@ -146,13 +149,14 @@ impl Shared {
     }
 
     /// Reads and writes atomically ([`Database::transact`]); returns what `change` gives besides the
-    /// batch, once that is durable. No thread waits for it, except one of [`JobLimiter`] while the
-    /// memtables are full or a long write holds the commit lock.
+    /// batch, once that is durable. No thread waits for it, except one of [`JobLimiter`] if `change` may
+    /// take long, while the memtables are full, or while a long write holds the commit lock.
     ///
     /// # Errors
     /// Those of `change`, of [`Database::transact`] and of [`JobLimiter::run`].
     pub(crate) async fn transact<T: Send + 'static>(
         self: &Arc<Self>,
+        may_be_long: bool,
         mut change: impl FnMut(&View) -> Result<(Batch, T)> + Send + 'static,
     ) -> Result<T> {
         let mut kept = move |view: &View, to: &mut Option<T>| {
@@ -162,9 +166,16 @@ impl Shared {
         };
         let (done, committing) = outcome();
         let mut given = None;
-        match self.db.try_transact(|view| kept(view, &mut given), done)? {
-            TryCommit::Queued => {}
-            TryCommit::NeedsSync(pending) => tokio::task::block_in_place(|| pending.sync()),
+        let tried = match may_be_long {
+            true => TryCommit::Full,
+            false => self.db.try_transact(|view| kept(view, &mut given), done)?,
+        };
+        let (committing, given) = match tried {
+            TryCommit::Queued => (Committing(committing), given),
+            TryCommit::NeedsSync(pending) => {
+                tokio::task::block_in_place(|| pending.sync());
+                (Committing(committing), given)
+            }
             TryCommit::Full => {
                 let shared = Arc::clone(self);
                 let begin = move || {
@@ -173,12 +184,10 @@ impl Shared {
                     shared.db.transact_async(|view| kept(view, &mut given), done)?;
                     Ok::<_, Error>((Committing(committing), given))
                 };
-                let (committing, given) = self.work.run(begin).await??;
-                committing.done().await?;
-                return given.ok_or_else(|| Error::bug("a change was written without being made"));
+                self.work.run(begin).await??
             }
-        }
-        Committing(committing).done().await?;
+        };
+        committing.done().await?;
         given.ok_or_else(|| Error::bug("a change was written without being made"))
     }
 
@@ -268,6 +277,7 @@ impl Server {
         let shared = Arc::new(Shared {
             sessions: Arc::new(Sessions::new(&db, &clients, config.statement_timeout, config.files.clone())),
             clients,
+            kept_memory: Arc::new(KeptMemory::new(&db.query_memory())),
             db,
             access,
             work: JobLimiter::new(

@@ -19,5 +19,6 @@ mod process;
 mod round_trip;
 mod statements;
 mod transactions;
+mod unprepared;
 mod wrong;
 mod zones;

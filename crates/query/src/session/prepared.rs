@@ -180,6 +180,28 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         Arc::clone(&self.plan().schema)
     }
 
+    /// Whether the plan is kept, and the tables and the session's zone are those that it was made for.
+    pub fn is_current(&self) -> bool {
+        let plan = self.plan();
+        plan.zone == self.session.zone() && matches!(self.view_of(&plan), Ok(Some(_)))
+    }
+
+    /// Whether these values, which were [literals](crate::ComparedLiterals), mean the same as
+    /// parameters, and whether a run with them needs no planning.
+    pub fn takes_literals(&self, values: &[Value]) -> bool {
+        let plan = self.plan();
+        let is_same = |(value, data_type): (&Value, &Option<DataType>)| match (value, data_type) {
+            (Value::Int(_), Some(data_type)) => data_type.is_numeric(),
+            (Value::Text(_), Some(data_type)) => matches!(data_type, DataType::Utf8 | DataType::Timestamp(..)),
+            _ => false,
+        };
+        let names_parameter = plan.schema.fields().iter().any(|field| field.name().contains('$'));
+        plan.kept.is_some()
+            && !names_parameter
+            && values.len() == plan.types.len()
+            && values.iter().zip(&plan.types).all(is_same)
+    }
+
     fn plan(&self) -> MutexGuard<'_, Plan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,6 +5,7 @@ pub(crate) mod built;
 pub(crate) mod chains;
 pub mod clauses;
 pub(crate) mod command;
+pub(crate) mod compared;
 pub mod depth;
 pub mod generated;
 pub mod grammar;

@@ -59,6 +59,7 @@ impl Connection {
 
     /// Writes rows and keyed writes in one batch; returns the number of rows of the last one.
     async fn commit_all(&self, mut rows: Batch, keyed: Vec<Keyed>) -> PgWireResult<u64> {
+        let is_of_rows = keyed.iter().all(|(write, _)| write.is_of_rows());
         let change = move |view: &View| {
             let (mut all, mut count) = (Batch::new(), 0);
             for (write, values) in &keyed {
@@ -69,7 +70,8 @@ impl Connection {
             }
             Ok((all.append(std::mem::take(&mut rows)), count))
         };
-        self.shared.transact(change).await.map_err(|e| postgres_error(&e))
+        let may_be_long = !is_of_rows;
+        self.shared.transact(may_be_long, change).await.map_err(|e| postgres_error(&e))
     }
 
     /// Writes a batch; no thread waits for it.

@@ -3,6 +3,9 @@
 use super::copy_in::CopyingIn;
 use super::cursors::Cursors;
 use super::pending::Pending;
+use super::plan_cache::PlanCache;
+use super::prepared_statement::PreparedStatement;
+use super::query::KeptQuery;
 use crate::access::{Identity, Role};
 use crate::clients::{Connected, Registration};
 use crate::error::{postgres_error, user_error};
@@ -47,6 +50,10 @@ pub(crate) struct Connection {
     session: Mutex<Option<ClientSession>>,
     /// Writes since the last Sync, outside a transaction.
     pub(super) pending: Mutex<Pending>,
+    /// Queries that are not prepared, without the literals that they compare columns with.
+    pub(super) plans: Mutex<PlanCache<KeptQuery>>,
+    /// Statements that are prepared without a name.
+    pub(super) unnamed: Mutex<PlanCache<PreparedStatement>>,
     pub(super) copying: Mutex<Option<CopyingIn>>,
     pub(super) cursors: Cursors,
     /// Number of rows that a COPY TO STDOUT has sent.
@@ -120,6 +127,8 @@ impl Connection {
             told_zone: Mutex::default(),
             session: Mutex::default(),
             pending: Mutex::new(Pending::new(&shared.db)),
+            plans: Mutex::new(PlanCache::new(&shared.kept_memory)),
+            unnamed: Mutex::new(PlanCache::new(&shared.kept_memory)),
             copying: Mutex::default(),
             cursors: Cursors::default(),
             copied_out: Arc::default(),

@@ -5,15 +5,18 @@
 
 use super::connection::Connection;
 use super::copy_out;
+use super::plan_cache::Cached;
+use super::prepared_statement::{Plan, PreparedStatement, Returns, SharedStatement};
+use super::query::{Query, held_bytes};
 use super::values::{self, Parameters, Target};
 use crate::clients::shown;
 use crate::error::{postgres_error, told, user_error};
 use crate::sessions::{ClientSession, Running};
 use crate::work::Weight;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use fleetdb_engine::{Code, ColumnType, Error, MemoryReservation, Value};
+use arrow::datatypes::{DataType, Field, Schema};
+use fleetdb_engine::{Code, ColumnType, Error, Value};
 use fleetdb_postgres::column_names;
-use fleetdb_query::{Access, InsertValues, KeyedWrite, Kind, Prepared, Statement, Zone, check_described};
+use fleetdb_query::{InsertValues, KeyedWrite, Kind, Prepared, Statement};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::api::copy::send_copy_in_response;
@@ -33,71 +36,32 @@ use pgwire::messages::extendedquery::{
 use pgwire::messages::response::ReadyForQuery;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// A prepared statement.
-pub(crate) struct PreparedStatement {
-    statement: Statement,
-    /// The part of its text that other clients see.
-    text: Arc<str>,
-    /// Memory charged to the budget of queries.
-    _held: MemoryReservation,
-    /// The EXECUTE it was prepared from, if any.
-    execute: Option<Statement>,
-    kind: Kind,
-    takes: Access,
-    /// Types of the parameters, as given by the client or else as derived from the statement.
-    types: Vec<Type>,
-    plan: Plan,
-}
-
-enum Plan {
-    /// An INSERT of plain values, analysed again when its table changes.
-    Insert(Mutex<Arc<InsertValues>>),
-    /// A write by primary keys, analysed again when its table changes.
-    Keyed(Mutex<Arc<KeyedWrite>>),
-    Query(Query),
-    /// A FETCH, with the columns that its cursor had.
-    Fetch(Vec<FieldInfo>),
-    /// Planned at each run, with the values as literals. Holds the columns of RETURNING.
-    Other(Option<Returns>),
-}
-
-/// Rough memory use of a prepared statement, most of it for its syntax tree and plan.
-fn held_bytes(text: &str, is_query: bool) -> usize {
-    let (each, of_each_byte) = if is_query { (32 << 10, 256) } else { (16 << 10, 128) };
-    each + text.len().saturating_mul(of_each_byte)
-}
-
-/// The columns that a writing statement returns, as the session and as clients know them.
-struct Returns {
-    columns: SchemaRef,
-    described: SchemaRef,
-}
-
-/// A prepared query.
-struct Query {
-    prepared: Arc<Prepared<ClientSession>>,
-    /// The columns as clients know them, from when the query was prepared.
-    described: SchemaRef,
-    /// Whether the last run was short.
-    is_short: AtomicBool,
-}
-
-impl Query {
-    /// Refuses to send rows if the columns have changed since clients were told of them.
-    fn check(&self, running: &Running<ClientSession>) -> PgWireResult<()> {
-        let gives_these = running.schema().is_some_and(|schema| schema.fields().len() == self.described.fields().len());
-        let now = if gives_these { self.prepared.schema() } else { Arc::new(Schema::empty()) };
-        check_described(&self.described, &now).map_err(|e| postgres_error(&e))
-    }
-}
-
-/// A statement as pgwire stores it.
-pub(crate) type SharedStatement = Arc<PreparedStatement>;
-
 impl Connection {
+    /// Prepares a statement without a name. Some drivers do so for each run, so one that is prepared
+    /// again is kept.
+    async fn prepare_unnamed(&self, text: &str, oids: &[u32], given: &[Option<Type>]) -> PgWireResult<SharedStatement> {
+        let key = format!("{text}\0{oids:?}");
+        let known = self.unnamed.lock().look_up(&key);
+        match known {
+            Cached::Kept(kept) if kept.is_current(&self.shared.db, self.session()?.zone()) => {
+                self.statement_started(&kept.text);
+                return Ok(kept);
+            }
+            Cached::None => return self.prepare(text, given).await,
+            Cached::Kept(_) | Cached::ToPrepare => {}
+        }
+        let stored = self.prepare(text, given).await?;
+        if stored.is_current(&self.shared.db, self.session()?.zone()) {
+            self.unnamed.lock().keep(&key, Arc::clone(&stored), stored.held_bytes());
+        } else {
+            self.unnamed.lock().plan_always(&key);
+        }
+        Ok(stored)
+    }
+
     async fn prepare(&self, text: &str, given: &[Option<Type>]) -> PgWireResult<SharedStatement> {
         let shown = shown(text);
         self.statement_started(&shown);
@@ -134,12 +98,11 @@ impl Connection {
                 self.commit_pending().await?;
                 let (query, weight) = (statement.clone(), Weight::of(&statement));
                 let prepared = self.shared.work.run_as(weight, move || Prepared::new(session, query)).await;
-                let prepared = Arc::new(prepared.and_then(|prepared| prepared).map_err(|e| postgres_error(&e))?);
+                let prepared = prepared.and_then(|prepared| prepared).map_err(|e| postgres_error(&e))?;
                 let types = prepared.parameter_types();
                 let types = types.iter().map(|of| values::type_of_parameter(of.as_ref())).collect();
                 let described = column_names(&statement).of(&prepared.schema());
-                let is_short = AtomicBool::new(false);
-                (Plan::Query(Query { prepared, described, is_short }), types)
+                (Plan::Query(Query::new(prepared, described)), types)
             }
             (Kind::Fetch(name, _), None, None) => {
                 let columns = self.cursors.fields(name, &Format::UnifiedText).transpose()?;
@@ -179,7 +142,17 @@ impl Connection {
         });
         let (types, takes) = (types.collect(), command.access);
         statement.give_back_memory();
-        Ok(Arc::new(PreparedStatement { statement, text: shown, _held: held, execute, kind, takes, types, plan }))
+        Ok(Arc::new(PreparedStatement {
+            statement,
+            text: shown,
+            _held: held,
+            is_renewed: AtomicBool::new(false),
+            execute,
+            kind,
+            takes,
+            types,
+            plan,
+        }))
     }
 
     /// Runs a prepared statement; the number of parameters has been checked.
@@ -210,6 +183,7 @@ impl Connection {
                         .ok_or_else(|| user_error("0A000", "the table has changed: prepare the statement again"))?;
                     known = Arc::new(again);
                     *insert.lock() = Arc::clone(&known);
+                    stored.set_renewed();
                 }
                 let types = known.parameter_types();
                 let target = |place: usize| types.get(place).copied().map_or(Target::Unknown, Target::Column);
@@ -227,9 +201,10 @@ impl Connection {
                 let time_type = |place: usize| values::time_type(types.get(place)?.as_ref()?);
                 let target = |place| time_type(place).map_or(Target::Unknown, Target::Time);
                 let values = stored.values(parameters, target, session.zone())?;
-                let running = self.start_prepared(&session, query, Weight::of(&stored.statement), &values).await?;
+                let running = self.begin_prepared(&session, query, Weight::of(&stored.statement), &values).await;
+                let running = running.map_err(|e| postgres_error(&e))?;
                 query.check(&running)?;
-                query.is_short.store(running.is_short(), Ordering::Relaxed);
+                query.ran(&running);
                 self.respond(running, Some(&query.described), format)
             }
             Plan::Fetch(_) => self.run(&stored.statement, &stored.kind, format).await,
@@ -256,12 +231,13 @@ impl Connection {
             };
             known = Arc::new(again);
             *write.lock() = Arc::clone(&known);
+            stored.set_renewed();
         }
         let types = known.parameter_types();
         let target = |place: usize| types.get(place).copied().map_or(Target::Unknown, Target::Column);
-        match stored.values(parameters, target, zone) {
-            Ok(values) if known.takes(&values) => self.write_keyed(&known, values).await,
-            _ => Ok(None),
+        match stored.values(parameters, target, zone).ok().and_then(|values| known.fitted(values)) {
+            Some(values) => self.write_keyed(&known, values).await,
+            None => Ok(None),
         }
     }
 
@@ -295,22 +271,23 @@ impl Connection {
     }
 
     /// Starts a prepared query; stays on this thread if the query is likely to be short.
-    async fn start_prepared(
+    pub(super) async fn begin_prepared(
         &self,
         session: &ClientSession,
         query: &Query,
         weight: Weight,
         values: &[Value],
-    ) -> PgWireResult<Running<ClientSession>> {
-        let prepared = &query.prepared;
-        if query.is_short.load(Ordering::Relaxed) {
-            let (begun, session) = (Instant::now(), session.clone());
+    ) -> Result<Running<ClientSession>, Error> {
+        let (prepared, begun) = (&query.prepared, Instant::now());
+        if query.was_short() {
+            let session = session.clone();
             let running = Running::start_short(&self.shared.work, session, |_| prepared.start_kept(values)).await;
             if let Some(running) = running.transpose() {
                 return self.started(begun, running);
             }
         }
-        self.start(session, weight, |_| prepared.start(values)).await
+        let running = Running::start_here(&self.shared.work, weight, session.clone(), |_| prepared.start(values)).await;
+        self.started(begun, running)
     }
 
     /// The columns that a statement returns; for a FETCH, the current columns of its cursor.
@@ -368,8 +345,11 @@ impl ExtendedQueryHandler for Connection {
             client.portal_store().put_empty_statement(&name);
         } else {
             let given: Vec<Option<Type>> = message.type_oids.iter().map(|oid| Type::from_oid(*oid)).collect();
-            let stored =
-                self.prepare(&message.query, &given).await.map_err(|error| told(error, Some(&message.query)))?;
+            let stored = match name.as_str() {
+                DEFAULT_NAME => self.prepare_unnamed(&message.query, &message.type_oids, &given).await,
+                _ => self.prepare(&message.query, &given).await,
+            };
+            let stored = stored.map_err(|error| told(error, Some(&message.query)))?;
             client.portal_store().put_statement(Arc::new(StoredStatement::new(name, stored, given)));
         }
         client.feed(PgWireBackendMessage::ParseComplete(ParseComplete::new())).await?;
@@ -562,34 +542,6 @@ pub(super) fn check_bind(
         return Err(user_error("08P01", "bind message has the wrong number of format codes"));
     }
     Ok(())
-}
-
-impl PreparedStatement {
-    /// The values of parameters; `target` gives the type of the place that a parameter is for, if
-    /// known.
-    fn values(
-        &self,
-        parameters: &Parameters<'_>,
-        target: impl Fn(usize) -> Target,
-        zone: Zone,
-    ) -> PgWireResult<Vec<Value>> {
-        // Collecting into a `Result` would not reserve the exact capacity.
-        let mut values = Vec::with_capacity(self.types.len());
-        for (place, given) in self.types.iter().enumerate() {
-            values.push(parameters.value(place, given, target(place), zone)?);
-        }
-        Ok(values)
-    }
-
-    /// The number of columns of its rows.
-    fn columns(&self) -> usize {
-        match &self.plan {
-            Plan::Query(query) => query.described.fields().len(),
-            Plan::Fetch(columns) => columns.len(),
-            Plan::Other(Some(returns)) => returns.described.fields().len(),
-            _ => usize::from(matches!(self.kind, Kind::Show(_))),
-        }
-    }
 }
 
 /// Tells pgwire the parameter types and result columns of prepared statements.

@@ -3,7 +3,8 @@
 //! the copies and the portal that pgwire makes. Messages in any other form are left to pgwire.
 
 use super::connection::Connection;
-use super::extended::{PreparedStatement, check_bind, feed_columns};
+use super::extended::{check_bind, feed_columns};
+use super::prepared_statement::PreparedStatement;
 use super::values::Parameters;
 use super::wire::{Checked, Rest};
 use futures::SinkExt;

@@ -19,14 +19,20 @@ mod copy_out;
 mod cursors;
 mod extended;
 mod fast_path;
+mod kept_plans;
 mod login;
 mod pending;
+mod plan_cache;
+mod prepared_statement;
+mod query;
 mod run;
 mod simple;
 mod startup;
 mod values;
 mod wire;
 mod wire_format;
+
+pub(crate) use plan_cache::KeptMemory;
 
 use crate::clients::Connected;
 use crate::error::told;

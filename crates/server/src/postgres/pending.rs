@@ -3,10 +3,11 @@
 
 use fleetdb_engine::{Batch, Code, Database, Error, MAX_BATCH_BYTES, MemoryReservation, Result, Value};
 use fleetdb_query::{InsertValues, KeyedWrite};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The largest number of keyed writes in a batch; each is compared with all others.
-const MAX_KEYED: usize = 256;
+/// The largest number of rows of keyed writes in a batch.
+const MAX_KEYED_ROWS: usize = 10_000;
 
 /// A keyed write with its values.
 pub(super) type Keyed = (Arc<KeyedWrite>, Vec<Value>);
@@ -16,14 +17,17 @@ pub(super) type Keyed = (Arc<KeyedWrite>, Vec<Value>);
 pub(super) struct Pending {
     rows: Batch,
     keyed: Vec<Keyed>,
-    /// Memory of the values of `keyed`.
+    /// The keys of the rows of `keyed`, by table.
+    keys: HashMap<String, HashSet<String>>,
+    /// Memory of `keyed` and `keys`.
     keyed_bytes: usize,
     memory: MemoryReservation,
 }
 
 impl Pending {
     pub(super) fn new(db: &Database) -> Self {
-        Self { rows: Batch::new(), keyed: Vec::new(), keyed_bytes: 0, memory: db.query_memory().reservation() }
+        let memory = db.query_memory().reservation();
+        Self { rows: Batch::new(), keyed: Vec::new(), keys: HashMap::new(), keyed_bytes: 0, memory }
     }
 
     pub(super) fn gather(&mut self, insert: &InsertValues, values: &[Value]) -> Result<usize> {
@@ -32,8 +36,12 @@ impl Pending {
         Ok(count)
     }
 
+    /// Gathers an INSERT whose keys [are apart](Self::is_apart).
     pub(super) fn gather_keyed(&mut self, write: &Arc<KeyedWrite>, values: Vec<Value>) -> Result<()> {
-        self.keyed_bytes += values.iter().map(value_bytes).sum::<usize>();
+        let keys = write.inserted_keys(&values).unwrap_or_default();
+        let key_bytes: usize = keys.iter().map(|key| size_of::<String>() + key.len()).sum();
+        self.keyed_bytes += write.bytes() + key_bytes + values.iter().map(value_bytes).sum::<usize>();
+        self.keys.entry(write.table().name.clone()).or_default().extend(keys);
         self.keyed.push((Arc::clone(write), values));
         self.reserve()
     }
@@ -49,21 +57,26 @@ impl Pending {
         self.memory.grow_to("the data sent since the last Sync", bytes)
     }
 
-    /// Whether a keyed write may be in one batch with these.
+    /// Whether a keyed write may be in one batch with these: none of them is of its rows.
     pub(super) fn is_apart(&self, write: &KeyedWrite, values: &[Value]) -> bool {
-        self.keyed.len() < MAX_KEYED
-            && self.rows.tables().all(|table| table != write.table().name)
-            && self.keyed.iter().all(|(other, of_other)| write.is_apart(values, other, of_other))
+        let table = &write.table().name;
+        if self.rows.tables().any(|of_rows| of_rows == table) {
+            return false;
+        }
+        let Some(known) = self.keys.get(table) else { return true };
+        let keys = write.inserted_keys(values).unwrap_or_default();
+        let is_full = self.keys.values().map(HashSet::len).sum::<usize>() + keys.len() > MAX_KEYED_ROWS;
+        !is_full && !keys.is_empty() && keys.iter().all(|key| !known.contains(key))
     }
 
     pub(super) fn has_keyed_of<'a>(&self, mut tables: impl Iterator<Item = &'a str>) -> bool {
-        !self.keyed.is_empty() && tables.any(|table| self.keyed.iter().any(|(write, _)| write.table().name == table))
+        !self.keyed.is_empty() && tables.any(|table| self.keys.contains_key(table))
     }
 
     /// Takes all writes.
     pub(super) fn take(&mut self) -> (Batch, Vec<Keyed>) {
         self.memory.release();
-        self.keyed_bytes = 0;
+        (self.keyed_bytes, self.keys) = (0, HashMap::new());
         (std::mem::take(&mut self.rows), std::mem::take(&mut self.keyed))
     }
 

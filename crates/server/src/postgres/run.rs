@@ -78,6 +78,8 @@ impl Connection {
             }
             Kind::Discard => {
                 session.discard_all().map_err(|e| postgres_error(&e))?;
+                self.plans.lock().clear();
+                self.unnamed.lock().clear();
                 self.cursors.clear(&session);
                 Ok(Response::Execution(Tag::new("DISCARD ALL")))
             }
@@ -179,7 +181,7 @@ impl Connection {
     ) -> PgWireResult<Running<ClientSession>> {
         let begun = Instant::now();
         let running = Running::start_here(&self.shared.work, weight, session.clone(), begin).await;
-        self.started(begun, running)
+        self.started(begun, running).map_err(|e| postgres_error(&e))
     }
 
     /// Records in the metrics that a statement has started or failed to start.
@@ -187,9 +189,9 @@ impl Connection {
         &self,
         begun: Instant,
         running: Result<Running<ClientSession>>,
-    ) -> PgWireResult<Running<ClientSession>> {
+    ) -> Result<Running<ClientSession>> {
         self.shared.metrics.postgres.ended(begun, running.is_ok());
-        running.map_err(|e| postgres_error(&e))
+        running
     }
 
     /// Takes the rows of an INSERT of plain values, which are written with the transaction or at

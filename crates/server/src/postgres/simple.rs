@@ -34,6 +34,12 @@ impl SimpleQueryHandler for Connection {
         self.ask_rights_again();
         self.statement_started(&shown(&query.query));
         let told = |error| told(error, Some(&query.query));
+        if let Some(response) = self.run_kept(&query.query).await.map_err(told)? {
+            if let Response::Query(rows) = response {
+                send_query_response(client, rows, true).await?;
+            }
+            return self.ready(client).await;
+        }
         let statements = self.parse(&query.query).await.map_err(told)?;
         if statements.is_empty() {
             client.feed(PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new())).await?;
@@ -41,8 +47,14 @@ impl SimpleQueryHandler for Connection {
         // As in PostgreSQL, an error undoes what other statements of the text have set.
         let is_one = statements.len() == 1;
         let mut before = if is_one { None } else { self.session()?.settings_before() };
-        for statement in statements {
-            let response = match self.run_simple(statement).await {
+        let last = statements.len().saturating_sub(1);
+        for (number, statement) in statements.into_iter().enumerate() {
+            let mut response = self.run_simple(statement).await;
+            // What is gathered is written before the last statement is answered.
+            if number == last && response.is_ok() {
+                response = self.commit_pending().await.and(response);
+            }
+            let response = match response {
                 Ok(response) => response,
                 Err(error) => {
                     if let Some(before) = before {
@@ -67,10 +79,7 @@ impl SimpleQueryHandler for Connection {
             }
         }
         self.commit_pending().await?;
-        self.report_settings(client).await?;
-        let ready = ReadyForQuery::new(client.transaction_status());
-        client.feed(PgWireBackendMessage::ReadyForQuery(ready)).await?;
-        Ok(())
+        self.ready(client).await
     }
 
     async fn do_query<C>(&self, _client: &mut C, _text: &str) -> PgWireResult<Vec<Response>>
@@ -85,6 +94,18 @@ impl SimpleQueryHandler for Connection {
 }
 
 impl Connection {
+    /// Says that the client may send the next text.
+    async fn ready<C>(&self, client: &mut C) -> PgWireResult<()>
+    where
+        C: ClientInfo + Sink<PgWireBackendMessage> + Unpin + Send,
+        PgWireError: From<C::Error>,
+    {
+        self.report_settings(client).await?;
+        let ready = ReadyForQuery::new(client.transaction_status());
+        client.feed(PgWireBackendMessage::ReadyForQuery(ready)).await?;
+        Ok(())
+    }
+
     async fn run_simple(&self, statement: Statement) -> PgWireResult<Response> {
         let session = self.session()?;
         let statement = session.named(statement).map_err(|e| postgres_error(&e))?;
@@ -95,8 +116,9 @@ impl Connection {
         if let Some(insert) = InsertValues::of(&statement, db, zone).map_err(|e| postgres_error(&e))? {
             return self.insert(&insert, &[]).await;
         }
-        if let Some(write) = KeyedWrite::of(&statement, db, zone).filter(|write| write.takes(&[]))
-            && let Some(response) = self.write_keyed(&Arc::new(write), Vec::new()).await?
+        if let Some(write) = KeyedWrite::of(&statement, db, zone)
+            && let Some(values) = write.fitted(Vec::new())
+            && let Some(response) = self.write_keyed(&Arc::new(write), values).await?
         {
             return Ok(response);
         }

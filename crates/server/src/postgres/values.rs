@@ -303,11 +303,12 @@ fn text_value(text: &str, target: Option<ColumnType>, zone: Zone) -> Option<Valu
     target.map_or_else(|| Some(Value::Text(text.to_owned())), |target| value_of_text_in(text, target, zone).ok())
 }
 
-/// Converts microseconds to another unit, rounding down.
+/// Converts microseconds to another unit; `None` if the time has more digits or is out of range.
 fn in_unit(us: i64, unit: Unit) -> Option<i64> {
+    let whole = |unit_us: i64| (us % unit_us == 0).then_some(us / unit_us);
     match unit {
-        Unit::Second => Some(us.div_euclid(1_000_000)),
-        Unit::Millisecond => Some(us.div_euclid(1_000)),
+        Unit::Second => whole(1_000_000),
+        Unit::Millisecond => whole(1_000),
         Unit::Microsecond => Some(us),
         Unit::Nanosecond => us.checked_mul(1_000),
     }

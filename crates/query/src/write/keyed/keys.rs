@@ -1,6 +1,7 @@
 //! The conditions of a keyed write: equalities and lists for every key column, and perhaps a span of
 //! time.
 
+use super::is_exact;
 use super::program::{Program, Scope};
 use crate::write::cells::{Cell, ParameterTypes};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value as Literal};
@@ -8,7 +9,7 @@ use fleetdb_engine::{ColumnType, Role, Unit, Value};
 use fleetdb_plan::times::{TimeText, read_exact};
 
 /// A longer list is planned.
-const MAX_LISTED: usize = 1_000;
+const MAX_LISTED: usize = 100;
 
 /// The containers that a condition names, and the times in them.
 pub(super) struct Keys {
@@ -37,6 +38,10 @@ pub(super) struct Span {
 impl Keys {
     /// Compiles a condition; `None` if it must be planned.
     pub(super) fn of(condition: &Expr, scope: &Scope<'_>, types: &mut ParameterTypes) -> Option<Self> {
+        // The key of a table without key columns is its time alone.
+        if scope.schema.key.is_empty() {
+            return None;
+        }
         let mut found = Self { alternatives: vec![Vec::new(); scope.schema.key.len()], times: Vec::new() };
         found.add(condition, scope, types)?;
         let several = found.alternatives.iter().filter(|cells| cells.len() > 1).count();
@@ -47,6 +52,11 @@ impl Keys {
     /// Whether each of the rows is named by its whole primary key.
     pub(super) fn are_rows(&self, has_time: bool) -> bool {
         !has_time || self.times.iter().any(|(bound, _)| *bound == Bound::At)
+    }
+
+    /// Whether it names more than a row of each of several containers, which may take long to count.
+    pub(super) fn are_long(&self, has_time: bool) -> bool {
+        !self.are_rows(has_time) && self.alternatives.iter().any(|cells| cells.len() > 1)
     }
 
     fn add(&mut self, condition: &Expr, scope: &Scope<'_>, types: &mut ParameterTypes) -> Option<()> {
@@ -156,19 +166,14 @@ fn bounds(operator: &BinaryOperator) -> Option<(Bound, Bound)> {
     }
 }
 
-/// A value that a key column is compared with. Other types than these have values that differ and are
-/// equal, such as 0.0 and -0.0.
+/// A value that a key column is compared with.
 fn key_cell(value: &Expr, column_type: ColumnType, scope: &Scope<'_>, types: &mut ParameterTypes) -> Option<Cell> {
-    let is_exact = matches!(
-        column_type,
-        ColumnType::Int8
-            | ColumnType::Int16
-            | ColumnType::Int32
-            | ColumnType::Int64
-            | ColumnType::Boolean
-            | ColumnType::Utf8
-    );
-    if is_exact { types.cell(value, column_type, scope.zone) } else { None }
+    // Dates are compared by rules of their own.
+    if is_exact(column_type) && column_type != ColumnType::Date32 {
+        types.cell(value, column_type, scope.zone)
+    } else {
+        None
+    }
 }
 
 /// A time that the time column is compared with. One with more digits than the column must not be

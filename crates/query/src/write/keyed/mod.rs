@@ -130,33 +130,56 @@ impl KeyedWrite {
         }
     }
 
-    /// Whether the write takes these values. Rows of an INSERT with one key must be planned.
-    pub fn takes(&self, values: &[Value]) -> bool {
-        values.len() == self.types.len() && {
-            let keys = self.keys(values);
-            keys.len() < 2 || keys.iter().map(|key| format!("{key:?}")).collect::<HashSet<_>>().len() == keys.len()
+    /// The values as its columns have them; `None` if the statement must be planned with them, because
+    /// one is of another type or out of range, or because rows of an INSERT have one key or a NULL in it.
+    pub fn fitted(&self, values: Vec<Value>) -> Option<Vec<Value>> {
+        if values.len() != self.types.len() {
+            return None;
         }
+        let fitted = values.into_iter().zip(&self.types).map(|(value, column_type)| fit(value, *column_type));
+        let fitted = fitted.collect::<Option<Vec<_>>>()?;
+        let keys = self.inserted_keys(&fitted)?;
+        let count = keys.len();
+        (count < 2 || keys.into_iter().collect::<HashSet<_>>().len() == count).then_some(fitted)
     }
 
-    /// Whether this write and another, each with these values, read or write no common row, so that
-    /// both may be in one batch.
-    pub fn is_apart(&self, values: &[Value], other: &Self, other_values: &[Value]) -> bool {
-        self.schema.name != other.schema.name || {
-            let others = other.keys(other_values);
-            let is_insert = |write: &Self| matches!(write.action, Action::Insert { .. });
-            is_insert(self) && is_insert(other) && self.keys(values).iter().all(|key| !others.contains(key))
-        }
-    }
-
-    /// The primary keys of an INSERT's rows.
-    fn keys(&self, values: &[Value]) -> Vec<Vec<Value>> {
-        let Action::Insert { rows, .. } = &self.action else { return Vec::new() };
+    /// The primary keys of an INSERT's rows, each as a text that only equal keys share; none for other
+    /// writes. `None` if a key has a NULL.
+    pub fn inserted_keys(&self, values: &[Value]) -> Option<Vec<String>> {
+        let Action::Insert { rows, .. } = &self.action else { return Some(Vec::new()) };
         let places = primary_key(&self.schema);
-        rows.iter().map(|cells| places.iter().map(|place| cells[*place].value(values).clone()).collect()).collect()
+        let key = |cells: &Vec<Cell>| {
+            let key: Vec<&Value> = places.iter().map(|place| cells[*place].value(values)).collect();
+            (!key.contains(&&Value::Null)).then(|| format!("{key:?}"))
+        };
+        rows.iter().map(key).collect()
+    }
+
+    /// Whether it names single rows, which are read in no time.
+    pub fn is_of_rows(&self) -> bool {
+        let has_time = self.schema.time.is_some();
+        match &self.action {
+            Action::Insert { .. } | Action::Update { .. } => true,
+            Action::Delete { keys } => keys.are_rows(has_time),
+        }
+    }
+
+    /// Memory of its literals, in bytes.
+    pub fn bytes(&self) -> usize {
+        let Action::Insert { rows, .. } = &self.action else { return 0 };
+        let of_cell = |cell: &Cell| {
+            size_of::<Cell>()
+                + match cell {
+                    Cell::Value(Value::Text(text)) => text.len(),
+                    Cell::Value(Value::Binary(bytes)) => bytes.len(),
+                    _ => 0,
+                }
+        };
+        rows.iter().flatten().map(of_cell).sum()
     }
 
     /// Appends the changes to a batch, given the tables as they are when the batch is written. The
-    /// caller has asked whether the write [takes](Self::takes) the values. Returns the number of
+    /// values are [fitted](Self::fitted). Returns the number of
     /// affected rows; `None` if the table has changed since the statement was analyzed.
     ///
     /// # Errors
@@ -257,9 +280,6 @@ impl KeyedWrite {
 
     /// The existing row with the key of a new one.
     fn row(&self, table: &TableView, new: &[Value]) -> Result<Option<Vec<Value>>> {
-        if let Some(place) = primary_key(&self.schema).into_iter().find(|place| new[*place] == Value::Null) {
-            return Err(self.schema.null_in(&self.schema.columns[place]));
-        }
         let key: Vec<Value> = self.schema.key.iter().map(|place| new[*place].clone()).collect();
         let container = table.container(&key)?;
         match self.schema.time.map(|place| &new[place]) {
@@ -269,6 +289,36 @@ impl KeyedWrite {
     }
 }
 
+/// A value as a column has it; `None` if it cannot have it, or only by a cast.
+fn fit(value: Value, column_type: ColumnType) -> Option<Value> {
+    let value = match value {
+        Value::Int(value) if column_type.is_float() => Value::Float(value as f64),
+        value => value,
+    };
+    let is_same = match &value {
+        Value::Null => true,
+        Value::Float(_) => column_type.is_float(),
+        Value::UInt(_) => false,
+        value => value.fits(column_type),
+    };
+    is_same.then_some(value)
+}
+
+/// Whether equal values of a key column of this type are the same value, unlike 0.0 and -0.0.
+fn is_exact(column_type: ColumnType) -> bool {
+    let is_time = column_type.time_unit().is_some() || column_type == ColumnType::Date32;
+    is_time
+        || matches!(
+            column_type,
+            ColumnType::Int8
+                | ColumnType::Int16
+                | ColumnType::Int32
+                | ColumnType::Int64
+                | ColumnType::Boolean
+                | ColumnType::Utf8
+        )
+}
+
 type Found = Option<(Arc<TableSchema>, Action)>;
 
 fn insert_of(insert: &Insert, db: &Database, zone: Zone, types: &mut ParameterTypes) -> Found {
@@ -276,7 +326,18 @@ fn insert_of(insert: &Insert, db: &Database, zone: Zone, types: &mut ParameterTy
     let schema = table_of(insert, db).ok()??;
     let called = called(insert).ok()?;
     let conflict = conflict(&schema, &called, clause).ok()??;
+    if !primary_key(&schema).into_iter().all(|place| is_exact(schema.columns[place].column_type)) {
+        return None;
+    }
     let rows = cells_of(insert, &schema, zone, types).ok()??;
+    // The planner refuses literals that are out of range, even if the row is ignored.
+    let fits = |(cell, column): (&Cell, &Column)| match cell {
+        Cell::Value(value) => fit(value.clone(), column.column_type).is_some(),
+        Cell::Parameter(_) => true,
+    };
+    if !rows.iter().all(|cells| cells.iter().zip(&schema.columns).all(fits)) {
+        return None;
+    }
     let programs = match (conflict, &clause.action) {
         (Conflict::Nothing, _) => None,
         (Conflict::Update { .. }, OnConflictAction::DoUpdate(update)) if update.selection.is_none() => {
@@ -289,7 +350,21 @@ fn insert_of(insert: &Insert, db: &Database, zone: Zone, types: &mut ParameterTy
 }
 
 fn update_of(update: &Update, db: &Database, zone: Zone, types: &mut ParameterTypes) -> Found {
-    if update.from.is_some() || update.returning.is_some() || update.limit.is_some() {
+    let Update {
+        optimizer_hints,
+        table: _,
+        assignments: _,
+        from,
+        selection: _,
+        returning,
+        output,
+        or,
+        order_by,
+        limit,
+        ..
+    } = update;
+    let is_plain = optimizer_hints.is_empty() && from.is_none() && returning.is_none() && output.is_none();
+    if !is_plain || or.is_some() || !order_by.is_empty() || limit.is_some() {
         return None;
     }
     let (name, called) = table_in(&update.table)?;
@@ -302,20 +377,29 @@ fn update_of(update: &Update, db: &Database, zone: Zone, types: &mut ParameterTy
 
 fn delete_of(delete: &Delete, db: &Database, zone: Zone, types: &mut ParameterTypes) -> Found {
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-    let ([table], None, None, None) = (from.as_slice(), &delete.using, &delete.returning, &delete.limit) else {
+    let Delete { optimizer_hints, tables, using: None, returning: None, output: None, order_by, limit: None, .. } =
+        delete
+    else {
+        return None;
+    };
+    let ([table], true) = (from.as_slice(), optimizer_hints.is_empty() && tables.is_empty() && order_by.is_empty())
+    else {
         return None;
     };
     let (name, called) = table_in(table)?;
     let schema = db.table(&name).ok()?;
     let scope = Scope { schema: &schema, called: &called, has_new: false, zone };
     let keys = Keys::of(delete.selection.as_ref()?, &scope, types)?;
-    Some((schema, Action::Delete { keys }))
+    (!keys.are_long(schema.time.is_some())).then_some((schema, Action::Delete { keys }))
 }
 
 /// A table and the name by which the statement refers to it; `None` for anything else.
 fn table_in(table: &TableWithJoins) -> Option<(String, String)> {
     let TableFactor::Table { name, alias, args: None, .. } = &table.relation else { return None };
     let name = object_name(name).ok().filter(|_| table.joins.is_empty())?;
+    if alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
+        return None;
+    }
     let called = alias.as_ref().map_or_else(|| name.clone(), |alias| identifier(&alias.name));
     Some((name, called))
 }

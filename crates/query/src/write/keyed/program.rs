@@ -67,6 +67,11 @@ impl Scope<'_> {
                     return None;
                 }
                 let (left, right) = (self.compile(left, to, types)?, self.compile(right, to, types)?);
+                // The planner computes with literals in 64 bits, and checks only the result.
+                let is_narrow = matches!(to, ColumnType::Int16 | ColumnType::Int32);
+                if is_narrow && [&left, &right].iter().any(|side| matches!(side, Program::Arithmetic(_))) {
+                    return None;
+                }
                 Some(Program::Arithmetic(Box::new(Arithmetic { left, operator, right, column_type: to })))
             }
             literal => match types.cell(literal, to, self.zone)? {

@@ -26,13 +26,11 @@ impl Session {
     }
 
     fn write_keyed(&self, write: &KeyedWrite, values: &[Value]) -> Result<Option<u64>> {
-        if !write.takes(values) {
-            return Ok(None);
-        }
+        let Some(values) = write.fitted(values.to_vec()) else { return Ok(None) };
         let is_guarded = self.is_in_transaction();
         let mut is_done = true;
         let outcome = self.write_after(None, |view| {
-            let Some(change) = write.change(view, values)? else {
+            let Some(change) = write.change(view, &values)? else {
                 is_done = false;
                 return Ok(Change::nothing(Arc::clone(write.table())));
             };

@@ -1,0 +1,128 @@
+//! Texts that differ only in the literals that they compare columns with. Programs and dashboards send
+//! one query again and again with other literals; a server keeps the plan of the text without them.
+
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Whitespace};
+use fleetdb_engine::Value;
+use std::fmt::Write;
+
+/// A longer text is not looked at.
+const MAX_TEXT_BYTES: usize = 8 << 10;
+
+/// A query whose compared literals are parameters.
+///
+/// ```
+/// use fleetdb_engine::Value;
+/// use fleetdb_query::ComparedLiterals;
+/// let query = ComparedLiterals::of("SELECT v + 1 FROM t WHERE id = 7 AND ts >= '2026-01-01' LIMIT 5").unwrap();
+/// assert_eq!(query.text, "SELECT v + 1 FROM t WHERE id = $1 AND ts >= $2 LIMIT 5");
+/// assert_eq!(query.values, [Value::Int(7), Value::Text("2026-01-01".into())]);
+/// ```
+#[derive(Debug, PartialEq)]
+pub struct ComparedLiterals {
+    /// The query's text.
+    pub text: String,
+    /// The values of its parameters: integers and texts.
+    pub values: Vec<Value>,
+}
+
+impl ComparedLiterals {
+    /// Takes the literals out of a text; `None` if it is no single SELECT, compares no column with a
+    /// literal, or has parameters of its own.
+    pub fn of(text: &str) -> Option<Self> {
+        let start = text.trim_start();
+        if text.len() > MAX_TEXT_BYTES || !start.get(..6)?.eq_ignore_ascii_case("select") {
+            return None;
+        }
+        let tokens = Tokenizer::new(&PostgreSqlDialect {}, start).with_unescape(false).tokenize().ok()?;
+        let code: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+        let mut found = Self { text: String::with_capacity(start.len()), values: Vec::new() };
+        // The number of the next token without spaces, and whether WHERE has been seen.
+        let (mut number, mut is_behind_where) = (0, false);
+        for token in &tokens {
+            match token {
+                Token::Whitespace(Whitespace::Space | Whitespace::Tab | Whitespace::Newline) => found.text.push(' '),
+                // A comment may hold anything; a text may have other statements behind a semicolon.
+                Token::Whitespace(_) | Token::Placeholder(_) | Token::SemiColon if number + 1 < code.len() => {
+                    return None;
+                }
+                Token::Whitespace(_) | Token::Placeholder(_) => return None,
+                Token::SemiColon => {}
+                token => {
+                    is_behind_where |= is_keyword(token, Keyword::WHERE);
+                    match literal(token).filter(|_| is_behind_where && is_compared(&code, number)) {
+                        Some(value) => {
+                            found.values.push(value);
+                            write!(found.text, "${}", found.values.len()).ok()?;
+                        }
+                        None if is_written_as_read(token) => write!(found.text, "{token}").ok()?,
+                        None => return None,
+                    }
+                }
+            }
+            number += usize::from(!matches!(token, Token::Whitespace(_)));
+        }
+        (!found.values.is_empty()).then_some(found)
+    }
+}
+
+fn is_keyword(token: &Token, keyword: Keyword) -> bool {
+    matches!(token, Token::Word(word) if word.keyword == keyword && word.quote_style.is_none())
+}
+
+/// An integer or a text.
+fn literal(token: &Token) -> Option<Value> {
+    match token {
+        Token::Number(digits, false) => digits.parse().ok().map(Value::Int),
+        Token::SingleQuotedString(text) if !text.contains('\'') => Some(Value::Text(text.clone())),
+        _ => None,
+    }
+}
+
+/// Whether the token has one meaning and its text is the one that was read.
+fn is_written_as_read(token: &Token) -> bool {
+    !matches!(
+        token,
+        Token::EscapedStringLiteral(_)
+            | Token::UnicodeStringLiteral(_)
+            | Token::DollarQuotedString(_)
+            | Token::NationalStringLiteral(_)
+            | Token::HexStringLiteral(_)
+            | Token::SingleQuotedByteStringLiteral(_)
+    )
+}
+
+/// Whether the token at a place is the whole right side of a comparison, or a bound of BETWEEN, with a
+/// name on the left.
+fn is_compared(code: &[&Token], place: usize) -> bool {
+    let at = |offset: usize| place.checked_sub(offset).and_then(|place| code.get(place).copied());
+    let next = code.get(place + 1).copied();
+    let is_name = |token: Option<&Token>| matches!(token, Some(Token::Word(word)) if word.quote_style.is_some() || word.keyword == Keyword::NoKeyword || !is_operand(word.keyword));
+    let ends = next.is_none_or(|next| {
+        matches!(next, Token::RParen | Token::SemiColon)
+            || [Keyword::AND, Keyword::OR, Keyword::GROUP, Keyword::ORDER, Keyword::LIMIT]
+                .iter()
+                .any(|keyword| is_keyword(next, *keyword))
+    });
+    let is_between = |token: Option<&Token>| token.is_some_and(|token| is_keyword(token, Keyword::BETWEEN));
+    match at(1) {
+        Some(Token::Eq | Token::Lt | Token::Gt | Token::LtEq | Token::GtEq) => ends && is_name(at(2)),
+        Some(token) if is_keyword(token, Keyword::BETWEEN) => {
+            next.is_some_and(|next| is_keyword(next, Keyword::AND)) && is_name(at(2))
+        }
+        Some(token) if is_keyword(token, Keyword::AND) => {
+            ends && at(2).is_some_and(|first| literal(first).is_some()) && is_between(at(3)) && is_name(at(4))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a keyword before an operator is no column's name.
+fn is_operand(keyword: Keyword) -> bool {
+    matches!(keyword, Keyword::NULL | Keyword::TRUE | Keyword::FALSE | Keyword::END | Keyword::NOT)
+}
+
+#[cfg(test)]
+#[path = "compared_tests.rs"]
+mod tests;

@@ -1,0 +1,54 @@
+use super::*;
+
+#[test]
+fn compared_literals_become_parameters() {
+    for (text, without, values) in [
+        ("select * from t where id=7", "select * from t where id=$1", vec![Value::Int(7)]),
+        (
+            " SELECT a = 5 FROM t AS x WHERE (x.\"Id\" < 3 OR x.b BETWEEN 1 AND 9) GROUP BY 1;",
+            "SELECT a = 5 FROM t AS x WHERE (x.\"Id\" < $1 OR x.b BETWEEN $2 AND $3) GROUP BY 1",
+            vec![Value::Int(3), Value::Int(1), Value::Int(9)],
+        ),
+        (
+            "SELECT 1 FROM t WHERE ts > timestamp '2026-01-01' AND site = 'a' ORDER BY 1 LIMIT 3",
+            "SELECT 1 FROM t WHERE ts > timestamp '2026-01-01' AND site = $1 ORDER BY 1 LIMIT 3",
+            vec![Value::Text("a".into())],
+        ),
+        (
+            "SELECT 'it''s' FROM t WHERE a = 'it''s' AND b = 1",
+            "SELECT 'it''s' FROM t WHERE a = 'it''s' AND b = $1",
+            vec![Value::Int(1)],
+        ),
+        // Parts of an expression, other forms of literals, and bounds of other things stay.
+        (
+            "SELECT a FROM t WHERE a = 1 + 2 AND b = -3 AND c = 1.5 AND d = 5::text AND 4 = e AND f = 6",
+            "SELECT a FROM t WHERE a = 1 + 2 AND b = -3 AND c = 1.5 AND d = 5::text AND 4 = e AND f = $1",
+            vec![Value::Int(6)],
+        ),
+        (
+            "SELECT a FROM t WHERE a BETWEEN 1 AND 2 + 3 AND b IN (1, 2) AND abs(c) = 4 AND NULL = 5 AND g = 8",
+            "SELECT a FROM t WHERE a BETWEEN $1 AND 2 + 3 AND b IN (1, 2) AND abs(c) = 4 AND NULL = 5 AND g = $2",
+            vec![Value::Int(1), Value::Int(8)],
+        ),
+    ] {
+        let values = Some(ComparedLiterals { text: without.to_owned(), values });
+        assert_eq!(ComparedLiterals::of(text), values, "{text}");
+    }
+}
+
+#[test]
+fn other_texts_stay() {
+    for text in [
+        "SELECT 1",
+        "INSERT INTO t SELECT 1 WHERE a = 2",
+        "SELECT a FROM t WHERE id = $1 AND b = 2",
+        "SELECT a FROM t WHERE id = 1; SELECT a FROM t WHERE id = 2",
+        "SELECT a FROM t WHERE id = 1 -- note",
+        "SELECT a FROM t WHERE id = 1 AND b = E'\\n'",
+        "SELECT a FROM t WHERE id = 1 AND b = $$x$$",
+        "SELECT 'open FROM t WHERE id = 1",
+        "",
+    ] {
+        assert_eq!(ComparedLiterals::of(text), None, "{text}");
+    }
+}

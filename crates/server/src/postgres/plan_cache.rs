@@ -1,0 +1,133 @@
+//! Keeps what a client's texts become when they are prepared, from the second time on that one is sent.
+
+use fleetdb_engine::QueryMemory;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The most texts that are remembered of each kind; then those are forgotten.
+const MAX_TEXTS: usize = 64;
+/// The part of the queries' memory that all connections' texts may take.
+const SHARE: usize = 8;
+
+/// A longer text is not kept.
+const MAX_TEXT_BYTES: usize = 8 << 10;
+
+/// The memory of what all connections keep. Each kept item is also charged to the budget of queries,
+/// most of which is thus left to statements that run.
+pub(crate) struct KeptMemory {
+    used_bytes: AtomicUsize,
+    limit_bytes: usize,
+}
+
+impl KeptMemory {
+    /// A share of the queries' memory.
+    pub(crate) fn new(memory: &QueryMemory) -> Self {
+        Self { used_bytes: AtomicUsize::new(0), limit_bytes: memory.limit_bytes() / SHARE }
+    }
+
+    fn take(self: &Arc<Self>, bytes: usize) -> Option<KeptBytes> {
+        let take = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.limit_bytes);
+        self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        Some(KeptBytes(Arc::clone(self), bytes))
+    }
+}
+
+/// A part of [`KeptMemory`], given back when dropped.
+struct KeptBytes(Arc<KeptMemory>, usize);
+
+impl Drop for KeptBytes {
+    fn drop(&mut self) {
+        self.0.used_bytes.fetch_sub(self.1, Ordering::Relaxed);
+    }
+}
+
+/// A client's texts; `T` is what one becomes.
+pub(super) struct PlanCache<T> {
+    memory: Arc<KeptMemory>,
+    /// Texts of which nothing is kept, by hash.
+    seen: HashMap<u64, Seen>,
+    kept: HashMap<String, (Arc<T>, KeptBytes)>,
+}
+
+#[derive(Clone, Copy)]
+enum Seen {
+    /// It was sent once. Most texts are never sent again, so they are not prepared.
+    Once,
+    /// It cannot be kept.
+    Planned,
+}
+
+/// What is known of a text.
+pub(super) enum Cached<T> {
+    Kept(Arc<T>),
+    /// It has been sent before, so it is worth keeping.
+    ToPrepare,
+    /// It is new, or cannot be kept.
+    None,
+}
+
+impl<T> PlanCache<T> {
+    pub(super) fn new(memory: &Arc<KeptMemory>) -> Self {
+        Self { memory: Arc::clone(memory), seen: HashMap::new(), kept: HashMap::new() }
+    }
+
+    /// What is known of a text, which is then no longer new.
+    pub(super) fn look_up(&mut self, text: &str) -> Cached<T> {
+        if let Some((kept, _)) = self.kept.get(text) {
+            return Cached::Kept(Arc::clone(kept));
+        }
+        if text.len() > MAX_TEXT_BYTES {
+            return Cached::None;
+        }
+        match self.seen.get(&hash(text)) {
+            Some(Seen::Once) => Cached::ToPrepare,
+            Some(Seen::Planned) => Cached::None,
+            None => {
+                self.see(text, Seen::Once);
+                Cached::None
+            }
+        }
+    }
+
+    /// Keeps what a text has become, if there is memory for it; otherwise forgets everything.
+    pub(super) fn keep(&mut self, text: &str, kept: Arc<T>, bytes: usize) {
+        self.seen.remove(&hash(text));
+        let taken = if self.kept.len() < MAX_TEXTS { self.memory.take(bytes) } else { None };
+        match taken {
+            Some(taken) => drop(self.kept.insert(text.to_owned(), (kept, taken))),
+            None => self.kept.clear(),
+        }
+    }
+
+    /// Remembers that a text cannot be kept.
+    pub(super) fn plan_always(&mut self, text: &str) {
+        self.kept.remove(text);
+        self.see(text, Seen::Planned);
+    }
+
+    /// Forgets a text's plan.
+    pub(super) fn forget(&mut self, text: &str) {
+        self.kept.remove(text);
+    }
+
+    /// Forgets all texts.
+    pub(super) fn clear(&mut self) {
+        self.kept.clear();
+        self.seen.clear();
+    }
+
+    fn see(&mut self, text: &str, seen: Seen) {
+        if self.seen.len() >= MAX_TEXTS {
+            self.seen.clear();
+        }
+        self.seen.insert(hash(text), seen);
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,67 @@
+//! Prepared queries of a client.
+
+use crate::error::postgres_error;
+use crate::sessions::{ClientSession, Running};
+use arrow::datatypes::{Schema, SchemaRef};
+use fleetdb_engine::MemoryReservation;
+use fleetdb_query::{Prepared, check_described};
+use pgwire::error::PgWireResult;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Rough memory use of a prepared statement, most of it for its syntax tree and plan.
+pub(super) fn held_bytes(text: &str, is_query: bool) -> usize {
+    let (each, of_each_byte) = if is_query { (32 << 10, 256) } else { (16 << 10, 128) };
+    each + text.len().saturating_mul(of_each_byte)
+}
+
+/// A prepared query.
+pub(super) struct Query {
+    pub(super) prepared: Arc<Prepared<ClientSession>>,
+    /// The columns as clients know them, from when the query was prepared.
+    pub(super) described: SchemaRef,
+    /// The columns of the plan that the query was prepared with.
+    first: SchemaRef,
+    /// Whether the last run was short.
+    is_short: AtomicBool,
+}
+
+impl Query {
+    pub(super) fn new(prepared: Prepared<ClientSession>, described: SchemaRef) -> Self {
+        let first = prepared.schema();
+        Self { prepared: Arc::new(prepared), described, first, is_short: AtomicBool::new(false) }
+    }
+
+    /// Whether the plan is the one that the query was prepared with. It is replaced when a table changes.
+    pub(super) fn is_first_plan(&self) -> bool {
+        Arc::ptr_eq(&self.prepared.schema(), &self.first)
+    }
+
+    /// Whether preparing the query again would give the same.
+    pub(super) fn is_current(&self) -> bool {
+        self.is_first_plan() && self.prepared.is_current()
+    }
+
+    /// Records a run.
+    pub(super) fn ran(&self, running: &Running<ClientSession>) {
+        self.is_short.store(running.is_short(), Ordering::Relaxed);
+    }
+
+    /// Whether the last run was short.
+    pub(super) fn was_short(&self) -> bool {
+        self.is_short.load(Ordering::Relaxed)
+    }
+
+    /// Refuses to send rows if the columns have changed since clients were told of them.
+    pub(super) fn check(&self, running: &Running<ClientSession>) -> PgWireResult<()> {
+        let gives_these = running.schema().is_some_and(|schema| schema.fields().len() == self.described.fields().len());
+        let now = if gives_these { self.prepared.schema() } else { Arc::new(Schema::empty()) };
+        check_described(&self.described, &now).map_err(|e| postgres_error(&e))
+    }
+}
+
+/// A query that was not prepared by its client, and its memory charged to the budget of queries.
+pub(super) struct KeptQuery {
+    pub(super) query: Query,
+    pub(super) _held: MemoryReservation,
+}
