@@ -116,6 +116,9 @@ impl AnswerBuilder {
     /// # Errors
     /// The last row is incomplete.
     pub fn finish(self) -> Outcome<RecordBatch> {
+        if self.columns.is_empty() {
+            return Ok(RecordBatch::new_empty(schema(&self.columns)));
+        }
         let arrays = self.values.into_iter().map(|values| match values {
             Values::Int(values) => Arc::new(Int64Array::from(values)) as ArrayRef,
             Values::Float(values) => Arc::new(Float64Array::from(values)),

@@ -100,7 +100,7 @@ pub fn tables() -> [Table; 2] {
     let columns = vec![("id", Int), ("site", Text), ("n", Int), ("total", Float), ("last_reading", Time)];
     let meters = Table { name: "meters", columns, key: &["id"] };
     let columns = vec![("meter", Int), ("ts", Time), ("kwh", Float), ("note", Text)];
-    [meters, Table { name: "reads", columns, key: &["meter", "ts"] }]
+    [meters, Table { name: "readings", columns, key: &["meter", "ts"] }]
 }
 
 /// A statement that returns no rows and is the same in each SQL.
@@ -125,7 +125,7 @@ pub const FORMS: &[Form] = &[
         &[("site", Text), ("n", Int), ("total", Float), ("last_reading", Time)],
         |draw| vec![draw.id()],
     ),
-    read("a reading", "SELECT kwh FROM reads WHERE meter = ? AND ts = ?", &[("kwh", Float)], |draw| {
+    read("a reading", "SELECT kwh FROM readings WHERE meter = ? AND ts = ?", &[("kwh", Float)], |draw| {
         vec![draw.id(), draw.time()]
     }),
     read(
@@ -142,26 +142,26 @@ pub const FORMS: &[Form] = &[
     ),
     read(
         "newest row",
-        "SELECT ts, kwh FROM reads WHERE meter = ? AND ts < ? ORDER BY ts DESC LIMIT 1",
+        "SELECT ts, kwh FROM readings WHERE meter = ? AND ts < ? ORDER BY ts DESC LIMIT 1",
         &[("ts", Time), ("kwh", Float)],
         |draw| vec![draw.id(), Parameter::Time(hour_ns(HOURS))],
     ),
     read(
         "a day of a meter",
-        "SELECT ts, kwh FROM reads WHERE meter = ? AND ts >= ? AND ts < ? ORDER BY ts",
+        "SELECT ts, kwh FROM readings WHERE meter = ? AND ts >= ? AND ts < ? ORDER BY ts",
         &[("ts", Time), ("kwh", Float)],
         |draw| {
             let [from, to] = draw.span(24);
             vec![draw.id(), from, to]
         },
     ),
-    read("a bill", "SELECT sum(kwh) FROM reads WHERE meter = ? AND ts >= ? AND ts < ?", &[("sum", Float)], |draw| {
+    read("a bill", "SELECT sum(kwh) FROM readings WHERE meter = ? AND ts >= ? AND ts < ?", &[("sum", Float)], |draw| {
         let [from, to] = draw.span(HOURS);
         vec![draw.id(), from, to]
     }),
     read(
         "a meter and its day",
-        "SELECT m.site, r.ts, r.kwh FROM meters m JOIN reads r ON r.meter = m.id \
+        "SELECT m.site, r.ts, r.kwh FROM meters m JOIN readings r ON r.meter = m.id \
          WHERE m.id = ? AND r.ts >= ? AND r.ts < ? ORDER BY r.ts",
         &[("site", Text), ("ts", Time), ("kwh", Float)],
         |draw| {
@@ -171,7 +171,7 @@ pub const FORMS: &[Form] = &[
     ),
     read(
         "sums of 20 meters",
-        "SELECT meter, sum(kwh) FROM reads WHERE meter >= ? AND meter < ? AND ts < ? GROUP BY meter ORDER BY meter",
+        "SELECT meter, sum(kwh) FROM readings WHERE meter >= ? AND meter < ? AND ts < ? GROUP BY meter ORDER BY meter",
         &[("meter", Int), ("sum", Float)],
         |draw| {
             let first = draw.random.random_range(0..=(draw.meters - 20).max(0));
@@ -188,14 +188,14 @@ pub const FORMS: &[Form] = &[
     read(
         "meters with a high reading",
         "SELECT count(*) FROM meters m WHERE m.site = ? AND EXISTS \
-         (SELECT 1 FROM reads r WHERE r.meter = m.id AND r.kwh > ? AND r.ts >= ? AND r.ts < ?)",
+         (SELECT 1 FROM readings r WHERE r.meter = m.id AND r.kwh > ? AND r.ts >= ? AND r.ts < ?)",
         &[("count", Int)],
         |draw| {
             let [from, to] = draw.span(24);
             vec![draw.site(), Parameter::Float(9.5), from, to]
         },
     ),
-    write("add a reading", "INSERT INTO reads (meter, ts, kwh) VALUES (?, ?, ?)", |draw| {
+    write("add a reading", "INSERT INTO readings (meter, ts, kwh) VALUES (?, ?, ?)", |draw| {
         // In a later minute than those that exist, so that the key is new.
         let minute = draw.random.random_range(HOURS * 60..50_000_000);
         vec![draw.id(), Parameter::Time(START_NS + minute * MINUTE_NS), draw.amount()]
@@ -220,10 +220,10 @@ pub const FORMS: &[Form] = &[
     },
     Form {
         name: "upsert, a sum",
-        text: "INSERT INTO reads (meter, ts, kwh) VALUES (?, ?, ?) \
-               ON CONFLICT (meter, ts) DO UPDATE SET kwh = reads.kwh + excluded.kwh",
+        text: "INSERT INTO readings (meter, ts, kwh) VALUES (?, ?, ?) \
+               ON CONFLICT (meter, ts) DO UPDATE SET kwh = readings.kwh + excluded.kwh",
         mariadb: Some(
-            "INSERT INTO reads (meter, ts, kwh) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE kwh = kwh + VALUES(kwh)",
+            "INSERT INTO readings (meter, ts, kwh) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE kwh = kwh + VALUES(kwh)",
         ),
         columns: &[],
         draw: |draw| vec![draw.id(), draw.time(), draw.amount()],
@@ -245,11 +245,11 @@ pub const FORMS: &[Form] = &[
     write("update three meters", "UPDATE meters SET site = ? WHERE id IN (?, ?, ?)", |draw| {
         vec![draw.site(), draw.id(), draw.id(), draw.id()]
     }),
-    write("correct a reading", "UPDATE reads SET kwh = ?, note = ? WHERE meter = ? AND ts = ?", |draw| {
+    write("correct a reading", "UPDATE readings SET kwh = ?, note = ? WHERE meter = ? AND ts = ?", |draw| {
         vec![draw.amount(), Parameter::Text("corrected".to_owned()), draw.id(), draw.time()]
     }),
-    write("delete a reading", "DELETE FROM reads WHERE meter = ? AND ts = ?", |draw| vec![draw.id(), draw.time()]),
-    write("delete an hour", "DELETE FROM reads WHERE meter = ? AND ts >= ? AND ts < ?", |draw| {
+    write("delete a reading", "DELETE FROM readings WHERE meter = ? AND ts = ?", |draw| vec![draw.id(), draw.time()]),
+    write("delete an hour", "DELETE FROM readings WHERE meter = ? AND ts >= ? AND ts < ?", |draw| {
         let [from, to] = draw.span(1);
         vec![draw.id(), from, to]
     }),

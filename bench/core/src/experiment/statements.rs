@@ -44,7 +44,7 @@ pub struct Scale {
     pub milliseconds: Option<u64>,
     /// Only statements whose name contains this text
     #[arg(long)]
-    pub only: Option<String>,
+    pub named: Option<String>,
 }
 
 /// How a statement is run.
@@ -62,8 +62,12 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     let meters = run.plan.size(scale.meters, 1_000, 200).max(1);
     let connections = run.plan.size(scale.connections, 32, 8).max(1);
     let time = Duration::from_millis(run.plan.size(scale.milliseconds, 2_000, 300).max(1));
-    let is_asked = |form: &&Form| scale.only.as_ref().is_none_or(|text| form.name.contains(text.as_str()));
+    let is_asked = |form: &&Form| scale.named.as_ref().is_none_or(|text| form.name.contains(text.as_str()));
     let forms: Vec<&Form> = FORMS.iter().filter(is_asked).collect();
+    if forms.is_empty() {
+        let names: Vec<&str> = FORMS.iter().map(|form| form.name).collect();
+        return Err(format!("no statement has such a name: there are {}", names.join(", ")).into());
+    }
     if !run.target.takes_statements() {
         let lacking = Some("it takes no statements of its user's".to_owned());
         let lacking = |form: &&Form| Phase {
@@ -82,21 +86,24 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     run.figures.push(Figure::new(DIGEST, "", digest as f64));
     let ways =
         [(1, true), (connections, true), (1, false)].map(|(connections, is_prepared)| Way { connections, is_prepared });
+    let mut seed = run.plan.seed;
     for form in &forms {
         for way in ways {
             if run.is_stopped() {
                 return Ok(());
             }
-            measure(run, form, way, meters, time)?;
+            measure(run, form, way, meters, time, &mut seed)?;
         }
     }
     Ok(())
 }
 
-fn measure(run: &mut Run<'_>, form: &Form, way: Way, meters: i64, time: Duration) -> Outcome<()> {
+fn measure(run: &mut Run<'_>, form: &Form, way: Way, meters: i64, time: Duration, seed: &mut u64) -> Outcome<()> {
     let mut workers = Vec::new();
-    for number in 0..way.connections {
-        let seed = run.plan.seed + number as u64;
+    for _ in 0..way.connections {
+        // No two draw the same, so that rows that are added are new.
+        *seed += 1;
+        let seed = *seed;
         let draw = Draw { random: Xoshiro256PlusPlus::seed_from_u64(seed), meters };
         workers.push(Repeater { connection: run.target.connect()?, form, draw, way, next: Vec::new() });
     }
