@@ -74,6 +74,8 @@ pub(crate) struct Access {
     pub(crate) connect: fn(&Arc<Database>) -> Outcome<Box<dyn Connection>>,
     /// See [`Target::unsupported`].
     pub(crate) unsupported: fn(&Query) -> Option<&'static str>,
+    /// See [`Target::takes_statements`].
+    pub(crate) takes_statements: bool,
 }
 
 struct FleetDb {
@@ -83,7 +85,7 @@ struct FleetDb {
 }
 
 fn open(start: &Start<'_>, settings: Settings) -> Outcome<Box<dyn Target>> {
-    opened(start, settings, Access { connect, unsupported: |_| None })
+    opened(start, settings, Access { connect, unsupported: |_| None, takes_statements: true })
 }
 
 fn connect(db: &Arc<Database>) -> Outcome<Box<dyn Connection>> {
@@ -142,7 +144,7 @@ impl Target for FleetDb {
     }
 
     fn takes_statements(&self) -> bool {
-        true
+        self.access.takes_statements
     }
 
     fn unsupported(&self, query: &Query) -> Option<&'static str> {

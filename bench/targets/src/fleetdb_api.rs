@@ -24,7 +24,7 @@ pub const ENTRY: Entry = Entry {
 const NO_CALL: &str = "the container API has no call for it";
 
 fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
-    opened(start, Settings::default(), Access { connect, unsupported })
+    opened(start, Settings::default(), Access { connect, unsupported, takes_statements: false })
 }
 
 fn connect(db: &Arc<Database>) -> Outcome<Box<dyn Connection>> {
