@@ -23,6 +23,11 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+/// The experiment's name in results.
+pub(crate) const NAME: &str = "statements";
+/// What its report says of the answers.
+pub(crate) const COMPARISON: &str = "Before the measurement, ten answers of each statement that reads are compared among \
+    the targets, and ten more after all statements that write.";
 /// Runs of each statement whose answers are compared.
 const COMPARED: usize = 10;
 /// Rows per batch while the tables are filled.

@@ -215,7 +215,10 @@ fn times(results: &Results, queries: &[&str]) -> Table {
         }
         rows.push(row);
     }
-    notes.push("Every timed answer is compared with the oracle's.".to_owned());
+    notes.push(match results.experiment.as_str() {
+        crate::experiment::statements::NAME => crate::experiment::statements::COMPARISON.to_owned(),
+        _ => "Every timed answer is compared with the oracle's.".to_owned(),
+    });
     Table { title: "Queries".to_owned(), head, rows, notes }
 }
 
