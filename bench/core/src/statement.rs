@@ -95,7 +95,7 @@ pub fn site(number: i64) -> String {
     format!("site {number}")
 }
 
-/// Meters, of which there are few, and their hourly readings.
+/// The tables: a few meters, and the hourly readings of each.
 pub fn tables() -> [Table; 2] {
     let columns = vec![("id", Int), ("site", Text), ("n", Int), ("total", Float), ("last_reading", Time)];
     let meters = Table { name: "meters", columns, key: &["id"] };

@@ -84,12 +84,7 @@ pub(crate) struct DeleteRequest {
 impl DeleteRequest {
     /// Bytes of memory.
     fn bytes(&self) -> usize {
-        let value_bytes = |value: &Value| match value {
-            Value::Text(text) => size_of::<Value>() + text.len(),
-            Value::Binary(bytes) => size_of::<Value>() + bytes.len(),
-            _ => size_of::<Value>(),
-        };
-        size_of::<Self>() + self.table.len() + self.key.iter().flatten().map(value_bytes).sum::<usize>()
+        size_of::<Self>() + self.table.len() + self.key.iter().flatten().map(Value::bytes).sum::<usize>()
     }
 }
 
@@ -298,6 +293,16 @@ impl Value {
     /// ```
     pub fn fits(&self, column_type: ColumnType) -> bool {
         self.part(column_type).is_some()
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        let outside = match self {
+            Self::Text(text) => text.len(),
+            Self::Binary(bytes) => bytes.len(),
+            _ => 0,
+        };
+        size_of::<Self>() + outside
     }
 
     /// The value in the column type's internal form; `None` if it does not fit.

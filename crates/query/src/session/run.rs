@@ -24,8 +24,6 @@ use std::path::Path;
 /// The tag of an INSERT before its count, as in PostgreSQL: it includes an object id that is always
 /// 0.
 const INSERTED: &str = "INSERT 0";
-const UPDATED: &str = "UPDATE";
-const DELETED: &str = "DELETE";
 
 impl Session {
     pub(super) fn run(&self, statement: Statement, described: Option<&SchemaRef>) -> Result<Answer> {
@@ -59,10 +57,11 @@ impl Session {
         };
         let returning = Returning::take(&mut sql, described)?;
         let returning = returning.as_ref();
+        let tag = tag_of(&sql);
         if returning.is_none()
             && let Some(done) = self.run_as_keyed(&sql)?
         {
-            return Ok(self.done(tag_of(&sql), done));
+            return Ok(self.done(tag, done));
         }
         match *sql {
             SqlStatement::AlterTable(alter) => {
@@ -98,16 +97,16 @@ impl Session {
                 self.forget_named(&name);
                 Ok(Answer::done("DEALLOCATE"))
             }
-            SqlStatement::Insert(insert) => self.insert(insert, returning).map(|done| self.done(INSERTED, done)),
-            SqlStatement::Update(update) => self.update(update, returning).map(|done| self.done(UPDATED, done)),
-            SqlStatement::Delete(delete) => self.delete(delete, returning).map(|done| self.done(DELETED, done)),
+            SqlStatement::Insert(insert) => self.insert(insert, returning).map(|done| self.done(tag, done)),
+            SqlStatement::Update(update) => self.update(update, returning).map(|done| self.done(tag, done)),
+            SqlStatement::Delete(delete) => self.delete(delete, returning).map(|done| self.done(tag, done)),
             SqlStatement::Truncate(truncate) => {
                 let [table] = truncate.table_names.as_slice() else {
                     return Err(Error::new(Code::NotSupported, "TRUNCATE takes one table at a time"));
                 };
                 self.truncate(&table.name).map(|_| Answer::done("TRUNCATE TABLE"))
             }
-            other if *kind == Kind::Insert => self.insert_several(&other).map(|done| self.done(INSERTED, done)),
+            other if *kind == Kind::Insert => self.insert_several(&other).map(|done| self.done(tag, done)),
             other => self.run_planned(ParsedStatement::Statement(Box::new(other))),
         }
     }
@@ -211,11 +210,11 @@ impl Session {
     }
 }
 
-/// The tag of a write before its count.
+/// The tag of a statement that writes, before its count.
 fn tag_of(write: &SqlStatement) -> &'static str {
     match write {
-        SqlStatement::Update(_) => UPDATED,
-        SqlStatement::Delete(_) => DELETED,
+        SqlStatement::Update(_) => "UPDATE",
+        SqlStatement::Delete(_) => "DELETE",
         _ => INSERTED,
     }
 }

@@ -35,12 +35,13 @@ impl Connection {
     /// Runs a keyed write outside of a transaction. Returns the number of its rows. If that does not
     /// depend on the tables, the write is gathered.
     pub(super) async fn add_keyed(&self, write: &Arc<KeyedWrite>, values: Vec<Value>) -> PgWireResult<u64> {
-        let is_apart = self.pending.lock().is_apart(write, &values);
+        let keys = write.inserted_keys(&values).unwrap_or_default();
+        let is_apart = self.pending.lock().is_apart(write, &keys);
         if !is_apart {
             self.commit_pending().await?;
         }
         if let Some(count) = write.known_count() {
-            self.pending.lock().gather_keyed(write, values).map_err(|e| postgres_error(&e))?;
+            self.pending.lock().gather_keyed(write, values, keys).map_err(|e| postgres_error(&e))?;
             return Ok(count);
         }
         let (rows, mut keyed) = self.pending.lock().take();
@@ -59,7 +60,7 @@ impl Connection {
 
     /// Writes rows and keyed writes in one batch; returns the number of rows of the last one.
     async fn commit_all(&self, mut rows: Batch, keyed: Vec<Keyed>) -> PgWireResult<u64> {
-        let is_of_rows = keyed.iter().all(|(write, _)| write.is_of_rows());
+        let may_be_long = keyed.iter().any(|(write, _)| !write.is_of_rows());
         let change = move |view: &View| {
             let (mut all, mut count) = (Batch::new(), 0);
             for (write, values) in &keyed {
@@ -70,7 +71,6 @@ impl Connection {
             }
             Ok((all.append(std::mem::take(&mut rows)), count))
         };
-        let may_be_long = !is_of_rows;
         self.shared.transact(may_be_long, change).await.map_err(|e| postgres_error(&e))
     }
 

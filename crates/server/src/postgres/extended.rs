@@ -57,7 +57,7 @@ impl Connection {
         if stored.is_current(&self.shared.db, self.session()?.zone()) {
             self.unnamed.lock().keep(&key, Arc::clone(&stored), stored.held_bytes());
         } else {
-            self.unnamed.lock().plan_always(&key);
+            self.unnamed.lock().never_keep(&key);
         }
         Ok(stored)
     }

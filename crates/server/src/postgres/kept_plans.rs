@@ -59,7 +59,7 @@ impl Connection {
     async fn prepare_kept(&self, session: &ClientSession, text: &str, values: &[Value]) -> Option<Arc<KeptQuery>> {
         let prepared = self.prepared(session, text).await.filter(|prepared| prepared.0.takes_literals(values));
         let Some((prepared, described)) = prepared else {
-            self.plans.lock().plan_always(text);
+            self.plans.lock().never_keep(text);
             return None;
         };
         let bytes = held_bytes(text, true);

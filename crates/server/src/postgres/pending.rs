@@ -37,10 +37,14 @@ impl Pending {
     }
 
     /// Gathers an INSERT whose keys [are apart](Self::is_apart).
-    pub(super) fn gather_keyed(&mut self, write: &Arc<KeyedWrite>, values: Vec<Value>) -> Result<()> {
-        let keys = write.inserted_keys(&values).unwrap_or_default();
+    pub(super) fn gather_keyed(
+        &mut self,
+        write: &Arc<KeyedWrite>,
+        values: Vec<Value>,
+        keys: Vec<String>,
+    ) -> Result<()> {
         let key_bytes: usize = keys.iter().map(|key| size_of::<String>() + key.len()).sum();
-        self.keyed_bytes += write.bytes() + key_bytes + values.iter().map(value_bytes).sum::<usize>();
+        self.keyed_bytes += write.bytes() + key_bytes + values.iter().map(Value::bytes).sum::<usize>();
         self.keys.entry(write.table().name.clone()).or_default().extend(keys);
         self.keyed.push((Arc::clone(write), values));
         self.reserve()
@@ -57,14 +61,14 @@ impl Pending {
         self.memory.grow_to("the data sent since the last Sync", bytes)
     }
 
-    /// Whether a keyed write may be in one batch with these: none of them is of its rows.
-    pub(super) fn is_apart(&self, write: &KeyedWrite, values: &[Value]) -> bool {
+    /// Whether a keyed write that inserts rows with these keys, or else changes rows, may be in one batch
+    /// with these writes: none of them is of its rows.
+    pub(super) fn is_apart(&self, write: &KeyedWrite, keys: &[String]) -> bool {
         let table = &write.table().name;
         if self.rows.tables().any(|of_rows| of_rows == table) {
             return false;
         }
         let Some(known) = self.keys.get(table) else { return true };
-        let keys = write.inserted_keys(values).unwrap_or_default();
         let is_full = self.keys.values().map(HashSet::len).sum::<usize>() + keys.len() > MAX_KEYED_ROWS;
         !is_full && !keys.is_empty() && keys.iter().all(|key| !known.contains(key))
     }
@@ -84,14 +88,4 @@ impl Pending {
     pub(super) fn clear(&mut self) {
         drop(self.take());
     }
-}
-
-/// Bytes of memory.
-fn value_bytes(value: &Value) -> usize {
-    let outside = match value {
-        Value::Text(text) => text.len(),
-        Value::Binary(bytes) => bytes.len(),
-        _ => 0,
-    };
-    size_of::<Value>() + outside
 }

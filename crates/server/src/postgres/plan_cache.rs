@@ -14,8 +14,8 @@ const SHARE: usize = 8;
 /// A longer text is not kept.
 const MAX_TEXT_BYTES: usize = 8 << 10;
 
-/// The memory of what all connections keep. Each kept item is also charged to the budget of queries,
-/// most of which is thus left to statements that run.
+/// The memory of what all connections keep. It is a small part of the budget of queries, to which each
+/// kept item is charged as well, so that running statements have the rest.
 pub(crate) struct KeptMemory {
     used_bytes: AtomicUsize,
     limit_bytes: usize,
@@ -46,7 +46,7 @@ impl Drop for KeptBytes {
 /// A client's texts; `T` is what one becomes.
 pub(super) struct PlanCache<T> {
     memory: Arc<KeptMemory>,
-    /// Texts of which nothing is kept, by hash.
+    /// The hashes of texts that were sent but are not kept.
     seen: HashMap<u64, Seen>,
     kept: HashMap<String, (Arc<T>, KeptBytes)>,
 }
@@ -55,8 +55,7 @@ pub(super) struct PlanCache<T> {
 enum Seen {
     /// It was sent once. Most texts are never sent again, so they are not prepared.
     Once,
-    /// It cannot be kept.
-    Planned,
+    NeverKept,
 }
 
 /// What is known of a text.
@@ -83,7 +82,7 @@ impl<T> PlanCache<T> {
         }
         match self.seen.get(&hash(text)) {
             Some(Seen::Once) => Cached::ToPrepare,
-            Some(Seen::Planned) => Cached::None,
+            Some(Seen::NeverKept) => Cached::None,
             None => {
                 self.see(text, Seen::Once);
                 Cached::None
@@ -102,9 +101,9 @@ impl<T> PlanCache<T> {
     }
 
     /// Remembers that a text cannot be kept.
-    pub(super) fn plan_always(&mut self, text: &str) {
+    pub(super) fn never_keep(&mut self, text: &str) {
         self.kept.remove(text);
-        self.see(text, Seen::Planned);
+        self.see(text, Seen::NeverKept);
     }
 
     /// Forgets a text's plan.

@@ -90,13 +90,14 @@ impl PreparedStatement {
 
     /// Whether preparing the statement again would give the same, by which it may be used again.
     pub(super) fn is_current(&self, db: &Database, zone: Zone) -> bool {
-        !self.is_renewed.load(Ordering::Relaxed)
-            && self.execute.is_none()
-            && match &self.plan {
-                Plan::Insert(insert) => insert.lock().fits(db, zone),
-                Plan::Keyed(write) => write.lock().fits(db, zone),
-                Plan::Query(query) => query.is_current(),
-                Plan::Fetch(_) | Plan::Other(_) => false,
-            }
+        if self.is_renewed.load(Ordering::Relaxed) || self.execute.is_some() {
+            return false;
+        }
+        match &self.plan {
+            Plan::Insert(insert) => insert.lock().fits(db, zone),
+            Plan::Keyed(write) => write.lock().fits(db, zone),
+            Plan::Query(query) => query.is_current(),
+            Plan::Fetch(_) | Plan::Other(_) => false,
+        }
     }
 }

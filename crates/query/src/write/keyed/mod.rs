@@ -23,7 +23,9 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, Delete, FromTable, Insert, OnConflictAction, OnInsert, Statement as SqlStatement, TableFactor,
     TableWithJoins, Update,
 };
-use fleetdb_engine::{Batch, Column, ColumnType, Database, Result, ScanRequest, TableSchema, TableView, Value, View};
+use fleetdb_engine::{
+    Batch, Column, ColumnType, Container, Database, Result, ScanRequest, TableSchema, TableView, Value, View,
+};
 use fleetdb_plan::zone::Zone;
 use keys::{Keys, Span};
 use program::{Program, Scope};
@@ -167,20 +169,16 @@ impl KeyedWrite {
     /// Memory of its literals, in bytes.
     pub fn bytes(&self) -> usize {
         let Action::Insert { rows, .. } = &self.action else { return 0 };
-        let of_cell = |cell: &Cell| {
-            size_of::<Cell>()
-                + match cell {
-                    Cell::Value(Value::Text(text)) => text.len(),
-                    Cell::Value(Value::Binary(bytes)) => bytes.len(),
-                    _ => 0,
-                }
+        let of_cell = |cell: &Cell| match cell {
+            Cell::Value(value) => value.bytes(),
+            Cell::Parameter(_) => size_of::<Cell>(),
         };
         rows.iter().flatten().map(of_cell).sum()
     }
 
     /// Appends the changes to a batch, given the tables as they are when the batch is written. The
-    /// values are [fitted](Self::fitted). Returns the number of
-    /// affected rows; `None` if the table has changed since the statement was analyzed.
+    /// values are [fitted](Self::fitted). Returns the number of affected rows; `None` if the table has
+    /// changed since the statement was analyzed.
     ///
     /// # Errors
     /// A value is out of range, a value that must not be NULL is, or reading failed.
@@ -215,7 +213,12 @@ impl KeyedWrite {
     ) -> Result<()> {
         for cells in rows {
             let new: Vec<Value> = cells.iter().map(|cell| cell.value(values).clone()).collect();
-            let row = match (self.row(table, &new)?, programs) {
+            let key: Vec<Value> = self.schema.key.iter().map(|place| new[*place].clone()).collect();
+            let time = match self.schema.time.map(|place| &new[place]) {
+                Some(Value::Int(time)) => *time,
+                _ => 0,
+            };
+            let row = match (self.row(&table.container(&key)?, time)?, programs) {
                 (None, _) => Some(new.clone()),
                 (Some(_), None) => None,
                 (Some(old), Some(programs)) => Some(self.changed(programs, &old, &new, values)?),
@@ -240,8 +243,7 @@ impl KeyedWrite {
         for Span { key, from, .. } in keys.spans(values) {
             // A value that the column cannot have is in no row.
             let Ok(container) = table.container(&key) else { continue };
-            let old = if self.schema.time.is_some() { container.row(from)? } else { container.last_row()? };
-            if let Some(old) = old {
+            if let Some(old) = self.row(&container, from)? {
                 change.batch.push(&self.schema, &self.changed(programs, &old, &[], values)?)?;
                 change.count += 1;
                 change.read.push(old);
@@ -278,14 +280,9 @@ impl KeyedWrite {
         programs.iter().zip(&self.schema.columns).map(of_column).collect()
     }
 
-    /// The existing row with the key of a new one.
-    fn row(&self, table: &TableView, new: &[Value]) -> Result<Option<Vec<Value>>> {
-        let key: Vec<Value> = self.schema.key.iter().map(|place| new[*place].clone()).collect();
-        let container = table.container(&key)?;
-        match self.schema.time.map(|place| &new[place]) {
-            Some(Value::Int(time)) => container.row(*time),
-            _ => container.last_row(),
-        }
+    /// A container's row at a time, or its only row in a table without times.
+    fn row(&self, container: &Container<'_>, time: i64) -> Result<Option<Vec<Value>>> {
+        if self.schema.time.is_some() { container.row(time) } else { container.last_row() }
     }
 }
 
@@ -350,21 +347,12 @@ fn insert_of(insert: &Insert, db: &Database, zone: Zone, types: &mut ParameterTy
 }
 
 fn update_of(update: &Update, db: &Database, zone: Zone, types: &mut ParameterTypes) -> Found {
-    let Update {
-        optimizer_hints,
-        table: _,
-        assignments: _,
-        from,
-        selection: _,
-        returning,
-        output,
-        or,
-        order_by,
-        limit,
-        ..
-    } = update;
-    let is_plain = optimizer_hints.is_empty() && from.is_none() && returning.is_none() && output.is_none();
-    if !is_plain || or.is_some() || !order_by.is_empty() || limit.is_some() {
+    let Update { optimizer_hints, from: None, returning: None, output: None, or: None, order_by, limit: None, .. } =
+        update
+    else {
+        return None;
+    };
+    if !optimizer_hints.is_empty() || !order_by.is_empty() {
         return None;
     }
     let (name, called) = table_in(&update.table)?;

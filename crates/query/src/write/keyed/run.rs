@@ -47,10 +47,6 @@ impl Session {
 
     /// Runs a statement as a keyed write; `None` if it is none, and must be planned.
     pub(crate) fn run_as_keyed(&self, statement: &SqlStatement) -> Result<Option<WriteOutcome>> {
-        let writes = matches!(statement, SqlStatement::Insert(_) | SqlStatement::Update(_) | SqlStatement::Delete(_));
-        if !writes {
-            return Ok(None);
-        }
         let write = self.store.writer().ok().and_then(|db| KeyedWrite::of_sql(statement, db, self.zone()));
         let Some(write) = write else { return Ok(None) };
         Ok(self.write_keyed(&write, &[])?.map(|count| WriteOutcome { count, returned: None }))
