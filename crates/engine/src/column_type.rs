@@ -1,7 +1,8 @@
 //! Types of columns and units of timestamps: their names in SQL, their Arrow types, and the types to
 //! which a column can be widened.
 
-use crate::error::{Error, Result};
+use crate::decimal::MAX_DECIMAL_DIGITS;
+use crate::error::{Code, Error, Result};
 use arrow::datatypes::{DataType, TimeUnit};
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +91,14 @@ pub enum ColumnType {
     Binary,
     /// Days since 1970-01-01.
     Date32,
+    /// An exact decimal number with up to `precision` digits, `scale` of them after the decimal
+    /// point. The raw value is the number without its point.
+    Decimal {
+        /// From 1 to [`MAX_DECIMAL_DIGITS`].
+        precision: u8,
+        /// At most the precision.
+        scale: u8,
+    },
     /// A time, as a count of the unit since 1970 (UTC).
     Timestamp(Unit),
     /// The same, returned with the time zone UTC, so that clients anywhere know the instant.
@@ -122,6 +131,7 @@ impl ColumnType {
             Self::Utf8 => "text",
             Self::Binary => "bytea",
             Self::Date32 => "date",
+            Self::Decimal { .. } => "numeric",
             Self::Timestamp(_) => "timestamp",
             Self::TimestampUtc(_) => "timestamp with time zone",
         }
@@ -144,6 +154,7 @@ impl ColumnType {
             Self::Utf8 => DataType::Utf8,
             Self::Binary => DataType::Binary,
             Self::Date32 => DataType::Date32,
+            Self::Decimal { precision, scale } => DataType::Decimal128(precision, scale as i8),
             Self::Timestamp(unit) => DataType::Timestamp(unit.to_arrow(), None),
             Self::TimestampUtc(unit) => DataType::Timestamp(unit.to_arrow(), Some(Self::UTC.into())),
         }
@@ -171,14 +182,18 @@ impl ColumnType {
                 Self::Binary
             }
             DataType::Date32 => Self::Date32,
+            DataType::Decimal32(precision, scale)
+            | DataType::Decimal64(precision, scale)
+            | DataType::Decimal128(precision, scale)
+            | DataType::Decimal256(precision, scale) => decimal(*precision, *scale)?,
             DataType::Timestamp(unit, None) => Self::Timestamp(Unit::from_arrow(unit)),
             // Values count from 1970 in UTC, whatever the zone.
             DataType::Timestamp(unit, Some(_)) => Self::TimestampUtc(Unit::from_arrow(unit)),
             DataType::Dictionary(_, values) => Self::from_arrow(values)?,
             other => {
                 return Err(Error::invalid(format!(
-                    "Arrow type {other} is not supported: use booleans, integers, floats, text, binary, dates or \
-                     timestamps"
+                    "Arrow type {other} is not supported: use booleans, integers, floats, decimals, text, binary, \
+                     dates or timestamps"
                 )));
             }
         })
@@ -204,7 +219,12 @@ impl ColumnType {
 
     /// Whether each container's sum, minimum and maximum are kept.
     pub fn is_numeric(self) -> bool {
-        self.is_float() || self.is_integer()
+        self.is_float() || self.is_integer() || self.is_decimal()
+    }
+
+    /// Whether values are exact decimal numbers.
+    pub fn is_decimal(self) -> bool {
+        matches!(self, Self::Decimal { .. })
     }
 
     /// Whether values are integers.
@@ -235,7 +255,7 @@ impl ColumnType {
             Self::UInt16 => unsigned(16),
             Self::UInt32 => unsigned(32),
             Self::UInt64 => unsigned(64),
-            Self::Boolean | Self::Float32 | Self::Float64 | Self::Utf8 | Self::Binary => None,
+            Self::Boolean | Self::Float32 | Self::Float64 | Self::Decimal { .. } | Self::Utf8 | Self::Binary => None,
         }
     }
 }
@@ -249,7 +269,7 @@ impl ColumnType {
 
     /// Whether every value of this type can be represented in `to`. Integers widen to larger
     /// integers and to floats (from 32 bits on, only to `Float64`; a 64-bit integer then keeps 53
-    /// bits of precision).
+    /// bits of precision), decimal numbers to more digits before the point.
     pub(crate) fn widens_to(self, to: Self) -> bool {
         let bits = |t: Self| match t {
             Self::Int8 | Self::UInt8 => 8,
@@ -260,12 +280,36 @@ impl ColumnType {
         let unsigned = |t: Self| matches!(t, Self::UInt8 | Self::UInt16 | Self::UInt32 | Self::UInt64);
         match (self, to) {
             _ if self == to || !self.is_numeric() || !to.is_numeric() => false,
+            (Self::Decimal { precision, scale }, Self::Decimal { precision: wider, scale: same }) => {
+                scale == same && precision < wider
+            }
+            (Self::Decimal { .. }, _) | (_, Self::Decimal { .. }) => false,
             (Self::Float32, Self::Float64) => true,
             (from, _) if from.is_float() => false,
             (_, Self::Float64) => true,
             (from, Self::Float32) => bits(from) <= 16,
             (from, to) => bits(from) < bits(to) && (unsigned(from) || !unsigned(to)),
         }
+    }
+}
+
+/// The type of decimal numbers with so many digits.
+fn decimal(precision: u8, scale: i8) -> Result<ColumnType> {
+    let scale = u8::try_from(scale).ok().filter(|scale| *scale <= precision);
+    match scale {
+        Some(scale) if precision <= MAX_DECIMAL_DIGITS => Ok(ColumnType::Decimal { precision, scale }),
+        Some(scale) => Err(Error::new(
+            Code::NotSupported,
+            format!(
+                "a NUMERIC column has at most {MAX_DECIMAL_DIGITS} digits, not {precision}: give it digits, as in \
+                 NUMERIC({MAX_DECIMAL_DIGITS}, {})",
+                scale.min(6)
+            ),
+        )),
+        None => Err(Error::new(
+            Code::NotSupported,
+            "the scale of a NUMERIC column must be from 0 to its precision, as in NUMERIC(12, 2)",
+        )),
     }
 }
 
@@ -287,6 +331,7 @@ impl std::fmt::Display for ColumnType {
         match self {
             Self::Timestamp(unit) => write!(f, "Timestamp({unit})"),
             Self::TimestampUtc(unit) => write!(f, "Timestamp({unit}, UTC)"),
+            Self::Decimal { precision, scale } => write!(f, "Decimal({precision}, {scale})"),
             other => write!(f, "{other:?}"),
         }
     }

@@ -4,7 +4,8 @@
 //! 1. While a statement is prepared, a table accepts pushed-down conditions with parameters as if
 //!    they had values ([`with_placeholders_filled`]). The scan keeps these conditions.
 //! 2. Each run has exclusive use of the binding, with its values and view ([`Binding::bind`]). A
-//!    scan that begins puts the values into its conditions ([`Binding::substitute`]).
+//!    scan that begins puts the values into its conditions ([`Binding::substitute`]). Elsewhere in
+//!    the plan, parameters are calls that return the value ([`Binding::value`]).
 
 use crate::errors::query_error;
 use datafusion::common::ScalarValue;
@@ -13,6 +14,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Placeholder;
 use fleetdb_engine::{TableId, TableSchema, TableView, View};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The view and values of one run of a prepared statement.
@@ -32,6 +34,12 @@ pub struct Binding {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Binding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Binding").finish_non_exhaustive()
+    }
 }
 
 /// Exclusive use of a binding by a run, until it is dropped.
@@ -76,6 +84,15 @@ impl Binding {
     pub(crate) fn table(&self, name: &str) -> Result<TableView> {
         let bound = lock(&self.bound);
         bound.as_ref().ok_or_else(not_bound)?.view.table(name).cloned().map_err(query_error)
+    }
+
+    /// The value of a parameter in the current run.
+    ///
+    /// # Errors
+    /// No run is current.
+    pub fn value(&self, index: usize) -> Result<ScalarValue> {
+        let bound = lock(&self.bound);
+        bound.as_ref().and_then(|bound| bound.values.get(index)).cloned().ok_or_else(not_bound)
     }
 
     /// Replaces the parameters in a condition with the values of the current run.

@@ -17,6 +17,7 @@ pub mod binding;
 pub mod catalog;
 pub mod computed_columns;
 pub mod errors;
+pub mod exact_numbers;
 pub mod expressions;
 pub mod finer_times;
 pub mod functions;

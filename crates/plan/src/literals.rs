@@ -4,7 +4,7 @@ use crate::errors::misfit;
 use crate::times::{date_of, read_for};
 use crate::zone::Zone;
 use chrono::DateTime;
-use fleetdb_engine::{Code, ColumnType, Error, Result, Value};
+use fleetdb_engine::{Code, ColumnType, Decimal, DecimalError, Error, Result, Value};
 
 /// Parses a text as a value of a column, as SQL does. A time without a zone is in UTC.
 ///
@@ -31,6 +31,11 @@ pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Resu
         },
         ColumnType::Float32 | ColumnType::Float64 => return number_of(text, column_type),
         ColumnType::UInt64 => trimmed.parse().ok().map(Value::UInt),
+        ColumnType::Decimal { precision, scale } => match Decimal::parse(text, precision, scale) {
+            Ok(number) => Some(Value::Decimal(number)),
+            Err(DecimalError::Malformed) => None,
+            Err(DecimalError::OutOfRange) => return Err(numeric_overflow(precision, scale)),
+        },
         ColumnType::Timestamp(_) | ColumnType::TimestampUtc(_) => {
             return read_for(text, column_type, zone).value(text, column_type).map(Value::Int);
         }
@@ -42,6 +47,13 @@ pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Resu
         _ => trimmed.parse().ok().map(Value::Int),
     };
     value.ok_or_else(|| misfit(text, &column_type.to_arrow()))
+}
+
+/// The error for a number with too many digits for a NUMERIC column.
+fn numeric_overflow(precision: u8, scale: u8) -> Error {
+    let most = Decimal { unscaled: 10i64.pow(precision.into()) - 1, scale };
+    Error::new(Code::OutOfRange, "numeric field overflow")
+        .with_hint(format!("A numeric of {precision} digits holds no more: max {most}."))
 }
 
 /// Parses a float. A number out of the column's range, such as `1e400`, is rejected instead of

@@ -269,7 +269,7 @@ fn output(scan: &FleetScan, function: &AggregateFunctionExpr, fields: &mut Vec<u
         "min" if cast.is_none() => Some(Output::Min(field)),
         "max" if cast.is_none() => Some(Output::Max(field)),
         "sum" if cast.is_none_or(wide) => Some(Output::Sum(field)),
-        "avg" if cast.is_none_or(wide) => Some(Output::Avg(field)),
+        "avg" if cast.is_none_or(wide) && !column.column_type.is_decimal() => Some(Output::Avg(field)),
         _ => None,
     }
 }
@@ -319,6 +319,7 @@ fn value(output: Output, row: Option<&ContainerSummary>, data_type: &DataType) -
             let sum = match amount.sum {
                 ColumnSum::Float(sum) => sum,
                 ColumnSum::Integer(sum) => sum as f64,
+                ColumnSum::Decimal { unscaled, scale } => unscaled as f64 / 10f64.powi(i32::from(scale)),
             };
             ScalarValue::Float64(Some(sum / amount.count as f64))
         }),
@@ -337,6 +338,7 @@ fn total(amount: &ColumnTotals, data_type: &DataType) -> Result<ScalarValue> {
             ScalarValue::UInt64(Some(UInt64Type::narrow(sum)?))
         }
         ColumnSum::Integer(sum) => ScalarValue::Int64(Some(Int64Type::narrow(sum)?)),
+        ColumnSum::Decimal { unscaled, scale } => ScalarValue::Decimal128(Some(unscaled), 38, scale as i8),
     })
 }
 

@@ -8,7 +8,9 @@
 use crate::functions::one_of::OneOf;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use fleetdb_engine::{Column, KeyCondition, KeyPredicate, Role, ScanRequest, TableSchema, Value};
+use fleetdb_engine::{
+    Column, Decimal, KeyCondition, KeyPredicate, MAX_DECIMAL_DIGITS, Role, ScanRequest, TableSchema, Value,
+};
 use std::ops::Bound;
 
 /// A condition evaluated by the scan.
@@ -170,6 +172,9 @@ pub fn scalar(value: &Value) -> ScalarValue {
         Value::Int(value) => ScalarValue::Int64(Some(*value)),
         Value::UInt(value) => ScalarValue::UInt64(Some(*value)),
         Value::Float(value) => ScalarValue::Float64(Some(*value)),
+        Value::Decimal(value) => {
+            ScalarValue::Decimal128(Some(i128::from(value.unscaled)), MAX_DECIMAL_DIGITS, value.scale as i8)
+        }
         Value::Text(value) => ScalarValue::Utf8(Some(value.clone())),
         Value::Binary(value) => ScalarValue::Binary(Some(value.clone())),
     }
@@ -192,6 +197,10 @@ pub fn key_value(column: &Column, value: &ScalarValue) -> Option<Value> {
         ScalarValue::UInt16(Some(value)) => Some(Value::UInt(u64::from(*value))),
         ScalarValue::UInt32(Some(value)) => Some(Value::UInt(u64::from(*value))),
         ScalarValue::UInt64(Some(value)) => Some(Value::UInt(*value)),
+        ScalarValue::Decimal128(Some(unscaled), _, scale) => {
+            let (unscaled, scale) = (i64::try_from(*unscaled).ok()?, u8::try_from(*scale).ok()?);
+            Some(Value::Decimal(Decimal { unscaled, scale }))
+        }
         _ => time_value(column, value).map(Value::Int),
     }
 }

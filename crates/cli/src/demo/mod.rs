@@ -14,7 +14,9 @@ use crate::stdout::print_line;
 use crate::{close, io_error, is_database, open};
 use chrono::{DateTime, Utc};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{ColumnType, Database, Durability, Error, Result, Rows, TableDefinition, Unit, Value, View};
+use fleetdb_engine::{
+    ColumnType, Database, Decimal, Durability, Error, Result, Rows, TableDefinition, Unit, Value, View,
+};
 use fleetdb_postgres::Postgres;
 use fleetdb_query::Session;
 use generate::Fleet;
@@ -25,6 +27,8 @@ use std::time::Instant;
 
 /// The simulated year. Its December is billed.
 const YEAR: i32 = 2025;
+/// The digits of a price after the decimal point.
+const PRICE_SCALE: u8 = 4;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -111,16 +115,18 @@ fn create_tables(db: &Database) -> Result<()> {
         .key("day_kind", ColumnType::Utf8)
         .key("hour", ColumnType::Int32)
         .field("band", ColumnType::Utf8)
-        .field("euro_per_kwh", ColumnType::Float64);
+        .field("euro_per_kwh", ColumnType::Decimal { precision: 6, scale: PRICE_SCALE });
     let mut rows = Rows::new(&db.create_table(&tariffs)?);
     for kind in ["workday", "weekend"] {
         for hour in 0..24 {
+            // In hundredths of a cent.
             let (band, price) = match (kind, hour) {
-                (_, 22..=23 | 0..=5) => ("night", 0.2390),
-                ("workday", 17..=20) => ("peak", 0.3890),
-                _ => ("day", 0.3150),
+                (_, 22..=23 | 0..=5) => ("night", 2_390),
+                ("workday", 17..=20) => ("peak", 3_890),
+                _ => ("day", 3_150),
             };
-            rows.push(&[kind.into(), Value::Int(hour), band.into(), Value::Float(price)])?;
+            let price = Decimal { unscaled: price, scale: PRICE_SCALE };
+            rows.push(&[kind.into(), Value::Int(hour), band.into(), Value::Decimal(price)])?;
         }
     }
     db.commit(fleetdb_engine::Batch::new().with_rows(rows))?;
@@ -182,7 +188,7 @@ fn bills_sql(from: DateTime<Utc>, to: DateTime<Utc>, tz: chrono_tz::Tz) -> Strin
 )
 SELECT h.meter_id, m.contact_name, m.city, count(*) AS hours, round(sum(h.kwh), 1) AS kwh,
        round(sum(CASE WHEN t.band = 'peak' THEN h.kwh ELSE 0 END), 1) AS peak_kwh,
-       round(sum(h.kwh * t.euro_per_kwh), 2) AS euro
+       round(sum(h.kwh::numeric(10, 3) * t.euro_per_kwh), 2) AS euro
 FROM hours h
 JOIN tariffs t ON t.day_kind = h.day_kind AND t.hour = h.hour
 JOIN meters m ON m.id = h.meter_id

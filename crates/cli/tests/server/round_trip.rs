@@ -13,11 +13,14 @@ const TABLES: [&str; 2] = ["points", "again"];
 
 fn columns() -> Vec<(String, ColumnType)> {
     use ColumnType::{
-        Binary, Boolean, Date32, Float32, Float64, Int8, Int16, Int32, Int64, Timestamp, TimestampUtc, UInt8, UInt16,
-        UInt32, UInt64, Utf8,
+        Binary, Boolean, Date32, Decimal, Float32, Float64, Int8, Int16, Int32, Int64, Timestamp, TimestampUtc, UInt8,
+        UInt16, UInt32, UInt64, Utf8,
     };
     let mut types =
         vec![Boolean, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32, Float64, Utf8, Binary, Date32];
+    for (precision, scale) in [(1, 1), (9, 2), (10, 0), (18, 4), (18, 18)] {
+        types.push(Decimal { precision, scale });
+    }
     for unit in [Unit::Second, Unit::Millisecond, Unit::Microsecond, Unit::Nanosecond] {
         types.extend([Timestamp(unit), TimestampUtc(unit)]);
     }
@@ -60,6 +63,11 @@ fn value(column_type: ColumnType, random: &mut impl Rng) -> Value {
         ColumnType::Float64 => Value::Float(f64::from_bits(random.random::<u64>() & 0xffef_ffff_ffff_ffff)),
         ColumnType::Utf8 => Value::Text(texts[random.random_range(0..texts.len())].to_owned()),
         ColumnType::Binary => Value::Binary((0..random.random_range(0..5)).map(|_| random.random()).collect()),
+        ColumnType::Decimal { precision, scale } => {
+            let limit = 10i64.pow(precision.into());
+            let unscaled = if edge { limit - 1 } else { next() % limit };
+            Value::Decimal(fleetdb_engine::Decimal { unscaled, scale })
+        }
         // Within the years that PostgreSQL's clients support, which start at 4713 BC.
         ColumnType::Date32 => Value::Int(random.random_range(-2_400_000..20_000_000)),
         // The wire carries microseconds, so the last three digits are zero.

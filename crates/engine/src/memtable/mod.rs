@@ -9,10 +9,12 @@
 //!    them ([`Inner::apply`]), all under the write locks of every memtable that the batch touches.
 //! 2. A reader takes a [`MemtableView`] under the read locks: the current blocks. Blocks are
 //!    shared, and are copied when they change while a view holds them.
-//! 3. [`sorted`] puts a view into (key, time) order, for scans and for the flush.
+//! 3. [`sorted`] puts a view, or the containers that a [`selection`] names, into (key, time) order,
+//!    for scans and for the flush.
 //!
 //! A memtable never waits, does no I/O, and refuses nothing: admission has checked its input.
 
+pub(crate) mod selection;
 pub(crate) mod sorted;
 
 use crate::column::ColumnBuilder;
@@ -25,7 +27,7 @@ use crate::pool::Pool;
 use crate::schema::TableSchema;
 use crate::wal::record::{self, NewEntries, Section, SectionField};
 use crate::write::admit::{Admitted, FieldValues};
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
@@ -36,6 +38,8 @@ pub(crate) const BLOCK_ROWS: usize = 1024;
 const FLATTEN_SHARE: usize = 16;
 /// No row.
 const NONE: u32 = u32::MAX;
+/// Bytes of a key's place in the order of the keys.
+const KEY_ORDER_BYTES: usize = 4;
 /// Maximum rows of a memtable; it is frozen before it reaches this.
 pub(crate) const MAX_ROWS: usize = 1 << 31;
 
@@ -82,6 +86,7 @@ impl Block {
 #[derive(Clone, Copy)]
 struct Container {
     newest_row: u32,
+    rows: u32,
 }
 
 /// The memtable of one table.
@@ -90,6 +95,8 @@ pub(crate) struct Memtable {
     time_lane: Option<usize>,
     merges_fields: bool,
     inner: RwLock<Inner>,
+    /// Numbers of keys in the order of the keys; see [`MemtableView::key_order`].
+    key_order: Mutex<Arc<Vec<u32>>>,
     /// The charge for its memory, once only views hold it.
     left: OnceLock<Charge>,
 }
@@ -131,6 +138,7 @@ impl Memtable {
             time_lane: time_column.map(|id| id.0 as usize + COLUMN_LANES),
             merges_fields: schema.merges_fields(),
             inner: RwLock::new(inner),
+            key_order: Mutex::default(),
             left: OnceLock::new(),
         }
     }
@@ -176,7 +184,7 @@ impl Inner {
         self.block_bytes
             + self.tail.bytes()
             + self.keys.bytes()
-            + self.containers.capacity() * size_of::<Container>()
+            + self.containers.capacity() * (size_of::<Container>() + KEY_ORDER_BYTES)
             + self.deletes.bytes()
             + texts
     }
@@ -311,7 +319,7 @@ impl Inner {
 
     /// Adds the rows of a section whose numbers are known.
     pub(crate) fn apply(&mut self, section: &Section<'_>) {
-        self.containers.resize(self.keys.len(), Container { newest_row: NONE });
+        self.containers.resize(self.keys.len(), Container { newest_row: NONE, rows: 0 });
         if self.collection {
             self.replace_rows(section);
         } else {
@@ -322,8 +330,9 @@ impl Inner {
     fn append_rows(&mut self, section: &Section<'_>) {
         let mut previous = Vec::with_capacity(section.rows);
         for (row, &container) in (self.rows as u32..).zip(&section.containers) {
-            let newest = &mut self.containers[container as usize].newest_row;
-            previous.push(u64::from(std::mem::replace(newest, row)));
+            let container = &mut self.containers[container as usize];
+            container.rows += 1;
+            previous.push(u64::from(std::mem::replace(&mut container.newest_row, row)));
         }
         let none = NullMask::default();
         let time = self.time_column.map(|time| (lane_of(time), &*section.times, &none));
@@ -405,7 +414,7 @@ impl Inner {
                 // Containers are numbered in order of appearance, so a new one goes to the end.
                 block.lane_mut(CONTAINER_LANE).push(Some(container));
                 block.lane_mut(PREVIOUS_LANE).push(Some(PRESENT));
-                self.containers[place].newest_row = container as u32;
+                self.containers[place] = Container { newest_row: container as u32, rows: 1 };
                 self.rows = place + 1;
             } else {
                 block.lane_mut(PREVIOUS_LANE).set(at, Some(PRESENT));

@@ -1,5 +1,6 @@
 //! A memtable view in (key, time) order, with each primary key once, for scans and the flush.
 
+use super::selection::Selection;
 use super::{CONTAINER_LANE, GONE, MemtableView, NONE, PREVIOUS_LANE, lane_of};
 use crate::deletes::DeleteSet;
 use crate::ids::ColumnId;
@@ -44,11 +45,10 @@ impl Sorted {
         let inner = memtable.read();
         let mut counts = vec![0u32; inner.keys.len()];
         numbers.iter().for_each(|&container| counts[container as usize] += 1);
-        let mut by_key: Vec<u32> = (0..counts.len() as u32).filter(|&c| counts[c as usize] > 0).collect();
-        by_key.sort_unstable_by(|&a, &b| inner.keys.get(a).cmp(inner.keys.get(b)));
+        let key_order = view.key_order(&inner.keys);
         // From here on, a container's count is the position after its rows placed so far.
         let mut start = 0;
-        for &container in &by_key {
+        for &container in key_order.iter() {
             let count = &mut counts[container as usize];
             start += std::mem::replace(count, start);
         }
@@ -61,7 +61,7 @@ impl Sorted {
         drop(numbers);
         let mut sorted = Self::empty(view, deletes);
         let mut start = 0;
-        for container in by_key {
+        for &container in key_order.iter() {
             let end = counts[container as usize] as usize;
             let arrived = &order[start..end];
             match &times {
@@ -74,31 +74,33 @@ impl Sorted {
         sorted
     }
 
-    /// Only the container with this key.
-    pub(crate) fn container(view: MemtableView, key: &[u8], deletes: &DeleteSet) -> Self {
-        let (newest, now) = {
-            let inner = view.inner();
-            let number = inner.keys.find(key);
-            let container = number.and_then(|n| inner.containers.get(n as usize).copied());
-            (container.map_or(NONE, |c| c.newest_row), view.memtable.view(&inner))
-        };
-        let mut rows = Vec::new();
-        let mut row = newest;
-        while row != NONE {
-            // Skips rows that were added after the view was taken.
-            if (row as usize) < view.rows {
-                rows.push(row);
-            }
-            row = match view.memtable.time_lane {
-                Some(_) => now.get(PREVIOUS_LANE, row).map_or(NONE, |previous| previous as u32),
-                None => NONE,
-            };
-        }
-        rows.reverse();
+    /// The rows of the containers in a selection.
+    pub(crate) fn of(view: MemtableView, selection: Selection, deletes: &DeleteSet) -> Self {
+        let Some(containers) = selection.containers else { return Self::all(view, deletes) };
+        let memtable = Arc::clone(&view.memtable);
+        let inner = memtable.read();
+        let newest =
+            containers.iter().filter_map(|number| Some((*number, inner.containers.get(*number as usize)?.newest_row)));
+        let newest: Vec<(u32, u32)> = newest.collect();
+        // A container's newest row may be newer than the view.
+        let now = memtable.view(&inner);
         let mut sorted = Self::empty(view, deletes);
-        if !rows.is_empty() {
-            sorted.times = rows.iter().map(|&row| sorted.view.time(row)).collect();
-            sorted.push(key, &rows);
+        let mut rows = Vec::new();
+        for (container, mut row) in newest {
+            rows.clear();
+            while row != NONE {
+                if (row as usize) < sorted.view.rows {
+                    rows.push(row);
+                }
+                row = match memtable.time_lane {
+                    Some(_) => now.get(PREVIOUS_LANE, row).map_or(NONE, |previous| previous as u32),
+                    None => NONE,
+                };
+            }
+            rows.reverse();
+            let times = rows.iter().map(|&row| sorted.view.time(row));
+            sorted.times.extend(times);
+            sorted.push(inner.keys.get(container), &rows);
         }
         sorted
     }

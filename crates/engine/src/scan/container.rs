@@ -119,11 +119,13 @@ fn public(amount: &ColumnTotals) -> Aggregate {
         Value::Int(value) => Some(*value as f64),
         Value::UInt(value) => Some(*value as f64),
         Value::Float(value) => Some(*value),
+        Value::Decimal(value) => Some(value.to_f64()),
         _ => None,
     };
     let sum = match amount.sum {
         ColumnSum::Float(sum) => sum,
         ColumnSum::Integer(sum) => sum as f64,
+        ColumnSum::Decimal { unscaled, scale } => unscaled as f64 / 10f64.powi(i32::from(scale)),
     };
     let sum = (amount.count > 0).then_some(sum);
     Aggregate { count: amount.count, min: number(&amount.min), max: number(&amount.max), sum }

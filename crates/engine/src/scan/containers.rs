@@ -54,6 +54,7 @@ impl ColumnTotals {
         match (&mut self.sum, other.sum) {
             (ColumnSum::Integer(sum), ColumnSum::Integer(other)) => *sum += other,
             (ColumnSum::Float(sum), ColumnSum::Float(other)) => *sum += other,
+            (ColumnSum::Decimal { unscaled, .. }, ColumnSum::Decimal { unscaled: other, .. }) => *unscaled += other,
             // Both have the column's type.
             _ => {}
         }
@@ -68,6 +69,8 @@ fn is_below(a: &Value, b: &Value) -> bool {
         (Value::Int(a), Value::Int(b)) => a < b,
         (Value::UInt(a), Value::UInt(b)) => a < b,
         (Value::Float(a), Value::Float(b)) => a.total_cmp(b).is_lt(),
+        // Both have the column's scale.
+        (Value::Decimal(a), Value::Decimal(b)) => a.unscaled < b.unscaled,
         _ => false,
     }
 }
@@ -79,6 +82,13 @@ pub enum ColumnSum {
     Integer(i128),
     /// For floats, added in no particular order.
     Float(f64),
+    /// Exact, for decimal numbers.
+    Decimal {
+        /// The sum without its decimal point.
+        unscaled: i128,
+        /// The number of digits after the decimal point.
+        scale: u8,
+    },
 }
 
 /// Yields containers in key order.
@@ -191,9 +201,10 @@ impl Iterator for ContainerSummaries {
 }
 
 fn amount(amounts: &Amounts, column_type: ColumnType) -> ColumnTotals {
-    let sum = match amounts.sum {
-        Sum::Float(sum) => ColumnSum::Float(sum),
-        Sum::Integer(sum) => ColumnSum::Integer(sum),
+    let sum = match (amounts.sum, column_type) {
+        (Sum::Float(sum), _) => ColumnSum::Float(sum),
+        (Sum::Integer(unscaled), ColumnType::Decimal { scale, .. }) => ColumnSum::Decimal { unscaled, scale },
+        (Sum::Integer(sum), _) => ColumnSum::Integer(sum),
     };
     if amounts.count == 0 {
         return ColumnTotals { count: 0, min: Value::Null, max: Value::Null, sum };

@@ -5,6 +5,7 @@ use crate::ids::{ColumnId, Generation, TableId};
 use crate::lane::NullMask;
 use crate::manifest::Delete;
 use crate::memtable::Memtable;
+use crate::memtable::selection::Selection;
 use crate::memtable::sorted::Sorted;
 use crate::schema::TableDefinition;
 use crate::wal::record::{NewEntries, Section, SectionField};
@@ -32,7 +33,8 @@ fn source(generation: u64, rows: &[(u8, i64, u64)], deletes: &DeleteSet) -> Sour
     memtable.write().learn(&new_entries, &mut section);
     memtable.write().apply(&section);
     let view = memtable.view(&memtable.read());
-    Source::Memtable(Sorted::all(view, deletes))
+    let selection = Selection::all(&view);
+    Source::Memtable(Sorted::of(view, selection, deletes))
 }
 
 /// All rows that a merge returns, as (key, time, source).

@@ -25,6 +25,7 @@ use crate::key::{self, KeyPart};
 use crate::manifest::SegmentEntry;
 use crate::memory::{Budget, Charge};
 use crate::memtable::MemtableView;
+use crate::memtable::selection::Selection;
 use crate::memtable::sorted::Sorted;
 use crate::schema::{Column, TableSchema};
 use crate::segment::{Listed, PAGE_ROWS};
@@ -395,23 +396,24 @@ impl TableView {
         let keep = bounds.keys.is_some() || touched.iter().all(|listed| listed.segment.has_cache_for(bytes));
         let segment = |listed| Source::segment(listed, &self.schema, &self.deletes, keep);
         let mut sources: Vec<Source> = touched.into_iter().map(segment).collect();
-        let whole = bounds.keys.as_deref().is_none_or(|keys| keys.len() > 1);
-        let rows: usize = if whole { self.memtables.iter().map(MemtableView::rows).sum() } else { 0 };
+        let views = self.memtables.iter().filter(|view| view.rows() > 0);
+        let selected = views.map(|view| Ok((view, selection(view, bounds)?))).collect::<Result<Vec<_>>>()?;
+        let rows: usize = selected.iter().map(|(_, selection)| selection.rows).sum();
         let segment_bytes = INDEX_BLOCK_BYTES + columns * PAGE_BYTES;
         let bytes = rows * SORTED_ROW_BYTES + sources.len() * segment_bytes;
         let charge = self.budget.charge_behind_compaction("a scan", bytes)?;
-        for view in self.memtables.iter().filter(|view| view.rows() > 0) {
-            match bounds.keys.as_deref() {
-                Some([key]) => {
-                    let sorted = Sorted::container(view.clone(), key, &self.deletes);
-                    if sorted.keys.len() > 0 {
-                        sources.push(Source::Memtable(sorted));
-                    }
-                }
-                _ => sources.push(Source::Memtable(Sorted::all(view.clone(), &self.deletes))),
-            }
-        }
+        let sorted = selected.into_iter().map(|(view, selection)| Sorted::of(view.clone(), selection, &self.deletes));
+        sources.extend(sorted.filter(|sorted| sorted.keys.len() > 0).map(Source::Memtable));
         Ok(Sources { list: Arc::new(sources), _charge: charge })
+    }
+}
+
+/// The containers of a memtable that a scan wants.
+fn selection(view: &MemtableView, bounds: &ScanBounds) -> Result<Selection> {
+    match bounds.keys.as_deref() {
+        Some(keys) => Ok(Selection::listed(view, keys)),
+        None if bounds.tests.is_empty() => Ok(Selection::all(view)),
+        None => Selection::passing(view, &bounds.prefix, |key| bounds.passes(key)),
     }
 }
 

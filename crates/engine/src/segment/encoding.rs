@@ -32,6 +32,8 @@ impl Physical {
             ColumnType::UInt8 | ColumnType::UInt16 | ColumnType::UInt32 | ColumnType::Float32 => {
                 Self::Four { signed: false }
             }
+            // As Parquet's readers expect it; see "DECIMAL" in Parquet's logical types.
+            ColumnType::Decimal { precision: ..=9, .. } => Self::Four { signed: true },
             ColumnType::Utf8 | ColumnType::Binary => Self::Bytes,
             _ => Self::Eight,
         }

@@ -281,6 +281,9 @@ fn converted(column_type: ColumnType, array: &ArrayRef) -> Result<ArrayRef> {
     if from == &to {
         return Ok(Arc::clone(array));
     }
+    if column_type.is_decimal() && from.is_decimal() {
+        return exact_decimals(column_type, array, &to);
+    }
     let came = ColumnType::from_arrow(from)?;
     let fits = came == column_type
         || (came.is_integer() && column_type.is_numeric())
@@ -293,6 +296,20 @@ fn converted(column_type: ColumnType, array: &ArrayRef) -> Result<ArrayRef> {
     let options = CastOptions { safe: false, format_options: FormatOptions::default() };
     cast_with_options(array, &to, &options)
         .map_err(|e| Error::new(Code::OutOfRange, format!("a value is out of range for type {column_type}: {e}")))
+}
+
+/// Decimal numbers with the column's digits, if all can be written with them.
+fn exact_decimals(column_type: ColumnType, array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let options = CastOptions { safe: false, format_options: FormatOptions::default() };
+    let beyond = |reason: String| {
+        Error::new(Code::OutOfRange, format!("a value is out of range for type {column_type}: {reason}"))
+    };
+    let converted = cast_with_options(array, to, &options).map_err(|e| beyond(e.to_string()))?;
+    let back = cast_with_options(&converted, array.data_type(), &options).map_err(|e| beyond(e.to_string()))?;
+    if back.as_ref() != array.as_ref() {
+        return Err(beyond("it has more digits after the decimal point".to_owned()));
+    }
+    Ok(converted)
 }
 
 fn null_mask(array: &dyn Array) -> NullMask {
@@ -342,6 +359,8 @@ fn raw_values(column_type: ColumnType, array: &ArrayRef) -> Vec<u64> {
         ColumnType::Float32 => raw::<types::Float32Type>(array, |v| u64::from(v.to_bits())),
         ColumnType::Float64 => raw::<types::Float64Type>(array, f64::to_bits),
         ColumnType::Date32 => raw::<types::Date32Type>(array, |v| v as u64),
+        // Numbers of at most 18 digits fit in 64 bits.
+        ColumnType::Decimal { .. } => raw::<types::Decimal128Type>(array, |v| v as u64),
         ColumnType::Timestamp(unit) | ColumnType::TimestampUtc(unit) => match unit {
             Unit::Second => raw::<types::TimestampSecondType>(array, |v| v as u64),
             Unit::Millisecond => raw::<types::TimestampMillisecondType>(array, |v| v as u64),

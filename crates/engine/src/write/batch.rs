@@ -2,6 +2,7 @@
 
 use crate::column::ColumnBuilder;
 use crate::column_type::ColumnType;
+use crate::decimal::Decimal;
 use crate::error::{Code, Error, Result};
 use crate::key::{KeyPart, KeyValue};
 use crate::schema::{Column, TableSchema};
@@ -278,6 +279,8 @@ pub enum Value {
     UInt(u64),
     /// For a float column.
     Float(f64),
+    /// For a decimal column.
+    Decimal(Decimal),
     /// For a text column.
     Text(String),
     /// For a binary column.
@@ -315,14 +318,24 @@ impl Value {
             ColumnType::Float32 => KeyPart::Raw(u64::from((value as f32).to_bits())),
             _ => KeyPart::Raw(value.to_bits()),
         };
+        let decimal = |value: Decimal| {
+            let ColumnType::Decimal { precision, scale } = column_type else { return None };
+            Some(KeyPart::Raw(value.with_scale(precision, scale)?.unscaled as u64))
+        };
         match self {
             Self::Null => Some(KeyPart::Null),
             Self::Boolean(value) if column_type == ColumnType::Boolean => Some(KeyPart::Raw(u64::from(*value))),
             Self::Int(value) if column_type.is_float() => Some(float(*value as f64)),
+            Self::Int(value) if column_type.is_decimal() => decimal(Decimal { unscaled: *value, scale: 0 }),
             Self::Int(value) => integer(i128::from(*value)),
             Self::UInt(value) if column_type.is_float() => Some(float(*value as f64)),
+            Self::UInt(value) if column_type.is_decimal() => {
+                decimal(Decimal { unscaled: i64::try_from(*value).ok()?, scale: 0 })
+            }
             Self::UInt(value) => integer(i128::from(*value)),
             Self::Float(value) if column_type.is_float() => Some(float(*value)),
+            Self::Decimal(value) if column_type.is_float() => Some(float(value.to_f64())),
+            Self::Decimal(value) => decimal(*value),
             Self::Text(text) if column_type.is_bytes() => Some(KeyPart::Bytes(text.as_bytes())),
             Self::Binary(bytes) if column_type == ColumnType::Binary => Some(KeyPart::Bytes(bytes)),
             _ => None,
@@ -336,6 +349,7 @@ impl Value {
             ColumnType::UInt8 | ColumnType::UInt16 | ColumnType::UInt32 | ColumnType::UInt64 => Self::UInt(raw),
             ColumnType::Float32 => Self::Float(f64::from(f32::from_bits(raw as u32))),
             ColumnType::Float64 => Self::Float(f64::from_bits(raw)),
+            ColumnType::Decimal { scale, .. } => Self::Decimal(Decimal { unscaled: raw as i64, scale }),
             _ => Self::Int(raw as i64),
         }
     }
@@ -367,6 +381,7 @@ impl fmt::Display for Value {
             Self::Int(value) => value.fmt(f),
             Self::UInt(value) => value.fmt(f),
             Self::Float(value) => value.fmt(f),
+            Self::Decimal(value) => value.fmt(f),
             Self::Text(text) => f.write_str(text),
             Self::Binary(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
         }
@@ -382,6 +397,12 @@ impl From<i64> for Value {
 impl From<f64> for Value {
     fn from(value: f64) -> Self {
         Self::Float(value)
+    }
+}
+
+impl From<Decimal> for Value {
+    fn from(value: Decimal) -> Self {
+        Self::Decimal(value)
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const ORDER: [&[&str]; 14] = [
     &["ids", "error", "settings"],
     &["io", "memory"],
-    &["column_type", "schema", "key", "lane", "pool", "column"],
+    &["decimal", "column_type", "schema", "key", "lane", "pool", "column"],
     &["write"],
     &["wal", "memtable", "segment", "manifest", "deletes"],
     &["flush", "scan", "compaction"],

@@ -3,7 +3,8 @@
 use crate::{explain, fill, session, text};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
-use fleetdb_engine::{ErrorKind, Value};
+use arrow::util::display::array_value_to_string;
+use fleetdb_engine::{Code, ErrorKind, Value};
 
 #[test]
 fn a_prepared_statement_sees_what_is_there_now() {
@@ -109,6 +110,90 @@ fn parameters_may_stand_anywhere() {
         assert!(error.to_string().contains(expected), "{error}");
     }
     assert!(session.prepare("DELETE FROM cpu WHERE host = $1").is_err());
+}
+
+/// Statements with parameters in other places than the conditions that scans take.
+const WITH_PARAMETERS: [&str; 18] = [
+    "SELECT count(*) FROM cpu WHERE usage = $1",
+    "SELECT count(*), sum(load) FROM cpu WHERE usage >= $1 AND usage < $2",
+    "SELECT count(*) FROM cpu WHERE usage BETWEEN $1 AND $2 AND host = 'h1'",
+    "SELECT count(*) FROM cpu WHERE usage IN ($1, $2, 7)",
+    "SELECT count(*) FROM cpu WHERE usage NOT IN ($1, $2)",
+    "SELECT count(*) FROM cpu WHERE usage IS DISTINCT FROM $1",
+    "SELECT count(*) FROM cpu WHERE ($1::bigint IS NULL OR usage = $1) AND ($2::bigint IS NULL OR usage <> $2)",
+    "SELECT count(*) FROM cpu WHERE host LIKE 'h' || $1::text",
+    "SELECT ts, usage + $1 AS more FROM cpu WHERE host = 'h1' ORDER BY ts LIMIT 3",
+    "SELECT ts, usage + $1, usage - $1 FROM cpu WHERE host = 'h1' AND usage = $2 ORDER BY 1 LIMIT 3",
+    "SELECT host, sum(usage) FROM cpu WHERE usage > $1 GROUP BY host HAVING sum(usage) > $2 ORDER BY host",
+    "SELECT sum(CASE WHEN usage > $1 THEN 1 ELSE 0 END) FROM cpu",
+    "SELECT count(*) FILTER (WHERE usage < $1), sum(usage * $2) FROM cpu",
+    "SELECT count(*) FROM (SELECT DISTINCT host FROM cpu) a WHERE EXISTS \
+     (SELECT 1 FROM cpu b WHERE b.host = a.host AND b.usage = $1 AND b.load > $2)",
+    "SELECT a.host, count(*) FROM cpu a JOIN cpu b ON a.host = b.host AND a.ts = b.ts AND a.usage + b.usage > $1 \
+     GROUP BY a.host HAVING count(*) > $2 ORDER BY a.host",
+    "SELECT host, usage FROM cpu WHERE usage = $1 UNION ALL SELECT 'x', $2::bigint ORDER BY 1, 2",
+    "SELECT (SELECT max(usage) FROM cpu WHERE usage < $1) + count(*) FROM cpu WHERE usage > $2",
+    "SELECT ts, row_number() OVER (ORDER BY (usage - $1) * (usage - $1), ts) FROM cpu WHERE host = 'h2' ORDER BY 2, 1 LIMIT 3",
+];
+
+#[test]
+fn a_plan_is_kept_whatever_the_values_of_its_parameters() {
+    let (db, session) = session();
+    for is_flushed in [false, true] {
+        for sql in WITH_PARAMETERS {
+            let prepared = session.prepare(sql).unwrap();
+            assert!(prepared.is_current(), "the plan is kept: {sql}");
+            let count = prepared.parameter_types().len();
+            for values in [[Some(14), Some(3)], [Some(70), Some(90)], [None, Some(5)], [Some(1), None], [None, None]] {
+                let literal = |value: Option<i64>| value.map_or("NULL::bigint".to_owned(), |value| value.to_string());
+                let plain = sql.replace("$1", &literal(values[0])).replace("$2", &literal(values[1]));
+                let expected = session.sql(&plain).unwrap().collect().unwrap();
+                let values = values.map(|value| value.map_or(Value::Null, Value::Int));
+                let given = prepared.query(&values[..count]).unwrap();
+                assert_eq!(rows(&given), rows(&expected), "{plain}");
+            }
+        }
+        if !is_flushed {
+            db.flush().unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_error_of_a_kept_plan_leaves_it_usable() {
+    let (_, session) = session();
+    let divided = session.prepare("SELECT sum(usage / $1) FROM cpu WHERE usage > $2").unwrap();
+    assert!(divided.is_current());
+    for _ in 0..2 {
+        let error = divided.query(&[Value::Int(0), Value::Int(3)]).unwrap_err();
+        assert_eq!(error.code(), Code::DivisionByZero, "{error}");
+        let halves = rows(&divided.query(&[Value::Int(2), Value::Int(3)]).unwrap());
+        let expected = session.sql("SELECT sum(usage / 2) FROM cpu WHERE usage > 3").unwrap().collect().unwrap();
+        assert_eq!(halves, rows(&expected));
+    }
+}
+
+#[test]
+fn a_plan_that_depends_on_a_value_is_made_for_each_run() {
+    let (_, session) = session();
+    for sql in
+        ["SELECT ts FROM cpu WHERE host = 'h1' ORDER BY ts LIMIT $1", "SELECT date_trunc($1, ts), usage FROM cpu"]
+    {
+        assert!(!session.prepare(sql).unwrap().is_current(), "{sql}");
+    }
+    let first = session.prepare("SELECT usage FROM cpu WHERE host = 'h1' AND usage > $2 ORDER BY ts LIMIT $1").unwrap();
+    for limit in [0, 1, 3] {
+        let rows = first.query(&[Value::Int(limit), Value::Int(10)]).unwrap();
+        assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), limit as usize);
+    }
+}
+
+/// The rows without the names of columns, which of literals differ from those of parameters.
+fn rows(batches: &[RecordBatch]) -> Vec<String> {
+    let cells = |batch: &RecordBatch, row: usize| -> Vec<String> {
+        batch.columns().iter().map(|column| array_value_to_string(column, row).unwrap()).collect()
+    };
+    batches.iter().flat_map(|batch| (0..batch.num_rows()).map(|row| cells(batch, row).join("|"))).collect()
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A session parses statements and runs them one after the other.
 
 mod named;
+mod parameters;
 mod parse;
 mod planning;
 pub(crate) mod prepared;

@@ -13,6 +13,7 @@ use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use fleetdb_engine::Result;
 use fleetdb_plan::errors::{engine_error, placed_error};
+use fleetdb_plan::exact_numbers::with_exact_numbers;
 use fleetdb_plan::limits::Watch;
 use std::sync::{Arc, PoisonError};
 
@@ -44,7 +45,7 @@ impl Session {
     pub(super) fn planned(&self, statement: ParsedStatement) -> PlanResult<LogicalPlan> {
         let state = self.context.state();
         let plan = self.runtime.block_on(state.statement_to_plan(statement)).and_then(checked_size)?;
-        self.dialect.typed(plan, self.zone.get(), &state)
+        self.dialect.typed(with_exact_numbers(plan)?, self.zone.get(), &state)
     }
 
     /// Starts a plan. Its rows are computed when the answer is read.

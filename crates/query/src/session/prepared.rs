@@ -1,13 +1,14 @@
 //! Prepared statements: planned once, run many times.
 //!
-//! The physical plan is kept if every parameter is in a condition that was pushed down into a scan,
-//! and the plan contains no values fixed at planning time. A run then only binds the values
+//! The physical plan is kept if it depends neither on the values of its parameters
+//! ([`with_bound_parameters`]) nor on other values of the moment. A run then only binds the values
 //! ([`Binding`]). Any other statement is planned again for each run with its values; those of table
 //! functions are inserted into its text ([`table_parameters`](crate::statement::table_parameters)). A plan
 //! whose tables have changed is replaced.
 
 use crate::answer::Answer;
 use crate::session::Session;
+use crate::session::parameters::with_bound_parameters;
 use crate::statement::Statement;
 use crate::statement::clauses::returning_clause_mut;
 use crate::statement::depth::UNCHECKED_LEVELS;
@@ -25,9 +26,9 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use fleetdb_engine::{Code, ColumnType, Error, Result, Value, View};
+use fleetdb_engine::{Code, ColumnType, Decimal, Error, MAX_DECIMAL_DIGITS, Result, Value, View};
 use fleetdb_plan::array_literals::array_of_text;
-use fleetdb_plan::binding::{Binding, BindingGuard, has_parameters, number};
+use fleetdb_plan::binding::{Binding, BindingGuard, number};
 use fleetdb_plan::errors::engine_error;
 use fleetdb_plan::functions::function_memory::ConstantMemory;
 use fleetdb_plan::limits::Watch;
@@ -67,6 +68,8 @@ struct Plan {
 /// A physical plan whose scans read one binding.
 struct Kept {
     binding: Arc<Binding>,
+    /// The parameters in conditions that scans take.
+    in_scans: HashSet<usize>,
     physical: PhysicalPlan,
 }
 
@@ -310,15 +313,26 @@ impl<S: Deref<Target = Session>> Prepared<S> {
                     _ => ScalarValue::Null,
                 })
             }
+            // A number that has other digits than the type is compared as it is.
+            (_, Some(DataType::Decimal128(precision, scale))) => match exact(value, *precision, *scale) {
+                Some(exact) => Ok(exact),
+                None => {
+                    is_outside = true;
+                    bound(number, &number_of(value), None, zone)
+                }
+            },
             _ => bound(number, value, data_type.as_ref(), zone),
         });
         let values = values.collect::<Result<Vec<_>>>()?;
-        // A scan cannot apply a condition that contains NULL.
-        let has_null = values.iter().any(ScalarValue::is_null);
-        // Nor one with a time that the column's type does not have.
-        let (Some(Kept { binding, physical }), Some(view), false) = (&plan.kept, view, has_null || is_outside) else {
+        let (Some(Kept { binding, in_scans, physical }), Some(view)) = (&plan.kept, view) else {
             return Ok(Run::Planned(values));
         };
+        // A scan cannot apply a condition that contains NULL.
+        let has_null = in_scans.iter().any(|place| values.get(*place).is_none_or(ScalarValue::is_null));
+        // Nor one with a time that the column's type does not have.
+        if has_null || is_outside {
+            return Ok(Run::Planned(values));
+        }
         let Some(in_use) = binding.bind(view, &values) else { return Ok(Run::Planned(values)) };
         let PhysicalPlan { root, renamed } = physical.clone();
         let root = reset_plan_states(root).map_err(engine_error)?;
@@ -371,13 +385,18 @@ impl Plan {
         }
         let state = session.context.state();
         let optimized = state.optimize(&logical).map_err(engine_error)?;
-        let kept = if !has_functions_of_the_moment(&logical) && can_be_kept(&optimized) {
-            let physical = session.runtime.block_on(state.query_planner().create_physical_plan(&optimized, &state));
-            let root = physical.map_err(engine_error)?;
-            let physical = PhysicalPlan { renamed: written_names(&root.schema()), root };
-            Some(Kept { binding: Arc::clone(binding), physical })
-        } else {
-            None
+        let can_be_kept = !has_functions_of_the_moment(&logical) && reads_only_tables(&optimized);
+        let bound = if can_be_kept { with_bound_parameters(&optimized, binding).map_err(engine_error)? } else { None };
+        let kept = match bound {
+            Some(bound) => {
+                let physical = session.runtime.block_on(state.query_planner().create_physical_plan(&bound, &state));
+                // Where a plan needs a constant, each run is planned with its values.
+                physical.ok().map(|root| {
+                    let physical = PhysicalPlan { renamed: written_names(&root.schema()), root };
+                    Kept { binding: Arc::clone(binding), in_scans: in_scans(&optimized), physical }
+                })
+            }
+            None => None,
         };
         Ok(Self { types, schema, zone, bounds, kept, _made: session.made.take() })
     }
@@ -394,21 +413,38 @@ fn parameter_types(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>> {
     Ok(types)
 }
 
-/// Whether every parameter is in a condition that was pushed down into a scan, and every scan reads
-/// a table. The rows of other sources, such as system tables and table functions, are fixed in the
-/// plan.
-fn can_be_kept(plan: &LogicalPlan) -> bool {
-    let mut can = true;
+/// Whether every scan reads a table. The rows of other sources, such as system tables and table
+/// functions, are fixed in the plan.
+fn reads_only_tables(plan: &LogicalPlan) -> bool {
+    let mut does = true;
     let looked = plan.apply_with_subqueries(|node| {
-        can &= match node {
-            LogicalPlan::TableScan(scan) => {
-                source_as_provider(&scan.source).is_ok_and(|table| table.downcast_ref::<FleetTable>().is_some())
-            }
-            _ => !node.expressions().iter().any(has_parameters),
-        };
+        if let LogicalPlan::TableScan(scan) = node {
+            does &= source_as_provider(&scan.source).is_ok_and(|table| table.downcast_ref::<FleetTable>().is_some());
+        }
         Ok(TreeNodeRecursion::Continue)
     });
-    looked.is_ok() && can
+    looked.is_ok() && does
+}
+
+/// The parameters in conditions that scans take.
+fn in_scans(plan: &LogicalPlan) -> HashSet<usize> {
+    let mut parameters = HashSet::new();
+    // Looking at expressions does not fail.
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            for filter in &scan.filters {
+                filter.apply(|expr| {
+                    if let Expr::Placeholder(placeholder) = expr {
+                        parameters.extend(number(&placeholder.id));
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })?;
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .ok();
+    parameters
 }
 
 /// Whether a plan, before optimization, contains functions that the optimizer replaces by their
@@ -449,6 +485,27 @@ fn bound(number: usize, value: &Value, data_type: Option<&DataType>, session: Zo
             plain.cast_to(data_type).map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1)))
         }
         _ => Ok(plain),
+    }
+}
+
+/// A parameter as a decimal number of a type, if that is exact.
+fn exact(value: &Value, precision: u8, scale: i8) -> Option<ScalarValue> {
+    let number = match number_of(value) {
+        Value::Null => return ScalarValue::try_from(&DataType::Decimal128(precision, scale)).ok(),
+        Value::Decimal(number) => number,
+        Value::Int(unscaled) => Decimal { unscaled, scale: 0 },
+        _ => return None,
+    };
+    let digits = precision.min(MAX_DECIMAL_DIGITS);
+    let unscaled = number.with_scale(digits, u8::try_from(scale).ok()?)?.unscaled;
+    Some(ScalarValue::Decimal128(Some(unscaled.into()), precision, scale))
+}
+
+/// A text as the decimal number that it says; other values as they are.
+fn number_of(value: &Value) -> Value {
+    match value {
+        Value::Text(text) => Decimal::read(text).map_or_else(|| value.clone(), Value::Decimal),
+        _ => value.clone(),
     }
 }
 

@@ -9,6 +9,8 @@ use std::fmt::Write;
 
 /// A longer text is not looked at.
 const MAX_TEXT_BYTES: usize = 8 << 10;
+/// The literals of a list with more tokens on one side of a literal stay.
+const MAX_LISTED_TOKENS: usize = 64;
 
 /// A query whose compared literals are parameters.
 ///
@@ -93,12 +95,11 @@ fn is_written_as_read(token: &Token) -> bool {
     )
 }
 
-/// Whether the token at a place is the whole right side of a comparison, or a bound of BETWEEN, with a
-/// name on the left.
+/// Whether the token at a place is the whole right side of a comparison, a bound of BETWEEN, or an item of
+/// a list of literals behind IN, with a name on the left.
 fn is_compared(code: &[&Token], place: usize) -> bool {
     let at = |offset: usize| place.checked_sub(offset).and_then(|place| code.get(place).copied());
     let next = code.get(place + 1).copied();
-    let is_name = |token: Option<&Token>| matches!(token, Some(Token::Word(word)) if word.quote_style.is_some() || word.keyword == Keyword::NoKeyword || !is_operand(word.keyword));
     let ends = next.is_none_or(|next| {
         matches!(next, Token::RParen | Token::SemiColon)
             || [Keyword::AND, Keyword::OR, Keyword::GROUP, Keyword::ORDER, Keyword::LIMIT]
@@ -114,13 +115,35 @@ fn is_compared(code: &[&Token], place: usize) -> bool {
         Some(token) if is_keyword(token, Keyword::AND) => {
             ends && at(2).is_some_and(|first| literal(first).is_some()) && is_between(at(3)) && is_name(at(4))
         }
+        Some(Token::LParen | Token::Comma) => is_listed(code, place),
         _ => false,
     }
 }
 
+/// Whether a literal is in a list like `name IN (1, 2, 3)`.
+fn is_listed(code: &[&Token], place: usize) -> bool {
+    let is_item = |token: &&&Token| matches!(token, Token::Comma) || literal(token).is_some();
+    let before = code[..place].iter().rev().take(MAX_LISTED_TOKENS).take_while(is_item).count();
+    let after = code[place..].iter().take(MAX_LISTED_TOKENS).take_while(is_item).count();
+    let Some(open) = place.checked_sub(before + 1) else { return false };
+    let end = code.get(place + after);
+    let at = |offset: usize| open.checked_sub(offset).and_then(|place| code.get(place).copied());
+    let is_in = at(1).is_some_and(|token| is_keyword(token, Keyword::IN));
+    let negated = usize::from(at(2).is_some_and(|token| is_keyword(token, Keyword::NOT)));
+    matches!(code[open], Token::LParen) && matches!(end, Some(Token::RParen)) && is_in && is_name(at(2 + negated))
+}
+
+/// Whether a token is the name of a column.
+fn is_name(token: Option<&Token>) -> bool {
+    matches!(token, Some(Token::Word(word)) if word.quote_style.is_some() || !is_operand(word.keyword))
+}
+
 /// Whether a keyword before an operator is no column's name.
 fn is_operand(keyword: Keyword) -> bool {
-    matches!(keyword, Keyword::NULL | Keyword::TRUE | Keyword::FALSE | Keyword::END | Keyword::NOT)
+    matches!(
+        keyword,
+        Keyword::NULL | Keyword::TRUE | Keyword::FALSE | Keyword::END | Keyword::NOT | Keyword::AND | Keyword::OR
+    )
 }
 
 #[cfg(test)]

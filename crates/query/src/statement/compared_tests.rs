@@ -26,9 +26,19 @@ fn compared_literals_become_parameters() {
             vec![Value::Int(6)],
         ),
         (
-            "SELECT a FROM t WHERE a BETWEEN 1 AND 2 + 3 AND b IN (1, 2) AND abs(c) = 4 AND NULL = 5 AND g = 8",
-            "SELECT a FROM t WHERE a BETWEEN $1 AND 2 + 3 AND b IN (1, 2) AND abs(c) = 4 AND NULL = 5 AND g = $2",
+            "SELECT a FROM t WHERE a BETWEEN 1 AND 2 + 3 AND b IN (1, 2 + 1) AND abs(c) = 4 AND NULL = 5 AND g = 8",
+            "SELECT a FROM t WHERE a BETWEEN $1 AND 2 + 3 AND b IN (1, 2 + 1) AND abs(c) = 4 AND NULL = 5 AND g = $2",
             vec![Value::Int(1), Value::Int(8)],
+        ),
+        (
+            "SELECT a FROM t WHERE t.b IN (7,'x') OR \"c\" NOT IN (3) ORDER BY a",
+            "SELECT a FROM t WHERE t.b IN ($1,$2) OR \"c\" NOT IN ($3) ORDER BY a",
+            vec![Value::Int(7), Value::Text("x".into()), Value::Int(3)],
+        ),
+        (
+            "SELECT a FROM t WHERE (a) IN (1, 2) AND NOT IN (3) AND f(4, 5) AND b IN (SELECT 6) AND c = ANY(7) AND d = 8",
+            "SELECT a FROM t WHERE (a) IN (1, 2) AND NOT IN (3) AND f(4, 5) AND b IN (SELECT 6) AND c = ANY(7) AND d = $1",
+            vec![Value::Int(8)],
         ),
     ] {
         let values = Some(ComparedLiterals { text: without.to_owned(), values });

@@ -131,6 +131,7 @@ fn literal_of(value: &Value) -> Expr {
         Value::UInt(value) => number(value.to_string()),
         Value::Float(value) if value.is_finite() => number(format!("{value:e}")),
         Value::Float(value) => Expr::value(Literal::SingleQuotedString(value.to_string())),
+        Value::Decimal(value) => number(value.to_string()),
         Value::Text(text) => Expr::value(Literal::SingleQuotedString(text.clone())),
         Value::Binary(bytes) => {
             Expr::value(Literal::HexStringLiteral(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))

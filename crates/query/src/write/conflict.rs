@@ -8,8 +8,8 @@ use crate::statement::names::{identifier, object_name};
 use crate::write::rows::primary_key_names;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, BinaryOperator, CaseWhen, ConflictTarget, DataType, Expr, Join, JoinConstraint,
-    JoinOperator, ObjectName, OnConflict, OnConflictAction, Query, SelectItem, TimezoneInfo,
+    Assignment, AssignmentTarget, BinaryOperator, CaseWhen, ConflictTarget, DataType, ExactNumberInfo, Expr, Join,
+    JoinConstraint, JoinOperator, ObjectName, OnConflict, OnConflictAction, Query, SelectItem, TimezoneInfo,
 };
 use fleetdb_engine::{Code, Column, ColumnType, Error, Result, Role, TableSchema, Unit};
 
@@ -131,6 +131,9 @@ fn assigned(value: &Expr, column_type: ColumnType) -> Expr {
     let data_type = match column_type {
         ColumnType::Date32 => DataType::Date,
         ColumnType::Utf8 => DataType::Text,
+        ColumnType::Decimal { precision, scale } => {
+            DataType::Numeric(ExactNumberInfo::PrecisionAndScale(precision.into(), scale.into()))
+        }
         ColumnType::TimestampUtc(Unit::Second) => with_digits(0),
         ColumnType::TimestampUtc(Unit::Millisecond) => with_digits(3),
         ColumnType::TimestampUtc(Unit::Microsecond) => with_digits(6),

@@ -10,7 +10,7 @@ use arrow_pg::datatypes::{arrow_schema_to_pg_fields, into_pg_type};
 use arrow_pg::row_encoder::RowEncoder;
 use chrono::{DateTime, NaiveDate};
 use fallible_iterator::FallibleIterator;
-use fleetdb_engine::{ColumnType, Unit, Value};
+use fleetdb_engine::{ColumnType, Decimal, Unit, Value};
 use fleetdb_query::{Session, Zone, value_of_text_in};
 use futures::{Stream, TryStreamExt};
 use pgwire::api::Type;
@@ -147,6 +147,12 @@ fn parameter(
         Type::BYTEA => Some(ColumnType::Binary),
         _ => None,
     });
+    if by_type == Some(ColumnType::Float64)
+        && *given == Type::NUMERIC
+        && let Some(number) = Decimal::read(text)
+    {
+        return Ok(Value::Decimal(number));
+    }
     match by_type {
         Some(column_type) => value_of_text_in(text, column_type, zone).map_err(|e| (sqlstate(e.code()), e.to_string())),
         None => Ok(Value::Text(text.to_owned())),
@@ -244,7 +250,10 @@ fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>, zone: Zone) ->
             use postgres_types::FromSql;
             let number = rust_decimal::Decimal::from_sql(&Type::NUMERIC, bytes).ok()?.to_string();
             match target {
-                None => Value::Float(number.parse().ok()?),
+                None => match Decimal::read(&number) {
+                    Some(number) => Value::Decimal(number),
+                    None => Value::Float(number.parse().ok()?),
+                },
                 _ => text_value(&number, target, zone)?,
             }
         }

@@ -1,0 +1,80 @@
+//! Which containers of a memtable a scan wants, so that only their rows are sorted.
+
+use super::{Container, Inner, MemtableView};
+use crate::error::Result;
+use crate::pool::Pool;
+use std::sync::Arc;
+
+/// If at least one in this many rows is wanted, all are sorted: reading a container's rows one
+/// after another costs more for each row.
+const WHOLE_SHARE: usize = 4;
+
+/// The containers of a view to sort.
+pub(crate) struct Selection {
+    /// Their numbers, in order of their keys; `None` for all.
+    pub(super) containers: Option<Vec<u32>>,
+    /// The number of rows to sort, at most.
+    pub(crate) rows: usize,
+}
+
+impl Selection {
+    /// All containers of a view.
+    pub(crate) fn all(view: &MemtableView) -> Self {
+        Self { containers: None, rows: view.rows }
+    }
+
+    /// The containers with these sorted keys.
+    pub(crate) fn listed(view: &MemtableView, keys: &[Vec<u8>]) -> Self {
+        let inner = view.inner();
+        Self::some(view, &inner, keys.iter().filter_map(|key| inner.keys.find(key)).collect())
+    }
+
+    /// The containers whose keys start with a prefix and pass a test.
+    pub(crate) fn passing(view: &MemtableView, prefix: &[u8], passes: impl Fn(&[u8]) -> Result<bool>) -> Result<Self> {
+        let inner = view.inner();
+        let order = view.key_order(&inner.keys);
+        let first = order.partition_point(|&number| inner.keys.get(number) < prefix);
+        let mut numbers = Vec::new();
+        for &number in &order[first..] {
+            let key = inner.keys.get(number);
+            if !key.starts_with(prefix) {
+                break;
+            }
+            if passes(key)? {
+                numbers.push(number);
+            }
+        }
+        Ok(Self::some(view, &inner, numbers))
+    }
+
+    fn some(view: &MemtableView, inner: &Inner, numbers: Vec<u32>) -> Self {
+        let rows_of =
+            |number: &u32| inner.containers.get(*number as usize).map_or(0, |of: &Container| of.rows as usize);
+        let rows: usize = numbers.iter().map(rows_of).sum();
+        match numbers.len() > 1 && rows > view.rows / WHOLE_SHARE {
+            true => Self::all(view),
+            false => Self { containers: Some(numbers), rows },
+        }
+    }
+}
+
+impl MemtableView {
+    /// The numbers of all keys in the order of the keys. The memtable keeps it: only keys that are
+    /// new since the last time are sorted.
+    pub(super) fn key_order(&self, keys: &Pool) -> Arc<Vec<u32>> {
+        let mut kept = self.memtable.key_order.lock();
+        if kept.len() < keys.len() {
+            let mut order = Vec::with_capacity(keys.len());
+            order.extend_from_slice(&kept);
+            order.extend(kept.len() as u32..keys.len() as u32);
+            // Stable sorting takes runs that are in order as they are.
+            order.sort_by(|&a, &b| keys.get(a).cmp(keys.get(b)));
+            *kept = Arc::new(order);
+        }
+        Arc::clone(&kept)
+    }
+}
+
+#[cfg(test)]
+#[path = "selection_tests.rs"]
+mod tests;
