@@ -269,6 +269,23 @@ impl TableDefinition {
         self.column(name, column_type, true)
     }
 
+    /// A primary key that fits the columns, for an error: the first column that may identify a device,
+    /// and the first time.
+    fn likely_key(&self) -> String {
+        let name = |column: &ColumnDefinition| column.name.clone();
+        let is_time = |column: &&ColumnDefinition| column.column_type.time_unit().is_some();
+        let is_device = |column: &&ColumnDefinition| {
+            !is_time(column) && !column.column_type.is_float() && column.column_type != ColumnType::Boolean
+        };
+        match (self.columns.iter().find(is_device).map(name), self.columns.iter().find(is_time).map(name)) {
+            (Some(device), Some(time)) => {
+                format!("PRIMARY KEY ({device}, {time}) for a row at each time, or ({device}) for the newest alone")
+            }
+            (Some(one), None) | (None, Some(one)) => format!("PRIMARY KEY ({one})"),
+            (None, None) => "PRIMARY KEY (device, time), or (id) for a collection".to_owned(),
+        }
+    }
+
     /// Checks the definition and assigns ids.
     pub(crate) fn build(&self, id: TableId) -> Result<TableSchema> {
         check_name("table", &self.name)?;
@@ -280,10 +297,8 @@ impl TableDefinition {
             ));
         }
         if self.primary_key.is_empty() {
-            return Err(Error::new(
-                Code::InvalidDefinition,
-                format!("table '{table}' has no primary key: add PRIMARY KEY (device, time), or (id) for a collection"),
-            ));
+            let message = format!("table '{table}' has no primary key: add {}", self.likely_key());
+            return Err(Error::new(Code::InvalidDefinition, message));
         }
         let mut columns: Vec<Column> = Vec::with_capacity(self.columns.len());
         for (number, column) in (0u32..).zip(&self.columns) {

@@ -34,7 +34,7 @@ pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Resu
         ColumnType::Decimal { precision, scale } => match Decimal::parse(text, precision, scale) {
             Ok(number) => Some(Value::Decimal(number)),
             Err(DecimalError::Malformed) => None,
-            Err(DecimalError::OutOfRange) => return Err(numeric_overflow(precision, scale)),
+            Err(DecimalError::OutOfRange) => return Err(numeric_overflow(column_type)),
         },
         ColumnType::Timestamp(_) | ColumnType::TimestampUtc(_) => {
             return read_for(text, column_type, zone).value(text, column_type).map(Value::Int);
@@ -50,10 +50,11 @@ pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Resu
 }
 
 /// The error for a number with too many digits for a NUMERIC column.
-fn numeric_overflow(precision: u8, scale: u8) -> Error {
+pub fn numeric_overflow(column_type: ColumnType) -> Error {
+    let error = Error::new(Code::OutOfRange, "numeric field overflow");
+    let ColumnType::Decimal { precision, scale } = column_type else { return error };
     let most = Decimal { unscaled: 10i64.pow(precision.into()) - 1, scale };
-    Error::new(Code::OutOfRange, "numeric field overflow")
-        .with_hint(format!("A numeric of {precision} digits holds no more: max {most}."))
+    error.with_hint(format!("A numeric of {precision} digits holds no more: max {most}."))
 }
 
 /// Parses a float. A number out of the column's range, such as `1e400`, is rejected instead of

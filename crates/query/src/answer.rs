@@ -24,6 +24,7 @@ type Rows = (SendableRecordBatchStream, Arc<QueryRuntime>, Watch);
 /// The result of one statement: rows in batches, a command tag, or both.
 pub struct Answer {
     tag: Option<String>,
+    warning: Option<String>,
     rows: Option<Deep<Rows>>,
     /// The schema with the column names that the user wrote, if the plan's names differ from them.
     renamed: Option<SchemaRef>,
@@ -41,7 +42,15 @@ type Charged = (StatementMemory, ConstantMemory);
 impl Answer {
     /// A result without rows; `tag` is the command tag that psql shows.
     pub(crate) fn done(tag: impl Into<String>) -> Self {
-        Self { tag: Some(tag.into()), rows: None, renamed: None, is_plan: false, _held: None, _charged: None }
+        Self {
+            tag: Some(tag.into()),
+            warning: None,
+            rows: None,
+            renamed: None,
+            is_plan: false,
+            _held: None,
+            _charged: None,
+        }
     }
 
     pub(crate) fn rows(stream: SendableRecordBatchStream, runtime: Arc<QueryRuntime>, watch: Watch) -> Self {
@@ -57,12 +66,17 @@ impl Answer {
         watch: Watch,
     ) -> Self {
         let rows = Some(Deep::new((stream, runtime, watch), UNCHECKED_LEVELS));
-        Self { tag: None, rows, renamed, is_plan: false, _held: None, _charged: None }
+        Self { tag: None, warning: None, rows, renamed, is_plan: false, _held: None, _charged: None }
     }
 
     /// Adds a command tag.
     pub(crate) fn tagged(self, tag: String) -> Self {
         Self { tag: Some(tag), ..self }
+    }
+
+    /// Adds a warning.
+    pub(crate) fn warned(self, warning: Option<String>) -> Self {
+        Self { warning, ..self }
     }
 
     /// Marks the rows as the lines of a plan.
@@ -98,6 +112,11 @@ impl Answer {
     /// The command tag, such as `CREATE TABLE` or `INSERT 0 5`; `None` for a query.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
+    }
+
+    /// What the user should know although the statement succeeded.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// The schema of the rows, if the statement returns rows.

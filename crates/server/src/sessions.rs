@@ -149,6 +149,7 @@ pub(crate) struct Running<S> {
     state: Option<(S, Answer)>,
     schema: Option<SchemaRef>,
     tag: Option<String>,
+    warning: Option<String>,
     /// Rows that have been computed but not yet taken.
     buffered: VecDeque<RecordBatch>,
     cancel: CancelOnDrop,
@@ -228,6 +229,7 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         next: impl Fn(&mut Answer) -> Option<Result<RecordBatch>>,
     ) -> Result<Self> {
         let (schema, tag) = (answer.schema(), answer.tag().map(str::to_owned));
+        let warning = answer.warning().map(str::to_owned);
         let (mut buffered, mut rows) = (VecDeque::new(), 0);
         while rows < FEW_ROWS
             && let Some(batch) = next(&mut answer).transpose()?
@@ -236,7 +238,7 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
             buffered.push_back(batch);
         }
         let state = (rows >= FEW_ROWS).then_some((session, answer));
-        Ok(Self { state, schema, tag, buffered, cancel: CancelOnDrop(None), elapsed: begun.elapsed() })
+        Ok(Self { state, schema, tag, warning, buffered, cancel: CancelOnDrop(None), elapsed: begun.elapsed() })
     }
 
     /// Arms `cancel` for a statement that still runs; `begun` is an error if there was no thread
@@ -278,6 +280,11 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     /// The command tag of a statement that returns no rows.
     pub(crate) fn tag(&self) -> &str {
         self.tag.as_deref().unwrap_or_default()
+    }
+
+    /// What the user should know although the statement succeeded.
+    pub(crate) fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// The next rows; `None` when there are no more. No thread waits between calls.

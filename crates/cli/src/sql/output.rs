@@ -20,6 +20,9 @@ pub enum Format {
 
 /// Shows the result of one statement.
 pub fn show(answer: Answer, format: Format, out: &mut dyn Write) -> Result<()> {
+    if let Some(warning) = answer.warning() {
+        eprintln!("WARNING: {warning}");
+    }
     let failed = |e: &dyn std::fmt::Display| Error::invalid(format!("the rows cannot be written in this format: {e}"));
     // Programs that read CSV or JSON get only rows.
     let tag =

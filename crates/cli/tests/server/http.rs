@@ -328,6 +328,39 @@ fn json_says_every_number_and_names_every_column() {
 }
 
 #[test]
+fn a_statement_takes_parameters_as_json() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    let http = server.address("http");
+    let ask = |body: &str| {
+        let answer =
+            request(http, "POST", "/api/v1/sql", "Content-Type: application/json\r\n", body.as_bytes()).unwrap();
+        (answer.status, answer.body)
+    };
+    let table = r#"{"sql": "CREATE TABLE t (id BIGINT PRIMARY KEY, note TEXT, euro NUMERIC(8, 2), up BOOLEAN)"}"#;
+    assert_eq!(ask(table), (200, r#"{"result":"CREATE TABLE"}"#.to_owned()));
+    for parameters in [r#"[1, "it's; -- $2", 12.505, true]"#, "[2, null, -3, false]", r#"[3, "", "0.1", null]"#] {
+        let insert = format!(r#"{{"sql": "INSERT INTO t VALUES ($1, $2, $3, $4)", "parameters": {parameters}}}"#);
+        assert_eq!(ask(&insert), (200, r#"{"result":"INSERT 0 1"}"#.to_owned()));
+    }
+    let (status, rows) =
+        ask(r#"{"sql": "SELECT * FROM t WHERE euro >= $1 AND id < $2 ORDER BY id", "parameters": [0.0999, 9]}"#);
+    let expected = r#"[{"id":1,"note":"it's; -- $2","euro":12.51,"up":true},{"id":3,"note":"","euro":0.10,"up":null}]"#;
+    assert_eq!((status, rows.replace(['\n', '\r'], "").contains(expected)), (200, true), "{rows}");
+    for (body, expected) in [
+        (r#"{"sql": "SELECT $1", "parameters": [1, 2]}"#, "the statement has 1 parameters, not 2"),
+        (r#"{"sql": "SELECT $2", "parameters": [1]}"#, "the statement has 2 parameters, not 1"),
+        (r#"{"sql": "SELECT $1", "parameters": [[1]]}"#, "parameter $1 must be a text"),
+        (r#"{"sql": "SELECT 1", "values": [1]}"#, "unknown field `values`"),
+        ("SELECT 1", "the body is not like"),
+        (r#"{"sql": "SELECT * FROM t WHERE id = $1", "parameters": ["x"]}"#, "invalid input syntax for type bigint"),
+    ] {
+        let (status, said) = ask(body);
+        assert!(status == 400 && said.contains(expected), "{body}: {status} {said}");
+    }
+}
+
+#[test]
 fn a_page_of_somebody_else_reaches_nothing() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &["--hosts", "db.example.com,db2.example.com"]);

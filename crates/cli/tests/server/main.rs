@@ -15,6 +15,7 @@ mod influx;
 mod keyed;
 mod memory;
 mod not_null;
+mod numeric;
 mod process;
 mod round_trip;
 mod statements;

@@ -30,7 +30,7 @@ fn shown(message: &SimpleQueryMessage) -> String {
 }
 
 /// Queries in which `#` and `@` stand for a number and a time.
-const QUERIES: [&str; 16] = [
+const QUERIES: [&str; 19] = [
     "SELECT * FROM meters WHERE id = #",
     "SELECT id, n + 1, 'a' FROM meters WHERE n >= # AND site = 'b' ORDER BY id LIMIT 3",
     "SELECT count(*) FROM meters WHERE small = # OR f < #",
@@ -47,6 +47,9 @@ const QUERIES: [&str; 16] = [
     "SELECT ts FROM reads WHERE ts >= @ AND ts < now() AND id = # ORDER BY ts LIMIT 2",
     "SELECT v FROM reads WHERE ts = 'never' AND id = #",
     "SELECT nope FROM meters WHERE id = #",
+    "SELECT id, site FROM meters WHERE id IN (#, 8, 3000000000) ORDER BY id",
+    "SELECT id FROM meters WHERE small NOT IN (#, 1) AND site IN ('b', '#') ORDER BY id",
+    "SELECT id FROM meters WHERE cost > # AND cost < 7.5 ORDER BY id",
 ];
 
 #[tokio::test]
@@ -55,9 +58,9 @@ async fn a_kept_plan_gives_what_planning_gives() {
     let server = Server::start(data.path(), &[]);
     let kept = connect(server.port("postgres")).await;
     kept.batch_execute(
-        "CREATE TABLE meters (id BIGINT, site TEXT, n BIGINT, small INT, f REAL, PRIMARY KEY (id)); \
+        "CREATE TABLE meters (id BIGINT, site TEXT, n BIGINT, small INT, f REAL, cost NUMERIC(6, 1), PRIMARY KEY (id)); \
          CREATE TABLE reads (id BIGINT, ts TIMESTAMP(0), v DOUBLE, PRIMARY KEY (id, ts)); \
-         INSERT INTO meters SELECT i, 'b', i * 2, i % 3, i / 2.0 FROM generate_series(0, 9) AS s(i); \
+         INSERT INTO meters SELECT i, 'b', i * 2, i % 3, i / 2.0, i * 1.5 FROM generate_series(0, 9) AS s(i); \
          INSERT INTO reads SELECT i, timestamp '2026-01-01' + h * interval '1 hour', h + i \
          FROM generate_series(0, 9) AS a(i), generate_series(0, 99) AS b(h)",
     )
@@ -89,7 +92,7 @@ async fn a_kept_plan_gives_what_planning_gives() {
     // The columns of a kept plan change.
     kept.batch_execute("ALTER TABLE meters ADD COLUMN extra DOUBLE; ALTER TABLE meters DROP COLUMN f").await.unwrap();
     let answers = answer(&kept, "SELECT * FROM meters WHERE id = 3").await;
-    assert_eq!(answers[0], "id|site|n|small|extra");
+    assert_eq!(answers[0], "id|site|n|small|cost|extra");
 }
 
 #[tokio::test]

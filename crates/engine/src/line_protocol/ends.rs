@@ -26,10 +26,10 @@ pub struct LineSplitter {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
-    /// No byte of the line yet.
+    /// No byte of the line yet, or only tabs.
     #[default]
     Start,
-    /// Only blanks so far.
+    /// Only blanks so far, perhaps with tabs.
     Blanks,
     Comment,
     /// No blank so far: the measurement and its tags.
@@ -68,6 +68,8 @@ impl LineSplitter {
             (Place::Text, b'\n') => Place::Text,
             (_, b'\n') => return true,
             (Place::Start | Place::Blanks, b'#') => Place::Comment,
+            // In front of a line, a blank begins the fields, but a tab does not.
+            (Place::Start, b'\t' | 0) => Place::Start,
             (Place::Start | Place::Blanks, b' ' | b'\t' | 0) => Place::Blanks,
             (Place::Start, _) => Place::Tags,
             (Place::Blanks, _) | (Place::Tags, b' ') => Place::Fields,

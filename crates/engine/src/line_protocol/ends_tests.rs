@@ -12,6 +12,8 @@ fn a_line_break_within_a_text_does_not_end_the_line() {
     );
     // A quote in a name, in a tag or after a comma opens no text.
     assert_eq!(lines("m\",t=\"a v=1\nm \"v=1\nm v=1,\"w=2\n").len(), 3);
+    assert_eq!(lines("\t=\t \"v=1\nm,t=\" v=2\n").len(), 2);
+    assert_eq!(lines(" =\t \"v=1\nm,t=\" v=2\n").len(), 1);
     // An unclosed quote takes everything after it, as in InfluxDB.
     assert_eq!(lines("m v=1\nm v=\"a\nm v=2\n"), [(1, "m v=1"), (2, "m v=\"a\nm v=2")]);
     assert_eq!(lines("m v=\"a\\\\\"\nm v=2").len(), 2);

@@ -18,7 +18,7 @@ const NO_OPERATOR: &str =
     "No operator matches the given name and argument types. You might need to add explicit type casts.";
 
 /// How DataFusion's messages begin, with the code and the message that replace them.
-const SENTENCES: [(&str, Code, &str); 16] = [
+const SENTENCES: [(&str, Code, &str); 15] = [
     (
         "Aggregate functions are not allowed in the WHERE",
         Code::Grouping,
@@ -54,11 +54,6 @@ const SENTENCES: [(&str, Code, &str); 16] = [
         "substring needs where to begin, as in substring(text FROM 2)",
     ),
     ("Check constraints are not", Code::NotSupported, "CHECK is not supported: the primary key is the one constraint"),
-    (
-        "Foreign key constraints are not",
-        Code::NotSupported,
-        "REFERENCES is not supported: the primary key is the one constraint",
-    ),
 ];
 
 /// Converts a planner's message to an error; if it is unknown, with the code `other`.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const TABLES: [&str; 3] = [
-    "CREATE TABLE meters (id BIGINT, n BIGINT, small INT, f DOUBLE, note TEXT, PRIMARY KEY (id))",
+    "CREATE TABLE meters (id BIGINT, n BIGINT, small INT, f DOUBLE, note TEXT, euro NUMERIC(5, 2), PRIMARY KEY (id))",
     "CREATE TABLE reads (site TEXT, id INT, ts TIMESTAMP, v DOUBLE, n INT, PRIMARY KEY (site, id, ts))",
     "CREATE TABLE times (ts TIMESTAMP(0), small SMALLINT, PRIMARY KEY (ts))",
 ];
@@ -42,16 +42,29 @@ fn statement(random: &mut Xoshiro256PlusPlus) -> String {
         format!("small = {huge}"),
         format!("f = meters.f * 1.5 - {integer}, n = {number}"),
         "note = NULL".to_owned(),
+        format!("euro = {integer}.5 - meters.euro"),
+        format!(
+            "euro = meters.euro + {}, n = {number}",
+            ["1.005", "99.99", "0.1", "'2'", "1e2"].choose(random).unwrap()
+        ),
+        format!("euro = {}", ["1.005", "'-7.555'", "1000", "meters.euro * 1.5", "meters.n"].choose(random).unwrap()),
     ];
     let set = set.choose(random).unwrap();
-    let new = ["n = meters.n + excluded.n", "n = excluded.n, f = excluded.f - meters.f", "small = excluded.small * 2"];
+    let new = [
+        "n = meters.n + excluded.n",
+        "euro = meters.euro + excluded.euro",
+        "n = excluded.n, f = excluded.f - meters.f",
+        "small = excluded.small * 2",
+    ];
     let new = new.choose(random).unwrap();
     let time = |random: &mut Xoshiro256PlusPlus| format!("'2026-01-0{} 10:00'", random.random_range(1..5));
     let (at, from) = (time(random), time(random));
     let site = *["'a'", "'b'"].choose(random).unwrap();
     match random.random_range(0..13) {
         0 => format!("INSERT INTO meters (id, n, f) VALUES ({id}, {integer}, 0.5) ON CONFLICT DO NOTHING"),
-        1 => format!("INSERT INTO meters VALUES ({id}, {integer}, 5) ON CONFLICT (id) DO UPDATE SET {new}"),
+        1 => format!(
+            "INSERT INTO meters (id, n, small, euro) VALUES ({id}, {integer}, 5, {integer}5.055) ON CONFLICT (id) DO UPDATE SET {new}"
+        ),
         2 => format!(
             "INSERT INTO meters (id, small) VALUES ({id}, 9), ({}, 8) ON CONFLICT (id) DO UPDATE SET {set}",
             integer + 3

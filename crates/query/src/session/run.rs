@@ -8,6 +8,7 @@ use crate::statement::command::Kind;
 use crate::statement::names::table_name;
 use crate::tables::alter::alter_table;
 use crate::tables::ddl::{self, write_words};
+use crate::tables::foreign_keys::take_foreign_keys;
 use crate::tables::options::TableOptions;
 use crate::transfer::copy_from::copy_from;
 use crate::transfer::export::{FileFormat, write_file};
@@ -72,11 +73,12 @@ impl Session {
             }
             SqlStatement::CreateTable(mut create) => {
                 let options = TableOptions::take(&mut create.table_options)?;
+                let warning = take_foreign_keys(&mut create, self.store.writer()?)?;
                 // DataFusion resolves a key's columns only among the columns listed in the
                 // statement.
                 let key = create.query.as_ref().map(|_| ddl::take_primary_key(&mut create.constraints)).transpose()?;
                 let statement = ParsedStatement::Statement(Box::new(SqlStatement::CreateTable(create)));
-                self.create_table(statement, key, &options)
+                Ok(self.create_table(statement, key, &options)?.warned(warning))
             }
             copy @ SqlStatement::Copy { .. } => {
                 self.outside_transaction("COPY ... FROM")?;
@@ -101,10 +103,8 @@ impl Session {
             SqlStatement::Update(update) => self.update(update, returning).map(|done| self.done(tag, done)),
             SqlStatement::Delete(delete) => self.delete(delete, returning).map(|done| self.done(tag, done)),
             SqlStatement::Truncate(truncate) => {
-                let [table] = truncate.table_names.as_slice() else {
-                    return Err(Error::new(Code::NotSupported, "TRUNCATE takes one table at a time"));
-                };
-                self.truncate(&table.name).map(|_| Answer::done("TRUNCATE TABLE"))
+                let tables: Vec<_> = truncate.table_names.iter().map(|table| &table.name).collect();
+                self.truncate(&tables).map(|_| Answer::done("TRUNCATE TABLE"))
             }
             other if *kind == Kind::Insert => self.insert_several(&other).map(|done| self.done(tag, done)),
             other => self.run_planned(ParsedStatement::Statement(Box::new(other))),
@@ -155,6 +155,13 @@ impl Session {
                 let dropped = ddl::drop_table(self.store.writer()?, drop);
                 self.transaction().drop_fixed_view();
                 return dropped;
+            }
+            LogicalPlan::Ddl(DdlStatement::CreateIndex(_)) => {
+                return Err(Error::new(
+                    Code::NotSupported,
+                    "CREATE INDEX is not supported: rows are found by their primary key, in its order, and by time; \
+                     put the columns that queries search by first in the primary key",
+                ));
             }
             LogicalPlan::Ddl(other) => return Err(unsupported(ddl::words_of(other))),
             LogicalPlan::Dml(dml) => return Err(unsupported(write_words(&dml.op))),

@@ -3,10 +3,12 @@
 use crate::answer::Answer;
 use crate::statement::names::{identifier, object_name};
 use crate::tables::ddl::constant_type;
+use crate::tables::foreign_keys::{checked_foreign_key, columns_of};
 use crate::tables::options::TableOptions;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnOption, RenameTableNameKind,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnOption, ForeignKeyConstraint, RenameTableNameKind,
+    TableConstraint,
 };
 use fleetdb_engine::{Code, ColumnDefinition, ColumnType, Database, Error, Result, Role};
 use fleetdb_plan::errors::engine_error;
@@ -28,7 +30,15 @@ pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: 
             if *if_not_exists && has(&name) {
                 return done();
             }
-            if let Some(other) = column_def.options.iter().find(|option| option.option != ColumnOption::Null) {
+            let (mut keys, mut others) = (Vec::new(), Vec::new());
+            for option in &column_def.options {
+                match &option.option {
+                    ColumnOption::Null => {}
+                    ColumnOption::ForeignKey(key) => keys.push(key),
+                    _ => others.push(option),
+                }
+            }
+            if let Some(other) = others.first() {
                 return Err(Error::new(
                     Code::NotNull,
                     format!(
@@ -39,7 +49,16 @@ pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: 
             let data_type = constant_type(context, &column_def.data_type).await.map_err(engine_error)?;
             let column_type = ColumnType::from_arrow(&data_type)?;
             let column = ColumnDefinition { name, column_type, nullable: true };
+            let warning = match keys.first() {
+                Some(key) => {
+                    let key = ForeignKeyConstraint { columns: vec![column_def.name.clone()], ..(*key).clone() };
+                    let columns = [columns_of(&*db.table(&table)?), vec![column.name.clone()]].concat();
+                    Some(checked_foreign_key(&key, &table, &columns, db)?)
+                }
+                None => None,
+            };
             db.add_column(&table, &column, Role::Field)?;
+            return Ok(Answer::done("ALTER TABLE").warned(warning));
         }
         AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
             let [column] = column_names.as_slice() else {
@@ -64,6 +83,10 @@ pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: 
         } => {
             let data_type = constant_type(context, data_type).await.map_err(engine_error)?;
             db.widen_column(&table, &identifier(column_name), ColumnType::from_arrow(&data_type)?)?;
+        }
+        AlterTableOperation::AddConstraint { constraint: TableConstraint::ForeignKey(key), .. } => {
+            let warning = checked_foreign_key(key, &table, &columns_of(&*db.table(&table)?), db)?;
+            return Ok(Answer::done("ALTER TABLE").warned(Some(warning)));
         }
         AlterTableOperation::SetOptionsParens { options } => {
             let options = TableOptions::read(options)?;

@@ -2,4 +2,5 @@
 
 pub(crate) mod alter;
 pub(crate) mod ddl;
+pub(crate) mod foreign_keys;
 pub(crate) mod options;

@@ -69,15 +69,21 @@ impl Session {
         }
     }
 
-    /// Deletes all rows of a table.
-    pub(crate) fn truncate(&self, table: &ObjectName) -> Result<WriteOutcome> {
-        let delete = built::delete_all(table.clone());
+    /// Deletes all rows of tables, all or none.
+    pub(crate) fn truncate(&self, tables: &[&ObjectName]) -> Result<WriteOutcome> {
         self.write_after(None, |view| {
-            let (schema, input) = self.to_delete(&delete, None)?;
-            match self.found(view, &schema, input, false)? {
-                Found::Few(change) => Ok(change),
-                Found::Many => Err(Error::bug("a TRUNCATE names rows")),
+            let mut all: Option<Change> = None;
+            for table in tables {
+                let (schema, input) = self.to_delete(&built::delete_all((*table).clone()), None)?;
+                let Found::Few(change) = self.found(view, &schema, input, false)? else {
+                    return Err(Error::bug("a TRUNCATE names rows"));
+                };
+                all = Some(match all {
+                    None => change,
+                    Some(all) => Change { batch: all.batch.append(change.batch), ..all },
+                });
             }
+            all.ok_or_else(|| Error::invalid("TRUNCATE names no table"))
         })
     }
 

@@ -1,5 +1,5 @@
-//! `/api/v1/sql`: one statement per request; its rows come as JSON, JSON lines, CSV or an Arrow IPC
-//! stream.
+//! `/api/v1/sql`: one statement per request, perhaps with parameters; its rows come as JSON, JSON
+//! lines, CSV or an Arrow IPC stream.
 //!
 //! Rows are encoded batch by batch as the client takes them. If a statement fails after its first
 //! rows have been sent, the connection is closed before the end of the answer, so that the client
@@ -19,7 +19,7 @@ use axum::body::Body;
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Error, Result, Value};
 use fleetdb_postgres::SessionUser;
 use fleetdb_query::{Access, Kind, array_text_form, csv_header, csv_rows, distinct_names, json_lines, with_names};
 use serde::Deserialize;
@@ -48,7 +48,8 @@ pub(super) async fn from_query(
         .ok_or_else(|| HttpError::new(StatusCode::BAD_REQUEST, "missing parameter q: send the statement as q=..."))?;
     // A GET only reads, because a link or an image in a foreign page can make a browser send it.
     let format = Format::of(asked.format.as_deref(), &headers)?;
-    run(shared, Requester::new(identity, &headers, peer), sql, format, true).await
+    let asked = Request { sql, parameters: Vec::new() };
+    run(shared, Requester::new(identity, &headers, peer), asked, format, true).await
 }
 
 pub(super) async fn from_body(
@@ -60,21 +61,64 @@ pub(super) async fn from_body(
     body: Body,
 ) -> std::result::Result<Response, HttpError> {
     let identity = identity::require(&shared, &headers, &login, peer, Role::Read).await?;
-    let (sql, _memory) = match asked.q {
-        Some(sql) => (sql, None),
+    let (request, _memory) = match asked.q {
+        Some(sql) => (Request { sql, parameters: Vec::new() }, None),
         None => {
-            let (sql, memory) = body::read(&shared, &headers, body).await?.into_text()?;
-            (sql, Some(memory))
+            let (text, memory) = body::read(&shared, &headers, body).await?.into_text()?;
+            (Request::of_body(text, &headers)?, Some(memory))
         }
     };
     let format = Format::of(asked.format.as_deref(), &headers)?;
-    run(shared, Requester::new(identity, &headers, peer), sql, format, false).await
+    run(shared, Requester::new(identity, &headers, peer), request, format, false).await
+}
+
+/// A statement with the values of its parameters.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    sql: String,
+    #[serde(default)]
+    parameters: Vec<serde_json::Value>,
+}
+
+impl Request {
+    /// The request in a body: JSON with statement and parameters, or the statement alone.
+    fn of_body(text: String, headers: &HeaderMap) -> std::result::Result<Self, HttpError> {
+        let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let content_type = content_type.split(';').next().unwrap_or_default().trim();
+        if !content_type.eq_ignore_ascii_case("application/json") {
+            return Ok(Self { sql: text, parameters: Vec::new() });
+        }
+        serde_json::from_str(&text).map_err(|error| {
+            let message = format!(r#"the body is not like {{"sql": "SELECT $1", "parameters": [7]}}: {error}"#);
+            HttpError::new(StatusCode::BAD_REQUEST, message)
+        })
+    }
+}
+
+/// The value of a parameter.
+fn value_of((place, value): (usize, &serde_json::Value)) -> Result<Value> {
+    use serde_json::Value as Json;
+    Ok(match value {
+        Json::Null => Value::Null,
+        Json::Bool(value) => Value::Boolean(*value),
+        Json::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(value), _) => Value::Int(value),
+            (_, Some(value)) => Value::UInt(value),
+            _ => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Array(_) | Json::Object(_) => {
+            let message = format!("parameter ${} must be a text, a number, a boolean or null: {value}", place + 1);
+            return Err(Error::invalid(message));
+        }
+    })
 }
 
 async fn run(
     shared: Arc<Shared>,
     requester: Requester,
-    sql: String,
+    Request { sql, parameters }: Request,
     format: Format,
     only_reads: bool,
 ) -> std::result::Result<Response, HttpError> {
@@ -89,7 +133,15 @@ async fn run(
     });
     let weight = Weight::of_text(&sql);
     let begin = move |session: &Pooled| {
-        let statement = session.parse_one(&sql)?;
+        let mut statement = session.parse_one(&sql)?;
+        let values = parameters.iter().enumerate().map(value_of).collect::<Result<Vec<_>>>()?;
+        if !values.is_empty() {
+            let count = statement.parameters();
+            if values.len() != count {
+                return Err(Error::invalid(format!("the statement has {count} parameters, not {}", values.len())));
+            }
+            statement = statement.with_values(&values)?;
+        }
         let command = statement.command();
         if only_reads && command.access != Access::Read {
             return Err(Error::invalid("GET requests are read-only: send this statement with POST"));
@@ -112,7 +164,11 @@ async fn run(
     shared.metrics.http.ended(begun, running.is_ok());
     let running = running.map_err(|error| HttpError::of_statement(&error, &text))?;
     let Some(schema) = running.schema().cloned() else {
-        return Ok(axum::Json(serde_json::json!({ "result": running.tag() })).into_response());
+        let mut result = serde_json::json!({ "result": running.tag() });
+        if let Some(warning) = running.warning() {
+            result["warning"] = warning.into();
+        }
+        return Ok(axum::Json(result).into_response());
     };
     let encoder = Encoder::new(format, &distinct_names(&schema))?;
     let state = Some((running, encoder, shared));

@@ -310,6 +310,15 @@ impl Connection {
         *self.warning.lock() = warning.map(Into::into);
     }
 
+    /// Adds to the warning that is sent with the next answer.
+    pub(super) fn warn_also(&self, more: String) {
+        let mut warning = self.warning.lock();
+        *warning = Some(match warning.take() {
+            Some(first) => format!("{first}; {more}"),
+            None => more,
+        });
+    }
+
     /// The warning to send with this answer.
     pub(super) fn take_warning(&self) -> Option<NoticeResponse> {
         let warning = self.warning.lock().take()?;

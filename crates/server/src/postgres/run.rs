@@ -115,7 +115,7 @@ impl Connection {
             Kind::Definition(what) => {
                 let done = self.run_planned(&session, statement.clone(), format).await?;
                 if session.is_in_transaction() {
-                    self.warn(Some(format!("{what} has taken effect: ROLLBACK will not undo it")));
+                    self.warn_also(format!("{what} has taken effect: ROLLBACK will not undo it"));
                 }
                 Ok(done)
             }
@@ -157,6 +157,9 @@ impl Connection {
         columns: Option<&SchemaRef>,
         format: &Format,
     ) -> PgWireResult<Response> {
+        if let Some(warning) = running.warning() {
+            self.warn(Some(warning));
+        }
         match columns {
             None => Ok(Response::Execution(Tag::new(running.tag()))),
             Some(columns) => {

@@ -5,7 +5,8 @@ use crate::statement::names::identifier;
 use crate::write::cells::{Cell, ParameterTypes};
 use crate::write::conflict::EXCLUDED;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value as Literal};
-use fleetdb_engine::{Code, ColumnType, Error, Result, TableSchema, Value};
+use fleetdb_engine::{Code, ColumnType, Decimal, Error, Result, TableSchema, Value};
+use fleetdb_plan::literals::numeric_overflow;
 use fleetdb_plan::zone::Zone;
 
 /// A compiled expression, whose values are of one column's type.
@@ -61,14 +62,21 @@ impl Scope<'_> {
                     BinaryOperator::Multiply => Operator::Multiply,
                     _ => return None,
                 };
-                let is_number =
-                    matches!(to, ColumnType::Int16 | ColumnType::Int32 | ColumnType::Int64 | ColumnType::Float64);
+                let is_number = match to {
+                    ColumnType::Int16 | ColumnType::Int32 | ColumnType::Int64 | ColumnType::Float64 => true,
+                    // A product has more digits, and an operand must not be rounded before the result.
+                    ColumnType::Decimal { precision, scale } => {
+                        let is_exact = |side: &Expr| is_exact_decimal(side, precision, scale);
+                        !matches!(operator, Operator::Multiply) && is_exact(left) && is_exact(right)
+                    }
+                    _ => false,
+                };
                 if !is_number || is_text(left) || is_text(right) {
                     return None;
                 }
                 let (left, right) = (self.compile(left, to, types)?, self.compile(right, to, types)?);
                 // The planner computes with literals in 64 bits, and checks only the result.
-                let is_narrow = matches!(to, ColumnType::Int16 | ColumnType::Int32);
+                let is_narrow = matches!(to, ColumnType::Int16 | ColumnType::Int32 | ColumnType::Decimal { .. });
                 if is_narrow && [&left, &right].iter().any(|side| matches!(side, Program::Arithmetic(_))) {
                     return None;
                 }
@@ -97,6 +105,20 @@ impl Scope<'_> {
             }
             _ => None,
         }
+    }
+}
+
+/// Whether an operand is a column, or a literal that a decimal column holds as it is.
+fn is_exact_decimal(operand: &Expr, precision: u8, scale: u8) -> bool {
+    match operand {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
+        Expr::Value(literal) => match &literal.value {
+            Literal::Number(digits, _) => {
+                Decimal::read(digits).is_some_and(|number| number.with_scale(precision, scale).is_some())
+            }
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -133,10 +155,26 @@ impl Arithmetic {
                 Operator::Subtract => left - right,
                 Operator::Multiply => left * right,
             })),
+            (Value::Decimal(left), Value::Decimal(right)) => match self.of_decimals(*left, *right) {
+                Some(sum) => Some(Value::Decimal(sum)),
+                None => return Err(numeric_overflow(self.column_type)),
+            },
             _ => None,
         };
         let type_name = self.column_type.sql_name();
         result.ok_or_else(|| Error::new(Code::OutOfRange, format!("{type_name} out of range")))
+    }
+
+    /// The sum or difference of two numbers of one column type.
+    fn of_decimals(&self, left: Decimal, right: Decimal) -> Option<Decimal> {
+        let ColumnType::Decimal { precision, scale } = self.column_type else { return None };
+        let (left, right) = (left.with_scale(precision, scale)?.unscaled, right.with_scale(precision, scale)?.unscaled);
+        let unscaled = match self.operator {
+            Operator::Add => left.checked_add(right),
+            Operator::Subtract => left.checked_sub(right),
+            Operator::Multiply => None,
+        }?;
+        Some(Decimal { unscaled, scale }).filter(|number| number.fits(precision))
     }
 
     fn of_integers(&self, left: i64, right: i64) -> Option<i64> {
