@@ -17,6 +17,7 @@ use crate::key::{self, KeyValue};
 use crate::lane::{Lane, NullMask};
 use crate::manifest::{SegmentEntry, Slice};
 use crate::memtable::MemtableView;
+use crate::memtable::selection::Selection;
 use crate::memtable::sorted::Sorted;
 use crate::pool::Pool;
 use crate::schema::{Role, TableSchema};
@@ -64,7 +65,8 @@ pub(crate) fn flush_table(
         return Ok(Vec::new());
     }
     storage.create_directory(&directory(schema.id))?;
-    let sorted = Sorted::all(view, deletes);
+    let all = Selection::all(&view);
+    let sorted = Sorted::of(view, &all, deletes);
     let width = width(schema, &sorted.times);
     let mut segments = Vec::new();
     for Planned { pieces, slices } in partitions(width, &sorted) {

@@ -345,8 +345,12 @@ fn a_statement_takes_parameters_as_json() {
     }
     let (status, rows) =
         ask(r#"{"sql": "SELECT * FROM t WHERE euro >= $1 AND id < $2 ORDER BY id", "parameters": [0.0999, 9]}"#);
-    let expected = r#"[{"id":1,"note":"it's; -- $2","euro":12.51,"up":true},{"id":3,"note":"","euro":0.10,"up":null}]"#;
-    assert_eq!((status, rows.replace(['\n', '\r'], "").contains(expected)), (200, true), "{rows}");
+    assert_eq!(status, 200, "{rows}");
+    for row in
+        [r#"{"id":1,"note":"it's; -- $2","euro":12.51,"up":true}"#, r#"{"id":3,"note":"","euro":0.10,"up":null}"#]
+    {
+        assert!(rows.contains(row) && !rows.contains(r#""id":2"#), "{rows}");
+    }
     for (body, expected) in [
         (r#"{"sql": "SELECT $1", "parameters": [1, 2]}"#, "the statement has 1 parameters, not 2"),
         (r#"{"sql": "SELECT $2", "parameters": [1]}"#, "the statement has 2 parameters, not 1"),

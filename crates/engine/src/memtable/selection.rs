@@ -1,4 +1,4 @@
-//! Which containers of a memtable a scan wants, so that only their rows are sorted.
+//! Which rows of a memtable a scan wants, by container and time, so that only these are sorted.
 
 use super::{Container, Inner, MemtableView};
 use crate::error::Result;
@@ -9,18 +9,30 @@ use std::sync::Arc;
 /// after another costs more for each row.
 const WHOLE_SHARE: usize = 4;
 
-/// The containers of a view to sort.
+/// The rows of a view to sort.
 pub(crate) struct Selection {
-    /// Their numbers, in order of their keys; `None` for all.
+    /// The numbers of their containers, in order of the keys; `None` for all.
     pub(super) containers: Option<Vec<u32>>,
-    /// The number of rows to sort, at most.
+    /// The first and last time; all of them in a collection.
+    times: (i64, i64),
+    /// The number of rows, at most.
     pub(crate) rows: usize,
 }
 
 impl Selection {
     /// All containers of a view.
     pub(crate) fn all(view: &MemtableView) -> Self {
-        Self { containers: None, rows: view.rows }
+        Self { containers: None, times: (i64::MIN, i64::MAX), rows: view.rows }
+    }
+
+    /// Only rows from a time to a time, both inclusive.
+    pub(crate) fn within(self, from: Option<i64>, to: Option<i64>) -> Self {
+        Self { times: (from.unwrap_or(i64::MIN), to.unwrap_or(i64::MAX)), ..self }
+    }
+
+    /// Whether a time is selected.
+    pub(super) fn has_time(&self, time: i64) -> bool {
+        self.times.0 <= time && time <= self.times.1
     }
 
     /// The containers with these sorted keys.
@@ -53,7 +65,7 @@ impl Selection {
         let rows: usize = numbers.iter().map(rows_of).sum();
         match numbers.len() > 1 && rows > view.rows / WHOLE_SHARE {
             true => Self::all(view),
-            false => Self { containers: Some(numbers), rows },
+            false => Self { containers: Some(numbers), rows, ..Self::all(view) },
         }
     }
 }

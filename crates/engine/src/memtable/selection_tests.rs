@@ -68,14 +68,19 @@ fn a_selection_holds_the_rows_of_its_containers() {
         let keys: Vec<Vec<u8>> = wanted.iter().map(|key| vec![*key]).collect();
         let listed = Selection::listed(&view, &keys);
         let passing = Selection::passing(&view, &[], |key| Ok(wanted.contains(&key[0]))).unwrap();
-        let mut expected: Vec<(u8, i64)> = before.iter().copied().filter(|row| wanted.contains(&row.0)).collect();
+        let (from, to) = (random.random_bool(0.5).then_some(10), random.random_bool(0.5).then_some(30));
+        let has_time = |time: i64| from.is_none_or(|from| from <= time) && to.is_none_or(|to| time <= to);
+        let is_wanted = |row: &(u8, i64)| wanted.contains(&row.0) && has_time(row.1);
+        let mut expected: Vec<(u8, i64)> = before.iter().copied().filter(is_wanted).collect();
         expected.sort_unstable();
         expected.dedup();
         for selection in [listed, passing, Selection::all(&view)] {
+            let selection = selection.within(from, to);
             // Where many rows are wanted, a selection holds all.
             let is_all = selection.containers.is_none();
-            let mut found = rows_of(&Sorted::of(view.clone(), selection, &DeleteSet::default()));
+            let mut found = rows_of(&Sorted::of(view.clone(), &selection, &DeleteSet::default()));
             assert!(is_all || found.iter().all(|row| wanted.contains(&row.0)), "seed {seed}");
+            assert!(found.iter().all(|row| has_time(row.1)), "seed {seed}");
             found.retain(|row| wanted.contains(&row.0));
             assert_eq!(found, expected, "seed {seed}");
         }
@@ -89,7 +94,7 @@ fn a_prefix_selects_the_keys_that_start_with_it() {
     let view = memtable.view(&memtable.read());
     for prefix in 0..6 {
         let selection = Selection::passing(&view, &[prefix], |_| Ok(true)).unwrap();
-        let found = rows_of(&Sorted::of(view.clone(), selection, &DeleteSet::default()));
+        let found = rows_of(&Sorted::of(view.clone(), &selection, &DeleteSet::default()));
         let expected: Vec<(u8, i64)> =
             [0, 1, 3, 4].into_iter().filter(|key| *key == prefix).map(|key| (key, 0)).collect();
         assert_eq!(found, expected);

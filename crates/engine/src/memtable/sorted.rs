@@ -36,15 +36,21 @@ pub(crate) struct Sorted {
 }
 
 impl Sorted {
-    /// All rows of the view: a counting sort by container, then by time where rows arrived out of
-    /// order.
-    pub(crate) fn all(view: MemtableView, deletes: &DeleteSet) -> Self {
+    /// The rows of a selection of all containers: a counting sort by container, then by time where
+    /// rows arrived out of order.
+    fn all(view: MemtableView, selection: &Selection, deletes: &DeleteSet) -> Self {
         let memtable = Arc::clone(&view.memtable);
         let (numbers, _) = view.flat(CONTAINER_LANE).into_plain();
         let times = memtable.time_lane.map(|lane| view.flat(lane).into_plain().0);
         let inner = memtable.read();
         let mut counts = vec![0u32; inner.keys.len()];
-        numbers.iter().for_each(|&container| counts[container as usize] += 1);
+        let is_selected = |row: usize| times.as_ref().is_none_or(|times| selection.has_time(times[row] as i64));
+        let mut rows = 0;
+        for (row, &container) in numbers.iter().enumerate() {
+            let is_selected = usize::from(is_selected(row));
+            counts[container as usize] += is_selected as u32;
+            rows += is_selected;
+        }
         let key_order = view.key_order(&inner.keys);
         // From here on, a container's count is the position after its rows placed so far.
         let mut start = 0;
@@ -52,11 +58,13 @@ impl Sorted {
             let count = &mut counts[container as usize];
             start += std::mem::replace(count, start);
         }
-        let mut order = vec![0u32; view.rows];
+        let mut order = vec![0u32; rows];
         for (row, &container) in (0u32..).zip(&numbers) {
-            let place = &mut counts[container as usize];
-            order[*place as usize] = row;
-            *place += 1;
+            if is_selected(row as usize) {
+                let place = &mut counts[container as usize];
+                order[*place as usize] = row;
+                *place += 1;
+            }
         }
         drop(numbers);
         let mut sorted = Self::empty(view, deletes);
@@ -74,9 +82,9 @@ impl Sorted {
         sorted
     }
 
-    /// The rows of the containers in a selection.
-    pub(crate) fn of(view: MemtableView, selection: Selection, deletes: &DeleteSet) -> Self {
-        let Some(containers) = selection.containers else { return Self::all(view, deletes) };
+    /// The rows of a selection.
+    pub(crate) fn of(view: MemtableView, selection: &Selection, deletes: &DeleteSet) -> Self {
+        let Some(containers) = &selection.containers else { return Self::all(view, selection, deletes) };
         let memtable = Arc::clone(&view.memtable);
         let inner = memtable.read();
         let newest =
@@ -96,6 +104,9 @@ impl Sorted {
                     Some(_) => now.get(PREVIOUS_LANE, row).map_or(NONE, |previous| previous as u32),
                     None => NONE,
                 };
+            }
+            if memtable.time_lane.is_some() {
+                rows.retain(|&row| selection.has_time(sorted.view.time(row)));
             }
             rows.reverse();
             let times = rows.iter().map(|&row| sorted.view.time(row));

@@ -402,19 +402,20 @@ impl TableView {
         let segment_bytes = INDEX_BLOCK_BYTES + columns * PAGE_BYTES;
         let bytes = rows * SORTED_ROW_BYTES + sources.len() * segment_bytes;
         let charge = self.budget.charge_behind_compaction("a scan", bytes)?;
-        let sorted = selected.into_iter().map(|(view, selection)| Sorted::of(view.clone(), selection, &self.deletes));
+        let sorted = selected.into_iter().map(|(view, selection)| Sorted::of(view.clone(), &selection, &self.deletes));
         sources.extend(sorted.filter(|sorted| sorted.keys.len() > 0).map(Source::Memtable));
         Ok(Sources { list: Arc::new(sources), _charge: charge })
     }
 }
 
-/// The containers of a memtable that a scan wants.
+/// The rows of a memtable that a scan wants.
 fn selection(view: &MemtableView, bounds: &ScanBounds) -> Result<Selection> {
-    match bounds.keys.as_deref() {
-        Some(keys) => Ok(Selection::listed(view, keys)),
-        None if bounds.tests.is_empty() => Ok(Selection::all(view)),
-        None => Selection::passing(view, &bounds.prefix, |key| bounds.passes(key)),
-    }
+    let selection = match bounds.keys.as_deref() {
+        Some(keys) => Selection::listed(view, keys),
+        None if bounds.tests.is_empty() => Selection::all(view),
+        None => Selection::passing(view, &bounds.prefix, |key| bounds.passes(key))?,
+    };
+    Ok(selection.within(bounds.from, bounds.to))
 }
 
 /// Encodes a container's key from the values of its key columns.
