@@ -45,6 +45,7 @@ pub fn text_form_in(column: &ArrayRef, session: Zone) -> Result<Option<ArrayRef>
     Ok(Some(match column.data_type() {
         DataType::Float64 => written(column.as_primitive::<Float64Type>(), put_float64),
         DataType::Float32 => written(column.as_primitive::<Float32Type>(), put_float32),
+        DataType::Decimal128(..) => cast(column, &DataType::Utf8)?,
         DataType::Timestamp(_, zone) => {
             let us = cast(column, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
             let clocks = zone.is_some().then_some(session);

@@ -12,8 +12,9 @@ use crate::expressions::per_second;
 use crate::functions::arguments::misuse;
 use crate::literals::value_of_text;
 use crate::pushdown::key_value;
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::kernels::cmp::eq;
+use arrow::compute::kernels::zip::zip;
 use arrow::compute::{SortOptions, cast, concat_batches, filter_record_batch, sort_to_indices, take_record_batch};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, SchemaRef};
 use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
@@ -241,7 +242,7 @@ impl Container<'_> {
         let times = self.times(&rows)?;
         let values = column.map(|column| cast(rows.column(column), &DataType::Float64)).transpose()?;
         let values = values.as_ref().map(|values| values.as_primitive::<Float64Type>());
-        let (mut kept, mut at, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut kept, mut at, mut changed, mut is_there) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for &point in points {
             let next = times.partition_point(|&time| time <= point);
             let Some(before) = next.checked_sub(1) else { continue };
@@ -256,6 +257,7 @@ impl Container<'_> {
                 continue;
             };
             kept.push(before as u64);
+            is_there.push(times[before] == point);
             at.push(point);
             changed.push(value);
         }
@@ -264,7 +266,9 @@ impl Container<'_> {
         columns[self.time] = cast(&(Arc::new(Int64Array::from(at)) as ArrayRef), columns[self.time].data_type())?;
         if let Some(column) = column {
             let changed: ArrayRef = Arc::new(Float64Array::from(changed));
-            columns[column] = cast(&changed, columns[column].data_type())?;
+            let changed = cast(&changed, columns[column].data_type())?;
+            // Numbers that a float cannot hold stay as they are.
+            columns[column] = zip(&BooleanArray::from(is_there), &columns[column], &changed)?;
         }
         Ok(RecordBatch::try_new(rows.schema(), columns)?)
     }

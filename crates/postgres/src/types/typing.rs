@@ -18,6 +18,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
 use fleetdb_engine::{ColumnType, Value};
 use fleetdb_plan::array_literals::array_of_text;
 use fleetdb_plan::errors::{misfit, query_error};
+use fleetdb_plan::exact_numbers::decimal_of;
 use fleetdb_plan::expressions::map_named;
 use fleetdb_plan::functions::one_of::{is_long_list, planned};
 use fleetdb_plan::literals::value_of_text;
@@ -296,6 +297,7 @@ fn typed_as_compared(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) ->
             _ => Err(query_error(misfit(text, &DataType::Boolean))),
         },
         Ok(DataType::Binary) => Ok(Some(Expr::Literal(ScalarValue::Binary(Some(bytes(text)?)), None))),
+        Ok(DataType::Decimal128(..)) => Ok(decimal_of(text).map(|number| Expr::Literal(number, None))),
         Ok(data_type @ DataType::Timestamp(..)) => match read_exact(text, &data_type, zone).map_err(query_error)? {
             (exact, TimeText::Count(count)) => time_literal(count, &exact).map(Some),
             _ => Ok(None),

@@ -4,17 +4,22 @@ use crate::answer::Answer;
 use crate::runtime::task_context;
 use crate::session::Session;
 use crate::statement::Statement;
+use crate::statement::built;
 use crate::statement::depth::checked_size;
+use crate::statement::walk::visit_expressions_mut;
 use datafusion::error::Result as PlanResult;
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as ParsedStatement;
-use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
-use fleetdb_engine::Result;
+use datafusion::sql::sqlparser::ast::{
+    DataType, ExactNumberInfo, Expr, Query, Statement as SqlStatement, Value as Literal,
+};
+use fleetdb_engine::{Decimal, MAX_DECIMAL_DIGITS, Result};
 use fleetdb_plan::errors::{engine_error, placed_error};
 use fleetdb_plan::exact_numbers::with_exact_numbers;
 use fleetdb_plan::limits::Watch;
+use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError};
 
 impl Session {
@@ -42,7 +47,10 @@ impl Session {
         self.planned(statement).map_err(placed_error)
     }
 
-    pub(super) fn planned(&self, statement: ParsedStatement) -> PlanResult<LogicalPlan> {
+    pub(super) fn planned(&self, mut statement: ParsedStatement) -> PlanResult<LogicalPlan> {
+        if let ParsedStatement::Statement(sql) = &mut statement {
+            keep_long_numbers(sql);
+        }
         let state = self.context.state();
         let plan = self.runtime.block_on(state.statement_to_plan(statement)).and_then(checked_size)?;
         self.dialect.typed(with_exact_numbers(plan)?, self.zone.get(), &state)
@@ -71,6 +79,26 @@ impl Session {
     pub(crate) fn task_context(&self) -> Arc<TaskContext> {
         Arc::clone(&self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// A float holds every decimal number of this many digits.
+const FLOAT_DIGITS: usize = 15;
+
+/// Writes numbers whose digits a float would lose as decimal numbers.
+fn keep_long_numbers(statement: &mut SqlStatement) {
+    let _ = visit_expressions_mut(statement, |expr| {
+        if let Expr::Value(literal) = expr
+            && let Literal::Number(digits, false) = &literal.value
+            && digits.len() > FLOAT_DIGITS
+            && digits.contains(['.', 'e', 'E'])
+            && let Some(number) = Decimal::read(digits)
+        {
+            let data_type = ExactNumberInfo::PrecisionAndScale(MAX_DECIMAL_DIGITS.into(), number.scale.into());
+            let text = Expr::value(Literal::SingleQuotedString(digits.clone()));
+            *expr = built::cast(text, DataType::Numeric(data_type));
+        }
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 #[cfg(test)]

@@ -318,7 +318,10 @@ impl<S: Deref<Target = Session>> Prepared<S> {
                 Some(exact) => Ok(exact),
                 None => {
                     is_outside = true;
-                    bound(number, &number_of(value), None, zone)
+                    let value = number_of(value);
+                    // Rows of another type than decimal would not be those that clients were told of.
+                    let data_type = (!matches!(value, Value::Decimal(_))).then_some(data_type.as_ref()).flatten();
+                    bound(number, &value, data_type, zone)
                 }
             },
             _ => bound(number, value, data_type.as_ref(), zone),
@@ -501,12 +504,14 @@ fn exact(value: &Value, precision: u8, scale: i8) -> Option<ScalarValue> {
     Some(ScalarValue::Decimal128(Some(unscaled.into()), precision, scale))
 }
 
-/// A text as the decimal number that it says; other values as they are.
+/// A text or a float as the decimal number that it says; other values as they are.
 fn number_of(value: &Value) -> Value {
-    match value {
-        Value::Text(text) => Decimal::read(text).map_or_else(|| value.clone(), Value::Decimal),
-        _ => value.clone(),
-    }
+    let number = match value {
+        Value::Text(text) => Decimal::read(text),
+        Value::Float(float) => Decimal::read(&float.to_string()),
+        _ => None,
+    };
+    number.map_or_else(|| value.clone(), Value::Decimal)
 }
 
 /// A timestamp from a count of its unit.

@@ -65,7 +65,16 @@ pub(super) async fn from_body(
         Some(sql) => (Request { sql, parameters: Vec::new() }, None),
         None => {
             let (text, memory) = body::read(&shared, &headers, body).await?.into_text()?;
-            (Request::of_body(text, &headers)?, Some(memory))
+            let of_values = match is_json(&headers) {
+                // A parameter takes at least a comma in the text, and its value is there in two forms.
+                true => {
+                    let commas = text.bytes().filter(|byte| *byte == b',').count();
+                    let bytes = commas * (size_of::<serde_json::Value>() + size_of::<Value>());
+                    Some(shared.db.query_memory().reserve("the parameters of a request", bytes)?)
+                }
+                false => None,
+            };
+            (Request::of_body(text, &headers)?, Some((memory, of_values)))
         }
     };
     let format = Format::of(asked.format.as_deref(), &headers)?;
@@ -84,9 +93,7 @@ struct Request {
 impl Request {
     /// The request in a body: JSON with statement and parameters, or the statement alone.
     fn of_body(text: String, headers: &HeaderMap) -> std::result::Result<Self, HttpError> {
-        let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let content_type = content_type.split(';').next().unwrap_or_default().trim();
-        if !content_type.eq_ignore_ascii_case("application/json") {
+        if !is_json(headers) {
             return Ok(Self { sql: text, parameters: Vec::new() });
         }
         serde_json::from_str(&text).map_err(|error| {
@@ -94,6 +101,12 @@ impl Request {
             HttpError::new(StatusCode::BAD_REQUEST, message)
         })
     }
+}
+
+/// Whether a body is JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    content_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 
 /// The value of a parameter.
@@ -134,12 +147,12 @@ async fn run(
     let weight = Weight::of_text(&sql);
     let begin = move |session: &Pooled| {
         let mut statement = session.parse_one(&sql)?;
-        let values = parameters.iter().enumerate().map(value_of).collect::<Result<Vec<_>>>()?;
-        if !values.is_empty() {
+        if !parameters.is_empty() {
             let count = statement.parameters();
-            if values.len() != count {
-                return Err(Error::invalid(format!("the statement has {count} parameters, not {}", values.len())));
+            if parameters.len() != count {
+                return Err(Error::invalid(format!("the statement has {count} parameters, not {}", parameters.len())));
             }
+            let values = parameters.iter().enumerate().map(value_of).collect::<Result<Vec<_>>>()?;
             statement = statement.with_values(&values)?;
         }
         let command = statement.command();

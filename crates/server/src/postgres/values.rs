@@ -115,7 +115,11 @@ fn parameter(
     let wrong = |reason: String| ("22P03", reason);
     // Text is the same in both forms.
     let is_text = matches!(*given, Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::UNKNOWN);
-    if is_binary && !is_text {
+    let number = match is_binary && *given == Type::NUMERIC {
+        true => Some(numeric_text(bytes).ok_or_else(|| wrong(format!("invalid binary value for type {given}")))?),
+        false => None,
+    };
+    if is_binary && !is_text && number.is_none() {
         if matches!(*given, Type::TIMESTAMP | Type::TIMESTAMPTZ) {
             return time(bytes, given, target, zone)
                 .ok_or_else(|| wrong(format!("invalid binary value for type {given}")))?;
@@ -128,7 +132,8 @@ fn parameter(
         return binary(bytes, given, column_type, zone)
             .ok_or_else(|| wrong(format!("invalid binary value for type {given}")));
     }
-    let text = str::from_utf8(bytes).map_err(|_| wrong("invalid byte sequence for encoding \"UTF8\"".to_owned()))?;
+    let text = number.as_deref().map_or_else(|| str::from_utf8(bytes), Ok);
+    let text = text.map_err(|_| wrong("invalid byte sequence for encoding \"UTF8\"".to_owned()))?;
     if *given == Type::TIMESTAMPTZ && is_date(target) {
         let instant = value_of_text_in(text, ColumnType::TimestampUtc(Unit::Microsecond), zone);
         let Value::Int(us) = instant.map_err(|e| (sqlstate(e.code()), e.to_string()))? else { return Ok(Value::Null) };
@@ -147,7 +152,7 @@ fn parameter(
         Type::BYTEA => Some(ColumnType::Binary),
         _ => None,
     });
-    if by_type == Some(ColumnType::Float64)
+    if matches!(target, Target::Unknown)
         && *given == Type::NUMERIC
         && let Some(number) = Decimal::read(text)
     {
@@ -247,8 +252,7 @@ fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>, zone: Zone) ->
             }
         }
         Type::NUMERIC => {
-            use postgres_types::FromSql;
-            let number = rust_decimal::Decimal::from_sql(&Type::NUMERIC, bytes).ok()?.to_string();
+            let number = numeric_text(bytes)?;
             match target {
                 None => match Decimal::read(&number) {
                     Some(number) => Value::Decimal(number),
@@ -270,6 +274,12 @@ fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>, zone: Zone) ->
         // Text is the same in both forms.
         _ => text_value(str::from_utf8(bytes).ok()?, target, zone)?,
     })
+}
+
+/// The text form of a decimal number; `None` if the bytes are invalid, or it has more than 28 digits.
+fn numeric_text(bytes: &[u8]) -> Option<String> {
+    use postgres_types::FromSql;
+    rust_decimal::Decimal::from_sql(&Type::NUMERIC, bytes).ok().map(|number| number.to_string())
 }
 
 /// The text form of a UUID, which is stored as text: `6ba7b810-9dad-11d1-80b4-00c04fd430c8`.
@@ -369,7 +379,7 @@ pub(super) fn encoded(
                 let part = parts.next()?;
                 match if is_in_wire_format { Ok(part) } else { to_wire_format(&part, &fields, zone) } {
                     Ok(part) => encoder = Some(RowEncoder::new(part, Arc::clone(&fields))),
-                    Err(error) => return Some(Err(postgres_error(&error.into()))),
+                    Err(error) => return Some(Err(postgres_error(&error))),
                 }
             }
         };

@@ -5,17 +5,14 @@
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Decimal128Type, Field, Schema};
+use fleetdb_engine::{Code, Error, Result};
 use fleetdb_query::{Zone, split_days, text_form_in};
 use pgwire::api::results::{FieldFormat, FieldInfo};
 use std::sync::Arc;
 
 /// Converts the columns of a batch for the wire, in a session with this zone.
-pub(super) fn to_wire_format(
-    rows: &RecordBatch,
-    fields: &[FieldInfo],
-    zone: Zone,
-) -> arrow::error::Result<RecordBatch> {
+pub(super) fn to_wire_format(rows: &RecordBatch, fields: &[FieldInfo], zone: Zone) -> Result<RecordBatch> {
     let schema = rows.schema_ref();
     let (mut columns, mut types) = (Vec::with_capacity(fields.len()), Vec::with_capacity(fields.len()));
     for ((column, arrow), field) in rows.columns().iter().zip(schema.fields()).zip(fields) {
@@ -23,6 +20,9 @@ pub(super) fn to_wire_format(
         let text = match (field.format(), column.data_type()) {
             (FieldFormat::Text, DataType::List(_)) => array_texts(column, zone)?,
             (FieldFormat::Text, _) => text_form_in(column, zone)?,
+            (FieldFormat::Binary, DataType::List(_)) => {
+                check_decimals(column.as_list::<i32>().values()).map(|()| None)?
+            }
             (FieldFormat::Binary, _) => None,
         };
         let column = match text {
@@ -35,7 +35,20 @@ pub(super) fn to_wire_format(
         });
         columns.push(column);
     }
-    RecordBatch::try_new(Arc::new(Schema::new(types)), columns)
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(types)), columns)?)
+}
+
+/// Refuses elements of arrays that the encoder would fail to encode.
+fn check_decimals(elements: &ArrayRef) -> Result<()> {
+    let DataType::Decimal128(_, scale) = elements.data_type() else { return Ok(()) };
+    let fits =
+        |value: i128| rust_decimal::Decimal::try_from_i128_with_scale(value, scale.unsigned_abs().into()).is_ok();
+    match elements.as_primitive::<Decimal128Type>().iter().flatten().all(fits) {
+        true => Ok(()),
+        false => {
+            Err(Error::new(Code::OutOfRange, "a numeric in an array has more than 28 digits: cast the array to text"))
+        }
+    }
 }
 
 /// Widens one-byte integers, also in arrays, to two bytes: the encoder declares them as int2 but
@@ -56,7 +69,7 @@ fn widened(column: &ArrayRef) -> arrow::error::Result<ArrayRef> {
 pub(super) fn are_in_wire_format(rows: &RecordBatch, fields: &[FieldInfo]) -> bool {
     let is_other = |column: &ArrayRef| match column.data_type() {
         DataType::Duration(_) | DataType::Int8 => true,
-        DataType::List(element) => *element.data_type() == DataType::Int8,
+        DataType::List(element) => matches!(element.data_type(), DataType::Int8 | DataType::Decimal128(..)),
         _ => false,
     };
     fields.iter().all(|field| field.format() == FieldFormat::Binary) && !rows.columns().iter().any(is_other)

@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::ast::{
     TableWithJoins, Update,
 };
 use fleetdb_engine::{
-    Batch, Column, ColumnType, Container, Database, Result, ScanRequest, TableSchema, TableView, Value, View,
+    Batch, Column, ColumnType, Container, Database, Decimal, Result, ScanRequest, TableSchema, TableView, Value, View,
 };
 use fleetdb_plan::zone::Zone;
 use keys::{Keys, Span};
@@ -290,8 +290,18 @@ impl KeyedWrite {
 fn fit(value: Value, column_type: ColumnType) -> Option<Value> {
     let value = match value {
         Value::Int(value) if column_type.is_float() => Value::Float(value as f64),
+        Value::Decimal(value) if column_type.is_float() => Value::Float(value.to_f64()),
         value => value,
     };
+    if let ColumnType::Decimal { precision, scale } = column_type {
+        let number = match value {
+            Value::Null => return Some(Value::Null),
+            Value::Decimal(value) => value,
+            Value::Int(unscaled) => Decimal { unscaled, scale: 0 },
+            _ => return None,
+        };
+        return number.with_scale(precision, scale).map(Value::Decimal);
+    }
     let is_same = match &value {
         Value::Null => true,
         Value::Float(_) => column_type.is_float(),
