@@ -18,6 +18,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Decimal numbers, which segments store in 4 and in 8 bytes.
+const SHORT: ColumnType = ColumnType::Decimal { precision: 3, scale: 1 };
+const LONG: ColumnType = ColumnType::Decimal { precision: 12, scale: 1 };
+
 type Key = (Option<String>, i64);
 type Row = (Option<i64>, Option<f64>, Option<String>, Option<i64>);
 
@@ -273,12 +277,17 @@ impl Case {
             self.has_extra = false;
             self.series.values_mut().for_each(|row| row.3 = None);
         } else if !self.has_extra {
-            let column_type = if self.random.random_bool(0.5) { ColumnType::Int64 } else { ColumnType::Int16 };
+            let column_type = [ColumnType::Int64, ColumnType::Int16, SHORT][self.random.random_range(0..3)];
             let column = ColumnDefinition { name: "extra".into(), column_type, nullable: true };
             self.db().add_column("series", &column, Role::Field).unwrap();
             self.has_extra = true;
-        } else if self.db().tables()[0].columns[5].column_type == ColumnType::Int16 {
-            self.db().widen_column("series", "extra", ColumnType::Int64).unwrap();
+        } else {
+            let wider = match self.db().tables()[0].columns[5].column_type {
+                ColumnType::Int16 => ColumnType::Int64,
+                SHORT => LONG,
+                _ => return,
+            };
+            self.db().widen_column("series", "extra", wider).unwrap();
         }
     }
 
