@@ -96,21 +96,22 @@ impl Sorted {
         let mut rows = Vec::new();
         for (container, mut row) in newest {
             rows.clear();
+            let first = sorted.times.len();
             while row != NONE {
                 if (row as usize) < sorted.view.rows {
-                    rows.push(row);
+                    let time = sorted.view.time(row);
+                    if memtable.time_lane.is_none() || selection.has_time(time) {
+                        rows.push(row);
+                        sorted.times.push(time);
+                    }
                 }
                 row = match memtable.time_lane {
                     Some(_) => now.get(PREVIOUS_LANE, row).map_or(NONE, |previous| previous as u32),
                     None => NONE,
                 };
             }
-            if memtable.time_lane.is_some() {
-                rows.retain(|&row| selection.has_time(sorted.view.time(row)));
-            }
             rows.reverse();
-            let times = rows.iter().map(|&row| sorted.view.time(row));
-            sorted.times.extend(times);
+            sorted.times[first..].reverse();
             sorted.push(inner.keys.get(container), &rows);
         }
         sorted
