@@ -6,7 +6,7 @@ use crate::key::KeyPart;
 use crate::lane::{Lane, NullMask};
 use arrow::array::{ArrayRef, BinaryArray, BooleanArray, Decimal128Array, PrimitiveArray, StringArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType};
+use arrow::datatypes::{self as types, ArrowPrimitiveType};
 use std::sync::Arc;
 
 /// The values of one column, gathered from one source after another.
@@ -223,10 +223,9 @@ fn raw_array(lane: Lane, column_type: ColumnType) -> ArrayRef {
         ColumnType::UInt16 => narrow::<types::UInt16Type>(&values, nulls, |v| v as u16),
         ColumnType::UInt32 => narrow::<types::UInt32Type>(&values, nulls, |v| v as u32),
         ColumnType::Float32 => narrow::<types::Float32Type>(&values, nulls, |v| f32::from_bits(v as u32)),
-        ColumnType::Decimal { precision, scale } => {
+        ColumnType::Decimal { .. } => {
             let values: ScalarBuffer<i128> = values.iter().map(|&v| i128::from(v as i64)).collect();
-            let data_type = DataType::Decimal128(precision, scale as i8);
-            Arc::new(Decimal128Array::new(values, nulls).with_data_type(data_type))
+            Arc::new(Decimal128Array::new(values, nulls).with_data_type(column_type.to_arrow()))
         }
         ColumnType::UInt64 => Arc::new(whole::<types::UInt64Type>(values, nulls)),
         ColumnType::Float64 => Arc::new(whole::<types::Float64Type>(values, nulls)),

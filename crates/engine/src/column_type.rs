@@ -293,7 +293,7 @@ impl ColumnType {
     }
 }
 
-/// The type of decimal numbers with so many digits.
+/// Returns the decimal type with this precision and scale, if a column can have it.
 fn decimal(precision: u8, scale: i8) -> Result<ColumnType> {
     let scale = u8::try_from(scale).ok().filter(|scale| *scale <= precision);
     match scale {

@@ -6,11 +6,10 @@
 //! one of their arguments. A cast of a float to a decimal number rounds the float's shortest text, as
 //! PostgreSQL does, so that `1.005` becomes `1.01`.
 
-use crate::errors::{misfit, query_error};
+use crate::errors::query_error;
 use crate::expressions::rewritten;
-use crate::literals::numeric_overflow;
+use crate::literals;
 use arrow::array::{ArrayRef, AsArray, Decimal128Array};
-use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -18,7 +17,7 @@ use datafusion::error::Result;
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF, Signature, SimpleScalarUDF, Volatility};
-use fleetdb_engine::{ColumnType, Decimal, DecimalError};
+use fleetdb_engine::{ColumnType, Decimal};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -47,10 +46,10 @@ pub fn with_exact_numbers(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// An expression with decimal numbers in place of the float literals that meet some.
 fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    if let Some((of, to)) = decimal_cast(&expr) {
+    if let Some((of, precision, scale)) = decimal_cast(&expr) {
         let is_float = matches!(of.get_type(schema), Ok(DataType::Float32 | DataType::Float64));
         return Ok(match is_float {
-            true => Transformed::yes(rounding(to).call(vec![of.clone()])),
+            true => Transformed::yes(rounding(precision, scale).call(vec![of.clone()])),
             false => Transformed::no(expr),
         });
     }
@@ -95,29 +94,31 @@ fn meet(operands: &[&Expr], schema: &DFSchema) -> bool {
     has_literal && operands.iter().any(is_decimal) && operands.iter().all(is_exact)
 }
 
-/// What a cast to a column's decimal type converts, and that type.
-fn decimal_cast(expr: &Expr) -> Option<(&Expr, ColumnType)> {
+/// What a cast to the decimal type of a column converts, and the precision and scale of that type.
+fn decimal_cast(expr: &Expr) -> Option<(&Expr, u8, u8)> {
     let Expr::Cast(cast) = expr else { return None };
-    let to = ColumnType::from_arrow(cast.field.data_type()).ok().filter(|to| to.is_decimal())?;
-    Some((&cast.expr, to))
+    match ColumnType::from_arrow(cast.field.data_type()) {
+        Ok(ColumnType::Decimal { precision, scale }) => Some((&cast.expr, precision, scale)),
+        _ => None,
+    }
 }
 
-/// The function that rounds floats to decimal numbers of a type.
-fn rounding(to: ColumnType) -> ScalarUDF {
-    let signature = Signature::exact(vec![DataType::Float64], Volatility::Immutable);
+/// The function that rounds floats to decimal numbers with this precision and scale.
+fn rounding(precision: u8, scale: u8) -> ScalarUDF {
+    let data_type = ColumnType::Decimal { precision, scale }.to_arrow();
+    let (name, return_type) = (format!("round_to_{data_type}"), data_type.clone());
     let of = move |args: &[ArrayRef]| -> Result<ArrayRef> {
-        let ColumnType::Decimal { precision, scale } = to else { return Ok(cast(&args[0], &to.to_arrow())?) };
-        let round = |value: f64| match Decimal::parse(&value.to_string(), precision, scale) {
-            Ok(number) => Ok(i128::from(number.unscaled)),
-            Err(DecimalError::OutOfRange) => Err(query_error(numeric_overflow(to))),
-            Err(DecimalError::Malformed) => Err(query_error(misfit(&value.to_string(), &to.to_arrow()))),
+        let round = |value: f64| -> Result<i128> {
+            let number = literals::decimal_of(&value.to_string(), precision, scale).map_err(query_error)?;
+            Ok(number.unscaled.into())
         };
         let floats = args[0].as_primitive::<Float64Type>();
         let rounded = floats.iter().map(|value| value.map(round).transpose()).collect::<Result<Decimal128Array>>()?;
-        Ok(Arc::new(rounded.with_data_type(to.to_arrow())))
+        Ok(Arc::new(rounded.with_data_type(data_type.clone())))
     };
     let of = Arc::new(make_scalar_function(of, Vec::new()));
-    SimpleScalarUDF::new_with_signature(format!("round_to_{to}"), signature, to.to_arrow(), of).into()
+    let signature = Signature::exact(vec![DataType::Float64], Volatility::Immutable);
+    SimpleScalarUDF::new_with_signature(name, signature, return_type, of).into()
 }
 
 /// The value of a float literal, perhaps behind a minus sign.

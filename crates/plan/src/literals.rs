@@ -31,11 +31,7 @@ pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Resu
         },
         ColumnType::Float32 | ColumnType::Float64 => return number_of(text, column_type),
         ColumnType::UInt64 => trimmed.parse().ok().map(Value::UInt),
-        ColumnType::Decimal { precision, scale } => match Decimal::parse(text, precision, scale) {
-            Ok(number) => Some(Value::Decimal(number)),
-            Err(DecimalError::Malformed) => None,
-            Err(DecimalError::OutOfRange) => return Err(numeric_overflow(column_type)),
-        },
+        ColumnType::Decimal { precision, scale } => return decimal_of(text, precision, scale).map(Value::Decimal),
         ColumnType::Timestamp(_) | ColumnType::TimestampUtc(_) => {
             return read_for(text, column_type, zone).value(text, column_type).map(Value::Int);
         }
@@ -49,12 +45,19 @@ pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Resu
     value.ok_or_else(|| misfit(text, &column_type.to_arrow()))
 }
 
+/// Parses a decimal number, rounded to a column's digits.
+pub(crate) fn decimal_of(text: &str, precision: u8, scale: u8) -> Result<Decimal> {
+    Decimal::parse(text, precision, scale).map_err(|error| match error {
+        DecimalError::Malformed => misfit(text, &ColumnType::Decimal { precision, scale }.to_arrow()),
+        DecimalError::OutOfRange => numeric_overflow(precision, scale),
+    })
+}
+
 /// The error for a number with too many digits for a NUMERIC column.
-pub fn numeric_overflow(column_type: ColumnType) -> Error {
-    let error = Error::new(Code::OutOfRange, "numeric field overflow");
-    let ColumnType::Decimal { precision, scale } = column_type else { return error };
+pub fn numeric_overflow(precision: u8, scale: u8) -> Error {
     let most = Decimal { unscaled: 10i64.pow(precision.into()) - 1, scale };
-    error.with_hint(format!("A numeric of {precision} digits holds no more: max {most}."))
+    Error::new(Code::OutOfRange, "numeric field overflow")
+        .with_hint(format!("A numeric of {precision} digits holds no more: max {most}."))
 }
 
 /// Parses a float. A number out of the column's range, such as `1e400`, is rejected instead of

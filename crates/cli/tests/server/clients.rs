@@ -5,7 +5,7 @@ use crate::process::{Server, count};
 use std::process::Command;
 use tokio_postgres::{Client, NoTls};
 
-fn is_there(program: &str, args: &[&str]) -> bool {
+pub(super) fn is_there(program: &str, args: &[&str]) -> bool {
     let found = Command::new(program).args(args).output().is_ok_and(|output| output.status.success());
     if !found {
         println!("skipped: {program} {} does not run", args.join(" "));
@@ -14,7 +14,7 @@ fn is_there(program: &str, args: &[&str]) -> bool {
 }
 
 /// Runs a program that prints "all is well" if it succeeds.
-fn says_that_all_is_well(command: &mut Command) {
+pub(super) fn says_that_all_is_well(command: &mut Command) {
     let run = command.output().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(run.status.success() && said.contains("all is well"), "{said}");

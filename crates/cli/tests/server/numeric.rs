@@ -1,19 +1,17 @@
 //! Decimal numbers arrive and return exactly.
 
-use super::process::Server;
+use crate::clients::{is_there, says_that_all_is_well};
+use crate::process::Server;
 use std::process::Command;
 
 #[test]
 fn decimal_numbers_are_exact_on_the_wire() {
-    let has_psycopg = Command::new("python3").args(["-c", "import psycopg"]).output();
-    if !has_psycopg.is_ok_and(|output| output.status.success()) {
-        return println!("skipped: python3 -c 'import psycopg' does not run");
+    if !is_there("python3", &["-c", "import psycopg"]) {
+        return;
     }
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &[]);
-    let run =
-        Command::new("python3").args(["-c", include_str!("numeric.py"), server.port("postgres")]).output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success() && said.contains("all is well"), "{said}");
+    let script = include_str!("numeric.py");
+    says_that_all_is_well(Command::new("python3").args(["-c", script, server.port("postgres")]));
     assert!(server.terminate());
 }

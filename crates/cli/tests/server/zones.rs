@@ -1,20 +1,19 @@
 //! A session's zone: chosen with the connection (PGTZ, PGOPTIONS, `TimeZone`) or by SET, reported
 //! to the driver, and used by COPY.
 
+use crate::clients::{is_there, says_that_all_is_well};
 use crate::process::Server;
 use std::process::Command;
 
 #[test]
 fn a_session_goes_by_the_clocks_that_its_driver_names() {
-    let has_psycopg = Command::new("python3").args(["-c", "import psycopg"]).output();
-    if !has_psycopg.is_ok_and(|output| output.status.success()) {
-        return println!("skipped: python3 -c 'import psycopg' does not run");
+    if !is_there("python3", &["-c", "import psycopg"]) {
+        return;
     }
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &[]);
-    let run = Command::new("python3").args(["-c", include_str!("zones.py"), server.port("postgres")]).output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
-    assert!(run.status.success() && said.contains("all is well"), "{said}");
+    let script = include_str!("zones.py");
+    says_that_all_is_well(Command::new("python3").args(["-c", script, server.port("postgres")]));
     assert!(server.terminate());
 }
 

@@ -35,7 +35,7 @@ use arrow::array::{
     ArrayBuilder, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringBuilder,
     TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
 };
-use arrow::datatypes::{DataType, Field as ArrowField, Schema};
+use arrow::datatypes::{Field as ArrowField, Schema};
 use line::{FieldValue, Line, Part, is_blank, parse_line};
 use std::sync::Arc;
 
@@ -131,7 +131,8 @@ impl Values {
             Self::UInt(v) => Arc::new(UInt64Array::from(v)),
             Self::Boolean(v) => Arc::new(BooleanArray::from(v)),
             Self::Decimal(v, digits) => {
-                let data_type = DataType::Decimal128(digits.precision, digits.scale as i8);
+                let Digits { precision, scale } = digits;
+                let data_type = ColumnType::Decimal { precision, scale }.to_arrow();
                 let values = v.into_iter().map(|value| value.map(i128::from));
                 Arc::new(values.collect::<Decimal128Array>().with_data_type(data_type))
             }

@@ -9,8 +9,8 @@
 //!    them ([`Inner::apply`]), all under the write locks of every memtable that the batch touches.
 //! 2. A reader takes a [`MemtableView`] under the read locks: the current blocks. Blocks are
 //!    shared, and are copied when they change while a view holds them.
-//! 3. [`sorted`] puts a view, or the containers that a [`selection`] names, into (key, time) order,
-//!    for scans and for the flush.
+//! 3. [`sorted`] puts a view, or the rows of a [`selection`], into (key, time) order, for scans and
+//!    for the flush.
 //!
 //! A memtable never waits, does no I/O, and refuses nothing: admission has checked its input.
 

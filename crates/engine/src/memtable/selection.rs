@@ -13,7 +13,7 @@ const WHOLE_SHARE: usize = 4;
 pub(crate) struct Selection {
     /// The numbers of their containers, in order of the keys; `None` for all.
     pub(super) containers: Option<Vec<u32>>,
-    /// The first and last time; all of them in a collection.
+    /// The first and last time. The rows of a collection have time 0, and a scan of one bounds none.
     times: (i64, i64),
     /// The number of rows, at most.
     pub(crate) rows: usize,

@@ -100,7 +100,7 @@ impl Sorted {
             while row != NONE {
                 if (row as usize) < sorted.view.rows {
                     let time = sorted.view.time(row);
-                    if memtable.time_lane.is_none() || selection.has_time(time) {
+                    if selection.has_time(time) {
                         rows.push(row);
                         sorted.times.push(time);
                     }

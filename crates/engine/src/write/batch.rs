@@ -308,6 +308,22 @@ impl Value {
         size_of::<Self>() + outside
     }
 
+    /// The decimal number that a decimal number or an integer is; `None` for other values and for
+    /// integers that have too many digits.
+    ///
+    /// ```
+    /// use fleetdb_engine::{Decimal, Value};
+    /// assert_eq!(Value::Int(7).decimal(), Some(Decimal { unscaled: 7, scale: 0 }));
+    /// ```
+    pub fn decimal(&self) -> Option<Decimal> {
+        match self {
+            Self::Int(unscaled) => Some(Decimal { unscaled: *unscaled, scale: 0 }),
+            Self::UInt(value) => Some(Decimal { unscaled: i64::try_from(*value).ok()?, scale: 0 }),
+            Self::Decimal(number) => Some(*number),
+            _ => None,
+        }
+    }
+
     /// The value in the column type's internal form; `None` if it does not fit.
     pub(crate) fn part(&self, column_type: ColumnType) -> Option<KeyPart<'_>> {
         let integer = |value: i128| {
@@ -318,24 +334,20 @@ impl Value {
             ColumnType::Float32 => KeyPart::Raw(u64::from((value as f32).to_bits())),
             _ => KeyPart::Raw(value.to_bits()),
         };
-        let decimal = |value: Decimal| {
-            let ColumnType::Decimal { precision, scale } = column_type else { return None };
-            Some(KeyPart::Raw(value.with_scale(precision, scale)?.unscaled as u64))
-        };
+        if let ColumnType::Decimal { precision, scale } = column_type
+            && *self != Self::Null
+        {
+            return Some(KeyPart::Raw(self.decimal()?.with_scale(precision, scale)?.unscaled as u64));
+        }
         match self {
             Self::Null => Some(KeyPart::Null),
             Self::Boolean(value) if column_type == ColumnType::Boolean => Some(KeyPart::Raw(u64::from(*value))),
             Self::Int(value) if column_type.is_float() => Some(float(*value as f64)),
-            Self::Int(value) if column_type.is_decimal() => decimal(Decimal { unscaled: *value, scale: 0 }),
             Self::Int(value) => integer(i128::from(*value)),
             Self::UInt(value) if column_type.is_float() => Some(float(*value as f64)),
-            Self::UInt(value) if column_type.is_decimal() => {
-                decimal(Decimal { unscaled: i64::try_from(*value).ok()?, scale: 0 })
-            }
             Self::UInt(value) => integer(i128::from(*value)),
             Self::Float(value) if column_type.is_float() => Some(float(*value)),
             Self::Decimal(value) if column_type.is_float() => Some(float(value.to_f64())),
-            Self::Decimal(value) => decimal(*value),
             Self::Text(text) if column_type.is_bytes() => Some(KeyPart::Bytes(text.as_bytes())),
             Self::Binary(bytes) if column_type == ColumnType::Binary => Some(KeyPart::Bytes(bytes)),
             _ => None,

@@ -2,8 +2,8 @@
 //!
 //! DataFusion plans no parameters physically. [`with_bound_parameters`] replaces each by a call
 //! that takes no arguments and returns the value of the current run. While a statement is planned,
-//! no run is current, so the call fails, and DataFusion does not evaluate it ahead of
-//! time.
+//! no run is current, so the call fails, and DataFusion does not evaluate it
+//! ahead of time.
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};

@@ -495,9 +495,7 @@ fn bound(number: usize, value: &Value, data_type: Option<&DataType>, session: Zo
 fn exact(value: &Value, precision: u8, scale: i8) -> Option<ScalarValue> {
     let number = match number_of(value) {
         Value::Null => return ScalarValue::try_from(&DataType::Decimal128(precision, scale)).ok(),
-        Value::Decimal(number) => number,
-        Value::Int(unscaled) => Decimal { unscaled, scale: 0 },
-        _ => return None,
+        value => value.decimal()?,
     };
     let digits = precision.min(MAX_DECIMAL_DIGITS);
     let unscaled = number.with_scale(digits, u8::try_from(scale).ok()?)?.unscaled;

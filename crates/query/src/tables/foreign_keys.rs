@@ -57,6 +57,17 @@ fn warning(referenced: &[String]) -> String {
     format!("foreign keys are not enforced: rows may name rows of {} that do not exist", referenced.join(", "))
 }
 
+/// Refuses the first of these columns that the table does not have.
+fn all_exist(columns: &[String], of_table: &[String]) -> Result<()> {
+    match columns.iter().find(|column| !of_table.contains(column)) {
+        Some(missing) => Err(Error::new(
+            Code::UndefinedColumn,
+            format!("column \"{missing}\" referenced in foreign key constraint does not exist"),
+        )),
+        None => Ok(()),
+    }
+}
+
 /// A table that refers to another.
 struct Referencing<'a> {
     name: &'a str,
@@ -66,10 +77,7 @@ struct Referencing<'a> {
 impl Referencing<'_> {
     /// Checks the names in a foreign key; returns the name of the other table.
     fn checked(&self, key: &ForeignKeyConstraint, of: Vec<String>, db: &Database) -> Result<String> {
-        if let Some(missing) = of.iter().find(|column| !self.columns.contains(column)) {
-            let message = format!("column \"{missing}\" referenced in foreign key constraint does not exist");
-            return Err(Error::new(Code::UndefinedColumn, message));
-        }
+        all_exist(&of, self.columns)?;
         let other = object_name(&key.foreign_table)?;
         let names = |idents: &[Ident]| idents.iter().map(identifier).collect::<Vec<String>>();
         // A table may refer to itself before it exists.
@@ -85,10 +93,7 @@ impl Referencing<'_> {
             [] => own_key.unwrap_or_else(|| of.clone()),
             given => names(given),
         };
-        if let Some(missing) = referred.iter().find(|column| !known.contains(column)) {
-            let message = format!("column \"{missing}\" referenced in foreign key constraint does not exist");
-            return Err(Error::new(Code::UndefinedColumn, message));
-        }
+        all_exist(&referred, &known)?;
         if referred.len() != of.len() {
             let message = "number of referencing and referenced columns for foreign key disagree";
             return Err(Error::new(Code::InvalidDefinition, message));

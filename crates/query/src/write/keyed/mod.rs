@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::ast::{
     TableWithJoins, Update,
 };
 use fleetdb_engine::{
-    Batch, Column, ColumnType, Container, Database, Decimal, Result, ScanRequest, TableSchema, TableView, Value, View,
+    Batch, Column, ColumnType, Container, Database, Result, ScanRequest, TableSchema, TableView, Value, View,
 };
 use fleetdb_plan::zone::Zone;
 use keys::{Keys, Span};
@@ -294,13 +294,10 @@ fn fit(value: Value, column_type: ColumnType) -> Option<Value> {
         value => value,
     };
     if let ColumnType::Decimal { precision, scale } = column_type {
-        let number = match value {
-            Value::Null => return Some(Value::Null),
-            Value::Decimal(value) => value,
-            Value::Int(unscaled) => Decimal { unscaled, scale: 0 },
-            _ => return None,
+        return match value {
+            Value::Null => Some(Value::Null),
+            value => value.decimal()?.with_scale(precision, scale).map(Value::Decimal),
         };
-        return number.with_scale(precision, scale).map(Value::Decimal);
     }
     let is_same = match &value {
         Value::Null => true,

@@ -155,10 +155,9 @@ impl Arithmetic {
                 Operator::Subtract => left - right,
                 Operator::Multiply => left * right,
             })),
-            (Value::Decimal(left), Value::Decimal(right)) => match self.of_decimals(*left, *right) {
-                Some(sum) => Some(Value::Decimal(sum)),
-                None => return Err(numeric_overflow(self.column_type)),
-            },
+            (Value::Decimal(left), Value::Decimal(right)) => {
+                return self.of_decimals(*left, *right).map(Value::Decimal);
+            }
             _ => None,
         };
         let type_name = self.column_type.sql_name();
@@ -166,15 +165,19 @@ impl Arithmetic {
     }
 
     /// The sum or difference of two numbers of one column type.
-    fn of_decimals(&self, left: Decimal, right: Decimal) -> Option<Decimal> {
-        let ColumnType::Decimal { precision, scale } = self.column_type else { return None };
-        let (left, right) = (left.with_scale(precision, scale)?.unscaled, right.with_scale(precision, scale)?.unscaled);
-        let unscaled = match self.operator {
+    fn of_decimals(&self, left: Decimal, right: Decimal) -> Result<Decimal> {
+        let ColumnType::Decimal { precision, scale } = self.column_type else {
+            return Err(Error::bug("decimal numbers in the arithmetic of another type"));
+        };
+        let unscaled = |number: Decimal| number.with_scale(precision, scale).map(|number| number.unscaled);
+        let sum = unscaled(left).zip(unscaled(right)).and_then(|(left, right)| match self.operator {
             Operator::Add => left.checked_add(right),
             Operator::Subtract => left.checked_sub(right),
+            // Planned; see `compile`.
             Operator::Multiply => None,
-        }?;
-        Some(Decimal { unscaled, scale }).filter(|number| number.fits(precision))
+        });
+        let sum = sum.map(|unscaled| Decimal { unscaled, scale }).filter(|sum| sum.fits(precision));
+        sum.ok_or_else(|| numeric_overflow(precision, scale))
     }
 
     fn of_integers(&self, left: i64, right: i64) -> Option<i64> {
