@@ -7,13 +7,13 @@
 //!    scan that begins puts the values into its conditions ([`Binding::substitute`]). Elsewhere in
 //!    the plan, parameters are calls that return the value ([`Binding::value`]).
 
-use crate::errors::query_error;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Placeholder;
 use fleetdb_engine::{TableId, TableSchema, TableView, View};
+use fleetdb_functions::errors::query_error;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -6,9 +6,6 @@
 //! one of their arguments. A cast of a float to a decimal number rounds the float's shortest text, as
 //! PostgreSQL does, so that `1.005` becomes `1.01`.
 
-use crate::errors::query_error;
-use crate::expressions::rewritten;
-use crate::literals;
 use arrow::array::{ArrayRef, AsArray, Decimal128Array};
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -18,6 +15,9 @@ use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF, Signature, SimpleScalarUDF, Volatility};
 use fleetdb_engine::{ColumnType, Decimal};
+use fleetdb_functions::errors::query_error;
+use fleetdb_functions::expressions::rewritten;
+use fleetdb_functions::values::literals;
 use std::cell::Cell;
 use std::sync::Arc;
 

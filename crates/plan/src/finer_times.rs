@@ -6,8 +6,6 @@
 //! rows at 10:00:00. The rule [`FinerTimes`] rounds the constant in the direction that keeps the
 //! meaning: `ts < c` becomes `ts < ceil(c)`, and `ts > c` becomes `ts > floor(c)`.
 
-use crate::expressions::{per_second, rewritten};
-use crate::rounding::{self, Rounding};
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -16,6 +14,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, InList};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, in_list, not};
 use datafusion::optimizer::AnalyzerRule;
+use fleetdb_functions::expressions::{per_second, rewritten};
+use fleetdb_functions::values::rounding::{self, Rounding};
 
 /// The analyzer rule. See the module documentation.
 #[derive(Debug)]

@@ -1,6 +1,5 @@
 //! Writes inserted rows, in one batch if they fit, which makes the statement atomic.
 
-use crate::errors::query_error;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use datafusion::datasource::sink::DataSink;
@@ -8,6 +7,7 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use fleetdb_engine::{Batch, Database, TableSchema};
+use fleetdb_functions::errors::query_error;
 use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;

@@ -6,7 +6,6 @@
 //! the limits: the condition is evaluated for one batch of pairs at a time. It also makes the batches
 //! of cross joins small if rows are wide ([`crate::wide_rows`]).
 
-use crate::errors::query_error;
 use crate::limits::Limits;
 use crate::wide_rows::bounded;
 use arrow::array::RecordBatch;
@@ -23,6 +22,7 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, SortMergeJoinExec,
 };
+use fleetdb_functions::errors::query_error;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

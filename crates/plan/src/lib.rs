@@ -6,33 +6,25 @@
 //!    ([`pushdown`]), the [`scan`] itself, and the sink for inserted rows ([`insert`]).
 //! 2. [`metadata`] answers aggregates without a scan, and [`runs`] those whose groups are
 //!    consecutive.
-//! 3. [`functions`] adds functions that DataFusion lacks. [`gapfill`] and [`asof`] add plan nodes,
-//!    which [`planner`] plans.
+//! 3. [`functions`] registers `fleetdb-functions` and GridDB's operations ([`time_rows`]).
+//!    [`gapfill`] and [`asof`] add plan nodes, which [`planner`] plans.
 //! 4. [`rules`] lists the optimizer rules of a session, which its [`limits`] may stop.
-//! 5. [`times`], [`zone`], [`intervals`], [`texts`] and [`literals`] read and write values as texts.
 
-pub mod array_literals;
 pub mod asof;
 pub mod binding;
 pub mod catalog;
 pub mod computed_columns;
-pub mod errors;
 pub mod exact_numbers;
-pub mod expressions;
 pub mod finer_times;
 pub mod functions;
 pub mod gapfill;
 pub mod insert;
-pub mod intervals;
 mod joins;
 pub mod limits;
-pub mod literals;
 mod metadata;
 mod plan_nodes;
-pub mod planned_names;
 pub mod planner;
 pub mod pushdown;
-pub mod rounding;
 pub mod rules;
 mod runs;
 mod scan;
@@ -40,10 +32,7 @@ mod sorts;
 pub mod store;
 pub mod system;
 pub mod table;
-pub mod texts;
-pub mod times;
-mod usages;
+mod time_rows;
 pub mod whole_numbers;
 mod wide_rows;
 mod window;
-pub mod zone;

@@ -15,12 +15,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Bytes reserved per token until its statement is planned: the token, its part of the tree, and
-/// its part of DataFusion's plan. Measured on 64-bit Linux as growth of the resident set per token:
-/// 380 in a FROM with VALUES, 360 to 380 in an INSERT of rows of three values. A [long
-/// list](crate::functions::list_literals) is one token.
-pub const TOKEN_BYTES: usize = 400;
-
 /// Adapts the engine's memory budget to DataFusion.
 #[derive(Debug)]
 pub struct BudgetPool(pub QueryMemory);

@@ -7,8 +7,6 @@
 //! aggregates the rows that a time bound cuts off. It handles deletes, overlaps and retention as a
 //! scan does, so the results are exact.
 
-use crate::errors::query_error;
-use crate::functions::whole_sum::Whole;
 use crate::plan_nodes::leaf_plan;
 use crate::pushdown::scalar;
 use crate::scan::FleetScan;
@@ -28,6 +26,8 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use fleetdb_engine::{ColumnSum, ColumnTotals, ContainerSummaries, ContainerSummary, LastRows, Role};
+use fleetdb_functions::errors::query_error;
+use fleetdb_functions::whole_sum::Whole;
 use std::fmt;
 use std::sync::Arc;
 

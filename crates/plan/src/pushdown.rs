@@ -5,12 +5,12 @@
 //! down if it compares one column with literals of the column's own type (DataFusion has coerced
 //! them by then).
 
-use crate::functions::one_of::OneOf;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use fleetdb_engine::{
     Column, Decimal, KeyCondition, KeyPredicate, MAX_DECIMAL_DIGITS, Role, ScanRequest, TableSchema, Value,
 };
+use fleetdb_functions::one_of::OneOf;
 use std::ops::Bound;
 
 /// A condition evaluated by the scan.

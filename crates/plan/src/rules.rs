@@ -1,7 +1,6 @@
 //! The optimizer rules of a session. Before each of DataFusion's logical rules, planning stops if
 //! the statement was cancelled or has exceeded its timeout.
 
-use crate::errors::query_error;
 use crate::joins::StopInJoins;
 use crate::limits::Limits;
 use crate::metadata::AnswerFromContainers;
@@ -14,6 +13,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use fleetdb_functions::errors::query_error;
 use std::sync::Arc;
 
 /// DataFusion's logical optimizer rules, with a check before each.

@@ -1,7 +1,6 @@
 //! The physical plan node of a table scan: one partition, in order of key and time.
 
 use crate::binding::{Binding, with_placeholders_filled};
-use crate::errors::{engine_error, query_error};
 use crate::plan_nodes::{leaf_plan, one_partition};
 use crate::pushdown::push_down;
 use arrow::array::{AsArray, RecordBatch};
@@ -23,6 +22,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use fleetdb_engine::{
     Code, Error, KeyCondition, KeyPredicate, Projection, RowCondition, ScanRequest, TableSchema, TableView,
 };
+use fleetdb_functions::errors::{engine_error, query_error};
 use std::fmt;
 use std::sync::Arc;
 

@@ -2,12 +2,12 @@
 //!
 //! The tables are computed when a statement names them. `docs/sql.md` lists their columns.
 
-use crate::errors::query_error;
 use crate::store::Store;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt64Array};
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::error::Result;
 use fleetdb_engine::{ScanRequest, TableSchema, View};
+use fleetdb_functions::errors::query_error;
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! The table provider for DataFusion.
 
 use crate::binding::{Binding, has_parameters, with_placeholders_filled};
-use crate::errors::query_error;
 use crate::insert::FleetSink;
 use crate::pushdown::push_down;
 use crate::scan::FleetScan;
@@ -14,6 +13,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use fleetdb_engine::{Code, Error, Projection, ScanRequest, TableView};
+use fleetdb_functions::errors::query_error;
 use std::fmt;
 use std::sync::Arc;
 

@@ -5,8 +5,6 @@
 //! operators and `abs` by checked functions, so constant folding and execution use the same code.
 //! Column names and types stay the same.
 
-use crate::errors::{query_error, sql_name};
-use crate::expressions::rewritten;
 use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray};
 use arrow::compute::kernels::numeric::{add, mul, neg, sub};
 use arrow::datatypes::{DataType, Field, FieldRef, Int8Type, Int16Type, Int32Type, Int64Type};
@@ -24,6 +22,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
 use fleetdb_engine::{Code, Error};
+use fleetdb_functions::errors::{query_error, sql_name};
+use fleetdb_functions::expressions::rewritten;
 use std::sync::{Arc, LazyLock};
 
 /// The optimizer rule. See the module documentation.

@@ -1,13 +1,13 @@
 //! Time windows of queries: the bounds that conditions impose, and the buckets between them.
 
-use crate::expressions::per_second;
-use crate::functions::arguments::misuse;
-use crate::functions::calendar::Buckets;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
+use fleetdb_functions::arguments::misuse;
+use fleetdb_functions::calendar::Buckets;
+use fleetdb_functions::expressions::per_second;
 
 /// Maximum number of buckets in a window.
 const MAX_BUCKETS: usize = 1 << 20;

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, CreateTable, DataType as SqlType, Expr, Function, Ident, OrderByKind, Query, SelectItem, SetExpr,
     Statement as SqlStatement, TableFactor, Value as Literal, VisitorMut,
 };
-use fleetdb_plan::planned_names::{APART, as_written, written_names};
+use fleetdb_functions::planned_names::{APART, as_written, written_names};
 use fleetdb_query::Statement;
 use fleetdb_query::statement::clauses::returning_clause;
 use fleetdb_query::statement::names::identifier;

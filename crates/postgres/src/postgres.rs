@@ -1,8 +1,5 @@
 //! The dialect of a session, with the state that the catalog shows.
 
-use crate::advisory::{AdvisoryLocks, HeldLocks};
-use crate::catalog::{self, PgCatalog, Shown};
-use crate::clients::{Clients, EmbeddedClient, SessionUser};
 use crate::rewrite::rewrite_for_planner;
 use crate::types::interval_operators::ScaleIntervals;
 use crate::types::typing::typed;
@@ -14,6 +11,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::Statement;
 use fleetdb_engine::{Error, Result};
+use fleetdb_pg_catalog::{AdvisoryLocks, Clients, EmbeddedClient, HeldLocks, PgCatalog, SessionUser, Shown};
 use fleetdb_query::statement::depth::Links;
 use fleetdb_query::{CurrentZone, Declare, Dialect, SessionParts, Zone};
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -34,7 +32,7 @@ pub struct Postgres {
     catalog: PgCatalog,
     shown: Shown,
     /// Set when the session is created.
-    pub(crate) session: OnceLock<SessionParts>,
+    session: OnceLock<SessionParts>,
 }
 
 impl Postgres {
@@ -87,7 +85,7 @@ impl Dialect for Postgres {
     }
 
     fn has_parser_for(&self, text: &str) -> bool {
-        catalog::is_about(text)
+        fleetdb_pg_catalog::is_about(text)
     }
 
     fn parse(&self, text: &str, links: Links) -> Result<Vec<ParsedStatement>> {
@@ -104,7 +102,7 @@ impl Dialect for Postgres {
     }
 
     fn setting(&self, name: &str) -> Option<(&'static str, &'static str)> {
-        catalog::setting(name)
+        fleetdb_pg_catalog::setting(name)
     }
 
     fn transaction_began(&self) {
@@ -119,3 +117,7 @@ impl Dialect for Postgres {
         self.release_locks();
     }
 }
+
+#[cfg(test)]
+#[path = "postgres_tests.rs"]
+mod tests;

@@ -11,11 +11,12 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use fleetdb_engine::{Error, Result};
+use fleetdb_functions::values::zone::{CurrentZone, Zone};
 use fleetdb_plan::catalog::ViewTables;
-use fleetdb_plan::zone::{CurrentZone, Zone};
 use std::sync::Arc;
 
 /// What a dialect needs of the session that it is for.
+#[derive(Clone)]
 pub struct SessionParts {
     /// The context that statements are planned in.
     pub context: SessionContext,

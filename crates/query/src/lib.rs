@@ -27,10 +27,10 @@ mod write;
 
 pub use answer::Answer;
 pub use dialect::{Dialect, Plain, SessionParts};
+pub use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
+pub use fleetdb_functions::values::texts::{split_days, text_form, text_form_in};
+pub use fleetdb_functions::values::zone::{CurrentZone, Zone};
 pub use fleetdb_plan::limits::Canceller;
-pub use fleetdb_plan::literals::{value_of_text, value_of_text_in};
-pub use fleetdb_plan::texts::{split_days, text_form, text_form_in};
-pub use fleetdb_plan::zone::{CurrentZone, Zone};
 pub use session::Session;
 pub use session::prepared::Prepared;
 pub use settings::{SessionSettings, SettingsBefore};

@@ -7,9 +7,9 @@
 
 use datafusion::sql::sqlparser::ast::{TransactionAccessMode, TransactionIsolationLevel, TransactionMode};
 use fleetdb_engine::{Code, ColumnType, Error, Result, Value};
+use fleetdb_functions::values::literals::value_of_text;
+use fleetdb_functions::values::zone::Zone;
 use fleetdb_plan::limits::{timeout, timeout_text};
-use fleetdb_plan::literals::value_of_text;
-use fleetdb_plan::zone::Zone;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,8 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The files that import each other today, by crate. A ratchet: a file that no longer does is
 /// removed from the list, and none may be added.
-const CIRCLES: [(&str, &[&str]); 5] =
-    [("engine", &[]), ("plan", &[]), ("query", &[]), ("postgres", &[]), ("server", &SERVER)];
+const CIRCLES: [(&str, &[&str]); 7] = [
+    ("engine", &[]),
+    ("functions", &[]),
+    ("plan", &[]),
+    ("query", &[]),
+    ("pg-catalog", &[]),
+    ("postgres", &[]),
+    ("server", &SERVER),
+];
 const SERVER: [&str; 11] = [
     "http",
     "line_sockets",

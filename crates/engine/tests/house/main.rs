@@ -116,7 +116,7 @@ fn links_in_documents_lead_somewhere() {
 }
 
 /// The only file that may, because some libraries give errors only as text.
-const READS_MESSAGES: &str = "crates/plan/src/errors/";
+const READS_MESSAGES: &str = "crates/functions/src/errors/";
 
 #[test]
 fn nobody_asks_a_message_what_it_contains() {
@@ -173,7 +173,8 @@ fn every_member_of_the_workspace_keeps_its_assertions() {
 
 /// The most lines that a crate's source may have without tests. A crate that outgrows its number has
 /// found a part that deserves a crate of its own.
-const MAX_CRATE_LINES: [(&str, usize); 3] = [("plan", 12_000), ("query", 10_000), ("postgres", 7_500)];
+const MAX_CRATE_LINES: [(&str, usize); 5] =
+    [("functions", 8_000), ("plan", 8_000), ("query", 10_000), ("pg-catalog", 4_000), ("postgres", 7_500)];
 
 #[test]
 fn the_crates_of_sql_stay_of_a_size() {

@@ -1,9 +1,9 @@
 //! The marker in a join's condition that makes it an ASOF JOIN.
 
-use crate::functions::arguments::misuse;
 use arrow::datatypes::DataType;
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use fleetdb_functions::arguments::misuse;
 
 /// The marker's name, a function that takes the match condition.
 pub const ASOF_MATCH: &str = "asof_match";

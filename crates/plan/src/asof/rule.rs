@@ -3,7 +3,6 @@
 use super::marker::ASOF_MATCH;
 use super::matching::Match;
 use super::node::AsofJoin;
-use crate::functions::arguments::misuse;
 use crate::plan_nodes::union_all;
 use crate::window::{Bound, Window, without_cast};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -14,6 +13,7 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Extension, Join, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr,
 };
 use datafusion::optimizer::AnalyzerRule;
+use fleetdb_functions::arguments::misuse;
 use std::sync::Arc;
 
 /// The optimizer rule. See the module documentation.

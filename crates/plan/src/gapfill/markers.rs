@@ -1,11 +1,11 @@
 //! The names and types of the marker functions.
 
-use crate::functions::arguments::misuse;
-use crate::functions::bucket::bucket_types;
-use crate::usages;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use fleetdb_functions::arguments::misuse;
+use fleetdb_functions::bucket::bucket_types;
+use fleetdb_functions::usages;
 
 pub(super) const GAPFILL: &str = "time_bucket_gapfill";
 pub(super) const LOCF: &str = "locf";

@@ -2,8 +2,6 @@
 
 use super::exec::GapFillExec;
 use super::shape::Shape;
-use crate::expressions::per_second;
-use crate::functions::bucket::buckets;
 use crate::plan_nodes::{Plannable, Planning};
 use crate::window::Window;
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -12,6 +10,8 @@ use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::physical_plan::ExecutionPlan;
+use fleetdb_functions::bucket::buckets;
+use fleetdb_functions::expressions::per_second;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;

@@ -3,9 +3,6 @@
 use super::markers::{BEFORE, GAPFILL, INTERPOLATE, LOCF};
 use super::node::GapFill;
 use super::shape::{Fill, Shape};
-use crate::functions::arguments::misuse;
-use crate::functions::bucket::TimeBucket;
-use crate::functions::first_last;
 use crate::plan_nodes::union_all;
 use crate::window::{Bound, Window};
 use arrow::datatypes::DataType;
@@ -20,6 +17,9 @@ use datafusion::logical_expr::{
     lit,
 };
 use datafusion::optimizer::AnalyzerRule;
+use fleetdb_functions::arguments::misuse;
+use fleetdb_functions::bucket::TimeBucket;
+use fleetdb_functions::first_last;
 use std::sync::Arc;
 
 /// The name of the column that marks rows before the window.

@@ -14,7 +14,6 @@ mod boundaries;
 mod exec;
 mod totals;
 
-use crate::functions::whole_sum::SUM;
 use crate::plan_nodes::one_partition;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -30,6 +29,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, Physic
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use exec::RunAggregate;
+use fleetdb_functions::whole_sum::SUM;
 use std::sync::Arc;
 use totals::{Call, Function};
 

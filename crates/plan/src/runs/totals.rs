@@ -1,6 +1,5 @@
 //! The supported functions, and how each aggregates the rows of a run.
 
-use crate::functions::whole_sum::{Whole, sum_of};
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Float64Array, Int64Array, PrimitiveArray,
     downcast_primitive,
@@ -10,6 +9,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Literal};
+use fleetdb_functions::whole_sum::{Whole, sum_of};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Statement,
     UnaryOperator, Value,
 };
-use fleetdb_plan::functions::date_trunc::NAME as DATE_TRUNC_IN_ZONE;
+use fleetdb_functions::date_trunc::NAME as DATE_TRUNC_IN_ZONE;
 use fleetdb_query::statement::generated::expr_of;
 use fleetdb_query::statement::names::identifier;
 use fleetdb_query::statement::walk::visit_expressions_mut;

@@ -8,12 +8,13 @@
 //!    `NOT (id IN (SELECT ...) AND ...)`. DataFusion treats NULL as false there (55.2,
 //!    `mark_join`).
 
-use super::latest::{has_call, is_aggregate, looks_around};
+use super::latest::{has_call, looks_around};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator, VisitorMut,
 };
 use fleetdb_engine::{Code, Error, Result};
-use fleetdb_plan::errors::too_deep;
+use fleetdb_functions::errors::too_deep;
+use fleetdb_query::statement::clauses::is_aggregate;
 use fleetdb_query::statement::generated::expr_of;
 use fleetdb_query::statement::walk::{visit_outside_subqueries_mut, walk_mut};
 use std::ops::ControlFlow;

@@ -4,7 +4,7 @@
 use arrow::compute::kernels::cast_utils::parse_interval_month_day_nano;
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr, Interval, Statement, Value as Literal};
-use fleetdb_plan::intervals::interval_of_text;
+use fleetdb_functions::values::intervals::interval_of_text;
 use fleetdb_query::statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 

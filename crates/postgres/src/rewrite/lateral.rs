@@ -3,7 +3,7 @@
 //! with a LIMIT. The subquery is rewritten to number each device's rows in that order and keep the
 //! first ones.
 
-use super::latest::{has_call, is_place, name, names_others, tables_of};
+use super::latest::{has_call, name, names_others};
 use crate::column_names::name_of;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use fleetdb_query::statement::clauses::{is_place, tables_of};
 use fleetdb_query::statement::names::identifier;
 use fleetdb_query::statement::walk::{visit_expressions, walk_mut};
 use std::ops::ControlFlow;

@@ -6,9 +6,9 @@
 
 use crate::column_names::name_of;
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
-    TableFactor, Value as Literal,
+    Expr, GroupByExpr, Ident, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
 };
+use fleetdb_query::statement::clauses::{is_aggregate, is_place, tables_of};
 use fleetdb_query::statement::generated::expr_of;
 use fleetdb_query::statement::names::identifier;
 use fleetdb_query::statement::walk::{visit_expressions, visit_expressions_mut};
@@ -57,22 +57,6 @@ fn rewrite(query: &mut Query) -> Option<()> {
     Some(())
 }
 
-/// Whether the SELECT list is a single aggregate.
-pub(crate) fn is_aggregate(items: &[SelectItem]) -> bool {
-    let [SelectItem::UnnamedExpr(Expr::Function(call)) | SelectItem::ExprWithAlias { expr: Expr::Function(call), .. }] =
-        items
-    else {
-        return false;
-    };
-    let name = call.name.to_string().to_ascii_lowercase();
-    call.over.is_none() && ["avg", "count", "max", "min", "sum"].contains(&name.as_str())
-}
-
-/// Whether this is an output position, as in `ORDER BY 1`.
-pub(crate) fn is_place(order: &OrderByExpr) -> bool {
-    matches!(&order.expr, Expr::Value(literal) if matches!(literal.value, Literal::Number(..)))
-}
-
 /// Whether the expression calls a function, which may be an aggregate or a window function.
 pub(super) fn has_call(expr: &Expr) -> bool {
     let is_one = |expr: &Expr| match expr {
@@ -101,14 +85,6 @@ pub(super) fn names_others(expr: &Expr, tables: &[String]) -> bool {
         _ => ControlFlow::Continue(()),
     };
     visit_expressions(expr, of_others).is_break()
-}
-
-/// The tables in the FROM clause of a SELECT.
-pub(crate) fn tables_of(select: &Select) -> impl Iterator<Item = &TableFactor> {
-    select.from.iter().flat_map(|from| {
-        let joined = from.joins.iter().map(|join| &join.relation);
-        [&from.relation].into_iter().chain(joined)
-    })
 }
 
 /// The name by which a table's columns are qualified.

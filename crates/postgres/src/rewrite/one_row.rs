@@ -13,7 +13,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Subquery, lit};
 use fleetdb_engine::{Code, Error};
-use fleetdb_plan::errors::query_error;
+use fleetdb_functions::errors::query_error;
 
 const REFUSED: &str = "an aggregate in a subquery of this form, which looks at the rows around it, is not supported: select the \
                        aggregate itself, without LIMIT, HAVING or another query around it, or use GROUP BY and a join";

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Query, SelectItem, Statement,
     TableFactor, TypedString, Value as Literal, VisitorMut,
 };
-use fleetdb_plan::times::written_out;
+use fleetdb_functions::values::times::written_out;
 use fleetdb_query::statement::generated::expr_of;
 use fleetdb_query::statement::names::identifier;
 use fleetdb_query::statement::walk::{visit_expressions_mut, walk_mut};

@@ -18,9 +18,9 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use fleetdb_plan::expressions::on_arrays;
-use fleetdb_plan::functions::arguments::misuse;
-use fleetdb_plan::intervals::interval_literal;
+use fleetdb_functions::arguments::misuse;
+use fleetdb_functions::expressions::on_arrays;
+use fleetdb_functions::values::intervals::interval_literal;
 use std::sync::Arc;
 
 const DAYS_PER_MONTH: f64 = 30.0;

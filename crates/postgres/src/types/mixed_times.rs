@@ -11,9 +11,9 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Union, Values, cast,
 };
 use fleetdb_engine::{Code, Error};
-use fleetdb_plan::errors::query_error;
-use fleetdb_plan::functions::clocks::{instant, with_zone};
-use fleetdb_plan::zone::Zone;
+use fleetdb_functions::clocks::{instant, with_zone};
+use fleetdb_functions::errors::query_error;
+use fleetdb_functions::values::zone::Zone;
 use std::sync::Arc;
 
 const USING: &str = "a join by USING or NATURAL compares a date with a TIMESTAMPTZ: write its condition with ON";

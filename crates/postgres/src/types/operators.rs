@@ -9,8 +9,8 @@
 //!   integers are signed (PostgreSQL reports overflow, DataFusion wraps around);
 //! - casts to integers and to times with fewer digits round (DataFusion truncates); ties of a float
 //!   go to even, as in `round(v)`;
-//! - numbers and times have PostgreSQL's text forms ([`fleetdb_plan::texts`]), bytes that of `bytea`;
-//! - parts of times include fractions ([`date_part`](fleetdb_plan::functions::date_part));
+//! - numbers and times have PostgreSQL's text forms ([`fleetdb_functions::values::texts`]), bytes that of `bytea`;
+//! - parts of times include fractions ([`date_part`](fleetdb_functions::date_part));
 //! - a subquery that is an aggregate returns one row ([`crate::rewrite::one_row`]);
 //! - windows can be sorted by any type, such as times of day;
 //! - row numbers, from `row_number()` and `rank()`, are signed, because clients have no unsigned
@@ -30,14 +30,14 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, WindowFrameBound, WindowFrameUnits, cast, lit,
 };
 use fleetdb_engine::{ColumnType, Value};
-use fleetdb_plan::errors::{misfit, query_error};
-use fleetdb_plan::expressions::{leaf, leaves};
-use fleetdb_plan::functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
-use fleetdb_plan::functions::{clocks, date_part};
-use fleetdb_plan::intervals::interval_literal;
-use fleetdb_plan::literals::value_of_text;
-use fleetdb_plan::rounding::{self, Rounding};
-use fleetdb_plan::zone::Zone;
+use fleetdb_functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
+use fleetdb_functions::errors::{misfit, query_error};
+use fleetdb_functions::expressions::{leaf, leaves};
+use fleetdb_functions::values::intervals::interval_literal;
+use fleetdb_functions::values::literals::value_of_text;
+use fleetdb_functions::values::rounding::{self, Rounding};
+use fleetdb_functions::values::zone::Zone;
+use fleetdb_functions::{clocks, date_part};
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -16,14 +16,14 @@ use datafusion::logical_expr::expr::{Placeholder, ScalarFunction, WindowFunction
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
 use fleetdb_engine::{ColumnType, Value};
-use fleetdb_plan::array_literals::array_of_text;
-use fleetdb_plan::errors::{misfit, query_error};
+use fleetdb_functions::errors::{misfit, query_error};
+use fleetdb_functions::expressions::map_named;
+use fleetdb_functions::one_of::{is_long_list, planned};
+use fleetdb_functions::values::array_literals::array_of_text;
+use fleetdb_functions::values::literals::value_of_text;
+use fleetdb_functions::values::times::{TimeText, read_exact, read_time};
+use fleetdb_functions::values::zone::Zone;
 use fleetdb_plan::exact_numbers::decimal_of;
-use fleetdb_plan::expressions::map_named;
-use fleetdb_plan::functions::one_of::{is_long_list, planned};
-use fleetdb_plan::literals::value_of_text;
-use fleetdb_plan::times::{TimeText, read_exact, read_time};
-use fleetdb_plan::zone::Zone;
 use std::sync::Arc;
 
 /// The functions to which DataFusion plans `ANY` and `ALL`; their first argument is the array.

@@ -5,7 +5,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan};
-use fleetdb_plan::expressions::leaf;
+use fleetdb_functions::expressions::leaf;
 
 /// Whether an expression is a time without a zone, or an array of such times, that comes from a
 /// column of a table. Columns that `inputs` compute are followed to where they come from; other

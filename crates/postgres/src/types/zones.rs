@@ -1,6 +1,6 @@
 //! Times with a zone, in sessions whose zone is not UTC. Columns store instants, which do not
 //! depend on the session. Its zone takes effect here and in the text form of results
-//! ([`text_form_in`](fleetdb_plan::texts::text_form_in)):
+//! ([`text_form_in`](fleetdb_functions::values::texts::text_form_in)):
 //!
 //! 1. What the statement itself contains (casts, date parts, sums with intervals, buckets of whole
 //!    days) is rewritten before type coercion ([`Clocks`]).
@@ -9,7 +9,7 @@
 //!    instant, it means UTC in every session.
 //!
 //! In UTC, the default, the only change is that FleetDB's own parser reads the texts
-//! ([`times`](fleetdb_plan::times)).
+//! ([`times`](fleetdb_functions::values::times)).
 
 use super::mixed_times::{is_local, with_instants};
 use super::utc_times::holds_utc;
@@ -28,11 +28,11 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use fleetdb_engine::{Code, ColumnType, Error};
-use fleetdb_plan::errors::query_error;
-use fleetdb_plan::expressions::{leaf, leaves, map_named};
-use fleetdb_plan::functions::clocks::{TEXTS, instant, minus, plus, read, shown, text, with_zone};
-use fleetdb_plan::times::{TimeText, read_for};
-use fleetdb_plan::zone::{CurrentZone, Zone};
+use fleetdb_functions::clocks::{TEXTS, instant, minus, plus, read, shown, text, with_zone};
+use fleetdb_functions::errors::query_error;
+use fleetdb_functions::expressions::{leaf, leaves, map_named};
+use fleetdb_functions::values::times::{TimeText, read_for};
+use fleetdb_functions::values::zone::{CurrentZone, Zone};
 use std::sync::Arc;
 
 const NS_PER_DAY: i64 = 86_400_000_000_000;

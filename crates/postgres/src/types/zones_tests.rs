@@ -2,7 +2,7 @@ use arrow::array::AsArray;
 use arrow::util::pretty::pretty_format_batches;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Code, Database, Settings, Value};
-use fleetdb_plan::texts::text_form_in;
+use fleetdb_functions::values::texts::text_form_in;
 use fleetdb_query::session::Session;
 
 fn session() -> Session {

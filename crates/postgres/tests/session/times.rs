@@ -4,7 +4,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::DataType;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Code, Database, Settings, Unit, Value};
-use fleetdb_plan::times::{TimeText, read_time};
+use fleetdb_functions::values::times::{TimeText, read_time};
 use fleetdb_postgres::Postgres;
 use fleetdb_query::{Files, Session, Zone};
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use crate::statement::stack::with_stack;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{DataType, Ident, Statement as SqlStatement};
 use fleetdb_engine::{Code, Error, Result};
-use fleetdb_plan::errors::unsupported;
+use fleetdb_functions::errors::unsupported;
 use std::sync::{MutexGuard, PoisonError};
 
 /// The maximum number of statements a session keeps.

@@ -12,8 +12,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
+use fleetdb_functions::expressions::map_named;
 use fleetdb_plan::binding::{Binding, has_parameters, number};
-use fleetdb_plan::expressions::map_named;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, St
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::{Error, Result, TextPosition};
-use fleetdb_plan::errors::{engine_error, syntax_error, unsupported};
+use fleetdb_functions::errors::{engine_error, syntax_error, unsupported};
 
 impl Session {
     /// Parses the statements of a text.

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
     DataType, ExactNumberInfo, Expr, Query, Statement as SqlStatement, Value as Literal,
 };
 use fleetdb_engine::{Decimal, MAX_DECIMAL_DIGITS, Result};
-use fleetdb_plan::errors::{engine_error, placed_error};
+use fleetdb_functions::errors::{engine_error, placed_error};
 use fleetdb_plan::exact_numbers::with_exact_numbers;
 use fleetdb_plan::limits::Watch;
 use std::ops::ControlFlow;

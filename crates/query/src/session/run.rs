@@ -19,7 +19,7 @@ use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use fleetdb_engine::{Code, Error, Result};
-use fleetdb_plan::errors::{engine_error, unsupported};
+use fleetdb_functions::errors::{engine_error, unsupported};
 use std::path::Path;
 
 /// The tag of an INSERT before its count, as in PostgreSQL: it includes an object id that is always

@@ -13,8 +13,8 @@ use datafusion::sql::sqlparser::ast::{
     ContextModifier, Expr, Reset, Set, SetSessionAuthorizationParamKind, Statement as SqlStatement, Value as Literal,
 };
 use fleetdb_engine::Result;
-use fleetdb_plan::errors::unsupported;
-use fleetdb_plan::zone::Zone;
+use fleetdb_functions::errors::unsupported;
+use fleetdb_functions::values::zone::Zone;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     self, CloseCursor, CopyTarget, DiscardObject, FetchDirection, Statement as SqlStatement,
 };
 use fleetdb_engine::{Code, Error, Result};
-use fleetdb_plan::errors::unsupported;
+use fleetdb_functions::errors::unsupported;
 use std::ops::ControlFlow;
 
 /// The classification of a statement ([`Statement::command`]).

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, Tabl
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 use fleetdb_engine::{Error, Result};
-use fleetdb_plan::errors::{query_error, too_deep};
+use fleetdb_functions::errors::{query_error, too_deep};
 use std::ops::ControlFlow;
 
 /// Maximum number of consecutive operators in a text. A chain of 10,000 terms `id = 1 AND at = 2 OR

@@ -4,7 +4,7 @@ use crate::statement::grammar::Grammar;
 use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::Result;
-use fleetdb_plan::errors::too_deep;
+use fleetdb_functions::errors::too_deep;
 use std::cell::Cell;
 
 /// Parses generated text as an expression; `None` if it is not one, or if a statement generates

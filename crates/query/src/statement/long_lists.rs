@@ -5,7 +5,7 @@
 //!    ([`shortened`]). The list is then one token, and all other tokens keep their places.
 //! 2. The grammar makes the token the argument of a call, `IN (long_list('1, 2, ...'))`
 //!    ([`in_long_list`]).
-//! 3. Once types are known, [`one_of`](fleetdb_plan::functions::one_of) reads the literals ([`literals`](fleetdb_plan::functions::list_literals::literals))
+//! 3. Once types are known, [`one_of`](fleetdb_functions::one_of) reads the literals ([`literals`](fleetdb_functions::list_literals::literals))
 //!    into one array.
 //!
 //! A list is taken if it is long and all its literals are integers, or all are texts.
@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Value};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Word};
-use fleetdb_plan::functions::list_literals::{LONG_LIST, list_in_parentheses, literals};
+use fleetdb_functions::list_literals::{LONG_LIST, list_in_parentheses, literals};
 
 /// Shorter lists are parsed as usual.
 pub(crate) const MIN_LITERALS: usize = 1_000;

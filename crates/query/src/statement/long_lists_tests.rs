@@ -1,5 +1,5 @@
 use super::*;
-use fleetdb_plan::functions::list_literals::Literal;
+use fleetdb_functions::list_literals::Literal;
 
 fn list(count: usize, item: impl Fn(usize) -> String) -> String {
     (0..count).map(item).collect::<Vec<_>>().join(", ")

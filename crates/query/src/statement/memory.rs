@@ -6,7 +6,7 @@
 
 use crate::statement::plain_text::{is_of_word, is_plain};
 use fleetdb_engine::{MemoryReservation, QueryMemory, Result};
-use fleetdb_plan::limits::TOKEN_BYTES;
+use fleetdb_functions::list_literals::TOKEN_BYTES;
 use std::sync::Arc;
 
 /// Shorter texts are not counted. Most statements are shorter.

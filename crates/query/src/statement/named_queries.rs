@@ -5,7 +5,7 @@
 use crate::statement::walk::walk;
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visit, Visitor};
 use fleetdb_engine::{Error, Result};
-use fleetdb_plan::errors::too_deep;
+use fleetdb_functions::errors::too_deep;
 use std::ops::ControlFlow;
 
 /// Maximum number of tables a query reads after all references are expanded.

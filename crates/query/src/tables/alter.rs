@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     TableConstraint,
 };
 use fleetdb_engine::{Code, ColumnDefinition, ColumnType, Database, Error, Result, Role};
-use fleetdb_plan::errors::engine_error;
+use fleetdb_functions::errors::engine_error;
 
 /// Runs an ALTER TABLE with a single change.
 pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: &AlterTable) -> Result<Answer> {

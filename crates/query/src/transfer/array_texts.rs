@@ -5,7 +5,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
 use arrow::error::Result;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use fleetdb_plan::texts::text_form;
+use fleetdb_functions::values::texts::text_form;
 use std::sync::Arc;
 
 /// Converts a column of arrays to text; `None` if its type is not an array.

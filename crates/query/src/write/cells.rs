@@ -2,8 +2,8 @@
 
 use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator, Value as Literal};
 use fleetdb_engine::{ColumnType, Value};
-use fleetdb_plan::literals::{value_of_text, value_of_text_in};
-use fleetdb_plan::zone::Zone;
+use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
+use fleetdb_functions::values::zone::Zone;
 
 /// A value that each run of a statement knows.
 #[derive(Clone, Debug, PartialEq)]

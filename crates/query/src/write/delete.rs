@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
     Delete, Expr as SqlExpr, FromTable, ObjectName, Query, Statement as SqlStatement, TableFactor, TableWithJoins,
 };
 use fleetdb_engine::{Batch, Code, Error, Result, ScanRequest, TableSchema, TableView, View};
-use fleetdb_plan::errors::engine_error;
+use fleetdb_functions::errors::engine_error;
 use fleetdb_plan::pushdown::request;
 use std::sync::Arc;
 

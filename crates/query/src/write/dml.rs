@@ -30,7 +30,7 @@ use datafusion::sql::sqlparser::ast::{
     Insert, ObjectName, OnInsert, SelectItem, SetExpr, Statement as SqlStatement, TableObject, Update,
 };
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_ROWS, Result, TableSchema, View};
-use fleetdb_plan::errors::{engine_error, unsupported};
+use fleetdb_functions::errors::{engine_error, unsupported};
 use fleetdb_plan::insert::without_nulls;
 use fleetdb_plan::table::FleetTable;
 use futures::StreamExt;

@@ -6,7 +6,7 @@ use crate::write::rows::{named, primary_key, rows_with_keys_of};
 use arrow::array::RecordBatch;
 use arrow::row::{RowConverter, Rows, SortField};
 use fleetdb_engine::{Code, Error, Result, TableSchema, View};
-use fleetdb_plan::errors::engine_error;
+use fleetdb_functions::errors::engine_error;
 use fleetdb_plan::table::FleetTable;
 use futures::StreamExt;
 use std::collections::HashMap;

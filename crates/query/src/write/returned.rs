@@ -12,7 +12,7 @@ use datafusion::datasource::MemTable;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use fleetdb_engine::{Result, TableSchema};
-use fleetdb_plan::errors::engine_error;
+use fleetdb_functions::errors::engine_error;
 use std::sync::Arc;
 
 impl Session {

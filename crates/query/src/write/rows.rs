@@ -5,7 +5,7 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use fleetdb_engine::{Code, Error, Result, ScanRequest, TableSchema, Value};
-use fleetdb_plan::errors::engine_error;
+use fleetdb_functions::errors::engine_error;
 use fleetdb_plan::pushdown::key_value;
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Insert, OnInsert, Parens, Query, SetExpr, Statement as SqlStatement, TableObject,
 };
 use fleetdb_engine::{Batch, ColumnType, Database, Error, Result, TableSchema, Value};
-use fleetdb_plan::zone::Zone;
+use fleetdb_functions::values::zone::Zone;
 use std::sync::Arc;
 
 /// An INSERT that needs no planning. See the module documentation.

@@ -2,8 +2,8 @@
 
 use super::reader::CsvCell;
 use fleetdb_engine::{Code, Column, ColumnType, Error, Result, Rows, TableSchema, Value};
-use fleetdb_plan::literals::value_of_text_in;
-use fleetdb_plan::zone::Zone;
+use fleetdb_functions::values::literals::value_of_text_in;
+use fleetdb_functions::values::zone::Zone;
 use std::sync::Arc;
 
 /// Converts the cells of a row to values of a table's columns, as SQL parses text.

@@ -6,7 +6,7 @@ use super::program::{Program, Scope};
 use crate::write::cells::{Cell, ParameterTypes};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value as Literal};
 use fleetdb_engine::{ColumnType, Role, Unit, Value};
-use fleetdb_plan::times::{TimeText, read_exact};
+use fleetdb_functions::values::times::{TimeText, read_exact};
 
 /// A longer list is planned.
 const MAX_LISTED: usize = 100;

@@ -26,7 +26,7 @@ use datafusion::sql::sqlparser::ast::{
 use fleetdb_engine::{
     Batch, Column, ColumnType, Container, Database, Result, ScanRequest, TableSchema, TableView, Value, View,
 };
-use fleetdb_plan::zone::Zone;
+use fleetdb_functions::values::zone::Zone;
 use keys::{Keys, Span};
 use program::{Program, Scope};
 use std::collections::HashSet;

@@ -6,8 +6,8 @@ use crate::write::cells::{Cell, ParameterTypes};
 use crate::write::conflict::EXCLUDED;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value as Literal};
 use fleetdb_engine::{Code, ColumnType, Decimal, Error, Result, TableSchema, Value};
-use fleetdb_plan::literals::numeric_overflow;
-use fleetdb_plan::zone::Zone;
+use fleetdb_functions::values::literals::numeric_overflow;
+use fleetdb_functions::values::zone::Zone;
 
 /// A compiled expression, whose values are of one column's type.
 pub(super) enum Program {
