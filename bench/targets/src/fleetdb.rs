@@ -198,7 +198,7 @@ impl Embedded {
         match &self.writes[form.name] {
             Write::Insert(insert) => {
                 let mut rows = Batch::new();
-                insert.push(values, &mut rows)?;
+                insert.push(&self.db, values, &mut rows)?;
                 self.db.commit(rows)?;
             }
             Write::Keyed(write) => drop(session.run_keyed(write, values)?.ok_or("it must be planned")?),

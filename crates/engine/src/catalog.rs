@@ -3,7 +3,7 @@
 use crate::deletes::{DeleteSet, Deletes};
 use crate::error::{Error, Result};
 use crate::ids::{Generation, Sequence, TableId};
-use crate::manifest::Delete;
+use crate::manifest::{Delete, StoredQueries};
 use crate::memory::Budget;
 use crate::memtable::{Inner, Memtable};
 use crate::scan::{TableView, View};
@@ -74,6 +74,7 @@ impl Table {
 #[derive(Default)]
 pub(crate) struct Catalog {
     pub(crate) tables: BTreeMap<TableId, Table>,
+    pub(crate) stored_queries: Arc<StoredQueries>,
     names: HashMap<String, TableId>,
 }
 
@@ -104,7 +105,7 @@ impl Catalog {
             let view = table.view(active, now_ns, batch_rows, budget);
             (table.schema.name.clone(), view)
         });
-        View { tables: views.collect(), sequence: last() }
+        View { tables: views.collect(), stored_queries: Arc::clone(&self.stored_queries), sequence: last() }
     }
 
     /// Adds a table. Its name must be free.
@@ -133,7 +134,9 @@ impl Catalog {
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Table> {
-        self.find(name)
-            .ok_or_else(|| Error::undefined_table(name, self.tables.values().map(|table| table.schema.name.as_str())))
+        self.find(name).ok_or_else(|| match self.stored_queries.contains_key(name) {
+            true => Error::no_table(name),
+            false => Error::undefined_table(name, self.tables.values().map(|table| table.schema.name.as_str())),
+        })
     }
 }

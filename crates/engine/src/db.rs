@@ -144,8 +144,8 @@ impl Database {
     pub fn create_table(&self, definition: &TableDefinition) -> Result<Arc<TableSchema>> {
         let commit = self.shared.open_commit()?;
         let mut manifest = self.shared.manifest.lock();
-        if self.shared.catalog.read().find(&definition.name).is_some() {
-            return Err(Error::new(Code::DuplicateTable, format!("table '{}' already exists", definition.name)));
+        if let Some(what) = manifest.state().named(&definition.name) {
+            return Err(Error::new(Code::DuplicateTable, format!("{what} '{}' already exists", definition.name)));
         }
         let (tables, most) = (manifest.state().tables.len(), MAX_TABLES);
         if tables >= most {
@@ -158,8 +158,14 @@ impl Database {
                 ),
             ));
         }
-        let schema = definition.build(TableId(manifest.state().next_table))?;
-        self.shared.change_schema(&mut manifest, &Edit::CreateTable { schema: schema.clone() })?;
+        let mut schema = definition.build(TableId(manifest.state().next_table))?;
+        definition.add_constraints(&mut schema, |name| Ok((*self.table(name)?).clone()))?;
+        let mut edit = Edit::CreateTable { schema: schema.clone() };
+        if let Some(first) = definition.first_number {
+            let before = Edit::ReserveNumbers { table: schema.id, to: first.saturating_sub(1) };
+            edit = Edit::Several { edits: vec![edit, before] };
+        }
+        self.shared.change_schema(&mut manifest, &edit)?;
         let schema = Arc::new(schema);
         let table = Table::new(Arc::clone(&schema), commit.generation);
         self.shared.catalog.write().insert(table);
@@ -357,7 +363,8 @@ impl Database {
             join();
         }
         let marked = if closed.is_ok() { self.shared.mark_log() } else { Ok(()) };
-        flushed.and(closed).and(marked)
+        let given_back = self.give_back_numbers();
+        flushed.and(closed).and(marked).and(given_back)
     }
 }
 

@@ -59,6 +59,8 @@ pub enum Code {
     DuplicateColumn,
     /// Two relations in a query have the same name.
     DuplicateAlias,
+    /// An object, such as a constraint, exists already.
+    DuplicateObject,
     /// A name refers to more than one column.
     AmbiguousColumn,
     /// A column is neither grouped nor aggregated, or an aggregate is in the wrong place.
@@ -103,6 +105,10 @@ pub enum Code {
     DivisionByZero,
     /// NULL where a value is needed.
     NotNull,
+    /// A row violates a CHECK.
+    Check,
+    /// A value for a column that its table always numbers.
+    GeneratedAlways,
     /// A row with this primary key exists already.
     DuplicateKey,
     /// More than one row where one is allowed, or one row changed twice.
@@ -202,6 +208,18 @@ impl Error {
     /// An error with a code.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), place: None, hint: None }
+    }
+
+    /// The error for a view where a table is needed.
+    pub(crate) fn no_table(name: &str) -> Self {
+        let error = Self::new(Code::WrongObject, format!("\"{name}\" is not a table"));
+        error.with_hint("It is a view: name the tables that it reads.")
+    }
+
+    /// The error without its position, which would mislead in another text.
+    #[must_use]
+    pub fn without_position(self) -> Self {
+        Self { place: None, ..self }
     }
 
     /// No table has this name; the hint lists the tables that exist.

@@ -9,6 +9,7 @@
 //! unlinked.
 
 use crate::catalog::Catalog;
+use crate::constraints::StoredQuery;
 use crate::error::Result;
 use crate::ids::Sequence;
 use crate::inspect::read_manifest;
@@ -20,6 +21,7 @@ use crate::scan::View;
 use crate::segment::cache::Cache;
 use crate::settings::Settings;
 use parking_lot::RwLock;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often a changing database is read again before the error is returned.
@@ -74,6 +76,11 @@ impl Reader {
     /// The memory budget for queries.
     pub fn query_memory(&self) -> QueryMemory {
         QueryMemory(Arc::clone(&self.budget))
+    }
+
+    /// The queries that the database keeps by name, as of the open or the last refresh.
+    pub fn stored_queries(&self) -> Arc<BTreeMap<String, StoredQuery>> {
+        Arc::clone(&self.loaded.read().0.stored_queries)
     }
 
     /// All tables as of the open or the last refresh.

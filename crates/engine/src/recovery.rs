@@ -60,6 +60,7 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
         settings,
         commit: Mutex::new(commit),
         next_segment: AtomicU64::new(state.next_segment),
+        numbers: Mutex::default(),
         manifest: Mutex::new(manifest),
         catalog: RwLock::new(catalog),
         log,
@@ -77,6 +78,7 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
 /// reused.
 pub(crate) fn load(io: &Io, state: &State, cache: &Arc<Cache>, known: &Catalog) -> Result<Catalog> {
     let mut catalog = Catalog::default();
+    catalog.stored_queries = Arc::new(state.stored_queries.clone());
     for (&id, schema) in &state.tables {
         let mut segments = Vec::new();
         for entry in state.segments_of(id) {

@@ -4,7 +4,9 @@
 //! The part of the key before the time identifies a container. The engine keeps each value as a raw
 //! 64-bit number ([`crate::lane`]); [`ColumnType`] says how to interpret it.
 
+use crate::check::{Check, Condition};
 use crate::column_type::{ColumnType, Unit};
+use crate::constraints::{CheckDefinition, DefaultValue, ForeignKey, ForeignKeyDefinition};
 use crate::error::{Code, Error, Result, listed};
 use crate::ids::{ColumnId, TableId};
 use arrow::datatypes::{Field, Fields, Schema, SchemaRef};
@@ -41,6 +43,9 @@ pub struct Column {
     /// Whether it may be NULL. The time column never is. A key column may be: NULL is then a value
     /// that identifies a container like any other.
     pub nullable: bool,
+    /// Its value in a row that does not give one; `None` for NULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<DefaultValue>,
 }
 
 impl Column {
@@ -98,6 +103,12 @@ pub struct TableSchema {
     /// How rows with the same primary key are merged.
     #[serde(default, skip_serializing_if = "Merge::is_default")]
     pub merge: Merge,
+    /// The conditions that each row meets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+    /// References to other tables, which are not enforced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign_keys: Vec<ForeignKey>,
     /// The id of the next column to be added.
     pub next_column: u32,
     /// The Arrow schema of the table's batches, created on first use.
@@ -156,6 +167,33 @@ impl TableSchema {
         self.merge == Merge::Fields
     }
 
+    /// The column whose values are the table's own numbers, as an index into `columns`.
+    pub fn numbered(&self) -> Option<usize> {
+        self.columns.iter().position(|column| matches!(column.default, Some(DefaultValue::Number { .. })))
+    }
+
+    /// The columns with these numbers, by name; those that were dropped are left out.
+    pub fn names_of(&self, ids: &[ColumnId]) -> Vec<&str> {
+        let column = |id: &ColumnId| self.columns.iter().find(|column| column.id == *id);
+        ids.iter().filter_map(column).map(|column| column.name.as_str()).collect()
+    }
+
+    /// A condition of the table in SQL.
+    pub fn sql_of(&self, condition: &Condition) -> String {
+        let name = |id| self.names_of(&[id]).first().map_or_else(String::new, |name| quoted(name));
+        condition.to_sql(&name)
+    }
+
+    /// Removes the checks and foreign keys that name a column.
+    pub(crate) fn remove_constraints_on(&mut self, column: ColumnId) {
+        self.checks.retain(|check| {
+            let mut names_it = false;
+            check.condition.each_column(&mut |id| names_it |= id == column);
+            !names_it
+        });
+        self.foreign_keys.retain(|key| !key.columns.contains(&column));
+    }
+
     /// The Arrow schema of this table's batches.
     pub fn to_arrow(&self) -> SchemaRef {
         let schema = self.arrow.0.get_or_init(|| {
@@ -209,6 +247,8 @@ pub struct ColumnDefinition {
     pub column_type: ColumnType,
     /// Whether it may be NULL.
     pub nullable: bool,
+    /// Its value in a row that does not give one; `None` for NULL.
+    pub default: Option<DefaultValue>,
 }
 
 /// Definition of a new table.
@@ -236,6 +276,12 @@ pub struct TableDefinition {
     pub retention_seconds: Option<i64>,
     /// How rows with the same primary key are merged.
     pub merge: Merge,
+    /// The conditions that each row meets.
+    pub checks: Vec<CheckDefinition>,
+    /// References to other tables.
+    pub foreign_keys: Vec<ForeignKeyDefinition>,
+    /// The first of the table's own numbers, if a column has them; `None` for 1.
+    pub first_number: Option<i64>,
 }
 
 impl TableDefinition {
@@ -245,7 +291,7 @@ impl TableDefinition {
     }
 
     fn column(mut self, name: &str, column_type: ColumnType, nullable: bool) -> Self {
-        self.columns.push(ColumnDefinition { name: name.to_owned(), column_type, nullable });
+        self.columns.push(ColumnDefinition { name: name.to_owned(), column_type, nullable, default: None });
         self
     }
 
@@ -286,7 +332,7 @@ impl TableDefinition {
         }
     }
 
-    /// Checks the definition and assigns ids.
+    /// Checks the definition and assigns ids. Checks and foreign keys are added later.
     pub(crate) fn build(&self, id: TableId) -> Result<TableSchema> {
         check_name("table", &self.name)?;
         let table = &self.name;
@@ -315,8 +361,10 @@ impl TableDefinition {
                 column_type: column.column_type,
                 role: Role::Field,
                 nullable: column.nullable,
+                default: column.default.clone(),
             });
         }
+        check_numbered(table, &columns)?;
         let (mut key, mut time) = (Vec::new(), None);
         for (place, name) in self.primary_key.iter().enumerate() {
             let index = columns.iter().position(|c| &c.name == name).ok_or_else(|| {
@@ -360,6 +408,8 @@ impl TableDefinition {
             partition_width,
             retention_seconds,
             merge: self.merge,
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
             next_column,
             arrow: ArrowSchema::default(),
         };
@@ -379,6 +429,20 @@ impl TableDefinition {
         }
         Ok(schema)
     }
+}
+
+/// Checks that at most one column has the table's own numbers, and that it can hold them.
+pub(crate) fn check_numbered(table: &str, columns: &[Column]) -> Result<()> {
+    let is_numbered = |column: &&Column| matches!(column.default, Some(DefaultValue::Number { .. }));
+    let mut numbered = columns.iter().filter(is_numbered);
+    let (Some(first), second) = (numbered.next(), numbered.next()) else { return Ok(()) };
+    let reason = match second {
+        Some(second) => format!("column '{}' already is; a table numbers its rows once", second.name),
+        None if !first.column_type.is_integer() => format!("it is of type {}, not an integer", first.column_type),
+        None => return Ok(()),
+    };
+    let message = format!("column '{}' of table '{table}' cannot be numbered: {reason}", first.name);
+    Err(Error::new(Code::InvalidDefinition, message))
 }
 
 /// Checks that a retention is valid for a table.
@@ -407,4 +471,15 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
         return Err(Error::invalid(format!("invalid {what} name {name:?}: it contains a control character")));
     }
     Ok(())
+}
+
+/// A name as an identifier of SQL, in quotes if it needs them.
+fn quoted(name: &str) -> String {
+    let is_plain = |(place, letter): (usize, char)| {
+        letter.is_ascii_lowercase() || letter == '_' || place > 0 && letter.is_ascii_digit()
+    };
+    match name.chars().enumerate().all(is_plain) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
 }

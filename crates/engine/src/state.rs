@@ -16,6 +16,7 @@ use crate::segment::cache::Cache;
 use crate::settings::Settings;
 use crate::wal::log::Log;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -104,6 +105,8 @@ pub(crate) struct Shared {
     /// Sequence of the last batch in the memtables.
     pub(crate) applied: AtomicU64,
     pub(crate) next_segment: AtomicU64,
+    /// For each table that has given its rows numbers: the next, and the last that is reserved.
+    pub(crate) numbers: Mutex<HashMap<TableId, (i64, i64)>>,
 }
 
 impl Shared {

@@ -45,7 +45,8 @@ fn write(directory: &Path) {
     db.widen_column("readings", "small", ColumnType::Float64).unwrap();
     db.drop_column("readings", "gone").unwrap();
     db.rename_column("readings", "small", "value").unwrap();
-    let extra = ColumnDefinition { name: "extra".into(), column_type: ColumnType::Int64, nullable: true };
+    let extra =
+        ColumnDefinition { name: "extra".into(), column_type: ColumnType::Int64, nullable: true, default: None };
     let schema = db.add_column("readings", &extra, Role::Field).unwrap();
     // In the log: a delete, new rows, a collection.
     let mut rows = Rows::new(&schema);

@@ -278,7 +278,7 @@ impl Case {
             self.series.values_mut().for_each(|row| row.3 = None);
         } else if !self.has_extra {
             let column_type = [ColumnType::Int64, ColumnType::Int16, SHORT][self.random.random_range(0..3)];
-            let column = ColumnDefinition { name: "extra".into(), column_type, nullable: true };
+            let column = ColumnDefinition { name: "extra".into(), column_type, nullable: true, default: None };
             self.db().add_column("series", &column, Role::Field).unwrap();
             self.has_extra = true;
         } else {

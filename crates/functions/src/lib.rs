@@ -37,6 +37,7 @@ pub mod first_last;
 pub mod function_memory;
 pub mod list_literals;
 pub mod one_of;
+pub mod parameters;
 pub mod planned_names;
 mod series;
 mod spans;

@@ -8,12 +8,12 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType, Expr, ObjectName
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use datafusion_pg_catalog::pg_catalog::PG_CATALOG_TABLES;
-use fleetdb_query::statement::depth::Links;
-use fleetdb_query::statement::grammar::Grammar;
-use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::stack::with_stack_to_parse;
-use fleetdb_query::statement::walk::walk;
-use fleetdb_query::statement::words::first_word;
+use fleetdb_statement::depth::Links;
+use fleetdb_statement::grammar::Grammar;
+use fleetdb_statement::names::identifier;
+use fleetdb_statement::stack::with_stack_to_parse;
+use fleetdb_statement::walk::walk;
+use fleetdb_statement::words::first_word;
 use std::ops::ControlFlow;
 
 /// What a text about the catalog begins with. Its later statements may be about the catalog when the

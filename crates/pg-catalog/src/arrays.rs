@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Subscript,
 };
-use fleetdb_query::statement::generated::expr_of;
+use fleetdb_statement::generated::expr_of;
 
 /// Columns of PostgreSQL's type int2vector, which is indexed from 0: `1 2`; one by JDBC's name.
 const VECTORS: [&str; 5] = ["indkey", "indclass", "indcollation", "indoption", "i_indoption"];

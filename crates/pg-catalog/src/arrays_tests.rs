@@ -1,5 +1,5 @@
 use super::instead_of;
-use fleetdb_query::statement::generated::expr_of;
+use fleetdb_statement::generated::expr_of;
 
 #[test]
 fn what_is_done_with_columns_of_numbers_is_done_with_arrays() {

@@ -6,9 +6,9 @@ use super::{PG_CATALOG, schema, settings};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Statement, TableAlias, TableFactor, VisitorMut,
 };
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::walk_mut;
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::names::identifier;
+use fleetdb_statement::walk::walk_mut;
 use std::ops::ControlFlow;
 
 /// SQL's standard schema of metadata.

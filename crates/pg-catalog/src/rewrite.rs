@@ -9,10 +9,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use fleetdb_query::statement::clauses::is_place;
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::{visit_expressions, visit_expressions_mut, walk_mut};
+use fleetdb_statement::clauses::is_place;
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::names::identifier;
+use fleetdb_statement::walk::{visit_expressions, visit_expressions_mut, walk_mut};
 use std::ops::ControlFlow;
 
 /// Functions for the size of a table. Each returns the size of its segments.

@@ -12,7 +12,7 @@ use fleetdb_engine::{Code, Error};
 use fleetdb_functions::arguments::misuse;
 use fleetdb_functions::errors::query_error;
 use fleetdb_query::SharedSettings;
-use fleetdb_query::statement::setting_names::setting_name;
+use fleetdb_statement::setting_names::setting_name;
 use std::sync::Arc;
 
 /// Names and default values. A session may change some of them, and then has other values

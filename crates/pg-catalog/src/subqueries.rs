@@ -5,8 +5,8 @@ use super::rewrite::is_empty;
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, Query, SelectItem, SetExpr, TableFactor, VisitorMut};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use fleetdb_query::statement::clauses::{is_aggregate, tables_of};
-use fleetdb_query::statement::walk::walk_mut;
+use fleetdb_statement::clauses::{is_aggregate, tables_of};
+use fleetdb_statement::walk::walk_mut;
 use std::ops::ControlFlow;
 
 /// Puts parentheses around subqueries on tables outside the catalog, and around those that count or

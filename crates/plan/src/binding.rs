@@ -14,6 +14,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Placeholder;
 use fleetdb_engine::{TableId, TableSchema, TableView, View};
 use fleetdb_functions::errors::query_error;
+use fleetdb_functions::parameters::number;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -106,15 +107,6 @@ impl Binding {
 
 fn not_bound() -> DataFusionError {
     DataFusionError::Internal("a plan runs that has no binding".to_owned())
-}
-
-/// The maximum number of parameters of a statement, as in PostgreSQL.
-const MAX_PARAMETERS: usize = 65_535;
-
-/// The index of a parameter's value: `$1` has index 0.
-pub fn number(parameter: &str) -> Option<usize> {
-    let number = parameter.strip_prefix('$')?.parse::<usize>().ok()?;
-    number.checked_sub(1).filter(|_| number <= MAX_PARAMETERS)
 }
 
 /// Replaces the parameters in a condition with arbitrary values of the right types. Whether a scan

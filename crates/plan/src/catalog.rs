@@ -4,9 +4,14 @@
 use crate::binding::Binding;
 use crate::store::Store;
 use crate::table::FleetTable;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::Session;
 use datafusion::catalog::{SchemaProvider, TableProvider};
+use datafusion::error::DataFusionError;
 use datafusion::error::Result;
-use fleetdb_engine::{TableSchema, TableView, View};
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use fleetdb_engine::{StoredQuery, TableSchema, TableView, View};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
@@ -31,6 +36,11 @@ impl ViewTables {
     /// The tables of a store, at first as they are whenever they are asked for.
     pub fn new(store: &Store) -> Self {
         Self { store: store.clone(), shown: RwLock::default(), binding: RwLock::default() }
+    }
+
+    /// The database of the tables.
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
     }
 
     /// Makes the following statements read this view.
@@ -79,16 +89,66 @@ impl fmt::Debug for ViewTables {
 #[async_trait::async_trait]
 impl SchemaProvider for ViewTables {
     fn table_names(&self) -> Vec<String> {
-        self.shown().table_names().map(str::to_owned).collect()
+        let shown = self.shown();
+        shown.table_names().chain(shown.stored_queries().keys().map(String::as_str)).map(str::to_owned).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let found = self.shown().table(name).ok().cloned();
+        let shown = self.shown();
+        if let Some(query) = shown.stored_queries().get(name) {
+            return Ok(Some(Arc::new(NamedQuery::new(query))));
+        }
+        let found = shown.table(name).ok().cloned();
         let binding = self.binding.read().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(found.map(|view| Arc::new(FleetTable::new(&self.store, view, binding)) as Arc<dyn TableProvider>))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.shown().table(name).is_ok()
+        let shown = self.shown();
+        shown.table(name).is_ok() || shown.stored_queries().contains_key(name)
+    }
+}
+
+/// A view as the catalog shows it. Statements never scan it: its query is written out before they are
+/// planned.
+#[derive(Debug)]
+struct NamedQuery {
+    schema: SchemaRef,
+    text: String,
+}
+
+impl NamedQuery {
+    /// The columns are those that the query had when it was stored; a column of unknown type is a text.
+    fn new(query: &StoredQuery) -> Self {
+        let field = |(name, data_type): &(String, String)| {
+            Field::new(name, data_type.parse::<DataType>().unwrap_or(DataType::Utf8), true)
+        };
+        let schema = Schema::new(query.columns.iter().map(field).collect::<Vec<_>>());
+        Self { schema: Arc::new(schema), text: query.text.clone() }
+    }
+}
+
+#[async_trait::async_trait]
+impl TableProvider for NamedQuery {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    fn get_table_definition(&self) -> Option<&str> {
+        Some(&self.text)
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        _: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(DataFusionError::Internal("the query of a view was not written out".to_owned()))
     }
 }

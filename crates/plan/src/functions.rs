@@ -3,7 +3,7 @@
 
 use crate::asof::AsofMatch;
 use crate::catalog::ViewTables;
-use crate::{gapfill, time_rows};
+use crate::{gapfill, numbers, time_rows};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
@@ -24,6 +24,7 @@ pub fn register(
         context.register_udtf(name, function);
     }
     context.register_udf(ScalarUDF::new_from_impl(AsofMatch::default()));
+    context.register_udf(numbers::function(tables.store()));
     for function in gapfill::functions() {
         context.register_udf(ScalarUDF::new_from_impl(function));
     }

@@ -1,7 +1,8 @@
 //! The database a session works on: opened for writing, or opened read-only while another process
 //! writes it.
 
-use fleetdb_engine::{Code, Database, Error, QueryMemory, Reader, Result, TableId, View};
+use fleetdb_engine::{Code, Database, Error, QueryMemory, Reader, Result, StoredQuery, TableId, View};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An open database.
@@ -27,6 +28,14 @@ impl Store {
         match self {
             Self::Writer(db) => db.view_of(tables),
             Self::Reader(reader) => reader.view(),
+        }
+    }
+
+    /// The queries that the database keeps by name.
+    pub fn stored_queries(&self) -> Arc<BTreeMap<String, StoredQuery>> {
+        match self {
+            Self::Writer(db) => db.stored_queries(),
+            Self::Reader(reader) => reader.stored_queries(),
         }
     }
 

@@ -11,9 +11,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use fleetdb_functions::planned_names::{APART, as_written, written_names};
 use fleetdb_query::Statement;
-use fleetdb_query::statement::clauses::returning_clause;
-use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::{visit_expressions, visit_expressions_mut, walk_mut};
+use fleetdb_statement::clauses::returning_clause;
+use fleetdb_statement::names::identifier;
+use fleetdb_statement::walk::{visit_expressions, visit_expressions_mut, walk_mut};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;

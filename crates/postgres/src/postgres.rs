@@ -12,8 +12,8 @@ use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::Statement;
 use fleetdb_engine::{Error, Result};
 use fleetdb_pg_catalog::{AdvisoryLocks, Clients, EmbeddedClient, HeldLocks, PgCatalog, SessionUser, Shown};
-use fleetdb_query::statement::depth::Links;
 use fleetdb_query::{CurrentZone, Declare, Dialect, SessionParts, Zone};
+use fleetdb_statement::depth::Links;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::SystemTime;
 

@@ -1,9 +1,6 @@
 //! The result of a statement.
 
 use crate::runtime::QueryRuntime;
-use crate::statement::depth::UNCHECKED_LEVELS;
-use crate::statement::memory::StatementMemory;
-use crate::statement::stack::{Deep, with_stack};
 use crate::transfer::json::with_names;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
@@ -13,6 +10,9 @@ use fleetdb_functions::errors::engine_error;
 use fleetdb_functions::function_memory::ConstantMemory;
 use fleetdb_functions::planned_names::{written_names, written_text};
 use fleetdb_plan::limits::Watch;
+use fleetdb_statement::depth::UNCHECKED_LEVELS;
+use fleetdb_statement::memory::StatementMemory;
+use fleetdb_statement::stack::{Deep, with_stack};
 use futures::StreamExt;
 use std::any::Any;
 use std::future::poll_fn;

@@ -1,7 +1,6 @@
 //! The seam between a session and a dialect of SQL. A session runs DataFusion's SQL ([`Plain`]); a
 //! dialect adds syntax, types, functions and a catalog. `fleetdb-postgres` is PostgreSQL's.
 
-use crate::statement::depth::Links;
 use crate::transaction::SharedSettings;
 use datafusion::error::Result as PlanResult;
 use datafusion::execution::FunctionRegistry;
@@ -13,6 +12,7 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use fleetdb_engine::{Error, Result};
 use fleetdb_functions::values::zone::{CurrentZone, Zone};
 use fleetdb_plan::catalog::ViewTables;
+use fleetdb_statement::depth::Links;
 use std::sync::Arc;
 
 /// What a dialect needs of the session that it is for.

@@ -2,12 +2,10 @@
 //!
 //! 1. [`session`] parses the statements of a text, runs them, and prepares queries. It has a
 //!    [`transaction`] and [`settings`]; its results are [`Answer`]s.
-//! 2. [`statement`] is a parsed statement: its properties, its limits, and the helpers that read and
-//!    build syntax trees.
-//! 3. [`tables`] creates, alters and drops tables. [`write`] inserts, updates and deletes rows; a write that
+//! 2. [`tables`] creates, alters and drops tables. [`write`] inserts, updates and deletes rows; a write that
 //!    depends on existing rows reads and writes in one step.
-//! 4. [`transfer`] reads and writes files and streams: COPY, CSV, Parquet and JSON.
-//! 5. DataFusion plans queries, with the tables, functions and rules of `fleetdb-plan`. What differs
+//! 3. [`transfer`] reads and writes files and streams: COPY, CSV, Parquet and JSON.
+//! 4. DataFusion plans queries, with the tables, functions and rules of `fleetdb-plan`. What differs
 //!    from DataFusion's SQL comes from a [`dialect`]; `fleetdb-postgres` is PostgreSQL's. The public
 //!    modules are for dialects.
 //!
@@ -19,7 +17,6 @@ pub mod dialect;
 mod runtime;
 pub mod session;
 mod settings;
-pub mod statement;
 mod tables;
 mod transaction;
 mod transfer;
@@ -31,16 +28,14 @@ pub use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
 pub use fleetdb_functions::values::texts::{split_days, text_form, text_form_in};
 pub use fleetdb_functions::values::zone::{CurrentZone, Zone};
 pub use fleetdb_plan::limits::Canceller;
+pub use fleetdb_statement::{
+    Access, Command, ComparedLiterals, CopyForm, CopyFormat, CopyIn, CopyOut, Declare, Kind, Statement, is_light,
+};
 pub use session::Session;
 pub use session::prepared::Prepared;
 pub use settings::{SessionSettings, SettingsBefore};
-pub use statement::Statement;
-pub use statement::command::{Access, Command, Declare, Kind};
-pub use statement::compared::ComparedLiterals;
-pub use statement::depth::is_light;
 pub use transaction::SharedSettings;
 pub use transfer::array_texts::array_text_form;
-pub use transfer::copy_stream::{CopyForm, CopyFormat, CopyIn, CopyOut};
 pub use transfer::csv::{CellReader, CsvCell, CsvError, CsvReader, CsvRow, csv_cell, csv_header, csv_rows};
 pub use transfer::export::{FileFormat, write_file};
 pub use transfer::files::Files;

@@ -7,9 +7,9 @@
 //! savepoint.
 
 use crate::settings::{ScopedSettings, TransactionModes, Warning};
-use crate::statement::setting_names::setting_name;
 use crate::write::guard::Guard;
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, MemoryReservation, Overlay, QueryMemory, Result, View};
+use fleetdb_statement::setting_names::setting_name;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -8,6 +8,7 @@
 //!    seed draws its own weights (swarm testing: Groce et al., ISSTA 2012), so that rare
 //!    combinations occur.
 
+mod definitions;
 pub mod disk;
 pub mod fuzz;
 pub mod model;

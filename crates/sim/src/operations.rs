@@ -81,8 +81,12 @@ impl Run {
                 db.rename_column("series", renamed.0, renamed.1)
             }
             (_, None) => {
-                let column =
-                    ColumnDefinition { name: "extra".to_owned(), column_type: ColumnType::Int32, nullable: true };
+                let column = ColumnDefinition {
+                    name: "extra".to_owned(),
+                    column_type: ColumnType::Int32,
+                    nullable: true,
+                    default: None,
+                };
                 db.add_column("series", &column, Role::Field)
             }
             (1, Some(column)) if column.column_type == ColumnType::Int32 => {

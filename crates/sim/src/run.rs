@@ -1,5 +1,6 @@
 //! One run: random work, crashes, recoveries, comparisons.
 
+use crate::definitions::Definitions;
 use crate::disk::{Disk, MODES, Mode};
 use crate::model::{Change, Fate, Model, Row};
 use crate::operations::{Forgotten, read};
@@ -26,6 +27,7 @@ struct Weights {
     alter: u32,
     retain: u32,
     backup: u32,
+    define: u32,
     large: f64,
     delete: f64,
     delete_values: u32,
@@ -62,6 +64,7 @@ pub(crate) struct Run {
     db: Option<Database>,
     pub(crate) model: Model,
     pub(crate) forgotten: Forgotten,
+    pub(crate) definitions: Definitions,
     /// The destination of backups: a disk that never fails.
     pub(crate) backup: Arc<MemoryStorage>,
     /// When the log last had a chance to sync.
@@ -120,7 +123,7 @@ impl Run {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut often = |most: u32| if random.random_bool(0.3) { 0 } else { random.random_range(1..=most) };
         let (flush, compact, wait, close, full, fail) = (often(4), often(3), often(6), often(2), often(2), often(2));
-        let (alter, retain, backup, delete_values) = (often(2), often(2), often(2), often(3));
+        let (alter, retain, backup, delete_values, define) = (often(2), often(2), often(2), often(3), often(3));
         let weights = Weights {
             write: 20,
             flush,
@@ -133,6 +136,7 @@ impl Run {
             retain,
             backup,
             delete_values,
+            define,
             large: random.random_range(0.0..0.3),
             delete: random.random_range(0.0..0.3),
             late: random.random_range(0.0..0.3),
@@ -146,6 +150,7 @@ impl Run {
             db: None,
             model: Model::new(seed % 2 == 1),
             forgotten: Forgotten::default(),
+            definitions: Definitions::default(),
             backup: MemoryStorage::new(),
             stepped_ns: 0,
             report: Report::default(),
@@ -208,9 +213,23 @@ impl Run {
 
     /// One random step of work. It may return errors; each is checked where it occurs.
     fn step(&mut self) {
-        let Weights { write, flush, compact, wait, close, full, fail, alter, retain, backup, delete_values, .. } =
-            self.weights;
-        let all = write + flush + compact + wait + close + full + fail + alter + retain + backup + delete_values;
+        let Weights {
+            write,
+            flush,
+            compact,
+            wait,
+            close,
+            full,
+            fail,
+            alter,
+            retain,
+            backup,
+            delete_values,
+            define,
+            ..
+        } = self.weights;
+        let all =
+            write + flush + compact + wait + close + full + fail + alter + retain + backup + delete_values + define;
         let mut choice = self.random.random_range(0..all);
         let mut is = |weight: u32| {
             let chosen = choice < weight;
@@ -250,6 +269,8 @@ impl Run {
             self.back_up();
         } else if is(delete_values) {
             self.delete_values();
+        } else if is(define) {
+            self.define();
         }
         self.heal();
     }
@@ -408,6 +429,7 @@ impl Run {
         assert!(sequence >= must, "({mode:?}) batches up to {sequence} exist, but {must} were acknowledged");
         assert!(sequence <= self.model.sequence(), "({mode:?}) the database holds batches that were never written");
         self.model.cut(sequence);
+        self.compare_definitions();
         let before = self.expired();
         let (series, items) = read(self.db());
         self.settle(&series);

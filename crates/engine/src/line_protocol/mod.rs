@@ -516,8 +516,12 @@ fn create_missing(db: &Database, table: &GatheredTable) -> Result<()> {
         if is_there() {
             continue;
         }
-        let definition =
-            ColumnDefinition { name: column.name.clone(), column_type: column.column_type, nullable: true };
+        let definition = ColumnDefinition {
+            name: column.name.clone(),
+            column_type: column.column_type,
+            nullable: true,
+            default: None,
+        };
         let added = db.add_column(&table.name, &definition, column.role);
         if added.is_err() && !is_there() {
             return added.map(|_| ());

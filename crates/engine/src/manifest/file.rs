@@ -12,10 +12,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Io, Storage, WriteFile, remove_temporaries};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::ops::RangeInclusive;
 
 pub(crate) const DIRECTORY: &str = "manifest";
 const MAGIC: &[u8; 8] = b"FLEETMAN";
-const VERSION: u32 = 1;
+/// The version that is written.
+const VERSION: u32 = 2;
+/// The versions that are read. A file of an older one is replaced when a database is opened.
+const KNOWN_VERSIONS: RangeInclusive<u32> = 1..=VERSION;
 const HEADER_BYTES: usize = 24;
 /// A new fold is written when the edits exceed both this size and twice the size of the fold.
 const MIN_EDIT_BYTES: usize = 256 << 10;
@@ -38,6 +42,7 @@ pub(crate) struct Manifest {
 
 /// The contents of a manifest file.
 pub(crate) struct Contents {
+    version: u32,
     pub(crate) edits: Vec<Edit>,
     pub(crate) state: State,
     /// Bytes of the file up to the last complete frame.
@@ -49,9 +54,9 @@ fn file_name(number: u64) -> String {
     format!("{DIRECTORY}/{number:016}.manifest")
 }
 
-fn header(number: u64) -> Vec<u8> {
+fn header(version: u32, number: u64) -> Vec<u8> {
     let mut header = MAGIC.to_vec();
-    header.extend_from_slice(&VERSION.to_le_bytes());
+    header.extend_from_slice(&version.to_le_bytes());
     header.extend_from_slice(&number.to_le_bytes());
     let crc = crc32c::crc32c(&header);
     header.extend_from_slice(&crc.to_le_bytes());
@@ -108,14 +113,16 @@ pub(crate) fn read_bytes(name: &str, bytes: &[u8], number: u64) -> Result<Conten
              from a backup"
         ))
     };
-    if bytes.get(..HEADER_BYTES) != Some(&header(number)) {
+    let has_header = |version: &u32| bytes.get(..HEADER_BYTES) == Some(&header(*version, number));
+    let Some(version) = KNOWN_VERSIONS.into_iter().find(has_header) else {
         return Err(lost(0, "invalid manifest header"));
-    }
+    };
     let content = frame_at(bytes, HEADER_BYTES).ok_or_else(|| lost(HEADER_BYTES, "the fold is damaged"))?;
     let state: State = parse(name, HEADER_BYTES, content)?;
     state.check().map_err(|e| lost(HEADER_BYTES, &e.to_string()))?;
     let fold_bytes = content.len() + 8;
-    let mut contents = Contents { state, edits: Vec::new(), good_bytes: HEADER_BYTES + fold_bytes, fold_bytes };
+    let mut contents =
+        Contents { version, state, edits: Vec::new(), good_bytes: HEADER_BYTES + fold_bytes, fold_bytes };
     while let Some(content) = frame_at(bytes, contents.good_bytes) {
         let edit: Edit = parse(name, contents.good_bytes, content)?;
         contents.state = contents.state.apply(&edit).map_err(|e| lost(contents.good_bytes, &e.to_string()))?;
@@ -156,7 +163,7 @@ impl Manifest {
         let edit_bytes = contents.good_bytes - HEADER_BYTES - contents.fold_bytes;
         let fold_bytes = contents.fold_bytes;
         let good_bytes = contents.good_bytes as u64;
-        Ok(Self {
+        let mut manifest = Self {
             io: io.clone(),
             number,
             file,
@@ -165,7 +172,12 @@ impl Manifest {
             fold_bytes,
             edit_bytes,
             failed: None,
-        })
+        };
+        // An older program must not append to what this one may have written.
+        if contents.version != VERSION {
+            manifest.fold();
+        }
+        Ok(manifest)
     }
 
     /// Whether the file's contents are unknown.
@@ -250,7 +262,7 @@ pub(crate) fn replace(io: &Io, number: u64, state: &State) -> Result<()> {
 /// Writes a manifest file that begins with `state`. [`ErrorKind::Retry`]: the disk is full, and no
 /// file is left.
 fn write_fold(io: &Io, number: u64, state: &State) -> Result<(Box<dyn WriteFile>, usize)> {
-    let mut bytes = header(number);
+    let mut bytes = header(VERSION, number);
     put_frame(&mut bytes, state)?;
     let name = file_name(number);
     let temporary = format!("{name}.tmp");

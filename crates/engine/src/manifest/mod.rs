@@ -7,7 +7,9 @@
 
 pub(crate) mod file;
 
+use crate::check::Check;
 use crate::column_type::ColumnType;
+use crate::constraints::{DefaultValue, ForeignKey, StoredQuery};
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
 use crate::schema::{Column, Role, TableSchema};
@@ -87,6 +89,9 @@ pub struct LogMark {
     pub durable: Sequence,
 }
 
+/// Stored queries by name.
+pub(crate) type StoredQueries = BTreeMap<String, StoredQuery>;
+
 /// The complete state of the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
@@ -102,6 +107,12 @@ pub struct State {
     pub flushed_sequence: Sequence,
     /// The tables.
     pub tables: BTreeMap<TableId, TableSchema>,
+    /// The highest number that each table may have given to a row.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub numbers: BTreeMap<TableId, i64>,
+    /// Queries by name, which SQL calls views. The engine only keeps them.
+    #[serde(default, skip_serializing_if = "StoredQueries::is_empty")]
+    pub stored_queries: StoredQueries,
     /// The segments.
     pub segments: BTreeMap<SegmentId, SegmentEntry>,
     /// Deletes that have not been applied to all segments yet.
@@ -171,6 +182,52 @@ pub enum Edit {
         /// Maximum age in seconds; `None` keeps all rows.
         seconds: Option<i64>,
     },
+    /// Sets the value of a column in rows that do not give one.
+    SetDefault {
+        /// The table.
+        table: TableId,
+        /// The column.
+        column: ColumnId,
+        /// The value; `None` for NULL.
+        default: Option<DefaultValue>,
+    },
+    /// Sets whether a column may be NULL.
+    SetNullable {
+        /// The table.
+        table: TableId,
+        /// The column.
+        column: ColumnId,
+        /// Whether it may.
+        nullable: bool,
+    },
+    /// Replaces a table's checks and foreign keys.
+    SetConstraints {
+        /// The table.
+        table: TableId,
+        /// All of its checks.
+        checks: Vec<Check>,
+        /// All of its foreign keys.
+        foreign_keys: Vec<ForeignKey>,
+    },
+    /// Reserves numbers for a table's rows, or gives back those that no row has.
+    ReserveNumbers {
+        /// The table.
+        table: TableId,
+        /// The highest number that may be given to a row before the next edit.
+        to: i64,
+    },
+    /// Stores, replaces or drops a query.
+    SetQuery {
+        /// Its name.
+        name: String,
+        /// Its query; `None` drops it.
+        query: Option<StoredQuery>,
+    },
+    /// Several edits at once.
+    Several {
+        /// The edits, in order.
+        edits: Vec<Edit>,
+    },
     /// Replaces segments, or removes them because all their rows were deleted or expired.
     Compact {
         /// The removed segments.
@@ -209,6 +266,13 @@ impl State {
     /// [`ErrorKind::Bug`](crate::ErrorKind::Bug) if the edit breaks an invariant.
     pub fn apply(&self, edit: &Edit) -> Result<Self> {
         let mut state = self.clone();
+        state.change(edit)?;
+        state.check()?;
+        Ok(state)
+    }
+
+    fn change(&mut self, edit: &Edit) -> Result<()> {
+        let state = self;
         match edit {
             Edit::CreateTable { schema } => {
                 state.next_table = state.next_table.max(schema.id.0 + 1);
@@ -222,6 +286,7 @@ impl State {
                 }
                 state.segments.retain(|_, segment| segment.table != *table);
                 state.deletes.remove(table);
+                state.numbers.remove(table);
             }
             Edit::AddColumn { table, column } => {
                 let Some(schema) = state.tables.get_mut(table) else {
@@ -244,6 +309,7 @@ impl State {
                     return Err(broken("E6", format!("dropped column {column} is part of the key")));
                 }
                 schema.columns.remove(place);
+                schema.remove_constraints_on(*column);
                 let moved = |at: &mut usize| *at -= usize::from(*at > place);
                 schema.key.iter_mut().for_each(moved);
                 schema.time.iter_mut().for_each(moved);
@@ -293,9 +359,39 @@ impl State {
                 state.settle_deletes();
             }
             Edit::Log { mark } => state.log = *mark,
+            Edit::SetDefault { table, column, default } => {
+                let (schema, place) = state.column(*table, *column)?;
+                schema.columns[place].default.clone_from(default);
+            }
+            Edit::SetNullable { table, column, nullable } => {
+                let (schema, place) = state.column(*table, *column)?;
+                schema.columns[place].nullable = *nullable;
+            }
+            Edit::SetConstraints { table, checks, foreign_keys } => {
+                let schema = state.table(*table)?;
+                schema.checks.clone_from(checks);
+                schema.foreign_keys.clone_from(foreign_keys);
+            }
+            Edit::ReserveNumbers { table, to } => {
+                state.table(*table)?;
+                state.numbers.insert(*table, *to);
+            }
+            Edit::SetQuery { name, query } => match query {
+                Some(query) => {
+                    state.stored_queries.insert(name.clone(), query.clone());
+                }
+                None if state.stored_queries.remove(name).is_some() => {}
+                None => return Err(broken("E10", format!("dropped query '{name}' does not exist"))),
+            },
+            Edit::Several { edits } => edits.iter().try_for_each(|edit| state.change(edit))?,
         }
-        state.check()?;
-        Ok(state)
+        Ok(())
+    }
+
+    /// What has this name: a table or a view.
+    pub(crate) fn named(&self, name: &str) -> Option<&'static str> {
+        let is_table = || self.tables.values().any(|table| table.name == name);
+        if self.stored_queries.contains_key(name) { Some("view") } else { is_table().then_some("table") }
     }
 
     /// The segments of a table, by id.
@@ -350,8 +446,8 @@ impl State {
             if table.id != *id || id.0 >= self.next_table {
                 return Err(broken("S1", format!("table {id} has a number that was never allocated")));
             }
-            if !names.insert(&table.name) {
-                return Err(broken("S2", format!("two tables are named '{}'", table.name)));
+            if !names.insert(&table.name) || self.stored_queries.contains_key(&table.name) {
+                return Err(broken("S2", format!("two tables or queries are named '{}'", table.name)));
             }
             let ids: BTreeSet<_> = table.columns.iter().map(|column| column.id).collect();
             let columns: BTreeSet<_> = table.columns.iter().map(|column| &column.name).collect();

@@ -18,11 +18,12 @@ pub(crate) mod overlay;
 pub(crate) mod rows;
 pub(crate) mod source;
 
+use crate::constraints::StoredQuery;
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
 use crate::key::{self, KeyPart};
-use crate::manifest::SegmentEntry;
+use crate::manifest::{SegmentEntry, StoredQueries};
 use crate::memory::{Budget, Charge};
 use crate::memtable::MemtableView;
 use crate::memtable::selection::Selection;
@@ -42,16 +43,26 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct View {
     pub(crate) tables: BTreeMap<String, TableView>,
+    pub(crate) stored_queries: Arc<StoredQueries>,
     pub(crate) sequence: Sequence,
 }
 
 impl View {
+    /// The queries that the database keeps by name
+    /// ([`Database::store_query`](crate::Database::store_query)).
+    pub fn stored_queries(&self) -> &Arc<BTreeMap<String, StoredQuery>> {
+        &self.stored_queries
+    }
+
     /// The table called `name`.
     ///
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist.
     pub fn table(&self, name: &str) -> Result<&TableView> {
-        self.tables.get(name).ok_or_else(|| Error::undefined_table(name, self.tables.keys().map(String::as_str)))
+        self.tables.get(name).ok_or_else(|| match self.stored_queries.contains_key(name) {
+            true => Error::no_table(name),
+            false => Error::undefined_table(name, self.tables.keys().map(String::as_str)),
+        })
     }
 
     /// All tables, sorted by name.

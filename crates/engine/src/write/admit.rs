@@ -4,9 +4,11 @@
 //! without further checks: keys are encoded, times are present, field values are raw or bytes.
 
 use super::batch::{MAX_BATCH_ROWS, Part, Rows};
+use crate::check::{Check, Scalar};
 use crate::column::{BytesBuilder, ColumnBuilder};
 use crate::column_type::{ColumnType, Unit};
 use crate::error::{Code, Error, Result};
+use crate::ids::ColumnId;
 use crate::key::{self, KeyPart};
 use crate::lane::NullMask;
 use crate::schema::{Column, Role, TableSchema};
@@ -239,6 +241,18 @@ fn admit_columns<'a>(
             return Err(of_column(&error, column));
         }
     }
+    for check in &schema.checks {
+        if let Some(row) = first_violation(schema, check, &columns, rows) {
+            let message = format!(
+                "new row for relation \"{}\" violates check constraint \"{}\": row {} does not meet {}",
+                schema.name,
+                check.name,
+                row + 1,
+                schema.sql_of(&check.condition)
+            );
+            return Err(Error::new(Code::Check, message));
+        }
+    }
     let keys = encode_keys(schema, &columns, rows)?;
     let times = match schema.time.map(|time| columns[time].take()) {
         Some(Some(FieldValues::Raw(times, _))) => times,
@@ -248,6 +262,41 @@ fn admit_columns<'a>(
     let of_fields = columns.into_iter().enumerate().filter(|&(column, _)| schema.columns[column].role == Role::Field);
     fields.extend(of_fields.filter_map(|(column, values)| Some(Field { column, values: values? })));
     Ok(Admitted { schema: Arc::clone(schema), rows, keys, times, fields })
+}
+
+/// The first row that violates a check; `None` if there is none.
+fn first_violation(
+    schema: &TableSchema,
+    check: &Check,
+    columns: &[Option<FieldValues<'_>>],
+    rows: usize,
+) -> Option<usize> {
+    let mut places = vec![None; schema.next_column as usize];
+    for (place, column) in schema.columns.iter().enumerate() {
+        if let Some(of_id) = places.get_mut(column.id.0 as usize) {
+            *of_id = Some(place);
+        }
+    }
+    let value = |id: ColumnId, row: usize| {
+        let place = places.get(id.0 as usize).copied().flatten();
+        place.map_or(Scalar::Null, |place| match &columns[place] {
+            Some(FieldValues::Raw(values, nulls)) if !nulls.is_null(row) => {
+                Scalar::of_raw(values[row], schema.columns[place].column_type)
+            }
+            Some(FieldValues::Bytes(values)) => values.get(row).map_or(Scalar::Null, Scalar::Bytes),
+            _ => Scalar::Null,
+        })
+    };
+    (0..rows).find(|&row| check.condition.holds(&|id| value(id, row)) == Some(false))
+}
+
+/// The first row of a batch that violates a check; `None` if there is none.
+///
+/// # Errors
+/// The batch does not match the table.
+pub(crate) fn violated(schema: &TableSchema, check: &Check, batch: &RecordBatch) -> Result<Option<usize>> {
+    let columns = schema.columns.iter().map(|column| admit_column(column, batch));
+    Ok(first_violation(schema, check, &columns.collect::<Result<Vec<_>>>()?, batch.num_rows()))
 }
 
 fn admit_column(column: &Column, batch: &RecordBatch) -> Result<Option<FieldValues<'static>>> {

@@ -67,7 +67,8 @@ fn rows_do_not_pass_those_that_they_cannot_be_copied_to() {
     assert_eq!(read(&db, "a"), [(3, None), (4, Some("note 4".to_owned()))]);
     // The schema differs, so columns are found by name.
     let mut batch = Batch::new().with_rows(row(&a, 2, 5));
-    let more = ColumnDefinition { name: "more".to_owned(), column_type: ColumnType::Int64, nullable: true };
+    let more =
+        ColumnDefinition { name: "more".to_owned(), column_type: ColumnType::Int64, nullable: true, default: None };
     let now = db.add_column("a", &more, Role::Field).unwrap();
     let mut rows = Rows::new(&now);
     rows.push(&[Value::Int(1), Value::Int(3), Value::Int(6), Value::Null, Value::Int(9)]).unwrap();

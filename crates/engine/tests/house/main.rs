@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const ORDER: [&[&str]; 14] = [
     &["ids", "error", "settings"],
     &["io", "memory"],
-    &["decimal", "column_type", "schema", "key", "lane", "pool", "column"],
+    &["decimal", "column_type", "check", "constraints", "schema", "defining", "key", "lane", "pool", "column"],
     &["write"],
     &["wal", "memtable", "segment", "manifest", "deletes"],
     &["flush", "scan", "compaction"],
@@ -21,7 +21,18 @@ const ORDER: [&[&str]; 14] = [
     &["backpressure"],
     &["commit"],
     &["db"],
-    &["alter", "update", "delete_rows", "backup", "reader", "inspect", "line_protocol", "handle"],
+    &[
+        "alter",
+        "update",
+        "delete_rows",
+        "backup",
+        "reader",
+        "inspect",
+        "line_protocol",
+        "handle",
+        "numbers",
+        "stored_queries",
+    ],
 ];
 /// Maximum lines of a file. A ratchet: it only gets smaller.
 const MAX_LINES: usize = 750;
@@ -173,8 +184,14 @@ fn every_member_of_the_workspace_keeps_its_assertions() {
 
 /// The most lines that a crate's source may have without tests. A crate that outgrows its number has
 /// found a part that deserves a crate of its own.
-const MAX_CRATE_LINES: [(&str, usize); 5] =
-    [("functions", 8_000), ("plan", 8_000), ("query", 10_000), ("pg-catalog", 4_000), ("postgres", 7_500)];
+const MAX_CRATE_LINES: [(&str, usize); 6] = [
+    ("functions", 8_000),
+    ("statement", 4_000),
+    ("plan", 8_000),
+    ("query", 10_000),
+    ("pg-catalog", 4_000),
+    ("postgres", 7_500),
+];
 
 #[test]
 fn the_crates_of_sql_stay_of_a_size() {

@@ -31,7 +31,12 @@ fn columns_are_renamed_widened_and_dropped_while_old_segments_stay() {
     db.rename_table("t", "renamed").unwrap();
     let again = db.add_column(
         "renamed",
-        &fleetdb_engine::ColumnDefinition { name: "gone".into(), column_type: ColumnType::Utf8, nullable: true },
+        &fleetdb_engine::ColumnDefinition {
+            name: "gone".into(),
+            column_type: ColumnType::Utf8,
+            nullable: true,
+            default: None,
+        },
         fleetdb_engine::Role::Field,
     );
     again.unwrap();

@@ -4,6 +4,7 @@
 mod backup;
 mod columns;
 mod compaction;
+mod definitions;
 mod log_files;
 mod processes;
 mod space;

@@ -13,8 +13,8 @@ use datafusion::sql::sqlparser::ast::Statement;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Database, Result, Settings};
 use fleetdb_postgres::Postgres;
-use fleetdb_query::statement::depth::Links;
 use fleetdb_query::{CurrentZone, Dialect, Session, SessionParts, Zone};
+use fleetdb_statement::depth::Links;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 

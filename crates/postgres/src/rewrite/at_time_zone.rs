@@ -2,8 +2,8 @@
 //! operator only changes the zone in the type of the same instant, which clients do not see.
 
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArguments, Statement, Value};
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::walk::visit_expressions_mut;
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 
 /// Rewrites each `AT TIME ZONE` of a statement as a call of the function.

@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
     UnaryOperator, Value,
 };
 use fleetdb_functions::date_trunc::NAME as DATE_TRUNC_IN_ZONE;
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::visit_expressions_mut;
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::names::identifier;
+use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 
 /// The arguments of `make_interval`, in order, with their units.

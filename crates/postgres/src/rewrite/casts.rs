@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, Function, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderByKind,
     Query, Select, SelectItem, Statement, Value, VisitorMut,
 };
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::{visit_expressions, visit_expressions_mut, walk_mut};
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::names::identifier;
+use fleetdb_statement::walk::{visit_expressions, visit_expressions_mut, walk_mut};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 

@@ -2,8 +2,8 @@
 //! call into a CASE with each argument twice, so nested calls would double in size with each level.
 
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Statement};
-use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::visit_expressions_mut;
+use fleetdb_statement::names::identifier;
+use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 
 /// Flattens the nested calls of a statement.

@@ -14,9 +14,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use fleetdb_engine::{Code, Error, Result};
 use fleetdb_functions::errors::too_deep;
-use fleetdb_query::statement::clauses::is_aggregate;
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::walk::{visit_outside_subqueries_mut, walk_mut};
+use fleetdb_statement::clauses::is_aggregate;
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::walk::{visit_outside_subqueries_mut, walk_mut};
 use std::ops::ControlFlow;
 
 /// The maximum number of rewritten conditions per statement. Each rewritten IN repeats its subquery

@@ -5,7 +5,7 @@ use arrow::compute::kernels::cast_utils::parse_interval_month_day_nano;
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr, Interval, Statement, Value as Literal};
 use fleetdb_functions::values::intervals::interval_of_text;
-use fleetdb_query::statement::walk::visit_expressions_mut;
+use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 
 /// Rewrites interval literals that Arrow cannot read as months, days and nanoseconds.

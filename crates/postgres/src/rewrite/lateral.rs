@@ -11,9 +11,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use fleetdb_query::statement::clauses::{is_place, tables_of};
-use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::{visit_expressions, walk_mut};
+use fleetdb_statement::clauses::{is_place, tables_of};
+use fleetdb_statement::names::identifier;
+use fleetdb_statement::walk::{visit_expressions, walk_mut};
 use std::ops::ControlFlow;
 
 /// Rewrites the LATERAL subqueries of a statement.

@@ -8,10 +8,10 @@ use crate::column_names::name_of;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
 };
-use fleetdb_query::statement::clauses::{is_aggregate, is_place, tables_of};
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::{visit_expressions, visit_expressions_mut};
+use fleetdb_statement::clauses::{is_aggregate, is_place, tables_of};
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::names::identifier;
+use fleetdb_statement::walk::{visit_expressions, visit_expressions_mut};
 use std::ops::ControlFlow;
 
 /// Rewrites subqueries of this form as aggregates.

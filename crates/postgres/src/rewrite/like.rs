@@ -3,8 +3,8 @@
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, Value as Literal};
 use fleetdb_engine::{Code, Error, Result};
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::walk::visit_expressions_mut;
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 
 /// Rewrites patterns that use another escape character to use backslashes.

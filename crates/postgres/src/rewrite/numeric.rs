@@ -2,7 +2,7 @@
 //! clients get 38.
 
 use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo, Expr, Statement};
-use fleetdb_query::statement::walk::visit_expressions_mut;
+use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 
 /// The maximum number of digits sent to clients.

@@ -81,10 +81,10 @@ pub(super) const PASSES: [Pass; 22] = [
     },
     Pass {
         name: "writes",
-        marks: &[&[Word("update")], &[Word("default")]],
+        marks: &[&[Word("update")]],
         run: always!(writes::in_planned_form),
-        obsolete_when: "it plans UPDATE ... FROM, SET (a, b) = ... and DEFAULT",
-        example: "UPDATE reads SET v = DEFAULT WHERE id = 7",
+        obsolete_when: "it plans UPDATE ... FROM and SET (a, b) = ...",
+        example: "UPDATE reads SET (v) = (2) WHERE id = 7",
     },
     Pass {
         name: "VALUES with subqueries",

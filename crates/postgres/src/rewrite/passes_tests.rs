@@ -2,7 +2,7 @@ use super::{COLUMNS_OF_JOINS, Marks, PASSES, Pass};
 use datafusion::sql::sqlparser::ast::Statement;
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::Result;
-use fleetdb_query::statement::grammar::Grammar;
+use fleetdb_statement::grammar::Grammar;
 use std::path::Path;
 
 fn parsed(text: &str) -> Vec<Statement> {

@@ -2,7 +2,7 @@
 //! sqlparser's does not.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOperator, Value as Literal};
-use fleetdb_query::statement::walk::visit_expressions_mut;
+use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 
 /// Moves unary minuses from powers to their bases.

@@ -13,7 +13,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::SetComparison;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, Subquery};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr as SqlExpr, Statement};
-use fleetdb_query::statement::walk::visit_expressions_mut;
+use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 

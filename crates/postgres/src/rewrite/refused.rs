@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, Visitor,
 };
 use fleetdb_engine::{Code, Error, Result};
-use fleetdb_query::statement::walk::walk;
+use fleetdb_statement::walk::walk;
 use std::ops::ControlFlow;
 
 const NO_COLUMNS: &str = "a subquery without columns is not supported, but in EXISTS (...)";

@@ -5,8 +5,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Parens, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, Values, VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
-use fleetdb_query::statement::grammar::Grammar;
-use fleetdb_query::statement::walk::{visit_expressions, walk_mut};
+use fleetdb_statement::grammar::Grammar;
+use fleetdb_statement::walk::{visit_expressions, walk_mut};
 use std::ops::ControlFlow;
 
 /// Rewrites VALUES that contain subqueries.

@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, TypedString, Value as Literal, VisitorMut,
 };
 use fleetdb_functions::values::times::written_out;
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::{visit_expressions_mut, walk_mut};
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::names::identifier;
+use fleetdb_statement::walk::{visit_expressions_mut, walk_mut};
 use std::ops::ControlFlow;
 
 const NAME: &str = "generate_series";

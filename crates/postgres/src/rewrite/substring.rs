@@ -2,8 +2,8 @@
 //! first group. DataFusion's `substring` takes only positions.
 
 use datafusion::sql::sqlparser::ast::{Expr, Statement, Value as Literal};
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::walk::visit_expressions_mut;
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 
 /// Rewrites these calls as `regexp_match`.

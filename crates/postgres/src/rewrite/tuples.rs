@@ -13,9 +13,9 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Statement, VisitorMut,
 };
 use fleetdb_engine::{Code, Error, Result};
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::{visit_expressions_mut, walk_mut};
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::names::identifier;
+use fleetdb_statement::walk::{visit_expressions_mut, walk_mut};
 use std::ops::ControlFlow;
 
 /// The maximum number of columns in a compared row; each adds a level to the expression.

@@ -4,8 +4,8 @@
 
 use crate::column_names::planned_name;
 use datafusion::sql::sqlparser::ast::{Statement, TableFactor, VisitorMut};
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::walk::walk_mut;
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::walk::walk_mut;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 

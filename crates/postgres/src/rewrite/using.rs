@@ -11,9 +11,9 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut, WildcardAdditionalOptions,
 };
 use fleetdb_engine::{Code, Error, Result};
-use fleetdb_query::statement::generated::expr_of;
-use fleetdb_query::statement::names::identifier;
-use fleetdb_query::statement::walk::{visit_outside_subqueries_mut, walk_mut};
+use fleetdb_statement::generated::expr_of;
+use fleetdb_statement::names::identifier;
+use fleetdb_statement::walk::{visit_outside_subqueries_mut, walk_mut};
 use std::ops::ControlFlow;
 
 const NATURAL: &str = "NATURAL RIGHT JOIN and NATURAL FULL JOIN are not supported: name the columns, with USING (...)";

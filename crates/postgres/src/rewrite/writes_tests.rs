@@ -16,11 +16,10 @@ fn statements_that_write_are_in_planned_form() {
             "UPDATE t AS a SET v = 1 FROM m JOIN n ON m.id = n.id, o",
             "UPDATE t AS a CROSS JOIN (m JOIN n ON m.id = n.id) CROSS JOIN o SET v = 1",
         ),
-        ("UPDATE t SET (a, b) = (1, DEFAULT), c = ROW(1)", "UPDATE t SET a = 1, b = NULL, c = ROW(1)"),
+        ("UPDATE t SET (a, b) = (1, DEFAULT), c = ROW(1)", "UPDATE t SET a = 1, b = DEFAULT, c = ROW(1)"),
         ("UPDATE t SET (a, b) = ROW(1, 2)", "UPDATE t SET a = 1, b = 2"),
         ("UPDATE t SET (a, b) = (SELECT 1, 2)", "UPDATE t SET (a, b) = (SELECT 1, 2)"),
         ("UPDATE t SET (a, b) = (1, 2, 3)", "UPDATE t SET (a, b) = (1, 2, 3)"),
-        ("INSERT INTO t VALUES (1, default), (2, \"default\")", "INSERT INTO t VALUES (1, NULL), (2, \"default\")"),
     ] {
         assert_eq!(planned(of), form, "{of}");
     }

@@ -1,5 +1,6 @@
 //! A session parses statements and runs them one after the other.
 
+mod asof_joins;
 mod named;
 mod parameters;
 mod parse;
@@ -8,15 +9,12 @@ pub(crate) mod prepared;
 mod run;
 mod settings;
 mod transaction;
+mod views;
 
 use crate::answer::Answer;
 use crate::dialect::{Dialect, SessionParts};
 use crate::runtime::{QueryRuntime, task_context};
 use crate::settings::SessionSettings;
-use crate::statement::Statement;
-use crate::statement::named::NamedStatements;
-use crate::statement::names::{CATALOG, table_name};
-use crate::statement::stack::with_stack;
 use crate::transaction::{SharedSettings, Transaction};
 use crate::transfer::files::Files;
 use arrow::datatypes::SchemaRef;
@@ -43,6 +41,10 @@ use fleetdb_plan::rules::{logical_rules, physical_rules};
 use fleetdb_plan::store::Store;
 use fleetdb_plan::system::SystemTables;
 use fleetdb_plan::whole_numbers::CheckWholeNumbers;
+use fleetdb_statement::Statement;
+use fleetdb_statement::named::NamedStatements;
+use fleetdb_statement::names::{CATALOG, table_name};
+use fleetdb_statement::stack::with_stack;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -277,10 +279,12 @@ impl Session {
     /// Those of [`execute`](Self::execute), or the columns have changed.
     pub fn execute_described(&self, statement: Statement, described: Option<&SchemaRef>) -> Result<Answer> {
         self.begin_statement();
-        let held = statement.1.clone();
-        let done = self.named(statement).and_then(|statement| {
-            let levels = statement.0.levels();
-            with_stack(levels, || self.run(statement, described)).map(|answer| answer.of_levels(levels))
+        let held = statement.held().clone();
+        let done = self.named(statement).and_then(|statement| self.with_views(statement)).and_then(|statement| {
+            let (levels, is_mixed) = (statement.tree().levels(), statement.is_mixed());
+            let answer = with_stack(levels, || self.run(statement, described));
+            let answer = answer.map_err(|error| if is_mixed { error.without_position() } else { error });
+            answer.map(|answer| answer.of_levels(levels))
         });
         let made = self.made.take();
         let done = done.map(|answer| answer.charged_to((held, made)));

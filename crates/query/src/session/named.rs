@@ -3,14 +3,14 @@
 //! again. (<https://www.postgresql.org/docs/current/sql-prepare.html>)
 
 use super::Session;
-use crate::statement::Statement;
-use crate::statement::named::{NamedStatement, NamedStatements};
-use crate::statement::names::{identifier, object_name};
-use crate::statement::stack::with_stack;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{DataType, Ident, Statement as SqlStatement};
 use fleetdb_engine::{Code, Error, Result};
 use fleetdb_functions::errors::unsupported;
+use fleetdb_statement::Statement;
+use fleetdb_statement::named::{NamedStatement, NamedStatements};
+use fleetdb_statement::names::{identifier, object_name};
+use fleetdb_statement::stack::with_stack;
 use std::sync::{MutexGuard, PoisonError};
 
 /// The maximum number of statements a session keeps.
@@ -27,12 +27,12 @@ impl Session {
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if there is no statement of this
     /// name, or its parameters do not match the values.
     pub fn named(&self, statement: Statement) -> Result<Statement> {
-        with_stack(statement.0.levels(), || self.named_shallow(statement))
+        with_stack(statement.tree().levels(), || self.named_shallow(statement))
     }
 
     fn named_shallow(&self, mut statement: Statement) -> Result<Statement> {
-        let around = statement.0.levels();
-        let mut inner = &mut *statement.0;
+        let around = statement.tree().levels();
+        let mut inner = &mut **statement.tree_mut();
         while let ParsedStatement::Explain(explain) = inner {
             inner = &mut explain.statement;
         }
@@ -48,9 +48,10 @@ impl Session {
         let named = self.names();
         let named = named.get(&name).ok_or_else(|| no_statement(&name))?;
         let found = named.with(&name, parameters)?;
-        let levels = around + found.0.levels();
-        *inner = found.0.into_inner();
-        statement.0.set_levels(levels);
+        let levels = around + found.tree().levels();
+        let (named, _held) = found.into_parts();
+        *inner = named;
+        statement.tree_mut().set_levels(levels);
         Ok(statement)
     }
 

@@ -13,7 +13,8 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use fleetdb_functions::expressions::map_named;
-use fleetdb_plan::binding::{Binding, has_parameters, number};
+use fleetdb_functions::parameters::number;
+use fleetdb_plan::binding::{Binding, has_parameters};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 

@@ -1,22 +1,22 @@
 //! Parses SQL text and rewrites syntax that DataFusion cannot plan into forms that it can.
 
 use crate::session::Session;
-use crate::statement::Statement;
-use crate::statement::asof_joins::mark_asof_joins;
-use crate::statement::chains::balance;
-use crate::statement::depth::{Links, MIN_LEVELS, UNCHECKED_LEVELS, levels};
-use crate::statement::generated::Written;
-use crate::statement::grammar::Grammar;
-use crate::statement::long_lists::shortened;
-use crate::statement::memory::StatementMemory;
-use crate::statement::named_queries;
-use crate::statement::stack::{Deep, with_stack, with_stack_to_parse};
-use crate::statement::words::has_word;
+use crate::session::asof_joins::mark_asof_joins;
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::{Error, Result, TextPosition};
 use fleetdb_functions::errors::{engine_error, syntax_error, unsupported};
+use fleetdb_statement::Statement;
+use fleetdb_statement::chains::balance;
+use fleetdb_statement::depth::{Links, MIN_LEVELS, UNCHECKED_LEVELS, levels};
+use fleetdb_statement::generated::Written;
+use fleetdb_statement::grammar::Grammar;
+use fleetdb_statement::long_lists::shortened;
+use fleetdb_statement::memory::StatementMemory;
+use fleetdb_statement::named_queries;
+use fleetdb_statement::stack::{Deep, with_stack, with_stack_to_parse};
+use fleetdb_statement::words::has_word;
 
 impl Session {
     /// Parses the statements of a text.
@@ -91,13 +91,14 @@ impl Session {
 /// Wraps a statement with its depth, which is measured if it was deep before it was rewritten.
 fn deep(mut statement: ParsedStatement, was_deep: bool, levels: usize, held: &StatementMemory) -> Result<Statement> {
     let levels = if was_deep { UNCHECKED_LEVELS + balanced(&mut statement)? } else { levels };
-    Ok(Statement(Deep::new(statement, levels), held.clone()))
+    Ok(Statement::new(Deep::new(statement, levels), held.clone()))
 }
 
-/// The statement itself, or the one it explains.
+/// The statement itself, or the one it explains. The query of a view is rewritten when it is used.
 fn sql_of(statement: &mut ParsedStatement) -> Option<&mut SqlStatement> {
     match statement {
         ParsedStatement::Explain(explain) => sql_of(&mut explain.statement),
+        ParsedStatement::Statement(statement) if matches!(statement.as_ref(), SqlStatement::CreateView(_)) => None,
         ParsedStatement::Statement(statement) => Some(statement),
         _ => None,
     }

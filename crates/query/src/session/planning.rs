@@ -3,10 +3,6 @@
 use crate::answer::Answer;
 use crate::runtime::task_context;
 use crate::session::Session;
-use crate::statement::Statement;
-use crate::statement::built;
-use crate::statement::depth::checked_size;
-use crate::statement::walk::visit_expressions_mut;
 use datafusion::error::Result as PlanResult;
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::LogicalPlan;
@@ -19,6 +15,11 @@ use fleetdb_engine::{Decimal, MAX_DECIMAL_DIGITS, Result};
 use fleetdb_functions::errors::{engine_error, placed_error};
 use fleetdb_plan::exact_numbers::with_exact_numbers;
 use fleetdb_plan::limits::Watch;
+use fleetdb_statement::Statement;
+use fleetdb_statement::built;
+use fleetdb_statement::depth::checked_size;
+use fleetdb_statement::stack::with_stack;
+use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError};
 
@@ -37,7 +38,11 @@ impl Session {
 
     /// Plans a user's statement over the current view; errors include their location in its text.
     pub(crate) fn plan_statement(&self, statement: Statement) -> Result<LogicalPlan> {
-        self.planned(statement.0.into_inner()).map_err(placed_error)
+        let statement = self.with_views(statement)?;
+        let (levels, is_mixed) = (statement.tree().levels(), statement.is_mixed());
+        let (tree, _held) = statement.into_parts();
+        let planned = with_stack(levels, || self.planned(tree)).map_err(placed_error);
+        planned.map_err(|error| if is_mixed { error.without_position() } else { error })
     }
 
     /// Plans a user's statement over the tables as they are now.

@@ -3,18 +3,13 @@
 //! The physical plan is kept if it depends neither on the values of its parameters
 //! ([`with_bound_parameters`]) nor on other values of the moment. A run then only binds the values
 //! ([`Binding`]). Any other statement is planned again for each run with its values; those of table
-//! functions are inserted into its text ([`table_parameters`](crate::statement::table_parameters)). A plan
+//! functions are inserted into its text ([`table_parameters`](fleetdb_statement::table_parameters)). A plan
 //! whose tables have changed is replaced.
 
 use crate::answer::Answer;
 use crate::session::Session;
 use crate::session::parameters::with_bound_parameters;
-use crate::statement::Statement;
-use crate::statement::clauses::returning_clause_mut;
-use crate::statement::depth::UNCHECKED_LEVELS;
-use crate::statement::memory::StatementMemory;
-use crate::statement::stack::Deep;
-use crate::statement::table_parameters::TableParameters;
+use crate::session::views::Views;
 use crate::write::delete::with_rows;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
@@ -29,14 +24,21 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use fleetdb_engine::{Code, ColumnType, Decimal, Error, MAX_DECIMAL_DIGITS, Result, Value, View};
 use fleetdb_functions::errors::engine_error;
 use fleetdb_functions::function_memory::ConstantMemory;
+use fleetdb_functions::parameters::number;
 use fleetdb_functions::planned_names::written_names;
 use fleetdb_functions::values::array_literals::array_of_text;
 use fleetdb_functions::values::times::{TimeText, read_exact, read_for};
 use fleetdb_functions::values::zone::Zone;
-use fleetdb_plan::binding::{Binding, BindingGuard, number};
+use fleetdb_plan::binding::{Binding, BindingGuard};
 use fleetdb_plan::limits::Watch;
 use fleetdb_plan::pushdown::scalar;
 use fleetdb_plan::table::FleetTable;
+use fleetdb_statement::Statement;
+use fleetdb_statement::clauses::returning_clause_mut;
+use fleetdb_statement::depth::UNCHECKED_LEVELS;
+use fleetdb_statement::memory::StatementMemory;
+use fleetdb_statement::stack::Deep;
+use fleetdb_statement::table_parameters::TableParameters;
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,6 +59,8 @@ struct Plan {
     schema: SchemaRef,
     /// The session's zone when the query was planned.
     zone: Zone,
+    /// The views when the query was planned.
+    views: Views,
     /// The parameters that occur only in comparisons. There, a time out of range becomes the first
     /// or last value of its type.
     bounds: HashSet<usize>,
@@ -137,12 +141,12 @@ impl Session {
     /// determine most parameter types.
     fn without_clauses(&self, statement: &Statement) -> Result<Statement> {
         let mut statement = statement.clone();
-        if let ParsedStatement::Statement(sql) = &mut *statement.0 {
+        if let ParsedStatement::Statement(sql) = &mut **statement.tree_mut() {
             returning_clause_mut(sql).and_then(Option::take);
             match sql.as_mut() {
                 SqlStatement::Insert(insert) => {
                     (insert.on, insert.table_alias) = Default::default();
-                    self.name_columns(insert)?;
+                    self.complete(insert)?;
                 }
                 SqlStatement::Delete(delete) => {
                     if let (_, Some(rows)) = with_rows(delete.clone()) {
@@ -166,7 +170,8 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         let of_tables = statement.table_parameters();
         session.begin_statement();
         let plan = statement.with_stack(|| Plan::new(&session, &statement, &of_tables).map(Mutex::new))?;
-        let plan = Deep::new(plan, statement.0.levels());
+        let levels = session.with_views(statement.clone())?.tree().levels();
+        let plan = Deep::new(plan, levels);
         // The owner of the prepared statement accounts for its memory.
         statement.give_back_memory();
         Ok(Self { session, statement, of_tables, plan })
@@ -283,7 +288,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         let mut plan = self.plan();
         let mut view = self.view_of(&plan)?;
         let zone = self.session.zone();
-        let has_moved = plan.zone != zone;
+        let has_moved = plan.zone != zone || plan.views != self.session.store.stored_queries();
         if has_moved && !may_plan {
             return Ok(Run::Planned(Vec::new()));
         }
@@ -367,6 +372,7 @@ impl Plan {
         of_tables: &TableParameters,
         binding: &Arc<Binding>,
     ) -> Result<Self> {
+        let views = session.views();
         let logical = session.plan_statement(statement.without_table_parameters())?;
         let schema = Arc::new(logical.schema().as_arrow().clone());
         if matches!(
@@ -384,7 +390,7 @@ impl Plan {
             for (place, data_type) in of_tables {
                 types[*place] = data_type.clone().or(types[*place].take());
             }
-            return Ok(Self { types, schema, zone, bounds, kept: None, _made: session.made.take() });
+            return Ok(Self { types, schema, zone, views, bounds, kept: None, _made: session.made.take() });
         }
         let state = session.context.state();
         let optimized = state.optimize(&logical).map_err(engine_error)?;
@@ -401,7 +407,7 @@ impl Plan {
             }
             None => None,
         };
-        Ok(Self { types, schema, zone, bounds, kept, _made: session.made.take() })
+        Ok(Self { types, schema, zone, views, bounds, kept, _made: session.made.take() })
     }
 }
 

@@ -1,14 +1,10 @@
-//! Runs a statement by its [`Command`](crate::statement::command::Command).
+//! Runs a statement by its [`Command`](fleetdb_statement::command::Command).
 
 use super::Session;
 use crate::answer::Answer;
-use crate::statement::Statement;
-use crate::statement::built;
-use crate::statement::command::Kind;
-use crate::statement::names::table_name;
-use crate::tables::alter::alter_table;
+use crate::tables::columns::Extras;
 use crate::tables::ddl::{self, write_words};
-use crate::tables::foreign_keys::take_foreign_keys;
+use crate::tables::foreign_keys::warning;
 use crate::tables::options::TableOptions;
 use crate::transfer::copy_from::copy_from;
 use crate::transfer::export::{FileFormat, write_file};
@@ -17,9 +13,14 @@ use arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as ParsedStatement};
-use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use fleetdb_engine::{Code, Error, Result};
+use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
+use fleetdb_engine::{Code, ColumnType, DefaultValue, Error, Result};
 use fleetdb_functions::errors::{engine_error, unsupported};
+use fleetdb_statement::Statement;
+use fleetdb_statement::built;
+use fleetdb_statement::command::Kind;
+use fleetdb_statement::names::table_name;
+use fleetdb_statement::stack::with_stack;
 use std::path::Path;
 
 /// The tag of an INSERT before its count, as in PostgreSQL: it includes an object id that is always
@@ -45,7 +46,10 @@ impl Session {
             Kind::Nothing(tag) => self.check_transaction().map(|()| Answer::done(tag)),
             Kind::Discard => self.discard_all().map(|()| Answer::done("DISCARD ALL")),
             Kind::Show(name) if self.setting(&name).is_some() => self.show(&name),
-            kind => self.run_tree(statement.0.into_inner(), &kind, described),
+            kind => {
+                let (tree, _held) = statement.into_parts();
+                self.run_tree(tree, &kind, described)
+            }
         }
     }
 
@@ -67,18 +71,20 @@ impl Session {
         match *sql {
             SqlStatement::AlterTable(alter) => {
                 self.check_transaction()?;
-                let altered = self.runtime.block_on(alter_table(self.store.writer()?, &self.context, &alter));
+                let altered = self.alter_table(alter);
                 self.transaction().drop_fixed_view();
                 altered
             }
             SqlStatement::CreateTable(mut create) => {
                 let options = TableOptions::take(&mut create.table_options)?;
-                let warning = take_foreign_keys(&mut create, self.store.writer()?)?;
+                let mut extras = Extras::default();
+                create.columns.iter_mut().try_for_each(|column| extras.take_from_column(column))?;
+                extras.take_from_constraints(&mut create.constraints)?;
                 // DataFusion resolves a key's columns only among the columns listed in the
                 // statement.
                 let key = create.query.as_ref().map(|_| ddl::take_primary_key(&mut create.constraints)).transpose()?;
                 let statement = ParsedStatement::Statement(Box::new(SqlStatement::CreateTable(create)));
-                Ok(self.create_table(statement, key, &options)?.warned(warning))
+                Ok(self.create_table(statement, key, &options, &extras)?.warned(warning(&extras.foreign_keys)))
             }
             copy @ SqlStatement::Copy { .. } => {
                 self.outside_transaction("COPY ... FROM")?;
@@ -89,6 +95,14 @@ impl Session {
                 self.outside_transaction("VACUUM")?;
                 let db = self.store.writer()?;
                 if vacuum.full { db.compact() } else { db.settle() }.map(|()| Answer::done("VACUUM"))
+            }
+            SqlStatement::CreateView(create) => {
+                self.check_transaction()?;
+                self.create_view(&create)
+            }
+            SqlStatement::Drop { object_type: ObjectType::View, if_exists, names, .. } => {
+                self.check_transaction()?;
+                self.drop_views(&names, if_exists)
             }
             SqlStatement::Prepare { name, data_types, statement } => {
                 self.check_transaction()?;
@@ -135,8 +149,10 @@ impl Session {
             // Parsed by itself, because it may be for the dialect's parser. Positions in this text
             // would mislead.
             CopyToSource::Query(query) => {
-                let query = self.parse_one(&query.to_string())?.0.into_inner();
-                self.planned(query).map_err(engine_error)?
+                let query = self.with_views(self.parse_one(&query.to_string())?)?;
+                let levels = query.tree().levels();
+                let (query, _held) = query.into_parts();
+                with_stack(levels, || self.planned(query)).map_err(engine_error)?
             }
         };
         if matches!(plan, LogicalPlan::Dml(_)) {
@@ -176,6 +192,7 @@ impl Session {
         statement: ParsedStatement,
         key: Option<Vec<String>>,
         options: &TableOptions,
+        extras: &Extras,
     ) -> Result<Answer> {
         match key {
             Some(_) => self.outside_transaction("CREATE TABLE ... AS")?,
@@ -185,8 +202,13 @@ impl Session {
         let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = plan else {
             return Err(unsupported("this form of CREATE TABLE"));
         };
+        for field in create.input.schema().fields() {
+            if let Some(DefaultValue::Expression(text)) = extras.default_of(field.name()) {
+                self.check_default(field.name(), &text, ColumnType::from_arrow(field.data_type())?)?;
+            }
+        }
         let filled = key.is_some();
-        let created = ddl::create_table(self.store.writer()?, &create, key, options)?;
+        let created = ddl::create_table(self.store.writer()?, &create, key, options, extras, self.zone())?;
         self.transaction().drop_fixed_view();
         if !created || !filled {
             return Ok(Answer::done("CREATE TABLE"));

@@ -3,8 +3,6 @@
 use super::Session;
 use crate::answer::Answer;
 use crate::settings::{ScopedSettings, SessionSettings, SettingsBefore};
-use crate::statement::Statement;
-use crate::statement::setting_names::setting_name;
 use crate::transaction::NO_TRANSACTION;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -15,6 +13,8 @@ use datafusion::sql::sqlparser::ast::{
 use fleetdb_engine::Result;
 use fleetdb_functions::errors::unsupported;
 use fleetdb_functions::values::zone::Zone;
+use fleetdb_statement::Statement;
+use fleetdb_statement::setting_names::setting_name;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl Session {
     pub fn set(&self, statement: &Statement) -> Result<Option<&'static str>> {
         let mut transaction = self.transaction();
         transaction.check()?;
-        let sql = match &*statement.0 {
+        let sql = match &**statement.tree() {
             ParsedStatement::Reset(ResetStatement::Variable(name)) => {
                 return transaction.change_setting(&setting_name(&name.to_string()), None, false);
             }

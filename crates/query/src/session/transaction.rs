@@ -2,10 +2,10 @@
 
 use super::Session;
 use crate::answer::Answer;
-use crate::statement::Statement;
 use crate::transaction::Transaction;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use fleetdb_engine::{Batch, Code, Error, Result};
+use fleetdb_statement::Statement;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::SystemTime;
 

@@ -1,114 +1,210 @@
-//! `ALTER TABLE`: adds, drops, renames and widens columns, renames tables, and sets retention.
+//! `ALTER TABLE`: adds, drops, renames and changes columns, adds and drops constraints, renames tables,
+//! and sets retention. All changes of a statement are made at once, or none.
 
 use crate::answer::Answer;
-use crate::statement::names::{identifier, object_name};
+use crate::session::Session;
+use crate::tables::checks::CheckScope;
+use crate::tables::columns::{Extras, default_value, first_number};
 use crate::tables::ddl::constant_type;
-use crate::tables::foreign_keys::{checked_foreign_key, columns_of};
+use crate::tables::foreign_keys::warning;
 use crate::tables::options::TableOptions;
-use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnOption, ForeignKeyConstraint, RenameTableNameKind,
-    TableConstraint,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DataType as SqlType, GeneratedAs,
+    Ident, RenameTableNameKind, TableConstraint,
 };
-use fleetdb_engine::{Code, ColumnDefinition, ColumnType, Database, Error, Result, Role};
+use fleetdb_engine::{
+    Alteration, Code, ColumnDefinition, ColumnId, ColumnType, DefaultValue, Error, ForeignKeyDefinition, Result, Role,
+    TableSchema,
+};
 use fleetdb_functions::errors::engine_error;
+use fleetdb_functions::values::zone::Zone;
+use fleetdb_statement::names::{identifier, object_name};
 
-/// Runs an ALTER TABLE with a single change.
-pub(crate) async fn alter_table(db: &Database, context: &SessionContext, alter: &AlterTable) -> Result<Answer> {
-    let table = object_name(&alter.name)?;
-    let done = || Ok(Answer::done("ALTER TABLE"));
-    if alter.if_exists && db.tables().iter().all(|known| known.name != table) {
-        return done();
+impl Session {
+    /// Runs an ALTER TABLE.
+    pub(crate) fn alter_table(&self, alter: AlterTable) -> Result<Answer> {
+        let table = object_name(&alter.name)?;
+        let db = self.store.writer()?;
+        if alter.if_exists && db.tables().iter().all(|known| known.name != table) {
+            return Ok(Answer::done("ALTER TABLE"));
+        }
+        let mut changes = Changes::of(&*db.table(&table)?, self.zone());
+        for operation in alter.operations {
+            self.add_change(operation, &mut changes)?;
+        }
+        db.alter(&table, &changes.made)?;
+        Ok(Answer::done("ALTER TABLE").warned(warning(&changes.foreign_keys)))
     }
-    let [change] = alter.operations.as_slice() else {
-        return Err(Error::invalid("ALTER TABLE takes one change at a time, so that it is made or not made"));
-    };
-    let has = |column: &str| db.tables().iter().any(|known| known.name == table && known.find(column).is_some());
-    match change {
-        AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
-            let name = identifier(&column_def.name);
-            if *if_not_exists && has(&name) {
-                return done();
-            }
-            let (mut keys, mut others) = (Vec::new(), Vec::new());
-            for option in &column_def.options {
-                match &option.option {
-                    ColumnOption::Null => {}
-                    ColumnOption::ForeignKey(key) => keys.push(key),
-                    _ => others.push(option),
+
+    fn add_change(&self, operation: AlterTableOperation, changes: &mut Changes) -> Result<()> {
+        match operation {
+            AlterTableOperation::AddColumn { column_def, if_not_exists, .. } => {
+                if !(if_not_exists && changes.has(&identifier(&column_def.name))) {
+                    self.add_column(column_def, changes)?;
                 }
             }
-            if let Some(other) = others.first() {
-                return Err(Error::new(
-                    Code::NotNull,
-                    format!(
-                        "column '{name}' cannot be added with {other}: it is NULL in the rows there are, and has no default"
-                    ),
-                ));
-            }
-            let data_type = constant_type(context, &column_def.data_type).await.map_err(engine_error)?;
-            let column_type = ColumnType::from_arrow(&data_type)?;
-            let column = ColumnDefinition { name, column_type, nullable: true };
-            let warning = match keys.first() {
-                Some(key) => {
-                    let key = ForeignKeyConstraint { columns: vec![column_def.name.clone()], ..(*key).clone() };
-                    let columns = [columns_of(&*db.table(&table)?), vec![column.name.clone()]].concat();
-                    Some(checked_foreign_key(&key, &table, &columns, db)?)
+            AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
+                for column in column_names.iter().map(identifier) {
+                    if !if_exists || changes.has(&column) {
+                        changes.scope.columns.retain(|(name, ..)| *name != column);
+                        changes.made.push(Alteration::DropColumn(column));
+                    }
                 }
-                None => None,
-            };
-            db.add_column(&table, &column, Role::Field)?;
-            return Ok(Answer::done("ALTER TABLE").warned(warning));
-        }
-        AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
-            let [column] = column_names.as_slice() else {
-                return Err(Error::invalid("ALTER TABLE ... DROP COLUMN takes one column at a time"));
-            };
-            let column = identifier(column);
-            if !*if_exists || has(&column) {
-                db.drop_column(&table, &column)?;
+            }
+            AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+                let (from, to) = (identifier(&old_column_name), identifier(&new_column_name));
+                for (name, ..) in changes.scope.columns.iter_mut().filter(|(name, ..)| *name == from) {
+                    name.clone_from(&to);
+                }
+                changes.made.push(Alteration::RenameColumn { from, to });
+            }
+            AlterTableOperation::RenameTable {
+                table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
+            } => changes.made.push(Alteration::Rename(object_name(&name)?)),
+            AlterTableOperation::AlterColumn { column_name, op } => self.alter_column(&column_name, op, changes)?,
+            AlterTableOperation::AddConstraint {
+                constraint: constraint @ (TableConstraint::ForeignKey(_) | TableConstraint::Check(_)),
+                ..
+            } => {
+                let mut extras = Extras::default();
+                extras.take_from_constraints(&mut vec![constraint])?;
+                changes.add_constraints(extras)?;
+            }
+            AlterTableOperation::DropConstraint { name, if_exists, .. } => {
+                let name = identifier(&name);
+                if !if_exists || changes.constraints.contains(&name) {
+                    changes.made.push(Alteration::DropConstraint(name));
+                }
+            }
+            AlterTableOperation::SetOptionsParens { options } => {
+                let options = TableOptions::read(&options)?;
+                if options.partition_seconds.is_some() {
+                    return Err(Error::invalid("the partition's width is chosen when a table is created"));
+                }
+                if options.merge.is_some() {
+                    return Err(Error::invalid("how rows merge is chosen when a table is created"));
+                }
+                if let Some(seconds) = options.retention_seconds {
+                    changes.made.push(Alteration::SetRetention(seconds));
+                }
+            }
+            other => {
+                let message = format!(
+                    "ALTER TABLE ... {other} is not supported: there are ADD COLUMN, DROP COLUMN, RENAME COLUMN, \
+                     RENAME TO, ALTER COLUMN ... TYPE, SET DEFAULT, DROP DEFAULT, SET NOT NULL and DROP NOT NULL, \
+                     ADD CHECK and FOREIGN KEY, DROP CONSTRAINT, and SET (retention = ...)"
+                );
+                return Err(Error::new(Code::NotSupported, message));
             }
         }
-        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
-            db.rename_column(&table, &identifier(old_column_name), &identifier(new_column_name))?;
-        }
-        AlterTableOperation::RenameTable {
-            table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
-        } => {
-            db.rename_table(&table, &object_name(name)?)?;
-        }
-        AlterTableOperation::AlterColumn {
-            column_name,
-            op: AlterColumnOperation::SetDataType { data_type, using: None, .. },
-        } => {
-            let data_type = constant_type(context, data_type).await.map_err(engine_error)?;
-            db.widen_column(&table, &identifier(column_name), ColumnType::from_arrow(&data_type)?)?;
-        }
-        AlterTableOperation::AddConstraint { constraint: TableConstraint::ForeignKey(key), .. } => {
-            let warning = checked_foreign_key(key, &table, &columns_of(&*db.table(&table)?), db)?;
-            return Ok(Answer::done("ALTER TABLE").warned(Some(warning)));
-        }
-        AlterTableOperation::SetOptionsParens { options } => {
-            let options = TableOptions::read(options)?;
-            if options.partition_seconds.is_some() {
-                return Err(Error::invalid("the partition's width is chosen when a table is created"));
-            }
-            if options.merge.is_some() {
-                return Err(Error::invalid("how rows merge is chosen when a table is created"));
-            }
-            if let Some(seconds) = options.retention_seconds {
-                db.set_retention(&table, seconds)?;
+        Ok(())
+    }
+
+    fn add_column(&self, mut column: ColumnDef, changes: &mut Changes) -> Result<()> {
+        let mut extras = Extras::default();
+        extras.take_from_column(&mut column)?;
+        let name = identifier(&column.name);
+        let mut nullable = extras.not_null.is_empty();
+        for option in &column.options {
+            match &option.option {
+                ColumnOption::Null => {}
+                ColumnOption::NotNull => nullable = false,
+                _ => {
+                    let message = format!("column '{name}' cannot be added with {option}");
+                    return Err(Error::new(Code::NotSupported, message));
+                }
             }
         }
-        other => {
-            return Err(Error::new(
-                Code::NotSupported,
-                format!(
-                    "ALTER TABLE ... {other} is not supported: there are ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO, \
-                 ALTER COLUMN ... TYPE and SET (retention = ...)"
-                ),
-            ));
+        let column_type = self.column_type(&column.data_type)?;
+        let default = extras.default_of(&name);
+        if let Some(DefaultValue::Expression(text)) = &default {
+            self.check_default(&name, text, column_type)?;
+        }
+        if extras.first_number.is_some() {
+            return Err(Error::new(Code::NotSupported, "START WITH is for CREATE TABLE"));
+        }
+        changes.scope.columns.push((name.clone(), column_type, changes.next_column));
+        changes.next_column.0 += 1;
+        let definition = ColumnDefinition { name, column_type, nullable, default };
+        changes.made.push(Alteration::AddColumn(definition, Role::Field));
+        changes.add_constraints(extras)
+    }
+
+    fn alter_column(&self, column: &Ident, op: AlterColumnOperation, changes: &mut Changes) -> Result<()> {
+        let name = identifier(column);
+        changes.made.push(match op {
+            AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
+                Alteration::Widen(name, self.column_type(&data_type)?)
+            }
+            AlterColumnOperation::SetNotNull => Alteration::SetNotNull(name),
+            AlterColumnOperation::DropNotNull => Alteration::DropNotNull(name),
+            AlterColumnOperation::DropDefault => Alteration::SetDefault(name, None),
+            AlterColumnOperation::SetDefault { value } => {
+                let default = default_value(&value);
+                if let (Some(DefaultValue::Expression(text)), Some(column_type)) = (&default, changes.type_of(&name)) {
+                    self.check_default(&name, text, column_type)?;
+                }
+                Alteration::SetDefault(name, default)
+            }
+            AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
+                if first_number(sequence_options.as_deref().unwrap_or_default())?.is_some() {
+                    return Err(Error::new(Code::NotSupported, "START WITH is for CREATE TABLE"));
+                }
+                let always = matches!(generated_as, Some(GeneratedAs::Always));
+                Alteration::SetDefault(name, Some(DefaultValue::Number { always }))
+            }
+            other @ AlterColumnOperation::SetDataType { .. } => {
+                let message = format!("ALTER COLUMN {name} {other} is not supported: values are converted as they are");
+                return Err(Error::new(Code::NotSupported, message));
+            }
+        });
+        Ok(())
+    }
+
+    /// The engine's type for a type in SQL.
+    fn column_type(&self, data_type: &SqlType) -> Result<ColumnType> {
+        let data_type = self.runtime.block_on(constant_type(&self.context, data_type)).map_err(engine_error)?;
+        ColumnType::from_arrow(&data_type)
+    }
+}
+
+/// The changes of an ALTER TABLE so far.
+struct Changes {
+    made: Vec<Alteration>,
+    foreign_keys: Vec<ForeignKeyDefinition>,
+    /// The columns as they are after the changes.
+    scope: CheckScope,
+    /// The number of the next column to be added.
+    next_column: ColumnId,
+    /// The names of the constraints.
+    constraints: Vec<String>,
+}
+
+impl Changes {
+    fn of(schema: &TableSchema, zone: Zone) -> Self {
+        let columns = schema.columns.iter().map(|column| (column.name.clone(), column.column_type, column.id));
+        let checks = schema.checks.iter().map(|check| &check.name);
+        Self {
+            made: Vec::new(),
+            foreign_keys: Vec::new(),
+            scope: CheckScope { columns: columns.collect(), zone },
+            next_column: ColumnId(schema.next_column),
+            constraints: checks.chain(schema.foreign_keys.iter().map(|key| &key.name)).cloned().collect(),
         }
     }
-    done()
+
+    fn has(&self, column: &str) -> bool {
+        self.type_of(column).is_some()
+    }
+
+    fn type_of(&self, column: &str) -> Option<ColumnType> {
+        self.scope.columns.iter().find(|(name, ..)| name == column).map(|(_, column_type, _)| *column_type)
+    }
+
+    fn add_constraints(&mut self, extras: Extras) -> Result<()> {
+        self.made.extend(extras.checks_in(&self.scope)?.into_iter().map(Alteration::AddCheck));
+        self.made.extend(extras.foreign_keys.iter().cloned().map(Alteration::AddForeignKey));
+        self.foreign_keys.extend(extras.foreign_keys);
+        Ok(())
+    }
 }

@@ -1,7 +1,8 @@
 //! Creates and drops tables.
 
 use crate::answer::Answer;
-use crate::statement::names::{identifier, table_name};
+use crate::tables::checks::CheckScope;
+use crate::tables::columns::Extras;
 use crate::tables::options::TableOptions;
 use arrow::datatypes::DataType;
 use datafusion::common::Constraint;
@@ -9,7 +10,9 @@ use datafusion::logical_expr::WriteOp;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DropTable};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr as SqlExpr, TableConstraint};
-use fleetdb_engine::{Code, ColumnDefinition, ColumnType, Database, Error, Result, TableDefinition};
+use fleetdb_engine::{Code, ColumnDefinition, ColumnId, ColumnType, Database, Error, Result, TableDefinition};
+use fleetdb_functions::values::zone::Zone;
+use fleetdb_statement::names::{identifier, table_name};
 
 /// Runs `CREATE TABLE name (columns, PRIMARY KEY (...)) [WITH (...)]`. For a `CREATE TABLE ... AS`,
 /// creates a table for the query's rows with the key taken from the statement. Returns whether the
@@ -19,6 +22,8 @@ pub(crate) fn create_table(
     create: &CreateMemoryTable,
     key: Option<Vec<String>>,
     options: &TableOptions,
+    extras: &Extras,
+    zone: Zone,
 ) -> Result<bool> {
     let name = table_name(&create.name)?;
     if create.or_replace || create.temporary {
@@ -42,9 +47,15 @@ pub(crate) fn create_table(
         definition.columns.push(ColumnDefinition {
             name: field.name().clone(),
             column_type,
-            nullable: field.is_nullable(),
+            nullable: field.is_nullable() && !extras.not_null.contains(field.name()),
+            default: extras.default_of(field.name()),
         });
     }
+    let numbered = (0..).zip(&definition.columns);
+    let columns = numbered.map(|(id, column)| (column.name.clone(), column.column_type, ColumnId(id))).collect();
+    definition.checks = extras.checks_in(&CheckScope { columns, zone })?;
+    definition.foreign_keys.clone_from(&extras.foreign_keys);
+    definition.first_number = extras.first_number;
     let keys = create.constraints.iter().filter(|constraint| matches!(constraint, Constraint::PrimaryKey(_)));
     if keys.count() > 1 {
         let message = format!("multiple primary keys for table \"{}\" are not allowed", create.name.table());
@@ -58,7 +69,8 @@ pub(crate) fn create_table(
             Constraint::Unique(_) => {
                 return Err(Error::new(
                     Code::NotSupported,
-                    "UNIQUE is not supported: the primary key is the one constraint",
+                    "UNIQUE is not supported: only the primary key is unique; rows that arrive late and twice could \
+                     not be kept otherwise",
                 ));
             }
         }
@@ -67,9 +79,6 @@ pub(crate) fn create_table(
     // without one of its tags.
     for column in &mut definition.columns {
         column.nullable &= !definition.primary_key.contains(&column.name);
-    }
-    if !create.column_defaults.is_empty() {
-        return Err(Error::new(Code::NotSupported, "DEFAULT is not supported: a column that is not given is NULL"));
     }
     db.create_table(&definition)?;
     Ok(true)
@@ -108,7 +117,7 @@ pub(crate) fn take_primary_key(constraints: &mut Vec<TableConstraint>) -> Result
         let TableConstraint::PrimaryKey(constraint) = constraint else {
             return Err(Error::new(
                 Code::NotSupported,
-                format!("{constraint} is not supported: the primary key is the one constraint"),
+                format!("{constraint} is not supported here: CREATE TABLE ... AS takes a primary key"),
             ));
         };
         for column in &constraint.columns {

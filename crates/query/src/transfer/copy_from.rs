@@ -1,7 +1,6 @@
 //! `COPY table FROM 'file'`: imports a CSV file with a header, or a Parquet file. Columns are
 //! matched by name.
 
-use crate::statement::names::object_name;
 use crate::transfer::csv::{CellReader, CsvReader};
 use crate::transfer::export::FileFormat;
 use crate::transfer::files::Files;
@@ -10,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement};
 use fleetdb_engine::{Database, Error, Result, Rows, TableSchema};
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_plan::insert::BatchWriter;
+use fleetdb_statement::names::object_name;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
 use std::io::Read;

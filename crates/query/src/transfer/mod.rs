@@ -1,9 +1,9 @@
-//! Rows in files and streams: COPY between tables and files ([`copy_from`], [`export`]) or clients
-//! ([`copy_stream`]), and the formats CSV, JSON and PostgreSQL's text form of arrays.
+//! Rows in files and streams: COPY between tables and files ([`copy_from`], [`export`]), and the formats
+//! CSV, JSON and PostgreSQL's text form of arrays. The server carries the rows of COPY between tables and
+//! clients.
 
 pub(crate) mod array_texts;
 pub(crate) mod copy_from;
-pub(crate) mod copy_stream;
 pub(crate) mod csv;
 pub(crate) mod export;
 pub(crate) mod files;

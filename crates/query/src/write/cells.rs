@@ -1,9 +1,11 @@
 //! Literals and parameters as values of columns, without planning.
 
-use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator, Value as Literal};
-use fleetdb_engine::{ColumnType, Value};
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, UnaryOperator, Value as Literal};
+use fleetdb_engine::{Column, ColumnType, Database, DefaultValue, Result, TableSchema, Unit, Value};
 use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
 use fleetdb_functions::values::zone::Zone;
+use fleetdb_statement::generated::expr_of;
+use std::time::SystemTime;
 
 /// A value that each run of a statement knows.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,16 +13,81 @@ pub(crate) enum Cell {
     Value(Value),
     /// The parameter's number, counted from 0.
     Parameter(usize),
+    /// A value that each row gets anew, by its index among the [`Generated`] values of the row.
+    Generated(usize),
 }
 
 impl Cell {
-    /// The value, given those of the parameters.
-    pub(crate) fn value<'a>(&'a self, parameters: &'a [Value]) -> &'a Value {
+    /// The value, given those of the parameters and those that were generated for the row.
+    pub(crate) fn value<'a>(&'a self, parameters: &'a [Value], generated: &'a [Value]) -> &'a Value {
         match self {
             Self::Value(value) => value,
             Self::Parameter(number) => &parameters[*number],
+            Self::Generated(number) => &generated[*number],
         }
     }
+}
+
+/// A value that each row gets anew, because its statement does not give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generated {
+    /// The next of the table's own numbers.
+    Number,
+    /// The time at which the statement runs.
+    Now(Unit),
+}
+
+impl Generated {
+    /// The value for a row of a table.
+    ///
+    /// # Errors
+    /// The table has no more numbers, or they cannot be reserved.
+    pub(crate) fn value(self, db: &Database, schema: &TableSchema, now: SystemTime) -> Result<Value> {
+        self.now(now).map_or_else(|| db.next_numbers(schema, 1).map(Value::Int), Ok)
+    }
+
+    /// The value if it is the time.
+    pub(crate) fn now(self, now: SystemTime) -> Option<Value> {
+        let Self::Now(unit) = self else { return None };
+        let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let count = since.as_nanos() * unit.per_second() as u128 / 1_000_000_000;
+        Some(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
+    }
+}
+
+/// What a column's default is, if no planning is needed for it.
+pub(crate) enum Default {
+    Cell(Cell),
+    Generated(Generated),
+}
+
+/// The default of a column; `None` if it must be planned.
+pub(crate) fn default_of(column: &Column, zone: Zone) -> Option<Default> {
+    let text = match &column.default {
+        None => return Some(Default::Cell(Cell::Value(Value::Null))),
+        Some(DefaultValue::Number { .. }) => return Some(Default::Generated(Generated::Number)),
+        Some(DefaultValue::Expression(text)) => text,
+    };
+    let expr = expr_of(text)?;
+    if is_now(&expr) {
+        // In another zone, a time without a zone is not the instant.
+        let is_instant = matches!(column.column_type, ColumnType::TimestampUtc(_)) || zone == Zone::Utc;
+        let unit = column.column_type.time_unit().filter(|_| is_instant);
+        return unit.map(|unit| Default::Generated(Generated::Now(unit)));
+    }
+    cell(&expr, column.column_type, zone).map(Default::Cell)
+}
+
+/// Whether an expression is the time at which its statement runs.
+fn is_now(expr: &Expr) -> bool {
+    let Expr::Function(call) = expr else { return false };
+    let has_no_arguments = match &call.args {
+        FunctionArguments::None => true,
+        FunctionArguments::List(list) => list.args.is_empty(),
+        FunctionArguments::Subquery(_) => false,
+    };
+    let name = call.name.to_string();
+    has_no_arguments && ["now", "current_timestamp"].iter().any(|now| name.eq_ignore_ascii_case(now))
 }
 
 /// The types of a statement's parameters, as its columns give them.
@@ -57,7 +124,7 @@ fn cell(expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<Cell> {
         _ => return None,
     };
     Some(match literal {
-        Literal::Placeholder(name) if !is_negative => Cell::Parameter(fleetdb_plan::binding::number(name)?),
+        Literal::Placeholder(name) if !is_negative => Cell::Parameter(fleetdb_functions::parameters::number(name)?),
         Literal::Null if !is_negative => Cell::Value(Value::Null),
         Literal::Boolean(value) if !is_negative && column_type == ColumnType::Boolean => {
             Cell::Value(Value::Boolean(*value))

@@ -3,8 +3,6 @@
 //! The clause becomes a query over the new rows, called `excluded`, and the old ones
 //! ([`after_conflict`]). `dml` runs the query under the commit lock.
 
-use crate::statement::built;
-use crate::statement::names::{identifier, object_name};
 use crate::write::rows::primary_key_names;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
@@ -12,6 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     JoinConstraint, JoinOperator, ObjectName, OnConflict, OnConflictAction, Query, SelectItem, TimezoneInfo,
 };
 use fleetdb_engine::{Code, Column, ColumnType, Error, Result, Role, TableSchema, Unit};
+use fleetdb_statement::built;
+use fleetdb_statement::names::{identifier, object_name};
 
 /// The name of the new rows in an ON CONFLICT clause.
 pub(crate) const EXCLUDED: &str = "excluded";

@@ -10,7 +10,6 @@
 //!    a transaction block, whose changes are kept in memory.
 
 use crate::session::Session;
-use crate::statement::built;
 use crate::write::dml::Change;
 use crate::write::returning::{Returning, WriteOutcome};
 use crate::write::rows::{key_of, named, primary_key, primary_key_names, typed_column};
@@ -23,6 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 use fleetdb_engine::{Batch, Code, Error, Result, ScanRequest, TableSchema, TableView, View};
 use fleetdb_functions::errors::engine_error;
 use fleetdb_plan::pushdown::request;
+use fleetdb_statement::built;
 use std::sync::Arc;
 
 /// The maximum number of rows deleted one by one in a batch. Readers check each of these deletes

@@ -9,10 +9,9 @@
 //!    batch.
 
 use crate::session::{Session, TEMPORARY};
-use crate::statement::built::quoted;
-use crate::statement::names::{called, object_name};
 use crate::tables::ddl::write_words;
 use crate::write::conflict::{Conflict, after_conflict, check_assignments, conflict};
+use crate::write::defaults::{fill_defaults, fill_defaults_of_update};
 use crate::write::returning::{Returning, WriteOutcome};
 use crate::write::rows::{named, primary_key, rows_with_keys_of, unchecked};
 use crate::write::values::InsertValues;
@@ -27,12 +26,14 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    Insert, ObjectName, OnInsert, SelectItem, SetExpr, Statement as SqlStatement, TableObject, Update,
+    Insert, ObjectName, OnInsert, SelectItem, SetExpr, Statement as SqlStatement, TableFactor, TableObject, Update,
 };
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_ROWS, Result, TableSchema, View};
 use fleetdb_functions::errors::{engine_error, unsupported};
 use fleetdb_plan::insert::without_nulls;
 use fleetdb_plan::table::FleetTable;
+use fleetdb_statement::built::quoted;
+use fleetdb_statement::names::{called, object_name};
 use futures::StreamExt;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -61,6 +62,7 @@ impl Change {
 impl Session {
     /// Runs an INSERT.
     pub(crate) fn insert(&self, mut insert: Insert, returning: Option<&Returning>) -> Result<WriteOutcome> {
+        self.complete(&mut insert)?;
         let clause = match insert.on.take() {
             None => None,
             Some(OnInsert::OnConflict(clause)) => Some(clause),
@@ -68,7 +70,6 @@ impl Session {
         };
         let called = called(&insert)?;
         insert.table_alias = None;
-        self.name_columns(&mut insert)?;
         let plan = self.plan_of(ParsedStatement::Statement(Box::new(SqlStatement::Insert(insert))))?;
         let LogicalPlan::Dml(dml) = &plan else { return Err(Error::bug("an INSERT became something else")) };
         if dml.op != WriteOp::Insert(InsertOp::Append) {
@@ -100,7 +101,7 @@ impl Session {
             )
         })?;
         let mut rows = Batch::new();
-        let count = insert.push(&[], &mut rows)?;
+        let count = insert.push(db, &[], &mut rows)?;
         self.write(rows)?;
         Ok(WriteOutcome { count: count as u64, returned: None })
     }
@@ -121,19 +122,20 @@ impl Session {
     }
 
     /// Names the columns of an INSERT with fewer values than the table has columns: the values are
-    /// for the first columns, but DataFusion needs their names.
-    pub(crate) fn name_columns(&self, insert: &mut Insert) -> Result<()> {
+    /// for the first columns, but DataFusion needs their names. Adds the values of columns with defaults.
+    pub(crate) fn complete(&self, insert: &mut Insert) -> Result<()> {
         let TableObject::TableName(name) = &insert.table else { return Ok(()) };
-        let Some(count) = insert.source.as_deref().and_then(|query| values_in(&query.body)) else { return Ok(()) };
         // If the table does not exist, the planner reports it.
-        if let Ok(table) = self.view().table(&object_name(name)?)
+        let view = self.view();
+        let Ok(table) = view.table(&object_name(name)?) else { return Ok(()) };
+        if let Some(count) = insert.source.as_deref().and_then(|query| values_in(&query.body))
             && insert.columns.is_empty()
             && count < table.schema().columns.len()
         {
             let first = table.schema().columns.iter().take(count);
             insert.columns = first.map(|column| quoted(&column.name).into()).collect();
         }
-        Ok(())
+        fill_defaults(insert, table.schema())
     }
 
     /// All rows of an INSERT, in the table's own columns.
@@ -203,7 +205,13 @@ impl Session {
     }
 
     /// Runs an UPDATE.
-    pub(crate) fn update(&self, update: Update, returning: Option<&Returning>) -> Result<WriteOutcome> {
+    pub(crate) fn update(&self, mut update: Update, returning: Option<&Returning>) -> Result<WriteOutcome> {
+        // If the table does not exist, the planner reports it.
+        if let TableFactor::Table { name, .. } = &update.table.relation
+            && let Ok(schema) = self.store.writer()?.table(&object_name(name)?)
+        {
+            fill_defaults_of_update(&mut update, &schema)?;
+        }
         self.write_after(returning, |_| {
             let dml = self.plan_write(SqlStatement::Update(update.clone()))?;
             let schema = self.schema_of(&dml)?;

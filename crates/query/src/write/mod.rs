@@ -5,12 +5,14 @@
 //!    their primary keys, without planning. [`cells`] are the values that both take.
 //! 3. [`dml`] runs all other INSERTs ([`conflict`] if they have ON CONFLICT) and UPDATE; [`delete`]
 //!    runs DELETE and TRUNCATE.
-//! 4. [`returning`] is the RETURNING clause, which [`returned`] evaluates.
-//! 5. [`guard`] holds the rows that a transaction's writes depend on; [`guarding`] reads and compares
+//! 4. [`defaults`] are the values of columns that a statement does not give.
+//! 5. [`returning`] is the RETURNING clause, which [`returned`] evaluates.
+//! 6. [`guard`] holds the rows that a transaction's writes depend on; [`guarding`] reads and compares
 //!    them.
 
 pub(crate) mod cells;
 pub(crate) mod conflict;
+pub(crate) mod defaults;
 pub(crate) mod delete;
 pub(crate) mod dml;
 pub(crate) mod guard;

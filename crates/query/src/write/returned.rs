@@ -3,8 +3,6 @@
 use super::returning::{Returned, Returning, WriteOutcome};
 use crate::answer::Answer;
 use crate::session::Session;
-use crate::statement::Statement;
-use crate::statement::built::quoted;
 use crate::write::rows::unchecked;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -13,6 +11,8 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use fleetdb_engine::{Result, TableSchema};
 use fleetdb_functions::errors::engine_error;
+use fleetdb_statement::Statement;
+use fleetdb_statement::built::quoted;
 use std::sync::Arc;
 
 impl Session {
@@ -38,7 +38,7 @@ impl Session {
     }
 
     fn columns_of(&self, mut statement: Statement) -> Result<Option<SchemaRef>> {
-        let ParsedStatement::Statement(sql) = &mut *statement.0 else { return Ok(None) };
+        let ParsedStatement::Statement(sql) = &mut **statement.tree_mut() else { return Ok(None) };
         let Some(returning) = Returning::take(sql, None)? else { return Ok(None) };
         let plan = self.refresh().and_then(|()| self.plan_query(returning.of(vec![quoted(&returning.table)].into())));
         self.tables.release();

@@ -1,11 +1,6 @@
 //! `RETURNING`: a query over the rows that a statement writes or deletes. It is evaluated before
 //! anything is written, so if it fails, nothing has changed.
 
-use crate::statement::Statement;
-use crate::statement::built::{self, table, unjoined};
-use crate::statement::clauses::{returning_clause, returning_clause_mut};
-use crate::statement::names::{called, identifier, object_name};
-use crate::statement::walk::visit_expressions_mut;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
@@ -13,6 +8,10 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, TableObject,
 };
 use fleetdb_engine::{Code, Error, Result};
+use fleetdb_statement::built::{self, table, unjoined};
+use fleetdb_statement::clauses::returning_clause_mut;
+use fleetdb_statement::names::{called, identifier, object_name};
+use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 
 /// The result of a statement that writes.
@@ -121,11 +120,4 @@ pub fn check_described(described: &Schema, now: &Schema) -> Result<()> {
         Code::PlanChanged,
         "cached plan must not change result type: a table has changed, prepare the statement again",
     ))
-}
-
-impl Statement {
-    /// Whether the statement writes and returns rows.
-    pub fn has_returning(&self) -> bool {
-        self.sql().and_then(returning_clause).is_some()
-    }
 }

@@ -5,16 +5,18 @@
 //! A statement is analyzed once ([`InsertValues::of`]); each run supplies its values. Anything more
 //! complex (an expression, a query, a clause that depends on existing rows) is left to the planner.
 
-use crate::statement::Statement;
-use crate::statement::names::{called, object_name};
-use crate::write::cells::{Cell, ParameterTypes};
+use crate::write::cells::{Cell, Default, Generated, ParameterTypes, default_of};
 use crate::write::conflict::conflict;
+use crate::write::defaults::is_default;
 use datafusion::sql::sqlparser::ast::{
     Expr, Insert, OnInsert, Parens, Query, SetExpr, Statement as SqlStatement, TableObject,
 };
-use fleetdb_engine::{Batch, ColumnType, Database, Error, Result, TableSchema, Value};
+use fleetdb_engine::{Batch, ColumnType, Database, DefaultValue, Error, Result, TableSchema, Value};
 use fleetdb_functions::values::zone::Zone;
+use fleetdb_statement::Statement;
+use fleetdb_statement::names::{called, object_name};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// An INSERT that needs no planning. See the module documentation.
 ///
@@ -27,7 +29,7 @@ use std::sync::Arc;
 /// let statement = session.parse_one("INSERT INTO t VALUES ($1, '2026-01-01', $2)").unwrap();
 /// let insert = InsertValues::of(&statement, &db, Zone::Utc).unwrap().unwrap();
 /// let mut batch = Batch::new();
-/// assert_eq!(insert.push(&[Value::Int(7), Value::Float(0.5)], &mut batch).unwrap(), 1);
+/// assert_eq!(insert.push(&db, &[Value::Int(7), Value::Float(0.5)], &mut batch).unwrap(), 1);
 /// db.commit(batch).unwrap();
 /// assert_eq!(db.view().table("t").unwrap().count().unwrap(), 1);
 /// ```
@@ -43,7 +45,15 @@ pub struct InsertValues {
 /// The rows of one INSERT.
 struct Rows {
     schema: Arc<TableSchema>,
-    cells: Vec<Vec<Cell>>,
+    cells: Cells,
+}
+
+/// The rows of an INSERT of values.
+pub(crate) struct Cells {
+    /// Each row has a cell for every column of its table.
+    pub(crate) rows: Vec<Vec<Cell>>,
+    /// The values that each row gets anew.
+    pub(crate) generated: Vec<Generated>,
 }
 
 impl InsertValues {
@@ -92,13 +102,13 @@ impl InsertValues {
     }
 
     /// Appends the rows to a batch, with these values for the parameters; an integer for a
-    /// timestamp counts the column's unit. Returns the number of rows of the INSERT, or of the last
-    /// one if there are several.
+    /// timestamp counts the column's unit. The database numbers rows that need it. Returns the number of
+    /// rows of the INSERT, or of the last one if there are several.
     ///
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input), naming the column, if a value does
     /// not match it. The rows before it are in the batch then.
-    pub fn push(&self, values: &[Value], batch: &mut Batch) -> Result<usize> {
+    pub fn push(&self, db: &Database, values: &[Value], batch: &mut Batch) -> Result<usize> {
         if values.len() != self.types.len() {
             return Err(Error::invalid(format!(
                 "the statement has {} parameters, not {}",
@@ -106,12 +116,15 @@ impl InsertValues {
                 values.len()
             )));
         }
-        for Rows { schema, cells } in &self.inserts {
-            for cells in cells {
-                batch.push(schema, cells.iter().map(|cell| cell.value(values)))?;
+        for Rows { schema, cells: Cells { rows, generated } } in &self.inserts {
+            let now = SystemTime::now();
+            for cells in rows {
+                let of_row = generated.iter().map(|generated| generated.value(db, schema, now));
+                let of_row = of_row.collect::<Result<Vec<_>>>()?;
+                batch.push(schema, cells.iter().map(|cell| cell.value(values, &of_row)))?;
             }
         }
-        Ok(self.inserts.last().map_or(0, |rows| rows.cells.len()))
+        Ok(self.inserts.last().map_or(0, |insert| insert.cells.rows.len()))
     }
 }
 
@@ -136,14 +149,13 @@ pub(crate) fn table_of(insert: &Insert, db: &Database) -> Result<Option<Arc<Tabl
     }
 }
 
-/// The rows of an INSERT of values, each with a cell for every column of its table; `None` if they
-/// must be planned.
+/// The rows of an INSERT of values; `None` if they must be planned.
 pub(crate) fn cells_of(
     insert: &Insert,
     schema: &TableSchema,
     zone: Zone,
     types: &mut ParameterTypes,
-) -> Result<Option<Vec<Vec<Cell>>>> {
+) -> Result<Option<Cells>> {
     let Some(values) = values_of(insert) else { return Ok(None) };
     let places = if insert.columns.is_empty() {
         (0..schema.columns.len()).collect()
@@ -154,19 +166,39 @@ pub(crate) fn cells_of(
     if places.iter().enumerate().any(|(number, place)| places[..number].contains(place)) {
         return Ok(None);
     }
+    let mut generated = Vec::new();
+    let mut defaults = Vec::with_capacity(schema.columns.len());
+    for column in &schema.columns {
+        defaults.push(match default_of(column, zone) {
+            Some(Default::Cell(cell)) => Some(cell),
+            Some(Default::Generated(value)) => {
+                generated.push(value);
+                Some(Cell::Generated(generated.len() - 1))
+            }
+            // It may be that no row needs it.
+            None => None,
+        });
+    }
     let mut rows = Vec::with_capacity(values.len());
     for row in values {
         if row.len() > places.len() || !insert.columns.is_empty() && row.len() != places.len() {
             return Ok(None);
         }
-        let mut cells: Vec<Cell> = schema.columns.iter().map(|_| Cell::Value(Value::Null)).collect();
-        for (expr, &place) in row.iter().zip(&places) {
-            let Some(cell) = types.cell(expr, schema.columns[place].column_type, zone) else { return Ok(None) };
-            cells[place] = cell;
+        let mut cells = defaults.clone();
+        for (expr, &place) in row.iter().zip(&places).filter(|(expr, _)| !is_default(expr)) {
+            let column = &schema.columns[place];
+            if matches!(column.default, Some(DefaultValue::Number { always: true })) {
+                return Ok(None);
+            }
+            let Some(cell) = types.cell(expr, column.column_type, zone) else { return Ok(None) };
+            cells[place] = Some(cell);
         }
+        let Some(cells) = cells.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
         rows.push(cells);
     }
-    Ok(Some(rows))
+    // A value that no row needs is not made.
+    let is_needed = rows.iter().flatten().any(|cell| matches!(cell, Cell::Generated(_)));
+    Ok(Some(Cells { rows, generated: if is_needed { generated } else { Vec::new() } }))
 }
 
 /// The INSERTs of `WITH a AS (INSERT ...), ... INSERT ...`, in order; `None` if one of the queries

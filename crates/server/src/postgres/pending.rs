@@ -30,8 +30,8 @@ impl Pending {
         Self { rows: Batch::new(), keyed: Vec::new(), keys: HashMap::new(), keyed_bytes: 0, memory }
     }
 
-    pub(super) fn gather(&mut self, insert: &InsertValues, values: &[Value]) -> Result<usize> {
-        let count = insert.push(values, &mut self.rows)?;
+    pub(super) fn gather(&mut self, db: &Database, insert: &InsertValues, values: &[Value]) -> Result<usize> {
+        let count = insert.push(db, values, &mut self.rows)?;
         self.reserve()?;
         Ok(count)
     }

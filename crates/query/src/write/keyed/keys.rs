@@ -126,7 +126,7 @@ impl Keys {
         let (mut from, mut to) = (i64::MIN, i64::MAX);
         for (bound, cell) in &self.times {
             // NULL is equal to nothing.
-            let Value::Int(time) = cell.value(parameters) else { return Vec::new() };
+            let Value::Int(time) = cell.value(parameters, &[]) else { return Vec::new() };
             let (first, last) = match bound {
                 Bound::At => (Some(*time), Some(*time)),
                 Bound::From => (Some(*time), Some(i64::MAX)),
@@ -143,7 +143,7 @@ impl Keys {
             let cells = self.alternatives.iter().enumerate();
             let cell = |(part, cells): (usize, &Vec<Cell>)| {
                 let cell = if part == several { &cells[number] } else { &cells[0] };
-                cell.value(parameters).clone()
+                cell.value(parameters, &[]).clone()
             };
             let key: Vec<Value> = cells.map(cell).collect();
             if from <= to && !key.contains(&Value::Null) && spans.iter().all(|span| span.key != key) {

@@ -13,12 +13,10 @@ mod keys;
 mod program;
 mod run;
 
-use crate::statement::Statement;
-use crate::statement::names::{called, identifier, object_name};
-use crate::write::cells::{Cell, ParameterTypes};
+use crate::write::cells::{Cell, Generated, ParameterTypes};
 use crate::write::conflict::{Conflict, check_assignments, conflict};
 use crate::write::rows::primary_key;
-use crate::write::values::{cells_of, table_of};
+use crate::write::values::{Cells, cells_of, table_of};
 use datafusion::sql::sqlparser::ast::{
     Assignment, Delete, FromTable, Insert, OnConflictAction, OnInsert, Statement as SqlStatement, TableFactor,
     TableWithJoins, Update,
@@ -27,10 +25,13 @@ use fleetdb_engine::{
     Batch, Column, ColumnType, Container, Database, Result, ScanRequest, TableSchema, TableView, Value, View,
 };
 use fleetdb_functions::values::zone::Zone;
+use fleetdb_statement::Statement;
+use fleetdb_statement::names::{called, identifier, object_name};
 use keys::{Keys, Span};
 use program::{Program, Scope};
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// A write by primary keys that needs no planning. See the module documentation.
 ///
@@ -60,7 +61,7 @@ pub struct KeyedWrite {
 
 enum Action {
     /// Inserts rows; `programs` holds one for each column of a row that exists, or nothing if it stays.
-    Insert { rows: Vec<Vec<Cell>>, programs: Option<Vec<Program>> },
+    Insert { cells: Cells, programs: Option<Vec<Program>> },
     /// Changes rows that are named by their whole primary keys.
     Update { keys: Keys, programs: Vec<Program> },
     /// Deletes containers, or spans of time in them.
@@ -127,7 +128,7 @@ impl KeyedWrite {
     /// rows update those with their keys.
     pub fn known_count(&self) -> Option<u64> {
         match &self.action {
-            Action::Insert { rows, programs: Some(_) } => Some(rows.len() as u64),
+            Action::Insert { cells, programs: Some(_) } => Some(cells.rows.len() as u64),
             _ => None,
         }
     }
@@ -148,13 +149,13 @@ impl KeyedWrite {
     /// The primary keys of an INSERT's rows, each as a text that only equal keys share; none for other
     /// writes. `None` if a key has a NULL.
     pub fn inserted_keys(&self, values: &[Value]) -> Option<Vec<String>> {
-        let Action::Insert { rows, .. } = &self.action else { return Some(Vec::new()) };
+        let Action::Insert { cells, .. } = &self.action else { return Some(Vec::new()) };
         let places = primary_key(&self.schema);
         let key = |cells: &Vec<Cell>| {
-            let key: Vec<&Value> = places.iter().map(|place| cells[*place].value(values)).collect();
+            let key: Vec<&Value> = places.iter().map(|place| cells[*place].value(values, &[])).collect();
             (!key.contains(&&Value::Null)).then(|| format!("{key:?}"))
         };
-        rows.iter().map(key).collect()
+        cells.rows.iter().map(key).collect()
     }
 
     /// Whether it names single rows, which are read in no time.
@@ -168,12 +169,12 @@ impl KeyedWrite {
 
     /// Memory of its literals, in bytes.
     pub fn bytes(&self) -> usize {
-        let Action::Insert { rows, .. } = &self.action else { return 0 };
+        let Action::Insert { cells, .. } = &self.action else { return 0 };
         let of_cell = |cell: &Cell| match cell {
             Cell::Value(value) => value.bytes(),
-            Cell::Parameter(_) => size_of::<Cell>(),
+            Cell::Parameter(_) | Cell::Generated(_) => size_of::<Cell>(),
         };
-        rows.iter().flatten().map(of_cell).sum()
+        cells.rows.iter().flatten().map(of_cell).sum()
     }
 
     /// Appends the changes to a batch, given the tables as they are when the batch is written. The
@@ -196,7 +197,9 @@ impl KeyedWrite {
         }
         let mut change = KeyedChange { batch: Batch::new(), count: 0, read: Vec::new() };
         match &self.action {
-            Action::Insert { rows, programs } => self.insert(table, rows, programs.as_deref(), values, &mut change)?,
+            Action::Insert { cells, programs } => {
+                self.insert(table, cells, programs.as_deref(), values, &mut change)?
+            }
             Action::Update { keys, programs } => self.update(table, keys, programs, values, &mut change)?,
             Action::Delete { keys } => self.delete(table, keys, values, &mut change)?,
         }
@@ -206,13 +209,15 @@ impl KeyedWrite {
     fn insert(
         &self,
         table: &TableView,
-        rows: &[Vec<Cell>],
+        cells: &Cells,
         programs: Option<&[Program]>,
         values: &[Value],
         change: &mut KeyedChange,
     ) -> Result<()> {
-        for cells in rows {
-            let new: Vec<Value> = cells.iter().map(|cell| cell.value(values).clone()).collect();
+        let now = SystemTime::now();
+        let generated: Vec<Value> = cells.generated.iter().filter_map(|generated| generated.now(now)).collect();
+        for cells in &cells.rows {
+            let new: Vec<Value> = cells.iter().map(|cell| cell.value(values, &generated).clone()).collect();
             let key: Vec<Value> = self.schema.key.iter().map(|place| new[*place].clone()).collect();
             let time = match self.schema.time.map(|place| &new[place]) {
                 Some(Value::Int(time)) => *time,
@@ -333,13 +338,19 @@ fn insert_of(insert: &Insert, db: &Database, zone: Zone, types: &mut ParameterTy
     if !primary_key(&schema).into_iter().all(|place| is_exact(schema.columns[place].column_type)) {
         return None;
     }
-    let rows = cells_of(insert, &schema, zone, types).ok()??;
+    let cells = cells_of(insert, &schema, zone, types).ok()??;
+    let of_key = primary_key(&schema);
+    let is_generated_key = |row: &Vec<Cell>| of_key.iter().any(|place| matches!(row[*place], Cell::Generated(_)));
+    // Numbers are made in front of the commit lock.
+    if cells.generated.contains(&Generated::Number) || cells.rows.iter().any(is_generated_key) {
+        return None;
+    }
     // The planner refuses literals that are out of range, even if the row is ignored.
     let fits = |(cell, column): (&Cell, &Column)| match cell {
         Cell::Value(value) => fit(value.clone(), column.column_type).is_some(),
-        Cell::Parameter(_) => true,
+        Cell::Parameter(_) | Cell::Generated(_) => true,
     };
-    if !rows.iter().all(|cells| cells.iter().zip(&schema.columns).all(fits)) {
+    if !cells.rows.iter().all(|cells| cells.iter().zip(&schema.columns).all(fits)) {
         return None;
     }
     let programs = match (conflict, &clause.action) {
@@ -350,7 +361,7 @@ fn insert_of(insert: &Insert, db: &Database, zone: Zone, types: &mut ParameterTy
         }
         _ => return None,
     };
-    Some((schema, Action::Insert { rows, programs }))
+    Some((schema, Action::Insert { cells, programs }))
 }
 
 fn update_of(update: &Update, db: &Database, zone: Zone, types: &mut ParameterTypes) -> Found {

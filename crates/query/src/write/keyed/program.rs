@@ -1,13 +1,13 @@
 //! The expressions of a keyed write: columns of the old and the new row, literals, parameters, and
 //! sums, differences and products of numbers.
 
-use crate::statement::names::identifier;
 use crate::write::cells::{Cell, ParameterTypes};
 use crate::write::conflict::EXCLUDED;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value as Literal};
 use fleetdb_engine::{Code, ColumnType, Decimal, Error, Result, TableSchema, Value};
 use fleetdb_functions::values::literals::numeric_overflow;
 use fleetdb_functions::values::zone::Zone;
+use fleetdb_statement::names::identifier;
 
 /// A compiled expression, whose values are of one column's type.
 pub(super) enum Program {
@@ -134,7 +134,7 @@ impl Program {
     /// The value is out of range.
     pub(super) fn value(&self, old: &[Value], new: &[Value], parameters: &[Value]) -> Result<Value> {
         match self {
-            Self::Cell(cell) => Ok(cell.value(parameters).clone()),
+            Self::Cell(cell) => Ok(cell.value(parameters, &[]).clone()),
             Self::Old(place) => Ok(old[*place].clone()),
             Self::New(place) => Ok(new[*place].clone()),
             Self::Arithmetic(of) => {

@@ -5,8 +5,8 @@
 //! name (as in PostgreSQL), so that arguments are parsed once. The number of parser steps per text
 //! is also limited. Statements that sqlparser lacks are added ([`postgres_forms`]).
 
-use crate::statement::long_lists::in_long_list;
-use crate::statement::postgres_forms;
+use crate::long_lists::in_long_list;
+use crate::postgres_forms;
 use datafusion::sql::sqlparser::ast::{Expr, Statement};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;

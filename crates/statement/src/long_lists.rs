@@ -10,8 +10,8 @@
 //!
 //! A list is taken if it is long and all its literals are integers, or all are texts.
 
-use crate::statement::built::call;
-use crate::statement::plain_text::{is_of_word, is_plain};
+use crate::built::call;
+use crate::plain_text::{is_of_word, is_plain};
 use datafusion::sql::sqlparser::ast::{Expr, Value};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -22,7 +22,7 @@ use fleetdb_functions::list_literals::{LONG_LIST, list_in_parentheses, literals}
 pub(crate) const MIN_LITERALS: usize = 1_000;
 
 /// The text with its long lists in double quotes; `None` if it has none.
-pub(crate) fn shortened(text: &str) -> Option<String> {
+pub fn shortened(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     if bytes.len() < 2 * MIN_LITERALS || !is_plain(bytes) {
         return None;

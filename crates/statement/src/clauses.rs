@@ -1,5 +1,6 @@
 //! Parts of statements: RETURNING, and the clauses of a SELECT.
 
+use crate::Statement;
 use datafusion::sql::sqlparser::ast::{
     Expr, OrderByExpr, Select, SelectItem, Statement as SqlStatement, TableFactor, Value as Literal,
 };
@@ -14,8 +15,15 @@ pub fn returning_clause(sql: &SqlStatement) -> Option<&[SelectItem]> {
     }
 }
 
+impl Statement {
+    /// Whether the statement writes and returns rows.
+    pub fn has_returning(&self) -> bool {
+        self.sql().and_then(returning_clause).is_some()
+    }
+}
+
 /// The RETURNING clause of a statement that supports one, for modification.
-pub(crate) fn returning_clause_mut(sql: &mut SqlStatement) -> Option<&mut Option<Vec<SelectItem>>> {
+pub fn returning_clause_mut(sql: &mut SqlStatement) -> Option<&mut Option<Vec<SelectItem>>> {
     match sql {
         SqlStatement::Insert(insert) => Some(&mut insert.returning),
         SqlStatement::Update(update) => Some(&mut update.returning),

@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::ast::{Ident, Insert, ObjectName, TableObject};
 use fleetdb_engine::{Code, Error, Result};
 
 /// A table's name without its schema; all tables are in the same one.
-pub(crate) fn table_name(reference: &TableReference) -> Result<&str> {
+pub fn table_name(reference: &TableReference) -> Result<&str> {
     match reference.schema() {
         None | Some("public") => Ok(reference.table()),
         Some(other) => Err(undefined_schema(other)),
@@ -13,7 +13,7 @@ pub(crate) fn table_name(reference: &TableReference) -> Result<&str> {
 }
 
 /// The same for a parsed name.
-pub(crate) fn object_name(name: &ObjectName) -> Result<String> {
+pub fn object_name(name: &ObjectName) -> Result<String> {
     match name.0.iter().map(|part| part.as_ident().map(identifier)).collect::<Option<Vec<_>>>().as_deref() {
         Some([name]) => Ok(name.clone()),
         Some([schema, name]) if schema == "public" => Ok(name.clone()),
@@ -36,7 +36,7 @@ pub fn identifier(name: &Ident) -> String {
 }
 
 /// The name by which an INSERT refers to its table.
-pub(crate) fn called(insert: &Insert) -> Result<String> {
+pub fn called(insert: &Insert) -> Result<String> {
     match (&insert.table_alias, &insert.table) {
         (Some(alias), _) => Ok(identifier(&alias.alias)),
         (None, TableObject::TableName(name)) => object_name(name),

@@ -3,9 +3,9 @@
 //! the text is measured before it is parsed ([`Links`]), and the tree before it is planned
 //! ([`levels`]). Exceeding a limit is an error.
 
-use crate::statement::plain_text::is_plain;
-use crate::statement::walk::walk;
-use crate::statement::words::has_word;
+use crate::plain_text::is_plain;
+use crate::walk::walk;
+use crate::words::has_word;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SetExpr, TableWithJoins, Visit, Visitor};
@@ -52,9 +52,9 @@ const LIGHT_BYTES: usize = 8 << 10;
 pub(crate) const LIGHT_LEVELS: usize = MIN_LEVELS + 2 * LIGHT_LINKS;
 
 /// The number of levels of the smallest statement.
-pub(crate) const MIN_LEVELS: usize = 16;
+pub const MIN_LEVELS: usize = 16;
 /// The number of levels every statement may have without its tree being checked.
-pub(crate) const UNCHECKED_LEVELS: usize = 64;
+pub const UNCHECKED_LEVELS: usize = 64;
 
 /// Words that join two expressions or follow one.
 const INFIX: [&str; 18] = [
@@ -202,7 +202,7 @@ impl Links {
 
     /// Whether a statement of the text may have a tree that must be checked. Commas count only if
     /// the text has a query.
-    pub(crate) fn are_many(&self, has_query: impl Fn() -> bool) -> bool {
+    pub fn are_many(&self, has_query: impl Fn() -> bool) -> bool {
         self.in_row + self.accesses > UNCHECKED_LEVELS
             || self.in_row + self.accesses + self.commas > UNCHECKED_LEVELS && has_query()
     }
@@ -293,7 +293,7 @@ fn is_operator(byte: u8) -> bool {
 ///
 /// # Errors
 /// There are too many levels, or too many tables in a FROM or WITH.
-pub(crate) fn levels(statement: &impl Visit) -> Result<usize> {
+pub fn levels(statement: &impl Visit) -> Result<usize> {
     let mut levels = Levels::default();
     match walk(statement, &mut levels) {
         ControlFlow::Continue(()) => Ok(levels.most),
@@ -385,7 +385,7 @@ fn tables(from: &[TableWithJoins]) -> usize {
 ///
 /// # Errors
 /// The plan has too many nodes.
-pub(crate) fn checked_size(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
+pub fn checked_size(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
     let mut steps = 0;
     plan.apply_with_subqueries(|_| {
         steps += 1;

@@ -3,37 +3,37 @@
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Delete, Expr, FromTable, Function, FunctionArg, FunctionArgumentList,
-    FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias,
-    TableFactor, TableWithJoins, Value as Literal, WildcardAdditionalOptions,
+    FunctionArguments, GroupByExpr, Ident, ObjectName, Parens, Query, Select, SelectFlavor, SelectItem, SetExpr,
+    TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value as Literal, Values, WildcardAdditionalOptions,
 };
 
 /// A name in quotes, whose case counts.
-pub(crate) fn quoted(name: &str) -> Ident {
+pub fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
 }
 
 /// A column of a table or alias.
-pub(crate) fn column(table: &str, name: &str) -> Expr {
+pub fn column(table: &str, name: &str) -> Expr {
     Expr::CompoundIdentifier(vec![quoted(table), quoted(name)])
 }
 
 /// The literal `true`.
-pub(crate) fn true_literal() -> Expr {
+pub fn true_literal() -> Expr {
     Expr::value(Literal::Boolean(true))
 }
 
 /// `left op right`.
-pub(crate) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+pub fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
 /// `CAST(expr AS data_type)`.
-pub(crate) fn cast(expr: Expr, data_type: DataType) -> Expr {
+pub fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
 /// A call of a function.
-pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
+pub fn call(name: &str, args: Vec<Expr>) -> Expr {
     let list = FunctionArgumentList {
         duplicate_treatment: None,
         args: args.into_iter().map(|arg| FunctionArg::Unnamed(arg.into())).collect(),
@@ -52,17 +52,17 @@ pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
 }
 
 /// The SELECT list `*`.
-pub(crate) fn all_columns() -> Vec<SelectItem> {
+pub fn all_columns() -> Vec<SelectItem> {
     vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())]
 }
 
 /// A SELECT list for queries that only tell whether there are rows.
-pub(crate) fn any_row() -> Vec<SelectItem> {
+pub fn any_row() -> Vec<SelectItem> {
     vec![SelectItem::UnnamedExpr(true_literal())]
 }
 
 /// `name AS alias` in FROM.
-pub(crate) fn table(name: ObjectName, alias: Option<&str>) -> TableFactor {
+pub fn table(name: ObjectName, alias: Option<&str>) -> TableFactor {
     TableFactor::Table {
         name,
         alias: alias.map(table_alias),
@@ -78,8 +78,19 @@ pub(crate) fn table(name: ObjectName, alias: Option<&str>) -> TableFactor {
 }
 
 /// `(query) AS alias` in FROM.
-pub(crate) fn derived(query: Query, alias: &str) -> TableFactor {
-    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(table_alias(alias)), sample: None }
+pub fn derived(query: Query, alias: &str) -> TableFactor {
+    derived_as(query, table_alias(alias))
+}
+
+/// `(query) AS alias (columns)` in FROM.
+pub fn derived_with_columns(query: Query, alias: &str, columns: &[String]) -> TableFactor {
+    let column = |name: &String| TableAliasColumnDef { name: quoted(name), data_type: None };
+    derived_as(query, TableAlias { columns: columns.iter().map(column).collect(), ..table_alias(alias) })
+}
+
+/// `(query) AS alias` in FROM, with this alias.
+pub fn derived_as(query: Query, alias: TableAlias) -> TableFactor {
+    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(alias), sample: None }
 }
 
 fn table_alias(name: &str) -> TableAlias {
@@ -87,12 +98,12 @@ fn table_alias(name: &str) -> TableAlias {
 }
 
 /// A table in FROM that is not joined.
-pub(crate) fn unjoined(relation: TableFactor) -> TableWithJoins {
+pub fn unjoined(relation: TableFactor) -> TableWithJoins {
     TableWithJoins { relation, joins: Vec::new() }
 }
 
 /// `SELECT items FROM tables WHERE condition`.
-pub(crate) fn select(projection: Vec<SelectItem>, from: Vec<TableWithJoins>, selection: Option<Expr>) -> Query {
+pub fn select(projection: Vec<SelectItem>, from: Vec<TableWithJoins>, selection: Option<Expr>) -> Query {
     let select = Select {
         select_token: AttachedToken::empty(),
         optimizer_hints: Vec::new(),
@@ -119,9 +130,19 @@ pub(crate) fn select(projection: Vec<SelectItem>, from: Vec<TableWithJoins>, sel
         value_table_mode: None,
         flavor: SelectFlavor::Standard,
     };
+    query(SetExpr::Select(Box::new(select)))
+}
+
+/// `VALUES (...), ...`.
+pub fn values(rows: Vec<Vec<Expr>>) -> Query {
+    let rows = rows.into_iter().map(Parens::with_empty_span).collect();
+    query(SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows }))
+}
+
+fn query(body: SetExpr) -> Query {
     Query {
         with: None,
-        body: Box::new(SetExpr::Select(Box::new(select))),
+        body: Box::new(body),
         order_by: None,
         limit_clause: None,
         fetch: None,
@@ -134,7 +155,7 @@ pub(crate) fn select(projection: Vec<SelectItem>, from: Vec<TableWithJoins>, sel
 }
 
 /// `DELETE FROM name`.
-pub(crate) fn delete_all(name: ObjectName) -> Delete {
+pub fn delete_all(name: ObjectName) -> Delete {
     Delete {
         delete_token: AttachedToken::empty(),
         optimizer_hints: Vec::new(),

@@ -2,7 +2,7 @@
 //! plan, so in a text of a kilobyte whose queries each read the previous one twice, planning would
 //! never end.
 
-use crate::statement::walk::walk;
+use crate::walk::walk;
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visit, Visitor};
 use fleetdb_engine::{Error, Result};
 use fleetdb_functions::errors::too_deep;
@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 const MAX_READ: usize = 10_000;
 
 /// Rejects a statement that reads too many tables once its WITH queries are expanded.
-pub(crate) fn check(statement: &impl Visit) -> Result<()> {
+pub fn check(statement: &impl Visit) -> Result<()> {
     match walk(statement, &mut Outermost::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),

@@ -1,48 +1,66 @@
 //! A parsed statement and its properties.
 
-pub(crate) mod asof_joins;
-pub(crate) mod built;
-pub(crate) mod chains;
-pub mod clauses;
-pub(crate) mod command;
-pub(crate) mod compared;
-pub mod depth;
-pub mod generated;
-pub mod grammar;
-pub(crate) mod long_lists;
-pub(crate) mod memory;
-pub(crate) mod named;
-pub mod named_queries;
-pub mod names;
-pub(crate) mod plain_text;
-mod postgres_forms;
-pub mod setting_names;
-pub mod stack;
-pub(crate) mod table_parameters;
-pub mod walk;
-pub mod words;
-
-use crate::statement::depth::LIGHT_LEVELS;
-use crate::statement::memory::StatementMemory;
-use crate::statement::stack::{Deep, with_stack};
-use crate::statement::walk::{visit_expressions, visit_expressions_mut};
+use crate::depth::LIGHT_LEVELS;
+use crate::memory::StatementMemory;
+use crate::stack::{Deep, with_stack};
+use crate::walk::{visit_expressions, visit_expressions_mut};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{Expr, Statement as SqlStatement, UnaryOperator, Value as Literal};
 use fleetdb_engine::{Error, Result, Value};
-use fleetdb_plan::binding::number;
+use fleetdb_functions::parameters::number;
 use std::ops::ControlFlow;
 
 /// A parsed statement.
 #[derive(Clone)]
-pub struct Statement(pub(crate) Deep<ParsedStatement>, pub(crate) StatementMemory);
+pub struct Statement {
+    tree: Deep<ParsedStatement>,
+    held: StatementMemory,
+    /// Whether parts of the tree come from other texts.
+    is_mixed: bool,
+}
 
 impl std::fmt::Display for Statement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+        self.tree.fmt(f)
     }
 }
 
 impl Statement {
+    /// A statement, with the memory that it holds.
+    pub fn new(tree: Deep<ParsedStatement>, held: StatementMemory) -> Self {
+        Self { tree, held, is_mixed: false }
+    }
+
+    /// Its tree.
+    pub fn tree(&self) -> &Deep<ParsedStatement> {
+        &self.tree
+    }
+
+    /// Says that parts of the tree come from other texts, so that positions in it mislead.
+    pub fn set_mixed(&mut self) {
+        self.is_mixed = true;
+    }
+
+    /// Whether parts of the tree come from other texts.
+    pub fn is_mixed(&self) -> bool {
+        self.is_mixed
+    }
+
+    /// The memory that is held for it.
+    pub fn held(&self) -> &StatementMemory {
+        &self.held
+    }
+
+    /// Its tree, to be changed.
+    pub fn tree_mut(&mut self) -> &mut Deep<ParsedStatement> {
+        &mut self.tree
+    }
+
+    /// Its tree, and the memory that is held for it until it is planned.
+    pub fn into_parts(self) -> (ParsedStatement, StatementMemory) {
+        (self.tree.into_inner(), self.held)
+    }
+
     /// The number of parameters: the largest of `$1`, `$2`, ...
     pub fn parameters(&self) -> usize {
         let mut most = 0;
@@ -61,18 +79,18 @@ impl Statement {
 
     /// Whether the statement is planned quickly, like [`is_light`](crate::is_light) for its text.
     pub fn is_light(&self) -> bool {
-        self.0.levels() <= LIGHT_LEVELS
+        self.tree.levels() <= LIGHT_LEVELS
     }
 
     /// Releases the memory reserved for the statement, if the caller accounts for it in another
     /// way.
     pub fn give_back_memory(&mut self) {
-        self.1 = StatementMemory::default();
+        self.held = StatementMemory::default();
     }
 
     /// Runs a step over the statement with enough stack for its depth.
-    pub(crate) fn with_stack<R>(&self, step: impl FnOnce() -> R) -> R {
-        with_stack(self.0.levels(), step)
+    pub fn with_stack<R>(&self, step: impl FnOnce() -> R) -> R {
+        with_stack(self.tree.levels(), step)
     }
 
     /// Replaces the parameters `$1`, `$2`, ... by these values, as literals.
@@ -86,7 +104,7 @@ impl Statement {
     /// Replaces the parameters, counted from 0, by these expressions.
     pub(crate) fn with_parameters(&self, value_of: impl Fn(usize) -> Option<Expr>) -> Result<Self> {
         let mut statement = self.clone();
-        let mut inner = &mut *statement.0;
+        let mut inner = &mut *statement.tree;
         while let ParsedStatement::Explain(explain) = inner {
             inner = &mut explain.statement;
         }
@@ -108,7 +126,7 @@ impl Statement {
 
     /// The SQL statement, unless it is one of DataFusion's extensions.
     pub fn sql(&self) -> Option<&SqlStatement> {
-        match &*self.0 {
+        match &*self.tree {
             ParsedStatement::Statement(sql) => Some(sql),
             _ => None,
         }

@@ -1,11 +1,11 @@
 //! Rewrites ASOF JOINs in a statement as joins with a marker, which `fleetdb-plan` plans.
 
-use crate::statement::built::call;
-use crate::statement::walk::walk_mut;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Join, JoinConstraint, JoinOperator, Select, Statement, TableFactor, VisitorMut,
 };
 use fleetdb_plan::asof::marker::ASOF_MATCH;
+use fleetdb_statement::built::call;
+use fleetdb_statement::walk::walk_mut;
 use std::ops::ControlFlow;
 
 /// Turns the statement's ASOF JOINs into LEFT JOINs with a marker.

@@ -1,14 +1,14 @@
 //! What a statement does, what it writes, and which permission it needs. Embedded sessions and servers
 //! run a statement by this.
 
-use super::Statement;
 use super::names::identifier;
 use super::setting_names::{sets_datafusion, sets_datafusion_by, setting_name};
 use super::walk::visit_statements;
-use crate::transfer::copy_stream::{CopyIn, CopyOut};
+use crate::Statement;
+use crate::copy_stream::{CopyIn, CopyOut};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    self, CloseCursor, CopyTarget, DiscardObject, FetchDirection, Statement as SqlStatement,
+    self, CloseCursor, CopyTarget, DiscardObject, FetchDirection, ObjectType, Statement as SqlStatement,
 };
 use fleetdb_engine::{Code, Error, Result};
 use fleetdb_functions::errors::unsupported;
@@ -93,7 +93,7 @@ pub enum Kind {
     Move(String, Option<usize>),
     /// Closes a cursor by name; `None` closes all.
     Close(Option<String>),
-    /// Creates, alters or drops a table, effective at once even in a transaction; holds the command
+    /// Creates, alters or drops a table or view, effective at once even in a transaction; holds the command
     /// tag.
     Definition(&'static str),
     /// Any other statement.
@@ -114,7 +114,7 @@ pub struct Declare {
 impl Statement {
     /// What the statement does.
     pub fn command(&self) -> Command {
-        of_parsed(&self.0)
+        of_parsed(self.tree())
     }
 }
 
@@ -187,6 +187,10 @@ fn of_sql(sql: &SqlStatement) -> Command {
         SqlStatement::CreateTable(create) if create.query.is_some() => Command::defining(Kind::Other, "CREATE TABLE"),
         SqlStatement::CreateTable(_) => Command::defining(Kind::Definition("CREATE TABLE"), "CREATE TABLE"),
         SqlStatement::AlterTable(_) => Command::defining(Kind::Definition("ALTER TABLE"), "ALTER TABLE"),
+        SqlStatement::CreateView(_) => Command::defining(Kind::Definition("CREATE VIEW"), "CREATE VIEW"),
+        SqlStatement::Drop { object_type: ObjectType::View, .. } => {
+            Command::defining(Kind::Definition("DROP VIEW"), "DROP VIEW")
+        }
         SqlStatement::Drop { .. } => Command::defining(Kind::Definition("DROP TABLE"), "DROP TABLE"),
 
         // DataFusion's settings include the memory for queries.

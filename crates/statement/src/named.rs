@@ -1,8 +1,8 @@
 //! A named statement, and its copy with the values of an EXECUTE in place of its parameters.
 
-use crate::statement::Statement;
-use crate::statement::built::cast;
-use crate::statement::walk::visit_expressions;
+use crate::Statement;
+use crate::built::cast;
+use crate::walk::visit_expressions;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Statement as SqlStatement, Value as Literal};
 use fleetdb_engine::{Code, Error, Result};
@@ -10,18 +10,24 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 /// A session's named statements.
-pub(crate) type NamedStatements = HashMap<String, NamedStatement>;
+pub type NamedStatements = HashMap<String, NamedStatement>;
 
-pub(crate) struct NamedStatement {
-    pub(crate) statement: Statement,
+/// A statement that PREPARE has named.
+pub struct NamedStatement {
+    /// The statement.
+    pub statement: Statement,
     /// The declared types of the first parameters.
-    pub(crate) types: Vec<DataType>,
-    pub(crate) bytes: usize,
+    pub types: Vec<DataType>,
+    /// The memory that it holds.
+    pub bytes: usize,
 }
 
 impl NamedStatement {
     /// The statement with these values in place of its parameters.
-    pub(crate) fn with(&self, name: &str, values: &[Expr]) -> Result<Statement> {
+    ///
+    /// # Errors
+    /// There are too many or too few values, or one is not constant.
+    pub fn with(&self, name: &str, values: &[Expr]) -> Result<Statement> {
         let takes = self.statement.parameters().max(self.types.len());
         if values.len() != takes {
             return Err(Error::new(
@@ -45,7 +51,7 @@ impl NamedStatement {
 impl Statement {
     /// Whether this is an EXECUTE or explains one: the statement it names may change between runs.
     pub fn is_execute(&self) -> bool {
-        let mut inner = &*self.0;
+        let mut inner = &**self.tree();
         while let ParsedStatement::Explain(explain) = inner {
             inner = &explain.statement;
         }

@@ -4,7 +4,7 @@
 //! A tree is much larger than its text, and so is its plan. Without this, eight clients with lists
 //! of a million numbers would use gigabytes, whatever `memory_limit` says.
 
-use crate::statement::plain_text::{is_of_word, is_plain};
+use crate::plain_text::{is_of_word, is_plain};
 use fleetdb_engine::{MemoryReservation, QueryMemory, Result};
 use fleetdb_functions::list_literals::TOKEN_BYTES;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const LITTLE_BYTES: usize = 1 << 10;
 
 /// The memory held for a text's statements, as long as any of them exists.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StatementMemory {
+pub struct StatementMemory {
     _bytes: Option<Arc<MemoryReservation>>,
 }
 
@@ -23,7 +23,7 @@ impl StatementMemory {
     ///
     /// # Errors
     /// There is not enough memory.
-    pub(crate) fn new(memory: &QueryMemory, text: &str) -> Result<Self> {
+    pub fn new(memory: &QueryMemory, text: &str) -> Result<Self> {
         if text.len() < LITTLE_BYTES {
             return Ok(Self::default());
         }

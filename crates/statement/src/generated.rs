@@ -1,6 +1,6 @@
 //! Parses generated SQL.
 
-use crate::statement::grammar::Grammar;
+use crate::grammar::Grammar;
 use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_engine::Result;
@@ -29,7 +29,7 @@ thread_local! {
 /// Limits the expressions generated for the statements of one text: nested forms that repeat an
 /// operand would grow exponentially. Nested calls, whose texts do not come from a user, count
 /// towards the same limit.
-pub(crate) struct Written {
+pub struct Written {
     around: usize,
 }
 
@@ -37,12 +37,17 @@ impl Written {
     const MAX_BYTES: usize = 1 << 20;
     const MAX_FOR_EACH: usize = 64;
 
-    pub(crate) fn begin(text: &str) -> Self {
+    /// Begins to count what is generated for a text.
+    pub fn begin(text: &str) -> Self {
         let most = Self::MAX_BYTES + Self::MAX_FOR_EACH * text.len();
         Self { around: LEFT.replace(most) }
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Refuses a text that generated too much.
+    ///
+    /// # Errors
+    /// It did.
+    pub fn check(&self) -> Result<()> {
         match LEFT.get() {
             0 => Err(too_deep(format_args!("subqueries and calls within others"))),
             _ => Ok(()),

@@ -29,23 +29,25 @@ fn grown<R>(bytes: usize, step: impl FnOnce() -> R) -> R {
 
 /// A value that is or contains a tree of known depth. It is cloned and dropped with enough stack.
 #[derive(Debug)]
-pub(crate) struct Deep<T> {
+pub struct Deep<T> {
     /// `None` only while being dropped.
     inner: Option<T>,
     levels: usize,
 }
 
 impl<T> Deep<T> {
-    pub(crate) fn new(inner: T, levels: usize) -> Self {
+    /// A value with this many levels.
+    pub fn new(inner: T, levels: usize) -> Self {
         Self { inner: Some(inner), levels }
     }
 
-    pub(crate) fn levels(&self) -> usize {
+    /// The number of its levels.
+    pub fn levels(&self) -> usize {
         self.levels
     }
 
     /// Sets the depth of the tree.
-    pub(crate) fn set_levels(&mut self, levels: usize) {
+    pub fn set_levels(&mut self, levels: usize) {
         self.levels = levels;
     }
 

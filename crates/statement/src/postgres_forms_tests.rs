@@ -1,4 +1,4 @@
-use crate::statement::grammar::Grammar;
+use crate::grammar::Grammar;
 use datafusion::sql::sqlparser::parser::Parser;
 
 fn parsed(text: &str) -> Result<Vec<String>, String> {

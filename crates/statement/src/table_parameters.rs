@@ -3,19 +3,19 @@
 //! again for each run, with the values inserted. To determine its columns, it is planned with NULL
 //! in their place. The parameters' types are those of the casts around them.
 
-use crate::statement::Statement;
-use crate::statement::built::cast;
-use crate::statement::walk::{visit_expressions_mut, walk_mut};
+use crate::Statement;
+use crate::built::cast;
+use crate::walk::{visit_expressions_mut, walk_mut};
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, DataType as SqlType, Expr, TableFactor, TimezoneInfo, Value as Literal, VisitorMut,
 };
-use fleetdb_plan::binding::number;
+use fleetdb_functions::parameters::number;
 use std::ops::ControlFlow;
 
 /// The parameters of table functions, counted from 0, with their types where known.
-pub(crate) type TableParameters = Vec<(usize, Option<DataType>)>;
+pub type TableParameters = Vec<(usize, Option<DataType>)>;
 
 impl Statement {
     /// Applies the parameter types a client declares, counted from 0, where the context does not
@@ -33,7 +33,7 @@ impl Statement {
     /// assert_eq!(statement.to_string(), "SELECT now() - CAST($1 AS INTERVAL)");
     /// ```
     pub fn set_types(&mut self, types: &[(usize, DataType)]) {
-        let ParsedStatement::Statement(sql) = &mut *self.0 else { return };
+        let ParsedStatement::Statement(sql) = &mut **self.tree_mut() else { return };
         let given = |expr: &Expr| {
             let place = parameter(expr)?;
             types.iter().find(|(known, _)| *known == place).map(|(_, given)| given)
@@ -76,9 +76,9 @@ impl Statement {
 
     /// The parameters of the statement's table functions. Casts of parameters to an integer type
     /// are removed, because these functions accept only one integer type.
-    pub(crate) fn table_parameters(&mut self) -> TableParameters {
+    pub fn table_parameters(&mut self) -> TableParameters {
         let mut found = TableParameters::new();
-        let ParsedStatement::Statement(sql) = &mut *self.0 else { return found };
+        let ParsedStatement::Statement(sql) = &mut **self.tree_mut() else { return found };
         let note = |expr: &mut Expr| {
             let (inner, data_type) = match &*expr {
                 Expr::Cast { expr, data_type, .. } => (expr.as_ref(), known_type(data_type)),
@@ -98,9 +98,9 @@ impl Statement {
     }
 
     /// Replaces the parameters of table functions by NULL.
-    pub(crate) fn without_table_parameters(&self) -> Self {
+    pub fn without_table_parameters(&self) -> Self {
         let mut statement = self.clone();
-        if let ParsedStatement::Statement(sql) = &mut *statement.0 {
+        if let ParsedStatement::Statement(sql) = &mut **statement.tree_mut() {
             let null = |expr: &mut Expr| {
                 if parameter(expr).is_some() {
                     *expr = Expr::value(Literal::Null);

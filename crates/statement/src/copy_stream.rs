@@ -1,6 +1,6 @@
 //! `COPY table FROM STDIN` and `COPY table TO STDOUT`: rows streamed from and to the client.
 
-use crate::statement::names::{identifier, object_name};
+use crate::names::{identifier, object_name};
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyCsvOption, CopyLegacyOption, CopyOption, CopySource, Statement as SqlStatement,
 };

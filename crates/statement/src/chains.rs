@@ -1,7 +1,7 @@
 //! Balances long chains of AND, OR and UNION. `a OR b OR c OR d` parses to a tree of three levels;
 //! `(a OR b) OR (c OR d)` means the same in two. Programs send chains of thousands of terms.
 
-use crate::statement::walk::walk_mut;
+use crate::walk::walk_mut;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Value, Values, VisitMut, VisitorMut,
 };
@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 const SHORT: usize = 32;
 
 /// Balances every long chain of a statement.
-pub(crate) fn balance(statement: &mut impl VisitMut) {
+pub fn balance(statement: &mut impl VisitMut) {
     let _ = walk_mut(statement, &mut Balance);
 }
 

@@ -1,13 +1,13 @@
 use super::*;
-use crate::session::Session;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Database, Settings};
+use fleetdb_query::Session;
 use std::sync::Arc;
 
 fn session() -> Session {
     Session::new(
         Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap()),
-        crate::Plain::new(),
+        fleetdb_query::Plain::new(),
     )
     .unwrap()
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::statement::depth::levels;
+use crate::depth::levels;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 

@@ -1,0 +1,243 @@
+//! Views: queries that the database keeps by name. A statement that names one is run as if the query
+//! were written out in its place, so conditions reach the tables as they do from any subquery.
+
+use super::Session;
+use crate::answer::Answer;
+use arrow::datatypes::Field;
+use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::ast::{
+    CreateTableOptions, CreateView, FromTable, ObjectName, Query, Statement as SqlStatement, TableAlias, TableFactor,
+    TableWithJoins, VisitorMut,
+};
+use fleetdb_engine::{Code, Error, Result, StoredQuery, listed};
+use fleetdb_functions::errors::{too_deep, unsupported};
+use fleetdb_functions::planned_names::written_names;
+use fleetdb_statement::built::{all_columns, derived_as, derived_with_columns, quoted, select, unjoined};
+use fleetdb_statement::depth::{UNCHECKED_LEVELS, levels};
+use fleetdb_statement::names::{identifier, object_name};
+use fleetdb_statement::walk::walk_mut;
+use fleetdb_statement::{Kind, Statement};
+use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// The views of a moment, by name.
+pub(super) type Views = Arc<BTreeMap<String, StoredQuery>>;
+
+/// The maximum length of the queries of all views in a statement, each as often as it is named.
+const MAX_BYTES: usize = 1 << 20;
+
+impl Session {
+    /// The views that statements see.
+    pub(super) fn views(&self) -> Views {
+        Arc::clone(self.tables.shown().stored_queries())
+    }
+
+    /// Writes out the queries of the views that a statement names.
+    pub(super) fn with_views(&self, statement: Statement) -> Result<Statement> {
+        self.with_views_within(statement, Vec::new())
+    }
+
+    /// Like [`with_views`](Self::with_views), for a statement within the queries of these views.
+    fn with_views_within(&self, mut statement: Statement, within: Vec<String>) -> Result<Statement> {
+        let views = self.views();
+        if views.is_empty() {
+            return Ok(statement);
+        }
+        let mut inner = &mut **statement.tree_mut();
+        while let ParsedStatement::Explain(explain) = inner {
+            inner = &mut explain.statement;
+        }
+        let ParsedStatement::Statement(sql) = inner else { return Ok(statement) };
+        // A definition is stored as it is, and other definitions name tables.
+        if matches!(sql.as_ref(), SqlStatement::CreateView(_) | SqlStatement::Drop { .. }) {
+            return Ok(statement);
+        }
+        for target in targets(sql) {
+            if let Some(name) = named(&target.relation).filter(|name| views.contains_key(name)) {
+                let message = format!("cannot change rows of view \"{name}\"");
+                let error = Error::new(Code::WrongObject, message);
+                return Err(error.with_hint("Change those of the tables that it reads."));
+            }
+        }
+        let mut writer = Writer { session: self, views: &views, within, bytes: 0, named: Vec::new(), count: 0 };
+        if let ControlFlow::Break(error) = walk_mut(sql.as_mut(), &mut writer) {
+            return Err(error);
+        }
+        if writer.count > 0 {
+            let levels = UNCHECKED_LEVELS + levels(sql.as_ref())?;
+            statement.tree_mut().set_levels(levels);
+            statement.set_mixed();
+        }
+        Ok(statement)
+    }
+
+    /// `CREATE [OR REPLACE] VIEW name [(columns)] AS query`.
+    pub(super) fn create_view(&self, create: &CreateView) -> Result<Answer> {
+        if create.temporary {
+            return Err(unsupported("CREATE TEMPORARY VIEW"));
+        }
+        if create.materialized {
+            return Err(unsupported("CREATE MATERIALIZED VIEW"));
+        }
+        if create.options != CreateTableOptions::None || create.to.is_some() {
+            return Err(unsupported("CREATE VIEW with options"));
+        }
+        let db = self.store.writer()?;
+        let name = object_name(&create.name)?;
+        if create.if_not_exists && db.stored_queries().contains_key(&name) {
+            return Ok(Answer::done("CREATE VIEW"));
+        }
+        let text = match create.columns.as_slice() {
+            [] => create.query.to_string(),
+            columns => {
+                let columns: Vec<String> = columns.iter().map(|column| identifier(&column.name)).collect();
+                let query = derived_with_columns(create.query.as_ref().clone(), &name, &columns);
+                select(all_columns(), vec![unjoined(query)], None).to_string()
+            }
+        };
+        let query = self.parse_one(&text)?;
+        let command = query.command();
+        if command.writes.is_some() || command.kind? != Kind::Query {
+            return Err(Error::new(Code::NotSupported, "the query of a view must not write"));
+        }
+        if query.parameters() > 0 {
+            return Err(Error::new(Code::UndefinedParameter, "the query of a view must not have parameters"));
+        }
+        self.refresh()?;
+        let query = self.with_views_within(query, vec![name.clone()])?;
+        // The text begins elsewhere in the statement.
+        let plan = self.plan_statement(query).map_err(Error::without_position)?;
+        let column = |field: &Arc<Field>| (field.name().clone(), field.data_type().to_string());
+        let schema = Arc::new(plan.schema().as_arrow().clone());
+        let schema = written_names(&schema).unwrap_or(schema);
+        let columns: Vec<_> = schema.fields().iter().map(column).collect();
+        let mut known = HashSet::new();
+        if let Some((twice, _)) = columns.iter().find(|(name, _)| !known.insert(name.as_str())) {
+            let message = format!("column \"{twice}\" specified more than once");
+            return Err(Error::new(Code::DuplicateColumn, message));
+        }
+        db.store_query(&name, &StoredQuery { text, columns }, create.or_replace)?;
+        self.transaction().drop_fixed_view();
+        Ok(Answer::done("CREATE VIEW"))
+    }
+
+    /// `DROP VIEW [IF EXISTS] names`.
+    pub(super) fn drop_views(&self, names: &[ObjectName], if_exists: bool) -> Result<Answer> {
+        let db = self.store.writer()?;
+        let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
+        let stored = db.stored_queries();
+        if let Some(table) = names.iter().find(|name| !stored.contains_key(*name) && db.table(name).is_ok()) {
+            let error = Error::new(Code::WrongObject, format!("\"{table}\" is not a view"));
+            return Err(error.with_hint("Use DROP TABLE to remove a table."));
+        }
+        if let Some(missing) = names.iter().find(|name| !if_exists && !stored.contains_key(*name)) {
+            let error = Error::new(Code::UndefinedTable, format!("view \"{missing}\" does not exist"));
+            let known = listed(stored.keys().map(String::as_str));
+            return Err(if stored.is_empty() { error } else { error.with_hint(format!("The views are: {known}.")) });
+        }
+        for name in names.iter().filter(|name| stored.contains_key(*name)) {
+            db.drop_query(name)?;
+        }
+        self.transaction().drop_fixed_view();
+        Ok(Answer::done("DROP VIEW"))
+    }
+}
+
+/// The tables whose rows an UPDATE or DELETE changes.
+fn targets(sql: &SqlStatement) -> &[TableWithJoins] {
+    match sql {
+        SqlStatement::Update(update) => std::slice::from_ref(&update.table),
+        SqlStatement::Delete(delete) => match &delete.from {
+            FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => from,
+        },
+        _ => &[],
+    }
+}
+
+/// The name of a table in FROM.
+fn named(factor: &TableFactor) -> Option<String> {
+    match factor {
+        TableFactor::Table { name, args: None, .. } => object_name(name).ok(),
+        _ => None,
+    }
+}
+
+/// Replaces the names of views by their queries.
+struct Writer<'a> {
+    session: &'a Session,
+    views: &'a BTreeMap<String, StoredQuery>,
+    /// The views whose queries are being written.
+    within: Vec<String>,
+    /// The length of the queries so far.
+    bytes: usize,
+    /// The names that WITH gives to queries, for each enclosing query.
+    named: Vec<HashSet<String>>,
+    /// The number of queries written.
+    count: usize,
+}
+
+impl Writer<'_> {
+    /// The query of a view, with those of the views in it written out.
+    fn query(&mut self, name: &str) -> Result<Query> {
+        let text = &self.views[name].text;
+        if self.within.iter().any(|around| around == name) {
+            return Err(Error::new(Code::InvalidDefinition, format!("view \"{name}\" reads itself")));
+        }
+        self.bytes += text.len();
+        if self.bytes > MAX_BYTES || self.within.len() >= UNCHECKED_LEVELS {
+            return Err(too_deep(format_args!("views of more than {MAX_BYTES} bytes, or within others")));
+        }
+        let of_view = |error: Error| error.context(format_args!("view \"{name}\""));
+        let (tree, _held) = self.session.parse_one(text).map_err(of_view)?.into_parts();
+        let ParsedStatement::Statement(mut sql) = tree else { return Err(of_view(Error::bug("it is no query"))) };
+        self.within.push(name.to_owned());
+        let outer = std::mem::take(&mut self.named);
+        let written = walk_mut(sql.as_mut(), self);
+        self.named = outer;
+        self.within.pop();
+        match (written, *sql) {
+            (ControlFlow::Break(error), _) => Err(error),
+            (_, SqlStatement::Query(query)) => Ok(*query),
+            _ => Err(of_view(Error::bug("it is no query"))),
+        }
+    }
+}
+
+impl VisitorMut for Writer<'_> {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        let names = query.with.iter().flat_map(|with| &with.cte_tables).map(|named| identifier(&named.alias.name));
+        self.named.push(names.collect());
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
+        self.named.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        let Some(view) = named(factor).filter(|name| self.views.contains_key(name)) else {
+            return ControlFlow::Continue(());
+        };
+        let TableFactor::Table { name, alias, .. } = factor else { return ControlFlow::Continue(()) };
+        if name.0.len() == 1 && self.named.iter().any(|named| named.contains(&view)) {
+            return ControlFlow::Continue(());
+        }
+        let alias = alias.take().unwrap_or_else(|| called(&view));
+        match self.query(&view) {
+            Ok(query) => {
+                self.count += 1;
+                *factor = derived_as(query, alias);
+                ControlFlow::Continue(())
+            }
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+fn called(view: &str) -> TableAlias {
+    TableAlias { explicit: true, name: quoted(view), columns: Vec::new(), at: None }
+}
