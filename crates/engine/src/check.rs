@@ -111,13 +111,24 @@ impl Condition {
     }
 
     /// Calls `each` for every column of the condition.
-    pub(crate) fn each_column(&self, each: &mut impl FnMut(ColumnId)) {
+    fn each_column(&self, each: &mut impl FnMut(ColumnId)) {
         match self {
             Self::Compare(left, _, right) => [left, right].into_iter().for_each(|of| of.each_column(each)),
             Self::IsNull(of) | Self::IsTrue(of) => of.each_column(each),
             Self::And(parts) | Self::Or(parts) => parts.iter().for_each(|part| part.each_column(each)),
             Self::Not(of) => of.each_column(each),
         }
+    }
+
+    /// The columns of the condition, each once.
+    pub fn columns(&self) -> Vec<ColumnId> {
+        let mut columns = Vec::new();
+        self.each_column(&mut |column| {
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
+        });
+        columns
     }
 
     /// The condition in SQL, with `name` of each column.

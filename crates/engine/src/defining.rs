@@ -39,12 +39,7 @@ impl TableSchema {
     /// # Errors
     /// The name is taken.
     pub(crate) fn check_of(&self, definition: &CheckDefinition) -> Result<Check> {
-        let mut columns = Vec::new();
-        definition.condition.each_column(&mut |column| {
-            if !columns.contains(&column) {
-                columns.push(column);
-            }
-        });
+        let columns = definition.condition.columns();
         // As in PostgreSQL, a condition on several columns is not named after one.
         let column = if columns.len() == 1 { columns } else { Vec::new() };
         let name = self.constraint_name(definition.name.as_deref(), &column, "check")?;

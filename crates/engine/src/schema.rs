@@ -186,11 +186,7 @@ impl TableSchema {
 
     /// Removes the checks and foreign keys that name a column.
     pub(crate) fn remove_constraints_on(&mut self, column: ColumnId) {
-        self.checks.retain(|check| {
-            let mut names_it = false;
-            check.condition.each_column(&mut |id| names_it |= id == column);
-            !names_it
-        });
+        self.checks.retain(|check| !check.condition.columns().contains(&column));
         self.foreign_keys.retain(|key| !key.columns.contains(&column));
     }
 

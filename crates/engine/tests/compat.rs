@@ -1,22 +1,25 @@
-//! Golden directories: this version reads databases written by earlier versions. `tests/compat/v1`
-//! has format version 1.
+//! Golden directories: this version reads databases written by earlier versions. `tests/compat/v1` has
+//! format version 1; `v2` has version 2, with decimal numbers, defaults, checks, foreign keys, numbers
+//! and a stored query.
 //!
 //! `FLEETDB_MAKE_COMPAT=<empty directory>` writes one with this version. A committed directory
 //! never changes.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that copies directories")]
 
 use arrow::array::{Array, AsArray};
-use arrow::datatypes::{Float64Type, Int64Type, TimestampSecondType};
+use arrow::datatypes::{Decimal128Type, Float64Type, Int64Type, TimestampSecondType};
 use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{
-    Batch, ColumnDefinition, ColumnType, Database, Durability, Reader, Role, Rows, ScanRequest, Settings,
+    Batch, CheckDefinition, ColumnDefinition, ColumnId, ColumnType, Comparison, Condition, Database, Decimal,
+    DefaultValue, Durability, ForeignKeyDefinition, Operand, Reader, Role, Rows, ScanRequest, Settings, StoredQuery,
     TableDefinition, Unit, Value, View,
 };
 use std::path::{Path, PathBuf};
 
-fn golden() -> PathBuf {
-    Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../tests/compat/v1")
+fn golden(version: &str) -> PathBuf {
+    let crate_root = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    Path::new(&crate_root).join("../../tests/compat").join(version)
 }
 
 /// The float value of reading `n`.
@@ -56,12 +59,57 @@ fn write(directory: &Path) {
     }
     let mut devices = Rows::new(&items);
     (0..3).for_each(|n| devices.push(&[Value::Int(n), Value::Text(format!("device {n}"))]).unwrap());
+    define(&db);
     let batch = Batch::new()
         .delete("readings", Some(&["site 0".into(), Value::Int(0)]), ..6_000)
         .with_rows(rows)
         .with_rows(devices);
     db.commit(batch.with_durability(Durability::Sync)).unwrap();
     db.close().unwrap();
+}
+
+/// Adds what format version 2 has.
+fn define(db: &Database) {
+    let price = ColumnType::Decimal { precision: 10, scale: 4 };
+    let tariffs = TableDefinition::new("tariffs").key("id", ColumnType::Int64).field("price", price);
+    let mut tariffs = tariffs.field("device", ColumnType::Int64).field("name", ColumnType::Utf8);
+    tariffs.columns[0].default = Some(DefaultValue::Number { always: true });
+    tariffs.columns[3].default = Some(DefaultValue::Expression("'basic'".into()));
+    tariffs.columns[3].nullable = false;
+    let positive = Condition::Compare(Operand::Column(ColumnId(1)), Comparison::Greater, Operand::Integer(0));
+    tariffs.checks.push(CheckDefinition { name: Some("positive".into()), condition: positive });
+    let to_devices = ForeignKeyDefinition {
+        name: None,
+        columns: vec!["device".into()],
+        table: "devices".into(),
+        referred: Vec::new(),
+    };
+    tariffs.foreign_keys.push(to_devices);
+    let schema = db.create_table(&tariffs).unwrap();
+    let mut rows = Rows::new(&schema);
+    for _ in 0..3 {
+        let id = db.next_numbers(&schema, 1).unwrap();
+        let price = Decimal { unscaled: id * 12_345, scale: 4 };
+        rows.push(&[Value::Int(id), Value::Decimal(price), Value::Int(id), "basic".into()]).unwrap();
+    }
+    db.commit(Batch::new().with_rows(rows)).unwrap();
+    let query = StoredQuery { text: "SELECT 1 AS one".into(), columns: vec![("one".into(), "Int64".into())] };
+    db.store_query("ones", &query, false).unwrap();
+}
+
+/// Checks that everything [`define`] added is there.
+fn verify_definitions(view: &View) {
+    let tariffs = view.table("tariffs").unwrap();
+    let schema = tariffs.schema();
+    assert_eq!(schema.columns[0].default, Some(DefaultValue::Number { always: true }));
+    assert_eq!(schema.columns[3].default, Some(DefaultValue::Expression("'basic'".into())));
+    assert_eq!(schema.sql_of(&schema.checks[0].condition), "(price > 0)");
+    assert_eq!(schema.foreign_keys[0].name, "tariffs_device_fkey");
+    let rows: Vec<_> = tariffs.scan(&ScanRequest::all()).unwrap().map(Result::unwrap).collect();
+    let prices: Vec<_> =
+        rows.iter().flat_map(|rows| rows.column(1).as_primitive::<Decimal128Type>().values()).collect();
+    assert_eq!(prices, [&12_345, &24_690, &37_035]);
+    assert_eq!(view.stored_queries()["ones"].text, "SELECT 1 AS one");
 }
 
 /// Checks that everything [`write`] wrote is there.
@@ -115,18 +163,35 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-#[test]
-fn a_database_of_format_version_1_is_read_and_written() {
-    if let Ok(directory) = std::env::var("FLEETDB_MAKE_COMPAT") {
-        write(Path::new(&directory));
-    }
-    verify(&Reader::open(Io::files(golden()), Settings::default()).unwrap().view());
-    assert!(check(&Io::files(golden()), |_, _| ()).unwrap().problems.is_empty());
+/// Reads a golden directory, and opens, changes and opens again a copy of it.
+fn is_read_and_written(golden: &Path, verify: impl Fn(&View)) {
+    verify(&Reader::open(Io::files(golden), Settings::default()).unwrap().view());
+    assert!(check(&Io::files(golden), |_, _| ()).unwrap().problems.is_empty());
     let directory = tempfile::tempdir().unwrap();
-    copy(&golden(), directory.path());
+    copy(golden, directory.path());
     let db = Database::open_with(Io::files(directory.path()), Settings::default()).unwrap();
     verify(&db.view());
     db.compact().unwrap();
     verify(&db.view());
     db.close().unwrap();
+    let db = Database::open_with(Io::files(directory.path()), Settings::default()).unwrap();
+    verify(&db.view());
+    let schema = db.tables().pop().unwrap();
+    assert!(db.next_numbers(&schema, 1).unwrap() > 0);
+}
+
+#[test]
+fn a_database_of_format_version_1_is_read_and_written() {
+    is_read_and_written(&golden("v1"), verify);
+}
+
+#[test]
+fn a_database_of_format_version_2_is_read_and_written() {
+    if let Ok(directory) = std::env::var("FLEETDB_MAKE_COMPAT") {
+        write(Path::new(&directory));
+    }
+    is_read_and_written(&golden("v2"), |view| {
+        verify(view);
+        verify_definitions(view);
+    });
 }

@@ -2,6 +2,8 @@
 //! from 1. DataFusion's view of that name has Arrow types and cannot be replaced, so
 //! [`super::relations`] redirects statements here.
 
+use super::constraints::DEFAULTS;
+
 /// The name of the view in `pg_catalog`.
 pub(super) const NAME: &str = "fleetdb_columns";
 
@@ -35,8 +37,8 @@ const MISSING: [(&str, &str); 16] = [
     ("domain_name", "CAST(NULL AS TEXT)"),
     ("dtd_identifier", "CAST(ordinal_position + 1 AS TEXT)"),
     ("is_self_referencing", "'NO'"),
-    ("is_identity", "'NO'"),
-    ("identity_generation", "CAST(NULL AS TEXT)"),
+    ("is_identity", "CASE WHEN is_always THEN 'YES' ELSE 'NO' END"),
+    ("identity_generation", "CASE WHEN is_always THEN 'ALWAYS' END"),
     ("identity_start", "CAST(NULL AS TEXT)"),
     ("identity_increment", "CAST(NULL AS TEXT)"),
     ("identity_maximum", "CAST(NULL AS TEXT)"),
@@ -56,10 +58,11 @@ pub(super) fn query() -> String {
     let missing = MISSING.map(|(column, value)| format!(", {value} AS {column}")).concat();
     format!(
         "SELECT table_catalog, table_schema, table_name, column_name, \
-         arrow_cast(ordinal_position + 1, 'Int32') AS ordinal_position, column_default, is_nullable, \
+         arrow_cast(ordinal_position + 1, 'Int32') AS ordinal_position, default_value AS column_default, is_nullable, \
          {} AS data_type, character_maximum_length, character_octet_length, numeric_precision, numeric_precision_radix, \
          numeric_scale, datetime_precision, interval_type, 'pg_catalog' AS udt_schema, {} AS udt_name{missing} \
-         FROM information_schema.columns",
+         FROM information_schema.columns LEFT JOIN pg_catalog.{DEFAULTS} \
+         ON default_table = table_name AND default_column = column_name AND table_schema = 'public'",
         names(|of| of.1),
         names(|of| of.2),
     )

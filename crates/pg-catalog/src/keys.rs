@@ -1,6 +1,7 @@
 //! Primary keys in the catalog. Each table that has one gets an index in `pg_class` and `pg_index`,
 //! and a constraint.
 
+use super::constraints;
 use super::tables::OWN;
 use arrow::array::{ArrayRef, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Schema};
@@ -130,17 +131,21 @@ pub(super) fn view(name: &str, schema: &Schema) -> Option<String> {
         "pg_class" => format!("{CLASSES} LEFT {ours} LEFT {keys} AND n.oid IS NOT NULL"),
         _ => format!("pg_catalog.{OWN}{name} c"),
     };
+    let constraints = match name {
+        "pg_constraint" => format!(" UNION ALL {}", constraints::added(schema, &missing)),
+        _ => String::new(),
+    };
     Some(format!(
         "SELECT {own}{missing} FROM {from} \
-         UNION ALL SELECT {added}{missing} FROM {CLASSES} {ours} {keys} WHERE c.relkind = 'r'"
+         UNION ALL SELECT {added}{missing} FROM {CLASSES} {ours} {keys} WHERE c.relkind = 'r'{constraints}"
     ))
 }
 
 /// The tables, without the indexes that the view adds.
-const CLASSES: &str = "pg_catalog.fleetdb_own_pg_class c";
+pub(super) const CLASSES: &str = "pg_catalog.fleetdb_own_pg_class c";
 
 /// Restricts `pg_class c` to the user's tables.
-const OURS: &str = "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'public'";
+pub(super) const OURS: &str = "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'public'";
 
 fn with_keys() -> String {
     format!("JOIN pg_catalog.{KEYS} k ON k.name = c.relname")
@@ -240,6 +245,11 @@ impl Definition {
     /// The definition, or the name of one of its columns, counted from 1; `None` if it does not
     /// exist.
     fn of(&self, view: &View, oid: i64, column: i64) -> Option<String> {
+        if self.first == CONSTRAINTS
+            && let Some(definition) = constraints::definition_of(view, oid)
+        {
+            return Some(definition);
+        }
         let wanted = i32::try_from(oid).ok()?.checked_sub(self.first)?;
         let schema = view.tables().map(|table| table.schema()).find(|schema| number(schema) == Some(wanted))?;
         let columns: Vec<&str> = key(schema).into_iter().map(|place| schema.columns[place].name.as_str()).collect();

@@ -2,7 +2,8 @@
 //! Grafana.
 //!
 //! The crate `datafusion-pg-catalog` supplies most tables and functions, and rewrites statements
-//! that DataFusion cannot plan. FleetDB adds primary keys ([`keys`]), type names ([`columns`]),
+//! that DataFusion cannot plan. FleetDB adds primary keys ([`keys`]), checks,
+//! foreign keys and defaults ([`constraints`]), type names ([`columns`]),
 //! further views ([`views`]), settings ([`settings`]), connected clients ([`activity`], [`clients`]), advisory locks ([`advisory`]), some
 //! functions ([`functions`], [`locks`]), and further rewrites, both of text ([`fragments`]) and of
 //! parsed statements ([`rewrite`], [`relations`]). [`schema`] combines them. A session sets up the
@@ -14,6 +15,7 @@ mod advisory;
 mod arrays;
 mod clients;
 mod columns;
+mod constraints;
 mod fragments;
 mod functions;
 mod keys;
@@ -153,12 +155,15 @@ fn set_up(shown: &Shown, session: &SessionParts) -> datafusion::error::Result<Re
     };
     let all = PgCatalogSchemaProvider::try_new(context.state().catalog_list().clone(), tables, EmptyContextProvider)?;
     let (declared, view_tables) = (Arc::clone(&shown.cursors), Arc::clone(&session.tables));
+    let (of_constraints, of_defaults) = (Arc::clone(&session.tables), Arc::clone(&session.tables));
     let (set, clients, session_user) =
         (session.settings.clone(), Arc::clone(&shown.clients), Arc::clone(&shown.session_user));
     let cursors = move || cursors(&declared.lock().unwrap_or_else(PoisonError::into_inner));
     let tables = HashMap::from([
         (tables::CURSORS, live::table(cursors)?),
         (keys::KEYS, live::table(move || keys::keys(&view_tables.shown()))?),
+        (constraints::CONSTRAINTS, live::table(move || constraints::rows(&of_constraints.shown()))?),
+        (constraints::DEFAULTS, live::table(move || constraints::defaults(&of_defaults.shown()))?),
         (settings::ROWS, live::table(move || settings::rows(&set))?),
         (activity::ROWS, live::table(move || activity::rows(clients.as_ref(), &session_user))?),
     ]);

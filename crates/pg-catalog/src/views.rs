@@ -10,9 +10,9 @@ const VIEWS: [(&str, &str); 8] = [
         "fleetdb_table_constraints",
         "SELECT current_database() AS constraint_catalog, n.nspname AS constraint_schema, o.conname AS constraint_name, \
          current_database() AS table_catalog, n.nspname AS table_schema, c.relname AS table_name, \
-         'PRIMARY KEY' AS constraint_type, 'NO' AS is_deferrable, 'NO' AS initially_deferred, 'YES' AS enforced \
+         CASE o.contype WHEN 'p' THEN 'PRIMARY KEY' WHEN 'f' THEN 'FOREIGN KEY' ELSE 'CHECK' END AS constraint_type, 'NO' AS is_deferrable, 'NO' AS initially_deferred, 'YES' AS enforced \
          FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class c ON c.oid = o.conrelid \
-         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE o.contype = 'p'",
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE o.contype IN ('p', 'f', 'c')",
     ),
     (
         "fleetdb_key_column_usage",

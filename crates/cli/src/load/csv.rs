@@ -4,7 +4,7 @@ use super::input::Input;
 use super::{Args, BATCH_ROWS, OnError, Tally, target};
 use crate::io_error;
 use fleetdb_engine::{Batch, Database, Error, Result, Rows};
-use fleetdb_query::{CellReader, CsvReader, CsvRow};
+use fleetdb_query::{CellReader, CsvReader, CsvRow, Zone};
 use std::io::Read;
 use std::sync::Arc;
 
@@ -36,11 +36,12 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
             };
             let line = row.line;
             let Some(cells) = &mut cells else {
-                let header = row.cells().and_then(|header| CellReader::of_header(Arc::clone(&schema), &header));
+                let header =
+                    row.cells().and_then(|header| CellReader::of_header(Arc::clone(&schema), &header, Zone::Utc));
                 cells = Some(header.map_err(|e| wrong(line, &e))?);
                 continue;
             };
-            if let Err(e) = take(&row, cells, &mut rows) {
+            if let Err(e) = take(db, &row, cells, &mut rows) {
                 let end = match row.lines {
                     1 => String::new(),
                     lines => format!(" (the row continues to line {})", line + lines - 1),
@@ -60,12 +61,12 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
     Ok(())
 }
 
-fn take(row: &CsvRow<'_>, cells: &mut CellReader, rows: &mut Rows) -> Result<()> {
+fn take(db: &Database, row: &CsvRow<'_>, cells: &mut CellReader, rows: &mut Rows) -> Result<()> {
     // An empty line is a row only if the rows have a single column, which is then NULL.
     if row.is_empty() && cells.places().len() > 1 {
         return Ok(());
     }
-    cells.push(row.cells()?.into_iter().map(|cell| cell.value("")), rows)
+    cells.push(db, row.cells()?.into_iter().map(|cell| cell.value("")), rows)
 }
 
 fn commit(db: &Database, args: &Args, rows: Rows, tally: &mut Tally) -> Result<()> {

@@ -84,7 +84,7 @@ pub(super) const PASSES: [Pass; 22] = [
         marks: &[&[Word("update")]],
         run: always!(writes::in_planned_form),
         obsolete_when: "it plans UPDATE ... FROM and SET (a, b) = ...",
-        example: "UPDATE reads SET (v) = (2) WHERE id = 7",
+        example: "UPDATE reads SET v = 2 FROM meters m WHERE m.id = reads.id",
     },
     Pass {
         name: "VALUES with subqueries",

@@ -49,7 +49,7 @@ pub(crate) fn copy_from(db: &Database, statement: &Statement, files: &Files, zon
     let file = File::open(path).map_err(|e| Error::io(format!("open {filename}"), &e))?;
     let mut writer = BatchWriter::new(db, &name);
     match FileFormat::of(path)? {
-        FileFormat::Csv => read_csv(file, filename, schema, zone, &mut writer)?,
+        FileFormat::Csv => read_csv(db, file, filename, schema, zone, &mut writer)?,
         FileFormat::Parquet => {
             let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| wrong(&e))?;
             let mut before = 0;
@@ -66,6 +66,7 @@ pub(crate) fn copy_from(db: &Database, statement: &Statement, files: &Files, zon
 
 /// Reads a CSV file with a header.
 fn read_csv(
+    db: &Database,
     mut file: File,
     filename: &str,
     schema: &Arc<TableSchema>,
@@ -84,8 +85,8 @@ fn read_csv(
             let line = row.line;
             let of_row = row.cells().map_err(|e| wrong(line, &e))?;
             let Some(cells) = &mut cells else {
-                let reader = CellReader::of_header(Arc::clone(schema), &of_row);
-                cells = Some(reader.map_err(|e| e.context(at(line)))?.in_zone(zone));
+                let reader = CellReader::of_header(Arc::clone(schema), &of_row, zone);
+                cells = Some(reader.map_err(|e| e.context(at(line)))?);
                 continue;
             };
             // With a single column, an empty line is a row with NULL.
@@ -93,7 +94,7 @@ fn read_csv(
                 continue;
             }
             let values = of_row.into_iter().map(|cell| cell.value(""));
-            cells.push(values, &mut rows).map_err(|e| e.context(at(line)))?;
+            cells.push(db, values, &mut rows).map_err(|e| e.context(at(line)))?;
             if rows.len() >= READ_ROWS {
                 writer.add(std::mem::replace(&mut rows, Rows::new(schema)).finish()?)?;
             }

@@ -5,7 +5,7 @@ use super::connection::Connection;
 use super::values;
 use super::wire::Rest;
 use crate::error::{postgres_error, user_error};
-use fleetdb_engine::{Batch, Code, Error, Result, Rows, TableSchema, Value};
+use fleetdb_engine::{Batch, Code, Database, Error, Result, Rows, TableSchema, Value};
 use fleetdb_query::{CellReader, CopyFormat, CopyIn, CsvReader, Zone};
 use futures::{Sink, SinkExt};
 use pgwire::api::ClientInfo;
@@ -30,6 +30,7 @@ const BINARY_SIGNATURE_BYTES: usize = BINARY_HEAD.len() - 8;
 /// A COPY FROM STDIN in progress.
 pub(super) struct CopyingIn {
     copy: CopyIn,
+    db: Arc<Database>,
     cells: CellReader,
     /// Data received in CSV form.
     csv: CsvReader,
@@ -49,7 +50,8 @@ impl Connection {
         let session = self.session()?;
         session.check_may_write("COPY FROM").map_err(|e| postgres_error(&e))?;
         let table = self.shared.db.table(&copy.table);
-        let copying = CopyingIn::new(copy.clone(), table, session.zone()).map_err(|e| postgres_error(&e))?;
+        let copying =
+            CopyingIn::new(copy.clone(), &self.shared.db, table, session.zone()).map_err(|e| postgres_error(&e))?;
         let columns = copying.cells.places().len();
         *self.copying.lock() = Some(copying);
         Ok(columns)
@@ -81,10 +83,10 @@ impl Connection {
 }
 
 impl CopyingIn {
-    fn new(copy: CopyIn, schema: Result<Arc<TableSchema>>, zone: Zone) -> Result<Self> {
+    fn new(copy: CopyIn, db: &Arc<Database>, schema: Result<Arc<TableSchema>>, zone: Zone) -> Result<Self> {
         let names: Vec<&str> = copy.columns.iter().map(String::as_str).collect();
-        let (cells, csv) = (CellReader::new(schema?, &names)?.in_zone(zone), CsvReader::new(copy.form.delimiter));
-        Ok(Self { copy, cells, csv, bytes: Vec::new(), lines: 0, is_complete: false, rows: 0 })
+        let (cells, csv) = (CellReader::new(schema?, &names, zone)?, CsvReader::new(copy.form.delimiter));
+        Ok(Self { copy, db: Arc::clone(db), cells, csv, bytes: Vec::new(), lines: 0, is_complete: false, rows: 0 })
     }
 
     fn push(&mut self, data: &[u8]) {
@@ -132,7 +134,7 @@ impl CopyingIn {
             }
             let cells = row.cells().map_err(|e| wrong(line, &e))?.into_iter();
             let values = cells.map(|cell| cell.value(&self.copy.form.null));
-            self.cells.push(values, &mut rows).map_err(|e| e.context(at_line(&table.name, line)))?;
+            self.cells.push(&self.db, values, &mut rows).map_err(|e| e.context(at_line(&table.name, line)))?;
             self.rows += 1;
         }
         Ok((!rows.is_empty()).then_some(rows))
@@ -152,7 +154,7 @@ impl CopyingIn {
             let cells = cells(line, char::from(self.copy.form.delimiter)).into_iter();
             let cells: Vec<_> = cells.map(|cell| (cell != self.copy.form.null).then(|| unescaped(cell))).collect();
             let at = at_line(&self.cells.schema().name, self.lines);
-            self.cells.push(cells.into_iter(), rows).map_err(|e| e.context(at))?;
+            self.cells.push(&self.db, cells.into_iter(), rows).map_err(|e| e.context(at))?;
             self.rows += 1;
         }
         Ok(())
@@ -177,7 +179,7 @@ impl CopyingIn {
                 .ok_or_else(|| self.wrong(&"invalid binary COPY header"))?;
             self.lines = 1;
         }
-        let mut row = vec![Value::Null; schema.columns.len()];
+        let mut row = self.cells.without_cells();
         while !self.is_complete {
             let before = rest.0;
             let Some(count) = rest.count() else { break };
@@ -202,7 +204,7 @@ impl CopyingIn {
                 };
             }
             let at = at_line(&schema.name, self.lines - 1);
-            self.cells.check(&row).map_err(|e| e.context(at))?;
+            self.cells.complete(&self.db, &mut row).map_err(|e| e.context(at))?;
             self.rows += 1;
             rows.push(&row)?;
         }

@@ -1,10 +1,12 @@
 //! Converts rows of text cells to rows of a table.
 
 use super::reader::CsvCell;
-use fleetdb_engine::{Code, Column, ColumnType, Error, Result, Rows, TableSchema, Value};
+use crate::write::cells::{Cell, Default, Generated, default_of};
+use fleetdb_engine::{Code, Column, ColumnType, Database, Error, Result, Rows, TableSchema, Value};
 use fleetdb_functions::values::literals::value_of_text_in;
 use fleetdb_functions::values::zone::Zone;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Converts the cells of a row to values of a table's columns, as SQL parses text.
 #[derive(Debug)]
@@ -12,16 +14,20 @@ pub struct CellReader {
     schema: Arc<TableSchema>,
     /// For each cell, the index of its column in the table.
     places: Vec<usize>,
+    /// The values of columns without a cell that each row gets anew.
+    generated: Vec<(usize, Generated)>,
     zone: Zone,
+    /// The last row, with the constant defaults of columns without a cell.
     row: Vec<Value>,
 }
 
 impl CellReader {
-    /// Creates a reader for rows with these columns; if there are none, all of the table's columns.
+    /// Creates a reader for rows with these columns; if there are none, all of the table's columns. Times
+    /// without a zone are local times of the zone, for columns with a zone.
     ///
     /// # Errors
-    /// A column is not in the table or is named twice.
-    pub fn new(schema: Arc<TableSchema>, names: &[&str]) -> Result<Self> {
+    /// A column is not in the table or is named twice, or the default of another must be planned.
+    pub fn new(schema: Arc<TableSchema>, names: &[&str], zone: Zone) -> Result<Self> {
         let mut places = Vec::with_capacity(names.len());
         for name in names {
             let place = schema.column_index(name)?;
@@ -33,24 +39,29 @@ impl CellReader {
         if names.is_empty() {
             places = (0..schema.columns.len()).collect();
         }
-        let row = vec![Value::Null; schema.columns.len()];
-        Ok(Self { schema, places, zone: Zone::Utc, row })
+        let (mut row, mut generated) = (vec![Value::Null; schema.columns.len()], Vec::new());
+        for (place, column) in schema.columns.iter().enumerate().filter(|(place, _)| !places.contains(place)) {
+            match default_of(column, zone) {
+                Some(Default::Cell(Cell::Value(value))) => row[place] = value,
+                Some(Default::Generated(value)) => generated.push((place, value)),
+                _ => {
+                    let message =
+                        format!("the default of column \"{}\" must be computed: give its values", column.name);
+                    return Err(Error::new(Code::NotSupported, message));
+                }
+            }
+        }
+        Ok(Self { schema, places, generated, zone, row })
     }
 
     /// Creates a reader for rows below a header with column names.
     ///
     /// # Errors
     /// Those of [`new`](Self::new).
-    pub fn of_header(schema: Arc<TableSchema>, header: &[CsvCell]) -> Result<Self> {
+    pub fn of_header(schema: Arc<TableSchema>, header: &[CsvCell], zone: Zone) -> Result<Self> {
         // Some programs write a leading byte order mark.
         let names: Vec<&str> = header.iter().map(|cell| cell.text.trim_start_matches('\u{feff}').trim()).collect();
-        Self::new(schema, &names)
-    }
-
-    /// Reads times without a zone as local time in this zone, for columns with a zone.
-    #[must_use]
-    pub fn in_zone(self, zone: Zone) -> Self {
-        Self { zone, ..self }
+        Self::new(schema, &names, zone)
     }
 
     /// The table.
@@ -63,12 +74,17 @@ impl CellReader {
         &self.places
     }
 
-    /// Appends a row of cells; `None` is NULL.
+    /// Appends a row of cells; `None` is NULL. The database numbers the row if it needs that.
     ///
     /// # Errors
     /// The number of cells differs from the number of columns, or a cell is not a valid value of
     /// its column. The row is not appended then.
-    pub fn push(&mut self, cells: impl ExactSizeIterator<Item = Option<String>>, rows: &mut Rows) -> Result<()> {
+    pub fn push(
+        &mut self,
+        db: &Database,
+        cells: impl ExactSizeIterator<Item = Option<String>>,
+        rows: &mut Rows,
+    ) -> Result<()> {
         if cells.len() != self.places.len() {
             return Err(Error::new(
                 Code::InvalidCopy,
@@ -87,17 +103,27 @@ impl CellReader {
                 }
             };
         }
-        self.check(&self.row)?;
-        rows.push(&self.row)
+        let mut row = std::mem::take(&mut self.row);
+        let pushed = self.complete(db, &mut row).and_then(|()| rows.push(&row));
+        self.row = row;
+        pushed
     }
 
-    /// Checks a complete row, including the columns that have no cell.
+    /// A row of which only the columns without a cell have values: their defaults.
+    pub fn without_cells(&self) -> Vec<Value> {
+        self.row.clone()
+    }
+
+    /// Gives a row the values that each row gets anew, and checks it.
     ///
     /// # Errors
-    /// A NOT NULL column is NULL.
-    pub fn check(&self, row: &[Value]) -> Result<()> {
+    /// A NOT NULL column is NULL, or the database has no more numbers.
+    pub fn complete(&self, db: &Database, row: &mut [Value]) -> Result<()> {
+        for (place, generated) in &self.generated {
+            row[*place] = generated.value(db, &self.schema, SystemTime::now())?;
+        }
         let is_missing = |(column, value): &(&Column, &Value)| !column.nullable && **value == Value::Null;
-        match self.schema.columns.iter().zip(row).find(is_missing) {
+        match self.schema.columns.iter().zip(row.iter()).find(is_missing) {
             Some((column, _)) => Err(self.schema.null_in(column)),
             None => Ok(()),
         }
