@@ -12,7 +12,7 @@ use crate::db::Database;
 use crate::error::{Code, Error, Result};
 use crate::ids::ColumnId;
 use crate::manifest::{Edit, State};
-use crate::scan::{Projection, ScanRequest, View};
+use crate::scan::{Projection, ScanRequest, TableView, View};
 use crate::schema::{
     Column, ColumnDefinition, MAX_COLUMNS, Role, TableSchema, check_name, check_numbered, check_retention,
 };
@@ -298,6 +298,11 @@ impl Planned {
         })
     }
 
+    /// The table's rows, with those that its retention hides: a longer one would show them again.
+    fn rows(&self) -> Result<TableView> {
+        Ok(TableView { expired: None, ..self.view.table(&self.before.name)?.clone() })
+    }
+
     /// The edit for changed constraints.
     fn constraints(&self, change: impl FnOnce(&mut TableSchema)) -> Edit {
         let mut schema = self.schema().clone();
@@ -308,7 +313,7 @@ impl Planned {
     fn new_column(&self, column: &ColumnDefinition, role: Role) -> Result<Column> {
         let schema = self.schema();
         check_name("column", &column.name)?;
-        let has_rows = || Ok::<_, Error>(self.view.table(&self.before.name)?.count()? > 0);
+        let has_rows = || Ok::<_, Error>(self.rows()?.count()? > 0);
         let refused = match role {
             _ if schema.find(&column.name).is_some() => Some((Code::DuplicateColumn, "the column already exists")),
             _ if schema.columns.len() >= MAX_COLUMNS => {
@@ -345,7 +350,7 @@ impl Planned {
 
     /// Refuses NULL that a column has already.
     fn check_has_no_null(&self, column: &Column) -> Result<()> {
-        let rows = self.view.table(&self.before.name)?;
+        let rows = self.rows()?;
         let place = self.before.columns.iter().position(|before| before.id == column.id);
         let has_null = match place {
             // Added by the same ALTER.
@@ -374,7 +379,7 @@ impl Planned {
 
     /// Refuses a condition that a row does not meet.
     fn check_rows(&self, check: &Check) -> Result<()> {
-        for batch in self.view.table(&self.before.name)?.scan(&ScanRequest::all())? {
+        for batch in self.rows()?.scan(&ScanRequest::all())? {
             if violated(&self.before, check, &batch?)?.is_some() {
                 let message = format!(
                     "check constraint \"{}\" of relation \"{}\" is violated by some row",

@@ -120,6 +120,26 @@ impl Condition {
         }
     }
 
+    /// The levels of the tree.
+    pub(crate) fn levels(&self) -> usize {
+        1 + match self {
+            Self::Compare(left, _, right) => left.levels().max(right.levels()),
+            Self::IsNull(of) | Self::IsTrue(of) => of.levels(),
+            Self::And(parts) | Self::Or(parts) => parts.iter().map(Self::levels).max().unwrap_or(0),
+            Self::Not(of) => of.levels(),
+        }
+    }
+
+    /// Whether the condition asks for NULL.
+    pub(crate) fn asks_for_null(&self) -> bool {
+        match self {
+            Self::IsNull(_) => true,
+            Self::Compare(..) | Self::IsTrue(_) => false,
+            Self::And(parts) | Self::Or(parts) => parts.iter().any(Self::asks_for_null),
+            Self::Not(of) => of.asks_for_null(),
+        }
+    }
+
     /// The columns of the condition, each once.
     pub fn columns(&self) -> Vec<ColumnId> {
         let mut columns = Vec::new();
@@ -131,21 +151,31 @@ impl Condition {
         columns
     }
 
-    /// The condition in SQL, with `name` of each column.
-    pub fn to_sql(&self, name: &impl Fn(ColumnId) -> String) -> String {
+    /// The condition in SQL. `name` gives the name of a column, `constant` an integer as a constant of its
+    /// column.
+    pub(crate) fn to_sql(
+        &self,
+        name: &impl Fn(ColumnId) -> String,
+        constant: &impl Fn(ColumnId, i64) -> String,
+    ) -> String {
         let joined = |parts: &[Self], word: &str| {
-            let parts: Vec<String> = parts.iter().map(|part| part.to_sql(name)).collect();
+            let parts: Vec<String> = parts.iter().map(|part| part.to_sql(name, constant)).collect();
             format!("({})", parts.join(word))
         };
         match self {
             Self::Compare(left, comparison, right) => {
-                format!("({} {} {})", left.to_sql(name), comparison.symbol(), right.to_sql(name))
+                let (left, right) = match (left, right) {
+                    (Operand::Column(id), Operand::Integer(value)) => (name(*id), constant(*id, *value)),
+                    (Operand::Integer(value), Operand::Column(id)) => (constant(*id, *value), name(*id)),
+                    _ => (left.to_sql(name), right.to_sql(name)),
+                };
+                format!("({left} {} {right})", comparison.symbol())
             }
             Self::IsNull(of) => format!("({} IS NULL)", of.to_sql(name)),
             Self::IsTrue(of) => of.to_sql(name),
             Self::And(parts) => joined(parts, " AND "),
             Self::Or(parts) => joined(parts, " OR "),
-            Self::Not(of) => format!("(NOT {})", of.to_sql(name)),
+            Self::Not(of) => format!("(NOT {})", of.to_sql(name, constant)),
         }
     }
 }
@@ -187,6 +217,14 @@ impl Operand {
                 _ => Scalar::Null,
             },
             Self::Arithmetic(left, operator, right) => operator.of(left.value(column), right.value(column)),
+        }
+    }
+
+    fn levels(&self) -> usize {
+        1 + match self {
+            Self::Length(of) => of.levels(),
+            Self::Arithmetic(left, _, right) => left.levels().max(right.levels()),
+            _ => 0,
         }
     }
 

@@ -77,7 +77,7 @@ fn a_condition_is_written_as_sql() {
     let long = compare(Operand::Length(Box::new(a())), Comparison::LessOrEqual, Operand::Integer(3));
     let named = compare(a(), Comparison::NotEqual, Operand::Text("it's".to_owned()));
     let condition = Condition::Or(vec![Condition::And(vec![long, named]), Condition::IsNull(a())]);
-    let text = condition.to_sql(&|_| "name".to_owned());
+    let text = condition.to_sql(&|_| "name".to_owned(), &|_, value| value.to_string());
     assert_eq!(text, "(((length(name) <= 3) AND (name <> 'it''s')) OR (name IS NULL))");
     let umlauts = Scalar::Bytes("äöü".as_bytes());
     assert_eq!(holds(&condition, umlauts, Scalar::Null), Some(true));

@@ -109,7 +109,27 @@ impl Shared {
         let schemas = batch.parts.iter().map(|part| Ok(Arc::clone(&catalog.get(part.table())?.schema)));
         let schemas = schemas.collect::<Result<Vec<_>>>()?;
         drop(catalog);
-        batch.parts.iter().zip(&schemas).map(|(part, schema)| admit(schema, part)).collect()
+        let admitted = batch.parts.iter().zip(&schemas).map(|(part, schema)| admit(schema, part));
+        let admitted = admitted.collect::<Result<Vec<_>>>()?;
+        for rows in &admitted {
+            if let Some(number) = rows.greatest_number {
+                let mut numbers = self.numbers.lock();
+                let numbers = numbers.entry(rows.schema.id).or_default();
+                numbers.greatest = numbers.greatest.max(number);
+            }
+        }
+        Ok(admitted)
+    }
+
+    /// Checks rows of a batch against the CHECKs of their tables, before the batch is complete.
+    pub(crate) fn check_rows(&self, batch: &Batch) -> Result<()> {
+        for part in &batch.parts {
+            let schema = Arc::clone(&self.catalog.read().get(part.table())?.schema);
+            if !schema.checks.is_empty() {
+                admit(&schema, part)?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn commit(&self, batch: &Batch, waiting: Waiting, done: Done) -> Result<TryCommit<'_>> {

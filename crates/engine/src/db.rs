@@ -222,6 +222,14 @@ impl Database {
         outcome.wait()
     }
 
+    /// Checks the rows of a batch against the CHECKs of their tables, without writing it.
+    ///
+    /// # Errors
+    /// [`Code::Check`](crate::Code::Check) if a row violates one; others as [`commit`](Self::commit).
+    pub fn check(&self, batch: &Batch) -> Result<()> {
+        self.shared.check_rows(batch)
+    }
+
     /// Writes a batch as [`commit`](Self::commit) does, without waiting for its outcome. `done` is
     /// called once, when the batch is as durable as requested or when the log failed. It runs on
     /// the log thread or a committer's thread, possibly before this returns. It must be short and

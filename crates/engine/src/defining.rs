@@ -6,6 +6,10 @@ use crate::error::{Code, Error, Result};
 use crate::ids::ColumnId;
 use crate::schema::{TableDefinition, TableSchema, check_name};
 
+/// The maximum number of levels of a condition. Each is up to two levels of the manifest's JSON, whose
+/// parser stops at 128.
+const MAX_LEVELS: usize = 32;
+
 impl TableSchema {
     /// Whether a check or a foreign key has this name.
     pub(crate) fn has_constraint(&self, name: &str) -> bool {
@@ -37,8 +41,22 @@ impl TableSchema {
     /// A check for this table.
     ///
     /// # Errors
-    /// The name is taken.
+    /// The name is taken, the condition is nested too deep, or the table merges fields and the condition
+    /// needs more than one of them.
     pub(crate) fn check_of(&self, definition: &CheckDefinition) -> Result<Check> {
+        if definition.condition.levels() > MAX_LEVELS {
+            let message = format!("a CHECK has more than {MAX_LEVELS} levels of conditions and calculations");
+            return Err(Error::new(Code::LimitExceeded, message));
+        }
+        let is_of_one = definition.condition.columns().len() < 2 && !definition.condition.asks_for_null();
+        if self.merges_fields() && !is_of_one {
+            let message = format!(
+                "table '{}' merges the fields of rows that come apart: a CHECK there is for one column, and does not \
+                 ask for NULL",
+                self.name
+            );
+            return Err(Error::new(Code::NotSupported, message));
+        }
         let columns = definition.condition.columns();
         // As in PostgreSQL, a condition on several columns is not named after one.
         let column = if columns.len() == 1 { columns } else { Vec::new() };

@@ -71,7 +71,9 @@ pub use scan::last::LastRows;
 pub use scan::overlay::Overlay;
 pub use scan::rows::{RowCondition, RowTest, Scan};
 pub use scan::{KeyCondition, KeyPredicate, Projection, ScanRequest, TableView, View};
-pub use schema::{Column, ColumnDefinition, MAX_COLUMNS, MAX_NAME_BYTES, Merge, Role, TableDefinition, TableSchema};
+pub use schema::{
+    Column, ColumnDefinition, MAX_COLUMNS, MAX_NAME_BYTES, Merge, Role, TableDefinition, TableSchema, sql_identifier,
+};
 pub use settings::{Durability, Settings};
 pub use write::admit::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use write::batch::{Batch, MAX_BATCH_BYTES, MAX_BATCH_ROWS, Rows, Value};

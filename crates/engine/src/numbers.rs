@@ -1,15 +1,24 @@
 //! Numbers that a table gives to its rows, as `GENERATED ... AS IDENTITY` does. None is given twice,
 //! also after a crash: numbers are reserved in the manifest before the first of them is used. Closing the
 //! database gives back those that are left; after a crash they stay unused.
+//!
+//! A number is also greater than all that rows have from elsewhere: the first use of a table's numbers
+//! reads the column, and later rows are noted when they are admitted.
 
 use crate::db::Database;
 use crate::error::{Code, Error, Result};
 use crate::ids::TableId;
 use crate::manifest::Edit;
+use crate::scan::{Projection, ScanRequest};
 use crate::schema::TableSchema;
+use crate::state::{Numbers, Reserved};
+use arrow::array::AsArray;
+use arrow::compute::{cast, max};
+use arrow::datatypes::{DataType, Int64Type};
 
-/// How many numbers an edit reserves beyond those that are asked for. An edit costs a sync.
-const RESERVED: i64 = 1_000;
+/// An edit reserves as many numbers as were given since the database was opened, at least the first and
+/// at most the second of these. An edit costs a sync, and a crash loses what is reserved.
+const RESERVED: (i64, i64) = (1_000, 1_000_000);
 
 impl Database {
     /// Takes the next of a table's own numbers, as many as `count`; returns the first. Batches that fail
@@ -25,38 +34,54 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// The numbers are used up, or the manifest cannot be written.
+    /// The table does not exist, its numbers are used up, or the manifest cannot be written.
     pub fn next_numbers(&self, table: &TableSchema, count: u64) -> Result<i64> {
         let mut numbers = self.shared.numbers.lock();
-        let (next, reserved) = match numbers.get(&table.id) {
-            Some(known) => *known,
+        let Numbers { greatest, reserved } = numbers.entry(table.id).or_default();
+        let of_table = match reserved {
+            Some(reserved) => reserved,
             None => {
-                let used = self.shared.manifest.lock().state().numbers.get(&table.id).copied().unwrap_or(0);
-                (used.saturating_add(1), used)
+                let state = self.shared.manifest.lock().state().numbers.get(&table.id).copied().unwrap_or(0);
+                *greatest = (*greatest).max(self.greatest_number(table)?);
+                reserved.insert(Reserved { next: state.saturating_add(1), to: state, given: 0 })
             }
         };
+        let next = of_table.next.max(greatest.saturating_add(1));
         let used_up = || {
-            Error::new(
-                Code::LimitExceeded,
-                format!("table '{}' has given its rows all numbers up to {next}", table.name),
-            )
+            let message = format!("table '{}' has no numbers left after {}", table.name, next - 1);
+            Error::new(Code::LimitExceeded, message)
         };
-        let after = i64::try_from(count).ok().and_then(|count| next.checked_add(count)).ok_or_else(used_up)?;
-        let mut to = reserved;
-        if after - 1 > reserved {
-            to = after.saturating_add(RESERVED);
+        let count = i64::try_from(count).map_err(|_| used_up())?;
+        let after = next.checked_add(count).filter(|_| *greatest < i64::MAX).ok_or_else(used_up)?;
+        if after - 1 > of_table.to {
+            let to = after.saturating_add(of_table.given.clamp(RESERVED.0, RESERVED.1));
             self.shared.manifest.lock().append(&Edit::ReserveNumbers { table: table.id, to })?;
+            of_table.to = to;
         }
-        numbers.insert(table.id, (after, to));
+        (of_table.next, of_table.given) = (after, of_table.given.saturating_add(count));
         Ok(next)
+    }
+
+    /// The greatest number in the rows of a table.
+    fn greatest_number(&self, table: &TableSchema) -> Result<i64> {
+        let view = self.shared.view();
+        let rows = view.table(&table.name)?;
+        let Some(place) = rows.schema().numbered() else { return Ok(0) };
+        let mut greatest = 0;
+        for batch in rows.scan(&ScanRequest { projection: Projection::Places(vec![place]), ..ScanRequest::all() })? {
+            let numbers = cast(batch?.column(0), &DataType::Int64)?;
+            greatest = greatest.max(max(numbers.as_primitive::<Int64Type>()).unwrap_or(0));
+        }
+        Ok(greatest)
     }
 
     /// Gives back the numbers that are reserved and were not used.
     pub(crate) fn give_back_numbers(&self) -> Result<()> {
         let numbers = std::mem::take(&mut *self.shared.numbers.lock());
         let mut manifest = self.shared.manifest.lock();
-        let unused = |(table, (next, reserved)): (TableId, (i64, i64))| {
-            let is_left = next <= reserved && manifest.state().tables.contains_key(&table);
+        let unused = |(table, numbers): (TableId, Numbers)| {
+            let Reserved { next, to, .. } = numbers.reserved?;
+            let is_left = next <= to && manifest.state().tables.contains_key(&table);
             is_left.then_some(Edit::ReserveNumbers { table, to: next - 1 })
         };
         let edits: Vec<Edit> = numbers.into_iter().filter_map(unused).collect();

@@ -9,7 +9,10 @@ use crate::column_type::{ColumnType, Unit};
 use crate::constraints::{CheckDefinition, DefaultValue, ForeignKey, ForeignKeyDefinition};
 use crate::error::{Code, Error, Result, listed};
 use crate::ids::{ColumnId, TableId};
+use arrow::array::Int64Array;
+use arrow::compute::cast;
 use arrow::datatypes::{Field, Fields, Schema, SchemaRef};
+use arrow::util::display::array_value_to_string;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 
@@ -180,14 +183,32 @@ impl TableSchema {
 
     /// A condition of the table in SQL.
     pub fn sql_of(&self, condition: &Condition) -> String {
-        let name = |id| self.names_of(&[id]).first().map_or_else(String::new, |name| quoted(name));
-        condition.to_sql(&name)
+        let column = |id: ColumnId| self.columns.iter().find(|column| column.id == id);
+        let name = |id| column(id).map_or_else(String::new, |column| sql_identifier(&column.name));
+        let constant = |id, value: i64| match column(id).map(|column| column.column_type) {
+            Some(column_type) if column_type.is_numeric() => value.to_string(),
+            Some(column_type) => {
+                let values = cast(&Int64Array::from(vec![value]), &column_type.to_arrow());
+                let text = values.and_then(|values| array_value_to_string(&values, 0));
+                text.map_or_else(|_| value.to_string(), |text| format!("'{text}'"))
+            }
+            None => value.to_string(),
+        };
+        condition.to_sql(&name, &constant)
     }
 
     /// Removes the checks and foreign keys that name a column.
     pub(crate) fn remove_constraints_on(&mut self, column: ColumnId) {
         self.checks.retain(|check| !check.condition.columns().contains(&column));
         self.foreign_keys.retain(|key| !key.columns.contains(&column));
+    }
+
+    /// The schema as segments have it: any field may be NULL there, also in a table that no longer takes
+    /// NULL. A row that was replaced may hold one, and so may one of several that are merged.
+    pub(crate) fn with_nullable_fields(&self) -> Self {
+        let mut schema = self.clone();
+        schema.columns.iter_mut().for_each(|column| column.nullable |= column.role == Role::Field);
+        schema
     }
 
     /// The Arrow schema of this table's batches.
@@ -469,12 +490,63 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Words that are no names in SQL without quotes.
+const RESERVED: [&str; 40] = [
+    "all",
+    "and",
+    "any",
+    "as",
+    "asc",
+    "between",
+    "both",
+    "case",
+    "cast",
+    "check",
+    "column",
+    "constraint",
+    "default",
+    "desc",
+    "distinct",
+    "else",
+    "end",
+    "false",
+    "for",
+    "foreign",
+    "from",
+    "group",
+    "having",
+    "in",
+    "is",
+    "limit",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "or",
+    "order",
+    "primary",
+    "select",
+    "table",
+    "then",
+    "true",
+    "user",
+    "when",
+    "where",
+];
+
 /// A name as an identifier of SQL, in quotes if it needs them.
-fn quoted(name: &str) -> String {
+///
+/// ```
+/// use fleetdb_engine::sql_identifier;
+/// assert_eq!(sql_identifier("site_1"), "site_1");
+/// assert_eq!(sql_identifier("order"), "\"order\"");
+/// assert_eq!(sql_identifier("a \"b\""), "\"a \"\"b\"\"\"");
+/// ```
+pub fn sql_identifier(name: &str) -> String {
     let is_plain = |(place, letter): (usize, char)| {
         letter.is_ascii_lowercase() || letter == '_' || place > 0 && letter.is_ascii_digit()
     };
-    match name.chars().enumerate().all(is_plain) {
+    match name.chars().enumerate().all(is_plain) && !RESERVED.contains(&name) {
         true => name.to_owned(),
         false => format!("\"{}\"", name.replace('"', "\"\"")),
     }

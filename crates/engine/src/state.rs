@@ -105,8 +105,26 @@ pub(crate) struct Shared {
     /// Sequence of the last batch in the memtables.
     pub(crate) applied: AtomicU64,
     pub(crate) next_segment: AtomicU64,
-    /// For each table that has given its rows numbers: the next, and the last that is reserved.
-    pub(crate) numbers: Mutex<HashMap<TableId, (i64, i64)>>,
+    /// Of the tables that number their rows.
+    pub(crate) numbers: Mutex<HashMap<TableId, Numbers>>,
+}
+
+/// The numbers that a table gives to its rows.
+#[derive(Default)]
+pub(crate) struct Numbers {
+    /// The greatest number that a row is known to have.
+    pub(crate) greatest: i64,
+    /// `None` before the first use.
+    pub(crate) reserved: Option<Reserved>,
+}
+
+/// Numbers that the manifest reserves for a table.
+pub(crate) struct Reserved {
+    pub(crate) next: i64,
+    /// The last that is reserved.
+    pub(crate) to: i64,
+    /// How many were given since the database was opened.
+    pub(crate) given: i64,
 }
 
 impl Shared {

@@ -1,10 +1,10 @@
 //! Checks, foreign keys and defaults of tables, as tables that the catalog's views read.
 
-use super::keys::{CLASSES, OURS};
+use super::tables::{CLASSES, OURS};
 use arrow::array::{ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::error::Result;
-use fleetdb_engine::{Column, ColumnId, DefaultValue, ForeignKey, TableSchema, View};
+use fleetdb_engine::{Column, ColumnId, DefaultValue, ForeignKey, TableSchema, View, sql_identifier};
 use fleetdb_plan::numbers::sequence_name;
 use std::sync::Arc;
 
@@ -78,10 +78,12 @@ fn all(view: &View) -> Vec<Constraint<'_>> {
 }
 
 fn definition(table: &TableSchema, key: &ForeignKey, other: Option<&TableSchema>) -> String {
-    let columns = table.names_of(&key.columns).join(", ");
+    let list = |names: Vec<&str>| names.into_iter().map(sql_identifier).collect::<Vec<_>>().join(", ");
+    let columns = list(table.names_of(&key.columns));
     match other {
         Some(other) => {
-            format!("FOREIGN KEY ({columns}) REFERENCES {}({})", other.name, other.names_of(&key.referred).join(", "))
+            let referred = list(other.names_of(&key.referred));
+            format!("FOREIGN KEY ({columns}) REFERENCES {}({referred})", sql_identifier(&other.name))
         }
         None => format!("FOREIGN KEY ({columns}) REFERENCES a table that was dropped"),
     }

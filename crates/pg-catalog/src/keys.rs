@@ -2,7 +2,7 @@
 //! and a constraint.
 
 use super::constraints;
-use super::tables::OWN;
+use super::tables::{CLASSES, OURS, OWN};
 use arrow::array::{ArrayRef, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::cast::as_int64_array;
@@ -140,12 +140,6 @@ pub(super) fn view(name: &str, schema: &Schema) -> Option<String> {
          UNION ALL SELECT {added}{missing} FROM {CLASSES} {ours} {keys} WHERE c.relkind = 'r'{constraints}"
     ))
 }
-
-/// The tables, without the indexes that the view adds.
-pub(super) const CLASSES: &str = "pg_catalog.fleetdb_own_pg_class c";
-
-/// Restricts `pg_class c` to the user's tables.
-pub(super) const OURS: &str = "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'public'";
 
 fn with_keys() -> String {
     format!("JOIN pg_catalog.{KEYS} k ON k.name = c.relname")

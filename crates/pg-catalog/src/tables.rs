@@ -10,3 +10,9 @@ pub(super) const HIDDEN_TABLE: &str = "fleetdb_hidden";
 pub(super) const CURSORS: &str = "pg_cursors";
 /// The prefix for a view that replaces a table of `information_schema`.
 pub(super) const REPLACING: &str = "fleetdb_";
+
+/// The tables, without the indexes that views add.
+pub(super) const CLASSES: &str = "pg_catalog.fleetdb_own_pg_class c";
+
+/// Restricts `pg_class c` to the user's tables.
+pub(super) const OURS: &str = "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'public'";

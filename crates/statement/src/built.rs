@@ -93,7 +93,8 @@ pub fn derived_as(query: Query, alias: TableAlias) -> TableFactor {
     TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(alias), sample: None }
 }
 
-fn table_alias(name: &str) -> TableAlias {
+/// `AS name`.
+pub fn table_alias(name: &str) -> TableAlias {
     TableAlias { explicit: true, name: quoted(name), columns: Vec::new(), at: None }
 }
 

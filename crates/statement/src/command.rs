@@ -3,12 +3,13 @@
 
 use super::names::identifier;
 use super::setting_names::{sets_datafusion, sets_datafusion_by, setting_name};
-use super::walk::visit_statements;
+use super::walk::{visit_statements, walk};
 use crate::Statement;
 use crate::copy_stream::{CopyIn, CopyOut};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    self, CloseCursor, CopyTarget, DiscardObject, FetchDirection, ObjectType, Statement as SqlStatement,
+    self, CloseCursor, CopyTarget, DiscardObject, Expr, FetchDirection, Insert, ObjectName, ObjectType, SetExpr,
+    Statement as SqlStatement, TableFactor, Visitor,
 };
 use fleetdb_engine::{Code, Error, Result};
 use fleetdb_functions::errors::unsupported;
@@ -27,6 +28,8 @@ use std::ops::ControlFlow;
 /// assert_eq!(access("WITH a AS (INSERT INTO t VALUES (1)) SELECT 1"), Access::Write);
 /// assert_eq!(access("COPY (INSERT INTO t VALUES (1)) TO STDOUT"), Access::Write);
 /// assert_eq!(access("COPY t TO '/etc/passwd.csv'"), Access::Admin);
+/// assert_eq!(access("SELECT * FROM '/etc/passwd.csv'"), Access::Admin);
+/// assert_eq!(access("SELECT nextval('t')"), Access::Write);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Command {
@@ -159,6 +162,70 @@ fn of_parsed(statement: &ParsedStatement) -> Command {
 }
 
 fn of_sql(sql: &SqlStatement) -> Command {
+    let command = of_kind(sql);
+    if is_plain_insert(sql) {
+        return command;
+    }
+    let mut calls = Calls::default();
+    let _ = walk(sql, &mut calls);
+    let access = match calls {
+        Calls { reads_files: true, .. } => Access::Admin,
+        Calls { takes_numbers: true, .. } => command.access.max(Access::Write),
+        Calls { .. } => return command,
+    };
+    let writes = command.writes.or(calls.takes_numbers.then_some("nextval()"));
+    Command { access, writes, ..command }
+}
+
+/// Whether a statement inserts literals and parameters alone. It may have many of them.
+fn is_plain_insert(sql: &SqlStatement) -> bool {
+    let SqlStatement::Insert(Insert { source: Some(query), on: None, returning: None, .. }) = sql else { return false };
+    let is_bare = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
+    match query.body.as_ref() {
+        SetExpr::Values(values) if is_bare => {
+            values.rows.iter().flat_map(|row| row.iter()).all(|value| matches!(value, Expr::Value(_)))
+        }
+        _ => false,
+    }
+}
+
+/// The functions that read files.
+const READ_FILES: [&str; 2] = ["read_parquet", "read_csv"];
+
+/// Calls that need a permission.
+#[derive(Default)]
+struct Calls {
+    reads_files: bool,
+    takes_numbers: bool,
+}
+
+impl Visitor for Calls {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        let function = match factor {
+            TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => name,
+            _ => return ControlFlow::Continue(()),
+        };
+        self.reads_files |= is_called(function, &READ_FILES);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if let Expr::Function(call) = expr {
+            self.takes_numbers |= is_called(&call.name, &["nextval"]);
+            self.reads_files |= is_called(&call.name, &READ_FILES);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_called(function: &ObjectName, names: &[&str]) -> bool {
+    let name = function.0.last().and_then(|part| part.as_ident()).map(identifier);
+    name.is_some_and(|name| names.contains(&name.as_str()))
+}
+
+fn of_kind(sql: &SqlStatement) -> Command {
     match sql {
         SqlStatement::Query(_) if writes_rows(sql) => Command::writing(Kind::Insert, "INSERT"),
         SqlStatement::Query(_)

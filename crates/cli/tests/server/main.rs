@@ -8,6 +8,7 @@ mod attacks;
 mod clients;
 mod crash;
 mod deep;
+mod definitions;
 mod deletes;
 mod endurance;
 mod http;

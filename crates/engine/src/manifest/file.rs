@@ -175,7 +175,7 @@ impl Manifest {
         };
         // An older program must not append to what this one may have written.
         if contents.version != VERSION {
-            manifest.fold();
+            manifest.begin_file()?;
         }
         Ok(manifest)
     }
@@ -229,21 +229,26 @@ impl Manifest {
     /// Begins a new file with a fold. The last edit is already durable, so on a full disk the fold
     /// is simply written later.
     fn fold(&mut self) {
-        let (number, old) = (self.number + 1, file_name(self.number));
-        match write_fold(&self.io, number, &self.state) {
-            Ok((file, fold_bytes)) => {
-                self.file = file;
-                (self.number, self.fold_bytes, self.edit_bytes) = (number, fold_bytes, 0);
-                self.good_bytes = (HEADER_BYTES + fold_bytes) as u64;
-                // If this fails, the next open removes the file.
-                self.io.storage.remove(&old).ok();
-            }
+        match self.begin_file() {
+            Ok(()) => {}
             // The new file has not been renamed yet.
             Err(error) if error.kind() == ErrorKind::Retry => self.edit_bytes = 0,
             Err(error) => {
                 self.failed = Some(error);
             }
         }
+    }
+
+    /// Begins a new file with a fold.
+    fn begin_file(&mut self) -> Result<()> {
+        let (number, old) = (self.number + 1, file_name(self.number));
+        let (file, fold_bytes) = write_fold(&self.io, number, &self.state)?;
+        self.file = file;
+        (self.number, self.fold_bytes, self.edit_bytes) = (number, fold_bytes, 0);
+        self.good_bytes = (HEADER_BYTES + fold_bytes) as u64;
+        // If this fails, the next open removes the file.
+        self.io.storage.remove(&old).ok();
+        Ok(())
     }
 }
 

@@ -85,6 +85,7 @@ impl SegmentWriter {
         schema: &Arc<TableSchema>,
         generation: Generation,
     ) -> Result<Self> {
+        let schema = &Arc::new(schema.with_nullable_fields());
         let arrow = Arc::unwrap_or_clone(schema.to_arrow());
         let parquet =
             Arc::new(ArrowSchemaConverter::new().with_coerce_types(false).schema_root(&schema.name).convert(&arrow)?);

@@ -32,6 +32,8 @@ pub(crate) struct Admitted<'a> {
     /// Empty for a collection.
     pub(crate) times: Cow<'a, [u64]>,
     pub(crate) fields: Vec<Field<'a>>,
+    /// The greatest value of the column whose values are the table's own numbers, if it has one.
+    pub(crate) greatest_number: Option<i64>,
 }
 
 /// The encoded container keys of all rows, concatenated.
@@ -253,6 +255,8 @@ fn admit_columns<'a>(
             return Err(Error::new(Code::Check, message));
         }
     }
+    let greatest_number =
+        schema.numbered().and_then(|place| greatest(schema.columns[place].column_type, &columns[place]));
     let keys = encode_keys(schema, &columns, rows)?;
     let times = match schema.time.map(|time| columns[time].take()) {
         Some(Some(FieldValues::Raw(times, _))) => times,
@@ -261,7 +265,18 @@ fn admit_columns<'a>(
     let mut fields = Vec::with_capacity(columns.len());
     let of_fields = columns.into_iter().enumerate().filter(|&(column, _)| schema.columns[column].role == Role::Field);
     fields.extend(of_fields.filter_map(|(column, values)| Some(Field { column, values: values? })));
-    Ok(Admitted { schema: Arc::clone(schema), rows, keys, times, fields })
+    Ok(Admitted { schema: Arc::clone(schema), rows, keys, times, fields, greatest_number })
+}
+
+/// The greatest value of an integer column.
+fn greatest(column_type: ColumnType, values: &Option<FieldValues<'_>>) -> Option<i64> {
+    let Some(FieldValues::Raw(values, nulls)) = values else { return None };
+    let is_unsigned = column_type.integer_range().is_some_and(|(least, _)| least == 0);
+    let number = |(row, raw): (usize, &u64)| {
+        let value = if is_unsigned { i64::try_from(*raw).unwrap_or(i64::MAX) } else { *raw as i64 };
+        (!nulls.is_null(row)).then_some(value)
+    };
+    values.iter().enumerate().filter_map(number).max()
 }
 
 /// The first row that violates a check; `None` if there is none.

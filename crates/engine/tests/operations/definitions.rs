@@ -2,11 +2,13 @@
 //! it keeps.
 
 use super::with_clock;
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::Int64Type;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{
     Alteration, Batch, CheckDefinition, Code, ColumnDefinition, ColumnId, ColumnType, Comparison, Condition, Database,
-    DefaultValue, ForeignKeyDefinition, Operand, Role, Rows, Settings, StoredQuery, TableDefinition, Value,
+    DefaultValue, ForeignKeyDefinition, Merge, Operand, Role, Rows, ScanRequest, Settings, StoredQuery,
+    TableDefinition, Unit, Value,
 };
 use std::sync::Arc;
 
@@ -177,4 +179,109 @@ fn a_stored_query_shares_the_names_of_tables() {
     db.drop_query("v").unwrap();
     assert_eq!(db.drop_query("v").unwrap_err().code(), Code::UndefinedTable);
     db.create_table(&table).unwrap();
+}
+
+#[test]
+fn numbers_follow_those_that_rows_bring() {
+    let storage = MemoryStorage::new();
+    let (db, _) = with_clock(&storage, 0);
+    let mut table = items();
+    table.columns[0].default = Some(DefaultValue::Number { always: false });
+    let schema = db.create_table(&table).unwrap();
+    write(&db, 500, Value::Int(1)).unwrap();
+    assert_eq!(db.next_numbers(&schema, 1).unwrap(), 501, "rows from before the first use");
+    write(&db, 700, Value::Int(1)).unwrap();
+    assert_eq!(db.next_numbers(&schema, 1).unwrap(), 701, "rows from after it");
+    write(&db, 3, Value::Int(1)).unwrap();
+    assert_eq!(db.next_numbers(&schema, 1).unwrap(), 702);
+    db.flush().unwrap();
+    db.close().unwrap();
+    let (db, _) = with_clock(&storage, 0);
+    write(&db, 5_000, Value::Int(1)).unwrap();
+    assert_eq!(db.next_numbers(&schema, 1).unwrap(), 5_001);
+    write(&db, i64::MAX, Value::Int(1)).unwrap();
+    assert_eq!(db.next_numbers(&schema, 1).unwrap_err().code(), Code::LimitExceeded);
+}
+
+#[test]
+fn rows_with_null_that_were_replaced_do_not_hinder_flush_and_compaction() {
+    for merge in [Merge::Rows, Merge::Fields] {
+        let storage = MemoryStorage::new();
+        let (db, _) = with_clock(&storage, 0);
+        let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+        let table = table.field("a", ColumnType::Int64).field("b", ColumnType::Utf8);
+        let schema = db.create_table(&TableDefinition { merge, ..table }).unwrap();
+        let write = |a: Value, b: &str| {
+            let mut rows = Rows::new(&db.table("t").unwrap());
+            rows.push(&[Value::Int(1), Value::Int(1), a, b.into()]).unwrap();
+            db.commit(Batch::new().with("t", rows.finish().unwrap())).map(|_| ())
+        };
+        // The first row is replaced, or the second one lacks what the first has.
+        let (first, second) = match merge {
+            Merge::Rows => (Value::Null, Value::Int(2)),
+            Merge::Fields => (Value::Int(2), Value::Null),
+        };
+        write(first, "first").unwrap();
+        db.flush().unwrap();
+        write(second, "second").unwrap();
+        db.alter("t", &[Alteration::SetNotNull("a".into())]).unwrap();
+        assert_eq!(write(Value::Null, "third").unwrap_err().code(), Code::NotNull);
+        let has_row = |db: &Database| {
+            let rows = db.view().table("t").unwrap().scan(&ScanRequest::all()).unwrap().next().unwrap().unwrap();
+            assert_eq!(rows.column(2).as_primitive::<Int64Type>().values(), &[2]);
+            assert_eq!(rows.column(3).as_string::<i32>().value(0), "second");
+        };
+        db.flush().unwrap();
+        has_row(&db);
+        db.compact().unwrap();
+        has_row(&db);
+        db.alter("t", &[Alteration::DropNotNull("a".into())]).unwrap();
+        has_row(&db);
+        drop(schema);
+        db.close().unwrap();
+        has_row(&with_clock(&storage, 0).0);
+    }
+}
+
+#[test]
+fn rows_that_retention_hides_count_for_new_conditions() {
+    let storage = MemoryStorage::new();
+    let (db, _) = with_clock(&storage, 1_000_000);
+    let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+    let table = TableDefinition { retention_seconds: Some(100), ..table.field("a", ColumnType::Int64) };
+    let mut rows = Rows::new(&db.create_table(&table).unwrap());
+    rows.push(&[Value::Int(1), Value::Int(5), Value::Null]).unwrap();
+    rows.push(&[Value::Int(1), Value::Int(6), Value::Int(-1)]).unwrap();
+    db.commit(Batch::new().with_rows(rows)).unwrap();
+    assert_eq!(db.view().table("t").unwrap().count().unwrap(), 0);
+    assert_eq!(db.alter("t", &[Alteration::SetNotNull("a".into())]).unwrap_err().code(), Code::NotNull);
+    assert_eq!(db.alter("t", &[Alteration::AddCheck(positive(2))]).unwrap_err().code(), Code::Check);
+}
+
+#[test]
+fn a_check_that_is_too_deep_or_needs_rows_that_come_apart_is_refused() {
+    let storage = MemoryStorage::new();
+    let (db, _) = with_clock(&storage, 0);
+    db.create_table(&items()).unwrap();
+    let deep = |levels: usize| {
+        let condition = Condition::IsTrue(Operand::Column(ColumnId(1)));
+        let condition = (0..levels).fold(condition, |of, _| Condition::Not(Box::new(Condition::And(vec![of]))));
+        Alteration::AddCheck(CheckDefinition { name: None, condition })
+    };
+    assert_eq!(db.alter("items", &[deep(16)]).unwrap_err().code(), Code::LimitExceeded);
+    // The deepest one that is taken is read again.
+    db.alter("items", &[deep(15), Alteration::SetDefault("n".into(), None)]).unwrap();
+    db.close().unwrap();
+    let (db, _) = with_clock(&storage, 0);
+    assert_eq!(db.table("items").unwrap().checks.len(), 2);
+    let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+    let table = table.field("a", ColumnType::Int64).field("b", ColumnType::Int64);
+    db.create_table(&TableDefinition { merge: Merge::Fields, ..table }).unwrap();
+    let (a, b) = (|| Operand::Column(ColumnId(2)), Operand::Column(ColumnId(3)));
+    let ordered = Condition::Compare(a(), Comparison::Less, b);
+    for condition in [ordered, Condition::Not(Box::new(Condition::IsNull(a())))] {
+        let check = Alteration::AddCheck(CheckDefinition { name: None, condition });
+        assert_eq!(db.alter("t", &[check]).unwrap_err().code(), Code::NotSupported);
+    }
+    db.alter("t", &[Alteration::AddCheck(positive(2))]).unwrap();
 }

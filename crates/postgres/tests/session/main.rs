@@ -3,6 +3,7 @@
 
 mod container_index;
 mod deep;
+mod files;
 mod keyed;
 mod long_lists;
 mod prepared;

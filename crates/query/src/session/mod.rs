@@ -1,6 +1,7 @@
 //! A session parses statements and runs them one after the other.
 
 mod asof_joins;
+mod file_names;
 mod named;
 mod parameters;
 mod parse;
@@ -17,6 +18,7 @@ use crate::runtime::{QueryRuntime, task_context};
 use crate::settings::SessionSettings;
 use crate::transaction::{SharedSettings, Transaction};
 use crate::transfer::files::Files;
+use crate::transfer::read_files;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
 use datafusion::execution::memory_pool::MemoryPool;
@@ -110,6 +112,7 @@ impl Session {
     /// Restricts the local files that the session's statements may read and write.
     #[must_use]
     pub fn with_files(self, files: Files) -> Self {
+        read_files::register(&self.context, &files);
         Self { files, ..self }
     }
 
@@ -159,6 +162,8 @@ impl Session {
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, catalog);
         functions::register(&context, &tables, &made).map_err(engine_error)?;
+        let files = Files::default();
+        read_files::register(&context, &files);
         let transaction = Arc::new(Mutex::new(Transaction::none(&store.query_memory())));
         let settings = SharedSettings(Arc::clone(&transaction));
         let parts = SessionParts { context: context.clone(), tables: Arc::clone(&tables), settings };
@@ -175,7 +180,7 @@ impl Session {
             zone,
             named: Mutex::default(),
             dialect,
-            files: Files::default(),
+            files,
             statements: AtomicU64::new(0),
         })
     }

@@ -1,7 +1,7 @@
 //! Parses SQL text and rewrites syntax that DataFusion cannot plan into forms that it can.
 
-use crate::session::Session;
 use crate::session::asof_joins::mark_asof_joins;
+use crate::session::{Session, file_names};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, DFParserBuilder, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement as SqlStatement, Value as Literal};
 use datafusion::sql::sqlparser::parser::Parser;
@@ -61,6 +61,9 @@ impl Session {
     fn rewritten(&self, text: &str, mut statements: Vec<ParsedStatement>) -> Result<Vec<ParsedStatement>> {
         if has_word(text, "with") {
             statements.iter_mut().filter_map(sql_of).try_for_each(|sql| named_queries::check(sql))?;
+        }
+        if text.contains(".parquet'") || text.contains(".csv'") {
+            statements.iter_mut().filter_map(sql_of).try_for_each(file_names::as_calls)?;
         }
         if has_word(text, "asof") {
             statements.iter_mut().filter_map(sql_of).try_for_each(mark_asof_joins)?;

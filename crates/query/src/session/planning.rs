@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
     DataType, ExactNumberInfo, Expr, Query, Statement as SqlStatement, Value as Literal,
 };
 use fleetdb_engine::{Decimal, MAX_DECIMAL_DIGITS, Result};
-use fleetdb_functions::errors::{engine_error, placed_error};
+use fleetdb_functions::errors::{engine_error, placed_error, query_error};
 use fleetdb_plan::exact_numbers::with_exact_numbers;
 use fleetdb_plan::limits::Watch;
 use fleetdb_statement::Statement;
@@ -53,6 +53,15 @@ impl Session {
     }
 
     pub(super) fn planned(&self, mut statement: ParsedStatement) -> PlanResult<LogicalPlan> {
+        // Mostly they are written out already, but may have changed since.
+        match self.write_out_views(&mut statement, &self.views(), Vec::new()).map_err(query_error)? {
+            Some(levels) => with_stack(levels, || self.planned_of_tables(statement)),
+            None => self.planned_of_tables(statement),
+        }
+    }
+
+    /// Plans a statement that names no views.
+    fn planned_of_tables(&self, mut statement: ParsedStatement) -> PlanResult<LogicalPlan> {
         if let ParsedStatement::Statement(sql) = &mut statement {
             keep_long_numbers(sql);
         }

@@ -188,10 +188,11 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         Arc::clone(&self.plan().schema)
     }
 
-    /// Whether the plan is kept, and the tables and the session's zone are those that it was made for.
+    /// Whether the plan is kept, and the tables, the views and the session's zone are those that it was made for.
     pub fn is_current(&self) -> bool {
         let plan = self.plan();
-        plan.zone == self.session.zone() && matches!(self.view_of(&plan), Ok(Some(_)))
+        let is_same = plan.zone == self.session.zone() && plan.views == self.session.store.stored_queries();
+        is_same && matches!(self.view_of(&plan), Ok(Some(_)))
     }
 
     /// Whether these values, which were [literals](crate::ComparedLiterals), mean the same as

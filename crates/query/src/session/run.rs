@@ -84,7 +84,8 @@ impl Session {
                 // statement.
                 let key = create.query.as_ref().map(|_| ddl::take_primary_key(&mut create.constraints)).transpose()?;
                 let statement = ParsedStatement::Statement(Box::new(SqlStatement::CreateTable(create)));
-                Ok(self.create_table(statement, key, &options, &extras)?.warned(warning(&extras.foreign_keys)))
+                let warning = warning(&extras.foreign_keys);
+                Ok(self.create_table(statement, key, &options, extras)?.warned(warning))
             }
             copy @ SqlStatement::Copy { .. } => {
                 self.outside_transaction("COPY ... FROM")?;
@@ -192,7 +193,7 @@ impl Session {
         statement: ParsedStatement,
         key: Option<Vec<String>>,
         options: &TableOptions,
-        extras: &Extras,
+        mut extras: Extras,
     ) -> Result<Answer> {
         match key {
             Some(_) => self.outside_transaction("CREATE TABLE ... AS")?,
@@ -203,12 +204,15 @@ impl Session {
             return Err(unsupported("this form of CREATE TABLE"));
         };
         for field in create.input.schema().fields() {
-            if let Some(DefaultValue::Expression(text)) = extras.default_of(field.name()) {
-                self.check_default(field.name(), &text, ColumnType::from_arrow(field.data_type())?)?;
+            let of_column = extras.defaults.iter_mut().filter(|(column, _)| column == field.name());
+            for (column, default) in of_column {
+                if let DefaultValue::Expression(text) = default {
+                    *text = self.checked_default(column, text, ColumnType::from_arrow(field.data_type())?)?;
+                }
             }
         }
         let filled = key.is_some();
-        let created = ddl::create_table(self.store.writer()?, &create, key, options, extras, self.zone())?;
+        let created = ddl::create_table(self.store.writer()?, &create, key, options, &extras, self.zone())?;
         self.transaction().drop_fixed_view();
         if !created || !filled {
             return Ok(Answer::done("CREATE TABLE"));

@@ -48,6 +48,7 @@ impl Session {
     pub fn gather(&self, rows: Batch) -> Result<()> {
         let mut transaction = self.transaction();
         transaction.check()?;
+        self.store.writer()?.check(&rows)?;
         transaction.insert(rows)
     }
 

@@ -1,19 +1,20 @@
 //! Views: queries that the database keeps by name. A statement that names one is run as if the query
 //! were written out in its place, so conditions reach the tables as they do from any subquery.
 
-use super::Session;
+use super::{SCHEMA, Session};
 use crate::answer::Answer;
 use arrow::datatypes::Field;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    CreateTableOptions, CreateView, FromTable, ObjectName, Query, Statement as SqlStatement, TableAlias, TableFactor,
-    TableWithJoins, VisitorMut,
+    CreateTableOptions, CreateView, Cte, FromTable, ObjectName, Query, Statement as SqlStatement, TableFactor,
+    TableWithJoins, VisitorMut, With,
 };
-use fleetdb_engine::{Code, Error, Result, StoredQuery, listed};
+use fleetdb_engine::{Code, Error, Result, StoredQuery};
 use fleetdb_functions::errors::{too_deep, unsupported};
 use fleetdb_functions::planned_names::written_names;
-use fleetdb_statement::built::{all_columns, derived_as, derived_with_columns, quoted, select, unjoined};
+use fleetdb_statement::built::{all_columns, derived_as, derived_with_columns, quoted, select, table_alias, unjoined};
 use fleetdb_statement::depth::{UNCHECKED_LEVELS, levels};
+use fleetdb_statement::named_queries;
 use fleetdb_statement::names::{identifier, object_name};
 use fleetdb_statement::walk::walk_mut;
 use fleetdb_statement::{Kind, Statement};
@@ -40,18 +41,35 @@ impl Session {
 
     /// Like [`with_views`](Self::with_views), for a statement within the queries of these views.
     fn with_views_within(&self, mut statement: Statement, within: Vec<String>) -> Result<Statement> {
-        let views = self.views();
-        if views.is_empty() {
-            return Ok(statement);
+        // A transaction may see others; planning writes those out.
+        let views = self.store.stored_queries();
+        if let Some(levels) = self.write_out_views(statement.tree_mut(), &views, within)? {
+            statement.tree_mut().set_levels(levels);
+            statement.set_mixed();
         }
-        let mut inner = &mut **statement.tree_mut();
+        Ok(statement)
+    }
+
+    /// Writes out the queries of those of `views` that a tree names, within the queries of the views
+    /// `within`. Returns the levels of the tree if there are some.
+    pub(super) fn write_out_views(
+        &self,
+        tree: &mut ParsedStatement,
+        views: &Views,
+        within: Vec<String>,
+    ) -> Result<Option<usize>> {
+        let mut inner = tree;
         while let ParsedStatement::Explain(explain) = inner {
             inner = &mut explain.statement;
         }
-        let ParsedStatement::Statement(sql) = inner else { return Ok(statement) };
-        // A definition is stored as it is, and other definitions name tables.
-        if matches!(sql.as_ref(), SqlStatement::CreateView(_) | SqlStatement::Drop { .. }) {
-            return Ok(statement);
+        let ParsedStatement::Statement(sql) = inner else { return Ok(None) };
+        // Definitions name tables, or are stored as they are.
+        let is_stored = matches!(
+            sql.as_ref(),
+            SqlStatement::CreateView(_) | SqlStatement::Drop { .. } | SqlStatement::Prepare { .. }
+        );
+        if views.is_empty() || is_stored {
+            return Ok(None);
         }
         for target in targets(sql) {
             if let Some(name) = named(&target.relation).filter(|name| views.contains_key(name)) {
@@ -60,16 +78,15 @@ impl Session {
                 return Err(error.with_hint("Change those of the tables that it reads."));
             }
         }
-        let mut writer = Writer { session: self, views: &views, within, bytes: 0, named: Vec::new(), count: 0 };
+        let mut writer = Writer { within, ..Writer::new(self, views) };
         if let ControlFlow::Break(error) = walk_mut(sql.as_mut(), &mut writer) {
             return Err(error);
         }
-        if writer.count > 0 {
-            let levels = UNCHECKED_LEVELS + levels(sql.as_ref())?;
-            statement.tree_mut().set_levels(levels);
-            statement.set_mixed();
+        if writer.count == 0 {
+            return Ok(None);
         }
-        Ok(statement)
+        named_queries::check(sql.as_ref())?;
+        Ok(Some(UNCHECKED_LEVELS + levels(sql.as_ref())?))
     }
 
     /// `CREATE [OR REPLACE] VIEW name [(columns)] AS query`.
@@ -96,6 +113,9 @@ impl Session {
                 select(all_columns(), vec![unjoined(query)], None).to_string()
             }
         };
+        if text.len() > MAX_BYTES {
+            return Err(too_deep(format_args!("views of more than {MAX_BYTES} bytes")));
+        }
         let query = self.parse_one(&text)?;
         let command = query.command();
         if command.writes.is_some() || command.kind? != Kind::Query {
@@ -132,9 +152,7 @@ impl Session {
             return Err(error.with_hint("Use DROP TABLE to remove a table."));
         }
         if let Some(missing) = names.iter().find(|name| !if_exists && !stored.contains_key(*name)) {
-            let error = Error::new(Code::UndefinedTable, format!("view \"{missing}\" does not exist"));
-            let known = listed(stored.keys().map(String::as_str));
-            return Err(if stored.is_empty() { error } else { error.with_hint(format!("The views are: {known}.")) });
+            return db.drop_query(missing).map(|()| Answer::done("DROP VIEW"));
         }
         for name in names.iter().filter(|name| stored.contains_key(*name)) {
             db.drop_query(name)?;
@@ -173,8 +191,21 @@ struct Writer<'a> {
     bytes: usize,
     /// The names that WITH gives to queries, for each enclosing query.
     named: Vec<HashSet<String>>,
+    /// The WITH of each enclosing query, which has been visited.
+    withs: Vec<Option<With>>,
     /// The number of queries written.
     count: usize,
+}
+
+impl<'a> Writer<'a> {
+    fn new(session: &'a Session, views: &'a BTreeMap<String, StoredQuery>) -> Self {
+        let (within, named, withs) = (Vec::new(), Vec::new(), Vec::new());
+        Self { session, views, within, bytes: 0, named, withs, count: 0 }
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        self.named.iter().any(|named| named.contains(name))
+    }
 }
 
 impl Writer<'_> {
@@ -207,26 +238,46 @@ impl Writer<'_> {
 impl VisitorMut for Writer<'_> {
     type Break = Error;
 
+    /// A query of WITH sees the names before it, or with RECURSIVE all of them.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        let names = query.with.iter().flat_map(|with| &with.cte_tables).map(|named| identifier(&named.alias.name));
-        self.named.push(names.collect());
+        let mut with = query.with.take();
+        let mut names = HashSet::new();
+        if let Some(With { recursive, cte_tables, .. }) = &mut with {
+            let name = |table: &Cte| identifier(&table.alias.name);
+            let all: HashSet<String> = cte_tables.iter().map(name).collect();
+            for table in cte_tables {
+                self.named.push(if *recursive { all.clone() } else { names.clone() });
+                walk_mut(table.query.as_mut(), self)?;
+                self.named.pop();
+                names.insert(name(table));
+            }
+        }
+        self.named.push(names);
+        self.withs.push(with);
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        query.with = self.withs.pop().flatten();
         self.named.pop();
         ControlFlow::Continue(())
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
-        let Some(view) = named(factor).filter(|name| self.views.contains_key(name)) else {
-            return ControlFlow::Continue(());
-        };
+        let Some(found) = named(factor) else { return ControlFlow::Continue(()) };
         let TableFactor::Table { name, alias, .. } = factor else { return ControlFlow::Continue(()) };
-        if name.0.len() == 1 && self.named.iter().any(|named| named.contains(&view)) {
+        if name.0.len() == 1 && self.is_named(&found) {
             return ControlFlow::Continue(());
         }
-        let alias = alias.take().unwrap_or_else(|| called(&view));
+        if !self.views.contains_key(&found) {
+            // In another statement, the name could be one of its WITH.
+            if !self.within.is_empty() && name.0.len() == 1 {
+                *name = vec![quoted(SCHEMA), quoted(&found)].into();
+            }
+            return ControlFlow::Continue(());
+        }
+        let view = found;
+        let alias = alias.take().unwrap_or_else(|| table_alias(&view));
         match self.query(&view) {
             Ok(query) => {
                 self.count += 1;
@@ -236,8 +287,4 @@ impl VisitorMut for Writer<'_> {
             Err(error) => ControlFlow::Break(error),
         }
     }
-}
-
-fn called(view: &str) -> TableAlias {
-    TableAlias { explicit: true, name: quoted(view), columns: Vec::new(), at: None }
 }

@@ -73,6 +73,7 @@ impl Session {
             AlterTableOperation::DropConstraint { name, if_exists, .. } => {
                 let name = identifier(&name);
                 if !if_exists || changes.constraints.contains(&name) {
+                    changes.constraints.retain(|known| *known != name);
                     changes.made.push(Alteration::DropConstraint(name));
                 }
             }
@@ -116,13 +117,8 @@ impl Session {
             }
         }
         let column_type = self.column_type(&column.data_type)?;
-        let default = extras.default_of(&name);
-        if let Some(DefaultValue::Expression(text)) = &default {
-            self.check_default(&name, text, column_type)?;
-        }
-        if extras.first_number.is_some() {
-            return Err(Error::new(Code::NotSupported, "START WITH is for CREATE TABLE"));
-        }
+        let default = self.checked(&name, extras.default_of(&name), Some(column_type))?;
+        check_starts_at_one(extras.first_number)?;
         changes.scope.columns.push((name.clone(), column_type, changes.next_column));
         changes.next_column.0 += 1;
         let definition = ColumnDefinition { name, column_type, nullable, default };
@@ -134,22 +130,23 @@ impl Session {
         let name = identifier(column);
         changes.made.push(match op {
             AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
-                Alteration::Widen(name, self.column_type(&data_type)?)
+                let to = self.column_type(&data_type)?;
+                for (known, column_type, _) in &mut changes.scope.columns {
+                    if *known == name {
+                        *column_type = to;
+                    }
+                }
+                Alteration::Widen(name, to)
             }
             AlterColumnOperation::SetNotNull => Alteration::SetNotNull(name),
             AlterColumnOperation::DropNotNull => Alteration::DropNotNull(name),
             AlterColumnOperation::DropDefault => Alteration::SetDefault(name, None),
             AlterColumnOperation::SetDefault { value } => {
-                let default = default_value(&value);
-                if let (Some(DefaultValue::Expression(text)), Some(column_type)) = (&default, changes.type_of(&name)) {
-                    self.check_default(&name, text, column_type)?;
-                }
+                let default = self.checked(&name, default_value(&value), changes.type_of(&name))?;
                 Alteration::SetDefault(name, default)
             }
             AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
-                if first_number(sequence_options.as_deref().unwrap_or_default())?.is_some() {
-                    return Err(Error::new(Code::NotSupported, "START WITH is for CREATE TABLE"));
-                }
+                check_starts_at_one(first_number(sequence_options.as_deref().unwrap_or_default())?)?;
                 let always = matches!(generated_as, Some(GeneratedAs::Always));
                 Alteration::SetDefault(name, Some(DefaultValue::Number { always }))
             }
@@ -161,10 +158,34 @@ impl Session {
         Ok(())
     }
 
+    /// A default that fits its column.
+    fn checked(
+        &self,
+        column: &str,
+        default: Option<DefaultValue>,
+        to: Option<ColumnType>,
+    ) -> Result<Option<DefaultValue>> {
+        match (default, to) {
+            (Some(DefaultValue::Expression(text)), Some(column_type)) => {
+                let text = self.checked_default(column, &text, column_type)?;
+                Ok(Some(DefaultValue::Expression(text)))
+            }
+            (default, _) => Ok(default),
+        }
+    }
+
     /// The engine's type for a type in SQL.
     fn column_type(&self, data_type: &SqlType) -> Result<ColumnType> {
         let data_type = self.runtime.block_on(constant_type(&self.context, data_type)).map_err(engine_error)?;
         ColumnType::from_arrow(&data_type)
+    }
+}
+
+/// Refuses START WITH, which only a new table takes.
+fn check_starts_at_one(first: Option<i64>) -> Result<()> {
+    match first {
+        None | Some(1) => Ok(()),
+        Some(_) => Err(Error::new(Code::NotSupported, "START WITH is for CREATE TABLE")),
     }
 }
 
@@ -187,7 +208,7 @@ impl Changes {
         Self {
             made: Vec::new(),
             foreign_keys: Vec::new(),
-            scope: CheckScope { columns: columns.collect(), zone },
+            scope: CheckScope { table: schema.name.clone(), columns: columns.collect(), zone },
             next_column: ColumnId(schema.next_column),
             constraints: checks.chain(schema.foreign_keys.iter().map(|key| &key.name)).cloned().collect(),
         }

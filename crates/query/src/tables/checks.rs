@@ -13,6 +13,8 @@ use fleetdb_statement::names::identifier;
 
 /// The columns that a condition may name.
 pub(crate) struct CheckScope {
+    /// The name of the table.
+    pub(crate) table: String,
     /// Names, types and numbers.
     pub(crate) columns: Vec<(String, ColumnType, ColumnId)>,
     /// The zone in which times are read from text.
@@ -51,10 +53,18 @@ impl CheckScope {
         Ok(match expr {
             Expr::Nested(inner) => self.condition(inner)?,
             Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
-                Condition::And(vec![self.condition(left)?, self.condition(right)?])
+                let part = |of| match of {
+                    Condition::And(parts) => parts,
+                    other => vec![other],
+                };
+                Condition::And([part(self.condition(left)?), part(self.condition(right)?)].concat())
             }
             Expr::BinaryOp { left, op: BinaryOperator::Or, right } => {
-                Condition::Or(vec![self.condition(left)?, self.condition(right)?])
+                let part = |of| match of {
+                    Condition::Or(parts) => parts,
+                    other => vec![other],
+                };
+                Condition::Or([part(self.condition(left)?), part(self.condition(right)?)].concat())
             }
             Expr::UnaryOp { op: UnaryOperator::Not, expr } => not(self.condition(expr)?),
             Expr::BinaryOp { left, op, right } if comparison(op).is_some() => {
@@ -135,7 +145,7 @@ impl CheckScope {
             Expr::Nested(inner) => self.operand(inner)?,
             Expr::Identifier(name) => self.column(&identifier(name))?,
             Expr::CompoundIdentifier(names) => match names.as_slice() {
-                [_, name] => self.column(&identifier(name))?,
+                [table, name] if identifier(table) == self.table => self.column(&identifier(name))?,
                 _ => return Err(refused(expr)),
             },
             Expr::Value(literal) => match &literal.value {

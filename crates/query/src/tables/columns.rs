@@ -4,13 +4,15 @@
 use crate::session::Session;
 use crate::tables::checks::CheckScope;
 use crate::tables::foreign_keys::definition_of;
+use arrow::array::Int64Array;
 use arrow::compute::{CastOptions, cast_with_options};
+use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, DataType as SqlType, Expr, GeneratedAs, SelectItem,
     SequenceOptions, TableConstraint, Value as Literal,
 };
-use fleetdb_engine::{CheckDefinition, Code, ColumnType, DefaultValue, Error, ForeignKeyDefinition, Result};
+use fleetdb_engine::{CheckDefinition, Code, ColumnType, DefaultValue, Error, ForeignKeyDefinition, Result, Value};
 use fleetdb_functions::errors::{engine_error, unsupported};
 use fleetdb_functions::values::literals::value_of_text_in;
 use fleetdb_statement::built::select;
@@ -172,11 +174,12 @@ fn serial(data_type: &SqlType) -> Option<SqlType> {
 }
 
 impl Session {
-    /// Computes the value of a default once, so that a wrong one is refused when it is defined.
+    /// Computes the value of a default once, so that a wrong one is refused when it is defined. Returns the
+    /// text to keep: an instant as a text is one in the zone of this session.
     ///
     /// # Errors
     /// The expression names columns or tables, cannot be planned, or is of another type than the column.
-    pub(crate) fn check_default(&self, column: &str, text: &str, column_type: ColumnType) -> Result<()> {
+    pub(crate) fn checked_default(&self, column: &str, text: &str, column_type: ColumnType) -> Result<String> {
         let of_column = |error: Error| error.context(format_args!("default of column \"{column}\""));
         let value =
             expr_of(text).ok_or_else(|| of_column(Error::new(Code::Syntax, format!("{text} is no expression"))))?;
@@ -188,17 +191,25 @@ impl Session {
             return Err(of_column(Error::new(Code::NotSupported, "cannot use subquery in DEFAULT expression")));
         }
         self.refresh()?;
-        let plan =
-            self.plan_query(select(vec![SelectItem::UnnamedExpr(value)], Vec::new(), None)).map_err(of_column)?;
+        let plan = self
+            .plan_query(select(vec![SelectItem::UnnamedExpr(value.clone())], Vec::new(), None))
+            .map_err(of_column)?;
         let rows = self.start(plan)?.collect().map_err(of_column)?;
-        let Some(value) = rows.first().map(|rows| rows.column(0)) else { return Ok(()) };
-        match ScalarValue::try_from_array(value, 0).map_err(engine_error)?.try_as_str().flatten() {
-            Some(text) => value_of_text_in(text, column_type, self.zone()).map(|_| ()).map_err(of_column),
-            None => {
-                cast_with_options(value, &column_type.to_arrow(), &CastOptions { safe: false, ..Default::default() })
-                    .map(|_| ())
-                    .map_err(|error| of_column(engine_error(error.into())))
+        let Some(found) = rows.first().map(|rows| rows.column(0)) else { return Ok(text.to_owned()) };
+        let to = column_type.to_arrow();
+        let Some(found_text) =
+            ScalarValue::try_from_array(found, 0).map_err(engine_error)?.try_as_str().flatten().map(str::to_owned)
+        else {
+            let options = CastOptions { safe: false, ..Default::default() };
+            cast_with_options(found, &to, &options).map_err(|error| of_column(engine_error(error.into())))?;
+            return Ok(text.to_owned());
+        };
+        match value_of_text_in(&found_text, column_type, self.zone()).map_err(of_column)? {
+            Value::Int(instant) if matches!((column_type, &value), (ColumnType::TimestampUtc(_), Expr::Value(_))) => {
+                let instant = cast_with_options(&Int64Array::from(vec![instant]), &to, &CastOptions::default())?;
+                Ok(format!("'{}'", array_value_to_string(&instant, 0)?))
             }
+            _ => Ok(text.to_owned()),
         }
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn create_table(
     }
     let numbered = (0..).zip(&definition.columns);
     let columns = numbered.map(|(id, column)| (column.name.clone(), column.column_type, ColumnId(id))).collect();
-    definition.checks = extras.checks_in(&CheckScope { columns, zone })?;
+    definition.checks = extras.checks_in(&CheckScope { table: definition.name.clone(), columns, zone })?;
     definition.foreign_keys.clone_from(&extras.foreign_keys);
     definition.first_number = extras.first_number;
     let keys = create.constraints.iter().filter(|constraint| matches!(constraint, Constraint::PrimaryKey(_)));

@@ -1,4 +1,5 @@
-//! Rows in files and streams: COPY between tables and files ([`copy_from`], [`export`]), and the formats
+//! Rows in files and streams: COPY between tables and files ([`copy_from`], [`export`]), files in FROM
+//! ([`read_files`]), and the formats
 //! CSV, JSON and PostgreSQL's text form of arrays. The server carries the rows of COPY between tables and
 //! clients.
 
@@ -8,3 +9,4 @@ pub(crate) mod csv;
 pub(crate) mod export;
 pub(crate) mod files;
 pub(crate) mod json;
+pub(crate) mod read_files;

@@ -54,7 +54,10 @@ pub(crate) fn fill_defaults(insert: &mut Insert, schema: &TableSchema) -> Result
         return Ok(());
     }
     let Some(source) = &mut insert.source else { return Ok(()) };
-    let Some(given) = places(&insert.columns, schema, &source.body)? else { return Ok(()) };
+    let Some(given) = places(&insert.columns, schema, &source.body)? else {
+        // A query gives values for all columns, or the planner refuses it.
+        return schema.columns.iter().try_for_each(|column| check_may_give(schema, column));
+    };
     let known: HashSet<usize> = given.iter().copied().collect();
     let has_default = |place: &usize| !known.contains(place) && schema.columns[*place].default.is_some();
     let missing: Vec<usize> = (0..schema.columns.len()).filter(has_default).collect();

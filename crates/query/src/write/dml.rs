@@ -256,6 +256,7 @@ impl Session {
                 false => None,
             };
             let returned = self.returned(returning, &change.table, change.rows)?;
+            writer.check(&change.batch)?;
             transaction.change(change.batch, guard)?;
             return Ok(WriteOutcome { count: change.count, returned });
         }

@@ -17,6 +17,8 @@ pub struct CellReader {
     /// The values of columns without a cell that each row gets anew.
     generated: Vec<(usize, Generated)>,
     zone: Zone,
+    /// The time of all rows.
+    now: SystemTime,
     /// The last row, with the constant defaults of columns without a cell.
     row: Vec<Value>,
 }
@@ -51,7 +53,7 @@ impl CellReader {
                 }
             }
         }
-        Ok(Self { schema, places, generated, zone, row })
+        Ok(Self { schema, places, generated, zone, now: SystemTime::now(), row })
     }
 
     /// Creates a reader for rows below a header with column names.
@@ -120,7 +122,7 @@ impl CellReader {
     /// A NOT NULL column is NULL, or the database has no more numbers.
     pub fn complete(&self, db: &Database, row: &mut [Value]) -> Result<()> {
         for (place, generated) in &self.generated {
-            row[*place] = generated.value(db, &self.schema, SystemTime::now())?;
+            row[*place] = generated.value(db, &self.schema, self.now)?;
         }
         let is_missing = |(column, value): &(&Column, &Value)| !column.nullable && **value == Value::Null;
         match self.schema.columns.iter().zip(row.iter()).find(is_missing) {
