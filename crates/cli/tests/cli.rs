@@ -300,6 +300,78 @@ fn nobody_reads_to_the_end_and_nothing_panics() {
 }
 
 #[test]
+fn a_table_is_created_from_a_file_as_other_programs_write_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (data, csv) = (path("db"), path("messwerte.csv"));
+    let text =
+        "Zähler;Zeit;Wert;Gut;Tag;Notiz\n7;1767225600;1,5;true;2026-01-01;NA\n8;1767225600.5;-2;false;2026-01-02;x\n";
+    std::fs::write(&csv, text).unwrap();
+    let args = ["load", &csv, "--data", &data, "--table", "reads", "--create", "--delimiter", ";", "--null", "NA"];
+    let forms = ["--map", "Zähler=meter,Zeit=time", "--epoch", "s", "--decimal-comma"];
+    let error = fails(&[&args[..], &["--map", "Zeit"]].concat());
+    assert!(error.contains("Zeit=ts"), "{error}");
+    let summary = succeeds(&[&args[..], &forms].concat());
+    let statement = "CREATE TABLE reads (meter BIGINT, time TIMESTAMP, \"Wert\" DOUBLE PRECISION, \"Gut\" BOOLEAN, \
+                     \"Tag\" DATE, \"Notiz\" TEXT, PRIMARY KEY (meter, time));";
+    assert!(summary.contains(statement), "{summary}");
+    assert!(summary.contains("loaded 2 rows (2 new, 0 replaced)"), "{summary}");
+    let rows = |sql: &str| succeeds(&["sql", "--data", &data, "--format", "csv", "-c", sql]);
+    assert_eq!(
+        rows("SELECT meter, time, \"Wert\", \"Notiz\" FROM reads"),
+        "meter,time,Wert,Notiz\n7,2026-01-01T00:00:00,1.5,\n8,2026-01-01T00:00:00.500,-2.0,x\n"
+    );
+    // The table exists now: the file's columns are found by name, and the key decides.
+    assert!(succeeds(&[&args[..], &forms].concat()).contains("(0 new, 2 replaced)"));
+    // Parquet brings its types, and a key may be given.
+    let parquet = path("reads.parquet");
+    succeeds(&["export", "--data", &data, "--sql", "SELECT time, \"Wert\" AS v, meter FROM reads", &parquet]);
+    let args =
+        ["load", &parquet, "--data", &data, "--table", "copy", "--create", "--key", "meter,time", "--map", "v=kwh"];
+    let summary = succeeds(&args);
+    let statement =
+        "CREATE TABLE copy (time TIMESTAMP, kwh DOUBLE PRECISION, meter BIGINT, PRIMARY KEY (meter, time));";
+    assert!(summary.contains(statement), "{summary}");
+    assert_eq!(rows("SELECT sum(kwh) AS kwh FROM copy"), "kwh\n-0.5\n");
+    // Without a column that identifies a row there is no table.
+    std::fs::write(path("floats.csv"), "a,b\n1.5,2.5\n").unwrap();
+    let error = fails(&["load", &path("floats.csv"), "--data", &data, "--table", "floats", "--create"]);
+    assert!(error.contains("no primary key"), "{error}");
+}
+
+#[test]
+fn rows_are_exported_in_all_forms_and_come_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let data = path("db");
+    let table = "CREATE TABLE t (id BIGINT PRIMARY KEY, v DOUBLE, s TEXT)";
+    let rows = "INSERT INTO t SELECT value, value / 2.0, 'n' || value FROM generate_series(1, 30000) AS s(value)";
+    succeeds(&["sql", "--create", "--data", &data, "-c", table, "-c", rows]);
+    for (number, name) in ["t.csv", "t.csv.gz", "t.csv.zst", "t.parquet", "t.parquet.gz"].into_iter().enumerate() {
+        let file = path(name);
+        let summary = succeeds(&["export", "--data", &data, "--table", "t", &file]);
+        assert!(summary.contains("exported 30 000 rows"), "{summary}");
+        let back = format!("back_{number}");
+        let summary = succeeds(&["load", &file, "--data", &data, "--table", &back, "--create", "--key", "id"]);
+        assert!(summary.contains("loaded 30 000 rows"), "{name}: {summary}");
+        let same = format!("SELECT count(*) AS n FROM t JOIN {back} b ON b.id = t.id AND b.v = t.v AND b.s = t.s");
+        assert_eq!(succeeds(&["sql", "--data", &data, "--format", "csv", "-c", &same]), "n\n30000\n", "{name}");
+    }
+    let sql = "SELECT id, v, s FROM t WHERE id < 3 UNION ALL SELECT 9, NULL, 'x' ORDER BY id";
+    let out = |args: &[&str]| succeeds(&[&["export", "--data", &data, "--sql", sql][..], args].concat());
+    let lines =
+        "{\"id\":1,\"v\":0.5,\"s\":\"n1\"}\n{\"id\":2,\"v\":1.0,\"s\":\"n2\"}\n{\"id\":9,\"v\":null,\"s\":\"x\"}\n";
+    assert_eq!(out(&["-", "--format", "ndjson"]), lines);
+    assert_eq!(out(&["-", "--format", "csv"]), "id,v,s\n1,0.5,n1\n2,1.0,n2\n9,,x\n");
+    let file = path("t.ndjson");
+    assert!(out(&[&file]).contains("exported 3 rows"));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), lines);
+    let again = fails(&["export", "--data", &data, "--table", "t", &file]);
+    assert!(again.contains("could not create") && again.contains("t.ndjson"), "{again}");
+    assert!(fails(&["export", "--data", &data, "--table", "t", &path("t.txt")]).contains("--format"));
+}
+
+#[test]
 fn an_open_quote_ends_a_load_and_is_named_by_its_line() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();

@@ -55,7 +55,8 @@ pub enum Alteration {
 }
 
 impl Database {
-    /// Changes a table. Either all changes are made, durable when this returns, or none.
+    /// Changes a table. Either all changes are made, durable when this returns, or none. Writers wait
+    /// meanwhile: for a new condition all rows of the table are read.
     ///
     /// ```
     /// use fleetdb_engine::io::{Io, MemoryStorage};

@@ -36,8 +36,10 @@ pub use session::prepared::Prepared;
 pub use settings::{SessionSettings, SettingsBefore};
 pub use transaction::SharedSettings;
 pub use transfer::array_texts::array_text_form;
-pub use transfer::csv::{CellReader, CsvCell, CsvError, CsvReader, CsvRow, csv_cell, csv_header, csv_rows};
-pub use transfer::export::{FileFormat, write_file};
+pub use transfer::csv::{
+    CellReader, CsvCell, CsvError, CsvReader, CsvRow, NumberForms, csv_cell, csv_header, csv_rows,
+};
+pub use transfer::export::{FileFormat, write_file, write_rows};
 pub use transfer::files::Files;
 pub use transfer::json::{distinct_names, json_lines, with_names};
 pub use write::keyed::KeyedWrite;

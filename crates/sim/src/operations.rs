@@ -8,13 +8,13 @@ use crate::model::{Change, Items, Row, Series};
 use crate::run::Run;
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{cast, filter_record_batch};
-use arrow::datatypes::{DataType, Int64Type, TimestampSecondType};
+use arrow::datatypes::{DataType, Decimal128Type, Int64Type, TimestampSecondType};
 use fleetdb_engine::backup::restore;
 use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Clock, MemoryStorage, Storage};
 use fleetdb_engine::{
-    Batch, Column, ColumnDefinition, ColumnType, Database, ErrorKind, Result, Role, ScanRequest, Settings, TableSchema,
-    View,
+    Batch, Column, ColumnDefinition, ColumnType, Database, Decimal, ErrorKind, Result, Role, ScanRequest, Settings,
+    TableSchema, View,
 };
 use rand::Rng;
 use std::sync::Arc;
@@ -206,7 +206,20 @@ pub(crate) fn read(db: &Database) -> (Series, Items) {
     for batch in view.table("items").expect("it exists").scan(&ScanRequest::all()).expect("it reads") {
         let batch = batch.expect("it reads");
         let numbers = |place: usize| batch.column(place).as_primitive::<Int64Type>();
-        items.extend((0..batch.num_rows()).map(|row| (numbers(0).value(row), numbers(1).value(row))));
+        let prices = batch.column(2).as_primitive::<Decimal128Type>();
+        for row in 0..batch.num_rows() {
+            let value = numbers(1).value(row);
+            assert_eq!(prices.value(row), price(value).unscaled.into(), "the price of {value}");
+            items.insert(numbers(0).value(row), value);
+        }
     }
     (series, items)
+}
+
+/// The number of digits of a price, and that of those after the decimal point.
+pub(crate) const PRICE_DIGITS: (u8, u8) = (12, 3);
+
+/// The price of an item with this value.
+pub(crate) fn price(value: i64) -> Decimal {
+    Decimal { unscaled: value % 1_000_000_000_000, scale: PRICE_DIGITS.1 }
 }

@@ -1,10 +1,11 @@
 //! CSV with a header that names the table's columns. An unquoted empty cell is NULL.
 
+use super::create::{SAMPLED_ROWS, create, type_of};
 use super::input::Input;
 use super::{Args, BATCH_ROWS, OnError, Tally, target};
 use crate::io_error;
-use fleetdb_engine::{Batch, Database, Error, Result, Rows};
-use fleetdb_query::{CellReader, CsvReader, CsvRow, Zone};
+use fleetdb_engine::{Batch, Database, Error, Result, Rows, TableSchema};
+use fleetdb_query::{CellReader, CsvReader};
 use std::io::Read;
 use std::sync::Arc;
 
@@ -12,68 +13,143 @@ use std::sync::Arc;
 const READ_BYTES: usize = 1 << 20;
 
 pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> Result<()> {
-    let schema = target(db, args)?;
-    let name = input.name.clone();
-    let wrong = |line: u64, reason: &dyn std::fmt::Display| Error::invalid(format!("{name}, line {line}: {reason}"));
-    let (mut reader, mut cells) = (CsvReader::new(b','), None::<CellReader>);
-    let mut rows = Rows::new(&schema);
+    let (table, schema) = target(db, args)?;
+    let mut load =
+        Load { db, args, table, file: input.name.clone(), tally, schema, names: None, first: Vec::new(), into: None };
+    let mut reader = CsvReader::new(args.delimiter);
     let mut piece = vec![0; READ_BYTES];
     loop {
-        let count = input.reader.read(&mut piece).map_err(|e| io_error(format_args!("could not read {name}"), &e))?;
+        let count = input.reader.read(&mut piece);
+        let count = count.map_err(|e| io_error(format_args!("could not read {}", load.file), &e))?;
         reader.push(&piece[..count]);
         loop {
-            let row = match reader.next_row(count == 0) {
-                Ok(Some(row)) => row,
+            match reader.next_row(count == 0) {
+                Ok(Some(row)) => {
+                    let (line, lines, is_empty) = (row.line, row.lines, row.is_empty());
+                    let cells = row.cells().map(|cells| cells.into_iter().map(|cell| cell.value(&args.null)).collect());
+                    load.row(Row { line, lines, is_empty, cells })?;
+                }
                 Ok(None) => break,
                 // After an open quote the start of the next row is uncertain, so no row can be
                 // skipped to.
                 Err(e) => {
                     if args.on_error == OnError::Skip {
-                        commit(db, args, rows, tally)?;
+                        load.finish()?;
                     }
-                    return Err(wrong(e.line, &e.reason));
+                    return Err(load.wrong(e.line, &e.reason));
                 }
-            };
-            let line = row.line;
-            let Some(cells) = &mut cells else {
-                let header =
-                    row.cells().and_then(|header| CellReader::of_header(Arc::clone(&schema), &header, Zone::Utc));
-                cells = Some(header.map_err(|e| wrong(line, &e))?);
-                continue;
-            };
-            if let Err(e) = take(db, &row, cells, &mut rows) {
-                let end = match row.lines {
-                    1 => String::new(),
-                    lines => format!(" (the row continues to line {})", line + lines - 1),
-                };
-                tally.refuse(args.on_error, wrong(line, &format!("{e}{end}")))?;
-            }
-            if rows.len() >= BATCH_ROWS {
-                commit(db, args, std::mem::replace(&mut rows, Rows::new(&schema)), tally)?;
             }
         }
         if count == 0 {
             break;
         }
     }
-    commit(db, args, rows, tally)?;
+    load.finish()?;
     input.progress.finish_and_clear();
     Ok(())
 }
 
-fn take(db: &Database, row: &CsvRow<'_>, cells: &mut CellReader, rows: &mut Rows) -> Result<()> {
-    // An empty line is a row only if the rows have a single column, which is then NULL.
-    if row.is_empty() && cells.places().len() > 1 {
-        return Ok(());
-    }
-    cells.push(db, row.cells()?.into_iter().map(|cell| cell.value("")), rows)
+/// A row of the file.
+struct Row {
+    line: u64,
+    /// How many lines it spans.
+    lines: u64,
+    is_empty: bool,
+    cells: Result<Vec<Option<String>>>,
 }
 
-fn commit(db: &Database, args: &Args, rows: Rows, tally: &mut Tally) -> Result<()> {
-    let count = rows.len() as u64;
-    if count > 0 {
-        db.commit(Batch::new().with_rows(rows).with_durability(args.durability))?;
-        tally.loaded += count;
+/// A load in progress.
+struct Load<'a> {
+    db: &'a Database,
+    args: &'a Args,
+    table: &'a str,
+    file: String,
+    tally: &'a mut Tally,
+    /// `None` until the table is created.
+    schema: Option<Arc<TableSchema>>,
+    /// The table's names of the file's columns; `None` before the header.
+    names: Option<Vec<String>>,
+    /// The first rows, if the table is to be created from them.
+    first: Vec<Row>,
+    into: Option<(CellReader, Rows)>,
+}
+
+impl Load<'_> {
+    fn wrong(&self, line: u64, reason: &dyn std::fmt::Display) -> Error {
+        Error::invalid(format!("{}, line {line}: {reason}", self.file))
     }
-    Ok(())
+
+    fn row(&mut self, row: Row) -> Result<()> {
+        if self.names.is_none() {
+            let header = row.cells.map_err(|e| self.wrong(row.line, &e))?;
+            // Some programs write a leading byte order mark.
+            let name =
+                |cell: Option<String>| self.args.column(cell.unwrap_or_default().trim_start_matches('\u{feff}').trim());
+            self.names = Some(header.into_iter().map(name).collect());
+            return if self.schema.is_some() { self.begin(row.line) } else { Ok(()) };
+        }
+        if self.into.is_none() {
+            self.first.push(row);
+            return if self.first.len() < SAMPLED_ROWS { Ok(()) } else { self.write_first() };
+        }
+        self.write(row)
+    }
+
+    /// Creates the table from the first rows, and writes them.
+    fn write_first(&mut self) -> Result<()> {
+        let Some(names) = &self.names else { return Ok(()) };
+        let column = |(place, name): (usize, &String)| {
+            let cells = self.first.iter().filter_map(|row| row.cells.as_ref().ok()?.get(place)?.as_deref());
+            (name.clone(), type_of(name, cells, self.args.epoch.is_some(), self.args.decimal_comma))
+        };
+        let columns = names.iter().enumerate().map(column).collect();
+        self.schema = Some(create(self.db, self.args, self.table, columns)?);
+        self.begin(1)?;
+        std::mem::take(&mut self.first).into_iter().try_for_each(|row| self.write(row))
+    }
+
+    /// Begins to write rows to the table.
+    fn begin(&mut self, header: u64) -> Result<()> {
+        let (Some(schema), Some(names)) = (&self.schema, &self.names) else { return Ok(()) };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let cells = CellReader::new(Arc::clone(schema), &names, self.args.zone).map_err(|e| self.wrong(header, &e))?;
+        self.into = Some((cells.with_numbers(self.args.numbers()?), Rows::new(schema)));
+        Ok(())
+    }
+
+    fn write(&mut self, row: Row) -> Result<()> {
+        let Some((cells, rows)) = &mut self.into else { return Ok(()) };
+        // An empty line is a row only if the rows have a single column, which is then NULL.
+        if row.is_empty && cells.places().len() > 1 {
+            return Ok(());
+        }
+        if let Err(e) = row.cells.and_then(|row| cells.push(self.db, row.into_iter(), rows)) {
+            let end = match row.lines {
+                1 => String::new(),
+                lines => format!(" (the row continues to line {})", row.line + lines - 1),
+            };
+            let error = self.wrong(row.line, &format!("{e}{end}"));
+            return self.tally.refuse(self.args.on_error, error);
+        }
+        if rows.len() >= BATCH_ROWS { self.commit() } else { Ok(()) }
+    }
+
+    /// Writes what is left.
+    fn finish(&mut self) -> Result<()> {
+        if self.into.is_none() && self.names.is_some() {
+            self.write_first()?;
+        }
+        self.commit()
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let Some((cells, rows)) = &mut self.into else { return Ok(()) };
+        let rows = std::mem::replace(rows, Rows::new(cells.schema()));
+        let count = rows.len() as u64;
+        if count > 0 {
+            self.db.commit(Batch::new().with_rows(rows).with_durability(self.args.durability))?;
+            self.tally.loaded += count;
+        }
+        Ok(())
+    }
 }

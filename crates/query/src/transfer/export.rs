@@ -51,9 +51,14 @@ pub fn write_file(answer: Answer, path: &Path, format: FileFormat, progress: imp
     written
 }
 
-fn write_rows(
+/// Writes an answer's rows to an output and returns their number. `what` begins its errors, as in `write
+/// rows.csv`. `progress` is as for [`write_file`].
+///
+/// # Errors
+/// The output cannot be written, or the query fails while it runs.
+pub fn write_rows(
     answer: Answer,
-    file: File,
+    out: impl Write + Send,
     format: FileFormat,
     what: &str,
     mut progress: impl FnMut(u64),
@@ -62,7 +67,7 @@ fn write_rows(
     let schema = answer.schema().ok_or_else(|| Error::invalid("the statement gives no rows to write"))?;
     // Readers find columns by name, so the names must be distinct.
     let schema = distinct_names(&schema);
-    let mut out = BufWriter::new(file);
+    let mut out = BufWriter::new(out);
     let mut rows = 0;
     let mut count = |batch: &arrow::array::RecordBatch| {
         rows += batch.num_rows() as u64;

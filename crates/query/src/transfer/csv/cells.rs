@@ -2,11 +2,37 @@
 
 use super::reader::CsvCell;
 use crate::write::cells::{Cell, Default, Generated, default_of};
-use fleetdb_engine::{Code, Column, ColumnType, Database, Error, Result, Rows, TableSchema, Value};
-use fleetdb_functions::values::literals::value_of_text_in;
+use fleetdb_engine::{Code, Column, ColumnType, Database, Decimal, Error, Result, Rows, TableSchema, Unit, Value};
+use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
 use fleetdb_functions::values::zone::Zone;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
+
+/// How a file writes numbers, where that is not as SQL does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NumberForms {
+    /// The unit of numbers that stand for times since 1970.
+    pub epoch: Option<Unit>,
+    /// Whether a comma stands before the decimals.
+    pub has_comma: bool,
+}
+
+impl NumberForms {
+    /// A cell's value if it is a number in such a form.
+    fn read(self, text: &str, column_type: ColumnType) -> Option<Result<Value>> {
+        let with_point = || if self.has_comma { Cow::Owned(text.replace(',', ".")) } else { Cow::Borrowed(text) };
+        if let (Some(unit), Some(to)) = (self.epoch, column_type.time_unit()) {
+            let number = Decimal::read(&with_point())?;
+            // Exact, and then rounded towards the past.
+            let count = i128::from(number.unscaled) * i128::from(to.per_second());
+            let count = count.div_euclid(i128::from(unit.per_second()) * 10i128.pow(number.scale.into()));
+            let beyond = |_| Error::new(Code::TimeOutOfRange, format!("time {text} is out of range"));
+            return Some(i64::try_from(count).map(Value::Int).map_err(beyond));
+        }
+        (self.has_comma && column_type.is_numeric()).then(|| value_of_text(&with_point(), column_type))
+    }
+}
 
 /// Converts the cells of a row to values of a table's columns, as SQL parses text.
 #[derive(Debug)]
@@ -17,6 +43,7 @@ pub struct CellReader {
     /// The values of columns without a cell that each row gets anew.
     generated: Vec<(usize, Generated)>,
     zone: Zone,
+    numbers: NumberForms,
     /// The time of all rows.
     now: SystemTime,
     /// The last row, with the constant defaults of columns without a cell.
@@ -53,7 +80,7 @@ impl CellReader {
                 }
             }
         }
-        Ok(Self { schema, places, generated, zone, now: SystemTime::now(), row })
+        Ok(Self { schema, places, generated, zone, numbers: NumberForms::default(), now: SystemTime::now(), row })
     }
 
     /// Creates a reader for rows below a header with column names.
@@ -64,6 +91,12 @@ impl CellReader {
         // Some programs write a leading byte order mark.
         let names: Vec<&str> = header.iter().map(|cell| cell.text.trim_start_matches('\u{feff}').trim()).collect();
         Self::new(schema, &names, zone)
+    }
+
+    /// Reads numbers in these forms.
+    #[must_use]
+    pub fn with_numbers(self, numbers: NumberForms) -> Self {
+        Self { numbers, ..self }
     }
 
     /// The table.
@@ -100,7 +133,8 @@ impl CellReader {
                 None => Value::Null,
                 Some(text) if column.column_type == ColumnType::Utf8 => Value::Text(text),
                 Some(text) => {
-                    let value = value_of_text_in(&text, column.column_type, self.zone);
+                    let number = self.numbers.read(&text, column.column_type);
+                    let value = number.unwrap_or_else(|| value_of_text_in(&text, column.column_type, self.zone));
                     value.map_err(|e| e.context(format_args!("column '{}'", column.name)))?
                 }
             };

@@ -6,7 +6,7 @@ mod cells;
 mod reader;
 mod writer;
 
-pub use cells::CellReader;
+pub use cells::{CellReader, NumberForms};
 pub use reader::{CsvCell, CsvError, CsvReader, CsvRow};
 pub use writer::{csv_cell, csv_header, csv_rows};
 
