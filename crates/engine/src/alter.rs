@@ -7,7 +7,7 @@
 
 use crate::check::Check;
 use crate::column_type::ColumnType;
-use crate::constraints::{CheckDefinition, DefaultValue, ForeignKeyDefinition};
+use crate::constraints::{CheckDefinition, DefaultValue, ForeignKeyDefinition, no_table};
 use crate::db::Database;
 use crate::error::{Code, Error, Result};
 use crate::ids::ColumnId;
@@ -280,8 +280,10 @@ impl Planned {
                 self.constraints(|schema| schema.checks.push(check))
             }
             Alteration::AddForeignKey(definition) => {
-                let other = self.state.tables.values().find(|other| other.name == definition.table);
-                let other = other.ok_or_else(|| no_table(&definition.table))?;
+                let (tables, name) = (&self.state.tables, &definition.table);
+                let other = tables.values().find(|other| other.name == *name);
+                let names = || tables.values().map(|table| &table.name);
+                let other = other.ok_or_else(|| no_table(name, &self.state.stored_queries, names()))?;
                 let key = self.schema().foreign_key_of(definition, other)?;
                 self.constraints(|schema| schema.foreign_keys.push(key))
             }
@@ -392,8 +394,4 @@ impl Planned {
         }
         Ok(())
     }
-}
-
-fn no_table(name: &str) -> Error {
-    Error::new(Code::UndefinedTable, format!("relation \"{name}\" does not exist"))
 }

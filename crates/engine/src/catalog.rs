@@ -1,9 +1,10 @@
 //! The tables of an open database: what readers see and where writers write.
 
+use crate::constraints::{StoredQueries, no_table};
 use crate::deletes::{DeleteSet, Deletes};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::{Generation, Sequence, TableId};
-use crate::manifest::{Delete, StoredQueries};
+use crate::manifest::Delete;
 use crate::memory::Budget;
 use crate::memtable::{Inner, Memtable};
 use crate::scan::{TableView, View};
@@ -134,9 +135,7 @@ impl Catalog {
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&Table> {
-        self.find(name).ok_or_else(|| match self.stored_queries.contains_key(name) {
-            true => Error::no_table(name),
-            false => Error::undefined_table(name, self.tables.values().map(|table| table.schema.name.as_str())),
-        })
+        let names = || self.tables.values().map(|table| &table.schema.name);
+        self.find(name).ok_or_else(|| no_table(name, &self.stored_queries, names()))
     }
 }

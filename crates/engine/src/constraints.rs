@@ -2,8 +2,10 @@
 //! give, conditions on rows, references to other tables, and queries with names.
 
 use crate::check::Condition;
+use crate::error::{Code, Error};
 use crate::ids::{ColumnId, TableId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The value of a column in a row that does not give one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +28,9 @@ pub struct StoredQuery {
     /// The names and types of its columns, as they were when it was stored.
     pub columns: Vec<(String, String)>,
 }
+
+/// The queries that a database keeps, by name.
+pub type StoredQueries = BTreeMap<String, StoredQuery>;
 
 /// A reference of a table's rows to those of another. It is not enforced: a device may send before it
 /// is registered, and its rows must not be lost.
@@ -62,4 +67,13 @@ pub struct CheckDefinition {
     /// What each row meets. The columns are numbered by their place in the table's definition, or have
     /// the numbers of the table that gets the check.
     pub condition: Condition,
+}
+
+/// The error for a name that no table has: it is that of a stored query, or of nothing.
+pub(crate) fn no_table<'a>(name: &str, queries: &StoredQueries, tables: impl Iterator<Item = &'a String>) -> Error {
+    if queries.contains_key(name) {
+        let error = Error::new(Code::WrongObject, format!("\"{name}\" is not a table"));
+        return error.with_hint("It is a view: name the tables that it reads.");
+    }
+    Error::undefined_table(name, tables.map(String::as_str))
 }

@@ -210,12 +210,6 @@ impl Error {
         Self { code, message: message.into(), place: None, hint: None }
     }
 
-    /// The error for a view where a table is needed.
-    pub(crate) fn no_table(name: &str) -> Self {
-        let error = Self::new(Code::WrongObject, format!("\"{name}\" is not a table"));
-        error.with_hint("It is a view: name the tables that it reads.")
-    }
-
     /// The error without its position, which would mislead in another text.
     #[must_use]
     pub fn without_position(self) -> Self {

@@ -55,7 +55,7 @@ pub use alter::Alteration;
 pub use check::{Check, Comparison, Condition, Operand, Operator};
 pub use column_type::{ColumnType, Unit};
 pub use commit::{Acknowledged, PendingSync, TryCommit};
-pub use constraints::{CheckDefinition, DefaultValue, ForeignKey, ForeignKeyDefinition, StoredQuery};
+pub use constraints::{CheckDefinition, DefaultValue, ForeignKey, ForeignKeyDefinition, StoredQueries, StoredQuery};
 pub use db::{Database, Status};
 pub use decimal::{Decimal, DecimalError, MAX_DECIMAL_DIGITS};
 pub use error::{Code, Error, ErrorKind, Result, TextPosition, listed};

@@ -9,7 +9,7 @@
 //! unlinked.
 
 use crate::catalog::Catalog;
-use crate::constraints::StoredQuery;
+use crate::constraints::StoredQueries;
 use crate::error::Result;
 use crate::ids::Sequence;
 use crate::inspect::read_manifest;
@@ -21,7 +21,6 @@ use crate::scan::View;
 use crate::segment::cache::Cache;
 use crate::settings::Settings;
 use parking_lot::RwLock;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How often a changing database is read again before the error is returned.
@@ -79,7 +78,7 @@ impl Reader {
     }
 
     /// The queries that the database keeps by name, as of the open or the last refresh.
-    pub fn stored_queries(&self) -> Arc<BTreeMap<String, StoredQuery>> {
+    pub fn stored_queries(&self) -> Arc<StoredQueries> {
         Arc::clone(&self.loaded.read().0.stored_queries)
     }
 

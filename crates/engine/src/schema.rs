@@ -57,6 +57,16 @@ impl Column {
     pub(crate) fn may_become(&self, to: ColumnType) -> bool {
         self.column_type.same_values(to) || (self.role == Role::Field && self.column_type.widens_to(to))
     }
+
+    /// Whether its values are the table's own numbers.
+    pub(crate) fn is_numbered(&self) -> bool {
+        matches!(self.default, Some(DefaultValue::Number { .. }))
+    }
+
+    /// Whether its values are the table's own numbers, and rows must not give them.
+    pub fn is_always_numbered(&self) -> bool {
+        matches!(self.default, Some(DefaultValue::Number { always: true }))
+    }
 }
 
 /// How rows with the same primary key are merged.
@@ -172,7 +182,7 @@ impl TableSchema {
 
     /// The column whose values are the table's own numbers, as an index into `columns`.
     pub fn numbered(&self) -> Option<usize> {
-        self.columns.iter().position(|column| matches!(column.default, Some(DefaultValue::Number { .. })))
+        self.columns.iter().position(Column::is_numbered)
     }
 
     /// The columns with these numbers, by name; those that were dropped are left out.
@@ -332,20 +342,24 @@ impl TableDefinition {
         self.column(name, column_type, true)
     }
 
-    /// A primary key that fits the columns, for an error: the first column that may identify a device,
-    /// and the first time.
-    fn likely_key(&self) -> String {
-        let name = |column: &ColumnDefinition| column.name.clone();
+    /// The columns that probably identify a row: the first that may identify a device, and the first time.
+    pub fn likely_key(&self) -> Vec<String> {
         let is_time = |column: &&ColumnDefinition| column.column_type.time_unit().is_some();
         let is_device = |column: &&ColumnDefinition| {
             !is_time(column) && !column.column_type.is_float() && column.column_type != ColumnType::Boolean
         };
-        match (self.columns.iter().find(is_device).map(name), self.columns.iter().find(is_time).map(name)) {
-            (Some(device), Some(time)) => {
+        let found = [self.columns.iter().find(is_device), self.columns.iter().find(is_time)];
+        found.into_iter().flatten().map(|column| column.name.clone()).collect()
+    }
+
+    /// What to add to a definition without a primary key.
+    fn missing_key(&self) -> String {
+        match self.likely_key().as_slice() {
+            [device, time] => {
                 format!("PRIMARY KEY ({device}, {time}) for a row at each time, or ({device}) for the newest alone")
             }
-            (Some(one), None) | (None, Some(one)) => format!("PRIMARY KEY ({one})"),
-            (None, None) => "PRIMARY KEY (device, time), or (id) for a collection".to_owned(),
+            [one] => format!("PRIMARY KEY ({one})"),
+            _ => "PRIMARY KEY (device, time), or (id) for a collection".to_owned(),
         }
     }
 
@@ -360,7 +374,7 @@ impl TableDefinition {
             ));
         }
         if self.primary_key.is_empty() {
-            let message = format!("table '{table}' has no primary key: add {}", self.likely_key());
+            let message = format!("table '{table}' has no primary key: add {}", self.missing_key());
             return Err(Error::new(Code::InvalidDefinition, message));
         }
         let mut columns: Vec<Column> = Vec::with_capacity(self.columns.len());
@@ -450,8 +464,7 @@ impl TableDefinition {
 
 /// Checks that at most one column has the table's own numbers, and that it can hold them.
 pub(crate) fn check_numbered(table: &str, columns: &[Column]) -> Result<()> {
-    let is_numbered = |column: &&Column| matches!(column.default, Some(DefaultValue::Number { .. }));
-    let mut numbered = columns.iter().filter(is_numbered);
+    let mut numbered = columns.iter().filter(|column| column.is_numbered());
     let (Some(first), second) = (numbered.next(), numbered.next()) else { return Ok(()) };
     let reason = match second {
         Some(second) => format!("column '{}' already is; a table numbers its rows once", second.name),

@@ -1,10 +1,10 @@
 //! Queries that the database keeps by name, which SQL calls views. The engine does not read them. A
 //! query and a table never have the same name.
 
-use crate::constraints::StoredQuery;
+use crate::constraints::{StoredQueries, StoredQuery};
 use crate::db::Database;
 use crate::error::{Code, Error, Result, listed};
-use crate::manifest::{Edit, StoredQueries};
+use crate::manifest::Edit;
 use crate::schema::check_name;
 use std::sync::Arc;
 

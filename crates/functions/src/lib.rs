@@ -36,6 +36,7 @@ pub mod expressions;
 pub mod first_last;
 pub mod function_memory;
 pub mod list_literals;
+pub mod names;
 pub mod one_of;
 pub mod parameters;
 pub mod planned_names;

@@ -4,7 +4,8 @@ use super::tables::{CLASSES, OURS};
 use arrow::array::{ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::error::Result;
-use fleetdb_engine::{Column, ColumnId, DefaultValue, ForeignKey, TableSchema, View, sql_identifier};
+use fleetdb_engine::{ColumnId, DefaultValue, ForeignKey, TableSchema, View, sql_identifier};
+use fleetdb_functions::names::NEXT_NUMBER;
 use fleetdb_plan::numbers::sequence_name;
 use std::sync::Arc;
 
@@ -129,10 +130,7 @@ pub(super) fn defaults(view: &View) -> Result<RecordBatch> {
     let texts = |text: fn(&TableSchema, usize) -> Option<String>| -> ArrayRef {
         Arc::new(found.iter().map(|(table, place)| text(table, *place)).collect::<StringArray>())
     };
-    let column = |table: &TableSchema, place: usize| table.columns[place].clone();
-    let is_always = found.iter().map(|(table, place)| {
-        matches!(column(table, *place), Column { default: Some(DefaultValue::Number { always: true }), .. })
-    });
+    let is_always = found.iter().map(|(table, place)| table.columns[*place].is_always_numbered());
     let columns: [(&str, ArrayRef); 4] = [
         ("default_table", texts(|table, _| Some(table.name.clone()))),
         ("default_column", texts(|table, place| Some(table.columns[place].name.clone()))),
@@ -147,7 +145,9 @@ fn default_text(table: &TableSchema, place: usize) -> Option<String> {
     match table.columns[place].default.as_ref()? {
         DefaultValue::Expression(text) => Some(text.clone()),
         DefaultValue::Number { always: true } => None,
-        DefaultValue::Number { always: false } => Some(format!("nextval('{}'::regclass)", sequence_name(table, place))),
+        DefaultValue::Number { always: false } => {
+            Some(format!("{NEXT_NUMBER}('{}'::regclass)", sequence_name(table, place)))
+        }
     }
 }
 

@@ -11,11 +11,9 @@ use datafusion::logical_expr::{
 };
 use fleetdb_engine::{Code, Error, TableSchema};
 use fleetdb_functions::errors::query_error;
+use fleetdb_functions::names::NEXT_NUMBER;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-
-/// The function's name.
-pub const NEXT_NUMBER: &str = "nextval";
 
 /// The function, for the tables of a store.
 pub(crate) fn function(store: &Store) -> ScalarUDF {

@@ -1,8 +1,7 @@
 //! The database a session works on: opened for writing, or opened read-only while another process
 //! writes it.
 
-use fleetdb_engine::{Code, Database, Error, QueryMemory, Reader, Result, StoredQuery, TableId, View};
-use std::collections::BTreeMap;
+use fleetdb_engine::{Code, Database, Error, QueryMemory, Reader, Result, StoredQueries, TableId, View};
 use std::sync::Arc;
 
 /// An open database.
@@ -32,7 +31,7 @@ impl Store {
     }
 
     /// The queries that the database keeps by name.
-    pub fn stored_queries(&self) -> Arc<BTreeMap<String, StoredQuery>> {
+    pub fn stored_queries(&self) -> Arc<StoredQueries> {
         match self {
             Self::Writer(db) => db.stored_queries(),
             Self::Reader(reader) => reader.stored_queries(),

@@ -15,22 +15,45 @@ use std::sync::Arc;
 
 const INTERVAL_MS: u64 = 50;
 
+/// What a run does in a step.
+#[derive(Clone, Copy)]
+enum Action {
+    Write,
+    Flush,
+    Compact,
+    Wait,
+    Close,
+    Fill,
+    Fail,
+    Alter,
+    Retain,
+    BackUp,
+    DeleteValues,
+    Define,
+}
+
+/// The frequency of writes.
+const WRITES: u32 = 20;
+/// The other actions, each with the most that its frequency may be.
+const OTHERS: [(Action, u32); 11] = [
+    (Action::Flush, 4),
+    (Action::Compact, 3),
+    (Action::Wait, 6),
+    (Action::Close, 2),
+    (Action::Fill, 2),
+    (Action::Fail, 2),
+    (Action::Alter, 2),
+    (Action::Retain, 2),
+    (Action::BackUp, 2),
+    (Action::DeleteValues, 3),
+    (Action::Define, 3),
+];
+
 /// The relative frequencies of a run's actions, drawn once per seed.
 struct Weights {
-    write: u32,
-    flush: u32,
-    compact: u32,
-    wait: u32,
-    close: u32,
-    full: u32,
-    fail: u32,
-    alter: u32,
-    retain: u32,
-    backup: u32,
-    define: u32,
+    actions: Vec<(Action, u32)>,
     large: f64,
     delete: f64,
-    delete_values: u32,
     late: f64,
     durability: Durability,
 }
@@ -122,21 +145,9 @@ impl Run {
     fn new(seed: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut often = |most: u32| if random.random_bool(0.3) { 0 } else { random.random_range(1..=most) };
-        let (flush, compact, wait, close, full, fail) = (often(4), often(3), often(6), often(2), often(2), often(2));
-        let (alter, retain, backup, delete_values, define) = (often(2), often(2), often(2), often(3), often(3));
+        let others = OTHERS.map(|(action, most)| (action, often(most)));
         let weights = Weights {
-            write: 20,
-            flush,
-            compact,
-            wait,
-            close,
-            full,
-            fail,
-            alter,
-            retain,
-            backup,
-            delete_values,
-            define,
+            actions: [(Action::Write, WRITES)].into_iter().chain(others).collect(),
             large: random.random_range(0.0..0.3),
             delete: random.random_range(0.0..0.3),
             late: random.random_range(0.0..0.3),
@@ -214,64 +225,40 @@ impl Run {
 
     /// One random step of work. It may return errors; each is checked where it occurs.
     fn step(&mut self) {
-        let Weights {
-            write,
-            flush,
-            compact,
-            wait,
-            close,
-            full,
-            fail,
-            alter,
-            retain,
-            backup,
-            delete_values,
-            define,
-            ..
-        } = self.weights;
-        let all =
-            write + flush + compact + wait + close + full + fail + alter + retain + backup + delete_values + define;
+        let all: u32 = self.weights.actions.iter().map(|(_, weight)| weight).sum();
         let mut choice = self.random.random_range(0..all);
-        let mut is = |weight: u32| {
-            let chosen = choice < weight;
-            choice = choice.saturating_sub(weight);
-            if chosen {
-                choice = u32::MAX;
+        let chosen = self.weights.actions.iter().find(|(_, weight)| {
+            let is_chosen = choice < *weight;
+            choice = choice.saturating_sub(*weight);
+            is_chosen
+        });
+        match chosen.map_or(Action::Write, |(action, _)| *action) {
+            Action::Write => self.write(),
+            Action::Flush => {
+                if self.db().flush().is_ok() {
+                    self.model.all_durable();
+                }
             }
-            chosen
-        };
-        if is(write) {
-            self.write();
-        } else if is(flush) {
-            if self.db().flush().is_ok() {
-                self.model.all_durable();
+            Action::Compact => {
+                if self.db().compact().is_ok() {
+                    self.model.all_durable();
+                }
             }
-        } else if is(compact) {
-            if self.db().compact().is_ok() {
-                self.model.all_durable();
+            Action::Wait => self.clock.advance(self.random.random_range(1..100_000_000)),
+            Action::Close => {
+                let Some(db) = self.db.take() else { return };
+                if db.close().is_ok() {
+                    self.model.all_durable();
+                }
+                self.reopen_after("close");
             }
-        } else if is(wait) {
-            self.clock.advance(self.random.random_range(1..100_000_000));
-        } else if is(close) {
-            let Some(db) = self.db.take() else { return };
-            if db.close().is_ok() {
-                self.model.all_durable();
-            }
-            self.reopen_after("close");
-        } else if is(full) {
-            self.fill_up();
-        } else if is(fail) {
-            self.disk.fail_in(Some(self.random.random_range(0..5)));
-        } else if is(alter) {
-            self.alter();
-        } else if is(retain) {
-            self.retain();
-        } else if is(backup) {
-            self.back_up();
-        } else if is(delete_values) {
-            self.delete_values();
-        } else if is(define) {
-            self.define();
+            Action::Fill => self.fill_up(),
+            Action::Fail => self.disk.fail_in(Some(self.random.random_range(0..5))),
+            Action::Alter => self.alter(),
+            Action::Retain => self.retain(),
+            Action::BackUp => self.back_up(),
+            Action::DeleteValues => self.delete_values(),
+            Action::Define => self.define(),
         }
         self.heal();
     }

@@ -3,7 +3,7 @@
 
 use super::names::identifier;
 use super::setting_names::{sets_datafusion, sets_datafusion_by, setting_name};
-use super::walk::{visit_statements, walk};
+use super::walk::walk;
 use crate::Statement;
 use crate::copy_stream::{CopyIn, CopyOut};
 use datafusion::sql::parser::Statement as ParsedStatement;
@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use fleetdb_engine::{Code, Error, Result};
 use fleetdb_functions::errors::unsupported;
+use fleetdb_functions::names::{NEXT_NUMBER, READ_CSV, READ_PARQUET};
 use std::ops::ControlFlow;
 
 /// The classification of a statement ([`Statement::command`]).
@@ -162,18 +163,17 @@ fn of_parsed(statement: &ParsedStatement) -> Command {
 }
 
 fn of_sql(sql: &SqlStatement) -> Command {
-    let command = of_kind(sql);
-    if is_plain_insert(sql) {
-        return command;
+    let mut found = Found::default();
+    if !is_plain_insert(sql) {
+        let _ = walk(sql, &mut found);
     }
-    let mut calls = Calls::default();
-    let _ = walk(sql, &mut calls);
-    let access = match calls {
-        Calls { reads_files: true, .. } => Access::Admin,
-        Calls { takes_numbers: true, .. } => command.access.max(Access::Write),
-        Calls { .. } => return command,
+    let command = of_kind(sql, &found);
+    let access = match found {
+        Found { reads_files: true, .. } => Access::Admin,
+        Found { takes_numbers: true, .. } => command.access.max(Access::Write),
+        Found { .. } => return command,
     };
-    let writes = command.writes.or(calls.takes_numbers.then_some("nextval()"));
+    let writes = command.writes.or(found.takes_numbers.then_some("nextval()"));
     Command { access, writes, ..command }
 }
 
@@ -189,32 +189,37 @@ fn is_plain_insert(sql: &SqlStatement) -> bool {
     }
 }
 
-/// The functions that read files.
-const READ_FILES: [&str; 2] = ["read_parquet", "read_csv"];
-
-/// Calls that need a permission.
+/// What a statement contains that needs a permission.
 #[derive(Default)]
-struct Calls {
+struct Found {
+    /// A statement that writes, such as in `WITH a AS (INSERT ...) INSERT ...`, also a statement that
+    /// writes itself.
+    writes_rows: bool,
     reads_files: bool,
     takes_numbers: bool,
 }
 
-impl Visitor for Calls {
+impl Visitor for Found {
     type Break = ();
+
+    fn pre_visit_statement(&mut self, sql: &SqlStatement) -> ControlFlow<()> {
+        self.writes_rows |= !matches!(sql, SqlStatement::Query(_) | SqlStatement::Copy { .. });
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         let function = match factor {
             TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => name,
             _ => return ControlFlow::Continue(()),
         };
-        self.reads_files |= is_called(function, &READ_FILES);
+        self.reads_files |= is_called(function, &[READ_PARQUET, READ_CSV]);
         ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         if let Expr::Function(call) = expr {
-            self.takes_numbers |= is_called(&call.name, &["nextval"]);
-            self.reads_files |= is_called(&call.name, &READ_FILES);
+            self.takes_numbers |= is_called(&call.name, &[NEXT_NUMBER]);
+            self.reads_files |= is_called(&call.name, &[READ_PARQUET, READ_CSV]);
         }
         ControlFlow::Continue(())
     }
@@ -225,9 +230,9 @@ fn is_called(function: &ObjectName, names: &[&str]) -> bool {
     name.is_some_and(|name| names.contains(&name.as_str()))
 }
 
-fn of_kind(sql: &SqlStatement) -> Command {
+fn of_kind(sql: &SqlStatement, found: &Found) -> Command {
     match sql {
-        SqlStatement::Query(_) if writes_rows(sql) => Command::writing(Kind::Insert, "INSERT"),
+        SqlStatement::Query(_) if found.writes_rows => Command::writing(Kind::Insert, "INSERT"),
         SqlStatement::Query(_)
         | SqlStatement::ShowTables { .. }
         | SqlStatement::ShowColumns { .. }
@@ -277,7 +282,7 @@ fn of_kind(sql: &SqlStatement) -> Command {
         // Comments are not stored; programs send them when they create tables.
         SqlStatement::Comment { .. } => Command::of(Ok(Kind::Nothing("COMMENT")), Access::Admin),
 
-        SqlStatement::Copy { .. } => of_copy(sql),
+        SqlStatement::Copy { .. } => of_copy(sql, found),
 
         SqlStatement::Declare { stmts } => {
             Command::of(declare(stmts).map(Kind::Declare), Access::Read).changing_session()
@@ -297,12 +302,12 @@ fn of_kind(sql: &SqlStatement) -> Command {
     }
 }
 
-fn of_copy(sql: &SqlStatement) -> Command {
+fn of_copy(sql: &SqlStatement, found: &Found) -> Command {
     let SqlStatement::Copy { to, target, .. } = sql else { return Command::of(Ok(Kind::Other), Access::Admin) };
     let (kind, access) = match (target, to) {
         (CopyTarget::Stdin, false) => (CopyIn::of(sql).map(Kind::CopyFromStdin), Access::Write),
         (CopyTarget::Stdin, true) => (CopyIn::of(sql).map(Kind::CopyFromStdin), Access::Admin),
-        (CopyTarget::Stdout, true) if writes_rows(sql) => (CopyOut::of(sql).map(Kind::CopyToStdout), Access::Write),
+        (CopyTarget::Stdout, true) if found.writes_rows => (CopyOut::of(sql).map(Kind::CopyToStdout), Access::Write),
         (CopyTarget::Stdout, true) => (CopyOut::of(sql).map(Kind::CopyToStdout), Access::Read),
         (CopyTarget::Stdout, false) => (CopyOut::of(sql).map(Kind::CopyToStdout), Access::Admin),
         _ => (Ok(Kind::Other), Access::Admin),
@@ -337,16 +342,6 @@ fn fetch_count(direction: &FetchDirection) -> Result<Option<usize>> {
     let wrong =
         |_| Error::new(Code::NotSupported, format!("FETCH {limit} is not supported: give a count of rows, or ALL"));
     limit.parse().map(Some).map_err(wrong)
-}
-
-/// Whether a query, or a COPY of one, contains statements that write, such as `WITH a AS (INSERT
-/// ...) INSERT ...`.
-pub(crate) fn writes_rows(query: &SqlStatement) -> bool {
-    let writes = |sql: &SqlStatement| match sql {
-        SqlStatement::Query(_) | SqlStatement::Copy { .. } => ControlFlow::Continue(()),
-        _ => ControlFlow::Break(()),
-    };
-    visit_statements(query, writes).is_break()
 }
 
 /// The name of the setting in a SHOW.

@@ -55,14 +55,6 @@ pub fn visit_relations_mut<T: VisitMut + ?Sized, E>(
     walk_mut(tree, &mut Relations(each))
 }
 
-/// Visits all statements, outer ones first.
-pub(crate) fn visit_statements<T: Visit + ?Sized, E>(
-    tree: &T,
-    each: impl FnMut(&Statement) -> ControlFlow<E>,
-) -> ControlFlow<E> {
-    walk(tree, &mut Statements(each))
-}
-
 struct Expressions<F>(F);
 
 impl<E, F: FnMut(&Expr) -> ControlFlow<E>> Visitor for Expressions<F> {
@@ -112,16 +104,6 @@ impl<E, F: FnMut(&mut ObjectName) -> ControlFlow<E>> VisitorMut for Relations<F>
 
     fn post_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<E> {
         self.0(relation)
-    }
-}
-
-struct Statements<F>(F);
-
-impl<E, F: FnMut(&Statement) -> ControlFlow<E>> Visitor for Statements<F> {
-    type Break = E;
-
-    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<E> {
-        self.0(statement)
     }
 }
 

@@ -15,12 +15,12 @@ pub const SAMPLED_ROWS: usize = 10_000;
 /// Creates the table for a file with these columns. On a terminal it shows the statement and asks first.
 pub fn create(db: &Database, args: &Args, name: &str, columns: Vec<(String, ColumnType)>) -> Result<Arc<TableSchema>> {
     let mut definition = TableDefinition::new(name);
-    definition.primary_key = if args.key.is_empty() { guessed_key(&columns) } else { args.key.clone() };
-    let column = |(name, column_type): (String, ColumnType)| {
-        let nullable = !definition.primary_key.contains(&name);
-        ColumnDefinition { name, column_type, nullable, default: None }
-    };
+    let column = |(name, column_type)| ColumnDefinition { name, column_type, nullable: true, default: None };
     definition.columns = columns.into_iter().map(column).collect();
+    definition.primary_key = if args.key.is_empty() { definition.likely_key() } else { args.key.clone() };
+    for column in &mut definition.columns {
+        column.nullable = !definition.primary_key.contains(&column.name);
+    }
     let statement = statement(&definition);
     if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         eprint!("{statement}\nCreate this table? [Y/n] ");
@@ -67,16 +67,6 @@ fn sql_type(column_type: ColumnType) -> String {
         ColumnType::TimestampUtc(_) => format!("TIMESTAMPTZ{digits}"),
         other => other.sql_name().to_uppercase(),
     }
-}
-
-/// The columns that probably identify a row: the first that may identify a device, and the first time.
-fn guessed_key(columns: &[(String, ColumnType)]) -> Vec<String> {
-    let is_time = |column_type: &ColumnType| column_type.time_unit().is_some();
-    let is_device = |column_type: &ColumnType| {
-        !is_time(column_type) && !column_type.is_float() && *column_type != ColumnType::Boolean
-    };
-    let first = |is: &dyn Fn(&ColumnType) -> bool| columns.iter().find(|(_, column_type)| is(column_type));
-    [first(&is_device), first(&is_time)].into_iter().flatten().map(|(name, _)| name.clone()).collect()
 }
 
 /// The type that all of these texts fit; TEXT if there are none. With `has_epochs`, numbers in a column

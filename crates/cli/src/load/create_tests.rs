@@ -1,4 +1,4 @@
-use super::{guessed_key, type_of};
+use super::type_of;
 use fleetdb_engine::{ColumnType, Unit};
 
 #[test]
@@ -25,14 +25,4 @@ fn the_narrowest_type_that_all_texts_fit_is_guessed() {
     assert_eq!(type_of("Time", ["1700000000"].into_iter(), true, false), local);
     assert_eq!(type_of("ts", ["1700000000", "1700000000.5"].into_iter(), true, false), local);
     assert_eq!(type_of("n", ["1700000000"].into_iter(), true, false), ColumnType::Int64);
-}
-
-#[test]
-fn a_device_and_a_time_are_the_key() {
-    let column = |name: &str, column_type| (name.to_owned(), column_type);
-    let time = ColumnType::Timestamp(Unit::Nanosecond);
-    let columns = [column("ts", time), column("v", ColumnType::Float64), column("host", ColumnType::Utf8)];
-    assert_eq!(guessed_key(&columns), ["host", "ts"]);
-    assert_eq!(guessed_key(&columns[..2]), ["ts"]);
-    assert!(guessed_key(&columns[1..2]).is_empty());
 }

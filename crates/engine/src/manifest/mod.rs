@@ -9,7 +9,7 @@ pub(crate) mod file;
 
 use crate::check::Check;
 use crate::column_type::ColumnType;
-use crate::constraints::{DefaultValue, ForeignKey, StoredQuery};
+use crate::constraints::{DefaultValue, ForeignKey, StoredQueries, StoredQuery};
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, Generation, SegmentId, Sequence, TableId};
 use crate::schema::{Column, Role, TableSchema};
@@ -88,9 +88,6 @@ pub struct LogMark {
     /// Every batch up to this one is durable.
     pub durable: Sequence,
 }
-
-/// Stored queries by name.
-pub(crate) type StoredQueries = BTreeMap<String, StoredQuery>;
 
 /// The complete state of the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,12 +18,12 @@ pub(crate) mod overlay;
 pub(crate) mod rows;
 pub(crate) mod source;
 
-use crate::constraints::StoredQuery;
+use crate::constraints::{StoredQueries, no_table};
 use crate::deletes::DeleteSet;
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
 use crate::key::{self, KeyPart};
-use crate::manifest::{SegmentEntry, StoredQueries};
+use crate::manifest::SegmentEntry;
 use crate::memory::{Budget, Charge};
 use crate::memtable::MemtableView;
 use crate::memtable::selection::Selection;
@@ -50,7 +50,7 @@ pub struct View {
 impl View {
     /// The queries that the database keeps by name
     /// ([`Database::store_query`](crate::Database::store_query)).
-    pub fn stored_queries(&self) -> &Arc<BTreeMap<String, StoredQuery>> {
+    pub fn stored_queries(&self) -> &Arc<StoredQueries> {
         &self.stored_queries
     }
 
@@ -59,10 +59,7 @@ impl View {
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist.
     pub fn table(&self, name: &str) -> Result<&TableView> {
-        self.tables.get(name).ok_or_else(|| match self.stored_queries.contains_key(name) {
-            true => Error::no_table(name),
-            false => Error::undefined_table(name, self.tables.keys().map(String::as_str)),
-        })
+        self.tables.get(name).ok_or_else(|| no_table(name, &self.stored_queries, self.tables.keys()))
     }
 
     /// All tables, sorted by name.

@@ -165,6 +165,7 @@ fn nobody_asks_a_message_what_it_contains() {
 #[test]
 fn every_member_of_the_workspace_keeps_its_assertions() {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let daily = std::fs::read_to_string(root().join(".cargo/daily.toml")).unwrap();
     let mut found = Vec::new();
     for part in ["crates", "bench"] {
         files(&root().join(part), "Cargo.toml", &mut found);
@@ -173,6 +174,7 @@ fn every_member_of_the_workspace_keeps_its_assertions() {
     for file in found {
         let text = std::fs::read_to_string(&file).unwrap();
         let name = text.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).unwrap();
+        assert!(daily.contains(&format!("\n{name} = {{")), ".cargo/daily.toml lacks {name}");
         let section = manifest.split(&format!("[profile.dev.package.{name}]")).nth(1);
         let section = section.unwrap_or_else(|| panic!("Cargo.toml has no [profile.dev.package.{name}]"));
         let section = section.split("\n[").next().unwrap();

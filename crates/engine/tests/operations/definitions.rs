@@ -285,3 +285,12 @@ fn a_check_that_is_too_deep_or_needs_rows_that_come_apart_is_refused() {
     }
     db.alter("t", &[Alteration::AddCheck(positive(2))]).unwrap();
 }
+
+#[test]
+fn a_device_and_a_time_are_the_likely_key() {
+    let time = ColumnType::Timestamp(Unit::Nanosecond);
+    let times = TableDefinition::new("t").field("ts", time).field("v", ColumnType::Float64);
+    assert_eq!(times.clone().field("host", ColumnType::Utf8).likely_key(), ["host", "ts"]);
+    assert_eq!(times.likely_key(), ["ts"]);
+    assert!(TableDefinition::new("t").field("v", ColumnType::Float64).likely_key().is_empty());
+}

@@ -1,5 +1,7 @@
 //! `FROM 'rows.parquet'`: a file's name where a table's name stands.
 
+use crate::transfer::export::FileFormat;
+use crate::transfer::read_files::function_for;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, Statement, TableFactor, TableFunctionArgs, Value as Literal, VisitorMut,
 };
@@ -33,13 +35,9 @@ impl VisitorMut for FileNames {
         let Some(Ident { value: path, quote_style: Some('\''), .. }) = part.as_ident().cloned() else {
             return ControlFlow::Continue(());
         };
-        let function = match Path::new(&path).extension().and_then(|ending| ending.to_str()) {
-            Some("parquet") => "read_parquet",
-            Some("csv") => "read_csv",
-            _ => {
-                let message = format!("'{path}' in FROM is no file that can be read: it must end in .parquet or .csv");
-                return ControlFlow::Break(Error::invalid(message));
-            }
+        let function = match FileFormat::of(Path::new(&path)) {
+            Ok(format) => function_for(format),
+            Err(error) => return ControlFlow::Break(error),
         };
         // As in DuckDB, columns may be named by the file.
         let stem = Path::new(&path).file_stem().and_then(|stem| stem.to_str()).map(table_alias);

@@ -9,7 +9,6 @@
 use crate::answer::Answer;
 use crate::session::Session;
 use crate::session::parameters::with_bound_parameters;
-use crate::session::views::Views;
 use crate::write::delete::with_rows;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
@@ -21,7 +20,7 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use fleetdb_engine::{Code, ColumnType, Decimal, Error, MAX_DECIMAL_DIGITS, Result, Value, View};
+use fleetdb_engine::{Code, ColumnType, Decimal, Error, MAX_DECIMAL_DIGITS, Result, StoredQueries, Value, View};
 use fleetdb_functions::errors::engine_error;
 use fleetdb_functions::function_memory::ConstantMemory;
 use fleetdb_functions::parameters::number;
@@ -60,7 +59,7 @@ struct Plan {
     /// The session's zone when the query was planned.
     zone: Zone,
     /// The views when the query was planned.
-    views: Views,
+    views: Arc<StoredQueries>,
     /// The parameters that occur only in comparisons. There, a time out of range becomes the first
     /// or last value of its type.
     bounds: HashSet<usize>,
@@ -170,7 +169,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
         let of_tables = statement.table_parameters();
         session.begin_statement();
         let plan = statement.with_stack(|| Plan::new(&session, &statement, &of_tables).map(Mutex::new))?;
-        let levels = session.with_views(statement.clone())?.tree().levels();
+        let levels = session.levels_with_views(&statement)?;
         let plan = Deep::new(plan, levels);
         // The owner of the prepared statement accounts for its memory.
         statement.give_back_memory();

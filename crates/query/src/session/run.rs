@@ -20,7 +20,6 @@ use fleetdb_statement::Statement;
 use fleetdb_statement::built;
 use fleetdb_statement::command::Kind;
 use fleetdb_statement::names::table_name;
-use fleetdb_statement::stack::with_stack;
 use std::path::Path;
 
 /// The tag of an INSERT before its count, as in PostgreSQL: it includes an object id that is always
@@ -150,10 +149,7 @@ impl Session {
             // Parsed by itself, because it may be for the dialect's parser. Positions in this text
             // would mislead.
             CopyToSource::Query(query) => {
-                let query = self.with_views(self.parse_one(&query.to_string())?)?;
-                let levels = query.tree().levels();
-                let (query, _held) = query.into_parts();
-                with_stack(levels, || self.planned(query)).map_err(engine_error)?
+                self.plan_statement(self.parse_one(&query.to_string())?).map_err(Error::without_position)?
             }
         };
         if matches!(plan, LogicalPlan::Dml(_)) {

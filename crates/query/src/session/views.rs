@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     CreateTableOptions, CreateView, Cte, FromTable, ObjectName, Query, Statement as SqlStatement, TableFactor,
     TableWithJoins, VisitorMut, With,
 };
-use fleetdb_engine::{Code, Error, Result, StoredQuery};
+use fleetdb_engine::{Code, Error, Result, StoredQueries, StoredQuery};
 use fleetdb_functions::errors::{too_deep, unsupported};
 use fleetdb_functions::planned_names::written_names;
 use fleetdb_statement::built::{all_columns, derived_as, derived_with_columns, quoted, select, table_alias, unjoined};
@@ -18,25 +18,30 @@ use fleetdb_statement::named_queries;
 use fleetdb_statement::names::{identifier, object_name};
 use fleetdb_statement::walk::walk_mut;
 use fleetdb_statement::{Kind, Statement};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// The views of a moment, by name.
-pub(super) type Views = Arc<BTreeMap<String, StoredQuery>>;
 
 /// The maximum length of the queries of all views in a statement, each as often as it is named.
 const MAX_BYTES: usize = 1 << 20;
 
 impl Session {
     /// The views that statements see.
-    pub(super) fn views(&self) -> Views {
+    pub(super) fn views(&self) -> Arc<StoredQueries> {
         Arc::clone(self.tables.shown().stored_queries())
     }
 
     /// Writes out the queries of the views that a statement names.
     pub(super) fn with_views(&self, statement: Statement) -> Result<Statement> {
         self.with_views_within(statement, Vec::new())
+    }
+
+    /// The levels of a statement [with its views](Self::with_views).
+    pub(super) fn levels_with_views(&self, statement: &Statement) -> Result<usize> {
+        match self.store.stored_queries().is_empty() {
+            true => Ok(statement.tree().levels()),
+            false => self.with_views(statement.clone()).map(|statement| statement.tree().levels()),
+        }
     }
 
     /// Like [`with_views`](Self::with_views), for a statement within the queries of these views.
@@ -55,7 +60,7 @@ impl Session {
     pub(super) fn write_out_views(
         &self,
         tree: &mut ParsedStatement,
-        views: &Views,
+        views: &StoredQueries,
         within: Vec<String>,
     ) -> Result<Option<usize>> {
         let mut inner = tree;
@@ -184,7 +189,7 @@ fn named(factor: &TableFactor) -> Option<String> {
 /// Replaces the names of views by their queries.
 struct Writer<'a> {
     session: &'a Session,
-    views: &'a BTreeMap<String, StoredQuery>,
+    views: &'a StoredQueries,
     /// The views whose queries are being written.
     within: Vec<String>,
     /// The length of the queries so far.
@@ -198,7 +203,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(session: &'a Session, views: &'a BTreeMap<String, StoredQuery>) -> Self {
+    fn new(session: &'a Session, views: &'a StoredQueries) -> Self {
         let (within, named, withs) = (Vec::new(), Vec::new(), Vec::new());
         Self { session, views, within, bytes: 0, named, withs, count: 0 }
     }

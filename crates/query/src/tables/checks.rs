@@ -49,28 +49,25 @@ impl CheckScope {
     /// The condition has parts that the engine does not evaluate, names columns that do not exist, or
     /// compares values of different types.
     pub(crate) fn condition(&self, expr: &Expr) -> Result<Condition> {
+        if let Expr::BinaryOp { left, op, right } = expr
+            && let Some(comparison) = comparison(op)
+        {
+            return self.compare(left, comparison, right);
+        }
         let is_null = |of: &Expr| self.operand(of).map(|(operand, _)| Condition::IsNull(operand));
         Ok(match expr {
             Expr::Nested(inner) => self.condition(inner)?,
-            Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
-                let part = |of| match of {
-                    Condition::And(parts) => parts,
+            Expr::BinaryOp { left, op: op @ (BinaryOperator::And | BinaryOperator::Or), right } => {
+                let is_and = *op == BinaryOperator::And;
+                let parts = [self.condition(left)?, self.condition(right)?].into_iter();
+                let parts = parts.flat_map(|part| match part {
+                    Condition::And(parts) if is_and => parts,
+                    Condition::Or(parts) if !is_and => parts,
                     other => vec![other],
-                };
-                Condition::And([part(self.condition(left)?), part(self.condition(right)?)].concat())
-            }
-            Expr::BinaryOp { left, op: BinaryOperator::Or, right } => {
-                let part = |of| match of {
-                    Condition::Or(parts) => parts,
-                    other => vec![other],
-                };
-                Condition::Or([part(self.condition(left)?), part(self.condition(right)?)].concat())
+                });
+                if is_and { Condition::And(parts.collect()) } else { Condition::Or(parts.collect()) }
             }
             Expr::UnaryOp { op: UnaryOperator::Not, expr } => not(self.condition(expr)?),
-            Expr::BinaryOp { left, op, right } if comparison(op).is_some() => {
-                let comparison = comparison(op).ok_or_else(|| refused(expr))?;
-                self.compare(left, comparison, right)?
-            }
             Expr::Between { expr, negated, low, high } => negated_if(
                 *negated,
                 Condition::And(vec![

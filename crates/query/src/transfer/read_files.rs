@@ -18,6 +18,7 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::prelude::SessionContext;
 use fleetdb_engine::{Code, Error};
 use fleetdb_functions::errors::query_error;
+use fleetdb_functions::names::{READ_CSV, READ_PARQUET};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
@@ -25,8 +26,13 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The functions, and the formats that they read.
-const FUNCTIONS: [(&str, FileFormat); 2] = [("read_parquet", FileFormat::Parquet), ("read_csv", FileFormat::Csv)];
+/// The name of the function that reads files of a format.
+pub(crate) fn function_for(format: FileFormat) -> &'static str {
+    match format {
+        FileFormat::Parquet => READ_PARQUET,
+        FileFormat::Csv => READ_CSV,
+    }
+}
 
 /// The rows of a CSV file that its types are taken from.
 const SAMPLED_ROWS: usize = 10_000;
@@ -34,14 +40,13 @@ const BATCH_ROWS: usize = 8_192;
 
 /// Registers the functions with a session, for these files.
 pub(crate) fn register(context: &SessionContext, files: &Files) {
-    for (name, format) in FUNCTIONS {
-        context.register_udtf(name, Arc::new(ReadFile { name, format, files: files.clone() }));
+    for format in [FileFormat::Parquet, FileFormat::Csv] {
+        context.register_udtf(function_for(format), Arc::new(ReadFile { format, files: files.clone() }));
     }
 }
 
 #[derive(Debug)]
 struct ReadFile {
-    name: &'static str,
     format: FileFormat,
     files: Files,
 }
@@ -66,7 +71,7 @@ impl TableFunctionImpl for ReadFile {
         };
         self.files.check(Path::new(path)).map_err(query_error)?;
         let file = FileRows::open(Path::new(path), self.format, delimiter);
-        Ok(Arc::new(file.map_err(|error| query_error(error.context(self.name)))?))
+        Ok(Arc::new(file.map_err(|error| query_error(error.context(function_for(self.format))))?))
     }
 }
 

@@ -56,16 +56,16 @@ impl Generated {
 }
 
 /// What a column's default is, if no planning is needed for it.
-pub(crate) enum Default {
+pub(crate) enum KnownDefault {
     Cell(Cell),
     Generated(Generated),
 }
 
 /// The default of a column; `None` if it must be planned.
-pub(crate) fn default_of(column: &Column, zone: Zone) -> Option<Default> {
+pub(crate) fn default_of(column: &Column, zone: Zone) -> Option<KnownDefault> {
     let text = match &column.default {
-        None => return Some(Default::Cell(Cell::Value(Value::Null))),
-        Some(DefaultValue::Number { .. }) => return Some(Default::Generated(Generated::Number)),
+        None => return Some(KnownDefault::Cell(Cell::Value(Value::Null))),
+        Some(DefaultValue::Number { .. }) => return Some(KnownDefault::Generated(Generated::Number)),
         Some(DefaultValue::Expression(text)) => text,
     };
     let expr = expr_of(text)?;
@@ -73,9 +73,9 @@ pub(crate) fn default_of(column: &Column, zone: Zone) -> Option<Default> {
         // In another zone, a time without a zone is not the instant.
         let is_instant = matches!(column.column_type, ColumnType::TimestampUtc(_)) || zone == Zone::Utc;
         let unit = column.column_type.time_unit().filter(|_| is_instant);
-        return unit.map(|unit| Default::Generated(Generated::Now(unit)));
+        return unit.map(|unit| KnownDefault::Generated(Generated::Now(unit)));
     }
-    cell(&expr, column.column_type, zone).map(Default::Cell)
+    cell(&expr, column.column_type, zone).map(KnownDefault::Cell)
 }
 
 /// Whether an expression is the time at which its statement runs.

@@ -2,10 +2,10 @@
 
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Insert, ObjectName, OnConflictAction, OnInsert, Parens, SelectItem, SetExpr,
-    Update, Value as Literal,
+    Value as Literal,
 };
 use fleetdb_engine::{Code, Column, DefaultValue, Error, Result, TableSchema};
-use fleetdb_plan::numbers::NEXT_NUMBER;
+use fleetdb_functions::names::NEXT_NUMBER;
 use fleetdb_statement::built::{call, column, derived_with_columns, quoted, select, unjoined, values};
 use fleetdb_statement::generated::expr_of;
 use fleetdb_statement::names::{identifier, object_name};
@@ -45,7 +45,7 @@ pub(crate) fn fill_defaults(insert: &mut Insert, schema: &TableSchema) -> Result
     if let Some(OnInsert::OnConflict(clause)) = &mut insert.on
         && let OnConflictAction::DoUpdate(update) = &mut clause.action
     {
-        replace_in_assignments(&mut update.assignments, schema)?;
+        fill_defaults_of_assignments(&mut update.assignments, schema)?;
     }
     if insert.source.is_none() && insert.assignments.is_empty() {
         let row = schema.columns.iter().map(|column| default_expression(schema, column)).collect::<Result<_>>()?;
@@ -95,14 +95,6 @@ pub(crate) fn fill_defaults(insert: &mut Insert, schema: &TableSchema) -> Result
     Ok(())
 }
 
-/// Replaces the word DEFAULT in an UPDATE.
-///
-/// # Errors
-/// The statement sets a column that is always numbered by the table.
-pub(crate) fn fill_defaults_of_update(update: &mut Update, schema: &TableSchema) -> Result<()> {
-    replace_in_assignments(&mut update.assignments, schema)
-}
-
 /// The name of the query of an INSERT whose rows lack columns.
 const GIVEN: &str = "given";
 
@@ -122,7 +114,11 @@ fn places(columns: &[ObjectName], schema: &TableSchema, body: &SetExpr) -> Resul
     Ok(Some(found))
 }
 
-fn replace_in_assignments(assignments: &mut [Assignment], schema: &TableSchema) -> Result<()> {
+/// Replaces the word DEFAULT in the assignments of an UPDATE or ON CONFLICT.
+///
+/// # Errors
+/// They set a column that is always numbered by the table.
+pub(crate) fn fill_defaults_of_assignments(assignments: &mut [Assignment], schema: &TableSchema) -> Result<()> {
     for Assignment { target, value } in assignments {
         let AssignmentTarget::ColumnName(name) = target else { continue };
         let column = name.0.last().and_then(|part| part.as_ident()).map(identifier);
@@ -139,7 +135,7 @@ fn replace_in_assignments(assignments: &mut [Assignment], schema: &TableSchema) 
 
 /// Refuses a value for a column that its table always numbers.
 fn check_may_give(schema: &TableSchema, column: &Column) -> Result<()> {
-    if !matches!(column.default, Some(DefaultValue::Number { always: true })) {
+    if !column.is_always_numbered() {
         return Ok(());
     }
     let message = format!(

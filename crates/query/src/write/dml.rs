@@ -11,7 +11,7 @@
 use crate::session::{Session, TEMPORARY};
 use crate::tables::ddl::write_words;
 use crate::write::conflict::{Conflict, after_conflict, check_assignments, conflict};
-use crate::write::defaults::{fill_defaults, fill_defaults_of_update};
+use crate::write::defaults::{fill_defaults, fill_defaults_of_assignments};
 use crate::write::returning::{Returning, WriteOutcome};
 use crate::write::rows::{named, primary_key, rows_with_keys_of, unchecked};
 use crate::write::values::InsertValues;
@@ -125,17 +125,17 @@ impl Session {
     /// for the first columns, but DataFusion needs their names. Adds the values of columns with defaults.
     pub(crate) fn complete(&self, insert: &mut Insert) -> Result<()> {
         let TableObject::TableName(name) = &insert.table else { return Ok(()) };
+        let name = object_name(name)?;
         // If the table does not exist, the planner reports it.
-        let view = self.view();
-        let Ok(table) = view.table(&object_name(name)?) else { return Ok(()) };
+        let Ok(schema) = self.store.writer().and_then(|db| db.table(&name)) else { return Ok(()) };
         if let Some(count) = insert.source.as_deref().and_then(|query| values_in(&query.body))
             && insert.columns.is_empty()
-            && count < table.schema().columns.len()
+            && count < schema.columns.len()
         {
-            let first = table.schema().columns.iter().take(count);
+            let first = schema.columns.iter().take(count);
             insert.columns = first.map(|column| quoted(&column.name).into()).collect();
         }
-        fill_defaults(insert, table.schema())
+        fill_defaults(insert, &schema)
     }
 
     /// All rows of an INSERT, in the table's own columns.
@@ -210,7 +210,7 @@ impl Session {
         if let TableFactor::Table { name, .. } = &update.table.relation
             && let Ok(schema) = self.store.writer()?.table(&object_name(name)?)
         {
-            fill_defaults_of_update(&mut update, &schema)?;
+            fill_defaults_of_assignments(&mut update.assignments, &schema)?;
         }
         self.write_after(returning, |_| {
             let dml = self.plan_write(SqlStatement::Update(update.clone()))?;

@@ -5,13 +5,13 @@
 //! A statement is analyzed once ([`InsertValues::of`]); each run supplies its values. Anything more
 //! complex (an expression, a query, a clause that depends on existing rows) is left to the planner.
 
-use crate::write::cells::{Cell, Default, Generated, ParameterTypes, default_of};
+use crate::write::cells::{Cell, Generated, KnownDefault, ParameterTypes, default_of};
 use crate::write::conflict::conflict;
 use crate::write::defaults::is_default;
 use datafusion::sql::sqlparser::ast::{
     Expr, Insert, OnInsert, Parens, Query, SetExpr, Statement as SqlStatement, TableObject,
 };
-use fleetdb_engine::{Batch, ColumnType, Database, DefaultValue, Error, Result, TableSchema, Value};
+use fleetdb_engine::{Batch, ColumnType, Database, Error, Result, TableSchema, Value};
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::Statement;
 use fleetdb_statement::names::{called, object_name};
@@ -170,8 +170,8 @@ pub(crate) fn cells_of(
     let mut defaults = Vec::with_capacity(schema.columns.len());
     for column in &schema.columns {
         defaults.push(match default_of(column, zone) {
-            Some(Default::Cell(cell)) => Some(cell),
-            Some(Default::Generated(value)) => {
+            Some(KnownDefault::Cell(cell)) => Some(cell),
+            Some(KnownDefault::Generated(value)) => {
                 generated.push(value);
                 Some(Cell::Generated(generated.len() - 1))
             }
@@ -187,7 +187,7 @@ pub(crate) fn cells_of(
         let mut cells = defaults.clone();
         for (expr, &place) in row.iter().zip(&places).filter(|(expr, _)| !is_default(expr)) {
             let column = &schema.columns[place];
-            if matches!(column.default, Some(DefaultValue::Number { always: true })) {
+            if column.is_always_numbered() {
                 return Ok(None);
             }
             let Some(cell) = types.cell(expr, column.column_type, zone) else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! Converts rows of text cells to rows of a table.
 
 use super::reader::CsvCell;
-use crate::write::cells::{Cell, Default, Generated, default_of};
+use crate::write::cells::{Cell, Generated, KnownDefault, default_of};
 use fleetdb_engine::{Code, Column, ColumnType, Database, Decimal, Error, Result, Rows, TableSchema, Unit, Value};
 use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
 use fleetdb_functions::values::zone::Zone;
@@ -71,8 +71,8 @@ impl CellReader {
         let (mut row, mut generated) = (vec![Value::Null; schema.columns.len()], Vec::new());
         for (place, column) in schema.columns.iter().enumerate().filter(|(place, _)| !places.contains(place)) {
             match default_of(column, zone) {
-                Some(Default::Cell(Cell::Value(value))) => row[place] = value,
-                Some(Default::Generated(value)) => generated.push((place, value)),
+                Some(KnownDefault::Cell(Cell::Value(value))) => row[place] = value,
+                Some(KnownDefault::Generated(value)) => generated.push((place, value)),
                 _ => {
                     let message =
                         format!("the default of column \"{}\" must be computed: give its values", column.name);
@@ -145,7 +145,7 @@ impl CellReader {
         pushed
     }
 
-    /// A row of which only the columns without a cell have values: their defaults.
+    /// A row with the defaults of the columns that have no cell.
     pub fn without_cells(&self) -> Vec<Value> {
         self.row.clone()
     }

@@ -22,8 +22,7 @@ use datafusion::sql::sqlparser::ast::{
     TableWithJoins, Update,
 };
 use fleetdb_engine::{
-    Batch, Column, ColumnType, Container, Database, DefaultValue, Result, ScanRequest, TableSchema, TableView, Value,
-    View,
+    Batch, Column, ColumnType, Container, Database, Result, ScanRequest, TableSchema, TableView, Value, View,
 };
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::Statement;
@@ -414,8 +413,12 @@ fn table_in(table: &TableWithJoins) -> Option<(String, String)> {
 /// The programs for all columns of a row that exists; `None` if one must be planned.
 fn programs(assignments: &[Assignment], scope: &Scope<'_>, types: &mut ParameterTypes) -> Option<Vec<Program>> {
     let set = check_assignments(scope.schema, assignments).ok()?;
-    let is_always = |column: &Column| matches!(column.default, Some(DefaultValue::Number { always: true }));
-    if scope.schema.columns.iter().any(|column| is_always(column) && set.iter().any(|(name, _)| *name == column.name)) {
+    if scope
+        .schema
+        .columns
+        .iter()
+        .any(|column| column.is_always_numbered() && set.iter().any(|(name, _)| *name == column.name))
+    {
         return None;
     }
     let columns = scope.schema.columns.iter().enumerate();
