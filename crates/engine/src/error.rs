@@ -193,7 +193,7 @@ pub enum TextPosition {
 /// assert_eq!(error.kind(), ErrorKind::Input);
 /// assert_eq!(error.to_string(), "column \"x\" does not exist");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     code: Code,
     message: String,

@@ -113,8 +113,7 @@ fn wal_file(
     each: &mut dyn FnMut(WalFrame),
 ) -> Result<u64> {
     let name = frame::file_name(generation);
-    let file = io.storage.read(&name)?;
-    let bytes = file.read_at(0, file.len_bytes() as usize)?;
+    let bytes = io.storage.read(&name)?.read_all()?;
     let contents = frame::read_file(&name, &bytes, generation, *before, last)?;
     *before = contents.frames.last().map_or(*before, |frame| frame.sequence);
     for found in &contents.frames {

@@ -7,6 +7,10 @@
 //! The writer may remove a file after the manifest was read and before the file is opened. The
 //! manifest has then changed, and the reader starts again. An open file stays readable after it is
 //! unlinked.
+//!
+//! The writer also changes log files while they are read. It overwrites zeros with frames and
+//! truncates a finished file after its last frame. A reader may therefore find an older frame
+//! missing and a newer one present. It reads again and finds both; what is damaged stays as it is.
 
 use crate::catalog::Catalog;
 use crate::constraints::StoredQueries;
@@ -94,7 +98,7 @@ fn read_state(io: &Io) -> Result<State> {
 }
 
 fn load(io: &Io, settings: &Settings, cache: &Arc<Cache>, known: &Catalog) -> Result<(Catalog, Sequence)> {
-    let mut tries = 0;
+    let (mut tries, mut last_error) = (0, None);
     loop {
         let state = read_state(io);
         let loaded = state.as_ref().map_err(Clone::clone).and_then(|state| {
@@ -104,14 +108,15 @@ fn load(io: &Io, settings: &Settings, cache: &Arc<Cache>, known: &Catalog) -> Re
         });
         let Err(error) = loaded else { return loaded };
         tries += 1;
-        // If the manifest has not changed, nothing was removed and the error is real.
+        // If nothing has changed and a second reading fails in the same way, the error is real.
         let same = match (&state, &read_state(io)) {
             (Ok(before), Ok(now)) => before == now,
             (Err(_), Err(_)) => true,
             _ => false,
         };
-        if same || tries == TRIES {
+        if tries == TRIES || (same && last_error.as_ref() == Some(&error)) {
             return Err(error);
         }
+        last_error = Some(error);
     }
 }

@@ -158,8 +158,7 @@ pub(crate) fn replay(io: &Io, settings: &Settings, state: &State, catalog: &mut 
         }
         replay.generation = generation;
         let name = frame::file_name(generation);
-        let file = io.storage.read(&name)?;
-        let bytes = file.read_at(0, file.len_bytes() as usize)?;
+        let bytes = io.storage.read(&name)?.read_all()?;
         let contents = frame::read_file(&name, &bytes, generation, replay.last, last_file)?;
         for frame in &contents.frames {
             if frame.sequence.0 != replay.last.0 + 1 {

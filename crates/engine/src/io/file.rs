@@ -246,6 +246,21 @@ impl ReadFile for Readable {
             .map_err(|e| Error::io(format_args!("could not read {}", self.path.display()), &e))?;
         Ok(buffer.into())
     }
+
+    fn read_all(&self) -> Result<Bytes> {
+        let mut buffer = vec![0; self.len_bytes as usize];
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.file.read_at(&mut buffer[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::io(format_args!("could not read {}", self.path.display()), &e)),
+            }
+        }
+        buffer.truncate(filled);
+        Ok(buffer.into())
+    }
 }
 
 pub(super) struct SystemClock;

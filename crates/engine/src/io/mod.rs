@@ -120,6 +120,11 @@ pub trait ReadFile: Send + Sync {
     fn len_bytes(&self) -> u64;
     /// Reads exactly `len` bytes at `offset`; an error if the file is shorter.
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes>;
+    /// Reads the whole file. Another process may have truncated it since it was opened; then there
+    /// are fewer than [`len_bytes`](Self::len_bytes).
+    fn read_all(&self) -> Result<Bytes> {
+        self.read_at(0, self.len_bytes() as usize)
+    }
 }
 
 /// A clock.

@@ -100,8 +100,7 @@ fn newest(storage: &dyn Storage) -> Result<Option<u64>> {
 pub(crate) fn read(storage: &dyn Storage) -> Result<Option<(u64, Contents)>> {
     let Some(number) = newest(storage)? else { return Ok(None) };
     let name = file_name(number);
-    let file = storage.read(&name)?;
-    let bytes = file.read_at(0, file.len_bytes() as usize)?;
+    let bytes = storage.read(&name)?.read_all()?;
     Ok(Some((number, read_bytes(&name, &bytes, number)?)))
 }
 

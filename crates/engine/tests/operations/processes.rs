@@ -96,3 +96,17 @@ fn a_removed_lock_file_lets_no_second_process_write() {
     write(&again, "t", [(2, 0, 2)]);
     again.close().unwrap();
 }
+
+#[test]
+fn a_file_that_was_truncated_since_it_was_opened_is_read_to_its_new_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = Io::files(directory.path()).storage;
+    let mut log = storage.create("log").unwrap();
+    log.write(b"frames").unwrap();
+    log.reserve(64 << 10).unwrap();
+    let opened = storage.read("log").unwrap();
+    // The writer ends its file after the last frame, as it does before it begins a new one.
+    log.truncate(6).unwrap();
+    assert_eq!(opened.read_all().unwrap(), "frames");
+    assert!(opened.read_at(0, 7).is_err(), "a part that is asked for must be there");
+}
