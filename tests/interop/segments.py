@@ -38,7 +38,10 @@ for directory in sorted(glob.glob(f"{database}/segments/*")):
         parts = [part.column(column) for part in arrow]
         nulls = sum(part.null_count for part in parts)
         assert nulls == sum(row[place] is None for row in a), f"{name}.{column}: NULLs"
-        if columns[column] in ("DOUBLE", "BIGINT", "VARCHAR", "UBIGINT", "DECIMAL(9,2)", "DECIMAL(18,6)"):
+        if columns[column] in ("DOUBLE", "BIGINT", "VARCHAR", "UBIGINT", "DECIMAL(9,2)", "DECIMAL(18,6)", "TIME"):
             values = sorted(value for part in parts for value in part.to_pylist() if value is not None)
             assert values == sorted(row[place] for row in a if row[place] is not None), f"{name}.{column}"
+    if name == "types":
+        found = [columns[column] for column in ("device", "opens", "doc", "raw")]
+        assert found == ["UUID", "TIME", "JSON", "JSON"], found
     print(f"{name}: {len(a)} rows")

@@ -186,7 +186,7 @@ fn everyday_statements_have_the_same_answers_everywhere() {
     let sizes = ["--meters", "30", "--connections", "2", "--milliseconds", "20"];
     let results = run("statements", &sizes);
     let takes = ["fleetdb", "fleetdb-server", "sqlite", "mariadb", "postgres"];
-    for form in fleetdb_bench_core::statement::FORMS {
+    for form in fleetdb_bench_core::forms::FORMS {
         for name in ["", ", 2 connections", ", unprepared"].map(|way| format!("{}{way}", form.name)) {
             let measured = phases(&results, &name);
             assert!(measured.iter().all(|phase| phase.driven.operations > 0), "{name}");

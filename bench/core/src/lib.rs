@@ -2,7 +2,7 @@
 //!
 //! 1. A [`target::Target`] is a database to measure; the crate `targets` has a file for each.
 //! 2. A [`workload`] generates the same rows for the same seed; a [`query::Query`] describes a
-//!    question independently of any database; [`tsbs`] has those of TSBS, [`statement`] everyday SQL.
+//!    question independently of any database; [`tsbs`] has those of TSBS, [`forms`] everyday SQL.
 //! 3. An [`experiment`] creates tables, has the [`driver`] write and query, and returns what the
 //!    [`meters`] measured.
 //! 4. The [`oracle`] knows the right answers; a wrong answer voids the number.
@@ -12,6 +12,7 @@
 pub mod answer;
 pub mod driver;
 pub mod experiment;
+pub mod forms;
 pub mod meters;
 pub mod oracle;
 pub mod query;

@@ -1,10 +1,12 @@
 //! A column under construction: values gathered from memtables and pages, to become an Arrow array.
 
-use crate::column_type::{ColumnType, Unit, widen};
+use crate::column_type::{ColumnType, UUID_BYTES, Unit, widen};
 use crate::error::{Error, Result};
 use crate::key::KeyPart;
 use crate::lane::{Lane, NullMask};
-use arrow::array::{ArrayRef, BinaryArray, BooleanArray, Decimal128Array, PrimitiveArray, StringArray};
+use arrow::array::{
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, PrimitiveArray, StringArray,
+};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{self as types, ArrowPrimitiveType};
 use std::sync::Arc;
@@ -231,8 +233,14 @@ fn raw_array(lane: Lane, column_type: ColumnType) -> ArrayRef {
         ColumnType::Float64 => Arc::new(whole::<types::Float64Type>(values, nulls)),
         ColumnType::Timestamp(unit) => times(unit, None, values, nulls),
         ColumnType::TimestampUtc(unit) => times(unit, Some(ColumnType::UTC), values, nulls),
-        // Text and binary are never in a raw lane; see `ColumnBuilder::new`.
-        ColumnType::Int64 | ColumnType::Utf8 | ColumnType::Binary => Arc::new(whole::<types::Int64Type>(values, nulls)),
+        ColumnType::Time => Arc::new(whole::<types::Time64MicrosecondType>(values, nulls)),
+        // Bytes are never in a raw lane; see `ColumnBuilder::new`.
+        ColumnType::Int64
+        | ColumnType::Utf8
+        | ColumnType::Json
+        | ColumnType::Jsonb
+        | ColumnType::Binary
+        | ColumnType::Uuid => Arc::new(whole::<types::Int64Type>(values, nulls)),
     }
 }
 
@@ -245,16 +253,33 @@ fn bytes_array(bytes: BytesBuilder, column_type: ColumnType) -> Result<ArrayRef>
             bytes.data.len()
         )));
     }
+    if column_type == ColumnType::Uuid {
+        return uuid_array(&bytes);
+    }
     let offsets = if len == 0 { vec![0] } else { bytes.offsets };
     // The last offset is below 2^31, so all are.
     let offsets = OffsetBuffer::new(ScalarBuffer::<i32>::new(Buffer::from_vec(offsets), 0, len + 1));
     let nulls = null_buffer(&bytes.nulls, len);
     let data = Buffer::from_vec(bytes.data);
     Ok(match column_type {
-        ColumnType::Utf8 => Arc::new(
+        ColumnType::Utf8 | ColumnType::Json | ColumnType::Jsonb => Arc::new(
             StringArray::try_new(offsets, data, nulls)
                 .map_err(|e| Error::damaged(format!("stored text is not UTF-8: {e}")))?,
         ),
         _ => Arc::new(BinaryArray::try_new(offsets, data, nulls)?),
     })
+}
+
+/// UUIDs, whose array has bytes also for NULL.
+fn uuid_array(bytes: &BytesBuilder) -> Result<ArrayRef> {
+    let mut data = Vec::with_capacity(bytes.len() * UUID_BYTES);
+    for row in 0..bytes.len() {
+        match bytes.get(row) {
+            None => data.resize(data.len() + UUID_BYTES, 0),
+            Some(uuid) if uuid.len() == UUID_BYTES => data.extend_from_slice(uuid),
+            Some(other) => return Err(Error::damaged(format!("a stored UUID has {} bytes", other.len()))),
+        }
+    }
+    let nulls = null_buffer(&bytes.nulls, bytes.len());
+    Ok(Arc::new(FixedSizeBinaryArray::try_new(UUID_BYTES as i32, Buffer::from_vec(data), nulls)?))
 }

@@ -3,8 +3,14 @@
 
 use crate::decimal::MAX_DECIMAL_DIGITS;
 use crate::error::{Code, Error, Result};
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use serde::{Deserialize, Serialize};
+
+/// Bytes of a UUID.
+pub(crate) const UUID_BYTES: usize = 16;
+/// The key of the name of an extension type, as Arrow's format defines it.
+const EXTENSION_TYPE_NAME_KEY: &str = "ARROW:extension:name";
+const US_PER_DAY: i128 = 86_400_000_000;
 
 /// The unit of a timestamp column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -91,6 +97,14 @@ pub enum ColumnType {
     Binary,
     /// Days since 1970-01-01.
     Date32,
+    /// A time of day, in microseconds since midnight.
+    Time,
+    /// A UUID: 16 bytes, in the order of its digits.
+    Uuid,
+    /// Text that is JSON.
+    Json,
+    /// Text that is JSON; SQL writes it in PostgreSQL's canonical form of `jsonb`.
+    Jsonb,
     /// An exact decimal number with up to `precision` digits, `scale` of them after the decimal
     /// point. The raw value is the number without its point.
     Decimal {
@@ -109,6 +123,12 @@ impl ColumnType {
     /// The time zone of [`TimestampUtc`](Self::TimestampUtc) in Arrow types, written as Parquet
     /// readers write it.
     pub const UTC: &str = "+00:00";
+
+    /// The Arrow type of a UUID. No other column type has it.
+    pub const UUID: DataType = DataType::FixedSizeBinary(UUID_BYTES as i32);
+
+    /// The key of an Arrow field's metadata that tells `json` and `jsonb` apart.
+    pub const SQL_TYPE: &str = "fleetdb.type";
 
     /// The type's name in SQL.
     ///
@@ -131,6 +151,10 @@ impl ColumnType {
             Self::Utf8 => "text",
             Self::Binary => "bytea",
             Self::Date32 => "date",
+            Self::Time => "time",
+            Self::Uuid => "uuid",
+            Self::Json => "json",
+            Self::Jsonb => "jsonb",
             Self::Decimal { .. } => "numeric",
             Self::Timestamp(_) => "timestamp",
             Self::TimestampUtc(_) => "timestamp with time zone",
@@ -151,12 +175,48 @@ impl ColumnType {
             Self::UInt64 => DataType::UInt64,
             Self::Float32 => DataType::Float32,
             Self::Float64 => DataType::Float64,
-            Self::Utf8 => DataType::Utf8,
+            Self::Utf8 | Self::Json | Self::Jsonb => DataType::Utf8,
             Self::Binary => DataType::Binary,
             Self::Date32 => DataType::Date32,
+            Self::Time => DataType::Time64(TimeUnit::Microsecond),
+            Self::Uuid => Self::UUID,
             Self::Decimal { precision, scale } => DataType::Decimal128(precision, scale as i8),
             Self::Timestamp(unit) => DataType::Timestamp(unit.to_arrow(), None),
             Self::TimestampUtc(unit) => DataType::Timestamp(unit.to_arrow(), Some(Self::UTC.into())),
+        }
+    }
+
+    /// The Arrow field of a column. A UUID and JSON have Arrow's canonical extension types.
+    ///
+    /// ```
+    /// use fleetdb_engine::ColumnType;
+    /// let field = ColumnType::Jsonb.to_field("doc", true);
+    /// assert_eq!(field.extension_type_name(), Some("arrow.json"));
+    /// assert_eq!(ColumnType::of_field(&field).unwrap(), ColumnType::Jsonb);
+    /// ```
+    pub fn to_field(self, name: &str, nullable: bool) -> Field {
+        let field = Field::new(name, self.to_arrow(), nullable);
+        let extension = match self {
+            Self::Uuid => "arrow.uuid",
+            Self::Json | Self::Jsonb => "arrow.json",
+            _ => return field,
+        };
+        let entry = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let metadata = [entry(EXTENSION_TYPE_NAME_KEY, extension), entry(Self::SQL_TYPE, self.sql_name())];
+        field.with_metadata(metadata.into())
+    }
+
+    /// The column type that stores the values of an Arrow field.
+    ///
+    /// # Errors
+    /// As [`from_arrow`](Self::from_arrow).
+    pub fn of_field(field: &Field) -> Result<Self> {
+        match (Self::from_arrow(field.data_type())?, field.extension_type_name()) {
+            (Self::Utf8, Some("arrow.json")) => Ok(match field.metadata().get(Self::SQL_TYPE) {
+                Some(name) if name == Self::Jsonb.sql_name() => Self::Jsonb,
+                _ => Self::Json,
+            }),
+            (column_type, _) => Ok(column_type),
         }
     }
 
@@ -178,10 +238,12 @@ impl ColumnType {
             DataType::Float32 => Self::Float32,
             DataType::Float64 => Self::Float64,
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Utf8,
+            &Self::UUID => Self::Uuid,
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
                 Self::Binary
             }
             DataType::Date32 => Self::Date32,
+            DataType::Time32(_) | DataType::Time64(_) => Self::Time,
             DataType::Decimal32(precision, scale)
             | DataType::Decimal64(precision, scale)
             | DataType::Decimal128(precision, scale)
@@ -193,7 +255,7 @@ impl ColumnType {
             other => {
                 return Err(Error::invalid(format!(
                     "Arrow type {other} is not supported: use booleans, integers, floats, decimals, text, binary, \
-                     dates or timestamps"
+                     dates, times, timestamps or UUIDs"
                 )));
             }
         })
@@ -207,9 +269,14 @@ impl ColumnType {
         }
     }
 
-    /// Whether values are text or binary.
+    /// Whether values are bytes: text, JSON, binary or UUIDs.
     pub(crate) fn is_bytes(self) -> bool {
-        matches!(self, Self::Utf8 | Self::Binary)
+        matches!(self, Self::Utf8 | Self::Json | Self::Jsonb | Self::Binary | Self::Uuid)
+    }
+
+    /// Whether values are text that is JSON.
+    pub fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::Jsonb)
     }
 
     /// Whether values are floating point numbers.
@@ -242,7 +309,7 @@ impl ColumnType {
         )
     }
 
-    /// The smallest and largest integer of an integer or date type; `None` for other types.
+    /// The smallest and largest raw value of an integer, date or time type; `None` for other types.
     pub(crate) fn integer_range(self) -> Option<(i128, i128)> {
         let signed = |bits: u32| Some((-1i128 << (bits - 1), (1i128 << (bits - 1)) - 1));
         let unsigned = |bits: u32| Some((0, (1i128 << bits) - 1));
@@ -255,7 +322,9 @@ impl ColumnType {
             Self::UInt16 => unsigned(16),
             Self::UInt32 => unsigned(32),
             Self::UInt64 => unsigned(64),
-            Self::Boolean | Self::Float32 | Self::Float64 | Self::Decimal { .. } | Self::Utf8 | Self::Binary => None,
+            Self::Time => Some((0, US_PER_DAY - 1)),
+            Self::Boolean | Self::Float32 | Self::Float64 | Self::Decimal { .. } => None,
+            Self::Utf8 | Self::Json | Self::Jsonb | Self::Binary | Self::Uuid => None,
         }
     }
 }

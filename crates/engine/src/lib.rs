@@ -75,6 +75,7 @@ pub use schema::{
     Column, ColumnDefinition, MAX_COLUMNS, MAX_NAME_BYTES, Merge, Role, TableDefinition, TableSchema, sql_identifier,
 };
 pub use settings::{Durability, Settings};
+pub use uuid::Uuid;
 pub use write::admit::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 pub use write::batch::{Batch, MAX_BATCH_BYTES, MAX_BATCH_ROWS, Rows, Value};
 pub use write::whole::MAX_REWRITTEN_ROWS;

@@ -11,7 +11,7 @@ use crate::error::{Code, Error, Result, listed};
 use crate::ids::{ColumnId, TableId};
 use arrow::array::Int64Array;
 use arrow::compute::cast;
-use arrow::datatypes::{Field, Fields, Schema, SchemaRef};
+use arrow::datatypes::{Fields, Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
@@ -224,7 +224,7 @@ impl TableSchema {
     /// The Arrow schema of this table's batches.
     pub fn to_arrow(&self) -> SchemaRef {
         let schema = self.arrow.0.get_or_init(|| {
-            let field = |column: &Column| Field::new(&column.name, column.column_type.to_arrow(), column.nullable);
+            let field = |column: &Column| column.column_type.to_field(&column.name, column.nullable);
             Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
         });
         Arc::clone(schema)

@@ -1,6 +1,6 @@
 //! Golden directories: this version reads databases written by earlier versions. `tests/compat/v1` has
 //! format version 1; `v2` has version 2, with decimal numbers, defaults, checks, foreign keys, numbers
-//! and a stored query.
+//! a stored query, and columns of UUIDs, times of day and JSON.
 //!
 //! `FLEETDB_MAKE_COMPAT=<empty directory>` writes one with this version. A committed directory
 //! never changes.
@@ -13,9 +13,10 @@ use fleetdb_engine::io::Io;
 use fleetdb_engine::{
     Batch, CheckDefinition, ColumnDefinition, ColumnId, ColumnType, Comparison, Condition, Database, Decimal,
     DefaultValue, Durability, ForeignKeyDefinition, Operand, Reader, Role, Rows, ScanRequest, Settings, StoredQuery,
-    TableDefinition, Unit, Value, View,
+    TableDefinition, TableSchema, Unit, Uuid, Value, View,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 fn golden(version: &str) -> PathBuf {
     let crate_root = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
@@ -44,6 +45,10 @@ fn write(directory: &Path) {
             .unwrap();
     }
     db.commit(Batch::new().with_rows(rows)).unwrap();
+    let samples = TableDefinition::new("samples").key("device", ColumnType::Uuid).time("ts", Unit::Second);
+    let samples = samples.field("at", ColumnType::Time).field("doc", ColumnType::Jsonb).field("raw", ColumnType::Json);
+    let samples = db.create_table(&samples).unwrap();
+    write_samples(&db, &samples, 0..500);
     db.flush().unwrap();
     db.widen_column("readings", "small", ColumnType::Float64).unwrap();
     db.drop_column("readings", "gone").unwrap();
@@ -60,12 +65,39 @@ fn write(directory: &Path) {
     let mut devices = Rows::new(&items);
     (0..3).for_each(|n| devices.push(&[Value::Int(n), Value::Text(format!("device {n}"))]).unwrap());
     define(&db);
+    write_samples(&db, &samples, 500..510);
     let batch = Batch::new()
         .delete("readings", Some(&["site 0".into(), Value::Int(0)]), ..6_000)
         .with_rows(rows)
         .with_rows(devices);
     db.commit(batch.with_durability(Durability::Sync)).unwrap();
     db.close().unwrap();
+}
+
+/// The values of a sample but its time.
+fn sample(n: i64) -> [Value; 4] {
+    let doc = if n % 3 == 0 { Value::Null } else { Value::Text(format!("{{\"n\": {n}}}")) };
+    let owner = Uuid::from_u128(u128::from(n as u64 % 3) << 90);
+    [Value::Uuid(owner), Value::Int(n * 1_000_000), doc, Value::Text(format!("[{n}, {n}]"))]
+}
+
+fn write_samples(db: &Database, schema: &Arc<TableSchema>, numbers: std::ops::Range<i64>) {
+    let mut rows = Rows::new(schema);
+    for n in numbers {
+        let [device, at, doc, raw] = sample(n);
+        rows.push(&[device, Value::Int(n), at, doc, raw]).unwrap();
+    }
+    db.commit(Batch::new().with_rows(rows).with_durability(Durability::Sync)).unwrap();
+}
+
+fn verify_samples(view: &View) {
+    let samples = view.table("samples").unwrap();
+    assert_eq!(samples.count().unwrap(), 510);
+    for n in 0..510 {
+        let [device, at, doc, raw] = sample(n);
+        let row = samples.container(std::slice::from_ref(&device)).unwrap().row(n).unwrap();
+        assert_eq!(row, Some(vec![device, Value::Int(n), at, doc, raw]));
+    }
 }
 
 /// Adds what format version 2 has.
@@ -193,5 +225,6 @@ fn a_database_of_format_version_2_is_read_and_written() {
     is_read_and_written(&golden("v2"), |view| {
         verify(view);
         verify_definitions(view);
+        verify_samples(view);
     });
 }

@@ -11,7 +11,7 @@ use arrow::compute::filter_record_batch;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{
     Batch, ColumnDefinition, ColumnType, Database, Durability, Error, Merge, Overlay, Projection, Role, RowCondition,
-    Rows, Scan, ScanRequest, Settings, TableDefinition, TableView, Unit, Value, View,
+    Rows, Scan, ScanRequest, Settings, TableDefinition, TableView, Unit, Uuid, Value, View,
 };
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -24,6 +24,25 @@ const LONG: ColumnType = ColumnType::Decimal { precision: 12, scale: 1 };
 
 type Key = (Option<String>, i64);
 type Row = (Option<i64>, Option<f64>, Option<String>, Option<i64>);
+
+/// The UUID of an item.
+fn uuid(id: i64) -> Uuid {
+    Uuid::from_u128((id as u128) << 100 | id as u128)
+}
+
+/// The item that has a UUID.
+fn id_of(uuid: &[u8]) -> i64 {
+    Uuid::from_slice(uuid).unwrap().as_u128() as u64 as i64
+}
+
+fn document(id: i64) -> String {
+    format!("{{\"id\": {id}}}")
+}
+
+/// A row of the items.
+fn item(id: i64, name: Value) -> [Value; 4] {
+    [Value::Uuid(uuid(id)), name, Value::Int(id), Value::Text(document(id))]
+}
 
 struct Case {
     random: Xoshiro256PlusPlus,
@@ -68,8 +87,8 @@ impl Case {
         let merge = if merges_fields { Merge::Fields } else { Merge::Rows };
         let series = TableDefinition { merge, ..series };
         db.create_table(&series).unwrap();
-        let items = TableDefinition::new("items").key("id", ColumnType::Int32).field("name", ColumnType::Utf8);
-        db.create_table(&items).unwrap();
+        let items = TableDefinition::new("items").key("id", ColumnType::Uuid).field("name", ColumnType::Utf8);
+        db.create_table(&items.field("at", ColumnType::Time).field("doc", ColumnType::Jsonb)).unwrap();
         let (series, items) = (BTreeMap::new(), BTreeMap::new());
         Self { random, storage, db: Some(db), series, items, has_extra: false, merges_fields, open: None }
     }
@@ -151,7 +170,7 @@ impl Case {
             if self.random.random_bool(0.3) {
                 let id = self.random.random_range(0..1500);
                 let name = self.random.random_bool(0.9).then(|| format!("n{}", self.random.random::<u8>()));
-                items.push(&[Value::Int(id), text(&name)]).unwrap();
+                items.push(&item(id, text(&name))).unwrap();
                 self.items.insert(id, name);
             }
         }
@@ -182,12 +201,12 @@ impl Case {
         self.series.retain(|(d, t), _| !((all || *d == device) && span.contains(t)));
         if self.random.random_bool(0.5) {
             let id = self.random.random_range(0..1500);
-            batch = batch.delete("items", Some(&[Value::Int(id)]), ..);
+            batch = batch.delete("items", Some(&[Value::Uuid(uuid(id))]), ..);
             self.items.remove(&id);
             // A batch's rows come after its deletes.
             if self.random.random_bool(0.5) {
                 let mut rows = Rows::new(&self.db().tables()[1]);
-                rows.push(&[Value::Int(id), Value::Text("again".into())]).unwrap();
+                rows.push(&item(id, Value::Text("again".into()))).unwrap();
                 batch = batch.with_rows(rows);
                 self.items.insert(id, Some("again".into()));
             }
@@ -224,7 +243,7 @@ impl Case {
     /// Deletes single rows all over the table by rewriting segments.
     fn delete_rows(&mut self) {
         use arrow::array::{AsArray, BooleanArray};
-        use arrow::datatypes::{Int32Type, Int64Type};
+        use arrow::datatypes::Int64Type;
         self.commit();
         let (divisor, rest) = (self.random.random_range(1..5), self.random.random_range(0..3));
         let hit = move |i: Option<i64>| i.is_some_and(|i| i.rem_euclid(divisor) == rest);
@@ -236,8 +255,8 @@ impl Case {
                 |view, delete| {
                     view.table("items")?.scan(&ScanRequest::all())?.try_for_each(|rows| {
                         let rows = rows?;
-                        let ids = rows.column(0).as_primitive::<Int32Type>().iter();
-                        let hits: BooleanArray = ids.map(|id| Some(hit(id.map(i64::from)))).collect();
+                        let ids = rows.column(0).as_fixed_size_binary().iter();
+                        let hits: BooleanArray = ids.map(|id| Some(hit(id.map(id_of)))).collect();
                         delete(&filter_record_batch(&rows, &hits)?)
                     })
                 },
@@ -348,10 +367,14 @@ impl Case {
             let batch = batch.unwrap();
             use arrow::array::{Array, AsArray};
             let names = batch.column(1).as_string::<i32>();
-            let ids = batch.column(0).as_primitive::<arrow::datatypes::Int32Type>();
+            let ids = batch.column(0).as_fixed_size_binary();
+            let times = batch.column(2).as_primitive::<arrow::datatypes::Time64MicrosecondType>();
+            let docs = batch.column(3).as_string::<i32>();
             for row in 0..batch.num_rows() {
                 let name = (!names.is_null(row)).then(|| names.value(row).to_owned());
-                assert!(items.insert(i64::from(ids.value(row)), name).is_none(), "each key once");
+                let id = id_of(ids.value(row));
+                assert_eq!((times.value(row), docs.value(row)), (id, document(id).as_str()));
+                assert!(items.insert(id, name).is_none(), "each key once");
             }
         }
         assert_eq!(items, self.items);

@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock};
 const MONTH_DAYS: i64 = 30;
 const NS_PER_DAY: i64 = 86_400_000_000_000;
 
-/// Converts a number, time or interval to PostgreSQL's text.
+/// Converts a number, UUID, time or interval to PostgreSQL's text.
 pub static TEXT_OF: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| function("text_of", Signature::any(1, Volatility::Immutable), DataType::Utf8, text_of));
 
@@ -37,7 +37,7 @@ pub static ROUND_TO_EVEN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
 /// The time of day of a timestamp.
 pub static TIME_OF_DAY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let signature = Signature::any(1, Volatility::Immutable);
-    function("time_of_day", signature, DataType::Time64(TimeUnit::Nanosecond), time_of_day)
+    function("time_of_day", signature, DataType::Time64(TimeUnit::Microsecond), time_of_day)
 });
 
 /// The length of an interval for comparisons, with months of 30 days and days of 24 hours
@@ -76,7 +76,7 @@ fn letter_of(args: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 fn time_of_day(args: &[ArrayRef]) -> Result<ArrayRef> {
-    Ok(cast(one(args)?, &DataType::Time64(TimeUnit::Nanosecond))?)
+    Ok(cast(one(args)?, &DataType::Time64(TimeUnit::Microsecond))?)
 }
 
 fn round_to_even(args: &[ArrayRef]) -> Result<ArrayRef> {

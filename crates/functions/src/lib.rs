@@ -6,7 +6,7 @@
 //!    follow TimescaleDB where it has the function.
 //! 2. Functions as in PostgreSQL: times in a zone ([`at_time_zone`], [`date_trunc`], [`clocks`]);
 //!    parts, texts and spans of times ([`date_part`], [`to_char`], [`spans`]); casts and comparisons
-//!    ([`conversions`]); sums of integers ([`whole_sum`]); histograms ([`width_bucket`]).
+//!    ([`conversions`]); UUIDs ([`uuids`]); sums of integers ([`whole_sum`]); histograms ([`width_bucket`]).
 //! 3. Functions within limits: outputs that can be large reserve memory first ([`bounded`],
 //!    [`concat_texts`], [`function_memory`]), nested calls of `coalesce` are counted ([`coalesce`]),
 //!    and a long list of literals is one array ([`one_of`], [`list_literals`]).
@@ -44,6 +44,7 @@ mod series;
 mod spans;
 mod to_char;
 pub mod usages;
+pub mod uuids;
 pub mod values;
 pub mod whole_sum;
 mod width_bucket;
@@ -56,10 +57,9 @@ use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
 /// PostgreSQL functions, and their names in DataFusion.
-const SCALAR_NAMES: [(&str, &str); 6] = [
+const SCALAR_NAMES: [(&str, &str); 5] = [
     ("ceiling", "ceil"),
     ("clock_timestamp", "now"),
-    ("gen_random_uuid", "uuid"),
     ("sign", "signum"),
     ("statement_timestamp", "now"),
     ("transaction_timestamp", "now"),
@@ -83,6 +83,7 @@ pub fn register(context: &SessionContext, made: &Arc<function_memory::FunctionMe
     for (name, of) in SCALAR_NAMES {
         context.register_udf(context.udf(of)?.as_ref().clone().with_aliases([name]));
     }
+    context.register_udf(uuids::RandomUuid::new(context.udf("uuid")?).into());
     context.register_udaf(whole_sum::SUM.as_ref().clone());
     for (name, of) in AGGREGATE_NAMES {
         context.register_udaf(context.udaf(of)?.as_ref().clone().with_aliases([name]));

@@ -9,7 +9,7 @@ pub(super) const NAME: &str = "fleetdb_columns";
 
 /// Arrow types, as LIKE patterns for their beginnings, each with PostgreSQL's two names. Clients
 /// receive values of these types.
-const TYPES: [(&str, &str, &str); 17] = [
+const TYPES: [(&str, &str, &str); 19] = [
     ("Boolean", "boolean", "bool"),
     ("Int8", "smallint", "int2"),
     ("Int16", "smallint", "int2"),
@@ -24,6 +24,8 @@ const TYPES: [(&str, &str, &str); 17] = [
     ("Float64", "double precision", "float8"),
     ("Timestamp(%, \"", "timestamp with time zone", "timestamptz"),
     ("Timestamp", "timestamp without time zone", "timestamp"),
+    ("Time64", "time without time zone", "time"),
+    ("FixedSizeBinary(16", "uuid", "uuid"),
     ("Date", "date", "date"),
     ("Binary", "bytea", "bytea"),
     ("Utf8", "text", "text"),

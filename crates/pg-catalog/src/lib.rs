@@ -37,15 +37,16 @@ pub use settings::setting;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use datafusion::catalog::CatalogProvider;
 use datafusion::error::DataFusionError;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
+use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
 use datafusion_pg_catalog::pg_catalog::{PgCatalogSchemaProvider, PgCatalogStaticTables};
 use datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use fleetdb_engine::Result;
 use fleetdb_functions::errors::{engine_error, syntax_error, too_deep};
-use fleetdb_query::Declare;
-use fleetdb_query::SessionParts;
+use fleetdb_query::{ColumnTypes, Declare, SessionParts};
 use fleetdb_statement::depth::Links;
 use fleetdb_statement::names::CATALOG;
 use fleetdb_statement::stack::with_stack;
@@ -146,6 +147,11 @@ fn set_up(shown: &Shown, session: &SessionParts) -> datafusion::error::Result<Re
     let catalog = context.catalog(CATALOG).ok_or_else(no_catalog)?;
     let registered = Registered { parser: PostgresCompatibilityParser::new(), catalog: Arc::clone(&catalog) };
     setup_pg_catalog(context, CATALOG, EmptyContextProvider).map_err(|error| *error)?;
+    // The crate has put its own planner of types in the place of the session's.
+    let state = context.state_ref();
+    let types = ColumnTypes::before(Arc::new(PgOidTypePlanner));
+    let with_types = SessionStateBuilder::new_from_existing(context.state()).with_type_planner(Arc::new(types)).build();
+    *state.write() = with_types;
     let tables = match TABLES.get() {
         Some(tables) => Arc::clone(tables),
         None => {

@@ -22,6 +22,7 @@ pub mod insert;
 mod joins;
 pub mod limits;
 mod metadata;
+pub mod nullable_subqueries;
 pub mod numbers;
 mod plan_nodes;
 pub mod planner;

@@ -26,6 +26,15 @@ pub fn sequence_name(table: &TableSchema, column: usize) -> String {
     format!("{}_{}_seq", table.name, table.columns[column].name)
 }
 
+/// The last part of a name as SQL writes it: `public."Order_id_seq"` is `Order_id_seq`.
+fn unquoted(name: &str) -> String {
+    let last = match name.strip_suffix('"').and_then(|name| name.rsplit_once('"')) {
+        Some((_, quoted)) => quoted,
+        None => name.rsplit_once('.').map_or(name, |(_, last)| last),
+    };
+    last.to_owned()
+}
+
 struct NextNumber {
     store: Store,
     signature: Signature,
@@ -34,10 +43,11 @@ struct NextNumber {
 impl NextNumber {
     fn next(&self, name: &str, count: usize) -> fleetdb_engine::Result<i64> {
         let db = self.store.writer()?;
+        let name = unquoted(name);
         let is_called = |table: &Arc<TableSchema>| {
             table.numbered().is_some_and(|column| table.name == name || sequence_name(table, column) == name)
         };
-        let table = db.table(name).ok().filter(is_called);
+        let table = db.table(&name).ok().filter(is_called);
         let table = table.or_else(|| db.tables().into_iter().find(is_called));
         let table = table.ok_or_else(|| {
             let message = format!("relation \"{name}\" does not exist, or has no column that it numbers");

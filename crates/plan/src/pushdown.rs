@@ -5,10 +5,11 @@
 //! down if it compares one column with literals of the column's own type (DataFusion has coerced
 //! them by then).
 
+use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use fleetdb_engine::{
-    Column, Decimal, KeyCondition, KeyPredicate, MAX_DECIMAL_DIGITS, Role, ScanRequest, TableSchema, Value,
+    Column, Decimal, KeyCondition, KeyPredicate, MAX_DECIMAL_DIGITS, Role, ScanRequest, TableSchema, Uuid, Value,
 };
 use fleetdb_functions::one_of::OneOf;
 use std::ops::Bound;
@@ -177,6 +178,7 @@ pub fn scalar(value: &Value) -> ScalarValue {
         }
         Value::Text(value) => ScalarValue::Utf8(Some(value.clone())),
         Value::Binary(value) => ScalarValue::Binary(Some(value.clone())),
+        Value::Uuid(value) => ScalarValue::FixedSizeBinary(16, Some(value.as_bytes().to_vec())),
     }
 }
 
@@ -184,10 +186,12 @@ pub fn scalar(value: &Value) -> ScalarValue {
 pub fn key_value(column: &Column, value: &ScalarValue) -> Option<Value> {
     match value {
         ScalarValue::Utf8(Some(text)) | ScalarValue::LargeUtf8(Some(text)) | ScalarValue::Utf8View(Some(text)) => {
-            (column.column_type == fleetdb_engine::ColumnType::Utf8).then(|| Value::Text(text.clone()))
+            (column.column_type.to_arrow() == DataType::Utf8).then(|| Value::Text(text.clone()))
         }
         _ if value.data_type() != column.column_type.to_arrow() => None,
         ScalarValue::Binary(Some(bytes)) => Some(Value::Binary(bytes.clone())),
+        ScalarValue::FixedSizeBinary(_, Some(bytes)) => Uuid::from_slice(bytes).ok().map(Value::Uuid),
+        ScalarValue::Time64Microsecond(Some(value)) => Some(Value::Int(*value)),
         ScalarValue::Boolean(Some(value)) => Some(Value::Boolean(*value)),
         ScalarValue::Int8(Some(value)) => Some(Value::Int(i64::from(*value))),
         ScalarValue::Int16(Some(value)) => Some(Value::Int(i64::from(*value))),

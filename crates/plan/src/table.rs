@@ -7,6 +7,7 @@ use crate::scan::FleetScan;
 use crate::store::Store;
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{Constraint, Constraints};
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::InsertOp;
@@ -22,6 +23,8 @@ pub struct FleetTable {
     store: Store,
     view: TableView,
     schema: SchemaRef,
+    /// The primary key, so that a query that groups by it may name the other columns.
+    constraints: Constraints,
     /// An upper bound on what every scan reads.
     within: ScanRequest,
     /// The binding that holds the parameter values for scans of a prepared statement.
@@ -35,7 +38,10 @@ impl FleetTable {
 
     /// The table restricted to the rows that a request selects by key and time.
     pub fn within(store: &Store, view: TableView, within: ScanRequest) -> Self {
-        Self { store: store.clone(), schema: view.schema().to_arrow(), view, within, binding: None }
+        let table = view.schema();
+        let key = table.key.iter().chain(&table.time).copied().collect();
+        let constraints = Constraints::new_unverified(vec![Constraint::PrimaryKey(key)]);
+        Self { store: store.clone(), schema: table.to_arrow(), constraints, view, within, binding: None }
     }
 }
 
@@ -49,6 +55,10 @@ impl fmt::Debug for FleetTable {
 impl TableProvider for FleetTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
     }
 
     fn table_type(&self) -> TableType {

@@ -24,6 +24,7 @@ mod write;
 
 pub use answer::Answer;
 pub use dialect::{Dialect, Plain, SessionParts};
+pub use fleetdb_functions::uuids::{rows_with_texts, schema_with_texts};
 pub use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
 pub use fleetdb_functions::values::texts::{split_days, text_form, text_form_in};
 pub use fleetdb_functions::values::zone::{CurrentZone, Zone};
@@ -32,6 +33,7 @@ pub use fleetdb_statement::{
     Access, Command, ComparedLiterals, CopyForm, CopyFormat, CopyIn, CopyOut, Declare, Kind, Statement, is_light,
 };
 pub use session::Session;
+pub use session::column_types::ColumnTypes;
 pub use session::prepared::Prepared;
 pub use settings::{SessionSettings, SettingsBefore};
 pub use transaction::SharedSettings;

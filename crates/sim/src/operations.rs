@@ -14,7 +14,7 @@ use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Clock, MemoryStorage, Storage};
 use fleetdb_engine::{
     Batch, Column, ColumnDefinition, ColumnType, Database, Decimal, ErrorKind, Result, Role, ScanRequest, Settings,
-    TableSchema, View,
+    TableSchema, Uuid, View,
 };
 use rand::Rng;
 use std::sync::Arc;
@@ -207,9 +207,11 @@ pub(crate) fn read(db: &Database) -> (Series, Items) {
         let batch = batch.expect("it reads");
         let numbers = |place: usize| batch.column(place).as_primitive::<Int64Type>();
         let prices = batch.column(2).as_primitive::<Decimal128Type>();
+        let (tags, docs) = (batch.column(3).as_fixed_size_binary(), batch.column(4).as_string::<i32>());
         for row in 0..batch.num_rows() {
             let value = numbers(1).value(row);
             assert_eq!(prices.value(row), price(value).unscaled.into(), "the price of {value}");
+            assert_eq!((tags.value(row), docs.value(row)), (&tag(value).as_bytes()[..], doc(value).as_str()));
             items.insert(numbers(0).value(row), value);
         }
     }
@@ -218,6 +220,16 @@ pub(crate) fn read(db: &Database) -> (Series, Items) {
 
 /// The number of digits of a price, and that of those after the decimal point.
 pub(crate) const PRICE_DIGITS: (u8, u8) = (12, 3);
+
+/// The UUID of an item with this value.
+pub(crate) fn tag(value: i64) -> Uuid {
+    Uuid::from_u128(u128::from(value as u64) << 64 | u128::from(value as u64))
+}
+
+/// The JSON of an item with this value.
+pub(crate) fn doc(value: i64) -> String {
+    format!("{{\"value\": {value}}}")
+}
 
 /// The price of an item with this value.
 pub(crate) fn price(value: i64) -> Decimal {

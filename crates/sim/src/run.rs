@@ -3,7 +3,7 @@
 use crate::definitions::Definitions;
 use crate::disk::{Disk, MODES, Mode};
 use crate::model::{Change, Fate, Model, Row};
-use crate::operations::{Forgotten, PRICE_DIGITS, price, read};
+use crate::operations::{Forgotten, PRICE_DIGITS, doc, price, read, tag};
 use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Clock, Io, MemoryStorage, Random, StepClock, Storage};
 use fleetdb_engine::{
@@ -206,7 +206,8 @@ impl Run {
         if tables.len() < 2 {
             let items = TableDefinition::new("items").key("id", ColumnType::Int64).field("value", ColumnType::Int64);
             let (precision, scale) = PRICE_DIGITS;
-            db.create_table(&items.field("price", ColumnType::Decimal { precision, scale }))?;
+            let items = items.field("price", ColumnType::Decimal { precision, scale });
+            db.create_table(&items.field("tag", ColumnType::Uuid).field("doc", ColumnType::Jsonb))?;
         }
         self.db = Some(db);
         Ok(())
@@ -359,8 +360,9 @@ impl Run {
             changes.push(Change::Row(device, time, Row { value, text, extra }));
             if self.random.random_bool(0.2) {
                 let (id, value) = (self.random.random_range(0..40), self.random.random());
-                let price = Value::Decimal(price(value));
-                items.push(&[Value::Int(id), Value::Int(value), price]).expect("it fits");
+                let (price, tag, doc) =
+                    (Value::Decimal(price(value)), Value::Uuid(tag(value)), Value::Text(doc(value)));
+                items.push(&[Value::Int(id), Value::Int(value), price, tag, doc]).expect("it fits");
                 changes.push(Change::Item(id, value));
             }
         }

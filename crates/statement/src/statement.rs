@@ -151,6 +151,7 @@ fn literal_of(value: &Value) -> Expr {
         Value::Float(value) => Expr::value(Literal::SingleQuotedString(value.to_string())),
         Value::Decimal(value) => number(value.to_string()),
         Value::Text(text) => Expr::value(Literal::SingleQuotedString(text.clone())),
+        Value::Uuid(uuid) => Expr::value(Literal::SingleQuotedString(uuid.to_string())),
         Value::Binary(bytes) => {
             Expr::value(Literal::HexStringLiteral(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
         }

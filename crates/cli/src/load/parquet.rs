@@ -42,7 +42,7 @@ fn load_from(
     let schema = match table {
         Some(table) => table,
         None => {
-            let types = fields.map(|field| ColumnType::from_arrow(field.data_type())).collect::<Result<Vec<_>>>();
+            let types = fields.map(|field| ColumnType::of_field(field)).collect::<Result<Vec<_>>>();
             let types = types.map_err(|e| e.context(&input.name))?;
             create(db, args, name, names.iter().cloned().zip(types).collect())?
         }

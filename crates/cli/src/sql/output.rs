@@ -4,7 +4,9 @@
 use crate::io_error;
 use arrow::util::pretty::pretty_format_batches_with_schema;
 use fleetdb_engine::{Error, Result};
-use fleetdb_query::{Answer, csv_header, csv_rows, distinct_names, json_lines, with_names};
+use fleetdb_query::{
+    Answer, csv_header, csv_rows, distinct_names, json_lines, rows_with_texts, schema_with_texts, with_names,
+};
 use std::io::Write;
 
 /// Output format of rows.
@@ -33,9 +35,10 @@ pub fn show(answer: Answer, format: Format, out: &mut dyn Write) -> Result<()> {
     match format {
         Format::Table => {
             // Alignment requires all rows.
-            let batches = answer.collect()?;
+            let batches: Vec<_> = answer.collect()?.iter().map(rows_with_texts).collect();
             let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-            let table = pretty_format_batches_with_schema(schema, &batches).map_err(|e| failed(&e))?;
+            let table =
+                pretty_format_batches_with_schema(schema_with_texts(&schema), &batches).map_err(|e| failed(&e))?;
             writeln!(out, "{table}").map_err(|e| io_error("could not write the output", &e))?;
             let word = if rows == 1 { "row" } else { "rows" };
             write!(out, "({rows} {word})\n{tag}").map_err(|e| io_error("could not write the output", &e))

@@ -119,8 +119,11 @@ fn answers_are_those_of_postgres() {
         let ours = connect(server.port("postgres")).await;
         let theirs = connect(&postgres.port.to_string()).await;
         let mut different = Vec::new();
-        let files =
-            [include_str!("../../../../tests/postgres/same.sql"), include_str!("../../../../tests/postgres/zones.sql")];
+        let files = [
+            include_str!("../../../../tests/postgres/same.sql"),
+            include_str!("../../../../tests/postgres/programs.sql"),
+            include_str!("../../../../tests/postgres/zones.sql"),
+        ];
         let mixed = include_str!("../../../../tests/postgres/mixed_times.sql");
         let in_zones = ZONES.iter().map(|zone| format!("SET timezone = '{zone}';\n{mixed}"));
         let files: Vec<String> = files.map(str::to_owned).into_iter().chain(in_zones).collect();

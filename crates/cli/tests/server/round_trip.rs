@@ -13,11 +13,12 @@ const TABLES: [&str; 2] = ["points", "again"];
 
 fn columns() -> Vec<(String, ColumnType)> {
     use ColumnType::{
-        Binary, Boolean, Date32, Decimal, Float32, Float64, Int8, Int16, Int32, Int64, Timestamp, TimestampUtc, UInt8,
-        UInt16, UInt32, UInt64, Utf8,
+        Binary, Boolean, Date32, Decimal, Float32, Float64, Int8, Int16, Int32, Int64, Json, Jsonb, Time, Timestamp,
+        TimestampUtc, UInt8, UInt16, UInt32, UInt64, Utf8, Uuid,
     };
     let mut types =
         vec![Boolean, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32, Float64, Utf8, Binary, Date32];
+    types.extend([Time, Uuid, Json, Jsonb]);
     for (precision, scale) in [(1, 1), (9, 2), (10, 0), (18, 4), (18, 18)] {
         types.push(Decimal { precision, scale });
     }
@@ -67,6 +68,14 @@ fn value(column_type: ColumnType, random: &mut impl Rng) -> Value {
             let limit = 10i64.pow(precision.into());
             let unscaled = if edge { limit - 1 } else { next() % limit };
             Value::Decimal(fleetdb_engine::Decimal { unscaled, scale })
+        }
+        ColumnType::Time => Value::Int(if edge { 86_399_999_999 } else { random.random_range(0..86_400_000_000) }),
+        ColumnType::Uuid => Value::Uuid(fleetdb_engine::Uuid::from_u128(random.random())),
+        // As the wire writes them, and therefore as they return.
+        ColumnType::Json | ColumnType::Jsonb => {
+            let documents =
+                ["{}", "null", "\"a\\nb\"", "{\"a\": [1, 2.50, {\"b\": null}]}", "[\"\u{1F600}\", true]", "-1.5e9"];
+            Value::Text(documents[random.random_range(0..documents.len())].to_owned())
         }
         // Within the years that PostgreSQL's clients support, which start at 4713 BC.
         ColumnType::Date32 => Value::Int(random.random_range(-2_400_000..20_000_000)),

@@ -16,6 +16,7 @@
 mod ends;
 mod line;
 mod precision;
+mod values;
 
 pub use ends::{BodyLine, LineSplitter, body_lines};
 pub use line::LineError;
@@ -24,7 +25,6 @@ pub use precision::Precision;
 use crate::column_type::{ColumnType, Unit};
 use crate::commit::Acknowledged;
 use crate::db::Database;
-use crate::decimal::Decimal;
 use crate::error::{Error, Result};
 use crate::key::{self, KeyPart};
 use crate::schema::{ColumnDefinition, Merge, Role, TableDefinition, TableSchema, check_name};
@@ -32,137 +32,16 @@ use crate::settings::Durability;
 use crate::write::admit::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::write::batch::Batch;
 use arrow::array::{
-    ArrayBuilder, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringBuilder,
-    TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
+    ArrayRef, RecordBatch, TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray,
+    TimestampSecondArray,
 };
 use arrow::datatypes::{Field as ArrowField, Schema};
 use line::{FieldValue, Line, Part, is_blank, parse_line};
 use std::sync::Arc;
+use values::Values;
 
 /// The name of the time column in tables created by line protocol.
 pub const TIME_COLUMN: &str = "time";
-
-enum Values {
-    Float(Vec<Option<f64>>),
-    Int(Vec<Option<i64>>),
-    UInt(Vec<Option<u64>>),
-    Boolean(Vec<Option<bool>>),
-    Decimal(Vec<Option<i64>>, Digits),
-    Text(StringBuilder),
-    /// A column of a type that line protocol cannot write: a number of rows, all NULL.
-    Other(usize),
-}
-
-impl Values {
-    fn new(column_type: ColumnType, rows: usize) -> Self {
-        match column_type {
-            ColumnType::Float64 => Self::Float(vec![None; rows]),
-            ColumnType::Int64 => Self::Int(vec![None; rows]),
-            ColumnType::UInt64 => Self::UInt(vec![None; rows]),
-            ColumnType::Boolean => Self::Boolean(vec![None; rows]),
-            ColumnType::Decimal { precision, scale } => Self::Decimal(vec![None; rows], Digits { precision, scale }),
-            ColumnType::Utf8 => {
-                let mut texts = StringBuilder::new();
-                texts.append_nulls(rows);
-                Self::Text(texts)
-            }
-            _ => Self::Other(rows),
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Float(v) => v.len(),
-            Self::Int(v) => v.len(),
-            Self::UInt(v) => v.len(),
-            Self::Boolean(v) => v.len(),
-            Self::Decimal(v, _) => v.len(),
-            Self::Text(v) => v.len(),
-            Self::Other(rows) => *rows,
-        }
-    }
-
-    fn push_null(&mut self) {
-        match self {
-            Self::Float(v) => v.push(None),
-            Self::Int(v) => v.push(None),
-            Self::UInt(v) => v.push(None),
-            Self::Boolean(v) => v.push(None),
-            Self::Decimal(v, _) => v.push(None),
-            Self::Text(v) => v.append_null(),
-            Self::Other(rows) => *rows += 1,
-        }
-    }
-
-    fn takes(&self, value: &FieldValue<'_>) -> bool {
-        if let Self::Decimal(_, digits) = self {
-            return digits.of(value).is_some();
-        }
-        matches!(
-            (self, value),
-            (Self::Float(_), FieldValue::Float(_) | FieldValue::Int(_) | FieldValue::UInt(_))
-                | (Self::Int(_), FieldValue::Int(_))
-                | (Self::UInt(_), FieldValue::UInt(_))
-                | (Self::Boolean(_), FieldValue::Boolean(_))
-                | (Self::Text(_), FieldValue::Text(_))
-        )
-    }
-
-    fn push(&mut self, value: FieldValue<'_>) {
-        match (self, value) {
-            (Self::Float(v), FieldValue::Float(value)) => v.push(Some(value)),
-            (Self::Float(v), FieldValue::Int(value)) => v.push(Some(value as f64)),
-            (Self::Float(v), FieldValue::UInt(value)) => v.push(Some(value as f64)),
-            (Self::Int(v), FieldValue::Int(value)) => v.push(Some(value)),
-            (Self::UInt(v), FieldValue::UInt(value)) => v.push(Some(value)),
-            (Self::Boolean(v), FieldValue::Boolean(value)) => v.push(Some(value)),
-            (Self::Decimal(v, digits), value) => v.push(digits.of(&value)),
-            (Self::Text(v), FieldValue::Text(value)) => v.append_value(value),
-            // The caller has asked `takes`.
-            (values, _) => values.push_null(),
-        }
-    }
-
-    /// The values; `None` if no line has any.
-    fn into_array(self) -> Option<ArrayRef> {
-        Some(match self {
-            Self::Float(v) => Arc::new(Float64Array::from(v)),
-            Self::Int(v) => Arc::new(Int64Array::from(v)),
-            Self::UInt(v) => Arc::new(UInt64Array::from(v)),
-            Self::Boolean(v) => Arc::new(BooleanArray::from(v)),
-            Self::Decimal(v, digits) => {
-                let Digits { precision, scale } = digits;
-                let data_type = ColumnType::Decimal { precision, scale }.to_arrow();
-                let values = v.into_iter().map(|value| value.map(i128::from));
-                Arc::new(values.collect::<Decimal128Array>().with_data_type(data_type))
-            }
-            Self::Text(mut v) => Arc::new(v.finish()),
-            Self::Other(_) => return None,
-        })
-    }
-}
-
-/// The digits of a decimal column.
-#[derive(Clone, Copy)]
-struct Digits {
-    precision: u8,
-    scale: u8,
-}
-
-impl Digits {
-    /// A number of a line without its decimal point, rounded to the column's digits; `None` if it has
-    /// too many.
-    fn of(self, value: &FieldValue<'_>) -> Option<i64> {
-        let text = match value {
-            // The shortest text that stands for the float is what the line says, up to 15 digits.
-            FieldValue::Float(value) => value.to_string(),
-            FieldValue::Int(value) => value.to_string(),
-            FieldValue::UInt(value) => value.to_string(),
-            _ => return None,
-        };
-        Decimal::parse(&text, self.precision, self.scale).ok().map(|number| number.unscaled)
-    }
-}
 
 struct GatheredColumn {
     name: String,

@@ -87,6 +87,15 @@ impl Block {
 struct Container {
     newest_row: u32,
     rows: u32,
+    /// The latest time.
+    last_time: i64,
+    /// Whether its rows arrived in the order of their times.
+    is_in_order: bool,
+}
+
+impl Container {
+    /// A container without rows.
+    const EMPTY: Self = Self { newest_row: NONE, rows: 0, last_time: i64::MIN, is_in_order: true };
 }
 
 /// The memtable of one table.
@@ -319,7 +328,7 @@ impl Inner {
 
     /// Adds the rows of a section whose numbers are known.
     pub(crate) fn apply(&mut self, section: &Section<'_>) {
-        self.containers.resize(self.keys.len(), Container { newest_row: NONE, rows: 0 });
+        self.containers.resize(self.keys.len(), Container::EMPTY);
         if self.collection {
             self.replace_rows(section);
         } else {
@@ -329,9 +338,11 @@ impl Inner {
 
     fn append_rows(&mut self, section: &Section<'_>) {
         let mut previous = Vec::with_capacity(section.rows);
-        for (row, &container) in (self.rows as u32..).zip(&section.containers) {
+        for ((row, &container), &time) in (self.rows as u32..).zip(&section.containers).zip(&*section.times) {
             let container = &mut self.containers[container as usize];
             container.rows += 1;
+            container.is_in_order &= time as i64 >= container.last_time;
+            container.last_time = container.last_time.max(time as i64);
             previous.push(u64::from(std::mem::replace(&mut container.newest_row, row)));
         }
         let none = NullMask::default();
@@ -414,7 +425,7 @@ impl Inner {
                 // Containers are numbered in order of appearance, so a new one goes to the end.
                 block.lane_mut(CONTAINER_LANE).push(Some(container));
                 block.lane_mut(PREVIOUS_LANE).push(Some(PRESENT));
-                self.containers[place] = Container { newest_row: container as u32, rows: 1 };
+                self.containers[place] = Container { newest_row: container as u32, rows: 1, ..Container::EMPTY };
                 self.rows = place + 1;
             } else {
                 block.lane_mut(PREVIOUS_LANE).set(at, Some(PRESENT));

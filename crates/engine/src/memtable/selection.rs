@@ -35,6 +35,11 @@ impl Selection {
         self.times.0 <= time && time <= self.times.1
     }
 
+    /// Whether all selected times are after this one.
+    pub(super) fn is_after(&self, time: i64) -> bool {
+        time < self.times.0
+    }
+
     /// The containers with these sorted keys.
     pub(crate) fn listed(view: &MemtableView, keys: &[Vec<u8>]) -> Self {
         let inner = view.inner();

@@ -1,7 +1,7 @@
 //! A memtable view in (key, time) order, with each primary key once, for scans and the flush.
 
 use super::selection::Selection;
-use super::{CONTAINER_LANE, GONE, MemtableView, NONE, PREVIOUS_LANE, lane_of};
+use super::{CONTAINER_LANE, Container, GONE, MemtableView, NONE, PREVIOUS_LANE, lane_of};
 use crate::deletes::DeleteSet;
 use crate::ids::ColumnId;
 use crate::key::Keys;
@@ -87,14 +87,13 @@ impl Sorted {
         let Some(containers) = &selection.containers else { return Self::all(view, selection, deletes) };
         let memtable = Arc::clone(&view.memtable);
         let inner = memtable.read();
-        let newest =
-            containers.iter().filter_map(|number| Some((*number, inner.containers.get(*number as usize)?.newest_row)));
-        let newest: Vec<(u32, u32)> = newest.collect();
+        let found = containers.iter().filter_map(|number| Some((*number, *inner.containers.get(*number as usize)?)));
+        let found: Vec<_> = found.collect();
         // A container's newest row may be newer than the view.
         let now = memtable.view(&inner);
         let mut sorted = Self::empty(view, deletes);
         let mut rows = Vec::new();
-        for (container, mut row) in newest {
+        for (container, Container { newest_row: mut row, is_in_order, .. }) in found {
             rows.clear();
             let first = sorted.times.len();
             while row != NONE {
@@ -103,6 +102,9 @@ impl Sorted {
                     if selection.has_time(time) {
                         rows.push(row);
                         sorted.times.push(time);
+                    } else if is_in_order && selection.is_after(time) {
+                        // All rows before it are earlier.
+                        break;
                     }
                 }
                 row = match memtable.time_lane {

@@ -82,6 +82,11 @@ impl Merge {
                 self.heads[number] = self.sources[number].next(&mut self.cursors[number], from)?;
             }
         }
+        if let [head] = self.heads.as_mut_slice() {
+            let Some(run) = head.take().filter(|run| run.key.starts_with(&self.bounds.prefix)) else { return Ok(None) };
+            *head = self.sources[0].next(&mut self.cursors[0], None)?;
+            return Ok(Some(vec![(0, run)]));
+        }
         let Some(least) = self.heads.iter().flatten().map(|run| &run.key).min().cloned() else {
             return Ok(None);
         };

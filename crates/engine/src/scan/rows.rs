@@ -6,6 +6,7 @@ use super::source::PageMemo;
 use super::{Projection, ScanRequest, Sources, TableView};
 use crate::column::ColumnBuilder;
 use crate::error::{Error, Result};
+use crate::ids::ColumnId;
 use crate::key::{self, KeyValue};
 use crate::schema::{Role, TableSchema};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_empty_array};
@@ -102,6 +103,9 @@ pub struct Scan {
     newest_first: bool,
 }
 
+/// Up to this many rows of a pick are read together with those before them.
+const SHORT_PICK_ROWS: usize = 4;
+
 /// Rows of one container that are yielded together.
 struct Taken {
     key: Arc<[KeyValue]>,
@@ -182,37 +186,60 @@ impl Scan {
         out.reserve(selected.map_or_else(|| taken.iter().map(|taken| taken.rows).sum(), <[u32]>::len));
         let mut selected = selected;
         let mut before = 0;
-        for taken in taken {
-            if column.role == Role::Key {
+        if column.role == Role::Key {
+            let key_place = self.schema.key_place(place);
+            for taken in taken {
                 let rows = match &mut selected {
                     Some(selected) => split_below(selected, before + taken.rows).len(),
                     None => taken.rows,
                 };
-                out.push_repeated(taken.key[self.schema.key_place(place)].part(), rows);
+                out.push_repeated(taken.key[key_place].part(), rows);
                 before += taken.rows;
-                continue;
             }
-            for pick in merge::picks_with(&self.sources.list, &taken.picks, column.id, &mut self.memos)?.iter() {
-                let (source, memo) = (&self.sources.list[pick.source], &mut self.memos[pick.source]);
-                let column = (column.id, column.column_type);
-                match &mut selected {
-                    None => source.read(column, pick.start, pick.rows, memo, &mut out)?,
-                    Some(selected) => {
-                        let rows = split_below(selected, before + pick.rows);
-                        if rows.len() > pick.rows / WHOLE_COLUMN_DIVISOR
-                            && source.is_constant(column.0, pick.start, pick.rows, memo)?
-                        {
-                            source.repeat(column, pick.start, rows.len(), memo, &mut out)?;
-                        } else {
-                            let rows = rows.iter().map(|&row| pick.start + u64::from(row) - before as u64);
-                            source.read_rows(column, rows.collect(), memo, &mut out)?;
-                        }
+            return out.finish(column.column_type);
+        }
+        let column_id = column.id;
+        for pick in self.spans(column_id, taken)? {
+            let column = &self.schema.columns[place];
+            let (source, memo) = (&self.sources.list[pick.source], &mut self.memos[pick.source]);
+            let column = (column.id, column.column_type);
+            match &mut selected {
+                None => source.read(column, pick.start, pick.rows, memo, &mut out)?,
+                Some(selected) => {
+                    let rows = split_below(selected, before + pick.rows);
+                    if rows.len() > pick.rows / WHOLE_COLUMN_DIVISOR
+                        && source.is_constant(column.0, pick.start, pick.rows, memo)?
+                    {
+                        source.repeat(column, pick.start, rows.len(), memo, &mut out)?;
+                    } else {
+                        let rows = rows.iter().map(|&row| pick.start + u64::from(row) - before as u64);
+                        source.read_rows(column, rows.collect(), memo, &mut out)?;
                     }
                 }
-                before += pick.rows;
+            }
+            before += pick.rows;
+        }
+        out.finish(self.schema.columns[place].column_type)
+    }
+
+    /// The picks that supply a column's values. Short picks that follow each other in one source, such as
+    /// the rows of a collection, become one.
+    fn spans(&mut self, column: ColumnId, taken: &[Taken]) -> Result<Vec<RowSpan>> {
+        let mut spans: Vec<RowSpan> = Vec::with_capacity(taken.len());
+        for taken in taken {
+            for pick in merge::picks_with(&self.sources.list, &taken.picks, column, &mut self.memos)?.iter() {
+                match spans.last_mut() {
+                    Some(span)
+                        if pick.rows <= SHORT_PICK_ROWS
+                            && (span.source, span.start + span.rows as u64) == (pick.source, pick.start) =>
+                    {
+                        span.rows += pick.rows;
+                    }
+                    _ => spans.push(*pick),
+                }
             }
         }
-        out.finish(column.column_type)
+        Ok(spans)
     }
 
     /// Whether each pick's rows are known to have the same value in a column.

@@ -5,9 +5,9 @@
 //! are raw 64-bit numbers; [`Physical`] says how many of their bytes are stored.
 
 use super::page_header::{put_varint, take_varint};
-use crate::column_type::ColumnType;
+use crate::column_type::{ColumnType, UUID_BYTES};
 use crate::error::{Error, Result};
-use crate::lane::codec::{pack_bits, unpack_bits, unpack_bits_to};
+use crate::lane::codec::{pack_bits, put_bytes, take_bytes, unpack_bits, unpack_bits_to};
 use crate::lane::{NullMask, lowest_bits};
 
 /// How a column's values are stored.
@@ -19,7 +19,10 @@ pub(crate) enum Physical {
         signed: bool,
     },
     Eight,
+    /// Bytes behind their length.
     Bytes,
+    /// As many bytes for each value.
+    Fixed,
 }
 
 impl Physical {
@@ -34,8 +37,34 @@ impl Physical {
             }
             // As Parquet's readers expect it; see "DECIMAL" in Parquet's logical types.
             ColumnType::Decimal { precision: ..=9, .. } => Self::Four { signed: true },
-            ColumnType::Utf8 | ColumnType::Binary => Self::Bytes,
+            ColumnType::Utf8 | ColumnType::Json | ColumnType::Jsonb | ColumnType::Binary => Self::Bytes,
+            ColumnType::Uuid => Self::Fixed,
             _ => Self::Eight,
+        }
+    }
+
+    /// Whether values are bytes, not raw values.
+    pub(crate) fn is_bytes(self) -> bool {
+        matches!(self, Self::Bytes | Self::Fixed)
+    }
+
+    /// Appends bytes as PLAIN.
+    pub(crate) fn put_bytes(self, out: &mut Vec<u8>, bytes: &[u8]) {
+        match self {
+            Self::Fixed => out.extend_from_slice(bytes),
+            _ => put_bytes(out, bytes),
+        }
+    }
+
+    /// Takes a PLAIN value of bytes.
+    pub(crate) fn take_bytes<'a>(self, bytes: &mut &'a [u8]) -> Result<&'a [u8]> {
+        match self {
+            Self::Fixed => {
+                let (value, rest) = bytes.split_at_checked(UUID_BYTES).ok_or_else(too_short)?;
+                *bytes = rest;
+                Ok(value)
+            }
+            _ => take_bytes(bytes),
         }
     }
 

@@ -20,7 +20,7 @@ use crate::pool::Pool;
 use crate::schema::Column;
 use hashbrown::HashMap;
 use parquet::basic::{Encoding as ParquetEncoding, Type};
-use parquet::data_type::ByteArray;
+use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::metadata::ColumnIndexBuilder;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::Statistics;
@@ -172,7 +172,7 @@ impl ColumnWriter {
             ColumnValues::Text(lane, texts) => (Pages::new(lane), Some(texts)),
         };
         let pool = texts.as_deref();
-        let mut dictionary = pool.and_then(|pool| text_dictionary(&pages.values, pool));
+        let mut dictionary = pool.and_then(|pool| text_dictionary(&pages.values, pool, physical));
         if let (Some(pool), None) = (pool, &dictionary) {
             pages.divide(pages.rows_of_texts(pool));
         }
@@ -241,7 +241,7 @@ impl ColumnWriter {
                     encoding::put_hybrid(values, code_width, &mut body);
                 }
                 (_, Some(pool)) => values.iter().for_each(|&code| {
-                    crate::lane::codec::put_bytes(&mut body, pool.get(code as u32));
+                    physical.put_bytes(&mut body, pool.get(code as u32));
                 }),
                 (form, None) => put_values(values, form, physical, &mut body),
             }
@@ -360,6 +360,7 @@ impl ColumnWriter {
             Physical::Eight if column.column_type.is_float() => Type::DOUBLE,
             Physical::Eight => Type::INT64,
             Physical::Bytes => Type::BYTE_ARRAY,
+            Physical::Fixed => Type::FIXED_LEN_BYTE_ARRAY,
         });
         let mut whole: Option<(u64, u64)> = None;
         let mut complete = true;
@@ -445,7 +446,7 @@ struct Dictionary {
 }
 
 /// The dictionary of a text column; `None` if it has too many entries to pay off.
-fn text_dictionary(codes: &[u64], pool: &Pool) -> Option<Dictionary> {
+fn text_dictionary(codes: &[u64], pool: &Pool, physical: Physical) -> Option<Dictionary> {
     let mut numbers = vec![u32::MAX; pool.len()];
     let mut dictionary = Dictionary { codes: Vec::with_capacity(codes.len()), entries: 0, bytes: Vec::new() };
     for &code in codes {
@@ -453,7 +454,7 @@ fn text_dictionary(codes: &[u64], pool: &Pool) -> Option<Dictionary> {
         if *number == u32::MAX {
             *number = dictionary.entries as u32;
             dictionary.entries += 1;
-            crate::lane::codec::put_bytes(&mut dictionary.bytes, pool.get(code as u32));
+            physical.put_bytes(&mut dictionary.bytes, pool.get(code as u32));
             if dictionary.entries > MAX_DICTIONARY || dictionary.bytes.len() > MAX_DICTIONARY_BYTES {
                 return None;
             }
@@ -580,6 +581,13 @@ impl Extremes<'_> {
                 Statistics::double(Some(f64::from_bits(least)), Some(f64::from_bits(most)), None, nulls, false)
             }
             Physical::Eight => Statistics::int64(Some(least as i64), Some(most as i64), None, nulls, false),
+            Physical::Fixed => Statistics::fixed_len_byte_array(
+                Some(FixedLenByteArray::from(self.bytes(least, false)?)),
+                Some(FixedLenByteArray::from(self.bytes(most, true)?)),
+                None,
+                nulls,
+                false,
+            ),
             Physical::Bytes => Statistics::byte_array(
                 Some(ByteArray::from(self.bytes(least, false)?)),
                 Some(ByteArray::from(self.bytes(most, true)?)),

@@ -14,7 +14,6 @@ use crate::column_type::ColumnType;
 use crate::error::{Error, Result};
 use crate::ids::{ColumnId, SegmentId};
 use crate::io::{ReadFile, Storage};
-use crate::lane::codec::take_bytes;
 use crate::lane::{Lane, NullMask};
 use crate::schema::Role;
 use bytes::Bytes;
@@ -366,7 +365,7 @@ impl Segment {
             let dictionary = self.dictionary(stored, number_of_group)?;
             let (&width, codes) = values.split_first().ok_or_else(|| Error::damaged("the page is too short"))?;
             let width = u32::from(width);
-            if physical == Physical::Bytes {
+            if physical.is_bytes() {
                 let codes = encoding::take_codes(codes, len, width, dictionary.len())?;
                 return Ok(Page::Codes(Lane::spread(codes, nulls, rows), dictionary));
             }
@@ -375,16 +374,16 @@ impl Segment {
             return Ok(Page::Raw(Lane::spread(values, nulls, rows)));
         }
         Ok(match (data.encoding, physical) {
-            (Encoding::Plain, Physical::Bytes) => {
+            (Encoding::Plain, physical) if physical.is_bytes() => {
                 let mut rest = values;
                 let mut bytes = BytesBuilder::default();
                 for row in 0..rows {
-                    let value = if nulls.is_null(row) { None } else { Some(take_bytes(&mut rest)?) };
+                    let value = if nulls.is_null(row) { None } else { Some(physical.take_bytes(&mut rest)?) };
                     bytes.push(value);
                 }
                 Page::Bytes(bytes)
             }
-            (_, Physical::Bytes) => return Err(Error::damaged("text column with a numeric encoding")),
+            (_, physical) if physical.is_bytes() => return Err(Error::damaged("text column with a numeric encoding")),
             (Encoding::DeltaBinaryPacked, _) => {
                 Page::Raw(Lane::spread(encoding::take_delta(values, len, physical)?, nulls, rows))
             }
@@ -407,10 +406,10 @@ impl Segment {
         let plain = decompress(body, header.plain_bytes)?;
         let mut dictionary = Dictionary { data: Vec::new(), ends: Vec::new(), raw: Vec::new() };
         match Physical::of(stored.column_type) {
-            Physical::Bytes => {
+            physical if physical.is_bytes() => {
                 let mut rest = &plain[..];
                 for _ in 0..header.values {
-                    dictionary.data.extend_from_slice(take_bytes(&mut rest)?);
+                    dictionary.data.extend_from_slice(physical.take_bytes(&mut rest)?);
                     dictionary.ends.push(dictionary.data.len());
                 }
             }

@@ -11,18 +11,21 @@
 use super::index::{Entry, IndexWriter};
 use super::pages::{ColumnFacts, ColumnValues, ColumnWriter};
 use super::{FACTS_KEY, FORMAT_VERSION, Facts, StoredColumn};
+use crate::column_type::{ColumnType, UUID_BYTES};
 use crate::error::{Error, Result};
 use crate::ids::Generation;
 use crate::io::{Storage, WriteFile};
 use crate::schema::{Role, TableSchema};
+use arrow::datatypes::Schema;
 use parking_lot::Mutex;
 use parquet::arrow::{ArrowSchemaConverter, encode_arrow_schema};
+use parquet::basic::LogicalType;
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, KeyValue, OffsetIndexBuilder, ParquetMetaData, ParquetMetaDataBuilder,
     ParquetMetaDataWriter, RowGroupMetaData, SortingColumn,
 };
 use parquet::file::writer::TrackedWrite;
-use parquet::schema::types::SchemaDescPtr;
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -64,7 +67,7 @@ impl std::io::Write for Handle {
 /// A segment being written.
 pub(crate) struct SegmentWriter {
     schema: Arc<TableSchema>,
-    arrow: arrow::datatypes::Schema,
+    arrow: Schema,
     parquet: SchemaDescPtr,
     generation: Generation,
     output: Arc<Mutex<Output>>,
@@ -87,8 +90,7 @@ impl SegmentWriter {
     ) -> Result<Self> {
         let schema = &Arc::new(schema.with_nullable_fields());
         let arrow = Arc::unwrap_or_clone(schema.to_arrow());
-        let parquet =
-            Arc::new(ArrowSchemaConverter::new().with_coerce_types(false).schema_root(&schema.name).convert(&arrow)?);
+        let parquet = Arc::new(parquet_schema(schema, &arrow)?);
         let places = 0..schema.columns.len();
         let fields: Vec<usize> = places.filter(|&place| schema.columns[place].role == Role::Field).collect();
         let index = IndexWriter::new(fields.iter().map(|&place| schema.columns[place].column_type))?;
@@ -191,6 +193,27 @@ impl SegmentWriter {
         output.file.sync()?;
         Ok((facts, output.crc, output.bytes))
     }
+}
+
+/// The file's schema. Arrow's converter does not know UUID and JSON without its extension types.
+fn parquet_schema(schema: &TableSchema, arrow: &Schema) -> Result<SchemaDescriptor> {
+    let converted = ArrowSchemaConverter::new().with_coerce_types(false).schema_root(&schema.name).convert(arrow)?;
+    let mut fields = converted.root_schema().get_fields().to_vec();
+    for (field, column) in fields.iter_mut().zip(&schema.columns) {
+        let logical_type = match column.column_type {
+            ColumnType::Uuid => LogicalType::Uuid,
+            ColumnType::Json | ColumnType::Jsonb => LogicalType::Json,
+            _ => continue,
+        };
+        let physical = field.get_physical_type();
+        let builder = Type::primitive_type_builder(&column.name, physical)
+            .with_repetition(field.get_basic_info().repetition())
+            .with_logical_type(Some(logical_type))
+            .with_length(if column.column_type == ColumnType::Uuid { UUID_BYTES as i32 } else { -1 });
+        *field = Arc::new(builder.build()?);
+    }
+    let root = Type::group_type_builder(&schema.name).with_fields(fields).build()?;
+    Ok(SchemaDescriptor::new(Arc::new(root)))
 }
 
 fn footer(

@@ -16,6 +16,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType};
 use arrow::util::display::FormatOptions;
+use serde::de::IgnoredAny;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -243,6 +244,9 @@ fn admit_columns<'a>(
             return Err(of_column(&error, column));
         }
     }
+    for (column, values) in schema.columns.iter().zip(&columns) {
+        check_values(column.column_type, values.as_ref(), rows).map_err(|e| of_column(&e, column))?;
+    }
     for check in &schema.checks {
         if let Some(row) = first_violation(schema, check, &columns, rows) {
             let message = format!(
@@ -266,6 +270,32 @@ fn admit_columns<'a>(
     let of_fields = columns.into_iter().enumerate().filter(|&(column, _)| schema.columns[column].role == Role::Field);
     fields.extend(of_fields.filter_map(|(column, values)| Some(Field { column, values: values? })));
     Ok(Admitted { schema: Arc::clone(schema), rows, keys, times, fields, greatest_number })
+}
+
+/// Checks values that their Arrow type does not: JSON must be well-formed, a time within a day.
+fn check_values(column_type: ColumnType, values: Option<&FieldValues<'_>>, rows: usize) -> Result<()> {
+    match values {
+        Some(FieldValues::Bytes(bytes)) if column_type.is_json() => {
+            for row in 0..rows {
+                if let Some(Err(error)) = bytes.get(row).map(serde_json::from_slice::<IgnoredAny>) {
+                    let message = format!("invalid input syntax for type json in row {}: {error}", row + 1);
+                    return Err(Error::new(Code::InvalidText, message));
+                }
+            }
+            Ok(())
+        }
+        Some(FieldValues::Raw(values, nulls)) if column_type == ColumnType::Time => {
+            let (_, last) = column_type.integer_range().unwrap_or_default();
+            match (0..rows).find(|&row| !nulls.is_null(row) && i128::from(values[row]) > last) {
+                Some(row) => {
+                    let message = format!("the time in row {} is not from 00:00 to before 24:00", row + 1);
+                    Err(Error::new(Code::OutOfRange, message))
+                }
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The greatest value of an integer column.
@@ -353,6 +383,8 @@ fn converted(column_type: ColumnType, array: &ArrayRef) -> Result<ArrayRef> {
         || (came.is_integer() && column_type.is_numeric())
         || (came.is_float() && column_type.is_float())
         || (came.time_unit().is_some() && column_type.time_unit().is_some())
+        || (came == ColumnType::Utf8 && column_type.is_json())
+        || (came == ColumnType::Binary && column_type == ColumnType::Uuid)
         || from == &DataType::Null;
     if !fits {
         return Err(Error::invalid(format!("the column is of type {column_type}, but the batch has {from}")));
@@ -431,8 +463,9 @@ fn raw_values(column_type: ColumnType, array: &ArrayRef) -> Vec<u64> {
             Unit::Microsecond => raw::<types::TimestampMicrosecondType>(array, |v| v as u64),
             Unit::Nanosecond => raw::<types::TimestampNanosecondType>(array, |v| v as u64),
         },
-        // Text and binary columns use `bytes_column`.
-        ColumnType::Utf8 | ColumnType::Binary => Vec::new(),
+        ColumnType::Time => raw::<types::Time64MicrosecondType>(array, |v| v as u64),
+        // Columns of bytes use `bytes_column`.
+        ColumnType::Utf8 | ColumnType::Json | ColumnType::Jsonb | ColumnType::Binary | ColumnType::Uuid => Vec::new(),
     }
 }
 

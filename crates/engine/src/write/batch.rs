@@ -12,6 +12,7 @@ use arrow::datatypes::Schema;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Maximum size of a batch in memory. Encoded as a log frame, it stays below the maximum frame
 /// size.
@@ -273,7 +274,7 @@ pub enum Value {
     Null,
     /// For a boolean column.
     Boolean(bool),
-    /// For an integer, date (days) or timestamp (in the column's unit) column.
+    /// For an integer, date (days), time (microseconds) or timestamp (in the column's unit) column.
     Int(i64),
     /// For an unsigned integer column.
     UInt(u64),
@@ -281,10 +282,12 @@ pub enum Value {
     Float(f64),
     /// For a decimal column.
     Decimal(Decimal),
-    /// For a text column.
+    /// For a text or JSON column.
     Text(String),
     /// For a binary column.
     Binary(Vec<u8>),
+    /// For a UUID column.
+    Uuid(Uuid),
 }
 
 impl Value {
@@ -348,13 +351,16 @@ impl Value {
             Self::UInt(value) => integer(i128::from(*value)),
             Self::Float(value) if column_type.is_float() => Some(float(*value)),
             Self::Decimal(value) if column_type.is_float() => Some(float(value.to_f64())),
-            Self::Text(text) if column_type.is_bytes() => Some(KeyPart::Bytes(text.as_bytes())),
+            Self::Text(text) if column_type.is_bytes() && column_type != ColumnType::Uuid => {
+                Some(KeyPart::Bytes(text.as_bytes()))
+            }
             Self::Binary(bytes) if column_type == ColumnType::Binary => Some(KeyPart::Bytes(bytes)),
+            Self::Uuid(uuid) if column_type == ColumnType::Uuid => Some(KeyPart::Bytes(uuid.as_bytes())),
             _ => None,
         }
     }
 
-    /// Converts a raw value of a column that is neither text nor binary.
+    /// Converts a raw value of a column whose values are not bytes.
     pub(crate) fn of_raw(raw: u64, column_type: ColumnType) -> Self {
         match column_type {
             ColumnType::Boolean => Self::Boolean(raw != 0),
@@ -375,10 +381,11 @@ impl Value {
         }
     }
 
-    /// Converts a value of a text or binary column.
+    /// Converts a value of a column whose values are bytes.
     pub(crate) fn of_bytes(bytes: &[u8], column_type: ColumnType) -> Self {
         match column_type {
             ColumnType::Binary => Self::Binary(bytes.to_vec()),
+            ColumnType::Uuid => Uuid::from_slice(bytes).map_or(Self::Null, Self::Uuid),
             _ => Self::Text(String::from_utf8_lossy(bytes).into_owned()),
         }
     }
@@ -396,6 +403,7 @@ impl fmt::Display for Value {
             Self::Decimal(value) => value.fmt(f),
             Self::Text(text) => f.write_str(text),
             Self::Binary(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+            Self::Uuid(uuid) => uuid.fmt(f),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! SQL names of Arrow's types, given the type or its name in a library's message.
 
 use arrow::datatypes::DataType;
+use fleetdb_engine::ColumnType;
 use std::borrow::Cow;
 
 /// The name of a type in PostgreSQL's messages.
@@ -27,6 +28,7 @@ pub fn sql_name(data_type: &DataType) -> Cow<'static, str> {
         DataType::Time32(_) | DataType::Time64(_) => "time without time zone",
         DataType::Interval(_) | DataType::Duration(_) => "interval",
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "text",
+        &ColumnType::UUID => "uuid",
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => "bytea",
         DataType::Struct(_) => "record",
         DataType::List(of) | DataType::LargeList(of) | DataType::ListView(of) | DataType::FixedSizeList(of, _) => {

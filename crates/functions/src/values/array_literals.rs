@@ -2,6 +2,7 @@
 //! (<https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO>).
 
 use crate::errors::query_error;
+use crate::uuids::uuids_of;
 use crate::values::literals::value_of_text_in;
 use crate::values::zone::Zone;
 use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray};
@@ -32,6 +33,7 @@ pub fn array_of_text(text: &str, element: &DataType, zone: Zone) -> Result<Scala
             let counts: ArrayRef = Arc::new(elements.iter().map(time).collect::<Result<Int64Array>>()?);
             arrow::compute::cast(&counts, element)?
         }
+        Ok(ColumnType::Uuid) => uuids_of(&[Arc::new(StringArray::from(elements))])?,
         _ => {
             let elements: ArrayRef = Arc::new(StringArray::from(elements));
             let options = CastOptions { safe: false, ..CastOptions::default() };

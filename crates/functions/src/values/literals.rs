@@ -3,8 +3,10 @@
 use crate::errors::misfit;
 use crate::values::times::{date_of, read_for};
 use crate::values::zone::Zone;
+use arrow::compute::kernels::cast_utils::Parser;
+use arrow::datatypes::Time64MicrosecondType;
 use chrono::DateTime;
-use fleetdb_engine::{Code, ColumnType, Decimal, DecimalError, Error, Result, Value};
+use fleetdb_engine::{Code, ColumnType, Decimal, DecimalError, Error, Result, Uuid, Value};
 
 /// Parses a text as a value of a column, as SQL does. A time without a zone is in UTC.
 ///
@@ -22,7 +24,9 @@ pub fn value_of_text(text: &str, column_type: ColumnType) -> Result<Value> {
 pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Result<Value> {
     let trimmed = text.trim();
     let value = match column_type {
-        ColumnType::Utf8 => Some(Value::Text(text.to_owned())),
+        ColumnType::Utf8 | ColumnType::Json | ColumnType::Jsonb => Some(Value::Text(text.to_owned())),
+        ColumnType::Uuid => Uuid::try_parse(trimmed).ok().map(Value::Uuid),
+        ColumnType::Time => Time64MicrosecondType::parse(trimmed).map(Value::Int),
         ColumnType::Binary => bytes_of(text).map(Value::Binary),
         ColumnType::Boolean => match trimmed.to_ascii_lowercase().as_str() {
             "t" | "true" | "y" | "yes" | "on" | "1" => Some(Value::Boolean(true)),

@@ -1,7 +1,8 @@
-//! Text forms of numbers, times and intervals as PostgreSQL writes them: `2`, `1e+15`, `Infinity`,
+//! Text forms of numbers, UUIDs, times and intervals as PostgreSQL writes them: `2`, `1e+15`, `Infinity`,
 //! `2026-01-01 00:00:00.5`, `1 day 02:00:00`. Arrow writes `2.0`, `1e15`, `inf`,
 //! `2026-01-01T00:00:00.500`, `1 days 2 hours`.
 
+use crate::uuids::texts_of;
 use crate::values::zone::{Zone, clock_text, naive};
 use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use arrow::compute::cast;
@@ -11,6 +12,7 @@ use arrow::datatypes::{
 };
 use arrow::error::Result;
 use chrono::{Datelike, Timelike};
+use fleetdb_engine::ColumnType;
 use std::fmt::{Display, LowerExp, Write};
 use std::sync::Arc;
 
@@ -46,6 +48,7 @@ pub fn text_form_in(column: &ArrayRef, session: Zone) -> Result<Option<ArrayRef>
         DataType::Float64 => written(column.as_primitive::<Float64Type>(), put_float64),
         DataType::Float32 => written(column.as_primitive::<Float32Type>(), put_float32),
         DataType::Decimal128(..) => cast(column, &DataType::Utf8)?,
+        &ColumnType::UUID => texts_of(column.as_fixed_size_binary()),
         DataType::Timestamp(_, zone) => {
             let us = cast(column, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))?;
             let clocks = zone.is_some().then_some(session);

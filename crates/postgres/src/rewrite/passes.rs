@@ -63,7 +63,7 @@ pub(super) const COLUMNS_OF_JOINS: Pass = Pass {
 };
 
 /// The other passes, in order.
-pub(super) const PASSES: [Pass; 22] = [
+pub(super) const PASSES: [Pass; 24] = [
     // Before anything is rewritten, what would be answered wrongly.
     Pass {
         name: "refused forms",
@@ -92,6 +92,20 @@ pub(super) const PASSES: [Pass; 22] = [
         run: always!(row_queries::as_selects),
         obsolete_when: "it evaluates VALUES after their subqueries",
         example: "VALUES (1, (SELECT max(v) FROM reads)), (2, 0)",
+    },
+    Pass {
+        name: "VALUES in the query of an INSERT",
+        marks: &[&[Word("insert"), Word("values"), SELECT]],
+        run: always!(row_queries::within_inserts),
+        obsolete_when: "only the rows of an INSERT take the types of its columns",
+        example: "INSERT INTO reads (id, v) SELECT b, a FROM (VALUES (2.5, 3)) AS x (a, b)",
+    },
+    Pass {
+        name: "WITH before an INSERT",
+        marks: &[&[Word("with"), Word("insert")]],
+        run: always!(writes::with_in_query),
+        obsolete_when: "it plans WITH before an INSERT",
+        example: "WITH x AS (SELECT id FROM meters) INSERT INTO reads (id) SELECT id FROM x",
     },
     Pass {
         name: "LIKE ... ESCAPE",

@@ -1,8 +1,13 @@
-//! `VALUES (1, (SELECT max(v) FROM t)), (2, 0)`: DataFusion evaluates VALUES before it has run
-//! their subqueries. Such rows are rewritten as `SELECT 1, (SELECT ...) UNION ALL SELECT 2, 0`.
+//! Rows of VALUES as queries: `VALUES (1, (SELECT max(v) FROM t)), (2, 0)` becomes
+//! `SELECT 1, (SELECT ...) UNION ALL SELECT 2, 0`.
+//!
+//! - DataFusion evaluates VALUES before it has run their subqueries.
+//! - DataFusion gives the columns of every VALUES in an INSERT the types of the table's columns, also
+//!   those in FROM: `INSERT INTO t (id, v) SELECT b, a FROM (VALUES (2.5, 3)) AS x (a, b)` (55.2).
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Parens, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, Values, VisitorMut,
+    Expr, Ident, Insert, Parens, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, Values,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use fleetdb_statement::grammar::Grammar;
@@ -11,32 +16,47 @@ use std::ops::ControlFlow;
 
 /// Rewrites VALUES that contain subqueries.
 pub(super) fn as_selects(statement: &mut Statement) {
-    let _ = walk_mut(statement, &mut Rows);
+    let _ = walk_mut(statement, &mut Rows { is_to_be_one: has_subquery });
 }
 
-struct Rows;
+/// Rewrites the VALUES within the query of an INSERT, but not those that are its rows.
+pub(super) fn within_inserts(statement: &mut Statement) {
+    let Statement::Insert(Insert { source: Some(source), .. }) = statement else { return };
+    let rows = &mut Rows { is_to_be_one: |_| true };
+    let _ = match source.body.as_mut() {
+        SetExpr::Values(values) => walk_mut(values, rows),
+        _ => walk_mut(source, rows),
+    };
+}
+
+struct Rows {
+    /// Whether VALUES are to become a query.
+    is_to_be_one: fn(&Values) -> bool,
+}
 
 impl VisitorMut for Rows {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        rewrite(&mut query.body);
+        self.rewrite(&mut query.body);
         ControlFlow::Continue(())
     }
 }
 
-fn rewrite(body: &mut SetExpr) {
-    match body {
-        SetExpr::Values(values) if has_subquery(values) => {
-            if let Some(select) = template() {
-                *body = united(&select, &mut values.rows);
+impl Rows {
+    fn rewrite(&self, body: &mut SetExpr) {
+        match body {
+            SetExpr::Values(values) if (self.is_to_be_one)(values) => {
+                if let Some(select) = template() {
+                    *body = united(&select, &mut values.rows);
+                }
             }
+            SetExpr::SetOperation { left, right, .. } => {
+                self.rewrite(left);
+                self.rewrite(right);
+            }
+            _ => {}
         }
-        SetExpr::SetOperation { left, right, .. } => {
-            rewrite(left);
-            rewrite(right);
-        }
-        _ => {}
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::tuples::parts;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Expr, Join, JoinConstraint, JoinOperator, Statement, TableFactor, TableWithJoins,
-    Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, Cte, Expr, Join, JoinConstraint, JoinOperator, SetExpr, Statement, TableFactor,
+    TableWithJoins, Update, UpdateTableFromKind,
 };
 
 /// Rewrites a statement to the form that DataFusion plans.
@@ -44,6 +44,27 @@ fn one_by_one(assignment: Assignment) -> Vec<Assignment> {
         return columns.iter().zip(values).map(one).collect();
     }
     vec![assignment]
+}
+
+/// Moves WITH from before an INSERT to its query: sqlparser takes the whole for a query.
+pub(super) fn with_in_query(statement: &mut Statement) {
+    let Statement::Query(query) = statement else { return };
+    let (Some(with), SetExpr::Insert(Statement::Insert(insert))) = (&mut query.with, query.body.as_mut()) else {
+        return;
+    };
+    let is_select =
+        |body: &SetExpr| matches!(body, SetExpr::Select(_) | SetExpr::Query(_) | SetExpr::SetOperation { .. });
+    let writes =
+        |cte: &Cte| matches!(cte.query.body.as_ref(), SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_));
+    let Some(source) = insert.source.as_mut().filter(|source| is_select(&source.body)) else { return };
+    if with.cte_tables.iter().any(writes) {
+        return;
+    }
+    let own = source.with.take();
+    with.recursive |= own.as_ref().is_some_and(|own| own.recursive);
+    with.cte_tables.extend(own.into_iter().flat_map(|own| own.cte_tables));
+    source.with = query.with.take();
+    *statement = Statement::Insert(insert.clone());
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ use fleetdb_engine::{ColumnType, Value};
 use fleetdb_functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
 use fleetdb_functions::errors::{misfit, query_error};
 use fleetdb_functions::expressions::{leaf, leaves};
+use fleetdb_functions::uuids::{UUID_OF, uuid_literal};
 use fleetdb_functions::values::intervals::interval_literal;
 use fleetdb_functions::values::literals::value_of_text;
 use fleetdb_functions::values::rounding::{self, Rounding};
@@ -99,6 +100,7 @@ pub(super) fn meant(expr: &Expr, schema: &DFSchema, row_numbers: &HashSet<String
         Expr::SetComparison(compared) => of_one_row(expr)?.map_or_else(|| apart(compared), Ok).map(Some),
         Expr::BinaryExpr(binary) => match binary.op {
             Operator::Plus | Operator::Minus | Operator::Multiply => Ok(arithmetic_meant(binary, schema)),
+            Operator::Divide => Ok(quotient_meant(binary, schema)),
             Operator::StringConcat => {
                 let texts = [&binary.left, &binary.right].map(|side| text_of(side, schema));
                 Ok(texts.iter().any(Option::is_some).then(|| {
@@ -157,6 +159,16 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
     let (of, to) = (cast_of.expr.as_ref(), cast_of.field.data_type());
     if let (Some(text), DataType::Binary) = (text(of), to) {
         return Ok(Some(Expr::Literal(ScalarValue::Binary(Some(bytes(text)?)), None)));
+    }
+    if to == &ColumnType::UUID {
+        return Ok(match (text(of), of.get_type(schema)) {
+            (Some(text), _) => Some(Expr::Literal(uuid_literal(text)?, None)),
+            (None, Ok(DataType::Utf8)) => Some(call(&UUID_OF, vec![of.clone()])),
+            (None, Ok(DataType::LargeUtf8 | DataType::Utf8View)) => {
+                Some(call(&UUID_OF, vec![cast(of.clone(), DataType::Utf8)]))
+            }
+            _ => None,
+        });
     }
     let rounded =
         |number: Expr| Ok(Some(Expr::Cast(Cast { expr: Box::new(number), field: Arc::clone(&cast_of.field) })));
@@ -226,7 +238,7 @@ pub(super) fn bytes(text: &str) -> Result<Vec<u8>> {
     }
 }
 
-/// The text of a number or a time; `None` for types whose text is the same in DataFusion.
+/// The text of a number, UUID or time; `None` for types whose text is the same in DataFusion.
 fn text_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     has_another_text(&expr.get_type(schema).ok()?).then(|| call(&TEXT_OF, vec![expr.clone()]))
 }
@@ -241,6 +253,7 @@ fn has_another_text(data_type: &DataType) -> bool {
             | DataType::Time64(_)
             | DataType::Duration(_)
             | DataType::Interval(IntervalUnit::MonthDayNano)
+            | &ColumnType::UUID
     )
 }
 
@@ -360,6 +373,17 @@ fn arithmetic_meant(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
         _ => return None,
     }
     Some(replaced(binary, with_left, with_right))
+}
+
+/// A quotient of a part of a time, which is no integer in PostgreSQL.
+fn quotient_meant(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let fraction = |side: &Expr| {
+        let is_part = matches!(side, Expr::ScalarFunction(call) if call.name() == "date_part");
+        let is_integer = || side.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
+        (is_part && is_integer()).then(|| cast(side.clone(), DataType::Float64))
+    };
+    let (left, right) = (fraction(&binary.left), fraction(&binary.right));
+    (left.is_some() || right.is_some()).then(|| replaced(binary, left, right))
 }
 
 /// Whether this is an integer type of less than 64 bits.

@@ -19,6 +19,7 @@ use fleetdb_engine::{ColumnType, Value};
 use fleetdb_functions::errors::{misfit, query_error};
 use fleetdb_functions::expressions::map_named;
 use fleetdb_functions::one_of::{is_long_list, planned};
+use fleetdb_functions::uuids::uuid_literal;
 use fleetdb_functions::values::array_literals::array_of_text;
 use fleetdb_functions::values::literals::value_of_text;
 use fleetdb_functions::values::times::{TimeText, read_exact, read_time};
@@ -287,7 +288,7 @@ fn time_literal(count: i64, data_type: &DataType) -> Result<Expr> {
     Ok(Expr::Literal(ScalarValue::Int64(Some(count)).cast_to(data_type)?, None))
 }
 
-/// Converts a text to the type of what it is compared with: boolean, binary or timestamp. `None`
+/// Converts a text to the type of what it is compared with: boolean, binary, UUID, decimal or timestamp. `None`
 /// for anything else.
 fn typed_as_compared(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<Option<Expr>> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return Ok(None) };
@@ -297,6 +298,7 @@ fn typed_as_compared(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) ->
             _ => Err(query_error(misfit(text, &DataType::Boolean))),
         },
         Ok(DataType::Binary) => Ok(Some(Expr::Literal(ScalarValue::Binary(Some(bytes(text)?)), None))),
+        Ok(ColumnType::UUID) => Ok(Some(Expr::Literal(uuid_literal(text)?, None))),
         Ok(DataType::Decimal128(..)) => Ok(decimal_of(text).map(|number| Expr::Literal(number, None))),
         Ok(data_type @ DataType::Timestamp(..)) => match read_exact(text, &data_type, zone).map_err(query_error)? {
             (exact, TimeText::Count(count)) => time_literal(count, &exact).map(Some),

@@ -1,6 +1,7 @@
 //! A session parses statements and runs them one after the other.
 
 mod asof_joins;
+pub(crate) mod column_types;
 mod file_names;
 mod named;
 mod parameters;
@@ -15,6 +16,7 @@ mod views;
 use crate::answer::Answer;
 use crate::dialect::{Dialect, SessionParts};
 use crate::runtime::{QueryRuntime, task_context};
+use crate::session::column_types::ColumnTypes;
 use crate::settings::SessionSettings;
 use crate::transaction::{SharedSettings, Transaction};
 use crate::transfer::files::Files;
@@ -38,6 +40,7 @@ use fleetdb_plan::finer_times::FinerTimes;
 use fleetdb_plan::functions;
 use fleetdb_plan::gapfill::FillGaps;
 use fleetdb_plan::limits::{BudgetPool, Canceller, Limits};
+use fleetdb_plan::nullable_subqueries::NullableSubqueries;
 use fleetdb_plan::planner::FleetPlanner;
 use fleetdb_plan::rules::{logical_rules, physical_rules};
 use fleetdb_plan::store::Store;
@@ -154,7 +157,9 @@ impl Session {
             .with_analyzer_rule(Arc::new(CheckWholeNumbers))
             .with_analyzer_rule(Arc::new(FinerTimes))
             .with_analyzer_rule(Arc::new(ComputedColumns))
+            .with_analyzer_rule(Arc::new(NullableSubqueries))
             .with_optimizer_rules(logical_rules(&limits))
+            .with_type_planner(Arc::new(ColumnTypes::default()))
             .with_query_planner(Arc::new(FleetPlanner))
             .with_physical_optimizer_rules(physical_rules(&limits))
             .build();

@@ -25,6 +25,7 @@ use fleetdb_functions::errors::engine_error;
 use fleetdb_functions::function_memory::ConstantMemory;
 use fleetdb_functions::parameters::number;
 use fleetdb_functions::planned_names::written_names;
+use fleetdb_functions::uuids::uuid_literal;
 use fleetdb_functions::values::array_literals::array_of_text;
 use fleetdb_functions::values::times::{TimeText, read_exact, read_for};
 use fleetdb_functions::values::zone::Zone;
@@ -488,6 +489,10 @@ fn bound(number: usize, value: &Value, data_type: Option<&DataType>, session: Zo
     match (data_type, value) {
         // The integer already counts this unit. A cast would create arrays.
         (Some(DataType::Timestamp(unit, zone)), Value::Int(count)) => Ok(time(*count, *unit, zone.clone())),
+        (Some(&ColumnType::UUID), Value::Text(text)) => {
+            uuid_literal(text).map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1)))
+        }
+        (Some(DataType::Utf8), Value::Uuid(uuid)) => Ok(ScalarValue::Utf8(Some(uuid.to_string()))),
         (Some(DataType::List(element)), Value::Text(text)) => array_of_text(text, element.data_type(), session)
             .map_err(|e| engine_error(e).context(format_args!("parameter ${}", number + 1))),
         (Some(data_type), _) if *data_type != plain.data_type() => {

@@ -62,9 +62,10 @@ impl Session {
         let returning = Returning::take(&mut sql, described)?;
         let returning = returning.as_ref();
         let tag = tag_of(&sql);
-        if returning.is_none()
-            && let Some(done) = self.run_as_keyed(&sql)?
-        {
+        if let Some(done) = self.run_as_values(&sql, returning)? {
+            return Ok(self.done(tag, done));
+        }
+        if let Some(done) = self.run_as_keyed(&sql, returning)? {
             return Ok(self.done(tag, done));
         }
         match *sql {
@@ -203,7 +204,7 @@ impl Session {
             let of_column = extras.defaults.iter_mut().filter(|(column, _)| column == field.name());
             for (column, default) in of_column {
                 if let DefaultValue::Expression(text) = default {
-                    *text = self.checked_default(column, text, ColumnType::from_arrow(field.data_type())?)?;
+                    *text = self.checked_default(column, text, ColumnType::of_field(field)?)?;
                 }
             }
         }

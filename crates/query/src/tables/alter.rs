@@ -176,8 +176,8 @@ impl Session {
 
     /// The engine's type for a type in SQL.
     fn column_type(&self, data_type: &SqlType) -> Result<ColumnType> {
-        let data_type = self.runtime.block_on(constant_type(&self.context, data_type)).map_err(engine_error)?;
-        ColumnType::from_arrow(&data_type)
+        let field = self.runtime.block_on(constant_type(&self.context, data_type)).map_err(engine_error)?;
+        ColumnType::of_field(&field)
     }
 }
 

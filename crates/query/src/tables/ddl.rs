@@ -4,7 +4,7 @@ use crate::answer::Answer;
 use crate::tables::checks::CheckScope;
 use crate::tables::columns::Extras;
 use crate::tables::options::TableOptions;
-use arrow::datatypes::DataType;
+use arrow::datatypes::FieldRef;
 use datafusion::common::Constraint;
 use datafusion::logical_expr::WriteOp;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, DropTable};
@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr as SqlExpr, Tabl
 use fleetdb_engine::{Code, ColumnDefinition, ColumnId, ColumnType, Database, Error, Result, TableDefinition};
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::names::{identifier, table_name};
+use std::sync::Arc;
 
 /// Runs `CREATE TABLE name (columns, PRIMARY KEY (...)) [WITH (...)]`. For a `CREATE TABLE ... AS`,
 /// creates a table for the query's rows with the key taken from the statement. Returns whether the
@@ -42,8 +43,8 @@ pub(crate) fn create_table(
     definition.primary_key = key.unwrap_or_default();
     let schema = create.input.schema();
     for field in schema.fields() {
-        let column_type = ColumnType::from_arrow(field.data_type())
-            .map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
+        let column_type =
+            ColumnType::of_field(field).map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
         definition.columns.push(ColumnDefinition {
             name: field.name().clone(),
             column_type,
@@ -136,10 +137,10 @@ pub(crate) fn take_primary_key(constraints: &mut Vec<TableConstraint>) -> Result
     Ok(key)
 }
 
-/// Converts a SQL type to the type DataFusion uses for it.
-pub(crate) async fn constant_type(context: &SessionContext, sql_type: &SqlType) -> datafusion::error::Result<DataType> {
+/// The field of a value of a SQL type, as DataFusion plans it.
+pub(crate) async fn constant_type(context: &SessionContext, sql_type: &SqlType) -> datafusion::error::Result<FieldRef> {
     let plan = context.state().create_logical_plan(&format!("SELECT CAST(NULL AS {sql_type})")).await?;
-    Ok(plan.schema().field(0).data_type().clone())
+    Ok(Arc::clone(&plan.schema().fields()[0]))
 }
 
 /// The keywords at the beginning of a statement that writes.

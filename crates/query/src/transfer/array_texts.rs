@@ -66,7 +66,7 @@ fn element_texts(elements: &ArrayRef) -> Result<Vec<String>> {
 }
 
 fn is_binary(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_))
+    matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
 /// Quotes an element if it would be ambiguous otherwise.

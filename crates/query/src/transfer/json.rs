@@ -8,6 +8,7 @@ use arrow::error::ArrowError;
 use arrow::json::WriterBuilder;
 use arrow::json::writer::{Encoder, EncoderFactory, EncoderOptions, LineDelimited, NullableEncoder, make_encoder};
 use fleetdb_engine::{Error, Result};
+use fleetdb_functions::uuids::rows_with_texts;
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
@@ -66,7 +67,7 @@ pub fn with_names(rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> 
 pub fn json_lines(rows: &RecordBatch, has_nulls: bool, out: &mut Vec<u8>) -> std::result::Result<(), ArrowError> {
     let builder = WriterBuilder::new().with_explicit_nulls(has_nulls).with_encoder_factory(Arc::new(Floats));
     let mut writer = builder.build::<_, LineDelimited>(out);
-    writer.write(rows).and_then(|()| writer.finish())
+    writer.write(&rows_with_texts(rows)).and_then(|()| writer.finish())
 }
 
 /// Creates encoders for floats, including those JSON numbers cannot express.

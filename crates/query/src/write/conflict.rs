@@ -131,6 +131,10 @@ fn assigned(value: &Expr, column_type: ColumnType) -> Expr {
     let data_type = match column_type {
         ColumnType::Date32 => DataType::Date,
         ColumnType::Utf8 => DataType::Text,
+        ColumnType::Uuid => DataType::Uuid,
+        ColumnType::Time => DataType::Time(None, TimezoneInfo::None),
+        ColumnType::Json => DataType::JSON,
+        ColumnType::Jsonb => DataType::JSONB,
         ColumnType::Decimal { precision, scale } => {
             DataType::Numeric(ExactNumberInfo::PrecisionAndScale(precision.into(), scale.into()))
         }

@@ -100,7 +100,7 @@ const GIVEN: &str = "given";
 
 /// The places of the columns that an INSERT gives values for; `None` if it gives all without naming them,
 /// or columns that the planner refuses.
-fn places(columns: &[ObjectName], schema: &TableSchema, body: &SetExpr) -> Result<Option<Vec<usize>>> {
+pub(super) fn places(columns: &[ObjectName], schema: &TableSchema, body: &SetExpr) -> Result<Option<Vec<usize>>> {
     if columns.is_empty() {
         return Ok(matches!(body, SetExpr::Values(_)).then(|| (0..schema.columns.len()).collect()));
     }

@@ -14,6 +14,7 @@ use crate::write::conflict::{Conflict, after_conflict, check_assignments, confli
 use crate::write::defaults::{fill_defaults, fill_defaults_of_assignments};
 use crate::write::returning::{Returning, WriteOutcome};
 use crate::write::rows::{named, primary_key, rows_with_keys_of, unchecked};
+use crate::write::uuids::{cast_assigned_uuids, cast_uuids};
 use crate::write::values::InsertValues;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -91,6 +92,30 @@ impl Session {
         Ok(WriteOutcome { count, returned })
     }
 
+    /// Runs an INSERT of values without planning it; `None` if it must be planned.
+    pub(crate) fn run_as_values(
+        &self,
+        statement: &SqlStatement,
+        returning: Option<&Returning>,
+    ) -> Result<Option<WriteOutcome>> {
+        let SqlStatement::Insert(_) = statement else { return Ok(None) };
+        let Ok(db) = self.store.writer() else { return Ok(None) };
+        // The planner says what is wrong with a statement.
+        let Ok(Some(insert)) = InsertValues::of_sql(statement, db, self.zone()) else { return Ok(None) };
+        if !insert.parameter_types().is_empty() {
+            return Ok(None);
+        }
+        self.transaction().check()?;
+        let Some(rows) = insert.rows(db)? else { return Ok(None) };
+        let count = rows.len() as u64;
+        let returned = match returning {
+            Some(_) => self.returned(returning, &Arc::clone(rows.schema()), vec![rows.clone().finish()?])?,
+            None => None,
+        };
+        self.write(Batch::new().with_rows(rows))?;
+        Ok(Some(WriteOutcome { count, returned }))
+    }
+
     /// Runs `WITH a AS (INSERT ...) INSERT ...`, with all rows in one batch.
     pub(crate) fn insert_several(&self, statement: &SqlStatement) -> Result<WriteOutcome> {
         let db = self.store.writer()?;
@@ -135,7 +160,8 @@ impl Session {
             let first = schema.columns.iter().take(count);
             insert.columns = first.map(|column| quoted(&column.name).into()).collect();
         }
-        fill_defaults(insert, &schema)
+        fill_defaults(insert, &schema)?;
+        cast_uuids(insert, &schema)
     }
 
     /// All rows of an INSERT, in the table's own columns.
@@ -211,6 +237,7 @@ impl Session {
             && let Ok(schema) = self.store.writer()?.table(&object_name(name)?)
         {
             fill_defaults_of_assignments(&mut update.assignments, &schema)?;
+            cast_assigned_uuids(&mut update.assignments, &schema);
         }
         self.write_after(returning, |_| {
             let dml = self.plan_write(SqlStatement::Update(update.clone()))?;

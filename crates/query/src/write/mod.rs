@@ -5,7 +5,7 @@
 //!    their primary keys, without planning. [`cells`] are the values that both take.
 //! 3. [`dml`] runs all other INSERTs ([`conflict`] if they have ON CONFLICT) and UPDATE; [`delete`]
 //!    runs DELETE and TRUNCATE.
-//! 4. [`defaults`] are the values of columns that a statement does not give.
+//! 4. [`defaults`] are the values of columns that a statement does not give; [`uuids`] casts texts.
 //! 5. [`returning`] is the RETURNING clause, which [`returned`] evaluates.
 //! 6. [`guard`] holds the rows that a transaction's writes depend on; [`guarding`] reads and compares
 //!    them.
@@ -22,4 +22,5 @@ pub(crate) mod not_null;
 pub(crate) mod returned;
 pub(crate) mod returning;
 pub(crate) mod rows;
+pub(crate) mod uuids;
 pub(crate) mod values;

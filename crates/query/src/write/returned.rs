@@ -5,7 +5,7 @@ use crate::answer::Answer;
 use crate::session::Session;
 use crate::write::rows::unchecked;
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::datasource::MemTable;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::sql::parser::Statement as ParsedStatement;
@@ -53,6 +53,18 @@ impl Session {
         rows: Vec<RecordBatch>,
     ) -> Result<Option<Returned>> {
         let Some(returning) = returning else { return Ok(None) };
+        if let Some(columns) = returning.columns(schema) {
+            let all = unchecked(schema);
+            let field = |(place, name): &(usize, String)| all.field(*place).clone().with_name(name);
+            let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+            returning.check(&schema)?;
+            let of_columns = |rows: &RecordBatch| {
+                let arrays = columns.iter().map(|(place, _)| Arc::clone(rows.column(*place))).collect();
+                Ok(RecordBatch::try_new(Arc::clone(&schema), arrays)?)
+            };
+            let rows = rows.iter().map(of_columns).collect::<Result<_>>()?;
+            return Ok(Some(Returned { schema, rows }));
+        }
         let rows = MemTable::try_new(unchecked(schema), vec![rows]).map_err(engine_error)?;
         self.with_temporary("returned", Arc::new(rows), |name| {
             let plan = self.plan_query(returning.of(name))?;

@@ -5,9 +5,9 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     Expr, FromTable, ObjectName, Query, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement,
-    TableFactor, TableObject,
+    TableFactor, TableObject, WildcardAdditionalOptions,
 };
-use fleetdb_engine::{Code, Error, Result};
+use fleetdb_engine::{Code, Error, Result, TableSchema};
 use fleetdb_statement::built::{self, table, unjoined};
 use fleetdb_statement::clauses::returning_clause_mut;
 use fleetdb_statement::names::{called, identifier, object_name};
@@ -63,6 +63,34 @@ impl Returning {
     /// The clause as a query over a table.
     pub(super) fn of(&self, name: ObjectName) -> Query {
         built::select(self.items.clone(), vec![unjoined(table(name, Some(&self.called)))], None)
+    }
+
+    /// The columns of the table that the clause names, each with its name in the result; `None` if it
+    /// has anything else, which must be planned.
+    pub(super) fn columns(&self, schema: &TableSchema) -> Option<Vec<(usize, String)>> {
+        let place = |expr: &Expr| match expr {
+            Expr::Identifier(name) => schema.find(&identifier(name)),
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [table, name] if identifier(table) == self.called => schema.find(&identifier(name)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let mut columns = Vec::with_capacity(self.items.len());
+        for item in &self.items {
+            match item {
+                SelectItem::UnnamedExpr(expr) => {
+                    let place = place(expr)?;
+                    columns.push((place, schema.columns[place].name.clone()));
+                }
+                SelectItem::ExprWithAlias { expr, alias } => columns.push((place(expr)?, identifier(alias))),
+                SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default() => {
+                    columns.extend(schema.columns.iter().map(|column| column.name.clone()).enumerate());
+                }
+                _ => return None,
+            }
+        }
+        Some(columns)
     }
 
     /// Fails if the columns differ from those the client was told about.

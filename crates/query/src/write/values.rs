@@ -11,7 +11,7 @@ use crate::write::defaults::is_default;
 use datafusion::sql::sqlparser::ast::{
     Expr, Insert, OnInsert, Parens, Query, SetExpr, Statement as SqlStatement, TableObject,
 };
-use fleetdb_engine::{Batch, ColumnType, Database, Error, Result, TableSchema, Value};
+use fleetdb_engine::{Batch, Column, ColumnType, Database, Error, Result, Rows as EngineRows, TableSchema, Value};
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::Statement;
 use fleetdb_statement::names::{called, object_name};
@@ -125,6 +125,26 @@ impl InsertValues {
             }
         }
         Ok(self.inserts.last().map_or(0, |insert| insert.cells.rows.len()))
+    }
+
+    /// The rows, without parameters; `None` if they are of several INSERTs.
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push).
+    pub(crate) fn rows(&self, db: &Database) -> Result<Option<EngineRows>> {
+        let [Rows { schema, cells: Cells { rows, generated } }] = self.inserts.as_slice() else { return Ok(None) };
+        let (mut all, now) = (EngineRows::new(schema), SystemTime::now());
+        for cells in rows {
+            let of_row = generated.iter().map(|generated| generated.value(db, schema, now));
+            let of_row = of_row.collect::<Result<Vec<_>>>()?;
+            let row = cells.iter().map(|cell| cell.value(&[], &of_row));
+            let is_missing = |(column, value): &(&Column, &Value)| !column.nullable && **value == Value::Null;
+            if let Some((column, _)) = schema.columns.iter().zip(row.clone()).find(is_missing) {
+                return Err(schema.null_in(column));
+            }
+            all.push(row)?;
+        }
+        Ok(Some(all))
     }
 }
 

@@ -5,12 +5,12 @@ use crate::error::{postgres_error, sqlstate, user_error};
 use crate::server::Shared;
 use crate::sessions::Running;
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, IntervalUnit, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use arrow_pg::datatypes::{arrow_schema_to_pg_fields, into_pg_type};
 use arrow_pg::row_encoder::RowEncoder;
-use chrono::{DateTime, NaiveDate};
+use chrono::{DateTime, NaiveDate, NaiveTime};
 use fallible_iterator::FallibleIterator;
-use fleetdb_engine::{ColumnType, Decimal, Unit, Value};
+use fleetdb_engine::{ColumnType, Decimal, Unit, Uuid, Value};
 use fleetdb_query::{Session, Zone, value_of_text_in};
 use futures::{Stream, TryStreamExt};
 use pgwire::api::Type;
@@ -34,7 +34,12 @@ pub(super) fn time_type(data_type: &DataType) -> Option<ColumnType> {
 
 /// The PostgreSQL type of a column.
 pub(super) fn type_of_column(column_type: ColumnType) -> Type {
-    into_pg_type(&column_type.to_arrow()).unwrap_or(Type::TEXT)
+    match column_type {
+        ColumnType::Uuid => Type::UUID,
+        ColumnType::Json => Type::JSON,
+        ColumnType::Jsonb => Type::JSONB,
+        other => into_pg_type(&other.to_arrow()).unwrap_or(Type::TEXT),
+    }
 }
 
 /// The PostgreSQL type of a query's parameter.
@@ -45,7 +50,11 @@ pub(super) fn type_of_parameter(data_type: Option<&DataType>) -> Type {
         // The only array of unsigned integers that PostgreSQL has.
         return Type::OID_ARRAY;
     }
-    data_type.and_then(|data_type| into_pg_type(data_type).ok()).unwrap_or(Type::TEXT)
+    match data_type {
+        Some(&ColumnType::UUID) => Type::UUID,
+        Some(DataType::List(element)) if *element.data_type() == ColumnType::UUID => Type::UUID_ARRAY,
+        other => other.and_then(|data_type| into_pg_type(data_type).ok()).unwrap_or(Type::TEXT),
+    }
 }
 
 /// The type a client gives a parameter, with the parameter's number, if the neighbouring expression
@@ -57,6 +66,7 @@ pub(super) fn type_given((place, given): (usize, &Option<Type>)) -> Option<(usiz
         Type::TIMESTAMPTZ_ARRAY => DataType::new_list(ColumnType::TimestampUtc(Unit::Microsecond).to_arrow(), true),
         Type::TIMESTAMPTZ => ColumnType::TimestampUtc(Unit::Microsecond).to_arrow(),
         Type::DATE => DataType::Date32,
+        Type::UUID => ColumnType::UUID,
         _ => return None,
     };
     Some((place, data_type))
@@ -150,6 +160,7 @@ fn parameter(
         Type::FLOAT4 | Type::FLOAT8 | Type::NUMERIC => Some(ColumnType::Float64),
         Type::BOOL => Some(ColumnType::Boolean),
         Type::BYTEA => Some(ColumnType::Binary),
+        Type::UUID => Some(ColumnType::Uuid),
         _ => None,
     });
     if matches!(target, Target::Unknown)
@@ -261,7 +272,19 @@ fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>, zone: Zone) ->
                 _ => text_value(&number, target, zone)?,
             }
         }
-        Type::UUID => text_value(&uuid_text(array(bytes)?), target, zone)?,
+        Type::UUID => match (Uuid::from_slice(bytes).ok()?, target) {
+            (uuid, None | Some(ColumnType::Uuid)) => Value::Uuid(uuid),
+            (uuid, target) => text_value(&uuid.to_string(), target, zone)?,
+        },
+        Type::TIME => {
+            let us = i64::from_be_bytes(array(bytes)?);
+            match target {
+                Some(ColumnType::Time) => Value::Int(us),
+                _ => text_value(&time_text(us)?, target, zone)?,
+            }
+        }
+        // A byte with the version stands in front of the text.
+        Type::JSONB => text_value(str::from_utf8(bytes.strip_prefix(&[1])?).ok()?, target, zone)?,
         Type::INTERVAL => {
             let bytes = array::<16>(bytes)?;
             let (us, rest) = bytes.split_first_chunk()?;
@@ -282,11 +305,11 @@ fn numeric_text(bytes: &[u8]) -> Option<String> {
     rust_decimal::Decimal::from_sql(&Type::NUMERIC, bytes).ok().map(|number| number.to_string())
 }
 
-/// The text form of a UUID, which is stored as text: `6ba7b810-9dad-11d1-80b4-00c04fd430c8`.
-fn uuid_text(bytes: [u8; 16]) -> String {
-    let digits = format!("{:032x}", u128::from_be_bytes(bytes));
-    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
-    parts.join("-")
+/// The text form of a time of day; `None` if it is not within a day.
+fn time_text(us: i64) -> Option<String> {
+    let time = u32::try_from(us / 1_000_000).ok().map(|second| (second, (us % 1_000_000) as u32 * 1_000));
+    let time = time.and_then(|(second, ns)| NaiveTime::from_num_seconds_from_midnight_opt(second, ns))?;
+    Some(time.format("%H:%M:%S%.f").to_string())
 }
 
 /// The text form of an array, `{1,NULL,"a"}`; `None` if the bytes are invalid or the array has more
@@ -335,7 +358,25 @@ fn in_unit(us: i64, unit: Unit) -> Option<i64> {
 
 /// The columns of a result as PostgreSQL fields.
 pub(super) fn fields(schema: &Schema, format: &Format) -> PgWireResult<Vec<FieldInfo>> {
-    arrow_schema_to_pg_fields(schema, format, None)
+    let fields = arrow_schema_to_pg_fields(schema, format, None)?.into_iter().zip(schema.fields());
+    let fields = fields.map(|(field, arrow)| match own_type(arrow) {
+        Some(own) => FieldInfo::new(field.name().to_owned(), None, None, own, field.format()),
+        None => field,
+    });
+    Ok(fields.collect())
+}
+
+/// The PostgreSQL type of a column whose Arrow type `arrow_pg` takes for another.
+fn own_type(field: &Field) -> Option<Type> {
+    match field.data_type() {
+        &ColumnType::UUID => Some(Type::UUID),
+        DataType::List(element) if *element.data_type() == ColumnType::UUID => Some(Type::UUID_ARRAY),
+        DataType::Utf8 => match ColumnType::of_field(field).ok()? {
+            ColumnType::Utf8 => None,
+            json => Some(type_of_column(json)),
+        },
+        _ => None,
+    }
 }
 
 /// The rows of a statement, as they are computed.

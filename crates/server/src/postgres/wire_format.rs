@@ -1,13 +1,14 @@
 //! Converts columns so that pgwire's encoder sends what PostgreSQL would. The encoder writes `2.0`,
 //! `1e15` and `inf`, and parses a pattern again for each time it writes. So numbers and times
-//! become text, also in arrays; durations get their days separated; and one-byte integers, which
+//! become text, also in arrays; UUIDs become bytes, and `jsonb` gets its version; durations get their days separated; and one-byte integers, which
 //! PostgreSQL lacks, become two bytes.
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Field, Schema};
-use fleetdb_engine::{Code, Error, Result};
+use fleetdb_engine::{Code, ColumnType, Error, Result};
 use fleetdb_query::{Zone, split_days, text_form_in};
+use pgwire::api::Type;
 use pgwire::api::results::{FieldFormat, FieldInfo};
 use std::sync::Arc;
 
@@ -20,9 +21,14 @@ pub(super) fn to_wire_format(rows: &RecordBatch, fields: &[FieldInfo], zone: Zon
         let text = match (field.format(), column.data_type()) {
             (FieldFormat::Text, DataType::List(_)) => array_texts(column, zone)?,
             (FieldFormat::Text, _) => text_form_in(column, zone)?,
+            (FieldFormat::Binary, DataType::List(element)) if *element.data_type() == ColumnType::UUID => {
+                Some(cast(column, &DataType::new_list(DataType::Binary, true))?)
+            }
             (FieldFormat::Binary, DataType::List(_)) => {
                 check_decimals(column.as_list::<i32>().values()).map(|()| None)?
             }
+            (FieldFormat::Binary, &ColumnType::UUID) => Some(cast(column, &DataType::Binary)?),
+            (FieldFormat::Binary, DataType::Utf8) if *field.datatype() == Type::JSONB => Some(versioned(column)),
             (FieldFormat::Binary, _) => None,
         };
         let column = match text {
@@ -36,6 +42,13 @@ pub(super) fn to_wire_format(rows: &RecordBatch, fields: &[FieldInfo], zone: Zon
         columns.push(column);
     }
     Ok(RecordBatch::try_new(Arc::new(Schema::new(types)), columns)?)
+}
+
+/// JSON behind the version of `jsonb`'s binary form, which is a byte.
+fn versioned(column: &ArrayRef) -> ArrayRef {
+    const VERSION: u8 = 1;
+    let bytes = |text: Option<&str>| text.map(|text| [&[VERSION], text.as_bytes()].concat());
+    Arc::new(column.as_string::<i32>().iter().map(bytes).collect::<BinaryArray>())
 }
 
 /// Refuses elements of arrays that the encoder would fail to encode.
@@ -65,14 +78,17 @@ fn widened(column: &ArrayRef) -> arrow::error::Result<ArrayRef> {
 }
 
 /// Whether the encoder can take these rows unchanged: all columns are sent in binary, and there are
-/// no durations and no one-byte integers.
+/// no durations, one-byte integers, UUIDs and `jsonb`.
 pub(super) fn are_in_wire_format(rows: &RecordBatch, fields: &[FieldInfo]) -> bool {
     let is_other = |column: &ArrayRef| match column.data_type() {
-        DataType::Duration(_) | DataType::Int8 => true,
-        DataType::List(element) => matches!(element.data_type(), DataType::Int8 | DataType::Decimal128(..)),
+        DataType::Duration(_) | DataType::Int8 | &ColumnType::UUID => true,
+        DataType::List(element) => {
+            matches!(element.data_type(), DataType::Int8 | DataType::Decimal128(..) | &ColumnType::UUID)
+        }
         _ => false,
     };
-    fields.iter().all(|field| field.format() == FieldFormat::Binary) && !rows.columns().iter().any(is_other)
+    let is_plain = |field: &FieldInfo| field.format() == FieldFormat::Binary && *field.datatype() != Type::JSONB;
+    fields.iter().all(is_plain) && !rows.columns().iter().any(is_other)
 }
 
 /// Arrays with their elements as text, which the encoder joins; `None` if its own form is

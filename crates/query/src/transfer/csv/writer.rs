@@ -5,7 +5,10 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Schema};
 use arrow::error::Result;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use fleetdb_engine::ColumnType;
+use fleetdb_functions::values::texts::text_form;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// Formats a CSV cell. It is quoted if it could be taken for NULL, for the end of the rows, or for
 /// more than one cell.
@@ -77,6 +80,7 @@ impl<'a> Texts<'a> {
     fn of(column: &'a ArrayRef) -> Result<Self> {
         let formatter = ArrayFormatter::try_new(column.as_ref(), &FormatOptions::default())?;
         let column = match column.data_type() {
+            &ColumnType::UUID => Cow::Owned(text_form(column)?.unwrap_or_else(|| Arc::clone(column))),
             DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
                 Cow::Owned(cast(column, &DataType::Binary)?)
             }

@@ -75,6 +75,8 @@ pub(crate) struct KeyedChange {
     pub(crate) count: u64,
     /// Rows with the keys of the rows that were read.
     pub(crate) read: Vec<Vec<Value>>,
+    /// The rows as they are written; none for a DELETE.
+    pub(crate) written: Vec<Vec<Value>>,
 }
 
 impl KeyedWrite {
@@ -167,6 +169,11 @@ impl KeyedWrite {
         }
     }
 
+    /// Whether it knows the rows that a RETURNING clause is about. A DELETE does not read its rows.
+    pub(crate) fn knows_rows(&self) -> bool {
+        !matches!(self.action, Action::Delete { .. })
+    }
+
     /// Memory of its literals, in bytes.
     pub fn bytes(&self) -> usize {
         let Action::Insert { cells, .. } = &self.action else { return 0 };
@@ -195,7 +202,7 @@ impl KeyedWrite {
         if !Arc::ptr_eq(table.schema(), &self.schema) {
             return Ok(None);
         }
-        let mut change = KeyedChange { batch: Batch::new(), count: 0, read: Vec::new() };
+        let mut change = KeyedChange { batch: Batch::new(), count: 0, read: Vec::new(), written: Vec::new() };
         match &self.action {
             Action::Insert { cells, programs } => {
                 self.insert(table, cells, programs.as_deref(), values, &mut change)?
@@ -231,6 +238,7 @@ impl KeyedWrite {
             if let Some(row) = row {
                 change.batch.push(&self.schema, &row)?;
                 change.count += 1;
+                change.written.push(row);
             }
             change.read.push(new);
         }
@@ -249,8 +257,10 @@ impl KeyedWrite {
             // A value that the column cannot have is in no row.
             let Ok(container) = table.container(&key) else { continue };
             if let Some(old) = self.row(&container, from)? {
-                change.batch.push(&self.schema, &self.changed(programs, &old, &[], values)?)?;
+                let row = self.changed(programs, &old, &[], values)?;
+                change.batch.push(&self.schema, &row)?;
                 change.count += 1;
+                change.written.push(row);
                 change.read.push(old);
             }
         }
@@ -325,6 +335,8 @@ fn is_exact(column_type: ColumnType) -> bool {
                 | ColumnType::Int64
                 | ColumnType::Boolean
                 | ColumnType::Utf8
+                | ColumnType::Uuid
+                | ColumnType::Time
         )
 }
 
