@@ -254,6 +254,7 @@ fn of_kind(sql: &SqlStatement, found: &Found) -> Command {
         SqlStatement::Insert(_) => Command::writing(Kind::Insert, "INSERT"),
         SqlStatement::Update(_) => Command::writing(Kind::Other, "UPDATE"),
         SqlStatement::Delete(_) => Command::writing(Kind::Other, "DELETE"),
+        SqlStatement::Merge(_) => Command::writing(Kind::Other, "MERGE"),
         SqlStatement::Truncate(_) => Command::writing(Kind::Other, "TRUNCATE TABLE"),
 
         SqlStatement::CreateTable(create) if create.query.is_some() => Command::defining(Kind::Other, "CREATE TABLE"),

@@ -17,6 +17,7 @@ pub mod generated;
 pub mod grammar;
 pub mod long_lists;
 pub mod memory;
+pub mod merge_form;
 pub mod named;
 pub mod named_queries;
 pub mod names;

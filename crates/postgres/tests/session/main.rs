@@ -6,6 +6,7 @@ mod deep;
 mod files;
 mod keyed;
 mod long_lists;
+mod merge;
 mod prepared;
 mod resources;
 mod times;

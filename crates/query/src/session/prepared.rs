@@ -10,6 +10,7 @@ use crate::answer::Answer;
 use crate::session::Session;
 use crate::session::parameters::with_bound_parameters;
 use crate::write::delete::with_rows;
+use crate::write::merge_query::MergeQuery;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -152,6 +153,10 @@ impl Session {
                         **sql = rows.into();
                         self.dialect.rewrite(None, &mut [sql])?;
                     }
+                }
+                SqlStatement::Merge(merge) => {
+                    **sql = MergeQuery::of(merge)?.compared_with_columns(self)?.into();
+                    self.dialect.rewrite(None, &mut [sql])?;
                 }
                 _ => {}
             }

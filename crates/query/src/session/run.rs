@@ -116,6 +116,7 @@ impl Session {
             SqlStatement::Insert(insert) => self.insert(insert, returning).map(|done| self.done(tag, done)),
             SqlStatement::Update(update) => self.update(update, returning).map(|done| self.done(tag, done)),
             SqlStatement::Delete(delete) => self.delete(delete, returning).map(|done| self.done(tag, done)),
+            SqlStatement::Merge(merge) => self.merge(&merge).map(|done| self.done(tag, done)),
             SqlStatement::Truncate(truncate) => {
                 let tables: Vec<_> = truncate.table_names.iter().map(|table| &table.name).collect();
                 self.truncate(&tables).map(|_| Answer::done("TRUNCATE TABLE"))
@@ -244,6 +245,7 @@ fn tag_of(write: &SqlStatement) -> &'static str {
     match write {
         SqlStatement::Update(_) => "UPDATE",
         SqlStatement::Delete(_) => "DELETE",
+        SqlStatement::Merge(_) => "MERGE",
         _ => INSERTED,
     }
 }

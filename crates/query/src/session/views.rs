@@ -7,7 +7,7 @@ use arrow::datatypes::Field;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     CreateTableOptions, CreateView, Cte, FromTable, ObjectName, Query, Statement as SqlStatement, TableFactor,
-    TableWithJoins, VisitorMut, With,
+    VisitorMut, With,
 };
 use fleetdb_engine::{Code, Error, Result, StoredQueries, StoredQuery};
 use fleetdb_functions::errors::{too_deep, unsupported};
@@ -77,7 +77,7 @@ impl Session {
             return Ok(None);
         }
         for target in targets(sql) {
-            if let Some(name) = named(&target.relation).filter(|name| views.contains_key(name)) {
+            if let Some(name) = named(target).filter(|name| views.contains_key(name)) {
                 let message = format!("cannot change rows of view \"{name}\"");
                 let error = Error::new(Code::WrongObject, message);
                 return Err(error.with_hint("Change those of the tables that it reads."));
@@ -167,14 +167,17 @@ impl Session {
     }
 }
 
-/// The tables whose rows an UPDATE or DELETE changes.
-fn targets(sql: &SqlStatement) -> &[TableWithJoins] {
+/// The tables whose rows an UPDATE, DELETE or MERGE changes.
+fn targets(sql: &SqlStatement) -> Vec<&TableFactor> {
     match sql {
-        SqlStatement::Update(update) => std::slice::from_ref(&update.table),
+        SqlStatement::Update(update) => vec![&update.table.relation],
         SqlStatement::Delete(delete) => match &delete.from {
-            FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => from,
+            FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => {
+                from.iter().map(|from| &from.relation).collect()
+            }
         },
-        _ => &[],
+        SqlStatement::Merge(merge) => vec![&merge.table],
+        _ => Vec::new(),
     }
 }
 
