@@ -29,6 +29,7 @@ mod statement;
 pub mod table_parameters;
 pub mod walk;
 pub mod words;
+pub mod written;
 
 pub use command::{Access, Command, Declare, Kind};
 pub use compared::ComparedLiterals;

@@ -9,6 +9,7 @@ mod long_lists;
 mod merge;
 mod prepared;
 mod resources;
+mod temporary;
 mod times;
 mod transactions;
 

@@ -11,6 +11,7 @@ use crate::session::Session;
 use crate::session::parameters::with_bound_parameters;
 use crate::write::delete::with_rows;
 use crate::write::merge_query::MergeQuery;
+use crate::write::temporary::pg_temp;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -20,7 +21,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as ParsedStatement;
-use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use datafusion::sql::sqlparser::ast::{Statement as SqlStatement, TableObject};
 use fleetdb_engine::{Code, ColumnType, Decimal, Error, MAX_DECIMAL_DIGITS, Result, StoredQueries, Value, View};
 use fleetdb_functions::errors::engine_error;
 use fleetdb_functions::function_memory::ConstantMemory;
@@ -61,6 +62,8 @@ struct Plan {
     zone: Zone,
     /// The views when the query was planned.
     views: Arc<StoredQueries>,
+    /// The names of the temporary tables when the query was planned.
+    temporaries: Vec<String>,
     /// The parameters that occur only in comparisons. There, a time out of range becomes the first
     /// or last value of its type.
     bounds: HashSet<usize>,
@@ -147,6 +150,11 @@ impl Session {
                 SqlStatement::Insert(insert) => {
                     (insert.on, insert.table_alias) = Default::default();
                     self.complete(insert)?;
+                    if let TableObject::TableName(name) = &mut insert.table
+                        && let Some(temporary) = self.temporary_named(name)
+                    {
+                        *name = pg_temp(&temporary.schema.name);
+                    }
                 }
                 SqlStatement::Delete(delete) => {
                     if let (_, Some(rows)) = with_rows(delete.clone()) {
@@ -195,8 +203,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     /// Whether the plan is kept, and the tables, the views and the session's zone are those that it was made for.
     pub fn is_current(&self) -> bool {
         let plan = self.plan();
-        let is_same = plan.zone == self.session.zone() && plan.views == self.session.store.stored_queries();
-        is_same && matches!(self.view_of(&plan), Ok(Some(_)))
+        !self.has_moved(&plan) && matches!(self.view_of(&plan), Ok(Some(_)))
     }
 
     /// Whether these values, which were [literals](crate::ComparedLiterals), mean the same as
@@ -213,6 +220,13 @@ impl<S: Deref<Target = Session>> Prepared<S> {
             && !names_parameter
             && values.len() == plan.types.len()
             && values.iter().zip(&plan.types).all(is_same)
+    }
+
+    /// Whether a name or a time in the query may mean something else than when it was planned.
+    fn has_moved(&self, plan: &Plan) -> bool {
+        plan.zone != self.session.zone()
+            || plan.views != self.session.store.stored_queries()
+            || !self.session.temporaries.now().keys().eq(&plan.temporaries)
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
@@ -292,8 +306,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     fn bind(&self, values: &[Value], may_plan: bool) -> Result<Run> {
         let mut plan = self.plan();
         let mut view = self.view_of(&plan)?;
-        let zone = self.session.zone();
-        let has_moved = plan.zone != zone || plan.views != self.session.store.stored_queries();
+        let (zone, has_moved) = (self.session.zone(), self.has_moved(&plan));
         if has_moved && !may_plan {
             return Ok(Run::Planned(Vec::new()));
         }
@@ -377,7 +390,7 @@ impl Plan {
         of_tables: &TableParameters,
         binding: &Arc<Binding>,
     ) -> Result<Self> {
-        let views = session.views();
+        let (views, temporaries) = (session.views(), session.temporaries.now().keys().cloned().collect());
         let logical = session.plan_statement(statement.without_table_parameters())?;
         let schema = Arc::new(logical.schema().as_arrow().clone());
         if matches!(
@@ -395,7 +408,16 @@ impl Plan {
             for (place, data_type) in of_tables {
                 types[*place] = data_type.clone().or(types[*place].take());
             }
-            return Ok(Self { types, schema, zone, views, bounds, kept: None, _made: session.made.take() });
+            return Ok(Self {
+                types,
+                schema,
+                zone,
+                views,
+                temporaries,
+                bounds,
+                kept: None,
+                _made: session.made.take(),
+            });
         }
         let state = session.context.state();
         let optimized = state.optimize(&logical).map_err(engine_error)?;
@@ -412,7 +434,7 @@ impl Plan {
             }
             None => None,
         };
-        Ok(Self { types, schema, zone, views, bounds, kept, _made: session.made.take() })
+        Ok(Self { types, schema, zone, views, temporaries, bounds, kept, _made: session.made.take() })
     }
 }
 

@@ -125,9 +125,15 @@ impl Session {
     /// for the first columns, but DataFusion needs their names. Adds the values of columns with defaults.
     pub(crate) fn complete(&self, insert: &mut Insert) -> Result<()> {
         let TableObject::TableName(name) = &insert.table else { return Ok(()) };
-        let name = object_name(name)?;
-        // If the table does not exist, the planner reports it.
-        let Ok(schema) = self.store.writer().and_then(|db| db.table(&name)) else { return Ok(()) };
+        let schema = match self.temporary_named(name) {
+            Some(temporary) => Arc::clone(&temporary.schema),
+            None => {
+                let name = object_name(name)?;
+                // If the table does not exist, the planner reports it.
+                let Ok(schema) = self.store.writer().and_then(|db| db.table(&name)) else { return Ok(()) };
+                schema
+            }
+        };
         if let Some(count) = insert.source.as_deref().and_then(|query| values_in(&query.body))
             && insert.columns.is_empty()
             && count < schema.columns.len()

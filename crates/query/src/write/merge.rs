@@ -12,11 +12,14 @@ use crate::write::conflict::check_assignments;
 use crate::write::defaults::fill_defaults_of_assignments;
 use crate::write::delete::{MAX_SINGLE_DELETES, delete_rows};
 use crate::write::dml::{Change, distinct, upsert};
-use crate::write::merge_query::{Action, Clause, FIRST, MergeQuery, Part, ROW, Source, UNMATCHED, numbered, of_clause};
+use crate::write::merge_query::{
+    Action, Clause, FIRST, MergeQuery, Part, ROW, Source, UNMATCHED, numbered, of_clause, stored_name,
+};
 use crate::write::returning::WriteOutcome;
 use crate::write::rows::{named, rows_with_keys_of, unchecked};
 use arrow::array::RecordBatch;
 use datafusion::datasource::MemTable;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
     Assignment, BinaryOperator, Expr, Insert, Join, JoinConstraint, JoinOperator, Merge, Query, SelectItem, SetExpr,
     Statement as SqlStatement, TableWithJoins,
@@ -40,6 +43,8 @@ impl Session {
         let (matched, unmatched) = (self.filled(&merge.matched, schema)?, self.filled(&merge.unmatched, schema)?);
         let plan = self.plan_query(merge.source_rows())?;
         let source = Source::new(plan.schema().as_arrow());
+        let (values, condition) = merge.values_and_condition();
+        self.check_names(values, merge.tables(), condition)?;
         let rows = source.named(self.rows_of(plan)?)?;
         let source = &source;
         let joined = self.joined_with(merge, table, source, rows)?;
@@ -83,7 +88,7 @@ impl Session {
         let join =
             |source_name, target| self.rows_of(self.plan_query(merge.joined(schema, source, source_name, target))?);
         self.with_temporary("source", Arc::new(rows), |source_name| match keys {
-            None => join(source_name, vec![quoted(&schema.name)].into()),
+            None => join(source_name, stored_name(&schema.name)),
             Some(keys) => {
                 // As much of the table as can match.
                 let request = rows_with_keys_of(schema, &keys)?;
@@ -167,17 +172,34 @@ impl Session {
                 let relation = built::table(source, Some(&merge.source));
                 let from = TableWithJoins { relation, joins: vec![join] };
                 let query = built::select(items, vec![from], None);
-                self.rows_to_insert(built::insert(vec![quoted(&rows.schema.name)].into(), columns, Some(query)))
+                self.rows_to_insert(built::insert(stored_name(&rows.schema.name), columns, Some(query)))
             })
         })
     }
 
+    /// Plans a query for values over the tables of a statement. The statement's own queries name columns that
+    /// errors must not show.
+    pub(super) fn check_names(
+        &self,
+        values: Vec<Expr>,
+        tables: Vec<TableWithJoins>,
+        condition: Option<Expr>,
+    ) -> Result<()> {
+        let aliased = |(place, expr)| SelectItem::ExprWithAlias { expr, alias: quoted(&format!("c{place}")) };
+        let items = values.into_iter().chain([built::true_literal()]).enumerate().map(aliased).collect();
+        self.plan_query(built::select(items, tables, condition)).map(drop)
+    }
+
     /// The rows of an INSERT that the session made, in the table's own columns.
     fn rows_to_insert(&self, insert: Insert) -> Result<Vec<RecordBatch>> {
+        self.rows_of(self.plan_rows_to_insert(insert)?)
+    }
+
+    /// Plans the rows of an INSERT that the session made, in the table's own columns.
+    pub(super) fn plan_rows_to_insert(&self, insert: Insert) -> Result<LogicalPlan> {
         let mut sql = SqlStatement::Insert(insert);
         self.dialect.rewrite(None, &mut [&mut sql])?;
-        let dml = self.plan_write(sql)?;
-        self.rows_of(dml.input.as_ref().clone())
+        Ok(self.plan_write(sql)?.input.as_ref().clone())
     }
 }
 

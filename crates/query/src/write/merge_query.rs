@@ -1,7 +1,8 @@
 //! The queries of a MERGE, and the rows in them.
 
-use crate::session::Session;
+use crate::session::{SCHEMA, Session};
 use crate::write::conflict::check_assignments;
+use crate::write::defaults::is_default;
 use crate::write::rows::{named, primary_key, unchecked};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
@@ -149,23 +150,44 @@ impl MergeQuery {
         built::select(names.chain([number]).collect(), vec![from], None)
     }
 
+    /// The source and the table.
+    pub(super) fn tables(&self) -> Vec<TableWithJoins> {
+        let table = built::table(stored_name(&self.table), Some(&self.target));
+        vec![built::unjoined(self.from.clone()), built::unjoined(table)]
+    }
+
+    /// The values and conditions of the clauses that see both.
+    pub(super) fn values_and_condition(&self) -> (Vec<Expr>, Option<Expr>) {
+        let mut values = Vec::new();
+        for clause in &self.matched {
+            if let Action::Update(assignments) = &clause.action {
+                let given = assignments.iter().map(|assignment| &assignment.value);
+                values.extend(given.filter(|value| !is_default(value)).cloned());
+            }
+        }
+        (values, all_of(self.conditions()))
+    }
+
+    /// The conditions of the clauses that see the source and the table.
+    fn conditions(&self) -> Vec<Expr> {
+        let of_clauses = self.matched.iter().filter_map(|clause| clause.condition.clone());
+        of_clauses.chain([self.on.clone()]).collect()
+    }
+
     /// A query that compares the values of the clauses with the columns that they are for. It is only
     /// planned: it tells the types of the parameters.
     pub(crate) fn compared_with_columns(&self, session: &Session) -> Result<Query> {
         let schema = session.store.writer()?.table(&self.table)?;
         let equal =
             |column: Expr, value: Expr| built::binary(column, BinaryOperator::Eq, Expr::Nested(Box::new(value)));
-        let table = || built::table(vec![quoted(&self.table)].into(), Some(&self.target));
-        let mut conditions: Vec<Expr> = self.matched.iter().filter_map(|clause| clause.condition.clone()).collect();
-        conditions.push(self.on.clone());
+        let mut conditions = self.conditions();
         for clause in &self.matched {
             let Action::Update(assignments) = &clause.action else { continue };
             for (name, value) in check_assignments(&schema, assignments)? {
                 conditions.push(equal(built::column(&self.target, &name), value.clone()));
             }
         }
-        let from = vec![built::unjoined(self.from.clone()), built::unjoined(table())];
-        let matched = built::select(built::any_row(), from, all_of(conditions));
+        let matched = built::select(built::any_row(), self.tables(), all_of(conditions));
         let mut conditions: Vec<Expr> = self.unmatched.iter().filter_map(|clause| clause.condition.clone()).collect();
         // The clauses must not see the table's columns by their names.
         let column = |place: usize| format!("{ROW}_{place}");
@@ -186,7 +208,7 @@ impl MergeQuery {
             }
         }
         let columns: Vec<String> = (0..schema.columns.len()).map(column).collect();
-        let all = built::select(built::all_columns(), vec![built::unjoined(table())], None);
+        let all = built::select(built::all_columns(), self.tables().split_off(1), None);
         let columns = built::derived_with_columns(all, ROW, &columns);
         let from = vec![built::unjoined(self.from.clone()), built::unjoined(columns)];
         let unmatched = built::select(built::any_row(), from, all_of(conditions));
@@ -197,6 +219,11 @@ impl MergeQuery {
 fn all_of(conditions: Vec<Expr>) -> Option<Expr> {
     let conditions = conditions.into_iter().map(|condition| Expr::Nested(Box::new(condition)));
     conditions.reduce(|all, condition| built::binary(all, BinaryOperator::And, condition))
+}
+
+/// The name of a stored table, which a temporary one does not hide.
+pub(super) fn stored_name(table: &str) -> ObjectName {
+    vec![quoted(SCHEMA), quoted(table)].into()
 }
 
 /// The name by which a statement refers to a table in FROM.
@@ -228,7 +255,7 @@ impl Clause {
             MergeAction::Insert(MergeInsertExpr { columns, kind: MergeInsertKind::Values(values), .. }) => {
                 let rows: Vec<_> = values.rows.iter().map(|row| row.content.clone()).collect();
                 let source = if rows.is_empty() { None } else { Some(built::values(rows)) };
-                let insert = built::insert(vec![quoted(table)].into(), columns.clone(), source);
+                let insert = built::insert(stored_name(table), columns.clone(), source);
                 Action::Insert(Box::new(insert))
             }
             MergeAction::Insert(_) => return Err(unsupported("INSERT ROW")),
@@ -372,11 +399,15 @@ pub(super) fn of_clause(rows: &[RecordBatch], number: i64) -> Result<Vec<RecordB
     Ok(found.into_iter().filter(|rows| rows.num_rows() > 0).collect())
 }
 
+/// The columns with one that numbers the rows.
+pub(super) fn with_number(schema: &SchemaRef) -> SchemaRef {
+    let number = Arc::new(Field::new(ROW, DataType::Int64, true));
+    Arc::new(Schema::new(schema.fields().iter().cloned().chain([number]).collect::<Vec<_>>()))
+}
+
 /// A table of these rows with a column that numbers them.
 pub(super) fn numbered(schema: &SchemaRef, rows: Vec<RecordBatch>) -> Result<MemTable> {
-    let number = Field::new(ROW, DataType::Int64, true);
-    let schema: SchemaRef =
-        Arc::new(Schema::new(schema.fields().iter().cloned().chain([Arc::new(number)]).collect::<Vec<_>>()));
+    let schema = with_number(schema);
     let mut next = 0;
     let mut all = Vec::with_capacity(rows.len());
     for rows in rows {

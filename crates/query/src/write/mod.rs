@@ -8,7 +8,8 @@
 //! 4. [`merge`] runs MERGE by the queries of [`merge_query`].
 //! 5. [`defaults`] are the values of columns that a statement does not give.
 //! 6. [`returning`] is the RETURNING clause, which [`returned`] evaluates.
-//! 7. [`guard`] holds the rows that a transaction's writes depend on; [`guarding`] reads and compares
+//! 7. [`temporary`] writes to temporary tables.
+//! 8. [`guard`] holds the rows that a transaction's writes depend on; [`guarding`] reads and compares
 //!    them.
 
 pub(crate) mod cells;
@@ -25,4 +26,5 @@ pub(crate) mod not_null;
 pub(crate) mod returned;
 pub(crate) mod returning;
 pub(crate) mod rows;
+pub(crate) mod temporary;
 pub(crate) mod values;
