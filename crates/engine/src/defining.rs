@@ -1,10 +1,11 @@
-//! Makes the checks and foreign keys of a table from their definitions.
+//! Makes the checks and foreign keys of a table from their definitions, and schemas of tables that are not
+//! stored.
 
 use crate::check::Check;
 use crate::constraints::{CheckDefinition, ForeignKey, ForeignKeyDefinition};
 use crate::error::{Code, Error, Result};
-use crate::ids::ColumnId;
-use crate::schema::{TableDefinition, TableSchema, check_name};
+use crate::ids::{ColumnId, TableId};
+use crate::schema::{ArrowSchema, Column, MAX_COLUMNS, Merge, Role, TableDefinition, TableSchema, check_name};
 
 /// The maximum number of levels of a condition. Each is up to two levels of the manifest's JSON, whose
 /// parser stops at 128.
@@ -96,6 +97,62 @@ impl TableSchema {
 }
 
 impl TableDefinition {
+    /// The schema of a table that is not stored, and so has no primary key: its columns and checks. A
+    /// program that keeps such rows itself checks them with
+    /// [`check_rows`](TableSchema::check_rows).
+    ///
+    /// ```
+    /// use fleetdb_engine::{ColumnType, TableDefinition};
+    /// let rows = TableDefinition::new("rows").field("v", ColumnType::Float64).not_stored().unwrap();
+    /// assert_eq!(rows.columns[0].name, "v");
+    /// ```
+    ///
+    /// # Errors
+    /// A name is not valid, two columns have one name, or a check is not valid.
+    pub fn not_stored(&self) -> Result<TableSchema> {
+        check_name("table", &self.name)?;
+        if self.columns.len() > MAX_COLUMNS {
+            let columns = self.columns.len();
+            let message = format!("table '{}' has {columns} columns, but the limit is {MAX_COLUMNS}", self.name);
+            return Err(Error::new(Code::LimitExceeded, message));
+        }
+        let mut columns: Vec<Column> = Vec::with_capacity(self.columns.len());
+        for (number, column) in (0u32..).zip(&self.columns) {
+            check_name("column", &column.name)?;
+            if columns.iter().any(|known| known.name == column.name) {
+                let message = format!("table '{}': column '{}' specified more than once", self.name, column.name);
+                return Err(Error::new(Code::DuplicateColumn, message));
+            }
+            columns.push(Column {
+                id: ColumnId(number),
+                name: column.name.clone(),
+                column_type: column.column_type,
+                role: Role::Field,
+                nullable: column.nullable,
+                default: column.default.clone(),
+            });
+        }
+        let mut schema = TableSchema {
+            id: TableId(u32::MAX),
+            name: self.name.clone(),
+            next_column: columns.len() as u32,
+            columns,
+            key: Vec::new(),
+            time: None,
+            partition_width: None,
+            retention_seconds: None,
+            merge: Merge::Rows,
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            arrow: ArrowSchema::default(),
+        };
+        for definition in &self.checks {
+            let check = schema.check_of(definition)?;
+            schema.checks.push(check);
+        }
+        Ok(schema)
+    }
+
     /// Adds the checks and foreign keys to the table that this definition gives. `other` finds tables by
     /// name.
     ///

@@ -4,6 +4,7 @@
 //! 1. [`catalog`] shows the engine's tables as of one moment, and [`system`] the database itself as
 //!    tables. [`table`] presents a table to DataFusion: which filters are pushed down into the scan
 //!    ([`pushdown`]), the [`scan`] itself, and the sink for inserted rows ([`insert`]).
+//!    [`temporary`] are the tables of one session.
 //! 2. [`metadata`] answers aggregates without a scan, and [`runs`] those whose groups are
 //!    consecutive.
 //! 3. [`functions`] registers `fleetdb-functions` and GridDB's operations ([`time_rows`]).
@@ -34,6 +35,7 @@ mod sorts;
 pub mod store;
 pub mod system;
 pub mod table;
+pub mod temporary;
 mod time_rows;
 pub mod whole_numbers;
 mod wide_rows;

@@ -9,6 +9,7 @@
 use crate::settings::{ScopedSettings, TransactionModes, Warning};
 use crate::write::guard::Guard;
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, MemoryReservation, Overlay, QueryMemory, Result, View};
+use fleetdb_plan::temporary::{TablesByName, TemporaryTables};
 use fleetdb_statement::setting_names::setting_name;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -36,6 +37,8 @@ pub(crate) struct Transaction {
     fixed_view: Option<View>,
     /// The modes of the open transaction.
     modes: TransactionModes,
+    /// The session's temporary tables, which rolling back restores.
+    temporaries: Arc<TemporaryTables>,
     /// The session's settings. They are kept here because transactions set some locally and undo
     /// others.
     pub(crate) settings: ScopedSettings,
@@ -86,6 +89,8 @@ struct Part {
     savepoint: Option<(String, u64)>,
     /// The settings before this part.
     settings: ScopedSettings,
+    /// The temporary tables before this part.
+    temporaries: Arc<TablesByName>,
     batches: Batches,
     guards: Vec<Guard>,
 }
@@ -99,7 +104,7 @@ impl Part {
 
 impl Transaction {
     /// No transaction. Collected changes are charged to this memory.
-    pub(crate) fn none(memory: &QueryMemory) -> Self {
+    pub(crate) fn none(memory: &QueryMemory, temporaries: &Arc<TemporaryTables>) -> Self {
         Self {
             parts: Vec::new(),
             began: UNIX_EPOCH,
@@ -110,6 +115,7 @@ impl Transaction {
             seen: None,
             fixed_view: None,
             modes: TransactionModes::default(),
+            temporaries: Arc::clone(temporaries),
             settings: ScopedSettings::default(),
         }
     }
@@ -188,6 +194,11 @@ impl Transaction {
         self.parts.iter().any(|part| !part.guards.is_empty())
     }
 
+    /// The temporary tables as they were before the open transaction.
+    pub(crate) fn temporaries_before(&self) -> Option<Arc<TablesByName>> {
+        self.parts.first().map(|first| Arc::clone(&first.temporaries))
+    }
+
     /// `ROLLBACK`.
     pub(crate) fn roll_back(&mut self) -> Result<()> {
         self.end(false).map(drop)
@@ -198,8 +209,12 @@ impl Transaction {
         (self.has_failed, self.bytes, self.seen, self.fixed_view) = (false, 0, None, None);
         self.memory.release();
         let parts = std::mem::take(&mut self.parts);
-        if let (false, Some(first)) = (is_committed, parts.first()) {
-            self.settings = first.settings.clone();
+        match parts.first() {
+            Some(first) if !is_committed => {
+                self.settings = first.settings.clone();
+                self.temporaries.restore(Arc::clone(&first.temporaries));
+            }
+            _ => self.temporaries.end_transaction(),
         }
         self.settings.end_local();
         Ok(parts)
@@ -241,10 +256,13 @@ impl Transaction {
     /// its number.
     pub(crate) fn roll_back_to(&mut self, name: &str) -> Result<u64> {
         let place = self.find(name)?;
-        let Some(Part { savepoint, settings, .. }) = self.parts.drain(place..).next() else { return Ok(0) };
+        let Some(Part { savepoint, settings, temporaries, .. }) = self.parts.drain(place..).next() else {
+            return Ok(0);
+        };
         let number = savepoint.as_ref().map_or(0, |(_, number)| *number);
         self.settings = settings.clone();
-        self.parts.push(Part { savepoint, settings, ..Part::default() });
+        self.temporaries.restore(Arc::clone(&temporaries));
+        self.parts.push(Part { savepoint, settings, temporaries, ..Part::default() });
         (self.has_failed, self.seen) = (false, None);
         self.count_bytes();
         Ok(number)
@@ -342,7 +360,8 @@ impl Transaction {
     }
 
     fn add_part(&mut self, savepoint: Option<(String, u64)>) -> Result<()> {
-        let part = Part { savepoint, settings: self.settings.clone(), ..Part::default() };
+        let (settings, temporaries) = (self.settings.clone(), self.temporaries.now());
+        let part = Part { savepoint, settings, temporaries, ..Part::default() };
         self.bytes += part.bytes();
         self.parts.push(part);
         self.check_size()

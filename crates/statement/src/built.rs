@@ -2,9 +2,10 @@
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Delete, Expr, FromTable, Function, FunctionArg, FunctionArgumentList,
-    FunctionArguments, GroupByExpr, Ident, ObjectName, Parens, Query, Select, SelectFlavor, SelectItem, SetExpr,
-    TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value as Literal, Values, WildcardAdditionalOptions,
+    BinaryOperator, CaseWhen, CastKind, DataType, Delete, Expr, FromTable, Function, FunctionArg, FunctionArgumentList,
+    FunctionArguments, GroupByExpr, Ident, Insert, ObjectName, Parens, Query, Select, SelectFlavor, SelectItem,
+    SetExpr, SetOperator, SetQuantifier, TableAlias, TableAliasColumnDef, TableFactor, TableObject, TableWithJoins,
+    Value as Literal, Values, WildcardAdditionalOptions,
 };
 
 /// A name in quotes, whose case counts.
@@ -20,6 +21,17 @@ pub fn column(table: &str, name: &str) -> Expr {
 /// The literal `true`.
 pub fn true_literal() -> Expr {
     Expr::value(Literal::Boolean(true))
+}
+
+/// A whole number.
+pub fn number(value: i64) -> Expr {
+    Expr::value(Literal::Number(value.to_string(), false))
+}
+
+/// `CASE WHEN condition THEN result ... END`.
+pub fn case(conditions: Vec<CaseWhen>) -> Expr {
+    let (case_token, end_token) = (AttachedToken::empty(), AttachedToken::empty());
+    Expr::Case { case_token, end_token, operand: None, conditions, else_result: None }
 }
 
 /// `left op right`.
@@ -134,6 +146,16 @@ pub fn select(projection: Vec<SelectItem>, from: Vec<TableWithJoins>, selection:
     query(SetExpr::Select(Box::new(select)))
 }
 
+/// `left UNION ALL right`.
+pub fn union_all(left: Query, right: Query) -> Query {
+    query(SetExpr::SetOperation {
+        left: left.body,
+        op: SetOperator::Union,
+        set_quantifier: SetQuantifier::All,
+        right: right.body,
+    })
+}
+
 /// `VALUES (...), ...`.
 pub fn values(rows: Vec<Vec<Expr>>) -> Query {
     let rows = rows.into_iter().map(Parens::with_empty_span).collect();
@@ -152,6 +174,38 @@ fn query(body: SetExpr) -> Query {
         settings: None,
         format_clause: None,
         pipe_operators: Vec::new(),
+    }
+}
+
+/// `INSERT INTO name (columns) query`, or `DEFAULT VALUES` without a query.
+pub fn insert(name: ObjectName, columns: Vec<ObjectName>, source: Option<Query>) -> Insert {
+    Insert {
+        insert_token: AttachedToken::empty(),
+        optimizer_hints: Vec::new(),
+        or: None,
+        ignore: false,
+        into: true,
+        table: TableObject::TableName(name),
+        table_alias: None,
+        columns,
+        overwrite: false,
+        source: source.map(Box::new),
+        assignments: Vec::new(),
+        partitioned: None,
+        after_columns: Vec::new(),
+        has_table_keyword: false,
+        on: None,
+        returning: None,
+        output: None,
+        replace_into: false,
+        priority: None,
+        insert_alias: None,
+        settings: None,
+        format_clause: None,
+        multi_table_insert_type: None,
+        multi_table_into_clauses: Vec::new(),
+        multi_table_when_clauses: Vec::new(),
+        multi_table_else_clause: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a statement does, what it writes, and which permission it needs. Embedded sessions and servers
 //! run a statement by this.
 
-use super::names::identifier;
+use super::names::{identifier, temporary_name};
 use super::setting_names::{sets_datafusion, sets_datafusion_by, setting_name};
 use super::walk::walk;
 use crate::Statement;
@@ -254,14 +254,23 @@ fn of_kind(sql: &SqlStatement, found: &Found) -> Command {
         SqlStatement::Insert(_) => Command::writing(Kind::Insert, "INSERT"),
         SqlStatement::Update(_) => Command::writing(Kind::Other, "UPDATE"),
         SqlStatement::Delete(_) => Command::writing(Kind::Other, "DELETE"),
+        SqlStatement::Merge(_) => Command::writing(Kind::Other, "MERGE"),
         SqlStatement::Truncate(_) => Command::writing(Kind::Other, "TRUNCATE TABLE"),
 
+        SqlStatement::CreateTable(create) if create.temporary || temporary_name(&create.name).is_some() => {
+            Command::writing(Kind::Other, "CREATE TABLE").changing_session()
+        }
         SqlStatement::CreateTable(create) if create.query.is_some() => Command::defining(Kind::Other, "CREATE TABLE"),
         SqlStatement::CreateTable(_) => Command::defining(Kind::Definition("CREATE TABLE"), "CREATE TABLE"),
         SqlStatement::AlterTable(_) => Command::defining(Kind::Definition("ALTER TABLE"), "ALTER TABLE"),
         SqlStatement::CreateView(_) => Command::defining(Kind::Definition("CREATE VIEW"), "CREATE VIEW"),
         SqlStatement::Drop { object_type: ObjectType::View, .. } => {
             Command::defining(Kind::Definition("DROP VIEW"), "DROP VIEW")
+        }
+        SqlStatement::Drop { object_type: ObjectType::Table, names, .. }
+            if names.iter().all(|name| temporary_name(name).is_some()) =>
+        {
+            Command::writing(Kind::Other, "DROP TABLE")
         }
         SqlStatement::Drop { .. } => Command::defining(Kind::Definition("DROP TABLE"), "DROP TABLE"),
 
@@ -272,6 +281,7 @@ fn of_kind(sql: &SqlStatement, found: &Found) -> Command {
         SqlStatement::Set(_) => Command::reading(Kind::Setting("SET")).changing_session(),
         SqlStatement::Reset(_) => Command::reading(Kind::Setting("RESET")).changing_session(),
         SqlStatement::Discard { object_type: DiscardObject::ALL } => Command::reading(Kind::Discard).changing_session(),
+        SqlStatement::Discard { object_type: DiscardObject::TEMP } => Command::reading(Kind::Other).changing_session(),
         SqlStatement::Discard { .. } => Command::reading(Kind::Nothing("DISCARD")).changing_session(),
         SqlStatement::Prepare { .. } | SqlStatement::Deallocate { .. } => {
             Command::reading(Kind::Other).changing_session()

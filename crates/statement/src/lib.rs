@@ -17,6 +17,7 @@ pub mod generated;
 pub mod grammar;
 pub mod long_lists;
 pub mod memory;
+pub mod merge_form;
 pub mod named;
 pub mod named_queries;
 pub mod names;
@@ -28,6 +29,7 @@ mod statement;
 pub mod table_parameters;
 pub mod walk;
 pub mod words;
+pub mod written;
 
 pub use command::{Access, Command, Declare, Kind};
 pub use compared::ComparedLiterals;

@@ -8,7 +8,7 @@ use fleetdb_engine::{Code, Error, Result};
 pub fn table_name(reference: &TableReference) -> Result<&str> {
     match reference.schema() {
         None | Some("public") => Ok(reference.table()),
-        Some(other) => Err(undefined_schema(other)),
+        Some(other) => Err(undefined(other, reference.table())),
     }
 }
 
@@ -17,13 +17,17 @@ pub fn object_name(name: &ObjectName) -> Result<String> {
     match name.0.iter().map(|part| part.as_ident().map(identifier)).collect::<Option<Vec<_>>>().as_deref() {
         Some([name]) => Ok(name.clone()),
         Some([schema, name]) if schema == "public" => Ok(name.clone()),
-        Some([schema, _]) => Err(undefined_schema(schema)),
+        Some([schema, table]) => Err(undefined(schema, table)),
         _ => Err(Error::invalid(format!("{name} is no table's name: tables are in schema public"))),
     }
 }
 
-fn undefined_schema(name: &str) -> Error {
-    let error = Error::new(Code::UndefinedSchema, format!("schema \"{name}\" does not exist"));
+fn undefined(schema: &str, table: &str) -> Error {
+    if schema == TEMPORARY_TABLES {
+        let message = format!("relation \"{schema}.{table}\" does not exist");
+        return Error::new(Code::UndefinedTable, message);
+    }
+    let error = Error::new(Code::UndefinedSchema, format!("schema \"{schema}\" does not exist"));
     error.with_hint("Tables are in the schema public.")
 }
 
@@ -39,9 +43,28 @@ pub fn identifier(name: &Ident) -> String {
 pub fn called(insert: &Insert) -> Result<String> {
     match (&insert.table_alias, &insert.table) {
         (Some(alias), _) => Ok(identifier(&alias.alias)),
-        (None, TableObject::TableName(name)) => object_name(name),
+        (None, TableObject::TableName(name)) => temporary_name(name).map_or_else(|| object_name(name), Ok),
         (None, other) => Err(Error::invalid(format!("{other} is no table"))),
     }
+}
+
+/// The schema of a session's temporary tables.
+pub const TEMPORARY_TABLES: &str = "pg_temp";
+
+/// The name of a table, if the statement says that it is a temporary one: `pg_temp.name`.
+pub fn temporary_name(name: &ObjectName) -> Option<String> {
+    match name.0.as_slice() {
+        [schema, table] => {
+            let is_temporary = schema.as_ident().map(identifier).as_deref() == Some(TEMPORARY_TABLES);
+            table.as_ident().filter(|_| is_temporary).map(identifier)
+        }
+        _ => None,
+    }
+}
+
+/// The name of a table without its schema.
+pub fn bare_name(name: &ObjectName) -> Option<String> {
+    name.0.last().and_then(|part| part.as_ident()).map(identifier)
 }
 
 /// The name of the catalog that holds all schemas.

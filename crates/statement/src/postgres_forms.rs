@@ -6,8 +6,10 @@
 //! | `ABORT` | `ROLLBACK` |
 //! | `TABLE name` | `SELECT * FROM name` |
 //! | `MOVE n IN cursor` | `FETCH n IN cursor INTO nowhere` |
+//! | `MERGE` with `DO NOTHING` or `DEFAULT VALUES` | what [`merge_form`] says |
 //! | `BEGIN ... [NOT] DEFERRABLE`, and so in START TRANSACTION and SET | without these words, because a transaction that only reads never waits |
 
+use crate::merge_form;
 use datafusion::sql::sqlparser::ast::{Ident, Statement};
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -25,6 +27,10 @@ pub(super) fn parse(parser: &mut Parser, dialect: &dyn Dialect) -> Option<Result
         Keyword::ABORT => {
             parser.next_token();
             Some(parser.parse_rollback())
+        }
+        Keyword::MERGE => {
+            parser.next_token();
+            Some(merge_form::parse(parser))
         }
         Keyword::TABLE => {
             parser.next_token();

@@ -20,6 +20,7 @@ mod numeric;
 mod process;
 mod round_trip;
 mod statements;
+mod temporary;
 mod transactions;
 mod unprepared;
 mod wrong;

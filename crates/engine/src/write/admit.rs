@@ -249,14 +249,7 @@ fn admit_columns<'a>(
     }
     for check in &schema.checks {
         if let Some(row) = first_violation(schema, check, &columns, rows) {
-            let message = format!(
-                "new row for relation \"{}\" violates check constraint \"{}\": row {} does not meet {}",
-                schema.name,
-                check.name,
-                row + 1,
-                schema.sql_of(&check.condition)
-            );
-            return Err(Error::new(Code::Check, message));
+            return Err(violation(schema, check, row));
         }
     }
     let greatest_number =
@@ -333,6 +326,39 @@ fn first_violation(
         })
     };
     (0..rows).find(|&row| check.condition.holds(&|id| value(id, row)) == Some(false))
+}
+
+fn violation(schema: &TableSchema, check: &Check, row: usize) -> Error {
+    let message = format!(
+        "new row for relation \"{}\" violates check constraint \"{}\": row {} does not meet {}",
+        schema.name,
+        check.name,
+        row + 1,
+        schema.sql_of(&check.condition)
+    );
+    Error::new(Code::Check, message)
+}
+
+impl TableSchema {
+    /// Checks rows that have all columns as a write does: NULL is only where it may be, and every check
+    /// holds.
+    ///
+    /// # Errors
+    /// [`Code::NotNull`] or [`Code::Check`].
+    pub fn check_rows(&self, rows: &RecordBatch) -> Result<()> {
+        for column in self.columns.iter().filter(|column| !column.nullable) {
+            let has_null = |values: &ArrayRef| values.logical_null_count() > 0;
+            if rows.column_by_name(&column.name).is_none_or(has_null) && rows.num_rows() > 0 {
+                return Err(self.null_in(column));
+            }
+        }
+        for check in &self.checks {
+            if let Some(row) = violated(self, check, rows)? {
+                return Err(violation(self, check, row));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The first row of a batch that violates a check; `None` if there is none.

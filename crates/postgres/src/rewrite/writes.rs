@@ -3,16 +3,30 @@
 
 use super::tuples::parts;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Cte, Expr, Join, JoinConstraint, JoinOperator, SetExpr, Statement, TableFactor,
-    TableWithJoins, Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, Cte, Expr, Join, JoinConstraint, JoinOperator, MergeAction, SetExpr, Statement,
+    TableFactor, TableWithJoins, Update, UpdateTableFromKind,
 };
 
 /// Rewrites a statement to the form that DataFusion plans.
 pub(super) fn in_planned_form(statement: &mut Statement) {
-    if let Statement::Update(update) = statement {
-        from_as_joins(update);
-        update.assignments = std::mem::take(&mut update.assignments).into_iter().flat_map(one_by_one).collect();
+    match statement {
+        Statement::Update(update) => {
+            from_as_joins(update);
+            all_one_by_one(&mut update.assignments);
+        }
+        Statement::Merge(merge) => {
+            for clause in &mut merge.clauses {
+                if let MergeAction::Update(update) = &mut clause.action {
+                    all_one_by_one(&mut update.assignments);
+                }
+            }
+        }
+        _ => {}
     }
+}
+
+fn all_one_by_one(assignments: &mut Vec<Assignment>) {
+    *assignments = std::mem::take(assignments).into_iter().flat_map(one_by_one).collect();
 }
 
 /// Turns the FROM of an UPDATE into joins: DataFusion plans joins there, but no FROM.

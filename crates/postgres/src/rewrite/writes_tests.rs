@@ -19,6 +19,10 @@ fn statements_that_write_are_in_planned_form() {
         ("UPDATE t SET (a, b) = (1, DEFAULT), c = ROW(1)", "UPDATE t SET a = 1, b = DEFAULT, c = ROW(1)"),
         ("UPDATE t SET (a, b) = ROW(1, 2)", "UPDATE t SET a = 1, b = 2"),
         ("UPDATE t SET (a, b) = (SELECT 1, 2)", "UPDATE t SET (a, b) = (SELECT 1, 2)"),
+        (
+            "MERGE INTO t USING s ON true WHEN MATCHED THEN UPDATE SET (a, b) = (1, s.b)",
+            "MERGE INTO t USING s ON true WHEN MATCHED THEN UPDATE SET a = 1, b = s.b",
+        ),
         ("UPDATE t SET (a, b) = (1, 2, 3)", "UPDATE t SET (a, b) = (1, 2, 3)"),
     ] {
         assert_eq!(planned(of), form, "{of}");

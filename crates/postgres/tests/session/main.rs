@@ -6,8 +6,10 @@ mod deep;
 mod files;
 mod keyed;
 mod long_lists;
+mod merge;
 mod prepared;
 mod resources;
+mod temporary;
 mod times;
 mod transactions;
 

@@ -45,10 +45,11 @@ use fleetdb_plan::planner::FleetPlanner;
 use fleetdb_plan::rules::{logical_rules, physical_rules};
 use fleetdb_plan::store::Store;
 use fleetdb_plan::system::SystemTables;
+use fleetdb_plan::temporary::TemporaryTables;
 use fleetdb_plan::whole_numbers::CheckWholeNumbers;
 use fleetdb_statement::Statement;
 use fleetdb_statement::named::NamedStatements;
-use fleetdb_statement::names::{CATALOG, table_name};
+use fleetdb_statement::names::{CATALOG, TEMPORARY_TABLES, table_name};
 use fleetdb_statement::stack::with_stack;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -56,7 +57,7 @@ use std::time::Duration;
 
 /// The schema of temporary tables that last for one statement.
 pub(crate) const TEMPORARY: &str = "temporary";
-const SCHEMA: &str = "public";
+pub(crate) const SCHEMA: &str = "public";
 /// Spill limit per session, as a multiple of its memory limit, so that one runaway query cannot
 /// fill the disk.
 const TEMPORARY_SHARE: u64 = 16;
@@ -85,6 +86,8 @@ pub struct Session {
     /// Memory for the output of the running statement's functions.
     pub(crate) made: Arc<FunctionMemory>,
     pub(crate) transaction: Arc<Mutex<Transaction>>,
+    /// The tables that only this session sees.
+    pub(crate) temporaries: Arc<TemporaryTables>,
     /// The zone of the running statement.
     pub(crate) zone: CurrentZone,
     pub(crate) named: Mutex<NamedStatements>,
@@ -138,6 +141,8 @@ impl Session {
         catalog.register_schema(SCHEMA, Arc::clone(&tables) as Arc<_>).map_err(engine_error)?;
         catalog.register_schema("system", Arc::new(SystemTables::new(&store))).map_err(engine_error)?;
         catalog.register_schema(TEMPORARY, Arc::new(MemorySchemaProvider::new())).map_err(engine_error)?;
+        let temporaries = Arc::new(TemporaryTables::new(store.query_memory()));
+        catalog.register_schema(TEMPORARY_TABLES, Arc::clone(&temporaries) as Arc<_>).map_err(engine_error)?;
         let memory = store.query_memory();
         let temporary_bytes = TEMPORARY_SHARE * memory.limit_bytes() as u64;
         let pool: Arc<dyn MemoryPool> = Arc::new(BudgetPool(memory));
@@ -169,7 +174,7 @@ impl Session {
         functions::register(&context, &tables, &made).map_err(engine_error)?;
         let files = Files::default();
         read_files::register(&context, &files);
-        let transaction = Arc::new(Mutex::new(Transaction::none(&store.query_memory())));
+        let transaction = Arc::new(Mutex::new(Transaction::none(&store.query_memory(), &temporaries)));
         let settings = SharedSettings(Arc::clone(&transaction));
         let parts = SessionParts { context: context.clone(), tables: Arc::clone(&tables), settings };
         dialect.register(parts).map_err(engine_error)?;
@@ -182,6 +187,7 @@ impl Session {
             limits,
             made,
             transaction,
+            temporaries,
             zone,
             named: Mutex::default(),
             dialect,
@@ -260,6 +266,7 @@ impl Session {
         self.check_transaction()?;
         self.transaction().change_setting("all", None, false)?;
         self.names().clear();
+        self.temporaries.restore(Arc::default());
         self.dialect.discard();
         Ok(())
     }
@@ -301,6 +308,9 @@ impl Session {
         self.tables.release();
         if done.is_err() {
             self.transaction().fail();
+        }
+        if !self.temporaries.is_empty() && !self.is_in_transaction() {
+            self.temporaries.end_transaction();
         }
         done
     }

@@ -10,6 +10,8 @@ use crate::answer::Answer;
 use crate::session::Session;
 use crate::session::parameters::with_bound_parameters;
 use crate::write::delete::with_rows;
+use crate::write::merge_query::MergeQuery;
+use crate::write::temporary::pg_temp;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -19,7 +21,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as ParsedStatement;
-use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use datafusion::sql::sqlparser::ast::{Statement as SqlStatement, TableObject};
 use fleetdb_engine::{Code, ColumnType, Decimal, Error, MAX_DECIMAL_DIGITS, Result, StoredQueries, Value, View};
 use fleetdb_functions::errors::engine_error;
 use fleetdb_functions::function_memory::ConstantMemory;
@@ -61,6 +63,8 @@ struct Plan {
     zone: Zone,
     /// The views when the query was planned.
     views: Arc<StoredQueries>,
+    /// The names of the temporary tables when the query was planned.
+    temporaries: Vec<String>,
     /// The parameters that occur only in comparisons. There, a time out of range becomes the first
     /// or last value of its type.
     bounds: HashSet<usize>,
@@ -147,12 +151,21 @@ impl Session {
                 SqlStatement::Insert(insert) => {
                     (insert.on, insert.table_alias) = Default::default();
                     self.complete(insert)?;
+                    if let TableObject::TableName(name) = &mut insert.table
+                        && let Some(temporary) = self.temporary_named(name)
+                    {
+                        *name = pg_temp(&temporary.schema.name);
+                    }
                 }
                 SqlStatement::Delete(delete) => {
                     if let (_, Some(rows)) = with_rows(delete.clone()) {
                         **sql = rows.into();
                         self.dialect.rewrite(None, &mut [sql])?;
                     }
+                }
+                SqlStatement::Merge(merge) => {
+                    **sql = MergeQuery::of(merge)?.compared_with_columns(self)?.into();
+                    self.dialect.rewrite(None, &mut [sql])?;
                 }
                 _ => {}
             }
@@ -191,8 +204,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     /// Whether the plan is kept, and the tables, the views and the session's zone are those that it was made for.
     pub fn is_current(&self) -> bool {
         let plan = self.plan();
-        let is_same = plan.zone == self.session.zone() && plan.views == self.session.store.stored_queries();
-        is_same && matches!(self.view_of(&plan), Ok(Some(_)))
+        !self.has_moved(&plan) && matches!(self.view_of(&plan), Ok(Some(_)))
     }
 
     /// Whether these values, which were [literals](crate::ComparedLiterals), mean the same as
@@ -209,6 +221,13 @@ impl<S: Deref<Target = Session>> Prepared<S> {
             && !names_parameter
             && values.len() == plan.types.len()
             && values.iter().zip(&plan.types).all(is_same)
+    }
+
+    /// Whether a name or a time in the query may mean something else than when it was planned.
+    fn has_moved(&self, plan: &Plan) -> bool {
+        plan.zone != self.session.zone()
+            || plan.views != self.session.store.stored_queries()
+            || !self.session.temporaries.now().keys().eq(&plan.temporaries)
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
@@ -288,8 +307,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     fn bind(&self, values: &[Value], may_plan: bool) -> Result<Run> {
         let mut plan = self.plan();
         let mut view = self.view_of(&plan)?;
-        let zone = self.session.zone();
-        let has_moved = plan.zone != zone || plan.views != self.session.store.stored_queries();
+        let (zone, has_moved) = (self.session.zone(), self.has_moved(&plan));
         if has_moved && !may_plan {
             return Ok(Run::Planned(Vec::new()));
         }
@@ -373,7 +391,7 @@ impl Plan {
         of_tables: &TableParameters,
         binding: &Arc<Binding>,
     ) -> Result<Self> {
-        let views = session.views();
+        let (views, temporaries) = (session.views(), session.temporaries.now().keys().cloned().collect());
         let logical = session.plan_statement(statement.without_table_parameters())?;
         let schema = Arc::new(logical.schema().as_arrow().clone());
         if matches!(
@@ -391,7 +409,16 @@ impl Plan {
             for (place, data_type) in of_tables {
                 types[*place] = data_type.clone().or(types[*place].take());
             }
-            return Ok(Self { types, schema, zone, views, bounds, kept: None, _made: session.made.take() });
+            return Ok(Self {
+                types,
+                schema,
+                zone,
+                views,
+                temporaries,
+                bounds,
+                kept: None,
+                _made: session.made.take(),
+            });
         }
         let state = session.context.state();
         let optimized = state.optimize(&logical).map_err(engine_error)?;
@@ -408,7 +435,7 @@ impl Plan {
             }
             None => None,
         };
-        Ok(Self { types, schema, zone, views, bounds, kept, _made: session.made.take() })
+        Ok(Self { types, schema, zone, views, temporaries, bounds, kept, _made: session.made.take() })
     }
 }
 

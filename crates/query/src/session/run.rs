@@ -19,8 +19,9 @@ use fleetdb_functions::errors::{engine_error, unsupported};
 use fleetdb_statement::Statement;
 use fleetdb_statement::built;
 use fleetdb_statement::command::Kind;
-use fleetdb_statement::names::table_name;
+use fleetdb_statement::names::{table_name, temporary_name};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The tag of an INSERT before its count, as in PostgreSQL: it includes an object id that is always
 /// 0.
@@ -57,11 +58,17 @@ impl Session {
         let mut sql = match statement {
             ParsedStatement::Statement(sql) => sql,
             ParsedStatement::CopyTo(copy) => return self.copy_to(&copy),
-            other => return self.run_planned(other),
+            other => {
+                self.check_explained(&other)?;
+                return self.run_planned(other);
+            }
         };
         let returning = Returning::take(&mut sql, described)?;
         let returning = returning.as_ref();
         let tag = tag_of(&sql);
+        if let Some(done) = self.run_on_temporary(&sql, returning)? {
+            return Ok(done);
+        }
         if let Some(done) = self.run_as_values(&sql, returning)? {
             return Ok(self.done(tag, done));
         }
@@ -74,6 +81,14 @@ impl Session {
                 let altered = self.alter_table(alter);
                 self.transaction().drop_fixed_view();
                 altered
+            }
+            SqlStatement::CreateTable(create) if create.temporary || temporary_name(&create.name).is_some() => {
+                self.create_temporary(create)
+            }
+            SqlStatement::Discard { .. } => {
+                self.check_transaction()?;
+                self.temporaries.restore(Arc::default());
+                Ok(Answer::done("DISCARD TEMP"))
             }
             SqlStatement::CreateTable(mut create) => {
                 let options = TableOptions::take(&mut create.table_options)?;
@@ -117,6 +132,7 @@ impl Session {
             SqlStatement::Insert(insert) => self.insert(insert, returning).map(|done| self.done(tag, done)),
             SqlStatement::Update(update) => self.update(update, returning).map(|done| self.done(tag, done)),
             SqlStatement::Delete(delete) => self.delete(delete, returning).map(|done| self.done(tag, done)),
+            SqlStatement::Merge(merge) => self.merge(&merge).map(|done| self.done(tag, done)),
             SqlStatement::Truncate(truncate) => {
                 let tables: Vec<_> = truncate.table_names.iter().map(|table| &table.name).collect();
                 self.truncate(&tables).map(|_| Answer::done("TRUNCATE TABLE"))
@@ -200,14 +216,7 @@ impl Session {
         let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = plan else {
             return Err(unsupported("this form of CREATE TABLE"));
         };
-        for field in create.input.schema().fields() {
-            let of_column = extras.defaults.iter_mut().filter(|(column, _)| column == field.name());
-            for (column, default) in of_column {
-                if let DefaultValue::Expression(text) = default {
-                    *text = self.checked_default(column, text, ColumnType::of_field(field)?)?;
-                }
-            }
-        }
+        self.check_defaults(&create, &mut extras)?;
         let filled = key.is_some();
         let created = ddl::create_table(self.store.writer()?, &create, key, options, &extras, self.zone())?;
         self.transaction().drop_fixed_view();
@@ -224,6 +233,19 @@ impl Session {
                 Err(error)
             }
         }
+    }
+
+    /// Checks the defaults of the columns of a new table, and writes them in the form that is kept.
+    pub(crate) fn check_defaults(&self, create: &CreateMemoryTable, extras: &mut Extras) -> Result<()> {
+        for field in create.input.schema().fields() {
+            let of_column = extras.defaults.iter_mut().filter(|(column, _)| column == field.name());
+            for (column, default) in of_column {
+                if let DefaultValue::Expression(text) = default {
+                    *text = self.checked_default(column, text, ColumnType::of_field(field)?)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Writes a query's rows to a newly created table.
@@ -245,6 +267,7 @@ fn tag_of(write: &SqlStatement) -> &'static str {
     match write {
         SqlStatement::Update(_) => "UPDATE",
         SqlStatement::Delete(_) => "DELETE",
+        SqlStatement::Merge(_) => "MERGE",
         _ => INSERTED,
     }
 }

@@ -120,16 +120,19 @@ impl Session {
     }
 
     fn write_transaction(&self) -> Result<Answer> {
+        let temporaries = self.transaction().temporaries_before();
         let Some((batch, guards)) = self.transaction().take(|| self.store.view())? else {
             return Ok(Answer::done("ROLLBACK"));
         };
         let db = self.store.writer()?;
-        if guards.is_empty() {
-            db.commit(batch)?;
-        } else {
-            db.transact(|view| self.check_guards(view, &guards).map(|()| batch))?;
+        let written = match guards.is_empty() {
+            true => db.commit(batch),
+            false => db.transact(|view| self.check_guards(view, &guards).map(|()| batch)),
+        };
+        if let (Err(_), Some(temporaries)) = (&written, temporaries) {
+            self.temporaries.restore(temporaries);
         }
-        Ok(Answer::done("COMMIT"))
+        written.map(|_| Answer::done("COMMIT"))
     }
 
     /// Ends the transaction without writing its rows.

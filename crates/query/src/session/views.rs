@@ -7,15 +7,16 @@ use arrow::datatypes::Field;
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     CreateTableOptions, CreateView, Cte, FromTable, ObjectName, Query, Statement as SqlStatement, TableFactor,
-    TableWithJoins, VisitorMut, With,
+    VisitorMut, With,
 };
 use fleetdb_engine::{Code, Error, Result, StoredQueries, StoredQuery};
 use fleetdb_functions::errors::{too_deep, unsupported};
 use fleetdb_functions::planned_names::written_names;
+use fleetdb_plan::temporary::TablesByName;
 use fleetdb_statement::built::{all_columns, derived_as, derived_with_columns, quoted, select, table_alias, unjoined};
 use fleetdb_statement::depth::{UNCHECKED_LEVELS, levels};
 use fleetdb_statement::named_queries;
-use fleetdb_statement::names::{identifier, object_name};
+use fleetdb_statement::names::{TEMPORARY_TABLES, identifier, object_name};
 use fleetdb_statement::walk::walk_mut;
 use fleetdb_statement::{Kind, Statement};
 use std::collections::HashSet;
@@ -39,8 +40,8 @@ impl Session {
     /// The levels of a statement [with its views](Self::with_views).
     pub(super) fn levels_with_views(&self, statement: &Statement) -> Result<usize> {
         match self.store.stored_queries().is_empty() {
-            true => Ok(statement.tree().levels()),
-            false => self.with_views(statement.clone()).map(|statement| statement.tree().levels()),
+            true if self.temporaries.is_empty() => Ok(statement.tree().levels()),
+            _ => self.with_views(statement.clone()).map(|statement| statement.tree().levels()),
         }
     }
 
@@ -73,17 +74,19 @@ impl Session {
             sql.as_ref(),
             SqlStatement::CreateView(_) | SqlStatement::Drop { .. } | SqlStatement::Prepare { .. }
         );
-        if views.is_empty() || is_stored {
+        let temporaries = self.temporaries.now();
+        if is_stored || views.is_empty() && temporaries.is_empty() {
             return Ok(None);
         }
         for target in targets(sql) {
-            if let Some(name) = named(&target.relation).filter(|name| views.contains_key(name)) {
+            let is_view = |name: &String| views.contains_key(name) && !is_temporary(target, name, &temporaries);
+            if let Some(name) = named(target).filter(is_view) {
                 let message = format!("cannot change rows of view \"{name}\"");
                 let error = Error::new(Code::WrongObject, message);
                 return Err(error.with_hint("Change those of the tables that it reads."));
             }
         }
-        let mut writer = Writer { within, ..Writer::new(self, views) };
+        let mut writer = Writer { within, temporaries, ..Writer::new(self, views) };
         if let ControlFlow::Break(error) = walk_mut(sql.as_mut(), &mut writer) {
             return Err(error);
         }
@@ -167,14 +170,17 @@ impl Session {
     }
 }
 
-/// The tables whose rows an UPDATE or DELETE changes.
-fn targets(sql: &SqlStatement) -> &[TableWithJoins] {
+/// The tables whose rows an UPDATE, DELETE or MERGE changes.
+fn targets(sql: &SqlStatement) -> Vec<&TableFactor> {
     match sql {
-        SqlStatement::Update(update) => std::slice::from_ref(&update.table),
+        SqlStatement::Update(update) => vec![&update.table.relation],
         SqlStatement::Delete(delete) => match &delete.from {
-            FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => from,
+            FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => {
+                from.iter().map(|from| &from.relation).collect()
+            }
         },
-        _ => &[],
+        SqlStatement::Merge(merge) => vec![&merge.table],
+        _ => Vec::new(),
     }
 }
 
@@ -186,10 +192,17 @@ fn named(factor: &TableFactor) -> Option<String> {
     }
 }
 
-/// Replaces the names of views by their queries.
+/// Whether a table in FROM, which has this name without a schema, is temporary.
+fn is_temporary(factor: &TableFactor, bare: &str, temporaries: &TablesByName) -> bool {
+    matches!(factor, TableFactor::Table { name, .. } if name.0.len() == 1) && temporaries.contains_key(bare)
+}
+
+/// Replaces the names of views by their queries, and those of temporary tables by names with a schema.
 struct Writer<'a> {
     session: &'a Session,
     views: &'a StoredQueries,
+    /// The temporary tables, which hide others.
+    temporaries: Arc<TablesByName>,
     /// The views whose queries are being written.
     within: Vec<String>,
     /// The length of the queries so far.
@@ -205,7 +218,8 @@ struct Writer<'a> {
 impl<'a> Writer<'a> {
     fn new(session: &'a Session, views: &'a StoredQueries) -> Self {
         let (within, named, withs) = (Vec::new(), Vec::new(), Vec::new());
-        Self { session, views, within, bytes: 0, named, withs, count: 0 }
+        let temporaries = Arc::default();
+        Self { session, views, temporaries, within, bytes: 0, named, withs, count: 0 }
     }
 
     fn is_named(&self, name: &str) -> bool {
@@ -270,8 +284,15 @@ impl VisitorMut for Writer<'_> {
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         let Some(found) = named(factor) else { return ControlFlow::Continue(()) };
+        // The query of a view does not see them.
+        let is_temporary = self.within.is_empty() && is_temporary(factor, &found, &self.temporaries);
         let TableFactor::Table { name, alias, .. } = factor else { return ControlFlow::Continue(()) };
         if name.0.len() == 1 && self.is_named(&found) {
+            return ControlFlow::Continue(());
+        }
+        if is_temporary {
+            alias.get_or_insert_with(|| table_alias(&found));
+            *name = vec![quoted(TEMPORARY_TABLES), quoted(&found)].into();
             return ControlFlow::Continue(());
         }
         if !self.views.contains_key(&found) {

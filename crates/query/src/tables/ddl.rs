@@ -27,16 +27,26 @@ pub(crate) fn create_table(
     zone: Zone,
 ) -> Result<bool> {
     let name = table_name(&create.name)?;
-    if create.or_replace || create.temporary {
-        return Err(Error::new(
-            Code::NotSupported,
-            "CREATE OR REPLACE TABLE and temporary tables are not supported: drop the table first",
-        ));
-    }
     if create.if_not_exists && db.tables().iter().any(|table| table.name == name) {
         return Ok(false);
     }
-    let mut definition = TableDefinition::new(name);
+    db.create_table(&definition(create, key, options, extras, zone)?)?;
+    Ok(true)
+}
+
+/// The definition that a CREATE TABLE gives, with the key of its columns if the statement does not name it
+/// elsewhere.
+pub(crate) fn definition(
+    create: &CreateMemoryTable,
+    key: Option<Vec<String>>,
+    options: &TableOptions,
+    extras: &Extras,
+    zone: Zone,
+) -> Result<TableDefinition> {
+    if create.or_replace {
+        return Err(Error::new(Code::NotSupported, "CREATE OR REPLACE TABLE is not supported: drop the table first"));
+    }
+    let mut definition = TableDefinition::new(table_name(&create.name)?);
     definition.retention_seconds = options.retention_seconds.flatten();
     definition.partition_seconds = options.partition_seconds;
     definition.merge = options.merge.unwrap_or_default();
@@ -81,8 +91,7 @@ pub(crate) fn create_table(
     for column in &mut definition.columns {
         column.nullable &= !definition.primary_key.contains(&column.name);
     }
-    db.create_table(&definition)?;
-    Ok(true)
+    Ok(definition)
 }
 
 /// The keywords at the beginning of a definition.

@@ -9,3 +9,4 @@ pub(crate) mod columns;
 pub(crate) mod ddl;
 pub(crate) mod foreign_keys;
 pub(crate) mod options;
+pub(crate) mod temporary;

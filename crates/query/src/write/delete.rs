@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// The maximum number of rows deleted one by one in a batch. Readers check each of these deletes
 /// until compaction rewrites the rows.
-const MAX_SINGLE_DELETES: usize = 100_000;
+pub(super) const MAX_SINGLE_DELETES: usize = 100_000;
 /// The maximum number of containers that a DELETE by key names in a batch.
 const MAX_CONTAINERS: usize = 100_000;
 
@@ -182,7 +182,7 @@ fn named_keys(schema: &TableSchema, keys: &RecordBatch) -> Result<RecordBatch> {
 }
 
 /// Deletes rows one by one.
-fn delete_rows(schema: &TableSchema, rows: &[RecordBatch]) -> Result<(Batch, u64)> {
+pub(super) fn delete_rows(schema: &TableSchema, rows: &[RecordBatch]) -> Result<(Batch, u64)> {
     let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
     let mut batch = Batch::new();
     for rows in rows {

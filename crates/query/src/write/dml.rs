@@ -150,9 +150,15 @@ impl Session {
     /// for the first columns, but DataFusion needs their names. Adds the values of columns with defaults.
     pub(crate) fn complete(&self, insert: &mut Insert) -> Result<()> {
         let TableObject::TableName(name) = &insert.table else { return Ok(()) };
-        let name = object_name(name)?;
-        // If the table does not exist, the planner reports it.
-        let Ok(schema) = self.store.writer().and_then(|db| db.table(&name)) else { return Ok(()) };
+        let schema = match self.temporary_named(name) {
+            Some(temporary) => Arc::clone(&temporary.schema),
+            None => {
+                let name = object_name(name)?;
+                // If the table does not exist, the planner reports it.
+                let Ok(schema) = self.store.writer().and_then(|db| db.table(&name)) else { return Ok(()) };
+                schema
+            }
+        };
         if let Some(count) = insert.source.as_deref().and_then(|query| values_in(&query.body))
             && insert.columns.is_empty()
             && count < schema.columns.len()
@@ -209,7 +215,11 @@ impl Session {
         conflict: &Conflict,
         returning: Option<&Returning>,
     ) -> Result<WriteOutcome> {
-        let rows = distinct(schema, rows, matches!(conflict, Conflict::Nothing))?;
+        let twice: Option<&dyn Fn() -> Error> = match conflict {
+            Conflict::Nothing => None,
+            Conflict::Update { .. } => Some(&conflicts_twice),
+        };
+        let rows = distinct(schema, rows, twice)?;
         if rows.is_empty() {
             return Ok(WriteOutcome { count: 0, returned: self.returned(returning, schema, rows)? });
         }
@@ -248,7 +258,7 @@ impl Session {
             // Joined with the rows of FROM, a row may occur several times; as in PostgreSQL, any
             // one of them updates it.
             if !update.table.joins.is_empty() {
-                rows = distinct(&schema, rows, true)?;
+                rows = distinct(&schema, rows, None)?;
             }
             // The rows to change are exactly those that were read.
             Ok(Change { read: rows.clone(), ..upsert(&schema, rows, &set)? })
@@ -317,7 +327,7 @@ impl Session {
 }
 
 /// Rows that replace those with equal keys, including by NULL in the columns of `set`.
-fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>, set: &[usize]) -> Result<Change> {
+pub(super) fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>, set: &[usize]) -> Result<Change> {
     let rows = named(schema, rows)?;
     let batch = rows.iter().try_fold(Batch::new(), |batch, rows| match set {
         [] => Ok(batch.with(&schema.name, without_nulls(schema, rows.clone())?)),
@@ -327,9 +337,20 @@ fn upsert(schema: &Arc<TableSchema>, rows: Vec<RecordBatch>, set: &[usize]) -> R
     Ok(Change { table: Arc::clone(schema), batch, count, rows, read: Vec::new() })
 }
 
-/// Removes rows with duplicate keys. With `first`, the first row of each key is kept; otherwise a
-/// duplicate is an error.
-fn distinct(schema: &TableSchema, rows: Vec<RecordBatch>, first: bool) -> Result<Vec<RecordBatch>> {
+fn conflicts_twice() -> Error {
+    Error::new(
+        Code::Cardinality,
+        "ON CONFLICT DO UPDATE cannot change a row twice: two rows of the INSERT have one key",
+    )
+}
+
+/// Removes rows with duplicate keys. The first row of each key is kept; with `twice`, a duplicate is
+/// this error.
+pub(super) fn distinct(
+    schema: &TableSchema,
+    rows: Vec<RecordBatch>,
+    twice: Option<&dyn Fn() -> Error>,
+) -> Result<Vec<RecordBatch>> {
     let rows = named(schema, rows)?;
     let places = primary_key(schema);
     let fields = places.iter().map(|&place| SortField::new(schema.columns[place].column_type.to_arrow()));
@@ -340,11 +361,10 @@ fn distinct(schema: &TableSchema, rows: Vec<RecordBatch>, first: bool) -> Result
         let columns: Vec<_> = places.iter().map(|&place| Arc::clone(rows.column(place))).collect();
         let keys = converter.convert_columns(&columns)?;
         let new: Vec<bool> = keys.iter().map(|key| known.insert(key.as_ref().to_vec())).collect();
-        if !first && new.contains(&false) {
-            return Err(Error::new(
-                Code::Cardinality,
-                "ON CONFLICT DO UPDATE cannot change a row twice: two rows of the INSERT have one key",
-            ));
+        if let Some(twice) = twice
+            && new.contains(&false)
+        {
+            return Err(twice());
         }
         kept.push(filter_record_batch(&rows, &new.into())?);
     }

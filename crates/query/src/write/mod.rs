@@ -5,9 +5,11 @@
 //!    their primary keys, without planning. [`cells`] are the values that both take.
 //! 3. [`dml`] runs all other INSERTs ([`conflict`] if they have ON CONFLICT) and UPDATE; [`delete`]
 //!    runs DELETE and TRUNCATE.
-//! 4. [`defaults`] are the values of columns that a statement does not give; [`uuids`] casts texts.
-//! 5. [`returning`] is the RETURNING clause, which [`returned`] evaluates.
-//! 6. [`guard`] holds the rows that a transaction's writes depend on; [`guarding`] reads and compares
+//! 4. [`merge`] runs MERGE by the queries of [`merge_query`].
+//! 5. [`defaults`] are the values of columns that a statement does not give; [`uuids`] casts texts.
+//! 6. [`returning`] is the RETURNING clause, which [`returned`] evaluates.
+//! 7. [`temporary`] writes to temporary tables.
+//! 8. [`guard`] holds the rows that a transaction's writes depend on; [`guarding`] reads and compares
 //!    them.
 
 pub(crate) mod cells;
@@ -18,9 +20,12 @@ pub(crate) mod dml;
 pub(crate) mod guard;
 pub(crate) mod guarding;
 pub(crate) mod keyed;
+pub(crate) mod merge;
+pub(crate) mod merge_query;
 pub(crate) mod not_null;
 pub(crate) mod returned;
 pub(crate) mod returning;
 pub(crate) mod rows;
+pub(crate) mod temporary;
 pub(crate) mod uuids;
 pub(crate) mod values;

@@ -12,7 +12,6 @@ use datafusion::sql::parser::Statement as ParsedStatement;
 use fleetdb_engine::{Result, TableSchema};
 use fleetdb_functions::errors::engine_error;
 use fleetdb_statement::Statement;
-use fleetdb_statement::built::quoted;
 use std::sync::Arc;
 
 impl Session {
@@ -40,7 +39,7 @@ impl Session {
     fn columns_of(&self, mut statement: Statement) -> Result<Option<SchemaRef>> {
         let ParsedStatement::Statement(sql) = &mut **statement.tree_mut() else { return Ok(None) };
         let Some(returning) = Returning::take(sql, None)? else { return Ok(None) };
-        let plan = self.refresh().and_then(|()| self.plan_query(returning.of(vec![quoted(&returning.table)].into())));
+        let plan = self.refresh().and_then(|()| self.plan_query(returning.of(returning.table.clone())));
         self.tables.release();
         Ok(Some(Arc::new(plan?.schema().as_arrow().clone())))
     }

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 use fleetdb_engine::{Code, Error, Result, TableSchema};
 use fleetdb_statement::built::{self, table, unjoined};
 use fleetdb_statement::clauses::returning_clause_mut;
-use fleetdb_statement::names::{called, identifier, object_name};
+use fleetdb_statement::names::{bare_name, called, identifier};
 use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 
@@ -31,7 +31,7 @@ pub(crate) struct Returned {
 /// A RETURNING clause.
 pub(crate) struct Returning {
     /// The table written to, and its alias in the statement.
-    pub(super) table: String,
+    pub(super) table: ObjectName,
     called: String,
     items: Vec<SelectItem>,
     /// The columns the client was told about, if it was.
@@ -47,7 +47,7 @@ impl Returning {
         let (table, called) = match sql {
             SqlStatement::Insert(insert) => {
                 let TableObject::TableName(table) = &insert.table else { return Ok(None) };
-                (object_name(table)?, called(insert)?)
+                (table.clone(), called(insert)?)
             }
             SqlStatement::Update(update) => factor(&update.table.relation)?,
             SqlStatement::Delete(delete) => {
@@ -103,13 +103,15 @@ impl Returning {
 }
 
 /// The table of an UPDATE or DELETE, and the name by which the statement refers to it.
-fn factor(relation: &TableFactor) -> Result<(String, String)> {
+fn factor(relation: &TableFactor) -> Result<(ObjectName, String)> {
     let TableFactor::Table { name, alias, .. } = relation else {
         return Err(Error::invalid(format!("{relation} is no table")));
     };
-    let table = object_name(name)?;
-    let called = alias.as_ref().map_or_else(|| table.clone(), |alias| identifier(&alias.name));
-    Ok((table, called))
+    let called = match alias {
+        Some(alias) => identifier(&alias.name),
+        None => bare_name(name).ok_or_else(|| Error::invalid(format!("{name} is no table's name")))?,
+    };
+    Ok((name.clone(), called))
 }
 
 /// Rewrites `public.t.v` as `t.v`, because the rows belong to no schema.

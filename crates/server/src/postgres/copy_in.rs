@@ -42,6 +42,8 @@ pub(super) struct CopyingIn {
     /// Whether the end mark of the binary form has been read.
     is_complete: bool,
     rows: u64,
+    /// Whether the rows are for a temporary table.
+    is_temporary: bool,
 }
 
 impl Connection {
@@ -49,9 +51,12 @@ impl Connection {
     pub(super) fn begin_copy(&self, copy: &CopyIn) -> PgWireResult<usize> {
         let session = self.session()?;
         session.check_may_write("COPY FROM").map_err(|e| postgres_error(&e))?;
-        let table = self.shared.db.table(&copy.table);
-        let copying =
-            CopyingIn::new(copy.clone(), &self.shared.db, table, session.zone()).map_err(|e| postgres_error(&e))?;
+        let temporary = session.temporary_schema(&copy.table);
+        let is_temporary = temporary.is_some();
+        let table = temporary.map_or_else(|| self.shared.db.table(&copy.table), Ok);
+        let copying = CopyingIn::new(copy.clone(), &self.shared.db, table, session.zone());
+        let mut copying = copying.map_err(|e| postgres_error(&e))?;
+        copying.is_temporary = is_temporary;
         let columns = copying.cells.places().len();
         *self.copying.lock() = Some(copying);
         Ok(columns)
@@ -68,8 +73,11 @@ impl Connection {
         let (copying, rows) = parsed.await.map_err(|e| postgres_error(&e))?;
         let rows = rows.map_err(|e| postgres_error(&e))?;
         let total = copying.rows;
-        if let Some(rows) = rows {
-            let session = self.session()?;
+        let session = self.session()?;
+        if let (Some(rows), true) = (&rows, copying.is_temporary) {
+            let rows = rows.clone().finish().map_err(|e| postgres_error(&e))?;
+            session.insert_into_temporary(&copying.copy.table, rows).map_err(|e| postgres_error(&e))?;
+        } else if let Some(rows) = rows {
             let rows = Batch::new().with_rows(rows);
             if session.is_in_transaction() {
                 session.gather(rows).map_err(|e| postgres_error(&e))?;
@@ -86,7 +94,17 @@ impl CopyingIn {
     fn new(copy: CopyIn, db: &Arc<Database>, schema: Result<Arc<TableSchema>>, zone: Zone) -> Result<Self> {
         let names: Vec<&str> = copy.columns.iter().map(String::as_str).collect();
         let (cells, csv) = (CellReader::new(schema?, &names, zone)?, CsvReader::new(copy.form.delimiter));
-        Ok(Self { copy, db: Arc::clone(db), cells, csv, bytes: Vec::new(), lines: 0, is_complete: false, rows: 0 })
+        Ok(Self {
+            copy,
+            db: Arc::clone(db),
+            cells,
+            csv,
+            bytes: Vec::new(),
+            lines: 0,
+            is_complete: false,
+            rows: 0,
+            is_temporary: false,
+        })
     }
 
     fn push(&mut self, data: &[u8]) {

@@ -44,9 +44,10 @@ impl Connection {
     /// again is kept.
     async fn prepare_unnamed(&self, text: &str, oids: &[u32], given: &[Option<Type>]) -> PgWireResult<SharedStatement> {
         let key = format!("{text}\0{oids:?}");
+        let session = self.session()?;
         let known = self.unnamed.lock().look_up(&key);
         match known {
-            Cached::Kept(kept) if kept.is_current(&self.shared.db, self.session()?.zone()) => {
+            Cached::Kept(kept) if kept.is_current(&self.shared.db, &session) => {
                 self.statement_started(&kept.text);
                 return Ok(kept);
             }
@@ -54,7 +55,7 @@ impl Connection {
             Cached::Kept(_) | Cached::ToPrepare => {}
         }
         let stored = self.prepare(text, given).await?;
-        if stored.is_current(&self.shared.db, self.session()?.zone()) {
+        if stored.is_current(&self.shared.db, &session) {
             self.unnamed.lock().keep(&key, Arc::clone(&stored), stored.held_bytes());
         } else {
             self.unnamed.lock().never_keep(&key);
@@ -78,11 +79,18 @@ impl Connection {
         }
         let command = statement.command();
         let kind = command.kind.map_err(|e| postgres_error(&e))?;
-        let insert = InsertValues::of(&statement, &self.shared.db, session.zone()).map_err(|e| postgres_error(&e))?;
+        let is_temporary = session.writes_temporary(&statement);
+        let insert = match is_temporary {
+            true => None,
+            false => InsertValues::of(&statement, &self.shared.db, session.zone()).map_err(|e| postgres_error(&e))?,
+        };
         let bytes = held_bytes(text, matches!(kind, Kind::Query));
         let held = self.shared.db.query_memory().reserve("this prepared statement", bytes);
         let held = held.map_err(|e| postgres_error(&e))?;
-        let keyed = KeyedWrite::of(&statement, &self.shared.db, session.zone());
+        let keyed = match is_temporary {
+            true => None,
+            false => KeyedWrite::of(&statement, &self.shared.db, session.zone()),
+        };
         let of_columns = |types: &[ColumnType]| types.iter().map(|of| values::type_of_column(*of)).collect::<Vec<_>>();
         let (plan, inferred) = match (&kind, insert, keyed) {
             (_, Some(insert), _) => {
@@ -173,7 +181,12 @@ impl Connection {
                 ));
             }
         }
+        // A temporary table may hide the one that it was prepared for.
+        let is_hidden = self.session()?.writes_temporary(&stored.statement);
         match &stored.plan {
+            Plan::Insert(_) | Plan::Keyed(_) if is_hidden => {
+                self.run_with_values(stored, None, parameters, format).await
+            }
             Plan::Insert(insert) => {
                 let (mut known, zone) = (Arc::clone(&insert.lock()), self.session()?.zone());
                 if !known.fits(&self.shared.db, zone) {

@@ -4,7 +4,7 @@ use super::query::{Query, held_bytes};
 use super::values::{Parameters, Target};
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Database, MemoryReservation, Value};
-use fleetdb_query::{Access, InsertValues, KeyedWrite, Kind, Statement, Zone};
+use fleetdb_query::{Access, InsertValues, KeyedWrite, Kind, Session, Statement, Zone};
 use parking_lot::Mutex;
 use pgwire::api::Type;
 use pgwire::api::results::FieldInfo;
@@ -89,10 +89,12 @@ impl PreparedStatement {
     }
 
     /// Whether preparing the statement again would give the same, by which it may be used again.
-    pub(super) fn is_current(&self, db: &Database, zone: Zone) -> bool {
-        if self.is_renewed.load(Ordering::Relaxed) || self.execute.is_some() {
+    pub(super) fn is_current(&self, db: &Database, session: &Session) -> bool {
+        let is_renewed = self.is_renewed.load(Ordering::Relaxed) || self.execute.is_some();
+        if is_renewed || session.writes_temporary(&self.statement) {
             return false;
         }
+        let zone = session.zone();
         match &self.plan {
             Plan::Insert(insert) => insert.lock().fits(db, zone),
             Plan::Keyed(write) => write.lock().fits(db, zone),

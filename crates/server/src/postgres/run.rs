@@ -113,8 +113,9 @@ impl Connection {
             Kind::Move(name, count) => self.pass_over(&session, name, *count).await,
             Kind::Close(name) => self.close_cursor(&session, name.as_deref()),
             Kind::Definition(what) => {
+                let is_temporary = session.writes_temporary(statement);
                 let done = self.run_planned(&session, statement.clone(), format).await?;
-                if session.is_in_transaction() {
+                if session.is_in_transaction() && !is_temporary {
                     self.warn_also(format!("{what} has taken effect: ROLLBACK will not undo it"));
                 }
                 Ok(done)

@@ -113,6 +113,9 @@ impl Connection {
         self.check(command.access)?;
         let kind = command.kind.map_err(|e| postgres_error(&e))?;
         let (db, zone) = (&self.shared.db, session.zone());
+        if session.writes_temporary(&statement) {
+            return self.run(&statement, &kind, &Format::UnifiedText).await;
+        }
         if let Some(insert) = InsertValues::of(&statement, db, zone).map_err(|e| postgres_error(&e))? {
             return self.insert(&insert, &[]).await;
         }
