@@ -10,8 +10,9 @@
 //! 3. Functions within limits: outputs that can be large reserve memory first ([`bounded`],
 //!    [`concat_texts`], [`function_memory`]), nested calls of `coalesce` are counted ([`coalesce`]),
 //!    and a long list of literals is one array ([`one_of`], [`list_literals`]).
-//! 4. [`values`]: times, intervals, numbers and arrays as texts, and time zones.
-//! 5. [`errors`] converts errors of DataFusion, Arrow and sqlparser; [`usages`] says how functions are
+//! 4. [`json`]: the functions and operators of `json` and `jsonb`.
+//! 5. [`values`]: times, intervals, numbers and arrays as texts, and time zones.
+//! 6. [`errors`] converts errors of DataFusion, Arrow and sqlparser; [`usages`] says how functions are
 //!    called.
 //!
 //! [`register`] adds the functions that statements call. Rules of `fleetdb-plan` and
@@ -35,6 +36,7 @@ pub mod errors;
 pub mod expressions;
 pub mod first_last;
 pub mod function_memory;
+pub mod json;
 pub mod list_literals;
 pub mod names;
 pub mod one_of;
@@ -73,6 +75,7 @@ const AGGREGATE_NAMES: [(&str, &str); 2] = [("every", "bool_and"), ("variance", 
 pub fn register(context: &SessionContext, made: &Arc<function_memory::FunctionMemory>) -> Result<(), DataFusionError> {
     context.register_udf(ScalarUDF::new_from_impl(to_char::ToChar::default()));
     bounded::bound(context, made)?;
+    json::register(context, made)?;
     context.register_udf(one_of::long_list(made));
     coalesce::bound(context)?;
     context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
