@@ -825,6 +825,7 @@ SELECT jsonb_build_array(x) FROM (SELECT DISTINCT j::jsonb AS x FROM js WHERE id
 SELECT a.id, jsonb_build_array(b.x) FROM js a LEFT JOIN (SELECT id, j::jsonb -> 'a' AS x FROM js) b ON a.id = b.id + 1 ORDER BY 1;
 SELECT json_agg(q ORDER BY id) FROM (SELECT id, (SELECT json_agg(x.n) FROM js x WHERE x.id = js.id) AS inner_rows FROM js) q;
 SELECT to_json(js.*), row_to_json(js.*) FROM js WHERE id = 3;
+SELECT json_build_array(g, t.t, t), json_build_object('u', u) FROM generate_series(1, 2) g, (VALUES (7)) AS t(t), (VALUES (8)) AS u(x);
 SELECT json_build_object('k', e) FROM jsonb_each('{"a":[1]}') e;
 INSERT INTO js (id, j) VALUES (5, '{"b":1,"a":[]}'::jsonb), (6, '[2]'), (7, json_build_object('n', 1));
 SELECT id, j FROM js WHERE id > 4 ORDER BY id;

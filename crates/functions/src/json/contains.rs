@@ -12,16 +12,17 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The maximum number of objects and arrays that a row may compare: each element of one array with
+/// The maximum number of values that the rows of a batch may compare: each element of one array with
 /// each of another.
-const MAX_COMPARED: usize = 1_000_000;
+const MAX_COMPARED: usize = 4_000_000;
 
 /// `@>`
 pub(super) fn contains(call: &Call<'_>) -> Result<ArrayRef> {
     let (left, right) = (call.texts(0)?, call.texts(1)?);
+    let mut most = MAX_COMPARED;
     let of_row = |row: usize| {
         let both = left.get(row).zip(right.get(row));
-        both.map(|(left, right)| holds(left, right, true, &mut MAX_COMPARED.clone())).transpose()
+        both.map(|(left, right)| holds(left, right, true, &mut most)).transpose()
     };
     Ok(Arc::new((0..call.rows).map(of_row).collect::<Result<BooleanArray>>()?))
 }
@@ -41,7 +42,7 @@ fn compared(value: &str) -> Cow<'_, str> {
 fn holds(text: &str, part: &str, is_top: bool, left: &mut usize) -> Result<bool> {
     let (text, part) = (whole(text)?, whole(part)?);
     *left = left.checked_sub(1).ok_or_else(|| {
-        let message = format!("@> compares too many objects and arrays: more than {MAX_COMPARED}");
+        let message = format!("@> compares too many values: more than {MAX_COMPARED} at a time");
         query_error(Error::new(Code::LimitExceeded, message))
     })?;
     match (form_of(text)?, form_of(part)?) {

@@ -3,7 +3,7 @@
 use super::kind::JsonKind;
 use super::scalars::kind_of_expr;
 use crate::arguments::is_text;
-use crate::errors::{query_error, sql_name};
+use crate::errors::{query_error, sql_name, too_deep};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
@@ -14,6 +14,9 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use fleetdb_engine::{Code, Error};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// The maximum number of operators in a row.
+const MAX_LEVELS: usize = 64;
 
 /// The functions of the operators.
 #[derive(Debug)]
@@ -44,6 +47,7 @@ impl ExprPlanner for Operators {
             BinaryOperator::StringConcat => return self.concatenation(expr, schema),
             _ => return Ok(PlannerResult::Original(expr)),
         };
+        check_depth(&expr)?;
         let (left, right) = (as_text(expr.left), as_text(expr.right));
         let (json, other) = if expr.op == BinaryOperator::ArrowAt { (right, left) } else { (left, right) };
         let of = |side: &Expr| side.get_type(schema).unwrap_or(DataType::Null);
@@ -89,6 +93,9 @@ impl Operators {
         };
         let is_untyped = |side: &Expr| matches!(side, Expr::Literal(_, None) | Expr::Placeholder(_));
         let (left, right) = (is_jsonb(&expr.left), is_jsonb(&expr.right));
+        if left || right {
+            check_depth(&expr)?;
+        }
         if left && right || left && is_untyped(&expr.right) || right && is_untyped(&expr.left) {
             let sides = [(expr.left, left), (expr.right, right)];
             let sides =
@@ -97,6 +104,23 @@ impl Operators {
         }
         Ok(PlannerResult::Original(expr))
     }
+}
+
+/// Limits the calls within others. DataFusion derives the type of a call from its arguments' again and
+/// again, so planning takes the cube of this number; operators nest without parentheses.
+fn check_depth(expr: &RawBinaryExpr) -> Result<()> {
+    for side in [&expr.left, &expr.right] {
+        let (mut levels, mut next) = (0, side);
+        while let Expr::ScalarFunction(call) = next {
+            levels += 1;
+            let Some(first) = call.args.first() else { break };
+            next = first;
+        }
+        if levels > MAX_LEVELS {
+            return Err(query_error(too_deep(format_args!("more than {MAX_LEVELS} operators of JSON in a row"))));
+        }
+    }
+    Ok(())
 }
 
 /// The error for operands of other types.

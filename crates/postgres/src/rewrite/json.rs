@@ -266,7 +266,9 @@ fn rewrite_select(select: &mut Select, order: &mut [OrderByExpr]) {
     if !columns.is_empty() {
         name_columns(select, order, &columns);
     }
-    let tables: Vec<String> = tables_of(select).filter_map(name).collect();
+    // The alias of another function is the name of its column.
+    let is_table = |table: &&TableFactor| !matches!(table, TableFactor::Table { args: Some(_), .. });
+    let tables: Vec<String> = tables_of(select).filter(is_table).filter_map(name).collect();
     let whole_rows = |expr: &mut Expr| {
         if let Expr::Function(function) = expr {
             rows_as_calls(function, &tables);

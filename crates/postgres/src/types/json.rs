@@ -53,13 +53,15 @@ pub(super) fn meant(
                 Expr::InList(InList::new(list.expr.clone(), items.collect(), list.negated))
             }))
         }
-        Expr::ScalarFunction(call) if call.name() == ROW => {
-            let Some(mut row) = row_of(call, schema) else { return Ok(None) };
-            if let Some(args) = instants_of(&row.args, schema, zone, functions)? {
-                row.args = args;
+        Expr::ScalarFunction(call) if call.name() == ROW => Ok(match row_of(call, schema) {
+            Some(Expr::ScalarFunction(mut row)) => {
+                if let Some(args) = instants_of(&row.args, schema, zone, functions)? {
+                    row.args = args;
+                }
+                Some(Expr::ScalarFunction(row))
             }
-            Ok(Some(Expr::ScalarFunction(row)))
-        }
+            other => other,
+        }),
         Expr::ScalarFunction(call) if is_of_one_type(call.name()) => {
             let Some((args, kind)) = of_one_kind(call.args.iter(), schema)? else { return Ok(None) };
             let call = ScalarFunction::new_udf(Arc::clone(&call.func), args);
@@ -139,15 +141,19 @@ fn case_meant(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     Ok(Some(marked(Expr::Case(Case::new(case.expr.clone(), branches, results.next())), kind)))
 }
 
-/// `json_row(t.*)` with the names and values of the columns.
-fn row_of(call: &ScalarFunction, schema: &DFSchema) -> Option<ScalarFunction> {
+/// `json_row(t.*)` with the names and values of the columns. A column that is called like the table
+/// is meant before the table.
+fn row_of(call: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
     #[expect(deprecated, reason = "DataFusion still plans t.* as an argument so")]
     let [Expr::Wildcard { qualifier: Some(table), .. }] = call.args.as_slice() else { return None };
+    if let Ok((of, field)) = schema.qualified_field_with_unqualified_name(table.table()) {
+        return Some(Expr::Column((of, field).into()));
+    }
     let columns = schema.fields_indices_with_qualified(table).into_iter().flat_map(|place| {
         let (table, field) = schema.qualified_field(place);
         [lit(as_written(field.name())), Expr::Column((table, field).into())]
     });
-    Some(ScalarFunction::new_udf(Arc::clone(&call.func), columns.collect()))
+    Some(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&call.func), columns.collect())))
 }
 
 /// Arguments with instants as texts in the session's zone; `None` if there are none.
