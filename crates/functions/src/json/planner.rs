@@ -96,7 +96,7 @@ impl Operators {
         if left || right {
             check_depth(&expr)?;
         }
-        if left && right || left && is_untyped(&expr.right) || right && is_untyped(&expr.left) {
+        if left && (right || is_untyped(&expr.right)) || right && is_untyped(&expr.left) {
             let sides = [(expr.left, left), (expr.right, right)];
             let sides =
                 sides.map(|(side, is_jsonb)| if is_jsonb { side } else { self.jsonb.call(vec![as_text(side)]) });

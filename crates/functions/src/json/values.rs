@@ -75,7 +75,7 @@ enum Column {
 
 impl Column {
     fn of(values: &ArrayRef, field: &Field) -> Result<Self> {
-        let texts = |values: &ArrayRef| Ok::<_, datafusion::error::DataFusionError>(strings(values)?);
+        let texts = strings;
         Ok(match values.data_type() {
             DataType::Null => Self::Null,
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View if kind_of(field).is_some() => {
