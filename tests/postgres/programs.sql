@@ -582,3 +582,18 @@ SELECT extract(hour FROM at) + extract(minute FROM at) / 60 AS hours, date_part(
 SELECT -interval '1 hour 30 minutes', timestamp '2026-01-02' + (-interval '1 hour 30 minutes'), -interval '1 day 1 hour', -interval '1 month 2 days';
 DROP TABLE firm_people;
 DROP TABLE firm_teams;
+CREATE TABLE kit_devices (id uuid PRIMARY KEY, name text NOT NULL, settings jsonb DEFAULT '{}', raw json, seen timestamp);
+INSERT INTO kit_devices VALUES ('00000000-0000-0000-0000-000000000001', 'pump', '{"unit": "bar",  "limits": [1, 2.50], "alarm": {"high": 9}}', '{"b" :1, "a":2}', '2026-01-01'), ('00000000-0000-0000-0000-000000000002', 'fan', DEFAULT, NULL, NULL);
+INSERT INTO kit_devices (id, name, settings) SELECT '00000000-0000-0000-0000-000000000003', 'valve', jsonb_build_object('unit', 'mm', 'limits', jsonb_build_array(5, 6));
+SELECT name, settings, raw FROM kit_devices ORDER BY id;
+SELECT name, settings->>'unit' AS unit, (settings->'limits'->>0)::float8 AS low, settings #>> '{alarm,high}' AS high FROM kit_devices ORDER BY name;
+SELECT name FROM kit_devices WHERE settings @> '{"unit": "mm"}' OR settings ? 'alarm' ORDER BY name;
+UPDATE kit_devices SET settings = jsonb_set(settings, '{unit}', '"kPa"') WHERE name = 'pump' RETURNING settings->>'unit';
+UPDATE kit_devices SET settings = settings || '{"checked": true}', raw = '[1,2]' WHERE id = '00000000-0000-0000-0000-000000000002';
+SELECT settings, raw FROM kit_devices WHERE id = '00000000-0000-0000-0000-000000000002';
+SELECT d.name, l.value FROM kit_devices d, jsonb_array_elements(d.settings->'limits') AS l(value) ORDER BY 1, 2::text;
+SELECT json_agg(json_build_object('name', name, 'unit', settings->'unit') ORDER BY name) FROM kit_devices WHERE seen IS NULL;
+SELECT settings->>'unit' AS unit, count(*) FROM kit_devices GROUP BY 1 ORDER BY 1 NULLS LAST;
+INSERT INTO kit_devices (id, name, settings) VALUES ('00000000-0000-0000-0000-000000000003', 'valve', '{"b":1,"a":2}') ON CONFLICT (id) DO UPDATE SET settings = excluded.settings RETURNING settings;
+SELECT jsonb_typeof(settings), settings IS NOT NULL FROM kit_devices ORDER BY id;
+DROP TABLE kit_devices;

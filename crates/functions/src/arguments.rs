@@ -11,6 +11,6 @@ pub fn misuse(message: String) -> DataFusionError {
 }
 
 /// Whether an argument of this type may be given as text.
-pub(crate) fn is_text(data_type: &DataType) -> bool {
+pub fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null)
 }

@@ -58,6 +58,12 @@ impl AggregateUDFImpl for FirstLast {
         types.first().cloned().ok_or_else(|| misuse(format!("use {}(value, time)", self.name())))
     }
 
+    fn return_field(&self, args: &[FieldRef]) -> Result<FieldRef> {
+        // With the metadata, which tells JSON from other texts.
+        let value = args.first().ok_or_else(|| misuse(format!("use {}(value, time)", self.name())))?;
+        Ok(Arc::new(value.as_ref().clone().with_name(self.name()).with_nullable(true)))
+    }
+
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
         Ok(vec![
             Arc::new(args.return_field.as_ref().clone().with_name(format_state_name(args.name, "value"))),

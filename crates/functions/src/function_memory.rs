@@ -86,7 +86,7 @@ impl FunctionMemory {
     ///
     /// # Errors
     /// There is not enough memory, or the call itself fails.
-    pub(crate) fn call(
+    pub fn call(
         &self,
         name: &str,
         args: ScalarFunctionArgs,

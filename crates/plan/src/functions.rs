@@ -20,6 +20,7 @@ pub fn register(
     made: &Arc<FunctionMemory>,
 ) -> Result<(), DataFusionError> {
     fleetdb_functions::register(context, made)?;
+    fleetdb_json::register(context, made)?;
     for (name, function) in time_rows::functions(tables) {
         context.register_udtf(name, function);
     }

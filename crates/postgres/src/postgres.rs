@@ -2,6 +2,7 @@
 
 use crate::rewrite::rewrite_for_planner;
 use crate::types::interval_operators::ScaleIntervals;
+use crate::types::lateral_rows::joined;
 use crate::types::typing::typed;
 use crate::types::zones::{CastByClocks, Clocks};
 use datafusion::error::{DataFusionError, Result as PlanResult};
@@ -98,7 +99,7 @@ impl Dialect for Postgres {
     }
 
     fn typed(&self, plan: LogicalPlan, zone: Zone, functions: &dyn FunctionRegistry) -> PlanResult<LogicalPlan> {
-        typed(plan, Clocks { zone, functions })
+        typed(joined(plan)?, Clocks { zone, functions })
     }
 
     fn setting(&self, name: &str) -> Option<(&'static str, &'static str)> {

@@ -6,6 +6,7 @@ mod access;
 mod answers;
 mod attacks;
 mod clients;
+mod column_types;
 mod crash;
 mod deep;
 mod definitions;

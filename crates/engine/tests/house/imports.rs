@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The files that import each other today, by crate. A ratchet: a file that no longer does is
 /// removed from the list, and none may be added.
-const CIRCLES: [(&str, &[&str]); 8] = [
+const CIRCLES: [(&str, &[&str]); 9] = [
     ("engine", &[]),
     ("functions", &[]),
+    ("json", &[]),
     ("statement", &[]),
     ("plan", &[]),
     ("query", &[]),

@@ -7,6 +7,7 @@ mod casts;
 mod coalesce;
 mod exists;
 pub(crate) mod intervals;
+mod json;
 mod lateral;
 pub(crate) mod latest;
 mod like;

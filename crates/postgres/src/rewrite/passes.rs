@@ -5,7 +5,7 @@
 //! A pass that runs twice changes nothing the second time.
 
 use super::{
-    at_time_zone, calls, casts, coalesce, exists, intervals, lateral, latest, like, numeric, powers, quantified,
+    at_time_zone, calls, casts, coalesce, exists, intervals, json, lateral, latest, like, numeric, powers, quantified,
     refused, row_queries, series, substring, tuples, unnest, using, writes,
 };
 use crate::column_names::name_derived;
@@ -63,7 +63,7 @@ pub(super) const COLUMNS_OF_JOINS: Pass = Pass {
 };
 
 /// The other passes, in order.
-pub(super) const PASSES: [Pass; 24] = [
+pub(super) const PASSES: [Pass; 25] = [
     // Before anything is rewritten, what would be answered wrongly.
     Pass {
         name: "refused forms",
@@ -92,6 +92,14 @@ pub(super) const PASSES: [Pass; 24] = [
         run: always!(row_queries::as_selects),
         obsolete_when: "it evaluates VALUES after their subqueries",
         example: "VALUES (1, (SELECT max(v) FROM reads)), (2, 0)",
+    },
+    // After the names of derived columns, which are those of the forms as they are written.
+    Pass {
+        name: "JSON",
+        marks: &[&[Word("json")], &[Word("to_json")], &[Word("row_to_json")]],
+        run: always!(json::as_calls),
+        obsolete_when: "it has casts to JSON, aggregates of JSON, and functions that return rows",
+        example: "SELECT json_agg(v ORDER BY ts) FROM reads",
     },
     Pass {
         name: "VALUES in the query of an INSERT",

@@ -5,6 +5,7 @@
 //! Drivers send an array as one parameter. Its text is PostgreSQL's, `{1,2,NULL,"a, b"}`
 //! (<https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO>).
 
+use super::json;
 use super::mixed_times::as_instants;
 use super::operators::{bytes, may_mean_another, meant, row_numbers};
 use super::zones::{Clocks, row_of, time_of_literal};
@@ -50,7 +51,7 @@ pub(crate) fn typed(plan: LogicalPlan, clocks: Clocks<'_>) -> Result<LogicalPlan
         };
         node.apply_expressions(|expr| {
             is_untyped |= has_untyped(expr);
-            is_meant |= expr.exists(|expr| Ok(may_mean_another(expr)))?;
+            is_meant |= expr.exists(|expr| Ok(may_mean_another(expr) || json::is_row(expr)))?;
             Ok(if is_untyped && is_meant { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;
         is_meant |= !row_numbers.is_empty() || !clocks.are_utc();
@@ -69,11 +70,16 @@ pub(crate) fn typed(plan: LogicalPlan, clocks: Clocks<'_>) -> Result<LogicalPlan
             let typed = if is_untyped { typed_expr(expr, &schema, clocks.zone)? } else { Transformed::no(expr) };
             let typed = typed.transform_data(|expr| {
                 expr.transform_up(|expr| {
+                    if let Some(of_json) = json::meant(&expr, &schema, clocks.zone, clocks.functions)? {
+                        return Ok(Transformed::yes(of_json));
+                    }
                     let meant = match meant(&expr, &schema, &row_numbers)? {
                         None if clocks.are_utc() => clocks.meant_in_utc(&expr, &schema)?,
                         meant => meant,
                     };
-                    Ok(meant.map_or_else(|| Transformed::no(expr), Transformed::yes))
+                    // A subquery may be JSON as well as have another form.
+                    let of_json = json::subquery_meant(meant.as_ref().unwrap_or(&expr), &schema);
+                    Ok(of_json.or(meant).map_or_else(|| Transformed::no(expr), Transformed::yes))
                 })
             })?;
             match clocks.are_utc() {

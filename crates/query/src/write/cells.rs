@@ -2,8 +2,10 @@
 
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, UnaryOperator, Value as Literal};
 use fleetdb_engine::{Column, ColumnType, Database, DefaultValue, Result, TableSchema, Unit, Value};
+use fleetdb_functions::errors::engine_error;
 use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
 use fleetdb_functions::values::zone::Zone;
+use fleetdb_json::canonical_text;
 use fleetdb_statement::generated::expr_of;
 use std::time::SystemTime;
 
@@ -114,6 +116,19 @@ impl ParameterTypes {
     }
 }
 
+/// A value as its column stores it: that of `jsonb` has one text for equal values.
+///
+/// # Errors
+/// It is not JSON.
+pub(crate) fn canonical(value: Value, column_type: ColumnType) -> Result<Value> {
+    match value {
+        Value::Text(text) if column_type == ColumnType::Jsonb => {
+            canonical_text(&text).map(Value::Text).map_err(engine_error)
+        }
+        value => Ok(value),
+    }
+}
+
 fn cell(expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<Cell> {
     let (literal, is_negative) = match expr {
         Expr::Value(literal) => (&literal.value, false),
@@ -135,7 +150,7 @@ fn cell(expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<Cell> {
             Cell::Value(value_of_text(&text, column_type).ok()?)
         }
         Literal::SingleQuotedString(text) if !is_negative => {
-            Cell::Value(value_of_text_in(text, column_type, zone).ok()?)
+            Cell::Value(canonical(value_of_text_in(text, column_type, zone).ok()?, column_type).ok()?)
         }
         _ => return None,
     })

@@ -10,11 +10,11 @@
 
 use crate::session::{Session, TEMPORARY};
 use crate::tables::ddl::write_words;
+use crate::write::casts::{cast_assigned, cast_inserted};
 use crate::write::conflict::{Conflict, after_conflict, check_assignments, conflict};
 use crate::write::defaults::{fill_defaults, fill_defaults_of_assignments};
 use crate::write::returning::{Returning, WriteOutcome};
 use crate::write::rows::{named, primary_key, rows_with_keys_of, unchecked};
-use crate::write::uuids::{cast_assigned_uuids, cast_uuids};
 use crate::write::values::InsertValues;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -167,7 +167,7 @@ impl Session {
             insert.columns = first.map(|column| quoted(&column.name).into()).collect();
         }
         fill_defaults(insert, &schema)?;
-        cast_uuids(insert, &schema)
+        cast_inserted(insert, &schema)
     }
 
     /// All rows of an INSERT, in the table's own columns.
@@ -247,7 +247,7 @@ impl Session {
             && let Ok(schema) = self.store.writer()?.table(&object_name(name)?)
         {
             fill_defaults_of_assignments(&mut update.assignments, &schema)?;
-            cast_assigned_uuids(&mut update.assignments, &schema);
+            cast_assigned(&mut update.assignments, &schema);
         }
         self.write_after(returning, |_| {
             let dml = self.plan_write(SqlStatement::Update(update.clone()))?;

@@ -6,12 +6,14 @@
 //! 3. [`dml`] runs all other INSERTs ([`conflict`] if they have ON CONFLICT) and UPDATE; [`delete`]
 //!    runs DELETE and TRUNCATE.
 //! 4. [`merge`] runs MERGE by the queries of [`merge_query`].
-//! 5. [`defaults`] are the values of columns that a statement does not give; [`uuids`] casts texts.
+//! 5. [`defaults`] are the values of columns that a statement does not give; [`casts`] puts casts around
+//!    texts.
 //! 6. [`returning`] is the RETURNING clause, which [`returned`] evaluates.
 //! 7. [`temporary`] writes to temporary tables.
 //! 8. [`guard`] holds the rows that a transaction's writes depend on; [`guarding`] reads and compares
 //!    them.
 
+pub(crate) mod casts;
 pub(crate) mod cells;
 pub(crate) mod conflict;
 pub(crate) mod defaults;
@@ -27,5 +29,4 @@ pub(crate) mod returned;
 pub(crate) mod returning;
 pub(crate) mod rows;
 pub(crate) mod temporary;
-pub(crate) mod uuids;
 pub(crate) mod values;

@@ -5,7 +5,7 @@
 //! A statement is analyzed once ([`InsertValues::of`]); each run supplies its values. Anything more
 //! complex (an expression, a query, a clause that depends on existing rows) is left to the planner.
 
-use crate::write::cells::{Cell, Generated, KnownDefault, ParameterTypes, default_of};
+use crate::write::cells::{Cell, Generated, KnownDefault, ParameterTypes, canonical, default_of};
 use crate::write::conflict::conflict;
 use crate::write::defaults::is_default;
 use datafusion::sql::sqlparser::ast::{
@@ -116,6 +116,15 @@ impl InsertValues {
                 values.len()
             )));
         }
+        let canonical_values;
+        let values = if self.types.contains(&ColumnType::Jsonb) {
+            let typed = values.iter().cloned().zip(&self.types);
+            canonical_values =
+                typed.map(|(value, column_type)| canonical(value, *column_type)).collect::<Result<Vec<_>>>()?;
+            &canonical_values
+        } else {
+            values
+        };
         for Rows { schema, cells: Cells { rows, generated } } in &self.inserts {
             let now = SystemTime::now();
             for cells in rows {

@@ -1,7 +1,7 @@
 //! Converts rows of text cells to rows of a table.
 
 use super::reader::CsvCell;
-use crate::write::cells::{Cell, Generated, KnownDefault, default_of};
+use crate::write::cells::{Cell, Generated, KnownDefault, canonical, default_of};
 use fleetdb_engine::{Code, Column, ColumnType, Database, Decimal, Error, Result, Rows, TableSchema, Unit, Value};
 use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
 use fleetdb_functions::values::zone::Zone;
@@ -135,6 +135,7 @@ impl CellReader {
                 Some(text) => {
                     let number = self.numbers.read(&text, column.column_type);
                     let value = number.unwrap_or_else(|| value_of_text_in(&text, column.column_type, self.zone));
+                    let value = value.and_then(|value| canonical(value, column.column_type));
                     value.map_err(|e| e.context(format_args!("column '{}'", column.name)))?
                 }
             };

@@ -13,7 +13,7 @@ mod keys;
 mod program;
 mod run;
 
-use crate::write::cells::{Cell, Generated, ParameterTypes};
+use crate::write::cells::{Cell, Generated, ParameterTypes, canonical};
 use crate::write::conflict::{Conflict, check_assignments, conflict};
 use crate::write::rows::primary_key;
 use crate::write::values::{Cells, cells_of, table_of};
@@ -314,6 +314,7 @@ fn fit(value: Value, column_type: ColumnType) -> Option<Value> {
             value => value.decimal()?.with_scale(precision, scale).map(Value::Decimal),
         };
     }
+    let value = canonical(value, column_type).ok()?;
     let is_same = match &value {
         Value::Null => true,
         Value::Float(_) => column_type.is_float(),
