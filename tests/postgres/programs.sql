@@ -558,7 +558,7 @@ SELECT id::text, upper(id::text), substr(id::text, 1, 8) FROM gate_doors WHERE o
 SELECT count(DISTINCT id), count(*) FILTER (WHERE id > '6ba7b810-9dad-11d1-80b4-00c04fd430c8'::uuid AND name <> 'east') FROM gate_doors;
 SELECT gen_random_uuid() <> gen_random_uuid() AS differ, length(gen_random_uuid()::text);
 SELECT '08:30'::time < '09:00'::time, extract(hour FROM '08:30'::time), date_trunc('hour', timestamp '2026-01-01 08:30')::time, '2026-01-01 08:30:15'::timestamp::time;
-SELECT date '2026-01-01' + time '08:30', coalesce(closes, '23:59') FROM gate_doors ORDER BY 2;
+SELECT date '2026-01-01' + time '08:30', coalesce(closes, '23:59'::time) FROM gate_doors ORDER BY 2;
 SELECT column_name, data_type, udt_name, column_default FROM information_schema.columns WHERE table_name = 'gate_doors' ORDER BY ordinal_position;
 DELETE FROM gate_doors WHERE id = '6ba7b811-9dad-11d1-80b4-00c04fd430c8' RETURNING name;
 SELECT count(*) FROM gate_doors;

@@ -73,8 +73,14 @@ fn value(column_type: ColumnType, random: &mut impl Rng) -> Value {
         ColumnType::Uuid => Value::Uuid(fleetdb_engine::Uuid::from_u128(random.random())),
         // As the wire writes them, and therefore as they return.
         ColumnType::Json | ColumnType::Jsonb => {
-            let documents =
-                ["{}", "null", "\"a\\nb\"", "{\"a\": [1, 2.50, {\"b\": null}]}", "[\"\u{1F600}\", true]", "-1.5e9"];
+            let documents = [
+                "{}",
+                "null",
+                "\"a\\nb\"",
+                "{\"a\": [1, 2.50, {\"b\": null}]}",
+                "[\"\u{1F600}\", true]",
+                "-1500000000",
+            ];
             Value::Text(documents[random.random_range(0..documents.len())].to_owned())
         }
         // Within the years that PostgreSQL's clients support, which start at 4713 BC.

@@ -102,18 +102,19 @@ pub(super) const PASSES: [Pass; 25] = [
         example: "SELECT json_agg(v ORDER BY ts) FROM reads",
     },
     Pass {
-        name: "VALUES in the query of an INSERT",
-        marks: &[&[Word("insert"), Word("values"), SELECT]],
-        run: always!(row_queries::within_inserts),
-        obsolete_when: "only the rows of an INSERT take the types of its columns",
-        example: "INSERT INTO reads (id, v) SELECT b, a FROM (VALUES (2.5, 3)) AS x (a, b)",
-    },
-    Pass {
         name: "WITH before an INSERT",
         marks: &[&[Word("with"), Word("insert")]],
         run: always!(writes::with_in_query),
         obsolete_when: "it plans WITH before an INSERT",
         example: "WITH x AS (SELECT id FROM meters) INSERT INTO reads (id) SELECT id FROM x",
+    },
+    // After `with_in_query`, which gives an INSERT more queries.
+    Pass {
+        name: "VALUES in the query of an INSERT",
+        marks: &[&[Word("insert"), Word("values"), SELECT]],
+        run: always!(row_queries::within_inserts),
+        obsolete_when: "only the rows of an INSERT take the types of its columns",
+        example: "INSERT INTO reads (id, v) SELECT b, a FROM (VALUES (2.5, 3)) AS x (a, b)",
     },
     Pass {
         name: "LIKE ... ESCAPE",
