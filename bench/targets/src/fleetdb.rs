@@ -165,6 +165,8 @@ struct Embedded {
 enum Write {
     Insert(InsertValues),
     Keyed(KeyedWrite),
+    /// Sent as text, because the statement must be planned with its values.
+    Planned,
 }
 
 impl Embedded {
@@ -185,13 +187,15 @@ impl Embedded {
         conform_to(columns, &self.prepared[&text].query(values)?)
     }
 
-    fn run_write(&mut self, form: &Form, text: &str, values: &[Value]) -> Outcome<()> {
+    fn run_write(&mut self, form: &Form, parameters: &[Parameter]) -> Outcome<()> {
         let session = self.session()?;
+        let text = &DIALECT.prepared(form.text, parameters);
+        let values: &Vec<Value> = &parameters.iter().map(|value| value_of(cell_of(value))).collect();
         if !self.writes.contains_key(form.name) {
             let statement = session.parse_one(text)?;
             let write = match InsertValues::of(&statement, &self.db, Zone::Utc)? {
                 Some(insert) => Write::Insert(insert),
-                None => Write::Keyed(KeyedWrite::of(&statement, &self.db, Zone::Utc).ok_or("it must be planned")?),
+                None => KeyedWrite::of(&statement, &self.db, Zone::Utc).map_or(Write::Planned, Write::Keyed),
             };
             self.writes.insert(form.name, write);
         }
@@ -202,6 +206,7 @@ impl Embedded {
                 self.db.commit(rows)?;
             }
             Write::Keyed(write) => drop(session.run_keyed(write, values)?.ok_or("it must be planned")?),
+            Write::Planned => drop(session.sql(&with_literals(form.text, parameters, quoted_time))?),
         }
         Ok(())
     }
@@ -231,12 +236,12 @@ impl Connection for Embedded {
             let text = with_literals(form.text, values, quoted_time);
             return conform_to(form.columns, &self.session()?.sql(&text)?.collect()?);
         }
-        let text = DIALECT.prepared(form.text, values);
-        let values: Vec<Value> = values.iter().map(|value| value_of(cell_of(value))).collect();
         if form.columns.is_empty() {
-            self.run_write(form, &text, &values)?;
+            self.run_write(form, values)?;
             return conform_to(&[], &[]);
         }
+        let text = DIALECT.prepared(form.text, values);
+        let values: Vec<Value> = values.iter().map(|value| value_of(cell_of(value))).collect();
         self.ask(text, &values, form.columns)
     }
 }
