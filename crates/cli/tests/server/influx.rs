@@ -4,10 +4,9 @@
 //! `FLEETDB_SEED` repeats a run; `FLEETDB_BODIES` sets the number of bodies.
 
 use crate::process::Server;
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// The default number of bodies.
 const BODIES: u64 = 3_000;
@@ -18,29 +17,27 @@ struct Influx(Child, String);
 impl Influx {
     /// Starts a server; `None` if InfluxDB is not installed.
     fn start(directory: &Path) -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let place = |name: &str| directory.join(name).display().to_string();
         let configuration = directory.join("influxdb.conf");
         let text = format!(
             "reporting-disabled = true\nbind-address = \"127.0.0.1:0\"\n\
              [meta]\ndir = \"{}\"\nlogging-enabled = false\n\
              [data]\ndir = \"{}\"\nwal-dir = \"{}\"\nquery-log-enabled = false\nmax-values-per-tag = 0\n\
-             [monitor]\nstore-enabled = false\n[http]\nbind-address = \"127.0.0.1:{port}\"\nlog-enabled = false\n",
+             [monitor]\nstore-enabled = false\n[http]\nbind-address = \"127.0.0.1:0\"\nlog-enabled = false\n",
             place("meta"),
             place("data"),
             place("wal")
         );
         std::fs::write(&configuration, text).unwrap();
         let mut command = Command::new("influxd");
-        command.arg("-config").arg(&configuration).stdout(Stdio::null()).stderr(Stdio::null());
-        let started = command.spawn().ok()?;
-        let influx = Self(started, format!("127.0.0.1:{port}"));
-        let begun = Instant::now();
-        while TcpStream::connect(&influx.1).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "influxd does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(influx)
+        command.arg("-config").arg(&configuration).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut started = command.spawn().ok()?;
+        // It chooses a port that is free and says which.
+        let mut log = BufReader::new(started.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let listening = log.find(|line| line.contains("Listening on HTTP")).expect("influxd does not listen");
+        let address = listening.split(' ').find_map(|word| word.strip_prefix("addr=")).unwrap().to_owned();
+        std::thread::spawn(move || log.for_each(drop));
+        Some(Self(started, address))
     }
 }
 
