@@ -27,7 +27,8 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
-    Insert, ObjectName, OnInsert, SelectItem, SetExpr, Statement as SqlStatement, TableFactor, TableObject, Update,
+    Insert, ObjectName, OnInsert, Query, SelectItem, SetExpr, Statement as SqlStatement, TableFactor, TableObject,
+    Update,
 };
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_ROWS, Result, TableSchema, View};
 use fleetdb_functions::errors::{engine_error, unsupported};
@@ -39,6 +40,9 @@ use futures::StreamExt;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// An INSERT of up to so many rows of values is not planned.
+const FEW_ROWS: usize = 10_000;
 
 /// The changes of a statement that depends on existing rows.
 pub(crate) struct Change {
@@ -92,13 +96,21 @@ impl Session {
         Ok(WriteOutcome { count, returned })
     }
 
-    /// Runs an INSERT of values without planning it; `None` if it must be planned.
+    /// Runs an INSERT of values without planning it; `None` if it must be planned, as one of many rows is:
+    /// its plan counts their memory and writes them batch by batch.
     pub(crate) fn run_as_values(
         &self,
         statement: &SqlStatement,
         returning: Option<&Returning>,
     ) -> Result<Option<WriteOutcome>> {
-        let SqlStatement::Insert(_) = statement else { return Ok(None) };
+        let SqlStatement::Insert(insert) = statement else { return Ok(None) };
+        let is_of_few = |query: &Query| match query.body.as_ref() {
+            SetExpr::Values(values) => values.rows.len() <= FEW_ROWS,
+            _ => false,
+        };
+        if !insert.source.as_deref().is_some_and(is_of_few) {
+            return Ok(None);
+        }
         let Ok(db) = self.store.writer() else { return Ok(None) };
         // The planner says what is wrong with a statement.
         let Ok(Some(insert)) = InsertValues::of_sql(statement, db, self.zone()) else { return Ok(None) };
