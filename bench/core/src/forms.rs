@@ -263,7 +263,7 @@ pub const FORMS: &[Form] = &[
     ),
     read(
         "a meter or a reading",
-        "SELECT id FROM meters WHERE id = ? UNION ALL SELECT meter FROM readings WHERE meter = ? AND ts = ?",
+        "SELECT id FROM meters WHERE id = ? UNION ALL SELECT meter FROM readings WHERE meter = ? AND ts = ? ORDER BY 1",
         &[("id", Int)],
         |draw| vec![draw.id(), draw.id(), draw.time()],
     ),
