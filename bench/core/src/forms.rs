@@ -349,7 +349,7 @@ pub const FORMS: &[Form] = &[
     write("update a meter of a site", "UPDATE meters SET n = n + 1 WHERE id = ? AND site = ?", |draw| {
         vec![draw.id(), draw.site()]
     }),
-    write("update a site's meters", "UPDATE meters SET n = n + 1 WHERE site = ?", |draw| vec![draw.site()]),
+    write("reset a meter", "UPDATE meters SET total = NULL, last_reading = NULL WHERE id = ?", |draw| vec![draw.id()]),
     write("annotate a day", "UPDATE readings SET note = ? WHERE meter = ? AND ts >= ? AND ts < ?", |draw| {
         let [from, to] = draw.span(24);
         vec![Parameter::Text("checked".to_owned()), draw.id(), from, to]
