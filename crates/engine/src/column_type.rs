@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) const UUID_BYTES: usize = 16;
 /// The key of the name of an extension type, as Arrow's format defines it.
 const EXTENSION_TYPE_NAME_KEY: &str = "ARROW:extension:name";
+/// Arrow's name for texts that are JSON.
+const JSON_EXTENSION: &str = "arrow.json";
+/// The key of the metadata that tells `json` and `jsonb` apart.
+const SQL_TYPE_KEY: &str = "fleetdb.type";
 const US_PER_DAY: i128 = 86_400_000_000;
 
 /// The unit of a timestamp column.
@@ -127,9 +131,6 @@ impl ColumnType {
     /// The Arrow type of a UUID. No other column type has it.
     pub const UUID: DataType = DataType::FixedSizeBinary(UUID_BYTES as i32);
 
-    /// The key of an Arrow field's metadata that tells `json` and `jsonb` apart.
-    pub const SQL_TYPE: &str = "fleetdb.type";
-
     /// The type's name in SQL.
     ///
     /// ```
@@ -195,15 +196,30 @@ impl ColumnType {
     /// assert_eq!(ColumnType::of_field(&field).unwrap(), ColumnType::Jsonb);
     /// ```
     pub fn to_field(self, name: &str, nullable: bool) -> Field {
-        let field = Field::new(name, self.to_arrow(), nullable);
+        self.mark(Field::new(name, self.to_arrow(), nullable))
+    }
+
+    /// A field with the metadata that tell this type from others with its Arrow type.
+    pub fn mark(self, field: Field) -> Field {
         let extension = match self {
             Self::Uuid => "arrow.uuid",
-            Self::Json | Self::Jsonb => "arrow.json",
+            Self::Json | Self::Jsonb => JSON_EXTENSION,
             _ => return field,
         };
-        let entry = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        let metadata = [entry(EXTENSION_TYPE_NAME_KEY, extension), entry(Self::SQL_TYPE, self.sql_name())];
-        field.with_metadata(metadata.into())
+        let mut metadata = field.metadata().clone();
+        metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), extension.to_owned());
+        metadata.insert(SQL_TYPE_KEY.to_owned(), self.sql_name().to_owned());
+        field.with_metadata(metadata)
+    }
+
+    /// The type that a field's metadata [mark](Self::mark) as JSON, also if the field is an array of it.
+    pub fn json_marked(field: &Field) -> Option<Self> {
+        // A cast by DataFusion removes the first key, but not the second.
+        field.metadata().get(EXTENSION_TYPE_NAME_KEY).filter(|name| *name == JSON_EXTENSION)?;
+        match field.metadata().get(SQL_TYPE_KEY) {
+            Some(name) if name == Self::Jsonb.sql_name() => Some(Self::Jsonb),
+            _ => Some(Self::Json),
+        }
     }
 
     /// The column type that stores the values of an Arrow field.
@@ -211,12 +227,9 @@ impl ColumnType {
     /// # Errors
     /// As [`from_arrow`](Self::from_arrow).
     pub fn of_field(field: &Field) -> Result<Self> {
-        match (Self::from_arrow(field.data_type())?, field.extension_type_name()) {
-            (Self::Utf8, Some("arrow.json")) => Ok(match field.metadata().get(Self::SQL_TYPE) {
-                Some(name) if name == Self::Jsonb.sql_name() => Self::Jsonb,
-                _ => Self::Json,
-            }),
-            (column_type, _) => Ok(column_type),
+        match Self::from_arrow(field.data_type())? {
+            Self::Utf8 => Ok(Self::json_marked(field).unwrap_or(Self::Utf8)),
+            other => Ok(other),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::check::Check;
 use crate::constraints::{CheckDefinition, ForeignKey, ForeignKeyDefinition};
 use crate::error::{Code, Error, Result};
 use crate::ids::{ColumnId, TableId};
-use crate::schema::{ArrowSchema, Column, MAX_COLUMNS, Merge, Role, TableDefinition, TableSchema, check_name};
+use crate::schema::{ArrowSchema, Merge, TableDefinition, TableSchema, check_name};
 
 /// The maximum number of levels of a condition. Each is up to two levels of the manifest's JSON, whose
 /// parser stops at 128.
@@ -110,28 +110,8 @@ impl TableDefinition {
     /// # Errors
     /// A name is not valid, two columns have one name, or a check is not valid.
     pub fn not_stored(&self) -> Result<TableSchema> {
-        check_name("table", &self.name)?;
-        if self.columns.len() > MAX_COLUMNS {
-            let columns = self.columns.len();
-            let message = format!("table '{}' has {columns} columns, but the limit is {MAX_COLUMNS}", self.name);
-            return Err(Error::new(Code::LimitExceeded, message));
-        }
-        let mut columns: Vec<Column> = Vec::with_capacity(self.columns.len());
-        for (number, column) in (0u32..).zip(&self.columns) {
-            check_name("column", &column.name)?;
-            if columns.iter().any(|known| known.name == column.name) {
-                let message = format!("table '{}': column '{}' specified more than once", self.name, column.name);
-                return Err(Error::new(Code::DuplicateColumn, message));
-            }
-            columns.push(Column {
-                id: ColumnId(number),
-                name: column.name.clone(),
-                column_type: column.column_type,
-                role: Role::Field,
-                nullable: column.nullable,
-                default: column.default.clone(),
-            });
-        }
+        self.check_size()?;
+        let columns = self.new_columns()?;
         let mut schema = TableSchema {
             id: TableId(u32::MAX),
             name: self.name.clone(),

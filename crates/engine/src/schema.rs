@@ -230,6 +230,13 @@ impl TableSchema {
         Arc::clone(schema)
     }
 
+    /// The Arrow schema of rows that have not been validated: every column is nullable.
+    pub fn to_nullable_arrow(&self) -> SchemaRef {
+        let fields = self.to_arrow();
+        let fields = fields.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
     /// The Arrow schema of batches with the columns at these indexes.
     pub(crate) fn to_arrow_of(&self, places: &[usize]) -> SchemaRef {
         let all = self.to_arrow();
@@ -363,8 +370,8 @@ impl TableDefinition {
         }
     }
 
-    /// Checks the definition and assigns ids. Checks and foreign keys are added later.
-    pub(crate) fn build(&self, id: TableId) -> Result<TableSchema> {
+    /// Checks the table's name and the number of its columns.
+    pub(crate) fn check_size(&self) -> Result<()> {
         check_name("table", &self.name)?;
         let table = &self.name;
         if self.columns.len() > MAX_COLUMNS {
@@ -373,10 +380,15 @@ impl TableDefinition {
                 format!("table '{table}' has {} columns, but the limit is {MAX_COLUMNS}", self.columns.len()),
             ));
         }
-        if self.primary_key.is_empty() {
-            let message = format!("table '{table}' has no primary key: add {}", self.missing_key());
-            return Err(Error::new(Code::InvalidDefinition, message));
-        }
+        Ok(())
+    }
+
+    /// The columns with their ids, all of them fields.
+    ///
+    /// # Errors
+    /// A name is not valid, or two columns have one name.
+    pub(crate) fn new_columns(&self) -> Result<Vec<Column>> {
+        let table = &self.name;
         let mut columns: Vec<Column> = Vec::with_capacity(self.columns.len());
         for (number, column) in (0u32..).zip(&self.columns) {
             check_name("column", &column.name)?;
@@ -395,6 +407,18 @@ impl TableDefinition {
                 default: column.default.clone(),
             });
         }
+        Ok(columns)
+    }
+
+    /// Checks the definition and assigns ids. Checks and foreign keys are added later.
+    pub(crate) fn build(&self, id: TableId) -> Result<TableSchema> {
+        self.check_size()?;
+        let table = &self.name;
+        if self.primary_key.is_empty() {
+            let message = format!("table '{table}' has no primary key: add {}", self.missing_key());
+            return Err(Error::new(Code::InvalidDefinition, message));
+        }
+        let mut columns = self.new_columns()?;
         check_numbered(table, &columns)?;
         let (mut key, mut time) = (Vec::new(), None);
         for (place, name) in self.primary_key.iter().enumerate() {

@@ -2,13 +2,7 @@
 //! its field says which.
 
 use arrow::datatypes::{DataType, Field};
-
-/// The metadata key under which Arrow keeps the name of an extension type.
-pub const EXTENSION_KEY: &str = "ARROW:extension:name";
-/// Arrow's name for texts that are JSON.
-pub const EXTENSION: &str = "arrow.json";
-/// The metadata key under which FleetDB keeps the SQL type of such a text.
-pub const TYPE_KEY: &str = "fleetdb.type";
+use fleetdb_engine::ColumnType;
 
 /// The two SQL types whose values are JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,21 +15,23 @@ pub enum JsonKind {
 }
 
 impl JsonKind {
+    /// The type of a column of this kind.
+    fn column_type(self) -> ColumnType {
+        match self {
+            Self::Json => ColumnType::Json,
+            Self::Jsonb => ColumnType::Jsonb,
+        }
+    }
+
     /// The name of the SQL type.
     pub fn sql_name(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::Jsonb => "jsonb",
-        }
+        self.column_type().sql_name()
     }
 }
 
 /// The field with the metadata of this kind.
 pub fn with_kind(field: Field, kind: JsonKind) -> Field {
-    let mut metadata = field.metadata().clone();
-    metadata.insert(EXTENSION_KEY.to_owned(), EXTENSION.to_owned());
-    metadata.insert(TYPE_KEY.to_owned(), kind.sql_name().to_owned());
-    field.with_metadata(metadata)
+    kind.column_type().mark(field)
 }
 
 /// A nullable field of this kind.
@@ -56,10 +52,8 @@ pub fn kind_of(field: &Field) -> Option<JsonKind> {
 
 /// The kind of a field's values, or of the elements if it is one of arrays.
 pub(super) fn kind_within(field: &Field) -> Option<JsonKind> {
-    // A cast by DataFusion removes the first key, but not the second.
-    field.metadata().get(EXTENSION_KEY).filter(|name| *name == EXTENSION)?;
-    match field.metadata().get(TYPE_KEY).map(String::as_str) {
-        Some("jsonb") => Some(JsonKind::Jsonb),
+    match ColumnType::json_marked(field)? {
+        ColumnType::Jsonb => Some(JsonKind::Jsonb),
         _ => Some(JsonKind::Json),
     }
 }

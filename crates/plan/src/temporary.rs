@@ -4,7 +4,7 @@
 //! keeps the tables of its beginning, and rolling back restores them.
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{MemTable, SchemaProvider, Session, TableProvider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableType};
@@ -50,11 +50,9 @@ pub struct HeldRows {
 }
 
 impl TemporaryTable {
-    /// The columns of its rows, any of which may be NULL for the planner.
+    /// The columns of its rows. The planner takes each for nullable.
     pub fn arrow(&self) -> SchemaRef {
-        let fields = self.schema.to_arrow();
-        let fields = fields.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+        self.schema.to_nullable_arrow()
     }
 
     /// Its rows, batch by batch.

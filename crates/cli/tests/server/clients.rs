@@ -20,6 +20,17 @@ pub(super) fn says_that_all_is_well(command: &mut Command) {
     assert!(run.status.success() && said.contains("all is well"), "{said}");
 }
 
+/// Runs a script in Python with psycopg against a server started for it. The script gets the port.
+pub(super) fn psycopg_says_that_all_is_well(script: &str) {
+    if !is_there("python3", &["-c", "import psycopg"]) {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), &[]);
+    says_that_all_is_well(Command::new("python3").args(["-c", script, server.port("postgres")]));
+    assert!(server.terminate());
+}
+
 /// Runs a test that talks over tokio-postgres to a server started for it.
 fn with_server(options: &[&str], asks: impl AsyncFnOnce(&Server)) {
     let data = tempfile::tempdir().unwrap();

@@ -1,20 +1,13 @@
 //! A session's zone: chosen with the connection (PGTZ, PGOPTIONS, `TimeZone`) or by SET, reported
 //! to the driver, and used by COPY.
 
-use crate::clients::{is_there, says_that_all_is_well};
+use crate::clients::psycopg_says_that_all_is_well;
 use crate::process::Server;
 use std::process::Command;
 
 #[test]
 fn a_session_goes_by_the_clocks_that_its_driver_names() {
-    if !is_there("python3", &["-c", "import psycopg"]) {
-        return;
-    }
-    let data = tempfile::tempdir().unwrap();
-    let server = Server::start(data.path(), &[]);
-    let script = include_str!("zones.py");
-    says_that_all_is_well(Command::new("python3").args(["-c", script, server.port("postgres")]));
-    assert!(server.terminate());
+    psycopg_says_that_all_is_well(include_str!("zones.py"));
 }
 
 #[test]

@@ -8,7 +8,6 @@ use crate::key::{KeyPart, KeyValue};
 use crate::schema::{Column, TableSchema};
 use crate::settings::Durability;
 use arrow::array::RecordBatch;
-use arrow::datatypes::Schema;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -525,9 +524,7 @@ impl Rows {
         let columns = self.columns.into_iter().zip(&self.schema.columns);
         let arrays = columns.map(|(builder, column)| builder.finish(column.column_type)).collect::<Result<_>>()?;
         // Admission checks nullability, with a better message than Arrow's.
-        let fields =
-            self.schema.to_arrow().fields().iter().map(|f| f.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
-        Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
+        Ok(RecordBatch::try_new(self.schema.to_nullable_arrow(), arrays)?)
     }
 }
 

@@ -46,8 +46,8 @@ struct RowsOf {
     columns: &'static [RowsColumn],
 }
 
-/// Its name, the function around `unnest` that gives it its type, and the call of which `unnest`
-/// makes it; `%` is the argument.
+/// A column: its name, the function around `unnest` that sets its type, and the call that makes the
+/// array for `unnest`. `%` stands for the argument.
 type RowsColumn = (&'static str, &'static str, &'static str);
 
 /// Those functions. `jsonb_` makes `jsonb` of a text without a type. A column without a name is

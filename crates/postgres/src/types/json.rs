@@ -123,7 +123,7 @@ fn typed_as(expr: &Expr, with: &Expr, schema: &DFSchema) -> Result<Option<Expr>>
     typed(expr, JsonKind::Jsonb)
 }
 
-/// Expressions of which one has a kind, with texts as JSON of this kind.
+/// If one of the expressions has a kind: all of them, with texts as JSON of this kind.
 fn of_one_kind<'a>(
     exprs: impl Iterator<Item = &'a Expr> + Clone,
     schema: &DFSchema,

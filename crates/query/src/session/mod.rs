@@ -4,6 +4,7 @@ mod asof_joins;
 pub(crate) mod column_types;
 mod file_names;
 mod named;
+mod parameter_values;
 mod parameters;
 mod parse;
 mod planning;

@@ -2,16 +2,13 @@
 //! because Arrow has no such cast; a cast in the statement becomes a call of a function
 //! (`fleetdb-postgres`). For JSON, functions check the text; that of `jsonb` also makes it canonical.
 
-use super::defaults::places;
+use super::defaults::{GIVEN, places, select_over};
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, DataType, Expr, Insert, Parens, SelectItem, SetExpr, Value as Literal,
+    Assignment, AssignmentTarget, DataType, Expr, Insert, Parens, SetExpr, Value as Literal,
 };
 use fleetdb_engine::{Column, ColumnType, Result, TableSchema};
-use fleetdb_statement::built::{call, cast, column, derived_with_columns, select, unjoined, values};
+use fleetdb_statement::built::{call, cast, column};
 use fleetdb_statement::names::identifier;
-
-/// The name of the query of an INSERT.
-const GIVEN: &str = "given";
 
 /// Whether texts for a column are cast here.
 fn is_cast(column: &Column) -> bool {
@@ -41,9 +38,8 @@ pub(crate) fn cast_inserted(insert: &mut Insert, schema: &TableSchema) -> Result
         return Ok(());
     }
     let Some(source) = &mut insert.source else { return Ok(()) };
-    let all = || (0..schema.columns.len()).collect();
     let places: Vec<usize> = match insert.columns.is_empty() {
-        true => all(),
+        true => (0..schema.columns.len()).collect(),
         false => match places(&insert.columns, schema, &source.body)? {
             Some(places) => places,
             // The planner refuses it.
@@ -60,12 +56,9 @@ pub(crate) fn cast_inserted(insert: &mut Insert, schema: &TableSchema) -> Result
         return Ok(());
     }
     let names: Vec<String> = places.iter().map(|place| schema.columns[*place].name.clone()).collect();
-    let items = places.iter().zip(&names);
-    let items =
-        items.map(|(place, name)| SelectItem::UnnamedExpr(cast_for(&schema.columns[*place], column(GIVEN, name))));
-    let query = std::mem::replace(source.as_mut(), values(Vec::new()));
-    let from = unjoined(derived_with_columns(query, GIVEN, &names));
-    **source = select(items.collect(), vec![from], None);
+    let given = places.iter().zip(&names);
+    let cast = given.map(|(place, name)| cast_for(&schema.columns[*place], column(GIVEN, name)));
+    select_over(source, &names, cast);
     Ok(())
 }
 

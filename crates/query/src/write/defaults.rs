@@ -1,8 +1,8 @@
 //! Values of columns that an INSERT or UPDATE does not give, or for which it says DEFAULT.
 
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Expr, Insert, ObjectName, OnConflictAction, OnInsert, Parens, SelectItem, SetExpr,
-    Value as Literal,
+    Assignment, AssignmentTarget, Expr, Insert, ObjectName, OnConflictAction, OnInsert, Parens, Query, SelectItem,
+    SetExpr, Value as Literal,
 };
 use fleetdb_engine::{Code, Column, DefaultValue, Error, Result, TableSchema};
 use fleetdb_functions::names::NEXT_NUMBER;
@@ -82,10 +82,7 @@ pub(crate) fn fill_defaults(insert: &mut Insert, schema: &TableSchema) -> Result
         given.iter().try_for_each(|place| check_may_give(schema, &schema.columns[*place]))?;
         if !missing.is_empty() {
             let names: Vec<String> = given.iter().map(|place| schema.columns[*place].name.clone()).collect();
-            let all = names.iter().map(|name| column(GIVEN, name)).chain(defaults);
-            let query = std::mem::replace(source.as_mut(), values(Vec::new()));
-            let from = unjoined(derived_with_columns(query, GIVEN, &names));
-            **source = select(all.map(SelectItem::UnnamedExpr).collect(), vec![from], None);
+            select_over(source, &names, names.iter().map(|name| column(GIVEN, name)).chain(defaults));
         }
     }
     if !missing.is_empty() {
@@ -95,8 +92,15 @@ pub(crate) fn fill_defaults(insert: &mut Insert, schema: &TableSchema) -> Result
     Ok(())
 }
 
-/// The name of the query of an INSERT whose rows lack columns.
-const GIVEN: &str = "given";
+/// The name of the query of an INSERT below another one.
+pub(super) const GIVEN: &str = "given";
+
+/// Puts a query with these columns above the query of an INSERT, whose columns are [`GIVEN`] with `names`.
+pub(super) fn select_over(source: &mut Query, names: &[String], columns: impl Iterator<Item = Expr>) {
+    let query = std::mem::replace(source, values(Vec::new()));
+    let from = unjoined(derived_with_columns(query, GIVEN, names));
+    *source = select(columns.map(SelectItem::UnnamedExpr).collect(), vec![from], None);
+}
 
 /// The places of the columns that an INSERT gives values for; `None` if it gives all without naming them,
 /// or columns that the planner refuses.

@@ -14,7 +14,7 @@ use crate::write::casts::{cast_assigned, cast_inserted};
 use crate::write::conflict::{Conflict, after_conflict, check_assignments, conflict};
 use crate::write::defaults::{fill_defaults, fill_defaults_of_assignments};
 use crate::write::returning::{Returning, WriteOutcome};
-use crate::write::rows::{named, primary_key, rows_with_keys_of, unchecked};
+use crate::write::rows::{named, primary_key, rows_with_keys_of};
 use crate::write::values::InsertValues;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -41,7 +41,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// An INSERT of up to so many rows of values is not planned.
+/// An INSERT of values needs no plan up to this number of rows.
 const FEW_ROWS: usize = 10_000;
 
 /// The changes of a statement that depends on existing rows.
@@ -236,7 +236,7 @@ impl Session {
             return Ok(WriteOutcome { count: 0, returned: self.returned(returning, schema, rows)? });
         }
         let old_rows = rows_with_keys_of(schema, &rows)?;
-        let new_rows = MemTable::try_new(unchecked(schema), vec![rows.clone()]).map_err(engine_error)?;
+        let new_rows = MemTable::try_new(schema.to_nullable_arrow(), vec![rows.clone()]).map_err(engine_error)?;
         self.with_temporary("new", Arc::new(new_rows), |new| {
             self.write_after(returning, |view| {
                 let old_rows = FleetTable::within(&self.store, view.table(&schema.name)?.clone(), old_rows);

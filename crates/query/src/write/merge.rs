@@ -16,7 +16,7 @@ use crate::write::merge_query::{
     Action, Clause, FIRST, MergeQuery, Part, ROW, Source, UNMATCHED, numbered, of_clause, stored_name,
 };
 use crate::write::returning::WriteOutcome;
-use crate::write::rows::{named, rows_with_keys_of, unchecked};
+use crate::write::rows::{named, rows_with_keys_of};
 use arrow::array::RecordBatch;
 use datafusion::datasource::MemTable;
 use datafusion::logical_expr::LogicalPlan;
@@ -159,7 +159,7 @@ impl Session {
         let items = names.iter().map(|name| SelectItem::UnnamedExpr(value(name))).collect();
         let columns = names.iter().map(|name| quoted(name).into()).collect();
         let sources = numbered(&rows.source.schema, rows.sources()?)?;
-        let targets = numbered(&unchecked(rows.schema), rows.targets()?)?;
+        let targets = numbered(&rows.schema.to_nullable_arrow(), rows.targets()?)?;
         self.with_temporary("source", Arc::new(sources), |source| {
             self.with_temporary("target", Arc::new(targets), |target| {
                 let row = |table| built::column(table, ROW);

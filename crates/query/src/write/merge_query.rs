@@ -3,7 +3,7 @@
 use crate::session::{SCHEMA, Session};
 use crate::write::conflict::check_assignments;
 use crate::write::defaults::is_default;
-use crate::write::rows::{named, primary_key, unchecked};
+use crate::write::rows::{named, primary_key};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
@@ -296,8 +296,8 @@ impl Source {
         rows.into_iter().map(named).collect()
     }
 
-    /// Rows with the primary keys that the source's rows can match; `None` if they can match others, too:
-    /// the condition must compare every column of the key with a column of the source that has its type.
+    /// Finds the rows whose primary keys the source's rows can match. `None` if they can match any row: the
+    /// condition must compare every column of the key with a column of the source that has its type.
     pub(super) fn keys(
         &self,
         merge: &MergeQuery,
@@ -326,7 +326,7 @@ impl Source {
             }
             of_source[place] = Some(found);
         }
-        let all = unchecked(schema);
+        let all = schema.to_nullable_arrow();
         let keys = |rows: &RecordBatch| {
             let column = |(field, place): (&Arc<Field>, &Option<usize>)| match place {
                 // A number that does not fit matches nothing, and is NULL.

@@ -3,7 +3,6 @@
 use super::returning::{Returned, Returning, WriteOutcome};
 use crate::answer::Answer;
 use crate::session::Session;
-use crate::write::rows::unchecked;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::datasource::MemTable;
@@ -53,7 +52,7 @@ impl Session {
     ) -> Result<Option<Returned>> {
         let Some(returning) = returning else { return Ok(None) };
         if let Some(columns) = returning.columns(schema) {
-            let all = unchecked(schema);
+            let all = schema.to_nullable_arrow();
             let field = |(place, name): &(usize, String)| all.field(*place).clone().with_name(name);
             let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
             returning.check(&schema)?;
@@ -64,7 +63,7 @@ impl Session {
             let rows = rows.iter().map(of_columns).collect::<Result<_>>()?;
             return Ok(Some(Returned { schema, rows }));
         }
-        let rows = MemTable::try_new(unchecked(schema), vec![rows]).map_err(engine_error)?;
+        let rows = MemTable::try_new(schema.to_nullable_arrow(), vec![rows]).map_err(engine_error)?;
         self.with_temporary("returned", Arc::new(rows), |name| {
             let plan = self.plan_query(returning.of(name))?;
             let schema = Arc::new(plan.schema().as_arrow().clone());

@@ -2,7 +2,7 @@
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
 use fleetdb_engine::{Code, Error, Result, ScanRequest, TableSchema, Value};
 use fleetdb_functions::errors::engine_error;
@@ -56,17 +56,10 @@ pub(crate) fn rows_with_keys_of(schema: &TableSchema, rows: &[RecordBatch]) -> R
     Ok(request)
 }
 
-/// The schema for rows that have not been validated: every column is nullable.
-pub(crate) fn unchecked(schema: &TableSchema) -> SchemaRef {
-    let fields = schema.to_arrow();
-    let fields = fields.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
-    Arc::new(Schema::new(fields))
-}
-
-/// Converts rows to the table's own column names and types ([`unchecked`]); a value that does not
+/// Converts rows to the table's own column names and types ([`TableSchema::to_nullable_arrow`]); a value that does not
 /// fit its type is an error.
 pub(crate) fn named(schema: &TableSchema, rows: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
-    let arrow = unchecked(schema);
+    let arrow = schema.to_nullable_arrow();
     let typed = |rows: &RecordBatch| {
         let columns = rows.columns().iter().zip(arrow.fields()).map(|(column, field)| typed_column(column, field));
         Ok(RecordBatch::try_new(Arc::clone(&arrow), columns.collect::<Result<_>>()?)?)

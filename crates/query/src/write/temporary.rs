@@ -7,7 +7,7 @@ use crate::write::conflict::check_assignments;
 use crate::write::defaults::fill_defaults_of_assignments;
 use crate::write::merge_query::{ROW, numbered, with_number};
 use crate::write::returning::{Returning, WriteOutcome};
-use crate::write::rows::{named, unchecked};
+use crate::write::rows::named;
 use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::Int64Type;
@@ -198,13 +198,14 @@ impl Session {
         let items = values.map(SelectItem::UnnamedExpr).collect();
         let columns = names.iter().map(|name| quoted(name)).chain([quoted(ROW)]).map(ObjectName::from).collect();
         // Planned as an INSERT, so that the values become the columns' types.
-        let changed = MemTable::try_new(with_number(&unchecked(schema)), vec![Vec::new()]).map_err(engine_error)?;
+        let changed =
+            MemTable::try_new(with_number(&schema.to_nullable_arrow()), vec![Vec::new()]).map_err(engine_error)?;
         let mut from = update.table.clone();
         let checked = names.iter().map(|name| value(name)).collect();
         self.refresh()?;
         self.check_names(checked, vec![from.clone()], update.selection.clone())?;
         let found = self.with_temporary("changed", Arc::new(changed), |changed| {
-            self.with_temporary("rows", Arc::new(numbered(&unchecked(schema), table.batches())?), |rows| {
+            self.with_temporary("rows", Arc::new(numbered(&schema.to_nullable_arrow(), table.batches())?), |rows| {
                 from.relation = built::table(rows, Some(&called));
                 let query = built::select(items, vec![from], update.selection.take());
                 self.gathered(table, self.plan_rows_to_insert(built::insert(changed, columns, Some(query)))?)
@@ -244,7 +245,7 @@ impl Session {
         self.refresh()?;
         let tables = [from.clone()].into_iter().chain(delete.using.iter().flatten().cloned()).collect();
         self.check_names(Vec::new(), tables, delete.selection.clone())?;
-        let rows = numbered(&unchecked(schema), table.batches())?;
+        let rows = numbered(&schema.to_nullable_arrow(), table.batches())?;
         let found = self.with_temporary("rows", Arc::new(rows), |rows| {
             let mut tables = vec![built::unjoined(built::table(rows, Some(&called)))];
             tables.extend(delete.using.iter().flatten().cloned());
@@ -262,7 +263,7 @@ impl Session {
         Ok(WriteOutcome { count: deleted.len() as u64, returned })
     }
 
-    /// Deletes all rows of tables, of which some are temporary.
+    /// Deletes all rows of temporary and stored tables.
     fn truncate_temporary(&self, truncate: &Truncate) -> Result<Answer> {
         let names = truncate.table_names.iter().map(|table| &table.name);
         let (temporary, stored): (Vec<_>, Vec<_>) = names.partition(|name| self.temporary_named(name).is_some());

@@ -48,6 +48,21 @@ struct Rows {
     cells: Cells,
 }
 
+/// A row of an INSERT in one run.
+struct NewRow<'a> {
+    cells: &'a [Cell],
+    parameters: &'a [Value],
+    generated: &'a [Value],
+}
+
+impl<'a> NewRow<'a> {
+    /// The values, in the order of the table's columns.
+    fn values(&self) -> impl ExactSizeIterator<Item = &'a Value> + Clone + use<'a> {
+        let (parameters, generated) = (self.parameters, self.generated);
+        self.cells.iter().map(move |cell| cell.value(parameters, generated))
+    }
+}
+
 /// The rows of an INSERT of values.
 pub(crate) struct Cells {
     /// Each row has a cell for every column of its table.
@@ -125,13 +140,8 @@ impl InsertValues {
         } else {
             values
         };
-        for Rows { schema, cells: Cells { rows, generated } } in &self.inserts {
-            let now = SystemTime::now();
-            for cells in rows {
-                let of_row = generated.iter().map(|generated| generated.value(db, schema, now));
-                let of_row = of_row.collect::<Result<Vec<_>>>()?;
-                batch.push(schema, cells.iter().map(|cell| cell.value(values, &of_row)))?;
-            }
+        for rows in &self.inserts {
+            rows.each(db, values, |row| batch.push(&rows.schema, row.values()))?;
         }
         Ok(self.inserts.last().map_or(0, |insert| insert.cells.rows.len()))
     }
@@ -141,23 +151,31 @@ impl InsertValues {
     /// # Errors
     /// Those of [`push`](Self::push).
     pub(crate) fn rows(&self, db: &Database) -> Result<Option<EngineRows>> {
-        let [Rows { schema, cells: Cells { rows, generated } }] = self.inserts.as_slice() else { return Ok(None) };
-        let (mut all, now) = (EngineRows::new(schema), SystemTime::now());
-        for cells in rows {
-            let of_row = generated.iter().map(|generated| generated.value(db, schema, now));
-            let of_row = of_row.collect::<Result<Vec<_>>>()?;
-            let row = cells.iter().map(|cell| cell.value(&[], &of_row));
+        let [rows] = self.inserts.as_slice() else { return Ok(None) };
+        let (schema, mut all) = (&rows.schema, EngineRows::new(&rows.schema));
+        rows.each(db, &[], |row| {
             let is_missing = |(column, value): &(&Column, &Value)| !column.nullable && **value == Value::Null;
-            if let Some((column, _)) = schema.columns.iter().zip(row.clone()).find(is_missing) {
-                return Err(schema.null_in(column));
+            match schema.columns.iter().zip(row.values()).find(is_missing) {
+                Some((column, _)) => Err(schema.null_in(column)),
+                None => all.push(row.values()),
             }
-            all.push(row)?;
-        }
+        })?;
         Ok(Some(all))
     }
 }
 
 impl Rows {
+    /// Passes each row to `take`, given the values of the parameters.
+    fn each(&self, db: &Database, values: &[Value], mut take: impl FnMut(NewRow<'_>) -> Result<()>) -> Result<()> {
+        let (Cells { rows, generated }, now) = (&self.cells, SystemTime::now());
+        for cells in rows {
+            let of_row = generated.iter().map(|generated| generated.value(db, &self.schema, now));
+            let of_row = of_row.collect::<Result<Vec<_>>>()?;
+            take(NewRow { cells, parameters: values, generated: &of_row })?;
+        }
+        Ok(())
+    }
+
     /// The rows of an INSERT, if it needs no planning; notes the types of its parameters.
     fn of(insert: &Insert, db: &Database, zone: Zone, types: &mut ParameterTypes) -> Result<Option<Self>> {
         let Some(schema) = table_of(insert, db)? else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! Converts columns so that pgwire's encoder sends what PostgreSQL would. The encoder writes `2.0`,
 //! `1e15` and `inf`, and parses a pattern again for each time it writes. So numbers and times
-//! become text, also in arrays; UUIDs become bytes, and `jsonb` gets its version; durations get their days separated; and one-byte integers, which
-//! PostgreSQL lacks, become two bytes.
+//! become text, also in arrays. UUIDs become bytes, and `jsonb` gets its version. Durations get
+//! their days separated. One-byte integers, which PostgreSQL lacks, become two bytes.
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, RecordBatch};
 use arrow::compute::cast;
