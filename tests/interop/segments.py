@@ -9,6 +9,14 @@ import sys
 import duckdb
 import pyarrow.parquet as pq
 
+
+
+def array_text(values):
+    """The text of an array in PostgreSQL's form."""
+    texts = ["NULL" if value is None else str(value) for value in values]
+    return "{" + ",".join(f'"{text}"' if " " in text else text for text in texts) + "}"
+
+
 database, exports = sys.argv[1:]
 for directory in sorted(glob.glob(f"{database}/segments/*")):
     files = sorted(glob.glob(f"{directory}/*.parquet"))
@@ -26,10 +34,13 @@ for directory in sorted(glob.glob(f"{database}/segments/*")):
     db = duckdb.connect()
     db.sql("SET TimeZone = 'UTC'")
     columns = {r[0]: r[1] for r in db.sql(f"DESCRIBE SELECT * FROM read_parquet({files})").fetchall()}
+    lists = [name for name, type_name in columns.items() if type_name.endswith("[]")]
+    columns_of_csv = columns | {name: "VARCHAR" for name in lists}
     theirs = db.sql(f"SELECT * FROM read_parquet({files}) ORDER BY ALL")
-    ours = db.sql(f"SELECT * FROM read_csv('{csv}', header = true, nullstr = '', columns = {columns}) ORDER BY ALL")
+    ours = db.sql(f"SELECT * FROM read_csv('{csv}', header = true, nullstr = '', columns = {columns_of_csv}) ORDER BY ALL")
     a, b = theirs.fetchall(), ours.fetchall()
     assert len(a) == len(b), f"{name}: {len(a)} rows in segments, {len(b)} exported"
+    a = [tuple(array_text(value) if isinstance(value, list) else value for value in row) for row in a]
     for x, y in zip(a, b):
         assert x == y, f"{name}: {x} in the segment, {y} exported"
     arrow = [pq.read_table(file, page_checksum_verification=True) for file in files]
@@ -42,6 +53,6 @@ for directory in sorted(glob.glob(f"{database}/segments/*")):
             values = sorted(value for part in parts for value in part.to_pylist() if value is not None)
             assert values == sorted(row[place] for row in a if row[place] is not None), f"{name}.{column}"
     if name == "types":
-        found = [columns[column] for column in ("device", "opens", "doc", "raw")]
-        assert found == ["UUID", "TIME", "JSON", "JSON"], found
+        found = [columns[column] for column in ("device", "opens", "doc", "raw", "burst", "words")]
+        assert found == ["UUID", "TIME", "JSON", "JSON", "BIGINT[]", "VARCHAR[]"], found
     print(f"{name}: {len(a)} rows")

@@ -115,13 +115,15 @@ fn segments_open_in_duckdb_and_pyarrow_and_give_the_same_rows() {
     succeeds(&["load", &iot, "--data", data]);
     let types = "CREATE TABLE types (id BIGINT, ts TIMESTAMP, b BOOLEAN, i8 TINYINT, u16 SMALLINT UNSIGNED, u64 BIGINT UNSIGNED, \
                  f REAL, s TEXT, d DATE, ms TIMESTAMP(3), euro NUMERIC(9, 2), rate NUMERIC(18, 6), \
-                 device UUID, opens TIME, doc JSONB, raw JSON, PRIMARY KEY (id, ts))";
+                 device UUID, opens TIME, doc JSONB, raw JSON, burst BIGINT[], words TEXT[], PRIMARY KEY (id, ts))";
     let rows = "INSERT INTO types SELECT v % 7, to_timestamp_nanos(v * 1000000007), v % 3 = 0, v % 100, v % 65536, 18446744073709551615, \
                 v * 0.5, CASE WHEN v % 5 = 0 THEN NULL ELSE concat('text ', v) END, CAST(v % 30000 AS INTEGER)::DATE AS d, '1969-12-31T23:59:59.999', \
                 v * 0.37 - 9999, CASE WHEN v % 3 > 0 THEN v / 7.0 END, \
                 concat('00000000-0000-4000-8000-', lpad((v % 5000)::text, 12, '0')), \
                 CASE WHEN v % 4 > 0 THEN ('2026-01-01'::timestamp + v * interval '1 second')::time END, \
-                concat('[', v, ', null]'), CASE WHEN v % 2 = 0 THEN concat('[', v, ']') END \
+                concat('[', v, ', null]'), CASE WHEN v % 2 = 0 THEN concat('[', v, ']') END, \
+                CASE WHEN v % 11 > 0 THEN array_remove(ARRAY[v, v % 3, NULL, -v], 1) END, \
+                CASE WHEN v % 5 = 0 THEN '{}'::text[] ELSE ARRAY[concat('word ', v % 50), 'end'] END \
                 FROM generate_series(1, 100000) AS v";
     succeeds(&["sql", "--data", data, "-c", types, "-c", rows]);
     // The expected contents of the segments, exported by the program itself.

@@ -1,11 +1,12 @@
 //! A column under construction: values gathered from memtables and pages, to become an Arrow array.
 
-use crate::column_type::{ColumnType, UUID_BYTES, Unit, widen};
-use crate::error::{Error, Result};
+use crate::array::Elements;
+use crate::column_type::{ArrayElement, ColumnType, UUID_BYTES, Unit, widen};
+use crate::error::{Code, Error, Result};
 use crate::key::KeyPart;
 use crate::lane::{Lane, NullMask};
 use arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, PrimitiveArray, StringArray,
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, ListArray, PrimitiveArray, StringArray,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{self as types, ArrowPrimitiveType};
@@ -240,7 +241,8 @@ fn raw_array(lane: Lane, column_type: ColumnType) -> ArrayRef {
         | ColumnType::Json
         | ColumnType::Jsonb
         | ColumnType::Binary
-        | ColumnType::Uuid => Arc::new(whole::<types::Int64Type>(values, nulls)),
+        | ColumnType::Uuid
+        | ColumnType::Array(_) => Arc::new(whole::<types::Int64Type>(values, nulls)),
     }
 }
 
@@ -253,8 +255,10 @@ fn bytes_array(bytes: BytesBuilder, column_type: ColumnType) -> Result<ArrayRef>
             bytes.data.len()
         )));
     }
-    if column_type == ColumnType::Uuid {
-        return uuid_array(&bytes);
+    match column_type {
+        ColumnType::Uuid => return uuid_array(&bytes),
+        ColumnType::Array(element) => return lists(&bytes, element),
+        _ => {}
     }
     let offsets = if len == 0 { vec![0] } else { bytes.offsets };
     // The last offset is below 2^31, so all are.
@@ -282,4 +286,26 @@ fn uuid_array(bytes: &BytesBuilder) -> Result<ArrayRef> {
     }
     let nulls = null_buffer(&bytes.nulls, bytes.len());
     Ok(Arc::new(FixedSizeBinaryArray::try_new(UUID_BYTES as i32, Buffer::from_vec(data), nulls)?))
+}
+
+/// Arrays as Arrow lists.
+fn lists(bytes: &BytesBuilder, element: ArrayElement) -> Result<ArrayRef> {
+    let mut values = ColumnBuilder::new(element.column_type());
+    let mut offsets = Vec::with_capacity(bytes.len() + 1);
+    offsets.push(0);
+    for row in 0..bytes.len() {
+        if let Some(array) = bytes.get(row) {
+            let mut elements = Elements::read(element, array)?;
+            while let Some(part) = elements.next_element()? {
+                values.push(part);
+            }
+        }
+        offsets.push(i32::try_from(values.len()).map_err(|_| {
+            Error::new(Code::LimitExceeded, "a batch has more than 2,147,483,647 elements of arrays in one column")
+        })?);
+    }
+    let nulls = null_buffer(bytes.nulls(), bytes.len());
+    let values = values.finish(element.column_type())?;
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    Ok(Arc::new(ListArray::try_new(element.to_field(), offsets, values, nulls)?))
 }

@@ -3,8 +3,9 @@
 
 use crate::decimal::MAX_DECIMAL_DIGITS;
 use crate::error::{Code, Error, Result};
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Bytes of a UUID.
 pub(crate) const UUID_BYTES: usize = 16;
@@ -70,6 +71,61 @@ impl std::fmt::Display for Unit {
     }
 }
 
+/// The type of an array's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names are those of column types")]
+pub enum ArrayElement {
+    Boolean,
+    Int16,
+    Int32,
+    Int64,
+    Float32,
+    Float64,
+    Utf8,
+}
+
+impl ArrayElement {
+    /// All types of elements.
+    pub const ALL: [Self; 7] =
+        [Self::Boolean, Self::Int16, Self::Int32, Self::Int64, Self::Float32, Self::Float64, Self::Utf8];
+
+    /// The type of a column whose values are such elements.
+    pub fn column_type(self) -> ColumnType {
+        match self {
+            Self::Boolean => ColumnType::Boolean,
+            Self::Int16 => ColumnType::Int16,
+            Self::Int32 => ColumnType::Int32,
+            Self::Int64 => ColumnType::Int64,
+            Self::Float32 => ColumnType::Float32,
+            Self::Float64 => ColumnType::Float64,
+            Self::Utf8 => ColumnType::Utf8,
+        }
+    }
+
+    /// The elements that are such values; `None` if arrays cannot have them.
+    pub fn of(column_type: ColumnType) -> Option<Self> {
+        Self::ALL.into_iter().find(|element| element.column_type() == column_type)
+    }
+
+    /// The Arrow field of the elements.
+    pub(crate) fn to_field(self) -> FieldRef {
+        Arc::new(Field::new_list_field(self.column_type().to_arrow(), true))
+    }
+
+    /// The name in SQL of arrays with these elements.
+    pub(crate) fn sql_name_of_arrays(self) -> &'static str {
+        match self {
+            Self::Boolean => "boolean[]",
+            Self::Int16 => "smallint[]",
+            Self::Int32 => "integer[]",
+            Self::Int64 => "bigint[]",
+            Self::Float32 => "real[]",
+            Self::Float64 => "double precision[]",
+            Self::Utf8 => "text[]",
+        }
+    }
+}
+
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ColumnType {
@@ -121,6 +177,8 @@ pub enum ColumnType {
     Timestamp(Unit),
     /// The same, returned with the time zone UTC, so that clients anywhere know the instant.
     TimestampUtc(Unit),
+    /// An array of one dimension. It is a field, never a key.
+    Array(ArrayElement),
 }
 
 impl ColumnType {
@@ -159,6 +217,7 @@ impl ColumnType {
             Self::Decimal { .. } => "numeric",
             Self::Timestamp(_) => "timestamp",
             Self::TimestampUtc(_) => "timestamp with time zone",
+            Self::Array(element) => element.sql_name_of_arrays(),
         }
     }
 
@@ -184,6 +243,7 @@ impl ColumnType {
             Self::Decimal { precision, scale } => DataType::Decimal128(precision, scale as i8),
             Self::Timestamp(unit) => DataType::Timestamp(unit.to_arrow(), None),
             Self::TimestampUtc(unit) => DataType::Timestamp(unit.to_arrow(), Some(Self::UTC.into())),
+            Self::Array(element) => DataType::List(element.to_field()),
         }
     }
 
@@ -265,10 +325,15 @@ impl ColumnType {
             // Values count from 1970 in UTC, whatever the zone.
             DataType::Timestamp(unit, Some(_)) => Self::TimestampUtc(Unit::from_arrow(unit)),
             DataType::Dictionary(_, values) => Self::from_arrow(values)?,
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field)
+            | DataType::FixedSizeList(field, _) => array_of(field)?,
             other => {
                 return Err(Error::invalid(format!(
                     "Arrow type {other} is not supported: use booleans, integers, floats, decimals, text, binary, \
-                     dates, times, timestamps or UUIDs"
+                     dates, times, timestamps, UUIDs or arrays"
                 )));
             }
         })
@@ -282,9 +347,14 @@ impl ColumnType {
         }
     }
 
-    /// Whether values are bytes: text, JSON, binary or UUIDs.
+    /// Whether values are bytes: text, JSON, binary, UUIDs or arrays.
     pub(crate) fn is_bytes(self) -> bool {
-        matches!(self, Self::Utf8 | Self::Json | Self::Jsonb | Self::Binary | Self::Uuid)
+        matches!(self, Self::Utf8 | Self::Json | Self::Jsonb | Self::Binary | Self::Uuid | Self::Array(_))
+    }
+
+    /// Whether values are texts.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Self::Utf8 | Self::Json | Self::Jsonb)
     }
 
     /// Whether values are text that is JSON.
@@ -337,7 +407,7 @@ impl ColumnType {
             Self::UInt64 => unsigned(64),
             Self::Time => Some((0, US_PER_DAY - 1)),
             Self::Boolean | Self::Float32 | Self::Float64 | Self::Decimal { .. } => None,
-            Self::Utf8 | Self::Json | Self::Jsonb | Self::Binary | Self::Uuid => None,
+            Self::Utf8 | Self::Json | Self::Jsonb | Self::Binary | Self::Uuid | Self::Array(_) => None,
         }
     }
 }
@@ -373,6 +443,16 @@ impl ColumnType {
             (from, to) => bits(from) < bits(to) && (unsigned(from) || !unsigned(to)),
         }
     }
+}
+
+/// Returns the type of arrays with these elements, if a column can have it.
+fn array_of(elements: &Field) -> Result<ColumnType> {
+    let element = ColumnType::of_field(elements)?;
+    ArrayElement::of(element).map(ColumnType::Array).ok_or_else(|| {
+        let names = ArrayElement::ALL.map(|element| element.column_type().sql_name()).join(", ");
+        let name = element.sql_name();
+        Error::new(Code::NotSupported, format!("a column cannot have arrays of {name}: use arrays of {names}"))
+    })
 }
 
 /// Returns the decimal type with this precision and scale, if a column can have it.

@@ -7,7 +7,8 @@ use crate::scan::container::Aggregate;
 use crate::scan::rows::Scan;
 use crate::scan::{Projection, TableView};
 use crate::schema::TableSchema;
-use crate::write::batch::{Batch, Rows, Value};
+use crate::write::batch::{Batch, Rows};
+use crate::write::value::Value;
 use arrow::array::RecordBatch;
 use std::sync::Arc;
 

@@ -8,6 +8,7 @@
 //! Start with [`Database`].
 
 mod alter;
+mod array;
 mod backpressure;
 pub mod backup;
 mod catalog;
@@ -52,8 +53,9 @@ mod wal;
 mod write;
 
 pub use alter::Alteration;
+pub use array::MAX_ARRAY_ELEMENTS;
 pub use check::{Check, Comparison, Condition, Operand, Operator};
-pub use column_type::{ColumnType, Unit};
+pub use column_type::{ArrayElement, ColumnType, Unit};
 pub use commit::{Acknowledged, PendingSync, TryCommit};
 pub use constraints::{CheckDefinition, DefaultValue, ForeignKey, ForeignKeyDefinition, StoredQueries, StoredQuery};
 pub use db::{Database, Status};
@@ -76,6 +78,7 @@ pub use schema::{
 };
 pub use settings::{Durability, Settings};
 pub use uuid::Uuid;
-pub use write::admit::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-pub use write::batch::{Batch, MAX_BATCH_BYTES, MAX_BATCH_ROWS, Rows, Value};
+pub use write::admit::MAX_KEY_BYTES;
+pub use write::batch::{Batch, MAX_BATCH_BYTES, MAX_BATCH_ROWS, Rows};
+pub use write::value::{ArrayValue, MAX_VALUE_BYTES, Value, array_element_text};
 pub use write::whole::MAX_REWRITTEN_ROWS;

@@ -446,6 +446,11 @@ impl TableDefinition {
                         "key column '{name}' of table '{table}' is a float: a key must be exact; use an integer or text"
                     )));
                 }
+                ColumnType::Array(_) => {
+                    return Err(Error::invalid(format!(
+                        "key column '{name}' of table '{table}' is an array: use a column of a type with single values"
+                    )));
+                }
                 _ => {
                     column.role = Role::Key;
                     key.push(index);

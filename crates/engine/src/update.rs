@@ -10,7 +10,8 @@ use crate::error::{Code, Error, Result};
 use crate::scan::{Projection, ScanRequest, View};
 use crate::schema::Role;
 use crate::wal::log::Waiting;
-use crate::write::batch::{Batch, MAX_BATCH_ROWS, Value, misfit};
+use crate::write::batch::{Batch, MAX_BATCH_ROWS};
+use crate::write::value::{Value, misfit};
 use arrow::array::{RecordBatch, UInt64Array};
 
 impl Database {

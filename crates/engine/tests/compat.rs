@@ -1,6 +1,6 @@
 //! Golden directories: this version reads databases written by earlier versions. `tests/compat/v1` has
 //! format version 1; `v2` has version 2, with decimal numbers, defaults, checks, foreign keys, numbers
-//! a stored query, and columns of UUIDs, times of day and JSON.
+//! a stored query, and columns of UUIDs, times of day and JSON; `v3` has version 3, with arrays.
 //!
 //! `FLEETDB_MAKE_COMPAT=<empty directory>` writes one with this version. A committed directory
 //! never changes.
@@ -11,9 +11,9 @@ use arrow::datatypes::{Decimal128Type, Float64Type, Int64Type, TimestampSecondTy
 use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{
-    Batch, CheckDefinition, ColumnDefinition, ColumnId, ColumnType, Comparison, Condition, Database, Decimal,
-    DefaultValue, Durability, ForeignKeyDefinition, Operand, Reader, Role, Rows, ScanRequest, Settings, StoredQuery,
-    TableDefinition, TableSchema, Unit, Uuid, Value, View,
+    ArrayElement, ArrayValue, Batch, CheckDefinition, ColumnDefinition, ColumnId, ColumnType, Comparison, Condition,
+    Database, Decimal, DefaultValue, Durability, ForeignKeyDefinition, Operand, Reader, Role, Rows, ScanRequest,
+    Settings, StoredQuery, TableDefinition, TableSchema, Unit, Uuid, Value, View,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,6 +49,10 @@ fn write(directory: &Path) {
     let samples = samples.field("at", ColumnType::Time).field("doc", ColumnType::Jsonb).field("raw", ColumnType::Json);
     let samples = db.create_table(&samples).unwrap();
     write_samples(&db, &samples, 0..500);
+    let bursts = TableDefinition::new("bursts").key("device", ColumnType::Int64).time("ts", Unit::Second);
+    let bursts = bursts.field("numbers", ColumnType::Array(ArrayElement::Float64));
+    let bursts = db.create_table(&bursts.field("words", ColumnType::Array(ArrayElement::Utf8))).unwrap();
+    write_bursts(&db, &bursts, 0..500);
     db.flush().unwrap();
     db.widen_column("readings", "small", ColumnType::Float64).unwrap();
     db.drop_column("readings", "gone").unwrap();
@@ -66,6 +70,7 @@ fn write(directory: &Path) {
     (0..3).for_each(|n| devices.push(&[Value::Int(n), Value::Text(format!("device {n}"))]).unwrap());
     define(&db);
     write_samples(&db, &samples, 500..510);
+    write_bursts(&db, &bursts, 500..510);
     let batch = Batch::new()
         .delete("readings", Some(&["site 0".into(), Value::Int(0)]), ..6_000)
         .with_rows(rows)
@@ -97,6 +102,35 @@ fn verify_samples(view: &View) {
         let [device, at, doc, raw] = sample(n);
         let row = samples.container(std::slice::from_ref(&device)).unwrap().row(n).unwrap();
         assert_eq!(row, Some(vec![device, Value::Int(n), at, doc, raw]));
+    }
+}
+
+/// The arrays of a burst: NULL, empty, with NULLs in it.
+fn burst(n: i64) -> [Value; 2] {
+    let numbers: Vec<Value> =
+        (0..n % 5).map(|place| if place == 3 { Value::Null } else { Value::Float(value(n + place)) }).collect();
+    let words: Vec<Value> = (0..n % 3).map(|place| Value::Text(format!("word {}", (n + place) % 7))).collect();
+    let numbers = Value::Array(ArrayValue::new(ArrayElement::Float64, &numbers).unwrap());
+    let words = Value::Array(ArrayValue::new(ArrayElement::Utf8, &words).unwrap());
+    [if n % 11 == 0 { Value::Null } else { numbers }, words]
+}
+
+fn write_bursts(db: &Database, schema: &Arc<TableSchema>, numbers: std::ops::Range<i64>) {
+    let mut rows = Rows::new(schema);
+    for n in numbers {
+        let [numbers, words] = burst(n);
+        rows.push(&[Value::Int(n % 2), Value::Int(n), numbers, words]).unwrap();
+    }
+    db.commit(Batch::new().with_rows(rows).with_durability(Durability::Sync)).unwrap();
+}
+
+fn verify_bursts(view: &View) {
+    let bursts = view.table("bursts").unwrap();
+    assert_eq!(bursts.count().unwrap(), 510);
+    for n in 0..510 {
+        let [numbers, words] = burst(n);
+        let row = bursts.container(&[Value::Int(n % 2)]).unwrap().row(n).unwrap();
+        assert_eq!(row, Some(vec![Value::Int(n % 2), Value::Int(n), numbers, words]));
     }
 }
 
@@ -217,14 +251,24 @@ fn a_database_of_format_version_1_is_read_and_written() {
     is_read_and_written(&golden("v1"), verify);
 }
 
+fn verify_version_2(view: &View) {
+    verify(view);
+    verify_definitions(view);
+    verify_samples(view);
+}
+
 #[test]
 fn a_database_of_format_version_2_is_read_and_written() {
+    is_read_and_written(&golden("v2"), verify_version_2);
+}
+
+#[test]
+fn a_database_of_format_version_3_is_read_and_written() {
     if let Ok(directory) = std::env::var("FLEETDB_MAKE_COMPAT") {
         write(Path::new(&directory));
     }
-    is_read_and_written(&golden("v2"), |view| {
-        verify(view);
-        verify_definitions(view);
-        verify_samples(view);
+    is_read_and_written(&golden("v3"), |view| {
+        verify_version_2(view);
+        verify_bursts(view);
     });
 }

@@ -10,8 +10,9 @@ use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{
-    Batch, ColumnDefinition, ColumnType, Database, Durability, Error, Merge, Overlay, Projection, Role, RowCondition,
-    Rows, Scan, ScanRequest, Settings, TableDefinition, TableView, Unit, Uuid, Value, View,
+    ArrayElement, ArrayValue, Batch, ColumnDefinition, ColumnType, Database, Durability, Error, Merge, Overlay,
+    Projection, Role, RowCondition, Rows, Scan, ScanRequest, Settings, TableDefinition, TableView, Unit, Uuid, Value,
+    View,
 };
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -39,9 +40,16 @@ fn document(id: i64) -> String {
     format!("{{\"id\": {id}}}")
 }
 
+/// The array of an item; it may be empty.
+fn burst(id: i64) -> Vec<Option<i64>> {
+    (0..id % 4).map(|place| (place != 1).then_some(id * place)).collect()
+}
+
 /// A row of the items.
-fn item(id: i64, name: Value) -> [Value; 4] {
-    [Value::Uuid(uuid(id)), name, Value::Int(id), Value::Text(document(id))]
+fn item(id: i64, name: Value) -> [Value; 5] {
+    let burst: Vec<Value> = burst(id).into_iter().map(|value| value.map_or(Value::Null, Value::Int)).collect();
+    let burst = Value::Array(ArrayValue::new(ArrayElement::Int64, &burst).unwrap());
+    [Value::Uuid(uuid(id)), name, Value::Int(id), Value::Text(document(id)), burst]
 }
 
 struct Case {
@@ -88,7 +96,8 @@ impl Case {
         let series = TableDefinition { merge, ..series };
         db.create_table(&series).unwrap();
         let items = TableDefinition::new("items").key("id", ColumnType::Uuid).field("name", ColumnType::Utf8);
-        db.create_table(&items.field("at", ColumnType::Time).field("doc", ColumnType::Jsonb)).unwrap();
+        let items = items.field("at", ColumnType::Time).field("doc", ColumnType::Jsonb);
+        db.create_table(&items.field("burst", ColumnType::Array(ArrayElement::Int64))).unwrap();
         let (series, items) = (BTreeMap::new(), BTreeMap::new());
         Self { random, storage, db: Some(db), series, items, has_extra: false, merges_fields, open: None }
     }
@@ -369,11 +378,14 @@ impl Case {
             let names = batch.column(1).as_string::<i32>();
             let ids = batch.column(0).as_fixed_size_binary();
             let times = batch.column(2).as_primitive::<arrow::datatypes::Time64MicrosecondType>();
-            let docs = batch.column(3).as_string::<i32>();
+            let (docs, bursts) = (batch.column(3).as_string::<i32>(), batch.column(4).as_list::<i32>());
             for row in 0..batch.num_rows() {
                 let name = (!names.is_null(row)).then(|| names.value(row).to_owned());
                 let id = id_of(ids.value(row));
                 assert_eq!((times.value(row), docs.value(row)), (id, document(id).as_str()));
+                let array = bursts.value(row);
+                let array: Vec<Option<i64>> = array.as_primitive::<arrow::datatypes::Int64Type>().iter().collect();
+                assert_eq!(array, burst(id));
                 assert!(items.insert(id, name).is_none(), "each key once");
             }
         }

@@ -9,7 +9,7 @@ pub(super) const NAME: &str = "fleetdb_columns";
 
 /// Arrow types, as LIKE patterns for their beginnings, each with PostgreSQL's two names. Clients
 /// receive values of these types.
-const TYPES: [(&str, &str, &str); 19] = [
+const TYPES: [(&str, &str, &str); 26] = [
     ("Boolean", "boolean", "bool"),
     ("Int8", "smallint", "int2"),
     ("Int16", "smallint", "int2"),
@@ -29,6 +29,13 @@ const TYPES: [(&str, &str, &str); 19] = [
     ("Date", "date", "date"),
     ("Binary", "bytea", "bytea"),
     ("Utf8", "text", "text"),
+    ("List(Boolean", "ARRAY", "_bool"),
+    ("List(Int16", "ARRAY", "_int2"),
+    ("List(Int32", "ARRAY", "_int4"),
+    ("List(Int64", "ARRAY", "_int8"),
+    ("List(Float32", "ARRAY", "_float4"),
+    ("List(Float64", "ARRAY", "_float8"),
+    ("List(Utf8", "ARRAY", "_text"),
 ];
 
 /// Columns that DataFusion's view lacks, each with the value all rows have.

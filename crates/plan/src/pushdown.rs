@@ -13,6 +13,7 @@ use fleetdb_engine::{
 };
 use fleetdb_functions::one_of::OneOf;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// A condition evaluated by the scan.
 #[derive(Debug)]
@@ -179,6 +180,7 @@ pub fn scalar(value: &Value) -> ScalarValue {
         Value::Text(value) => ScalarValue::Utf8(Some(value.clone())),
         Value::Binary(value) => ScalarValue::Binary(Some(value.clone())),
         Value::Uuid(value) => ScalarValue::FixedSizeBinary(16, Some(value.as_bytes().to_vec())),
+        Value::Array(array) => ScalarValue::List(Arc::new(array.to_list())),
     }
 }
 

@@ -37,7 +37,7 @@ pub use session::column_types::ColumnTypes;
 pub use session::prepared::Prepared;
 pub use settings::{SessionSettings, SettingsBefore};
 pub use transaction::SharedSettings;
-pub use transfer::array_texts::array_text_form;
+pub use transfer::array_texts::{array_text_form, with_array_texts};
 pub use transfer::csv::{
     CellReader, CsvCell, CsvError, CsvReader, CsvRow, NumberForms, csv_cell, csv_header, csv_rows,
 };

@@ -208,10 +208,14 @@ pub(crate) fn read(db: &Database) -> (Series, Items) {
         let numbers = |place: usize| batch.column(place).as_primitive::<Int64Type>();
         let prices = batch.column(2).as_primitive::<Decimal128Type>();
         let (tags, docs) = (batch.column(3).as_fixed_size_binary(), batch.column(4).as_string::<i32>());
+        let bursts = batch.column(5).as_list::<i32>();
         for row in 0..batch.num_rows() {
             let value = numbers(1).value(row);
             assert_eq!(prices.value(row), price(value).unscaled.into(), "the price of {value}");
             assert_eq!((tags.value(row), docs.value(row)), (&tag(value).as_bytes()[..], doc(value).as_str()));
+            let array = bursts.value(row);
+            let array: Vec<&str> = array.as_string::<i32>().iter().flatten().collect();
+            assert_eq!(array, burst(value));
             items.insert(numbers(0).value(row), value);
         }
     }
@@ -229,6 +233,11 @@ pub(crate) fn tag(value: i64) -> Uuid {
 /// The JSON of an item with this value.
 pub(crate) fn doc(value: i64) -> String {
     format!("{{\"value\": {value}}}")
+}
+
+/// The array of an item with this value; it may be empty.
+pub(crate) fn burst(value: i64) -> Vec<String> {
+    (0..value.rem_euclid(4)).map(|place| format!("{}", value % (place + 7))).collect()
 }
 
 /// The price of an item with this value.

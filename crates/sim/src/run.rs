@@ -3,11 +3,12 @@
 use crate::definitions::Definitions;
 use crate::disk::{Disk, MODES, Mode};
 use crate::model::{Change, Fate, Model, Row};
-use crate::operations::{Forgotten, PRICE_DIGITS, doc, price, read, tag};
+use crate::operations::{Forgotten, PRICE_DIGITS, burst, doc, price, read, tag};
 use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Clock, Io, MemoryStorage, Random, StepClock, Storage};
 use fleetdb_engine::{
-    Batch, ColumnType, Database, Durability, ErrorKind, Merge, Result, Rows, Settings, TableDefinition, Unit, Value,
+    ArrayElement, ArrayValue, Batch, ColumnType, Database, Durability, ErrorKind, Merge, Result, Rows, Settings,
+    TableDefinition, Unit, Value,
 };
 use rand::{Rng, RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -207,7 +208,8 @@ impl Run {
             let items = TableDefinition::new("items").key("id", ColumnType::Int64).field("value", ColumnType::Int64);
             let (precision, scale) = PRICE_DIGITS;
             let items = items.field("price", ColumnType::Decimal { precision, scale });
-            db.create_table(&items.field("tag", ColumnType::Uuid).field("doc", ColumnType::Jsonb))?;
+            let items = items.field("tag", ColumnType::Uuid).field("doc", ColumnType::Jsonb);
+            db.create_table(&items.field("burst", ColumnType::Array(ArrayElement::Utf8)))?;
         }
         self.db = Some(db);
         Ok(())
@@ -362,7 +364,10 @@ impl Run {
                 let (id, value) = (self.random.random_range(0..40), self.random.random());
                 let (price, tag, doc) =
                     (Value::Decimal(price(value)), Value::Uuid(tag(value)), Value::Text(doc(value)));
-                items.push(&[Value::Int(id), Value::Int(value), price, tag, doc]).expect("it fits");
+                let burst = burst(value).into_iter().map(Value::Text).collect::<Vec<_>>();
+                let burst = ArrayValue::new(ArrayElement::Utf8, &burst).expect("texts");
+                let row = [Value::Int(id), Value::Int(value), price, tag, doc, Value::Array(burst)];
+                items.push(&row).expect("it fits");
                 changes.push(Change::Item(id, value));
             }
         }

@@ -2,11 +2,12 @@
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, CastKind, DataType, Delete, Expr, FromTable, Function, FunctionArg, FunctionArgumentList,
-    FunctionArguments, GroupByExpr, Ident, Insert, ObjectName, Parens, Query, Select, SelectFlavor, SelectItem,
-    SetExpr, SetOperator, SetQuantifier, TableAlias, TableAliasColumnDef, TableFactor, TableObject, TableWithJoins,
-    Value as Literal, Values, WildcardAdditionalOptions,
+    ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Delete, Expr, FromTable, Function, FunctionArg,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, Insert, ObjectName, Parens, Query, Select,
+    SelectFlavor, SelectItem, SetExpr, SetOperator, SetQuantifier, TableAlias, TableAliasColumnDef, TableFactor,
+    TableObject, TableWithJoins, Value as Literal, Values, WildcardAdditionalOptions,
 };
+use fleetdb_engine::ArrayElement;
 
 /// A name in quotes, whose case counts.
 pub fn quoted(name: &str) -> Ident {
@@ -42,6 +43,20 @@ pub fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
 /// `CAST(expr AS data_type)`.
 pub fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+/// The type of arrays with these elements.
+pub fn array_type(element: ArrayElement) -> DataType {
+    let element = match element {
+        ArrayElement::Boolean => DataType::Boolean,
+        ArrayElement::Int16 => DataType::SmallInt(None),
+        ArrayElement::Int32 => DataType::Integer(None),
+        ArrayElement::Int64 => DataType::BigInt(None),
+        ArrayElement::Float32 => DataType::Real,
+        ArrayElement::Float64 => DataType::DoublePrecision,
+        ArrayElement::Utf8 => DataType::Text,
+    };
+    DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(element), None))
 }
 
 /// A call of a function.

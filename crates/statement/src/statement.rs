@@ -152,6 +152,7 @@ fn literal_of(value: &Value) -> Expr {
         Value::Decimal(value) => number(value.to_string()),
         Value::Text(text) => Expr::value(Literal::SingleQuotedString(text.clone())),
         Value::Uuid(uuid) => Expr::value(Literal::SingleQuotedString(uuid.to_string())),
+        Value::Array(array) => Expr::value(Literal::SingleQuotedString(array.to_string())),
         Value::Binary(bytes) => {
             Expr::value(Literal::HexStringLiteral(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
         }

@@ -5,7 +5,8 @@ use crate::io_error;
 use arrow::util::pretty::pretty_format_batches_with_schema;
 use fleetdb_engine::{Error, Result};
 use fleetdb_query::{
-    Answer, csv_header, csv_rows, distinct_names, json_lines, rows_with_texts, schema_with_texts, with_names,
+    Answer, csv_header, csv_rows, distinct_names, json_lines, rows_with_texts, schema_with_texts, with_array_texts,
+    with_names,
 };
 use std::io::Write;
 
@@ -35,7 +36,8 @@ pub fn show(answer: Answer, format: Format, out: &mut dyn Write) -> Result<()> {
     match format {
         Format::Table => {
             // Alignment requires all rows.
-            let batches: Vec<_> = answer.collect()?.iter().map(rows_with_texts).collect();
+            let texts = |rows| with_array_texts(&rows_with_texts(rows)).map_err(|e| failed(&e));
+            let batches = answer.collect()?.iter().map(texts).collect::<Result<Vec<_>>>()?;
             let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
             let table =
                 pretty_format_batches_with_schema(schema_with_texts(&schema), &batches).map_err(|e| failed(&e))?;

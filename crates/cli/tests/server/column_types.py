@@ -1,4 +1,4 @@
-"""UUIDs, times of day and JSON with psycopg, as text and in binary, by INSERT and by COPY."""
+"""UUIDs, times of day, JSON and arrays with psycopg, as text and in binary, by INSERT and by COPY."""
 import datetime
 import sys
 import uuid
@@ -38,8 +38,30 @@ for binary in (False, True):
             copy.set_types(["uuid", "time", "jsonb"])
         copy.write_row((uuid.UUID(int=7), opens, Jsonb(doc)))
     assert cur.execute("SELECT opens, doc FROM devices WHERE id = %s", (uuid.UUID(int=7),)).fetchone() == (opens, doc)
+con.execute("CREATE TABLE bursts (id INT PRIMARY KEY, v DOUBLE PRECISION[], n SMALLINT[], w TEXT[], b BOOLEAN[])")
+burst = ([1.5, None, -2.0] + [i / 8 for i in range(1000)], [-1, 32767, None], ["a", "", 'b "c"\\,{}', None, "NULL"], [True, False, None])
+for binary in (False, True):
+    cur = con.cursor(binary=binary)
+    con.execute("TRUNCATE bursts")
+    con.execute("INSERT INTO bursts VALUES (1, %s, %s, %s, %s)", burst)
+    con.execute("INSERT INTO bursts VALUES (2, %b, %b, %b, %b)", burst)
+    con.execute("INSERT INTO bursts VALUES (3, %t, %t, %t, %t) ON CONFLICT (id) DO UPDATE SET v = excluded.v", burst)
+    con.execute("INSERT INTO bursts VALUES (4, %s, %s, %s, %s)", ([], [], [], None))
+    con.execute("UPDATE bursts SET v = %s WHERE id = 3", (burst[0],))
+    with cur.copy("COPY bursts FROM STDIN" + (" (FORMAT BINARY)" if binary else "")) as copy:
+        if binary:
+            copy.set_types(["int4", "float8[]", "int2[]", "text[]", "bool[]"])
+        copy.write_row((5, *burst))
+    rows = cur.execute("SELECT * FROM bursts ORDER BY id").fetchall()
+    assert rows == [(1, *burst), (2, *burst), (3, *burst), (4, [], [], [], None), (5, *burst)], rows
+    types = [d.type_code for d in cur.description]
+    assert types == [23, 1022, 1005, 1009, 1000], types
+    found = cur.execute("SELECT id FROM bursts WHERE n = %s AND %s = ANY(w) ORDER BY id", (burst[1], "NULL")).fetchall()
+    assert found == [(1,), (2,), (3,), (5,)], found
 for wrong, state in (("SELECT 1 FROM devices WHERE id = 'x'", "22P02"), ("INSERT INTO devices (opens) VALUES ('24:30')", "22008"),
-                     ("INSERT INTO devices (doc) VALUES ('{')", "22P02"), ("INSERT INTO devices (owner) VALUES ('zz')", "22P02")):
+                     ("INSERT INTO devices (doc) VALUES ('{')", "22P02"), ("INSERT INTO devices (owner) VALUES ('zz')", "22P02"),
+                     ("INSERT INTO bursts (id, v) VALUES (9, '{x}')", "22P02"), ("INSERT INTO bursts (id, n) VALUES (9, '{40000}')", "22003"),
+                     ("INSERT INTO bursts (id, v) VALUES (9, '{1')", "22P02")):
     try:
         con.execute(wrong)
         raise SystemExit(f"{wrong} is taken")

@@ -351,10 +351,13 @@ fn a_statement_takes_parameters_as_json() {
     {
         assert!(rows.contains(row) && !rows.contains(r#""id":2"#), "{rows}");
     }
+    let (status, rows) =
+        ask(r#"{"sql": "SELECT id FROM t WHERE id = ANY($1) ORDER BY id", "parameters": [[3, 1, null]]}"#);
+    assert!(status == 200 && rows.contains("{\"id\":1},\n{\"id\":3}\r\n"), "{rows}");
     for (body, expected) in [
         (r#"{"sql": "SELECT $1", "parameters": [1, 2]}"#, "the statement has 1 parameters, not 2"),
         (r#"{"sql": "SELECT $2", "parameters": [1]}"#, "the statement has 2 parameters, not 1"),
-        (r#"{"sql": "SELECT $1", "parameters": [[1]]}"#, "parameter $1 must be a text"),
+        (r#"{"sql": "SELECT $1", "parameters": [[[1]]]}"#, "parameter $1 must be a text"),
         (r#"{"sql": "SELECT 1", "values": [1]}"#, "unknown field `values`"),
         ("SELECT 1", "the body is not like"),
         (r#"{"sql": "SELECT * FROM t WHERE id = $1", "parameters": ["x"]}"#, "invalid input syntax for type bigint"),

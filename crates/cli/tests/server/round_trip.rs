@@ -3,7 +3,9 @@
 use super::process::{Server, fleetdb};
 use arrow::array::Array;
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Batch, ColumnType, Database, Rows, ScanRequest, Settings, TableDefinition, Unit, Value};
+use fleetdb_engine::{
+    ArrayElement, ArrayValue, Batch, ColumnType, Database, Rows, ScanRequest, Settings, TableDefinition, Unit, Value,
+};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::path::Path;
@@ -13,12 +15,13 @@ const TABLES: [&str; 2] = ["points", "again"];
 
 fn columns() -> Vec<(String, ColumnType)> {
     use ColumnType::{
-        Binary, Boolean, Date32, Decimal, Float32, Float64, Int8, Int16, Int32, Int64, Json, Jsonb, Time, Timestamp,
-        TimestampUtc, UInt8, UInt16, UInt32, UInt64, Utf8, Uuid,
+        Array, Binary, Boolean, Date32, Decimal, Float32, Float64, Int8, Int16, Int32, Int64, Json, Jsonb, Time,
+        Timestamp, TimestampUtc, UInt8, UInt16, UInt32, UInt64, Utf8, Uuid,
     };
     let mut types =
         vec![Boolean, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32, Float64, Utf8, Binary, Date32];
     types.extend([Time, Uuid, Json, Jsonb]);
+    types.extend(ArrayElement::ALL.map(Array));
     for (precision, scale) in [(1, 1), (9, 2), (10, 0), (18, 4), (18, 18)] {
         types.push(Decimal { precision, scale });
     }
@@ -71,6 +74,11 @@ fn value(column_type: ColumnType, random: &mut impl Rng) -> Value {
         }
         ColumnType::Time => Value::Int(if edge { 86_399_999_999 } else { random.random_range(0..86_400_000_000) }),
         ColumnType::Uuid => Value::Uuid(fleetdb_engine::Uuid::from_u128(random.random())),
+        ColumnType::Array(element) => {
+            let elements: Vec<Value> =
+                (0..random.random_range(0..4)).map(|_| value(element.column_type(), random)).collect();
+            Value::Array(ArrayValue::new(element, &elements).unwrap())
+        }
         // As the wire writes them, and therefore as they return.
         ColumnType::Json | ColumnType::Jsonb => {
             let documents = [

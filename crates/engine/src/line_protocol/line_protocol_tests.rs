@@ -2,7 +2,7 @@ use super::*;
 use crate::io::{Io, MemoryStorage};
 use crate::schema::MAX_COLUMNS;
 use crate::settings::Settings;
-use crate::write::batch::Value;
+use crate::write::value::Value;
 
 #[test]
 fn a_type_conflict_names_the_field_and_adds_nothing() {

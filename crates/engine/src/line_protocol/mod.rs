@@ -29,8 +29,9 @@ use crate::error::{Error, Result};
 use crate::key::{self, KeyPart};
 use crate::schema::{ColumnDefinition, Merge, Role, TableDefinition, TableSchema, check_name};
 use crate::settings::Durability;
-use crate::write::admit::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use crate::write::admit::MAX_KEY_BYTES;
 use crate::write::batch::Batch;
+use crate::write::value::MAX_VALUE_BYTES;
 use arrow::array::{
     ArrayRef, RecordBatch, TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray,
     TimestampSecondArray,

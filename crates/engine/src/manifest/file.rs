@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 pub(crate) const DIRECTORY: &str = "manifest";
 const MAGIC: &[u8; 8] = b"FLEETMAN";
 /// The version that is written.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The versions that are read. A file of an older one is replaced when a database is opened.
 const KNOWN_VERSIONS: RangeInclusive<u32> = 1..=VERSION;
 const HEADER_BYTES: usize = 24;
@@ -114,7 +114,13 @@ pub(crate) fn read_bytes(name: &str, bytes: &[u8], number: u64) -> Result<Conten
     };
     let has_header = |version: &u32| bytes.get(..HEADER_BYTES) == Some(&header(*version, number));
     let Some(version) = KNOWN_VERSIONS.into_iter().find(has_header) else {
-        return Err(lost(0, "invalid manifest header"));
+        let version = bytes.get(8..12).and_then(|version| version.try_into().ok()).map_or(0, u32::from_le_bytes);
+        return Err(match version > VERSION && has_header(&version) {
+            true => Error::invalid(format!(
+                "{name} has format version {version}, but this program reads {VERSION}: use a newer version of FleetDB"
+            )),
+            false => lost(0, "invalid manifest header"),
+        });
     };
     let content = frame_at(bytes, HEADER_BYTES).ok_or_else(|| lost(HEADER_BYTES, "the fold is damaged"))?;
     let state: State = parse(name, HEADER_BYTES, content)?;

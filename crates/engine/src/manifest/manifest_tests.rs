@@ -150,3 +150,15 @@ fn what_was_appended_is_there_after_reopening_and_the_file_is_folded_when_it_gro
     let after = Manifest::open(&Io::memory(storage.crash())).unwrap();
     assert_eq!(*after.state(), state);
 }
+
+#[test]
+fn a_file_of_a_newer_version_is_named_as_such() {
+    let mut bytes = b"FLEETMAN".to_vec();
+    bytes.extend_from_slice(&99_u32.to_le_bytes());
+    bytes.extend_from_slice(&7_u64.to_le_bytes());
+    bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    let said = |bytes: &[u8]| file::read_bytes("m", bytes, 7).err().map(|e| e.to_string()).unwrap_or_default();
+    assert!(said(&bytes).contains("version 99") && said(&bytes).contains("use a newer version"), "{}", said(&bytes));
+    bytes[9] = 1;
+    assert!(said(&bytes).contains("invalid manifest header"), "{}", said(&bytes));
+}

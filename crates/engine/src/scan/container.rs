@@ -4,7 +4,7 @@ use super::containers::{ColumnSum, ColumnTotals};
 use super::rows::Scan;
 use super::{Projection, ScanRequest, TableView, encode_key};
 use crate::error::Result;
-use crate::write::batch::Value;
+use crate::write::value::Value;
 use arrow::array::RecordBatch;
 
 /// A container of a [`TableView`]: all rows that share the key before the time.

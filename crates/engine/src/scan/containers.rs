@@ -13,7 +13,7 @@ use crate::ids::ColumnId;
 use crate::key;
 use crate::schema::Role;
 use crate::segment::index::{Amounts, Sum};
-use crate::write::batch::Value;
+use crate::write::value::Value;
 
 /// A container and its totals for a request.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,7 +16,7 @@ use crate::ids::ColumnId;
 use crate::key;
 use crate::schema::{Role, TableSchema};
 use crate::segment::index::LastValue;
-use crate::write::batch::Value;
+use crate::write::value::Value;
 use arrow::array::{ArrayRef, RecordBatch};
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ use crate::column_type::{ColumnType, UUID_BYTES};
 use crate::error::{Error, Result};
 use crate::lane::codec::{pack_bits, put_bytes, take_bytes, unpack_bits, unpack_bits_to};
 use crate::lane::{NullMask, lowest_bits};
+use parquet::basic::Type;
 
 /// How a column's values are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ impl Physical {
             ColumnType::Decimal { precision: ..=9, .. } => Self::Four { signed: true },
             ColumnType::Utf8 | ColumnType::Json | ColumnType::Jsonb | ColumnType::Binary => Self::Bytes,
             ColumnType::Uuid => Self::Fixed,
+            // Its elements are stored.
+            ColumnType::Array(element) => Self::of(element.column_type()),
             _ => Self::Eight,
         }
     }
@@ -74,6 +77,23 @@ impl Physical {
             Self::Four { signed: true } => value as i32 as u64,
             _ => u64::from(value),
         }
+    }
+}
+
+/// The Parquet type of a column's values; of an array's elements.
+pub(crate) fn parquet_type(column_type: ColumnType) -> Type {
+    let is_float = match column_type {
+        ColumnType::Array(element) => element.column_type().is_float(),
+        other => other.is_float(),
+    };
+    match Physical::of(column_type) {
+        Physical::Bit => Type::BOOLEAN,
+        Physical::Four { .. } if is_float => Type::FLOAT,
+        Physical::Four { .. } => Type::INT32,
+        Physical::Eight if is_float => Type::DOUBLE,
+        Physical::Eight => Type::INT64,
+        Physical::Bytes => Type::BYTE_ARRAY,
+        Physical::Fixed => Type::FIXED_LEN_BYTE_ARRAY,
     }
 }
 

@@ -9,8 +9,10 @@
 
 pub(crate) mod cache;
 pub(crate) mod compression;
+mod division;
 pub(crate) mod encoding;
 pub(crate) mod index;
+mod lists;
 pub(crate) mod page;
 pub(crate) mod page_header;
 pub(crate) mod pages;

@@ -33,6 +33,7 @@ pub(crate) struct PageHeader {
     pub(crate) stored_bytes: usize,
     /// CRC-32 of the bytes after the header.
     pub(crate) crc: u32,
+    /// Number of values, with NULLs.
     pub(crate) values: usize,
     /// `None` for a dictionary page.
     pub(crate) data: Option<DataHeader>,
@@ -41,11 +42,21 @@ pub(crate) struct PageHeader {
 /// The part of the header that only data pages have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DataHeader {
+    pub(crate) rows: usize,
     pub(crate) nulls: usize,
     pub(crate) encoding: Encoding,
+    /// Bytes of repetition levels, at the front; never compressed.
+    pub(crate) repetition_bytes: usize,
     /// Bytes of definition levels before the values; never compressed.
-    pub(crate) level_bytes: usize,
+    pub(crate) definition_bytes: usize,
     pub(crate) compressed: bool,
+}
+
+impl DataHeader {
+    /// Bytes of levels before the values.
+    pub(crate) fn level_bytes(&self) -> usize {
+        self.repetition_bytes.saturating_add(self.definition_bytes)
+    }
 }
 
 impl PageHeader {
@@ -63,10 +74,10 @@ impl PageHeader {
             Some(data) => fields.structure(8, |inner| {
                 inner.i32(1, self.values as i32);
                 inner.i32(2, data.nulls as i32);
-                inner.i32(3, self.values as i32);
+                inner.i32(3, data.rows as i32);
                 inner.i32(4, data.encoding as i32);
-                inner.i32(5, data.level_bytes as i32);
-                inner.i32(6, 0);
+                inner.i32(5, data.definition_bytes as i32);
+                inner.i32(6, data.repetition_bytes as i32);
                 inner.boolean(7, data.compressed);
             }),
         }
@@ -98,7 +109,9 @@ impl PageHeader {
             8 => Some(DataHeader {
                 nulls: count(inner[2])?,
                 encoding: i32::try_from(inner[4]).ok().and_then(Encoding::from_number).ok_or_else(broken)?,
-                level_bytes: count(inner[5])?,
+                rows: count(inner[3])?,
+                definition_bytes: count(inner[5])?,
+                repetition_bytes: count(inner[6])?,
                 compressed: inner[7] == 1,
             }),
             _ => return Err(broken()),

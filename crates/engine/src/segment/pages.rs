@@ -3,23 +3,23 @@
 //! 1. The encoding is chosen by trial: the first and the middle page are encoded with every
 //!    candidate and compressed. The smallest wins, or one that is slightly larger but much faster
 //!    to read ([`TIGHT_SLACK_VALUES`]). Text uses a dictionary or is plain.
-//! 2. Each page of [`PAGE_ROWS`] rows, or of fewer if texts are long ([`TEXT_PAGE_BYTES`]), is
-//!    encoded and written with its CRC-32. It is compressed with zstd if that saves a sixteenth.
+//! 2. Each page ([`division`](super::division)) is encoded and written with its CRC-32. It is compressed with zstd if that saves a sixteenth.
 //!    Its minimum and maximum go to the column index.
 
-use super::PAGE_ROWS;
 use super::compression::compressor;
+use super::division::{Pages, Shape};
 use super::encoding::{self, Physical};
 use super::index::{as_float, as_integer};
+use super::lists::Lists;
 use super::page_header::{DataHeader, Encoding, PageHeader};
 use crate::column_type::ColumnType;
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
-use crate::lane::{Lane, NullMask};
+use crate::lane::Lane;
 use crate::pool::Pool;
 use crate::schema::Column;
 use hashbrown::HashMap;
-use parquet::basic::{Encoding as ParquetEncoding, Type};
+use parquet::basic::Encoding as ParquetEncoding;
 use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::file::metadata::ColumnIndexBuilder;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
@@ -30,8 +30,6 @@ use std::ops::Deref;
 const MAX_DICTIONARY: usize = 1 << 16;
 /// Maximum bytes of a dictionary.
 const MAX_DICTIONARY_BYTES: usize = 4 << 20;
-/// Approximate bytes of plain texts per page: reading one row means reading its whole page.
-const TEXT_PAGE_BYTES: usize = 64 << 10;
 /// Minima and maxima longer than this are left out of the statistics.
 const MAX_STATISTICS_BYTES: usize = 64;
 /// Differences in minimal bits decode several times as fast as whole bytes under zstd, most of all
@@ -76,6 +74,8 @@ pub(crate) struct ColumnFacts {
     /// Offset and length of each page, including its header.
     pub(crate) pages: Vec<(u64, usize)>,
     pub(crate) encodings: Vec<ParquetEncoding>,
+    /// Number of values, with NULLs; in a column of arrays, of their elements.
+    pub(crate) values: usize,
     pub(crate) stored_bytes: i64,
     pub(crate) plain_bytes: i64,
     pub(crate) statistics: Option<Statistics>,
@@ -90,62 +90,6 @@ pub(crate) struct ColumnWriter {
     body: Vec<u8>,
     /// For each column, the result of its last trial and the row groups since.
     trials: HashMap<ColumnId, (Vec<Form>, usize)>,
-}
-
-/// The values of a column without NULLs, divided into pages.
-struct Pages {
-    /// Non-NULL values (codes for text).
-    values: Vec<u64>,
-    rows: usize,
-    page_rows: usize,
-    /// For each page, its rows and the end of its values in `values`.
-    ends: Vec<(usize, usize)>,
-    nulls: NullMask,
-}
-
-impl Pages {
-    fn new(lane: Lane) -> Self {
-        let rows = lane.len();
-        let (mut values, nulls) = lane.into_plain();
-        if nulls.nulls() > 0 {
-            let mut kept = 0;
-            for row in (0..rows).filter(|&row| !nulls.is_null(row)) {
-                values[kept] = values[row];
-                kept += 1;
-            }
-            values.truncate(kept);
-        }
-        let mut pages = Self { values, rows, page_rows: PAGE_ROWS, ends: Vec::new(), nulls };
-        pages.divide(PAGE_ROWS);
-        pages
-    }
-
-    /// Divides the values into pages of `page_rows` rows.
-    fn divide(&mut self, page_rows: usize) {
-        let mut end = 0;
-        let pages = (0..self.rows).step_by(page_rows).map(|start| {
-            let rows = page_rows.min(self.rows - start);
-            end += match self.nulls.nulls() {
-                0 => rows,
-                _ => (start..start + rows).filter(|&row| !self.nulls.is_null(row)).count(),
-            };
-            (rows, end)
-        });
-        self.ends = pages.collect();
-        self.page_rows = page_rows;
-    }
-
-    /// Rows that fill a page of about [`TEXT_PAGE_BYTES`]; a power of two.
-    fn rows_of_texts(&self, pool: &Pool) -> usize {
-        let bytes: usize = self.values.iter().map(|&code| pool.get(code as u32).len()).sum();
-        let rows = TEXT_PAGE_BYTES * self.rows / bytes.max(1);
-        1 << rows.clamp(1, PAGE_ROWS).ilog2()
-    }
-
-    fn page(&self, number: usize) -> &[u64] {
-        let start = if number == 0 { 0 } else { self.ends[number - 1].1 };
-        &self.values[start..self.ends[number].1]
-    }
 }
 
 impl ColumnWriter {
@@ -167,26 +111,37 @@ impl ColumnWriter {
     ) -> Result<ColumnFacts> {
         let start = out.len();
         let physical = Physical::of(column.column_type);
-        let (mut pages, texts) = match values {
-            ColumnValues::Raw(lane) => (Pages::new(lane), None),
-            ColumnValues::Text(lane, texts) => (Pages::new(lane), Some(texts)),
+        let (mut pages, texts) = match (column.column_type, values) {
+            (_, ColumnValues::Raw(lane)) => (Pages::new(lane), None),
+            (ColumnType::Array(element), ColumnValues::Text(lane, arrays)) => {
+                let Lists { values, texts, levels } = Lists::new(&lane, &arrays, element)?;
+                (Pages::of_lists(values, levels), texts.map(Texts::Owned))
+            }
+            (_, ColumnValues::Text(lane, texts)) => (Pages::new(lane), Some(texts)),
+        };
+        let values_type = match column.column_type {
+            ColumnType::Array(element) => element.column_type(),
+            other => other,
         };
         let pool = texts.as_deref();
         let mut dictionary = pool.and_then(|pool| text_dictionary(&pages.values, pool, physical));
         if let (Some(pool), None) = (pool, &dictionary) {
-            pages.divide(pages.rows_of_texts(pool));
+            pages.divide_texts(pool);
         }
         let mut facts = ColumnFacts {
             dictionary: None,
             page_rows: pages.page_rows,
             pages: Vec::new(),
             encodings: vec![ParquetEncoding::RLE],
+            values: 0,
             stored_bytes: 0,
             plain_bytes: 0,
             statistics: None,
             column_index: ColumnIndexMetaData::NONE,
         };
-        self.statistics(column, &pages, pool, &mut facts)?;
+        if let Shape::Rows(nulls) = &pages.shape {
+            self.statistics(column, (&pages, nulls.nulls()), pool, &mut facts)?;
+        }
         let form = match (pool, &dictionary) {
             (Some(_), Some(_)) => Form::Dictionary,
             (Some(_), None) => Form::Plain,
@@ -197,7 +152,7 @@ impl ColumnWriter {
                         order.clone()
                     }
                     _ => {
-                        let order = self.trial(&pages, column.column_type);
+                        let order = self.trial(&pages, values_type);
                         self.trials.insert(column.id, (order.clone(), 1));
                         order
                     }
@@ -231,7 +186,7 @@ impl ColumnWriter {
         let mut row = 0;
         for number in 0..pages.ends.len() {
             let (rows, _) = pages.ends[number];
-            let levels = if column.nullable { levels(&pages.nulls, row, rows) } else { Vec::new() };
+            let levels = pages.levels(row..row + rows, column.nullable);
             let values = pages.page(number);
             let mut body = std::mem::take(&mut self.body);
             body.clear();
@@ -245,10 +200,17 @@ impl ColumnWriter {
                 }),
                 (form, None) => put_values(values, form, physical, &mut body),
             }
-            let header =
-                DataHeader { nulls: rows - values.len(), encoding, level_bytes: levels.len(), compressed: false };
+            let header = DataHeader {
+                rows,
+                nulls: levels.count - values.len(),
+                encoding,
+                definition_bytes: levels.bytes.len() - levels.repetition_bytes,
+                repetition_bytes: levels.repetition_bytes,
+                compressed: false,
+            };
             let at = out.len();
-            facts.plain_bytes += self.page(form, rows, Some(header), &levels, &body, out)? as i64;
+            facts.values += levels.count;
+            facts.plain_bytes += self.page(form, levels.count, Some(header), &levels.bytes, &body, out)? as i64;
             facts.pages.push((offset + (at - start) as u64, out.len() - at));
             self.body = body;
             row += rows;
@@ -351,17 +313,15 @@ impl ColumnWriter {
         sizes.into_iter().map(|(_, form)| form).collect()
     }
 
-    fn statistics(&self, column: &Column, pages: &Pages, pool: Option<&Pool>, facts: &mut ColumnFacts) -> Result<()> {
+    fn statistics(
+        &self,
+        column: &Column,
+        (pages, nulls): (&Pages, usize),
+        pool: Option<&Pool>,
+        facts: &mut ColumnFacts,
+    ) -> Result<()> {
         let extremes = Extremes { column_type: column.column_type, pool };
-        let mut index = ColumnIndexBuilder::new(match Physical::of(column.column_type) {
-            Physical::Bit => Type::BOOLEAN,
-            Physical::Four { .. } if column.column_type.is_float() => Type::FLOAT,
-            Physical::Four { .. } => Type::INT32,
-            Physical::Eight if column.column_type.is_float() => Type::DOUBLE,
-            Physical::Eight => Type::INT64,
-            Physical::Bytes => Type::BYTE_ARRAY,
-            Physical::Fixed => Type::FIXED_LEN_BYTE_ARRAY,
-        });
+        let mut index = ColumnIndexBuilder::new(encoding::parquet_type(column.column_type));
         let mut whole: Option<(u64, u64)> = None;
         let mut complete = true;
         for (number, &(rows, _)) in pages.ends.iter().enumerate() {
@@ -383,8 +343,7 @@ impl ColumnWriter {
         }
         if complete && !pages.ends.is_empty() {
             facts.column_index = index.build()?;
-            facts.statistics =
-                whole.and_then(|(least, most)| extremes.statistics(least, most, pages.nulls.nulls() as u64));
+            facts.statistics = whole.and_then(|(least, most)| extremes.statistics(least, most, nulls as u64));
         }
         Ok(())
     }
@@ -420,18 +379,6 @@ fn put_values(values: &[u64], form: Form, physical: Physical, out: &mut Vec<u8>)
         Form::Split => encoding::put_byte_stream_split(values, physical, out),
         Form::Plain | Form::Dictionary => encoding::put_plain(values, physical, out),
     }
-}
-
-fn levels(nulls: &NullMask, start: usize, len: usize) -> Vec<u8> {
-    let mut out = Vec::new();
-    if nulls.nulls() == 0 {
-        super::page_header::put_varint(&mut out, (len as u64) << 1);
-        out.push(1);
-    } else {
-        let defined: Vec<u64> = (start..start + len).map(|row| u64::from(!nulls.is_null(row))).collect();
-        encoding::put_hybrid(&defined, 1, &mut out);
-    }
-    out
 }
 
 fn width_of(most: u64) -> u32 {

@@ -6,6 +6,7 @@ use super::cache::{Cache, Cached, Part};
 use super::compression::decompress;
 use super::encoding::{self, Physical};
 use super::index::{self, BlockEntry, IndexBlock};
+use super::lists::PageLevels;
 use super::page::{Dictionary, Page};
 use super::page_header::{Encoding, PageHeader};
 use super::{FACTS_KEY, FORMAT_VERSION, Facts, PAGE_ROWS};
@@ -339,12 +340,13 @@ impl Segment {
         let group = &stored.groups[number_of_group];
         let first_row = self.group_starts[number_of_group] + (number - group.first_page) * group.page_rows;
         let rows = stored.place(first_row, &self.group_starts).rows;
-        if header.values != rows || data.nulls > rows {
-            return Err(Error::damaged(format!("the page has {} rows, expected {rows}", header.values)));
+        let is_list = matches!(stored.column_type, ColumnType::Array(_));
+        if data.rows != rows || (header.values != rows && !is_list) || data.nulls > header.values {
+            return Err(Error::damaged(format!("the page has {} rows, expected {rows}", data.rows)));
         }
         let (levels, values) =
-            body.split_at_checked(data.level_bytes).ok_or_else(|| Error::damaged("the page is too short"))?;
-        let plain_bytes = header.plain_bytes.saturating_sub(data.level_bytes);
+            body.split_at_checked(data.level_bytes()).ok_or_else(|| Error::damaged("the page is too short"))?;
+        let plain_bytes = header.plain_bytes.saturating_sub(data.level_bytes());
         let decompressed;
         let values = if data.compressed {
             decompressed = decompress(values, plain_bytes)?;
@@ -352,6 +354,13 @@ impl Segment {
         } else {
             values
         };
+        if let ColumnType::Array(element) = stored.column_type {
+            let levels = PageLevels::take(levels, data, header.values, rows)?;
+            let elements = header.values - data.nulls;
+            let elements =
+                self.values(stored, number_of_group, data.encoding, values, NullMask::default(), elements)?;
+            return Ok(Page::Bytes(levels.arrays(element, &elements)?));
+        }
         let nulls = match stored.nullable && data.nulls > 0 {
             true => encoding::take_levels(levels, rows)?,
             false => NullMask::default(),
@@ -359,9 +368,22 @@ impl Segment {
         if nulls.nulls() != data.nulls {
             return Err(Error::damaged("the page's levels do not match its header"));
         }
+        self.values(stored, number_of_group, data.encoding, values, nulls, rows)
+    }
+
+    /// Decodes the values of `rows` rows of a page.
+    fn values(
+        &self,
+        stored: &StoredPages,
+        number_of_group: usize,
+        form: Encoding,
+        values: &[u8],
+        nulls: NullMask,
+        rows: usize,
+    ) -> Result<Page> {
         let physical = Physical::of(stored.column_type);
-        let len = rows - data.nulls;
-        if data.encoding == Encoding::Dictionary {
+        let len = rows - nulls.nulls();
+        if form == Encoding::Dictionary {
             let dictionary = self.dictionary(stored, number_of_group)?;
             let (&width, codes) = values.split_first().ok_or_else(|| Error::damaged("the page is too short"))?;
             let width = u32::from(width);
@@ -373,7 +395,7 @@ impl Segment {
             values.iter_mut().for_each(|code| *code = dictionary.raw[*code as usize]);
             return Ok(Page::Raw(Lane::spread(values, nulls, rows)));
         }
-        Ok(match (data.encoding, physical) {
+        Ok(match (form, physical) {
             (Encoding::Plain, physical) if physical.is_bytes() => {
                 let mut rest = values;
                 let mut bytes = BytesBuilder::default();

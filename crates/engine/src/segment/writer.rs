@@ -8,10 +8,11 @@
 //! 4. [`SegmentWriter::finish`] appends the container index and the footer and syncs the file. The
 //!    caller renames it.
 
+use super::encoding::parquet_type;
 use super::index::{Entry, IndexWriter};
 use super::pages::{ColumnFacts, ColumnValues, ColumnWriter};
 use super::{FACTS_KEY, FORMAT_VERSION, Facts, StoredColumn};
-use crate::column_type::{ColumnType, UUID_BYTES};
+use crate::column_type::{ArrayElement, ColumnType, UUID_BYTES};
 use crate::error::{Error, Result};
 use crate::ids::Generation;
 use crate::io::{Storage, WriteFile};
@@ -19,7 +20,7 @@ use crate::schema::{Role, TableSchema};
 use arrow::datatypes::Schema;
 use parking_lot::Mutex;
 use parquet::arrow::{ArrowSchemaConverter, encode_arrow_schema};
-use parquet::basic::LogicalType;
+use parquet::basic::{LogicalType, Repetition};
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, KeyValue, OffsetIndexBuilder, ParquetMetaData, ParquetMetaDataBuilder,
     ParquetMetaDataWriter, RowGroupMetaData, SortingColumn,
@@ -195,25 +196,56 @@ impl SegmentWriter {
     }
 }
 
-/// The file's schema. Arrow's converter does not know UUID and JSON without its extension types.
+/// The file's schema. Arrow's converter does not know UUID and JSON without its extension types, names
+/// the elements of arrays in its own way, and stores decimal numbers of one digit in 8 bytes.
 fn parquet_schema(schema: &TableSchema, arrow: &Schema) -> Result<SchemaDescriptor> {
     let converted = ArrowSchemaConverter::new().with_coerce_types(false).schema_root(&schema.name).convert(arrow)?;
     let mut fields = converted.root_schema().get_fields().to_vec();
     for (field, column) in fields.iter_mut().zip(&schema.columns) {
         let logical_type = match column.column_type {
+            ColumnType::Array(element) => {
+                *field = Arc::new(list_type(&column.name, element)?);
+                continue;
+            }
             ColumnType::Uuid => LogicalType::Uuid,
             ColumnType::Json | ColumnType::Jsonb => LogicalType::Json,
+            ColumnType::Decimal { precision, scale } => LogicalType::decimal(scale.into(), precision.into()),
             _ => continue,
         };
-        let physical = field.get_physical_type();
-        let builder = Type::primitive_type_builder(&column.name, physical)
+        let builder = Type::primitive_type_builder(&column.name, parquet_type(column.column_type))
             .with_repetition(field.get_basic_info().repetition())
-            .with_logical_type(Some(logical_type))
-            .with_length(if column.column_type == ColumnType::Uuid { UUID_BYTES as i32 } else { -1 });
+            .with_logical_type(Some(logical_type));
+        let builder = match column.column_type {
+            ColumnType::Uuid => builder.with_length(UUID_BYTES as i32),
+            ColumnType::Decimal { precision, scale } => {
+                builder.with_precision(precision.into()).with_scale(scale.into())
+            }
+            _ => builder,
+        };
         *field = Arc::new(builder.build()?);
     }
     let root = Type::group_type_builder(&schema.name).with_fields(fields).build()?;
     Ok(SchemaDescriptor::new(Arc::new(root)))
+}
+
+/// A list with three levels (Apache Parquet format, "LIST").
+fn list_type(name: &str, element: ArrayElement) -> Result<Type> {
+    let logical_type = match element {
+        ArrayElement::Utf8 => Some(LogicalType::String),
+        ArrayElement::Int16 => Some(LogicalType::integer(16, true)),
+        _ => None,
+    };
+    let elements = Type::primitive_type_builder("element", parquet_type(element.column_type()))
+        .with_repetition(Repetition::OPTIONAL)
+        .with_logical_type(logical_type);
+    let list = Type::group_type_builder("list")
+        .with_repetition(Repetition::REPEATED)
+        .with_fields(vec![Arc::new(elements.build()?)]);
+    let group = Type::group_type_builder(name)
+        .with_repetition(Repetition::OPTIONAL)
+        .with_logical_type(Some(LogicalType::List))
+        .with_fields(vec![Arc::new(list.build()?)]);
+    Ok(group.build()?)
 }
 
 fn footer(
@@ -253,7 +285,7 @@ fn footer(
         for (place, chunk) in chunks.into_iter().enumerate() {
             let metadata = ColumnChunkMetaData::builder(parquet.column(place))
                 .set_encodings(chunk.encodings.clone())
-                .set_num_values(rows as i64)
+                .set_num_values(chunk.values as i64)
                 .set_compression(parquet::basic::Compression::ZSTD(Default::default()))
                 .set_total_compressed_size(chunk.stored_bytes)
                 .set_total_uncompressed_size(chunk.plain_bytes)

@@ -4,9 +4,11 @@
 //! without further checks: keys are encoded, times are present, field values are raw or bytes.
 
 use super::batch::{MAX_BATCH_ROWS, Part, Rows};
+use super::from_arrow::{bytes_of_lists, null_mask, raw_values};
+use super::value::MAX_VALUE_BYTES;
 use crate::check::{Check, Scalar};
 use crate::column::{BytesBuilder, ColumnBuilder};
-use crate::column_type::{ColumnType, Unit};
+use crate::column_type::ColumnType;
 use crate::error::{Code, Error, Result};
 use crate::ids::ColumnId;
 use crate::key::{self, KeyPart};
@@ -14,14 +16,12 @@ use crate::lane::NullMask;
 use crate::schema::{Column, Role, TableSchema};
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType};
+use arrow::datatypes::DataType;
 use arrow::util::display::FormatOptions;
 use serde::de::IgnoredAny;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Maximum size of one text or binary value.
-pub const MAX_VALUE_BYTES: usize = 16 << 20;
 /// Maximum size of a container's encoded key.
 pub const MAX_KEY_BYTES: usize = 16 << 10;
 
@@ -383,7 +383,7 @@ fn admit_column(column: &Column, batch: &RecordBatch) -> Result<Option<FieldValu
         return Err(null_at(row));
     }
     Ok(Some(if column.column_type.is_bytes() {
-        FieldValues::Bytes(bytes_column(&array)?)
+        FieldValues::Bytes(bytes_column(column.column_type, &array)?)
     } else {
         FieldValues::Raw(Cow::Owned(raw_values(column.column_type, &array)), Cow::Owned(null_mask(&array)))
     }))
@@ -404,20 +404,27 @@ fn converted(column_type: ColumnType, array: &ArrayRef) -> Result<ArrayRef> {
     if column_type.is_decimal() && from.is_decimal() {
         return exact_decimals(column_type, array, &to);
     }
-    let came = ColumnType::from_arrow(from)?;
-    let fits = came == column_type
-        || (came.is_integer() && column_type.is_numeric())
-        || (came.is_float() && column_type.is_float())
-        || (came.time_unit().is_some() && column_type.time_unit().is_some())
-        || (came == ColumnType::Utf8 && column_type.is_json())
-        || (came == ColumnType::Binary && column_type == ColumnType::Uuid)
-        || from == &DataType::Null;
-    if !fits {
+    if from != &DataType::Null && !may_fit(ColumnType::from_arrow(from)?, column_type) {
         return Err(Error::invalid(format!("the column is of type {column_type}, but the batch has {from}")));
     }
     let options = CastOptions { safe: false, format_options: FormatOptions::default() };
     cast_with_options(array, &to, &options)
         .map_err(|e| Error::new(Code::OutOfRange, format!("a value is out of range for type {column_type}: {e}")))
+}
+
+/// Whether values of a type may be values of a column, if none of them is out of range.
+fn may_fit(came: ColumnType, column_type: ColumnType) -> bool {
+    match (came, column_type) {
+        (ColumnType::Array(came), ColumnType::Array(element)) => may_fit(came.column_type(), element.column_type()),
+        _ => {
+            came == column_type
+                || (came.is_integer() && column_type.is_numeric())
+                || (came.is_float() && column_type.is_float())
+                || (came.time_unit().is_some() && column_type.time_unit().is_some())
+                || (came == ColumnType::Utf8 && column_type.is_json())
+                || (came == ColumnType::Binary && column_type == ColumnType::Uuid)
+        }
+    }
 }
 
 /// Decimal numbers with the column's digits, if all can be written with them.
@@ -434,19 +441,7 @@ fn exact_decimals(column_type: ColumnType, array: &ArrayRef, to: &DataType) -> R
     Ok(converted)
 }
 
-fn null_mask(array: &dyn Array) -> NullMask {
-    let mut mask = NullMask::default();
-    if let Some(nulls) = array.logical_nulls().filter(|n| n.null_count() > 0) {
-        for row in 0..nulls.len() {
-            if nulls.is_null(row) {
-                mask.set(row, true);
-            }
-        }
-    }
-    mask
-}
-
-fn bytes_column(array: &ArrayRef) -> Result<BytesColumn<'static>> {
+fn bytes_column(column_type: ColumnType, array: &ArrayRef) -> Result<BytesColumn<'static>> {
     let nulls = null_mask(array);
     let (values, places) = match array.as_any_dictionary_opt() {
         None => (array, None),
@@ -455,44 +450,11 @@ fn bytes_column(array: &ArrayRef) -> Result<BytesColumn<'static>> {
             (dictionary.values(), Some(places))
         }
     };
-    let values = arrow::compute::cast(values, &DataType::Binary)?;
-    Ok(BytesColumn::Array(Box::new(ArrayColumn { values: values.as_binary::<i32>().clone(), places, nulls })))
-}
-
-fn raw_values(column_type: ColumnType, array: &ArrayRef) -> Vec<u64> {
-    fn raw<T: ArrowPrimitiveType>(array: &ArrayRef, raw: impl Fn(T::Native) -> u64) -> Vec<u64> {
-        let array = array.as_primitive::<T>();
-        if array.null_count() == 0 {
-            array.values().iter().map(|&v| raw(v)).collect()
-        } else {
-            array.iter().map(|v| v.map_or(0, &raw)).collect()
-        }
-    }
-    match column_type {
-        ColumnType::Boolean => array.as_boolean().iter().map(|v| u64::from(v.unwrap_or(false))).collect(),
-        ColumnType::Int8 => raw::<types::Int8Type>(array, |v| v as u64),
-        ColumnType::Int16 => raw::<types::Int16Type>(array, |v| v as u64),
-        ColumnType::Int32 => raw::<types::Int32Type>(array, |v| v as u64),
-        ColumnType::Int64 => raw::<types::Int64Type>(array, |v| v as u64),
-        ColumnType::UInt8 => raw::<types::UInt8Type>(array, u64::from),
-        ColumnType::UInt16 => raw::<types::UInt16Type>(array, u64::from),
-        ColumnType::UInt32 => raw::<types::UInt32Type>(array, u64::from),
-        ColumnType::UInt64 => raw::<types::UInt64Type>(array, |v| v),
-        ColumnType::Float32 => raw::<types::Float32Type>(array, |v| u64::from(v.to_bits())),
-        ColumnType::Float64 => raw::<types::Float64Type>(array, f64::to_bits),
-        ColumnType::Date32 => raw::<types::Date32Type>(array, |v| v as u64),
-        // Numbers of at most 18 digits fit in 64 bits.
-        ColumnType::Decimal { .. } => raw::<types::Decimal128Type>(array, |v| v as u64),
-        ColumnType::Timestamp(unit) | ColumnType::TimestampUtc(unit) => match unit {
-            Unit::Second => raw::<types::TimestampSecondType>(array, |v| v as u64),
-            Unit::Millisecond => raw::<types::TimestampMillisecondType>(array, |v| v as u64),
-            Unit::Microsecond => raw::<types::TimestampMicrosecondType>(array, |v| v as u64),
-            Unit::Nanosecond => raw::<types::TimestampNanosecondType>(array, |v| v as u64),
-        },
-        ColumnType::Time => raw::<types::Time64MicrosecondType>(array, |v| v as u64),
-        // Columns of bytes use `bytes_column`.
-        ColumnType::Utf8 | ColumnType::Json | ColumnType::Jsonb | ColumnType::Binary | ColumnType::Uuid => Vec::new(),
-    }
+    let values = match column_type {
+        ColumnType::Array(element) => bytes_of_lists(values.as_list(), element)?,
+        _ => arrow::compute::cast(values, &DataType::Binary)?.as_binary::<i32>().clone(),
+    };
+    Ok(BytesColumn::Array(Box::new(ArrayColumn { values, places, nulls })))
 }
 
 /// The rows' primary keys: container keys, and times if the table has them. Fields may be missing.

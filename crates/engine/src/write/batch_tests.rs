@@ -1,7 +1,7 @@
 use super::*;
 use crate::io::{Io, MemoryStorage};
 use crate::scan::ScanRequest;
-use crate::{ColumnDefinition, Database, Role, Settings, TableDefinition, Unit};
+use crate::{ColumnDefinition, ColumnType, Database, Role, Settings, TableDefinition, Unit};
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 

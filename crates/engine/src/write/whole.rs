@@ -1,7 +1,8 @@
 //! Rows that replace whole rows, even in a table that merges fields.
 
 use super::admit::admit;
-use super::batch::{Batch, Part, Value};
+use super::batch::{Batch, Part};
+use super::value::Value;
 use crate::error::{Error, Result};
 use crate::key;
 use crate::schema::TableSchema;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const ORDER: [&[&str]; 14] = [
     &["ids", "error", "settings"],
     &["io", "memory"],
-    &["decimal", "column_type", "check", "constraints", "schema", "defining", "key", "lane", "pool", "column"],
+    &["decimal", "column_type", "check", "constraints", "schema", "defining", "key", "lane", "pool", "array", "column"],
     &["write"],
     &["wal", "memtable", "segment", "manifest", "deletes"],
     &["flush", "scan", "compaction"],

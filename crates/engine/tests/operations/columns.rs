@@ -5,7 +5,9 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMillisec
 use arrow::datatypes::{DataType, TimeUnit, TimestampMillisecondType, TimestampSecondType};
 use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Io, MemoryStorage, Storage};
-use fleetdb_engine::{Batch, ColumnType, Database, ErrorKind, Rows, ScanRequest, TableDefinition, Unit, Value};
+use fleetdb_engine::{
+    Batch, ColumnType, Database, Decimal, ErrorKind, Rows, ScanRequest, TableDefinition, Unit, Value,
+};
 use parquet::basic::{LogicalType, TimeUnit as ParquetUnit};
 use parquet::file::metadata::ParquetMetaDataReader;
 use std::sync::Arc;
@@ -144,4 +146,33 @@ fn times_get_a_zone_while_their_rows_stay() {
     assert_eq!(batch.column(1).data_type(), &DataType::Timestamp(TimeUnit::Millisecond, None));
     db.close().unwrap();
     assert!(check(&Io::memory(storage), |_, _| ()).unwrap().problems.is_empty());
+}
+
+#[test]
+fn decimal_numbers_of_any_number_of_digits_come_back_from_segments() {
+    let storage = MemoryStorage::new();
+    let (db, _) = with_clock(&storage, 0);
+    let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+    let digits = (1..=18).flat_map(|precision| [(precision, 0), (precision, precision)]);
+    let table = digits.clone().fold(table, |table, (precision, scale)| {
+        table.field(&format!("n{precision}_{scale}"), ColumnType::Decimal { precision, scale })
+    });
+    let schema = db.create_table(&table).unwrap();
+    let row: Vec<Value> = [Value::Int(1), Value::Int(1)]
+        .into_iter()
+        .chain(
+            digits
+                .map(|(precision, scale)| Value::Decimal(Decimal { unscaled: 10i64.pow(precision.into()) - 1, scale })),
+        )
+        .collect();
+    let mut rows = Rows::new(&schema);
+    rows.push(&row).unwrap();
+    db.commit(Batch::new().with_rows(rows)).unwrap();
+    db.close().unwrap();
+    let (db, _) = with_clock(&storage, 0);
+    db.flush().unwrap();
+    db.close().unwrap();
+    let (db, _) = with_clock(&storage, 0);
+    assert_eq!(db.container("t", &[Value::Int(1)]).unwrap().last_row().unwrap(), Some(row));
+    assert!(check(&Io::memory(Arc::clone(&storage)), |_, _| ()).unwrap().problems.is_empty());
 }

@@ -1,6 +1,7 @@
 //! Long-term operation: retention, deletes that free space, backups, readers alongside a writer.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test, with a writer that is a real process")]
 
+mod arrays;
 mod backup;
 mod columns;
 mod compaction;

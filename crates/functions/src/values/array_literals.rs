@@ -1,17 +1,20 @@
-//! Parses arrays in PostgreSQL's text form, `{1,2,NULL,"a, b"}`, as drivers send them
-//! (<https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO>).
+//! Parses arrays in PostgreSQL's text form as values of DataFusion.
 
+use crate::arguments::misuse;
 use crate::errors::query_error;
 use crate::uuids::uuids_of;
+use crate::values::array_elements::elements;
 use crate::values::literals::value_of_text_in;
 use crate::values::zone::Zone;
-use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray};
+use arrow::array::{ArrayRef, AsArray, Int64Array, ListArray, StringArray, new_empty_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::error::Result;
-use fleetdb_engine::{Code, ColumnType, Error, Value};
+use datafusion::functions::utils::make_scalar_function;
+use datafusion::logical_expr::{ScalarUDF, Signature, SimpleScalarUDF, Volatility};
+use fleetdb_engine::{ArrayElement, ColumnType, Value};
 use std::sync::Arc;
 
 /// Parses an array in PostgreSQL's text form, with elements of this type.
@@ -19,9 +22,7 @@ use std::sync::Arc;
 /// # Errors
 /// The text is not such an array.
 pub fn array_of_text(text: &str, element: &DataType, zone: Zone) -> Result<ScalarValue> {
-    let wrong =
-        |why: &str| query_error(Error::new(Code::InvalidText, format!("malformed array literal: \"{text}\": {why}")));
-    let elements = elements(text).map_err(wrong)?;
+    let elements = elements(text).map_err(query_error)?;
     let values = match ColumnType::from_arrow(element) {
         Ok(column_type) if column_type.time_unit().is_some() => {
             let time =
@@ -44,51 +45,25 @@ pub fn array_of_text(text: &str, element: &DataType, zone: Zone) -> Result<Scala
     Ok(ScalarValue::List(Arc::new(array)))
 }
 
-/// The texts of an array's elements, `None` for NULL; or an error message.
-fn elements(text: &str) -> std::result::Result<Vec<Option<String>>, &'static str> {
-    let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-    let inner = inner.ok_or("it does not stand in braces")?;
-    let mut elements = Vec::new();
-    if inner.trim().is_empty() {
-        return Ok(elements);
-    }
-    let mut chars = inner.chars().peekable();
-    loop {
-        while chars.next_if(|c| c.is_whitespace()).is_some() {}
-        let mut element = String::new();
-        let is_quoted = chars.next_if_eq(&'"').is_some();
-        loop {
-            match chars.peek() {
-                None if is_quoted => return Err("a quote is not closed"),
-                Some('"') if is_quoted => break,
-                None | Some(',') if !is_quoted => break,
-                Some('{' | '}' | '"') if !is_quoted => return Err("arrays of arrays are not supported"),
-                _ => {}
-            }
-            let escaped = chars.next_if_eq(&'\\').is_some();
-            match chars.next() {
-                Some(c) => element.push(c),
-                None if escaped => return Err("it ends in a backslash"),
-                None => {}
-            }
+/// Parses texts as arrays with elements of a type that columns can have.
+pub fn array_of(element: ArrayElement) -> Arc<ScalarUDF> {
+    let arrays = move |args: &[ArrayRef]| {
+        let texts = args.first().ok_or_else(|| misuse("an argument is missing".to_owned()))?;
+        let data_type = element.column_type().to_arrow();
+        let array = |text: Option<&str>| match text {
+            None => ScalarValue::try_from(ColumnType::Array(element).to_arrow()),
+            Some(text) => array_of_text(text, &data_type, Zone::Utc),
+        };
+        let arrays = texts.as_string::<i32>().iter().map(array).collect::<Result<Vec<_>>>()?;
+        match arrays.is_empty() {
+            true => Ok(new_empty_array(&ColumnType::Array(element).to_arrow())),
+            false => ScalarValue::iter_to_array(arrays),
         }
-        if is_quoted {
-            chars.next();
-            while chars.next_if(|c| c.is_whitespace()).is_some() {}
-            elements.push(Some(element));
-        } else {
-            let element = element.trim_end();
-            if element.is_empty() {
-                return Err("an element is missing");
-            }
-            elements.push((!element.eq_ignore_ascii_case("null")).then(|| element.to_owned()));
-        }
-        match chars.next() {
-            None => return Ok(elements),
-            Some(',') => {}
-            Some(_) => return Err("elements are separated by commas"),
-        }
-    }
+    };
+    let signature = Signature::exact(vec![DataType::Utf8], Volatility::Immutable);
+    let of = Arc::new(make_scalar_function(arrays, Vec::new()));
+    let name = format!("array_of_{element:?}").to_ascii_lowercase();
+    Arc::new(SimpleScalarUDF::new_with_signature(&name, signature, ColumnType::Array(element).to_arrow(), of).into())
 }
 
 #[cfg(test)]

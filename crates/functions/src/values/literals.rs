@@ -1,12 +1,13 @@
 //! Parses texts as values of columns.
 
 use crate::errors::misfit;
+use crate::values::array_elements::elements;
 use crate::values::times::{date_of, read_for};
 use crate::values::zone::Zone;
 use arrow::compute::kernels::cast_utils::Parser;
 use arrow::datatypes::Time64MicrosecondType;
 use chrono::DateTime;
-use fleetdb_engine::{Code, ColumnType, Decimal, DecimalError, Error, Result, Uuid, Value};
+use fleetdb_engine::{ArrayElement, ArrayValue, Code, ColumnType, Decimal, DecimalError, Error, Result, Uuid, Value};
 
 /// Parses a text as a value of a column, as SQL does. A time without a zone is in UTC.
 ///
@@ -26,6 +27,7 @@ pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Resu
     let value = match column_type {
         ColumnType::Utf8 | ColumnType::Json | ColumnType::Jsonb => Some(Value::Text(text.to_owned())),
         ColumnType::Uuid => Uuid::try_parse(trimmed).ok().map(Value::Uuid),
+        ColumnType::Array(element) => return array_of_text(text, element, zone).map(Value::Array),
         ColumnType::Time => Time64MicrosecondType::parse(trimmed).map(Value::Int),
         ColumnType::Binary => bytes_of(text).map(Value::Binary),
         ColumnType::Boolean => match trimmed.to_ascii_lowercase().as_str() {
@@ -47,6 +49,16 @@ pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Resu
         _ => trimmed.parse().ok().map(Value::Int),
     };
     value.ok_or_else(|| misfit(text, &column_type.to_arrow()))
+}
+
+/// Parses an array in PostgreSQL's text form.
+fn array_of_text(text: &str, element: ArrayElement, zone: Zone) -> Result<ArrayValue> {
+    let value = |text: Option<String>| match text {
+        None => Ok(Value::Null),
+        Some(text) => value_of_text_in(&text, element.column_type(), zone),
+    };
+    let values = elements(text)?.into_iter().map(value).collect::<Result<Vec<_>>>()?;
+    ArrayValue::new(element, &values)
 }
 
 /// Parses a decimal number, rounded to a column's digits.

@@ -29,11 +29,12 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, WindowFrameBound, WindowFrameUnits, cast, lit,
 };
-use fleetdb_engine::{ColumnType, Value};
+use fleetdb_engine::{Code, ColumnType, Error, Value};
 use fleetdb_functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
-use fleetdb_functions::errors::{misfit, query_error};
+use fleetdb_functions::errors::{misfit, query_error, sql_name};
 use fleetdb_functions::expressions::{leaf, leaves};
 use fleetdb_functions::uuids::{UUID_OF, uuid_literal};
+use fleetdb_functions::values::array_literals::array_of;
 use fleetdb_functions::values::intervals::interval_literal;
 use fleetdb_functions::values::literals::value_of_text;
 use fleetdb_functions::values::rounding::{self, Rounding};
@@ -169,6 +170,19 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
             }
             _ => None,
         });
+    }
+    if let (DataType::List(elements), Ok(DataType::Utf8), None) = (to, of.get_type(schema), text(of))
+        && let Ok(ColumnType::Array(element)) = ColumnType::from_arrow(to)
+        && element.column_type().to_arrow() == *elements.data_type()
+    {
+        return Ok(Some(call(&array_of(element), vec![of.clone()])));
+    }
+    // Arrow would make an array of one element.
+    if let (DataType::List(_), Ok(from)) = (to, of.get_type(schema))
+        && !(from.is_list() || from.is_null() || from.is_string())
+    {
+        let message = format!("cannot cast type {} to {}", sql_name(&from), sql_name(to));
+        return Err(query_error(Error::new(Code::CannotCast, message)));
     }
     let rounded =
         |number: Expr| Ok(Some(Expr::Cast(Cast { expr: Box::new(number), field: Arc::clone(&cast_of.field) })));

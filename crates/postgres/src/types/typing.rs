@@ -294,8 +294,8 @@ fn time_literal(count: i64, data_type: &DataType) -> Result<Expr> {
     Ok(Expr::Literal(ScalarValue::Int64(Some(count)).cast_to(data_type)?, None))
 }
 
-/// Converts a text to the type of what it is compared with: boolean, binary, UUID, decimal or timestamp. `None`
-/// for anything else.
+/// Converts a text to the type of what it is compared with: boolean, binary, UUID, array, decimal or
+/// timestamp. `None` for anything else.
 fn typed_as_compared(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) -> Result<Option<Expr>> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return Ok(None) };
     match with.get_type(schema) {
@@ -305,6 +305,7 @@ fn typed_as_compared(expr: &Expr, with: &Expr, schema: &DFSchema, zone: Zone) ->
         },
         Ok(DataType::Binary) => Ok(Some(Expr::Literal(ScalarValue::Binary(Some(bytes(text)?)), None))),
         Ok(ColumnType::UUID) => Ok(Some(Expr::Literal(uuid_literal(text)?, None))),
+        Ok(DataType::List(element)) => Ok(Some(Expr::Literal(array_of_text(text, element.data_type(), zone)?, None))),
         Ok(DataType::Decimal128(..)) => Ok(decimal_of(text).map(|number| Expr::Literal(number, None))),
         Ok(data_type @ DataType::Timestamp(..)) => match read_exact(text, &data_type, zone).map_err(query_error)? {
             (exact, TimeText::Count(count)) => time_literal(count, &exact).map(Some),

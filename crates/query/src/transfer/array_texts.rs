@@ -1,10 +1,11 @@
 //! The text form of arrays as PostgreSQL writes it: `{1,NULL,"a b"}`.
 
-use arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, Schema};
 use arrow::error::Result;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use fleetdb_engine::array_element_text;
 use fleetdb_functions::values::texts::text_form;
 use std::sync::Arc;
 
@@ -39,6 +40,19 @@ pub fn array_text_form(column: &ArrayRef) -> Result<Option<ArrayRef>> {
     Ok(Some(Arc::new(texts.collect::<StringArray>())))
 }
 
+/// Rows with texts in place of arrays.
+///
+/// # Errors
+/// Those of [`array_text_form`].
+pub fn with_array_texts(rows: &RecordBatch) -> Result<RecordBatch> {
+    let text = |column: &ArrayRef| Ok(array_text_form(column)?.unwrap_or_else(|| Arc::clone(column)));
+    let columns = rows.columns().iter().map(text).collect::<Result<Vec<_>>>()?;
+    let fields = rows.schema_ref().fields().iter().zip(&columns);
+    let fields = fields.map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns, &options)
+}
+
 /// The elements in the form they have within an array.
 fn element_texts(elements: &ArrayRef) -> Result<Vec<String>> {
     // A nested array is not quoted.
@@ -58,8 +72,8 @@ fn element_texts(elements: &ArrayRef) -> Result<Vec<String>> {
         let text = formatter.value(row).try_to_string()?;
         Ok(match is_array {
             true => text,
-            false if is_binary => quoted(format!("\\x{text}")),
-            false => quoted(text),
+            false if is_binary => array_element_text(&format!("\\x{text}")),
+            false => array_element_text(&text),
         })
     };
     (0..elements.len()).map(text).collect()
@@ -67,13 +81,4 @@ fn element_texts(elements: &ArrayRef) -> Result<Vec<String>> {
 
 fn is_binary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
-}
-
-/// Quotes an element if it would be ambiguous otherwise.
-fn quoted(text: String) -> String {
-    let is_special = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | ',' | '"' | '\\');
-    if text.is_empty() || text.eq_ignore_ascii_case("null") || text.contains(is_special) {
-        return format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-    }
-    text
 }

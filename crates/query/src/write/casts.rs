@@ -1,18 +1,18 @@
-//! Texts for columns of UUIDs and JSON. DataFusion refuses a statement that gives a text for a UUID,
-//! because Arrow has no such cast; a cast in the statement becomes a call of a function
-//! (`fleetdb-postgres`). For JSON, functions check the text; that of `jsonb` also makes it canonical.
+//! Texts for columns of UUIDs, arrays and JSON. DataFusion refuses a statement that gives a text for a
+//! UUID or an array, because Arrow has no such cast; a cast in the statement becomes a call of a
+//! function (`fleetdb-postgres`). For JSON, functions check the text; that of `jsonb` also makes it canonical.
 
 use super::defaults::{GIVEN, places, select_over};
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, DataType, Expr, Insert, Parens, SetExpr, Value as Literal,
 };
 use fleetdb_engine::{Column, ColumnType, Result, TableSchema};
-use fleetdb_statement::built::{call, cast, column};
+use fleetdb_statement::built::{array_type, call, cast, column};
 use fleetdb_statement::names::identifier;
 
 /// Whether texts for a column are cast here.
 fn is_cast(column: &Column) -> bool {
-    column.column_type == ColumnType::Uuid || column.column_type.is_json()
+    matches!(column.column_type, ColumnType::Uuid | ColumnType::Array(_)) || column.column_type.is_json()
 }
 
 /// A value as its column takes it.
@@ -20,8 +20,13 @@ fn cast_for(column: &Column, value: Expr) -> Expr {
     match (column.column_type, &value) {
         (_, Expr::Value(literal)) if matches!(literal.value, Literal::Null) => value,
         // DataFusion gives it the column's type.
-        (ColumnType::Uuid, Expr::Value(literal)) if matches!(literal.value, Literal::Placeholder(_)) => value,
+        (ColumnType::Uuid | ColumnType::Array(_), Expr::Value(literal))
+            if matches!(literal.value, Literal::Placeholder(_)) =>
+        {
+            value
+        }
         (ColumnType::Uuid, _) => cast(value, DataType::Uuid),
+        (ColumnType::Array(element), _) => cast(value, array_type(element)),
         (ColumnType::Json | ColumnType::Jsonb, _) => call(column.column_type.sql_name(), vec![value]),
         _ => value,
     }
@@ -32,7 +37,7 @@ fn cast_in_place(column: &Column, value: &mut Expr) {
     *value = cast_for(column, std::mem::replace(value, Expr::value(Literal::Null)));
 }
 
-/// Casts what an INSERT gives for columns of UUIDs and JSON.
+/// Casts what an INSERT gives for columns of UUIDs, arrays and JSON.
 pub(crate) fn cast_inserted(insert: &mut Insert, schema: &TableSchema) -> Result<()> {
     if !schema.columns.iter().any(is_cast) {
         return Ok(());
@@ -62,7 +67,7 @@ pub(crate) fn cast_inserted(insert: &mut Insert, schema: &TableSchema) -> Result
     Ok(())
 }
 
-/// Casts what an UPDATE assigns to columns of UUIDs and JSON.
+/// Casts what an UPDATE assigns to columns of UUIDs, arrays and JSON.
 pub(crate) fn cast_assigned(assignments: &mut [Assignment], schema: &TableSchema) {
     for Assignment { target, value } in assignments {
         let AssignmentTarget::ColumnName(name) = target else { continue };

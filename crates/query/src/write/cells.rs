@@ -1,7 +1,9 @@
 //! Literals and parameters as values of columns, without planning.
 
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, UnaryOperator, Value as Literal};
-use fleetdb_engine::{Column, ColumnType, Database, DefaultValue, Result, TableSchema, Unit, Value};
+use fleetdb_engine::{
+    ArrayElement, ArrayValue, Column, ColumnType, Database, DefaultValue, Result, TableSchema, Unit, Value,
+};
 use fleetdb_functions::errors::engine_error;
 use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
 use fleetdb_functions::values::zone::Zone;
@@ -129,7 +131,20 @@ pub(crate) fn canonical(value: Value, column_type: ColumnType) -> Result<Value> 
     }
 }
 
+/// An array of literals.
+fn array_cell(elements: &[Expr], element: ArrayElement, zone: Zone) -> Option<Cell> {
+    let value = |expr| match cell(expr, element.column_type(), zone)? {
+        Cell::Value(value) => Some(value),
+        Cell::Parameter(_) | Cell::Generated(_) => None,
+    };
+    let values = elements.iter().map(value).collect::<Option<Vec<_>>>()?;
+    ArrayValue::new(element, &values).ok().map(|array| Cell::Value(Value::Array(array)))
+}
+
 fn cell(expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<Cell> {
+    if let (Expr::Array(array), ColumnType::Array(element)) = (expr, column_type) {
+        return array_cell(&array.elem, element, zone);
+    }
     let (literal, is_negative) = match expr {
         Expr::Value(literal) => (&literal.value, false),
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match expr.as_ref() {

@@ -132,6 +132,7 @@ fn assigned(value: &Expr, column_type: ColumnType) -> Expr {
         ColumnType::Date32 => DataType::Date,
         ColumnType::Utf8 => DataType::Text,
         ColumnType::Uuid => DataType::Uuid,
+        ColumnType::Array(element) => built::array_type(element),
         ColumnType::Time => DataType::Time(None, TimezoneInfo::None),
         ColumnType::Json => DataType::JSON,
         ColumnType::Jsonb => DataType::JSONB,

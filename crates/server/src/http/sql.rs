@@ -12,16 +12,16 @@ use crate::access::Role;
 use crate::server::Shared;
 use crate::sessions::{Pooled, Running};
 use crate::work::Weight;
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::writer::StreamWriter;
 use axum::body::Body;
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fleetdb_engine::{Error, Result, Value};
+use fleetdb_engine::{Error, Result, Value, array_element_text};
 use fleetdb_postgres::SessionUser;
-use fleetdb_query::{Access, Kind, array_text_form, csv_header, csv_rows, distinct_names, json_lines, with_names};
+use fleetdb_query::{Access, Kind, csv_header, csv_rows, distinct_names, json_lines, with_names};
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -112,6 +112,10 @@ fn is_json(headers: &HeaderMap) -> bool {
 /// The value of a parameter.
 fn value_of((place, value): (usize, &serde_json::Value)) -> Result<Value> {
     use serde_json::Value as Json;
+    let wrong = || {
+        let kinds = "a text, a number, a boolean, null or an array of these";
+        Error::invalid(format!("parameter ${} must be {kinds}: {value}", place + 1))
+    };
     Ok(match value {
         Json::Null => Value::Null,
         Json::Bool(value) => Value::Boolean(*value),
@@ -121,11 +125,23 @@ fn value_of((place, value): (usize, &serde_json::Value)) -> Result<Value> {
             _ => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
         },
         Json::String(text) => Value::Text(text.clone()),
-        Json::Array(_) | Json::Object(_) => {
-            let message = format!("parameter ${} must be a text, a number, a boolean or null: {value}", place + 1);
-            return Err(Error::invalid(message));
+        Json::Array(elements) => {
+            let elements = elements.iter().map(element_text).collect::<Option<Vec<_>>>();
+            Value::Text(format!("{{{}}}", elements.ok_or_else(wrong)?.join(",")))
         }
+        Json::Object(_) => return Err(wrong()),
     })
+}
+
+/// An element in PostgreSQL's text form of an array; `None` if it is no single value.
+fn element_text(element: &serde_json::Value) -> Option<String> {
+    use serde_json::Value as Json;
+    match element {
+        Json::Null => Some("NULL".to_owned()),
+        Json::Bool(_) | Json::Number(_) => Some(element.to_string()),
+        Json::String(text) => Some(array_element_text(text)),
+        Json::Array(_) | Json::Object(_) => None,
+    }
 }
 
 async fn run(
@@ -265,7 +281,7 @@ impl Encoder {
             Format::Json => Form::Json(false),
             Format::Lines => Form::Lines,
             Format::Csv => {
-                csv_schema(schema)?;
+                check_csv(schema)?;
                 Form::Csv(false)
             }
             Format::Arrow => Form::Arrow(Box::new(StreamWriter::try_new(Vec::new(), schema).map_err(failed)?)),
@@ -292,7 +308,7 @@ impl Encoder {
                 if !std::mem::replace(has_header, true) {
                     csv_header(&self.schema, &mut out);
                 }
-                csv_rows(&with_array_texts(&rows)?, &mut out).map_err(failed)?;
+                csv_rows(&rows, &mut out).map_err(failed)?;
                 Ok(out)
             }
             Form::Arrow(writer) => {
@@ -320,32 +336,19 @@ impl Encoder {
     }
 }
 
-/// The columns as CSV shows them: arrays become text.
-///
 /// # Errors
-/// A column has no text form.
-fn csv_schema(schema: &SchemaRef) -> Result<SchemaRef> {
-    let field = |field: &Arc<Field>| match field.data_type() {
-        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
-            Ok(Arc::new(Field::new(field.name(), DataType::Utf8, true)))
-        }
-        other if other.is_nested() => Err(failed(format_args!(
+/// A column has no form in CSV.
+fn check_csv(schema: &SchemaRef) -> Result<()> {
+    let is_array = |data_type: &DataType| {
+        matches!(data_type, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
+    };
+    match schema.fields().iter().find(|field| field.data_type().is_nested() && !is_array(field.data_type())) {
+        Some(field) => Err(failed(format_args!(
             "column '{}' is nested and cannot be written as CSV; use format=json, ndjson or arrow",
             field.name()
         ))),
-        _ => Ok(Arc::clone(field)),
-    };
-    let fields: Result<Vec<_>> = schema.fields().iter().map(field).collect();
-    Ok(Arc::new(Schema::new(fields?)))
-}
-
-fn with_array_texts(rows: &RecordBatch) -> Result<RecordBatch> {
-    let text = |column: &ArrayRef| match array_text_form(column) {
-        Ok(texts) => Ok(texts.unwrap_or_else(|| Arc::clone(column))),
-        Err(error) => Err(failed(error)),
-    };
-    let columns = rows.columns().iter().map(text).collect::<Result<Vec<_>>>()?;
-    RecordBatch::try_new(csv_schema(rows.schema_ref())?, columns).map_err(failed)
+        None => Ok(()),
+    }
 }
 
 fn lines(rows: &RecordBatch) -> Result<Vec<u8>> {

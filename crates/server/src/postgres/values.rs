@@ -10,7 +10,7 @@ use arrow_pg::datatypes::{arrow_schema_to_pg_fields, into_pg_type};
 use arrow_pg::row_encoder::RowEncoder;
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use fallible_iterator::FallibleIterator;
-use fleetdb_engine::{ColumnType, Decimal, Unit, Uuid, Value};
+use fleetdb_engine::{ArrayElement, ArrayValue, ColumnType, Decimal, Unit, Uuid, Value, array_element_text};
 use fleetdb_query::{Session, Zone, value_of_text_in};
 use futures::{Stream, TryStreamExt};
 use pgwire::api::Type;
@@ -293,7 +293,10 @@ fn binary(bytes: &[u8], given: &Type, target: Option<ColumnType>, zone: Zone) ->
             let months = i32::from_be_bytes(*months.first_chunk()?);
             text_value(&format!("{months} months {days} days {us} microseconds"), target, zone)?
         }
-        _ if let Kind::Array(element) = given.kind() => Value::Text(array_text(bytes, element)?),
+        _ if let Kind::Array(element) = given.kind() => match target {
+            Some(ColumnType::Array(of)) => Value::Array(array_value(bytes, element, of)?),
+            target => text_value(&array_text(bytes, element)?, target, zone)?,
+        },
         // Text is the same in both forms.
         _ => text_value(str::from_utf8(bytes).ok()?, target, zone)?,
     })
@@ -312,31 +315,37 @@ fn time_text(us: i64) -> Option<String> {
     Some(time.format("%H:%M:%S%.f").to_string())
 }
 
-/// The text form of an array, `{1,NULL,"a"}`; `None` if the bytes are invalid or the array has more
-/// than one dimension.
-fn array_text(bytes: &[u8], element: &Type) -> Option<String> {
+/// The elements of an array; `None` if the bytes are invalid or the array has more than one dimension.
+fn elements(bytes: &[u8], element: &Type, of: Option<ColumnType>) -> Option<Vec<Value>> {
     let array = postgres_protocol::types::array_from_sql(bytes).ok()?;
     if array.element_type() != element.oid() || array.dimensions().count().ok()? > 1 {
         return None;
     }
-    let mut texts = Vec::new();
+    let mut elements = Vec::new();
     let mut values = array.values();
     while let Some(value) = values.next().ok()? {
-        texts.push(match value.map(|bytes| binary(bytes, element, None, Zone::Utc)) {
-            None => "NULL".to_owned(),
-            Some(None) => return None,
-            Some(Some(value)) => element_text(&value),
-        });
+        elements.push(value.map_or(Some(Value::Null), |bytes| binary(bytes, element, of, Zone::Utc))?);
     }
+    Some(elements)
+}
+
+/// An array for a column; `None` if it cannot have it.
+fn array_value(bytes: &[u8], element: &Type, of: ArrayElement) -> Option<ArrayValue> {
+    ArrayValue::new(of, &elements(bytes, element, Some(of.column_type()))?).ok()
+}
+
+/// The text form of an array, `{1,NULL,"a"}`; `None` if the bytes are invalid or the array has more
+/// than one dimension.
+fn array_text(bytes: &[u8], element: &Type) -> Option<String> {
+    let texts: Vec<String> = elements(bytes, element, None)?.iter().map(element_text).collect();
     Some(format!("{{{}}}", texts.join(",")))
 }
 
 /// An element in the text form of an array.
 fn element_text(value: &Value) -> String {
-    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     match value {
-        Value::Text(text) => quoted(text),
-        Value::Binary(_) => quoted(&format!("\\x{value}")),
+        Value::Text(text) => array_element_text(text),
+        Value::Binary(_) => array_element_text(&format!("\\x{value}")),
         other => other.to_string(),
     }
 }

@@ -1,4 +1,7 @@
 use super::*;
+use arrow::array::{ArrayRef, FixedSizeBinaryArray, ListArray, RecordBatch};
+use arrow::datatypes::Int64Type;
+use std::sync::Arc;
 
 fn rows(text: &str, piece_bytes: usize) -> Result<Vec<(u64, Vec<String>)>, CsvError> {
     let mut reader = CsvReader::new(b',');
@@ -53,4 +56,14 @@ fn an_open_quote_is_named_by_the_line_where_it_begins() {
     let long = format!("1,\"{}", "x\n".repeat(9 << 20));
     let error = rows(&long, 1 << 20).unwrap_err();
     assert!(error.line == 1 && error.reason.contains("is a quote open?"), "{error:?}");
+}
+
+#[test]
+fn uuids_and_arrays_are_texts() {
+    let uuid: ArrayRef = Arc::new(FixedSizeBinaryArray::try_from_iter([[1_u8; 16]].into_iter()).unwrap());
+    let array = ListArray::from_iter_primitive::<Int64Type, _, _>([Some([Some(1), None])]);
+    let rows = RecordBatch::try_from_iter([("u", uuid), ("a", Arc::new(array) as ArrayRef)]).unwrap();
+    let mut out = Vec::new();
+    csv_rows(&rows, &mut out).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), "01010101-0101-0101-0101-010101010101,\"{1,NULL}\"\n");
 }

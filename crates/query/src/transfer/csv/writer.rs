@@ -1,5 +1,6 @@
 //! Writes rows as CSV so that every value can be read back unchanged.
 
+use crate::transfer::array_texts::array_text_form;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Schema};
@@ -53,7 +54,8 @@ pub fn csv_header(schema: &Schema, out: &mut Vec<u8>) {
 /// # Errors
 /// A value has no text form, such as a time beyond the calendar's range.
 pub fn csv_rows(rows: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
-    let columns = rows.columns().iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
+    let columns = rows.columns().iter().map(readable).collect::<Result<Vec<_>>>()?;
+    let columns = columns.iter().map(Texts::of).collect::<Result<Vec<_>>>()?;
     let mut text = String::new();
     for row in 0..rows.num_rows() {
         for (place, column) in columns.iter().enumerate() {
@@ -70,22 +72,28 @@ pub fn csv_rows(rows: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
+/// A column of UUIDs or arrays as text, one of bytes as `Binary`; others as they are.
+fn readable(column: &ArrayRef) -> Result<ArrayRef> {
+    let texts = match column.data_type() {
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => array_text_form(column)?,
+        &ColumnType::UUID => text_form(column)?,
+        DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            Some(cast(column, &DataType::Binary)?)
+        }
+        _ => None,
+    };
+    Ok(texts.unwrap_or_else(|| Arc::clone(column)))
+}
+
 /// Converts the values of a column to text.
 struct Texts<'a> {
-    column: Cow<'a, ArrayRef>,
+    column: &'a ArrayRef,
     formatter: ArrayFormatter<'a>,
 }
 
 impl<'a> Texts<'a> {
     fn of(column: &'a ArrayRef) -> Result<Self> {
         let formatter = ArrayFormatter::try_new(column.as_ref(), &FormatOptions::default())?;
-        let column = match column.data_type() {
-            &ColumnType::UUID => Cow::Owned(text_form(column)?.unwrap_or_else(|| Arc::clone(column))),
-            DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-                Cow::Owned(cast(column, &DataType::Binary)?)
-            }
-            _ => Cow::Borrowed(column),
-        };
         Ok(Self { column, formatter })
     }
 
