@@ -5,7 +5,7 @@
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{ColumnType, Database, Error, Settings, TableDefinition, Unit};
-use fleetdb_query::Session;
+use fleetdb_query::{Session, with_array_texts};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -160,6 +160,7 @@ fn run(session: &Session, sql: &str) -> String {
         if answer.schema().is_some() {
             let options = FormatOptions::default().with_null("NULL");
             let rows = answer.collect().unwrap();
+            let rows: Vec<_> = rows.iter().map(|rows| with_array_texts(rows).unwrap()).collect();
             out += &arrow::util::pretty::pretty_format_batches_with_options(&rows, &options).unwrap().to_string();
             out.push('\n');
         }

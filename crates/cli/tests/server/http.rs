@@ -314,6 +314,8 @@ fn json_says_every_number_and_names_every_column() {
         sql(http, "SELECT d, r FROM f WHERE id < 4 ORDER BY id", "csv"),
         "d,r\nNaN,-Infinity\nInfinity,1.5\n,NaN\n"
     );
+    let named = "SELECT count(*), max(d) + 1, upper('x'), 1::bigint, count(*) FROM f WHERE id < 0";
+    assert_eq!(sql(http, named, "csv"), "count,?column?,upper,int8,count_1\n0,,X,1,0\n");
     let twice = "SELECT 1 AS n, 2 AS n, 3 AS n_1, 4 AS n";
     assert_eq!(sql(http, twice, "json"), "[{\"n\":1,\"n_2\":2,\"n_1\":3,\"n_3\":4}]\n");
     assert_eq!(sql(http, twice, "csv"), "n,n_2,n_1,n_3\n1,2,3,4\n");

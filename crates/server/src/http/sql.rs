@@ -21,9 +21,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Error, Result, Value, array_element_text};
 use fleetdb_postgres::SessionUser;
+use fleetdb_postgres::{ColumnNames, column_names};
 use fleetdb_query::{Access, Kind, csv_header, csv_rows, distinct_names, json_lines, with_names};
 use serde::Deserialize;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// The parameters of a request.
@@ -161,8 +162,11 @@ async fn run(
         session
     });
     let weight = Weight::of_text(&sql);
+    let names = Arc::new(OnceLock::new());
+    let names_of_statement = Arc::clone(&names);
     let begin = move |session: &Pooled| {
         let mut statement = session.parse_one(&sql)?;
+        names_of_statement.get_or_init(|| column_names(&statement));
         if !parameters.is_empty() {
             let count = statement.parameters();
             if parameters.len() != count {
@@ -199,6 +203,7 @@ async fn run(
         }
         return Ok(axum::Json(result).into_response());
     };
+    let schema = names.get().map_or(Arc::clone(&schema), |names: &ColumnNames| names.of(&schema));
     let encoder = Encoder::new(format, &distinct_names(&schema))?;
     let state = Some((running, encoder, shared));
     let chunks = futures::stream::try_unfold(state, |state| async {
