@@ -24,6 +24,8 @@ mod write;
 
 pub use answer::Answer;
 pub use dialect::{Dialect, Plain, SessionParts};
+pub use fleetdb_direct::keyed::KeyedWrite;
+pub use fleetdb_direct::values::InsertValues;
 pub use fleetdb_functions::uuids::{rows_with_texts, schema_with_texts};
 pub use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
 pub use fleetdb_functions::values::texts::{split_days, text_form, text_form_in};
@@ -44,7 +46,5 @@ pub use transfer::csv::{
 pub use transfer::export::{FileFormat, write_file, write_rows};
 pub use transfer::files::Files;
 pub use transfer::json::{distinct_names, json_lines, with_names};
-pub use write::keyed::KeyedWrite;
 pub use write::not_null::check_not_null;
 pub use write::returning::check_described;
-pub use write::values::InsertValues;

@@ -1,7 +1,7 @@
 //! Names of tables and columns in statements.
 
 use datafusion::common::TableReference;
-use datafusion::sql::sqlparser::ast::{Ident, Insert, ObjectName, TableObject};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Insert, ObjectName, TableObject};
 use fleetdb_engine::{Code, Error, Result};
 
 /// A table's name without its schema; all tables are in the same one.
@@ -69,3 +69,8 @@ pub fn bare_name(name: &ObjectName) -> Option<String> {
 
 /// The name of the catalog that holds all schemas.
 pub const CATALOG: &str = "fleetdb";
+
+/// Whether an expression is the word DEFAULT.
+pub fn is_default(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
+}

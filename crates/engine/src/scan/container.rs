@@ -4,6 +4,7 @@ use super::containers::{ColumnSum, ColumnTotals};
 use super::rows::Scan;
 use super::{Projection, ScanRequest, TableView, encode_key};
 use crate::error::Result;
+use crate::write::from_arrow::rows_of;
 use crate::write::value::Value;
 use arrow::array::RecordBatch;
 
@@ -96,6 +97,23 @@ impl Container<'_> {
     pub fn row(&self, time: i64) -> Result<Option<Vec<Value>>> {
         let request = ScanRequest::all().container(&self.values).from_time(time).to_time(time);
         self.table.last_rows(&request)?.next_row()
+    }
+
+    /// The rows from time `from` to time `to`, both inclusive, as values in the table's column order;
+    /// `None` if there are more than `most`.
+    ///
+    /// # Errors
+    /// Reading failed.
+    pub fn rows(&self, from: i64, to: i64, most: usize) -> Result<Option<Vec<Vec<Value>>>> {
+        let mut rows = Vec::new();
+        for batch in self.range(from, to, Projection::All)? {
+            let batch = batch?;
+            if rows.len() + batch.num_rows() > most {
+                return Ok(None);
+            }
+            rows.extend(rows_of(&self.table.schema, &batch)?);
+        }
+        Ok(Some(rows))
     }
 
     /// Count, minimum, maximum and sum of a numeric column from time `from` to time `to`, both

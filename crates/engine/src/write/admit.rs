@@ -4,7 +4,7 @@
 //! without further checks: keys are encoded, times are present, field values are raw or bytes.
 
 use super::batch::{MAX_BATCH_ROWS, Part, Rows};
-use super::from_arrow::{bytes_of_lists, null_mask, raw_values};
+use super::from_arrow::{bytes_of, null_mask, raw_values};
 use super::value::MAX_VALUE_BYTES;
 use crate::check::{Check, Scalar};
 use crate::column::{BytesBuilder, ColumnBuilder};
@@ -450,10 +450,7 @@ fn bytes_column(column_type: ColumnType, array: &ArrayRef) -> Result<BytesColumn
             (dictionary.values(), Some(places))
         }
     };
-    let values = match column_type {
-        ColumnType::Array(element) => bytes_of_lists(values.as_list(), element)?,
-        _ => arrow::compute::cast(values, &DataType::Binary)?.as_binary::<i32>().clone(),
-    };
+    let values = bytes_of(column_type, values)?;
     Ok(BytesColumn::Array(Box::new(ArrayColumn { values, places, nulls })))
 }
 

@@ -1,12 +1,14 @@
 //! The values of Arrow arrays in the engine's form.
 
-use super::value::MAX_VALUE_BYTES;
+use super::value::{MAX_VALUE_BYTES, Value};
 use crate::array::ArrayBuilder;
 use crate::column_type::{ArrayElement, ColumnType, Unit};
 use crate::error::{Code, Error, Result};
 use crate::key::KeyPart;
 use crate::lane::NullMask;
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, ListArray};
+use crate::schema::TableSchema;
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, ListArray, RecordBatch};
+use arrow::compute::cast;
 use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType};
 
 /// Which values are NULL.
@@ -64,11 +66,44 @@ pub(super) fn raw_values(column_type: ColumnType, array: &ArrayRef) -> Vec<u64> 
     }
 }
 
+/// The bytes of an array of the Arrow type of a column whose values are bytes.
+///
+/// # Errors
+/// An array is too large.
+pub(super) fn bytes_of(column_type: ColumnType, array: &ArrayRef) -> Result<BinaryArray> {
+    match column_type {
+        ColumnType::Array(element) => bytes_of_lists(array.as_list(), element),
+        _ => Ok(cast(array, &DataType::Binary)?.as_binary::<i32>().clone()),
+    }
+}
+
+/// Rows of all columns of a table as values, in the table's column order.
+///
+/// # Errors
+/// An array is too large.
+pub(crate) fn rows_of(schema: &TableSchema, batch: &RecordBatch) -> Result<Vec<Vec<Value>>> {
+    let mut rows = vec![Vec::with_capacity(schema.columns.len()); batch.num_rows()];
+    for (column, array) in schema.columns.iter().zip(batch.columns()) {
+        let (column_type, nulls) = (column.column_type, null_mask(array));
+        let value: Box<dyn Fn(usize) -> Value> = if column_type.is_bytes() {
+            let bytes = bytes_of(column_type, array)?;
+            Box::new(move |row| Value::of_bytes(bytes.value(row), column_type))
+        } else {
+            let raws = raw_values(column_type, array);
+            Box::new(move |row| Value::of_raw(raws[row], column_type))
+        };
+        for (row, values) in rows.iter_mut().enumerate() {
+            values.push(if nulls.is_null(row) { Value::Null } else { value(row) });
+        }
+    }
+    Ok(rows)
+}
+
 /// The bytes of each array of a column.
 ///
 /// # Errors
 /// An array is too large.
-pub(super) fn bytes_of_lists(lists: &ListArray, element: ArrayElement) -> Result<BinaryArray> {
+fn bytes_of_lists(lists: &ListArray, element: ArrayElement) -> Result<BinaryArray> {
     let values = lists.values();
     let nulls = values.logical_nulls();
     let (raws, texts) = match values.data_type() {

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The files that import each other today, by crate. A ratchet: a file that no longer does is
 /// removed from the list, and none may be added.
-const CIRCLES: [(&str, &[&str]); 9] = [
+const CIRCLES: [(&str, &[&str]); 10] = [
     ("engine", &[]),
     ("functions", &[]),
     ("json", &[]),
     ("statement", &[]),
+    ("direct", &[]),
     ("plan", &[]),
     ("query", &[]),
     ("pg-catalog", &[]),

@@ -8,13 +8,8 @@ use fleetdb_engine::{Code, Column, DefaultValue, Error, Result, TableSchema};
 use fleetdb_functions::names::NEXT_NUMBER;
 use fleetdb_statement::built::{call, column, derived_with_columns, quoted, select, unjoined, values};
 use fleetdb_statement::generated::expr_of;
-use fleetdb_statement::names::{identifier, object_name};
+use fleetdb_statement::names::{identifier, is_default, object_name};
 use std::collections::HashSet;
-
-/// Whether an expression is the word DEFAULT.
-pub(crate) fn is_default(expr: &Expr) -> bool {
-    matches!(expr, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
-}
 
 /// The value of a column in a row that does not give one, as an expression.
 ///

@@ -12,13 +12,14 @@
 use crate::session::Session;
 use crate::write::dml::Change;
 use crate::write::returning::{Returning, WriteOutcome};
-use crate::write::rows::{key_of, named, primary_key, primary_key_names, typed_column};
+use crate::write::rows::{key_of, named, typed_column};
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
     Delete, Expr as SqlExpr, FromTable, ObjectName, Query, Statement as SqlStatement, TableFactor, TableWithJoins,
 };
+use fleetdb_direct::primary_key::{primary_key, primary_key_names};
 use fleetdb_engine::{Batch, Code, Error, Result, ScanRequest, TableSchema, TableView, View};
 use fleetdb_functions::errors::engine_error;
 use fleetdb_plan::pushdown::request;

@@ -11,11 +11,9 @@
 use crate::session::{Session, TEMPORARY};
 use crate::tables::ddl::write_words;
 use crate::write::casts::{cast_assigned, cast_inserted};
-use crate::write::conflict::{Conflict, after_conflict, check_assignments, conflict};
 use crate::write::defaults::{fill_defaults, fill_defaults_of_assignments};
 use crate::write::returning::{Returning, WriteOutcome};
-use crate::write::rows::{named, primary_key, rows_with_keys_of};
-use crate::write::values::InsertValues;
+use crate::write::rows::{named, rows_with_keys_of};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::UInt64Type;
@@ -30,6 +28,9 @@ use datafusion::sql::sqlparser::ast::{
     Insert, ObjectName, OnInsert, Query, SelectItem, SetExpr, Statement as SqlStatement, TableFactor, TableObject,
     Update,
 };
+use fleetdb_direct::conflict::{Conflict, after_conflict, check_assignments, conflict};
+use fleetdb_direct::primary_key::primary_key;
+use fleetdb_direct::values::InsertValues;
 use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_ROWS, Result, TableSchema, View};
 use fleetdb_functions::errors::{engine_error, unsupported};
 use fleetdb_plan::insert::without_nulls;

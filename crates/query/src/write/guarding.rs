@@ -2,9 +2,10 @@
 
 use super::guard::{Encoded, Guard};
 use crate::session::Session;
-use crate::write::rows::{named, primary_key, rows_with_keys_of};
+use crate::write::rows::{named, rows_with_keys_of};
 use arrow::array::RecordBatch;
 use arrow::row::{RowConverter, Rows, SortField};
+use fleetdb_direct::primary_key::primary_key;
 use fleetdb_engine::{Code, Error, Result, TableSchema, View};
 use fleetdb_functions::errors::engine_error;
 use fleetdb_plan::table::FleetTable;

@@ -8,7 +8,6 @@
 //! 3. All changes are one batch.
 
 use crate::session::Session;
-use crate::write::conflict::check_assignments;
 use crate::write::defaults::fill_defaults_of_assignments;
 use crate::write::delete::{MAX_SINGLE_DELETES, delete_rows};
 use crate::write::dml::{Change, distinct, upsert};
@@ -24,6 +23,7 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, BinaryOperator, Expr, Insert, Join, JoinConstraint, JoinOperator, Merge, Query, SelectItem, SetExpr,
     Statement as SqlStatement, TableWithJoins,
 };
+use fleetdb_direct::conflict::check_assignments;
 use fleetdb_engine::{Code, Error, Result, TableSchema, TableView};
 use fleetdb_functions::errors::engine_error;
 use fleetdb_plan::table::FleetTable;

@@ -1,9 +1,7 @@
 //! The queries of a MERGE, and the rows in them.
 
 use crate::session::{SCHEMA, Session};
-use crate::write::conflict::check_assignments;
-use crate::write::defaults::is_default;
-use crate::write::rows::{named, primary_key};
+use crate::write::rows::named;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
@@ -14,10 +12,13 @@ use datafusion::sql::sqlparser::ast::{
     MergeClause, MergeClauseKind, MergeInsertExpr, MergeInsertKind, ObjectName, Query, SelectItem, SetExpr,
     TableFactor, TableWithJoins,
 };
+use fleetdb_direct::conflict::check_assignments;
+use fleetdb_direct::primary_key::primary_key;
 use fleetdb_engine::{Code, Error, Result, TableSchema};
 use fleetdb_functions::errors::{engine_error, unsupported};
 use fleetdb_statement::built::{self, quoted};
 use fleetdb_statement::merge_form::does_nothing;
+use fleetdb_statement::names::is_default;
 use fleetdb_statement::names::{identifier, object_name};
 use std::sync::Arc;
 

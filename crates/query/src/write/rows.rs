@@ -9,15 +9,6 @@ use fleetdb_functions::errors::engine_error;
 use fleetdb_plan::pushdown::key_value;
 use std::sync::Arc;
 
-/// The indexes of the primary key's columns.
-pub(crate) fn primary_key(schema: &TableSchema) -> Vec<usize> {
-    schema.key.iter().chain(&schema.time).copied().collect()
-}
-
-pub(crate) fn primary_key_names(schema: &TableSchema) -> Vec<&str> {
-    primary_key(schema).into_iter().map(|place| schema.columns[place].name.as_str()).collect()
-}
-
 /// A row's key, and its time in a time-series table.
 pub(crate) fn key_of(schema: &TableSchema, rows: &RecordBatch, row: usize) -> Result<(Vec<Value>, Option<i64>)> {
     let value = |place: usize| {

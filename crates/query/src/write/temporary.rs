@@ -3,7 +3,6 @@
 
 use crate::answer::Answer;
 use crate::session::Session;
-use crate::write::conflict::check_assignments;
 use crate::write::defaults::fill_defaults_of_assignments;
 use crate::write::merge_query::{ROW, numbered, with_number};
 use crate::write::returning::{Returning, WriteOutcome};
@@ -19,6 +18,7 @@ use datafusion::sql::sqlparser::ast::{
     Delete, FromTable, Insert, ObjectName, SelectItem, Statement as SqlStatement, TableFactor, TableObject, Truncate,
     Update,
 };
+use fleetdb_direct::conflict::check_assignments;
 use fleetdb_engine::{Code, Error, Result, TableSchema};
 use fleetdb_functions::errors::{engine_error, unsupported};
 use fleetdb_plan::temporary::{HeldRows, TemporaryTable};

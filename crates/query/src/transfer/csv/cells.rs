@@ -1,7 +1,7 @@
 //! Converts rows of text cells to rows of a table.
 
 use super::reader::CsvCell;
-use crate::write::cells::{Cell, Generated, KnownDefault, canonical, default_of};
+use fleetdb_direct::cells::{Cell, Generated, KnownDefault, canonical, default_of};
 use fleetdb_engine::{Code, Column, ColumnType, Database, Decimal, Error, Result, Rows, TableSchema, Unit, Value};
 use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
 use fleetdb_functions::values::zone::Zone;

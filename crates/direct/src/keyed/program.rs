@@ -1,13 +1,18 @@
-//! The expressions of a keyed write: columns of the old and the new row, literals, parameters, and
-//! sums, differences and products of numbers.
+//! The expressions of a keyed write: columns of the old and the new row, literals, parameters, sums,
+//! differences and products of numbers, CASE, `coalesce`, `greatest`, `least` and `now`.
 
-use crate::write::cells::{Cell, ParameterTypes};
-use crate::write::conflict::EXCLUDED;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value as Literal};
-use fleetdb_engine::{Code, ColumnType, Decimal, Error, Result, TableSchema, Value};
+use super::conditions::{Condition, is_comparable, order};
+use crate::cells::{Cell, ParameterTypes, count_of, now_for};
+use crate::conflict::EXCLUDED;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Value as Literal,
+};
+use fleetdb_engine::{Code, ColumnType, Decimal, Error, Result, TableSchema, Unit, Value};
 use fleetdb_functions::values::literals::numeric_overflow;
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::names::identifier;
+use std::cmp::Ordering;
+use std::time::SystemTime;
 
 /// A compiled expression, whose values are of one column's type.
 pub(super) enum Program {
@@ -17,6 +22,23 @@ pub(super) enum Program {
     /// A column of the new row, called `excluded`.
     New(usize),
     Arithmetic(Box<Arithmetic>),
+    /// The first value whose condition holds, or else the last.
+    Case(Vec<(Condition, Self)>, Option<Box<Self>>),
+    /// The first value that is not NULL.
+    Coalesce(Vec<Self>),
+    /// The value with this order to all others that are not NULL.
+    Extreme(Ordering, Vec<Self>),
+    /// The time at which the statement runs.
+    Now(Unit),
+}
+
+/// What the value of an expression depends on.
+pub(super) struct Inputs<'a> {
+    pub(super) old: &'a [Value],
+    /// Empty if there is no new row.
+    pub(super) new: &'a [Value],
+    pub(super) parameters: &'a [Value],
+    pub(super) now: SystemTime,
 }
 
 /// An operation on two numbers of the same type.
@@ -77,16 +99,58 @@ impl Scope<'_> {
                 let (left, right) = (self.compile(left, to, types)?, self.compile(right, to, types)?);
                 // The planner computes with literals in 64 bits, and checks only the result.
                 let is_narrow = matches!(to, ColumnType::Int16 | ColumnType::Int32 | ColumnType::Decimal { .. });
-                if is_narrow && [&left, &right].iter().any(|side| matches!(side, Program::Arithmetic(_))) {
+                if is_narrow && [&left, &right].iter().any(|side| side.computes()) {
                     return None;
                 }
                 Some(Program::Arithmetic(Box::new(Arithmetic { left, operator, right, column_type: to })))
             }
+            Expr::Case { operand: None, conditions, else_result, .. } => {
+                let branch = |CaseWhen { condition, result }: &CaseWhen| {
+                    Some((self.condition(condition, types)?, self.compile(result, to, types)?))
+                };
+                let branches = conditions.iter().map(branch).collect::<Option<Vec<_>>>()?;
+                let last = match else_result {
+                    Some(last) => Some(Box::new(self.compile(last, to, types)?)),
+                    None => None,
+                };
+                Some(Program::Case(branches, last))
+            }
+            Expr::Function(call) => self.call(expr, call, to, types),
             literal => match types.cell(literal, to, self.zone)? {
                 // The planner refuses it, even if there are no rows.
                 Cell::Value(value) if !value.fits(to) => None,
                 cell => Some(Program::Cell(cell)),
             },
+        }
+    }
+
+    fn call(&self, expr: &Expr, call: &Function, to: ColumnType, types: &mut ParameterTypes) -> Option<Program> {
+        if let Some(unit) = now_for(expr, to, self.zone) {
+            return Some(Program::Now(unit));
+        }
+        let FunctionArguments::List(list) = &call.args else { return None };
+        let is_plain = list.duplicate_treatment.is_none() && list.clauses.is_empty();
+        if !is_plain || call.over.is_some() || call.filter.is_some() || !call.within_group.is_empty() {
+            return None;
+        }
+        let argument = |argument: &FunctionArg| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.compile(expr, to, types),
+            _ => None,
+        };
+        let arguments = || list.args.iter().map(argument).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty());
+        match call.name.to_string().to_ascii_lowercase().as_str() {
+            "coalesce" => arguments().map(Program::Coalesce),
+            "greatest" if is_comparable(to) => arguments().map(|of| Program::Extreme(Ordering::Greater, of)),
+            "least" if is_comparable(to) => arguments().map(|of| Program::Extreme(Ordering::Less, of)),
+            _ => None,
+        }
+    }
+
+    /// The type of a column.
+    pub(super) fn type_of(&self, column: &Program) -> Option<ColumnType> {
+        match column {
+            Program::Old(place) | Program::New(place) => Some(self.schema.columns[*place].column_type),
+            _ => None,
         }
     }
 
@@ -109,7 +173,7 @@ impl Scope<'_> {
 }
 
 /// Whether an operand is a column, or a literal that a decimal column holds as it is.
-fn is_exact_decimal(operand: &Expr, precision: u8, scale: u8) -> bool {
+pub(super) fn is_exact_decimal(operand: &Expr, precision: u8, scale: u8) -> bool {
     match operand {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
         Expr::Value(literal) => match &literal.value {
@@ -128,18 +192,59 @@ fn is_text(expr: &Expr) -> bool {
 }
 
 impl Program {
+    pub(super) fn of_value(value: Value) -> Self {
+        Self::Cell(Cell::Value(value))
+    }
+
+    /// Whether a part of it is computed from numbers.
+    fn computes(&self) -> bool {
+        match self {
+            Self::Arithmetic(_) => true,
+            Self::Case(branches, last) => {
+                branches.iter().any(|(_, value)| value.computes()) || last.as_ref().is_some_and(|last| last.computes())
+            }
+            Self::Coalesce(of) | Self::Extreme(_, of) => of.iter().any(Self::computes),
+            Self::Cell(_) | Self::Old(_) | Self::New(_) | Self::Now(_) => false,
+        }
+    }
+
     /// The value for these rows and parameters.
     ///
     /// # Errors
     /// The value is out of range.
-    pub(super) fn value(&self, old: &[Value], new: &[Value], parameters: &[Value]) -> Result<Value> {
+    pub(super) fn value(&self, inputs: &Inputs<'_>) -> Result<Value> {
         match self {
-            Self::Cell(cell) => Ok(cell.value(parameters, &[]).clone()),
-            Self::Old(place) => Ok(old[*place].clone()),
-            Self::New(place) => Ok(new[*place].clone()),
-            Self::Arithmetic(of) => {
-                let value = |program: &Self| program.value(old, new, parameters);
-                of.of(&value(&of.left)?, &value(&of.right)?)
+            Self::Cell(cell) => Ok(cell.value(inputs.parameters, &[]).clone()),
+            Self::Old(place) => Ok(inputs.old[*place].clone()),
+            Self::New(place) => Ok(inputs.new[*place].clone()),
+            Self::Arithmetic(of) => of.of(&of.left.value(inputs)?, &of.right.value(inputs)?),
+            Self::Now(unit) => Ok(count_of(inputs.now, *unit)),
+            Self::Case(branches, last) => {
+                for (condition, value) in branches {
+                    if condition.holds(inputs)? == Some(true) {
+                        return value.value(inputs);
+                    }
+                }
+                last.as_ref().map_or(Ok(Value::Null), |last| last.value(inputs))
+            }
+            Self::Coalesce(of) => {
+                for part in of {
+                    let value = part.value(inputs)?;
+                    if value != Value::Null {
+                        return Ok(value);
+                    }
+                }
+                Ok(Value::Null)
+            }
+            Self::Extreme(wanted, of) => {
+                let mut extreme = Value::Null;
+                for part in of {
+                    let value = part.value(inputs)?;
+                    if extreme == Value::Null || order(&value, &extreme) == Some(*wanted) {
+                        extreme = value;
+                    }
+                }
+                Ok(extreme)
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Runs keyed writes in a session.
 
-use super::KeyedWrite;
 use crate::session::Session;
 use crate::write::dml::Change;
 use crate::write::returning::{Returning, WriteOutcome};
 use arrow::array::RecordBatch;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use fleetdb_direct::keyed::KeyedWrite;
 use fleetdb_engine::{Result, Rows, Value};
 use std::sync::Arc;
 
@@ -71,3 +71,7 @@ fn rows_of(write: &KeyedWrite, values: &[Vec<Value>]) -> Result<Vec<RecordBatch>
     values.iter().try_for_each(|row| rows.push(row))?;
     Ok(vec![rows.finish()?])
 }
+
+#[cfg(test)]
+#[path = "keyed_tests.rs"]
+mod tests;

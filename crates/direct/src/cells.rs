@@ -13,7 +13,8 @@ use std::time::SystemTime;
 
 /// A value that each run of a statement knows.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Cell {
+pub enum Cell {
+    /// A literal.
     Value(Value),
     /// The parameter's number, counted from 0.
     Parameter(usize),
@@ -23,7 +24,7 @@ pub(crate) enum Cell {
 
 impl Cell {
     /// The value, given those of the parameters and those that were generated for the row.
-    pub(crate) fn value<'a>(&'a self, parameters: &'a [Value], generated: &'a [Value]) -> &'a Value {
+    pub fn value<'a>(&'a self, parameters: &'a [Value], generated: &'a [Value]) -> &'a Value {
         match self {
             Self::Value(value) => value,
             Self::Parameter(number) => &parameters[*number],
@@ -34,7 +35,7 @@ impl Cell {
 
 /// A value that each row gets anew, because its statement does not give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Generated {
+pub enum Generated {
     /// The next of the table's own numbers.
     Number,
     /// The time at which the statement runs.
@@ -46,40 +47,52 @@ impl Generated {
     ///
     /// # Errors
     /// The table has no more numbers, or they cannot be reserved.
-    pub(crate) fn value(self, db: &Database, schema: &TableSchema, now: SystemTime) -> Result<Value> {
+    pub fn value(self, db: &Database, schema: &TableSchema, now: SystemTime) -> Result<Value> {
         self.now(now).map_or_else(|| db.next_numbers(schema, 1).map(Value::Int), Ok)
     }
 
     /// The value if it is the time.
-    pub(crate) fn now(self, now: SystemTime) -> Option<Value> {
+    pub fn now(self, now: SystemTime) -> Option<Value> {
         let Self::Now(unit) = self else { return None };
-        let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let count = since.as_nanos() * unit.per_second() as u128 / 1_000_000_000;
-        Some(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
+        Some(count_of(now, unit))
     }
 }
 
 /// What a column's default is, if no planning is needed for it.
-pub(crate) enum KnownDefault {
+pub enum KnownDefault {
+    /// The same in each row.
     Cell(Cell),
+    /// Made anew for each row.
     Generated(Generated),
 }
 
 /// The default of a column; `None` if it must be planned.
-pub(crate) fn default_of(column: &Column, zone: Zone) -> Option<KnownDefault> {
+pub fn default_of(column: &Column, zone: Zone) -> Option<KnownDefault> {
     let text = match &column.default {
         None => return Some(KnownDefault::Cell(Cell::Value(Value::Null))),
         Some(DefaultValue::Number { .. }) => return Some(KnownDefault::Generated(Generated::Number)),
         Some(DefaultValue::Expression(text)) => text,
     };
     let expr = expr_of(text)?;
-    if is_now(&expr) {
-        // In another zone, a time without a zone is not the instant.
-        let is_instant = matches!(column.column_type, ColumnType::TimestampUtc(_)) || zone == Zone::Utc;
-        let unit = column.column_type.time_unit().filter(|_| is_instant);
-        return unit.map(|unit| KnownDefault::Generated(Generated::Now(unit)));
+    match now_for(&expr, column.column_type, zone) {
+        Some(unit) => Some(KnownDefault::Generated(Generated::Now(unit))),
+        None => cell(&expr, column.column_type, zone).map(KnownDefault::Cell),
     }
-    cell(&expr, column.column_type, zone).map(KnownDefault::Cell)
+}
+
+/// The unit in which a column stores an expression that is the time at which its statement runs; `None`
+/// for other expressions and columns.
+pub(crate) fn now_for(expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<Unit> {
+    // In another zone, a time without a zone is not the instant.
+    let is_instant = matches!(column_type, ColumnType::TimestampUtc(_)) || zone == Zone::Utc;
+    column_type.time_unit().filter(|_| is_instant && is_now(expr))
+}
+
+/// A time as a count of a unit.
+pub(crate) fn count_of(time: SystemTime, unit: Unit) -> Value {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let count = since.as_nanos() * unit.per_second() as u128 / 1_000_000_000;
+    Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 /// Whether an expression is the time at which its statement runs.
@@ -96,17 +109,17 @@ fn is_now(expr: &Expr) -> bool {
 
 /// The types of a statement's parameters, as its columns give them.
 #[derive(Debug, Default)]
-pub(crate) struct ParameterTypes(Vec<Option<ColumnType>>);
+pub struct ParameterTypes(Vec<Option<ColumnType>>);
 
 impl ParameterTypes {
     /// The types in order; `None` if there is a parameter without a type.
-    pub(crate) fn known(self) -> Option<Vec<ColumnType>> {
+    pub fn known(self) -> Option<Vec<ColumnType>> {
         self.0.into_iter().collect()
     }
 
     /// A literal or a parameter for a column; `None` if it must be planned, as a parameter for columns
     /// of two types must.
-    pub(crate) fn cell(&mut self, expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<Cell> {
+    pub fn cell(&mut self, expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<Cell> {
         let cell = cell(expr, column_type, zone)?;
         if let Cell::Parameter(number) = cell {
             self.0.resize(self.0.len().max(number + 1), None);
@@ -122,7 +135,7 @@ impl ParameterTypes {
 ///
 /// # Errors
 /// It is not JSON.
-pub(crate) fn canonical(value: Value, column_type: ColumnType) -> Result<Value> {
+pub fn canonical(value: Value, column_type: ColumnType) -> Result<Value> {
     match value {
         Value::Text(text) if column_type == ColumnType::Jsonb => {
             canonical_text(&text).map(Value::Text).map_err(engine_error)

@@ -2,21 +2,21 @@
 //! DELETE. They are analyzed once ([`KeyedWrite::of`]) and then run without planning.
 //!
 //! 1. [`keys`] is a condition that names rows or containers, [`program`] an expression over an old and
-//!    a new row.
+//!    a new row, [`conditions`] a condition on them.
 //! 2. [`KeyedWrite::push`] reads the old rows and makes the batch to write. The caller holds the commit
-//!    lock ([`Database::transact`](fleetdb_engine::Database::transact)) or is in a
-//!    transaction ([`run`]).
+//!    lock ([`Database::transact`](fleetdb_engine::Database::transact)) or is in a transaction.
 //!
 //! Everything else is left to the planner.
 
+mod conditions;
 mod keys;
 mod program;
-mod run;
 
-use crate::write::cells::{Cell, Generated, ParameterTypes, canonical};
-use crate::write::conflict::{Conflict, check_assignments, conflict};
-use crate::write::rows::primary_key;
-use crate::write::values::{Cells, cells_of, table_of};
+use crate::cells::{Cell, Generated, ParameterTypes, canonical};
+use crate::conflict::{Conflict, check_assignments, conflict};
+use crate::primary_key::primary_key;
+use crate::values::{Cells, cells_of, table_of};
+use conditions::Condition;
 use datafusion::sql::sqlparser::ast::{
     Assignment, Delete, FromTable, Insert, OnConflictAction, OnInsert, Statement as SqlStatement, TableFactor,
     TableWithJoins, Update,
@@ -28,10 +28,13 @@ use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::Statement;
 use fleetdb_statement::names::{called, identifier, object_name};
 use keys::{Keys, Span};
-use program::{Program, Scope};
+use program::{Inputs, Program, Scope};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::SystemTime;
+
+/// The most rows that one write reads under the commit lock. With more, it is planned.
+const MAX_READ_ROWS: usize = 10_000;
 
 /// A write by primary keys that needs no planning. See the module documentation.
 ///
@@ -60,23 +63,32 @@ pub struct KeyedWrite {
 }
 
 enum Action {
-    /// Inserts rows; `programs` holds one for each column of a row that exists, or nothing if it stays.
-    Insert { cells: Cells, programs: Option<Vec<Program>> },
-    /// Changes rows that are named by their whole primary keys.
-    Update { keys: Keys, programs: Vec<Program> },
-    /// Deletes containers, or spans of time in them.
-    Delete { keys: Keys },
+    /// Inserts rows; the change is made to a row that exists, which stays without one.
+    Insert { cells: Cells, change: Option<RowChange> },
+    /// Changes rows that are named by their primary keys.
+    Update { keys: Keys, change: RowChange },
+    /// Deletes containers, or spans of time in them, or only the rows that meet a condition.
+    Delete { keys: Keys, condition: Option<Condition> },
+}
+
+/// What becomes of a row that exists.
+struct RowChange {
+    /// One for each column.
+    programs: Vec<Program>,
+    /// The condition under which the row is changed.
+    condition: Option<Condition>,
 }
 
 /// What a keyed write does to the tables of a view.
-pub(crate) struct KeyedChange {
-    pub(crate) batch: Batch,
+pub struct KeyedChange {
+    /// The changes.
+    pub batch: Batch,
     /// The number of affected rows.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Rows with the keys of the rows that were read.
-    pub(crate) read: Vec<Vec<Value>>,
+    pub read: Vec<Vec<Value>>,
     /// The rows as they are written; none for a DELETE.
-    pub(crate) written: Vec<Vec<Value>>,
+    pub written: Vec<Vec<Value>>,
 }
 
 impl KeyedWrite {
@@ -87,7 +99,7 @@ impl KeyedWrite {
     }
 
     /// Like [`of`](Self::of).
-    pub(crate) fn of_sql(statement: &SqlStatement, db: &Database, zone: Zone) -> Option<Self> {
+    pub fn of_sql(statement: &SqlStatement, db: &Database, zone: Zone) -> Option<Self> {
         let mut types = ParameterTypes::default();
         let (schema, action) = match statement {
             SqlStatement::Insert(insert) => insert_of(insert, db, zone, &mut types)?,
@@ -130,7 +142,7 @@ impl KeyedWrite {
     /// rows update those with their keys.
     pub fn known_count(&self) -> Option<u64> {
         match &self.action {
-            Action::Insert { cells, programs: Some(_) } => Some(cells.rows.len() as u64),
+            Action::Insert { cells, change: Some(RowChange { condition: None, .. }) } => Some(cells.rows.len() as u64),
             _ => None,
         }
     }
@@ -164,13 +176,13 @@ impl KeyedWrite {
     pub fn is_of_rows(&self) -> bool {
         let has_time = self.schema.time.is_some();
         match &self.action {
-            Action::Insert { .. } | Action::Update { .. } => true,
-            Action::Delete { keys } => keys.are_rows(has_time),
+            Action::Insert { .. } => true,
+            Action::Update { keys, .. } | Action::Delete { keys, .. } => keys.are_rows(has_time),
         }
     }
 
     /// Whether it knows the rows that a RETURNING clause is about. A DELETE does not read its rows.
-    pub(crate) fn knows_rows(&self) -> bool {
+    pub fn knows_rows(&self) -> bool {
         !matches!(self.action, Action::Delete { .. })
     }
 
@@ -185,8 +197,8 @@ impl KeyedWrite {
     }
 
     /// Appends the changes to a batch, given the tables as they are when the batch is written. The
-    /// values are [fitted](Self::fitted). Returns the number of affected rows; `None` if the table has
-    /// changed since the statement was analyzed.
+    /// values are [fitted](Self::fitted). Returns the number of affected rows; `None` if the statement
+    /// must be planned, because the table has changed or because it reads too many rows.
     ///
     /// # Errors
     /// A value is out of range, a value that must not be NULL is, or reading failed.
@@ -197,107 +209,153 @@ impl KeyedWrite {
     }
 
     /// Like [`push`](Self::push), with the rows that were read.
-    fn change(&self, view: &View, values: &[Value]) -> Result<Option<KeyedChange>> {
+    ///
+    /// # Errors
+    /// Those of [`push`](Self::push).
+    pub fn change(&self, view: &View, values: &[Value]) -> Result<Option<KeyedChange>> {
         let table = view.table(&self.schema.name)?;
         if !Arc::ptr_eq(table.schema(), &self.schema) {
             return Ok(None);
         }
-        let mut change = KeyedChange { batch: Batch::new(), count: 0, read: Vec::new(), written: Vec::new() };
-        match &self.action {
-            Action::Insert { cells, programs } => {
-                self.insert(table, cells, programs.as_deref(), values, &mut change)?
-            }
-            Action::Update { keys, programs } => self.update(table, keys, programs, values, &mut change)?,
-            Action::Delete { keys } => self.delete(table, keys, values, &mut change)?,
-        }
-        Ok(Some(change))
+        let made = KeyedChange { batch: Batch::new(), count: 0, read: Vec::new(), written: Vec::new() };
+        let mut run = Run { write: self, table, values, now: SystemTime::now(), made };
+        let is_done = match &self.action {
+            Action::Insert { cells, change } => run.insert(cells, change.as_ref())?,
+            Action::Update { keys, change } => run.update(keys, change)?,
+            Action::Delete { keys, condition: Some(condition) } => run.delete_rows(keys, condition)?,
+            Action::Delete { keys, condition: None } => run.delete(keys)?,
+        };
+        Ok(is_done.then_some(run.made))
     }
+}
 
-    fn insert(
-        &self,
-        table: &TableView,
-        cells: &Cells,
-        programs: Option<&[Program]>,
-        values: &[Value],
-        change: &mut KeyedChange,
-    ) -> Result<()> {
-        let now = SystemTime::now();
-        let generated: Vec<Value> = cells.generated.iter().filter_map(|generated| generated.now(now)).collect();
+/// A write while it runs. Its methods return `false` if the statement must be planned.
+struct Run<'a> {
+    write: &'a KeyedWrite,
+    table: &'a TableView,
+    values: &'a [Value],
+    now: SystemTime,
+    made: KeyedChange,
+}
+
+impl Run<'_> {
+    fn insert(&mut self, cells: &Cells, change: Option<&RowChange>) -> Result<bool> {
+        let schema = &self.write.schema;
+        let generated: Vec<Value> = cells.generated.iter().filter_map(|generated| generated.now(self.now)).collect();
         for cells in &cells.rows {
-            let new: Vec<Value> = cells.iter().map(|cell| cell.value(values, &generated).clone()).collect();
-            let key: Vec<Value> = self.schema.key.iter().map(|place| new[*place].clone()).collect();
-            let time = match self.schema.time.map(|place| &new[place]) {
+            let new: Vec<Value> = cells.iter().map(|cell| cell.value(self.values, &generated).clone()).collect();
+            let key: Vec<Value> = schema.key.iter().map(|place| new[*place].clone()).collect();
+            let time = match schema.time.map(|place| &new[place]) {
                 Some(Value::Int(time)) => *time,
                 _ => 0,
             };
-            let row = match (self.row(&table.container(&key)?, time)?, programs) {
+            let old = self.row(&self.table.container(&key)?, time)?;
+            let row = match (old, change) {
                 (None, _) => Some(new.clone()),
                 (Some(_), None) => None,
-                (Some(old), Some(programs)) => Some(self.changed(programs, &old, &new, values)?),
+                (Some(old), Some(change)) => self.changed(change, &old, &new)?,
             };
             if let Some(row) = row {
-                change.batch.push(&self.schema, &row)?;
-                change.count += 1;
-                change.written.push(row);
+                self.write_row(row)?;
             }
-            change.read.push(new);
+            self.made.read.push(new);
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn update(
-        &self,
-        table: &TableView,
-        keys: &Keys,
-        programs: &[Program],
-        values: &[Value],
-        change: &mut KeyedChange,
-    ) -> Result<()> {
-        for Span { key, from, .. } in keys.spans(values) {
-            // A value that the column cannot have is in no row.
-            let Ok(container) = table.container(&key) else { continue };
-            if let Some(old) = self.row(&container, from)? {
-                let row = self.changed(programs, &old, &[], values)?;
-                change.batch.push(&self.schema, &row)?;
-                change.count += 1;
-                change.written.push(row);
-                change.read.push(old);
+    fn update(&mut self, keys: &Keys, change: &RowChange) -> Result<bool> {
+        let Some(rows) = self.rows(keys)? else { return Ok(false) };
+        for old in rows {
+            if let Some(row) = self.changed(change, &old, &[])? {
+                self.write_row(row)?;
+                self.made.read.push(old);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    fn delete(&self, table: &TableView, keys: &Keys, values: &[Value], change: &mut KeyedChange) -> Result<()> {
-        for Span { key, from, to } in keys.spans(values) {
-            if table.container(&key).is_err() {
+    fn delete_rows(&mut self, keys: &Keys, condition: &Condition) -> Result<bool> {
+        let schema = &self.write.schema;
+        let Some(rows) = self.rows(keys)? else { return Ok(false) };
+        for old in rows {
+            let inputs = Inputs { old: &old, new: &[], parameters: self.values, now: self.now };
+            if condition.holds(&inputs)? == Some(true) {
+                let key: Vec<Value> = schema.key.iter().map(|place| old[*place].clone()).collect();
+                let (from, to) = match schema.time.map(|place| &old[place]) {
+                    Some(Value::Int(time)) => (*time, *time),
+                    _ => (i64::MIN, i64::MAX),
+                };
+                let batch = std::mem::take(&mut self.made.batch);
+                self.made.batch = batch.delete(&schema.name, Some(&key), from..=to);
+                self.made.count += 1;
+            }
+        }
+        Ok(true)
+    }
+
+    fn delete(&mut self, keys: &Keys) -> Result<bool> {
+        let schema = &self.write.schema;
+        for Span { key, from, to } in keys.spans(self.values) {
+            if self.table.container(&key).is_err() {
                 continue;
             }
             let mut rows = ScanRequest::all().container(&key);
-            if self.schema.time.is_some() {
+            if schema.time.is_some() {
                 rows = rows.from_time(from).to_time(to);
             }
-            let count = table.count_of(&rows)?;
+            let count = self.table.count_of(&rows)?;
             if count > 0 {
-                let batch = std::mem::take(&mut change.batch);
-                change.batch = batch.delete(&self.schema.name, Some(&key), from..=to);
-                change.count += count;
+                let batch = std::mem::take(&mut self.made.batch);
+                self.made.batch = batch.delete(&schema.name, Some(&key), from..=to);
+                self.made.count += count;
             }
         }
+        Ok(true)
+    }
+
+    fn write_row(&mut self, row: Vec<Value>) -> Result<()> {
+        self.made.batch.push(&self.write.schema, &row)?;
+        self.made.count += 1;
+        self.made.written.push(row);
         Ok(())
     }
 
-    /// A row after an update.
-    fn changed(&self, programs: &[Program], old: &[Value], new: &[Value], values: &[Value]) -> Result<Vec<Value>> {
+    /// The rows that keys name; `None` if there are too many.
+    fn rows(&self, keys: &Keys) -> Result<Option<Vec<Vec<Value>>>> {
+        let mut rows = Vec::new();
+        for Span { key, from, to } in keys.spans(self.values) {
+            // A value that the column cannot have is in no row.
+            let Ok(container) = self.table.container(&key) else { continue };
+            if self.write.schema.time.is_none() || from == to {
+                rows.extend(self.row(&container, from)?);
+            } else {
+                match container.rows(from, to, MAX_READ_ROWS)? {
+                    Some(found) => rows.extend(found),
+                    None => return Ok(None),
+                }
+            }
+        }
+        Ok(Some(rows))
+    }
+
+    /// A row after a change; `None` if it does not meet the condition for it.
+    fn changed(&self, change: &RowChange, old: &[Value], new: &[Value]) -> Result<Option<Vec<Value>>> {
+        let inputs = Inputs { old, new, parameters: self.values, now: self.now };
+        if let Some(condition) = &change.condition
+            && condition.holds(&inputs)? != Some(true)
+        {
+            return Ok(None);
+        }
         let of_column = |(program, column): (&Program, &Column)| {
-            let value = program.value(old, new, values);
+            let value = program.value(&inputs);
             value.map_err(|error| error.context(format_args!("column '{}'", column.name)))
         };
-        programs.iter().zip(&self.schema.columns).map(of_column).collect()
+        change.programs.iter().zip(&self.write.schema.columns).map(of_column).collect::<Result<_>>().map(Some)
     }
 
     /// A container's row at a time, or its only row in a table without times.
     fn row(&self, container: &Container<'_>, time: i64) -> Result<Option<Vec<Value>>> {
-        if self.schema.time.is_some() { container.row(time) } else { container.last_row() }
+        if self.write.schema.time.is_some() { container.row(time) } else { container.last_row() }
     }
 }
 
@@ -366,15 +424,20 @@ fn insert_of(insert: &Insert, db: &Database, zone: Zone, types: &mut ParameterTy
     if !cells.rows.iter().all(|cells| cells.iter().zip(&schema.columns).all(fits)) {
         return None;
     }
-    let programs = match (conflict, &clause.action) {
+    let change = match (conflict, &clause.action) {
         (Conflict::Nothing, _) => None,
-        (Conflict::Update { .. }, OnConflictAction::DoUpdate(update)) if update.selection.is_none() => {
+        (Conflict::Update { .. }, OnConflictAction::DoUpdate(update)) => {
             let scope = Scope { schema: &schema, called: &called, has_new: true, zone };
-            Some(programs(&update.assignments, &scope, types)?)
+            let programs = programs(&update.assignments, &scope, types)?;
+            let condition = match &update.selection {
+                Some(selection) => Some(scope.condition(selection, types)?),
+                None => None,
+            };
+            Some(RowChange { programs, condition })
         }
         _ => return None,
     };
-    Some((schema, Action::Insert { cells, programs }))
+    Some((schema, Action::Insert { cells, change }))
 }
 
 fn update_of(update: &Update, db: &Database, zone: Zone, types: &mut ParameterTypes) -> Found {
@@ -390,8 +453,9 @@ fn update_of(update: &Update, db: &Database, zone: Zone, types: &mut ParameterTy
     let schema = db.table(&name).ok()?;
     let scope = Scope { schema: &schema, called: &called, has_new: false, zone };
     let programs = programs(&update.assignments, &scope, types)?;
-    let keys = Keys::of(update.selection.as_ref()?, &scope, types)?;
-    keys.are_rows(schema.time.is_some()).then_some((schema, Action::Update { keys, programs }))
+    let (keys, condition) = Keys::of(update.selection.as_ref()?, &scope, types)?;
+    let is_bounded = keys.are_bounded(schema.time.is_some());
+    is_bounded.then_some((schema, Action::Update { keys, change: RowChange { programs, condition } }))
 }
 
 fn delete_of(delete: &Delete, db: &Database, zone: Zone, types: &mut ParameterTypes) -> Found {
@@ -408,8 +472,10 @@ fn delete_of(delete: &Delete, db: &Database, zone: Zone, types: &mut ParameterTy
     let (name, called) = table_in(table)?;
     let schema = db.table(&name).ok()?;
     let scope = Scope { schema: &schema, called: &called, has_new: false, zone };
-    let keys = Keys::of(delete.selection.as_ref()?, &scope, types)?;
-    (!keys.are_long(schema.time.is_some())).then_some((schema, Action::Delete { keys }))
+    let (keys, condition) = Keys::of(delete.selection.as_ref()?, &scope, types)?;
+    let has_time = schema.time.is_some();
+    let is_direct = if condition.is_some() { keys.are_bounded(has_time) } else { !keys.are_long(has_time) };
+    is_direct.then_some((schema, Action::Delete { keys, condition }))
 }
 
 /// A table and the name by which the statement refers to it; `None` for anything else.
@@ -441,7 +507,3 @@ fn programs(assignments: &[Assignment], scope: &Scope<'_>, types: &mut Parameter
     };
     columns.map(program).collect()
 }
-
-#[cfg(test)]
-#[path = "mod_tests.rs"]
-mod tests;

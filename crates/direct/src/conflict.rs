@@ -1,9 +1,9 @@
 //! ON CONFLICT: what an INSERT does with rows whose keys already exist.
 //!
 //! The clause becomes a query over the new rows, called `excluded`, and the old ones
-//! ([`after_conflict`]). `dml` runs the query under the commit lock.
+//! ([`after_conflict`]), which the session runs under the commit lock.
 
-use crate::write::rows::primary_key_names;
+use crate::primary_key::primary_key_names;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, BinaryOperator, CaseWhen, ConflictTarget, DataType, ExactNumberInfo, Expr, Join,
@@ -14,14 +14,11 @@ use fleetdb_statement::built;
 use fleetdb_statement::names::{identifier, object_name};
 
 /// The name of the new rows in an ON CONFLICT clause.
-pub(crate) const EXCLUDED: &str = "excluded";
+pub const EXCLUDED: &str = "excluded";
 
 /// Returns the assigned columns and their values. A key column may only be assigned its own new
 /// value.
-pub(crate) fn check_assignments<'a>(
-    schema: &TableSchema,
-    assignments: &'a [Assignment],
-) -> Result<Vec<(String, &'a Expr)>> {
+pub fn check_assignments<'a>(schema: &TableSchema, assignments: &'a [Assignment]) -> Result<Vec<(String, &'a Expr)>> {
     let mut columns = Vec::new();
     for assignment in assignments {
         let AssignmentTarget::ColumnName(name) = &assignment.target else {
@@ -62,15 +59,16 @@ fn is_new(column: &str, value: &Expr) -> bool {
 }
 
 /// The effect of an ON CONFLICT clause that differs from a plain INSERT.
-pub(crate) enum Conflict {
+pub enum Conflict {
     /// The new row is ignored.
     Nothing,
-    /// Updates the existing row: for each of the table's columns an expression over the new row,
-    /// called `excluded`, and the old row, called `called`; and the condition under which the old
-    /// row is changed.
+    /// Updates the existing row, by expressions over the new row, called `excluded`, and the old row.
     Update {
+        /// The name of the old row.
         called: String,
+        /// The values of the table's columns.
         columns: Vec<Expr>,
+        /// The condition under which the old row is changed.
         condition: Option<Box<Expr>>,
         /// The indexes of the assigned columns.
         set: Vec<usize>,
@@ -82,7 +80,7 @@ const THERE: &str = "fleetdb_there";
 
 /// The effect of a clause on rows whose keys already exist. The INSERT refers to the table as
 /// `called`. `None` if the new row replaces the old one, as it does without the clause.
-pub(crate) fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) -> Result<Option<Conflict>> {
+pub fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) -> Result<Option<Conflict>> {
     let key = primary_key_names(schema);
     match &clause.conflict_target {
         None => {}
@@ -153,7 +151,7 @@ fn there() -> Expr {
 }
 
 /// The query for the rows to write, given the names of an INSERT's new rows and of the old ones.
-pub(crate) fn after_conflict(schema: &TableSchema, conflict: &Conflict, new: ObjectName, old: ObjectName) -> Query {
+pub fn after_conflict(schema: &TableSchema, conflict: &Conflict, new: ObjectName, old: ObjectName) -> Query {
     let called = match conflict {
         Conflict::Nothing => &schema.name,
         Conflict::Update { called, .. } => called,

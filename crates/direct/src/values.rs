@@ -5,16 +5,15 @@
 //! A statement is analyzed once ([`InsertValues::of`]); each run supplies its values. Anything more
 //! complex (an expression, a query, a clause that depends on existing rows) is left to the planner.
 
-use crate::write::cells::{Cell, Generated, KnownDefault, ParameterTypes, canonical, default_of};
-use crate::write::conflict::conflict;
-use crate::write::defaults::is_default;
+use crate::cells::{Cell, Generated, KnownDefault, ParameterTypes, canonical, default_of, now_for};
+use crate::conflict::conflict;
 use datafusion::sql::sqlparser::ast::{
     Expr, Insert, OnInsert, Parens, Query, SetExpr, Statement as SqlStatement, TableObject,
 };
 use fleetdb_engine::{Batch, Column, ColumnType, Database, Error, Result, Rows as EngineRows, TableSchema, Value};
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::Statement;
-use fleetdb_statement::names::{called, object_name};
+use fleetdb_statement::names::{called, is_default, object_name};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -82,7 +81,7 @@ impl InsertValues {
     }
 
     /// Like [`of`](Self::of).
-    pub(crate) fn of_sql(statement: &SqlStatement, db: &Database, zone: Zone) -> Result<Option<Self>> {
+    pub fn of_sql(statement: &SqlStatement, db: &Database, zone: Zone) -> Result<Option<Self>> {
         let inserts = match statement {
             SqlStatement::Insert(insert) => Some(vec![insert]),
             SqlStatement::Query(query) => inserts_of(query),
@@ -150,7 +149,7 @@ impl InsertValues {
     ///
     /// # Errors
     /// Those of [`push`](Self::push).
-    pub(crate) fn rows(&self, db: &Database) -> Result<Option<EngineRows>> {
+    pub fn rows(&self, db: &Database) -> Result<Option<EngineRows>> {
         let [rows] = self.inserts.as_slice() else { return Ok(None) };
         let (schema, mut all) = (&rows.schema, EngineRows::new(&rows.schema));
         rows.each(db, &[], |row| {
@@ -218,10 +217,7 @@ pub(crate) fn cells_of(
     for column in &schema.columns {
         defaults.push(match default_of(column, zone) {
             Some(KnownDefault::Cell(cell)) => Some(cell),
-            Some(KnownDefault::Generated(value)) => {
-                generated.push(value);
-                Some(Cell::Generated(generated.len() - 1))
-            }
+            Some(KnownDefault::Generated(value)) => Some(generated_cell(&mut generated, value)),
             // It may be that no row needs it.
             None => None,
         });
@@ -237,8 +233,13 @@ pub(crate) fn cells_of(
             if column.is_always_numbered() {
                 return Ok(None);
             }
-            let Some(cell) = types.cell(expr, column.column_type, zone) else { return Ok(None) };
-            cells[place] = Some(cell);
+            cells[place] = match now_for(expr, column.column_type, zone) {
+                Some(unit) => Some(generated_cell(&mut generated, Generated::Now(unit))),
+                None => types.cell(expr, column.column_type, zone),
+            };
+            if cells[place].is_none() {
+                return Ok(None);
+            }
         }
         let Some(cells) = cells.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
         rows.push(cells);
@@ -246,6 +247,15 @@ pub(crate) fn cells_of(
     // A value that no row needs is not made.
     let is_needed = rows.iter().flatten().any(|cell| matches!(cell, Cell::Generated(_)));
     Ok(Some(Cells { rows, generated: if is_needed { generated } else { Vec::new() } }))
+}
+
+/// A value that each row gets anew, as a cell; the same value has one cell.
+fn generated_cell(generated: &mut Vec<Generated>, value: Generated) -> Cell {
+    let place = generated.iter().position(|known| *known == value).unwrap_or_else(|| {
+        generated.push(value);
+        generated.len() - 1
+    });
+    Cell::Generated(place)
 }
 
 /// The INSERTs of `WITH a AS (INSERT ...), ... INSERT ...`, in order; `None` if one of the queries

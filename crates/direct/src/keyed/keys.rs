@@ -1,9 +1,10 @@
-//! The conditions of a keyed write: equalities and lists for every key column, and perhaps a span of
-//! time.
+//! The condition of a keyed write: equalities and lists for every key column, perhaps a span of time,
+//! and perhaps conditions on the rows found by them.
 
+use super::conditions::Condition;
 use super::is_exact;
 use super::program::{Program, Scope};
-use crate::write::cells::{Cell, ParameterTypes};
+use crate::cells::{Cell, ParameterTypes};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value as Literal};
 use fleetdb_engine::{ColumnType, Role, Unit, Value};
 use fleetdb_functions::values::times::{TimeText, read_exact};
@@ -16,6 +17,8 @@ pub(super) struct Keys {
     /// The alternatives for each key column, in key order. At most one column has several.
     alternatives: Vec<Vec<Cell>>,
     times: Vec<(Bound, Cell)>,
+    /// What else the rows must meet.
+    conditions: Vec<Condition>,
 }
 
 /// How a time bounds those of the rows.
@@ -36,22 +39,34 @@ pub(super) struct Span {
 }
 
 impl Keys {
-    /// Compiles a condition; `None` if it must be planned.
-    pub(super) fn of(condition: &Expr, scope: &Scope<'_>, types: &mut ParameterTypes) -> Option<Self> {
+    /// Compiles a condition, and returns what else the rows must meet; `None` if it must be planned.
+    pub(super) fn of(
+        condition: &Expr,
+        scope: &Scope<'_>,
+        types: &mut ParameterTypes,
+    ) -> Option<(Self, Option<Condition>)> {
         // The key of a table without key columns is its time alone.
         if scope.schema.key.is_empty() {
             return None;
         }
-        let mut found = Self { alternatives: vec![Vec::new(); scope.schema.key.len()], times: Vec::new() };
+        let alternatives = vec![Vec::new(); scope.schema.key.len()];
+        let mut found = Self { alternatives, times: Vec::new(), conditions: Vec::new() };
         found.add(condition, scope, types)?;
         let several = found.alternatives.iter().filter(|cells| cells.len() > 1).count();
         let is_complete = found.alternatives.iter().all(|cells| !cells.is_empty());
-        (is_complete && several <= 1).then_some(found)
+        let conditions = std::mem::take(&mut found.conditions);
+        let also = (!conditions.is_empty()).then_some(Condition::And(conditions));
+        (is_complete && several <= 1).then_some((found, also))
     }
 
     /// Whether each of the rows is named by its whole primary key.
     pub(super) fn are_rows(&self, has_time: bool) -> bool {
         !has_time || self.times.iter().any(|(bound, _)| *bound == Bound::At)
+    }
+
+    /// Whether it names single rows, or a span of time in one container.
+    pub(super) fn are_bounded(&self, has_time: bool) -> bool {
+        self.are_rows(has_time) || (!self.times.is_empty() && !self.are_long(has_time))
     }
 
     /// Whether it names more than a row of each of several containers, which may take long to count.
@@ -66,29 +81,42 @@ impl Keys {
                 self.add(left, scope, types)?;
                 self.add(right, scope, types)
             }
-            Expr::BinaryOp { left, op, right } => {
-                let (bound, mirrored) = bounds(op)?;
-                match scope.column(left) {
-                    Some(column) => self.bound(&column, bound, right, scope, types),
-                    None => self.bound(&scope.column(right)?, mirrored, left, scope, types),
+            Expr::BinaryOp { left, op, right } if let Some((bound, mirrored)) = bounds(op) => {
+                let (column, bound, value) = match scope.column(left) {
+                    Some(column) => (column, bound, right),
+                    None => (scope.column(right)?, mirrored, left),
+                };
+                match is_of_key(&column, bound, scope) {
+                    true => self.bound(&column, bound, value, scope, types),
+                    false => self.also(condition, scope, types),
                 }
             }
-            Expr::Between { expr, negated: false, low, high } => {
+            Expr::Between { expr, negated: false, low, high }
+                if scope.column(expr).is_some_and(|column| is_of_key(&column, Bound::From, scope)) =>
+            {
                 let column = scope.column(expr)?;
                 self.bound(&column, Bound::From, low, scope, types)?;
                 self.bound(&column, Bound::To, high, scope, types)
             }
-            Expr::InList { expr, list, negated: false } if list.len() <= MAX_LISTED => {
-                let Program::Old(place) = scope.column(expr)? else { return None };
+            Expr::InList { expr, list, negated: false }
+                if let Some(column @ Program::Old(place)) = scope.column(expr)
+                    && is_of_key(&column, Bound::At, scope) =>
+            {
                 let column = &scope.schema.columns[place];
-                if column.role != Role::Key {
+                if column.role != Role::Key || list.len() > MAX_LISTED {
                     return None;
                 }
                 let cells = list.iter().map(|value| key_cell(value, column.column_type, scope, types));
                 self.alternate(scope, place, cells.collect::<Option<_>>()?)
             }
-            _ => None,
+            other => self.also(other, scope, types),
         }
+    }
+
+    /// Adds a condition that the rows must meet.
+    fn also(&mut self, condition: &Expr, scope: &Scope<'_>, types: &mut ParameterTypes) -> Option<()> {
+        self.conditions.push(scope.condition(condition, types)?);
+        Some(())
     }
 
     fn bound(
@@ -151,6 +179,16 @@ impl Keys {
             }
         }
         spans
+    }
+}
+
+/// Whether a bound of a column names rows by their primary keys.
+fn is_of_key(column: &Program, bound: Bound, scope: &Scope<'_>) -> bool {
+    let Program::Old(place) = column else { return false };
+    match scope.schema.columns[*place].role {
+        Role::Key => bound == Bound::At,
+        Role::Time => true,
+        Role::Field => false,
     }
 }
 
