@@ -14,12 +14,14 @@
 pub mod asof;
 pub mod binding;
 pub mod catalog;
+mod collection_joins;
 pub mod computed_columns;
 pub mod exact_numbers;
 pub mod finer_times;
 pub mod functions;
 pub mod gapfill;
 pub mod insert;
+mod join_keys;
 mod joins;
 pub mod limits;
 mod metadata;

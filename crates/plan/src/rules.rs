@@ -1,6 +1,7 @@
 //! The optimizer rules of a session. Before each of DataFusion's logical rules, planning stops if
 //! the statement was cancelled or has exceeded its timeout.
 
+use crate::collection_joins::{BuildFromCollection, KeysFromJoin};
 use crate::joins::StopInJoins;
 use crate::limits::Limits;
 use crate::metadata::AnswerFromContainers;
@@ -34,10 +35,15 @@ pub fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule
     if let Some(check) = rules.iter().rposition(|rule| rule.name() == "SanityCheckPlan") {
         rules.insert(check, Arc::new(SortForCheck));
     }
+    // Before the rules that rely on the order of rows.
+    if let Some(selection) = rules.iter().position(|rule| rule.name() == "join_selection") {
+        rules.insert(selection, Arc::new(BuildFromCollection));
+    }
     rules.push(Arc::new(AnswerFromContainers));
     rules.push(Arc::new(AggregateRuns));
     // This rule runs late because other rules assume that a scan returns all of its rows.
     rules.push(Arc::new(FilterInScan));
+    rules.push(Arc::new(KeysFromJoin));
     rules.push(Arc::new(StopInJoins(Arc::clone(limits))));
     rules
 }

@@ -1,6 +1,7 @@
 //! The physical plan node of a table scan: one partition, in order of key and time.
 
 use crate::binding::{Binding, with_placeholders_filled};
+use crate::join_keys::JoinKeys;
 use crate::plan_nodes::{leaf_plan, one_partition};
 use crate::pushdown::push_down;
 use arrow::array::{AsArray, RecordBatch};
@@ -20,9 +21,10 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SortOrderPushdownResult};
 use fleetdb_engine::{
-    Code, Error, KeyCondition, KeyPredicate, Projection, RowCondition, ScanRequest, TableSchema, TableView,
+    Code, Error, KeyCondition, KeyPredicate, Projection, RowCondition, Scan, ScanRequest, TableSchema, TableView,
 };
 use fleetdb_functions::errors::{engine_error, query_error};
+use futures::TryStreamExt;
 use std::fmt;
 use std::sync::Arc;
 
@@ -39,6 +41,8 @@ pub(crate) struct FleetScan {
     /// Whether rows come newest first, which requires a single container.
     newest_first: bool,
     condition: Option<Condition>,
+    /// The keys of a join, known when it asks for the first row.
+    keys: Option<Arc<JoinKeys>>,
 }
 
 /// What a scan reads.
@@ -66,7 +70,8 @@ impl FleetScan {
         let schema = Arc::new(Schema::new(places.iter().map(|&p| whole.field(p).clone()).collect::<Vec<_>>()));
         let properties = one_partition(EquivalenceProperties::new(Arc::clone(&schema)));
         let reads = Reads::View(view);
-        Self { table, reads, request, places, schema, properties, newest_first: false, condition: None }.ordered()
+        let (newest_first, condition, keys) = (false, None, None);
+        Self { table, reads, request, places, schema, properties, newest_first, condition, keys }.ordered()
     }
 
     /// A scan that evaluates the condition of a filter above it and outputs the filter's columns;
@@ -172,6 +177,30 @@ impl FleetScan {
         Ok((view, request))
     }
 
+    /// Whether the scan gives the same rows in the same order, but for those of other containers, if it
+    /// is told which containers to read.
+    pub(crate) fn may_take_keys(&self) -> bool {
+        self.table.time.is_some() && self.request.limit.is_none() && !self.newest_first && self.keys.is_none()
+    }
+
+    /// The scan of the containers whose keys a join has.
+    pub(crate) fn with_keys(&self, keys: Arc<JoinKeys>) -> Self {
+        Self { keys: Some(keys), ..self.clone() }
+    }
+
+    /// Starts to read.
+    fn rows(&self) -> Result<Scan> {
+        let (view, request) = self.current()?;
+        let mut request = ScanRequest { newest_first: self.newest_first, ..request };
+        let of_join = self.keys.as_ref().and_then(|keys| keys.predicate(view.min_containers()));
+        request.key_predicates.extend(of_join);
+        let scan = match &self.condition {
+            None => view.scan(&request),
+            Some(condition) => view.scan_where(&request, condition.to_engine()),
+        };
+        scan.map_err(query_error)
+    }
+
     /// The columns and key of the table.
     pub(crate) fn table(&self) -> &Arc<TableSchema> {
         &self.table
@@ -222,6 +251,9 @@ impl FleetScan {
         }
         if self.newest_first {
             text += ", newest first";
+        }
+        if self.keys.is_some() {
+            text += ", keys of the join";
         }
         if let Some(condition) = &self.condition {
             text += &format!(", where {}", condition.test);
@@ -333,13 +365,13 @@ impl ExecutionPlan for FleetScan {
             let rows = futures::stream::once(async move { scan.newest(&view, &request).map_err(query_error) });
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
         }
-        let request = ScanRequest { newest_first: self.newest_first, ..request };
-        let scan = match &self.condition {
-            None => view.scan(&request),
-            Some(condition) => view.scan_where(&request, condition.to_engine()),
-        };
-        let scan = scan.map_err(query_error)?;
-        let batches = futures::stream::iter(scan.map(|batch| batch.map_err(query_error)));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+        let schema = Arc::clone(&self.schema);
+        let batches = |scan: Scan| futures::stream::iter(scan.map(|batch| batch.map_err(query_error)));
+        if self.keys.is_some() {
+            let scan = self.clone();
+            let rows = futures::stream::once(async move { scan.rows().map(batches) }).try_flatten();
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
+        }
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches(self.rows()?))))
     }
 }

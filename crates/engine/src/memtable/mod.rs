@@ -576,6 +576,11 @@ impl MemtableView {
         Lane::concat(&pieces)
     }
 
+    /// Number of containers.
+    pub(crate) fn containers(&self) -> usize {
+        self.memtable.read().keys.len()
+    }
+
     /// Average length of a text column's values.
     pub(crate) fn text_bytes(&self, column: ColumnId) -> usize {
         let inner = self.memtable.read();

@@ -227,6 +227,14 @@ impl TableView {
         self.segments.len()
     }
 
+    /// A number of containers that the table has at least, found without reading: the most that one
+    /// segment or memtable has. Deleted ones may be among them.
+    pub fn min_containers(&self) -> u64 {
+        let in_segments = self.segments.iter().map(|listed| listed.segment.facts.containers);
+        let in_memtables = self.memtables.iter().map(|memtable| memtable.containers() as u64);
+        in_segments.chain(in_memtables).max().unwrap_or(0)
+    }
+
     /// The manifest entries of the segments, oldest first.
     pub fn segment_entries(&self) -> impl Iterator<Item = &SegmentEntry> {
         self.segments.iter().map(|listed| &listed.entry)

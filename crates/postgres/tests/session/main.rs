@@ -1,6 +1,7 @@
 //! Embedded sessions that speak PostgreSQL's SQL.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test")]
 
+mod collection_joins;
 mod container_index;
 mod deep;
 mod files;
