@@ -50,7 +50,7 @@ enum Command {
     User(access::UserArgs),
     /// Add, remove and list the tokens of a server
     Token(access::TokenArgs),
-    /// Write the rows of a table or query to a Parquet or CSV file
+    /// Write the rows of a table or query as Parquet, CSV, JSON lines or line protocol
     Export(export::Args),
     /// Back up a database to an empty directory, or update an older backup
     Backup(backup::BackupArgs),

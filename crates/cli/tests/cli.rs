@@ -378,6 +378,32 @@ fn rows_are_exported_in_all_forms_and_come_back() {
 }
 
 #[test]
+fn rows_are_exported_as_line_protocol_and_come_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let data = path("db");
+    let table = "CREATE TABLE cpu (host TEXT, time TIMESTAMP, load DOUBLE, note TEXT, PRIMARY KEY (host, time))";
+    let rows = "INSERT INTO cpu SELECT 'h ' || g % 3, to_timestamp(g)::timestamp, g / 7.0, CASE WHEN g % 2 = 0 THEN \
+                'a \"b\", c=' || g END FROM generate_series(1, 30000) AS s(g)";
+    let empty = "INSERT INTO cpu VALUES ('h 0', '2026-01-01', NULL, NULL)";
+    succeeds(&["sql", "--create", "--data", &data, "-c", table, "-c", rows, "-c", empty]);
+    let all = ["--format", "csv", "-c", "SELECT * FROM cpu WHERE load IS NOT NULL ORDER BY time"];
+    let rows = succeeds(&[&["sql", "--data", &data][..], &all].concat());
+    for name in ["cpu.lp", "cpu.lp.gz", "cpu.lp.zst"] {
+        let (file, back) = (path(name), path(&format!("{name}.back")));
+        let output = fleetdb(&["export", "--data", &data, "--table", "cpu", &file]);
+        assert!(String::from_utf8_lossy(&output.stdout).contains("exported 30 000 rows"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("left out 1 row "));
+        succeeds(&["load", &file, "--data", &back]);
+        assert!(succeeds(&[&["sql", "--data", &back][..], &all].concat()) == rows, "{name}");
+    }
+    let lines = succeeds(&["export", "--read-only", "--data", &data, "--table", "cpu", "-", "--format", "lp"]);
+    assert!(lines.starts_with("cpu,host=h\\ 0 load=0.42857142857142855 3000000000\n"), "{}", &lines[..80]);
+    let of_query = fails(&["export", "--data", &data, "--sql", "SELECT 1", &path("x.lp")]);
+    assert!(of_query.contains("needs --table"), "{of_query}");
+}
+
+#[test]
 fn an_open_quote_ends_a_load_and_is_named_by_its_line() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
