@@ -6,13 +6,16 @@
 //! A call reserves the exact size of its output, or a small multiple where the size is not known
 //! exactly. It fails if there is no room. The reservation lasts until the same call produces its
 //! next batch, or until the statement ends ([`FunctionMemory`]).
+//!
+//! Arrow panics if the texts of an array have more than 2 GiB. A call that may make so much runs over
+//! fewer rows at a time, and fails if its texts are together too long for an array.
 
-use super::function_memory::FunctionMemory;
+use super::function_memory::{FunctionMemory, MAX_TEXT_BYTES, check_text_bytes};
 use super::wrapped::like_inner;
-use crate::expressions::{are_constant, per_second};
+use crate::expressions::{are_constant, leaf, per_second};
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
+use arrow::compute::{cast, concat};
 use arrow::datatypes::{
     DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
 };
@@ -30,11 +33,17 @@ const DAY_NS: f64 = 86_400e9;
 type RowBytes = fn(&Sizes) -> f64;
 
 /// The bounded functions and their output sizes.
-const FUNCTIONS: [(&str, RowBytes); 14] = [
+const FUNCTIONS: [(&str, RowBytes); 20] = [
     ("repeat", |of| of.at(0).bytes * of.at(1).number),
-    // A character takes up to four bytes.
-    ("lpad", |of| of.at(1).number * 4.0),
-    ("rpad", |of| of.at(1).number * 4.0),
+    ("lpad", padded_bytes),
+    ("rpad", padded_bytes),
+    ("upper", other_case_bytes),
+    ("lower", other_case_bytes),
+    ("initcap", other_case_bytes),
+    ("overlay", |of| of.at(0).bytes + of.at(1).bytes),
+    // A byte may become a character of four bytes.
+    ("translate", |of| of.at(0).bytes * of.at(2).width.max(1.0)),
+    ("encode", |of| of.at(0).bytes * 2.0),
     ("replace", |of| of.at(0).bytes + (of.at(0).bytes / of.at(1).bytes.max(1.0) + 1.0) * of.at(2).bytes),
     // Without flags, only the first match is replaced.
     ("regexp_replace", |of| of.at(0).bytes + (of.at(3).bytes.min(1.0) * of.at(0).bytes + 1.0) * of.at(2).bytes),
@@ -50,10 +59,15 @@ const FUNCTIONS: [(&str, RowBytes); 14] = [
     ("generate_series", span_bytes),
 ];
 
+/// The functions whose output has exactly the size given above.
+const EXACT: [&str; 3] = ["repeat", "concat", "concat_ws"];
+
 /// What is known about the size of a value.
 #[derive(Clone, Copy, Default)]
 struct Size {
     bytes: f64,
+    /// The most bytes of a character of a text.
+    width: f64,
     /// The number of elements of an array.
     elements: f64,
     /// The value of a number; nanoseconds for times and intervals; 0 for other types.
@@ -67,6 +81,16 @@ impl Sizes {
     fn at(&self, place: usize) -> Size {
         self.0.get(place).copied().unwrap_or_default()
     }
+}
+
+/// The output size of `lpad` and `rpad`.
+fn padded_bytes(of: &Sizes) -> f64 {
+    of.at(1).number * of.at(0).width.max(of.at(2).width)
+}
+
+/// The output size of functions that change the case: `ΐ`, of two bytes, becomes three characters of two.
+fn other_case_bytes(of: &Sizes) -> f64 {
+    of.at(0).bytes * if of.at(0).width > 1.0 { 3.0 } else { 1.0 }
 }
 
 /// The output size of `range(end)`, `range(start, end)` and `range(start, end, step)`, for numbers
@@ -123,13 +147,55 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let bytes = bytes(self.row_bytes, &args.args, args.number_rows)?;
-        self.made.call(self.name(), args, bytes, |args| self.inner.invoke_with_args(args))
+        let sizes = row_sizes(self.row_bytes, &args.args, args.number_rows)?;
+        let bytes = sizes.iter().sum();
+        let makes_texts = has_text(leaf(args.return_field.data_type()));
+        if makes_texts && EXACT.contains(&self.name()) {
+            check_text_bytes(self.name(), bytes)?;
+        }
+        self.made.call(self.name(), args, bytes, |args| match makes_texts && bytes > MAX_TEXT_BYTES {
+            true => self.in_parts(&args, &sizes),
+            false => self.inner.invoke_with_args(args),
+        })
     }
 }
 
-/// The output size of a call over all rows.
-fn bytes(row_bytes: RowBytes, args: &[ColumnarValue], rows: usize) -> Result<f64> {
+impl Bounded {
+    /// Runs the inner function over as many rows at a time as certainly fit into an array.
+    fn in_parts(&self, args: &ScalarFunctionArgs, sizes: &[f64]) -> Result<ColumnarValue> {
+        let (mut parts, mut made, mut start) = (Vec::new(), 0.0, 0);
+        while start < sizes.len() {
+            let (mut end, mut bytes) = (start + 1, sizes[start]);
+            check_text_bytes(self.name(), bytes)?;
+            while end < sizes.len() && bytes + sizes[end] <= MAX_TEXT_BYTES {
+                bytes += sizes[end];
+                end += 1;
+            }
+            let rows = end - start;
+            let slice = |arg: &ColumnarValue| match arg {
+                ColumnarValue::Array(values) => ColumnarValue::Array(values.slice(start, rows)),
+                constant @ ColumnarValue::Scalar(_) => constant.clone(),
+            };
+            let slices = args.args.iter().map(slice).collect();
+            let part = ScalarFunctionArgs { args: slices, number_rows: rows, ..args.clone() };
+            let part = self.inner.invoke_with_args(part)?.into_array(rows)?;
+            made += part.to_data().get_slice_memory_size()? as f64;
+            check_text_bytes(self.name(), made)?;
+            parts.push(part);
+            start = end;
+        }
+        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+        Ok(ColumnarValue::Array(concat(&parts)?))
+    }
+}
+
+/// Whether all texts of an array of this type are in one buffer.
+fn has_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::Binary)
+}
+
+/// The output size of a call for each row; a single one if all arguments are constant.
+fn row_sizes(row_bytes: RowBytes, args: &[ColumnarValue], rows: usize) -> Result<Vec<f64>> {
     let sizes = args.iter().map(sizes).collect::<Result<Vec<_>>>()?;
     let rows = if are_constant(args) { 1 } else { rows };
     let of_row = |row: usize| {
@@ -137,7 +203,7 @@ fn bytes(row_bytes: RowBytes, args: &[ColumnarValue], rows: usize) -> Result<f64
         let size = |of: &Vec<Size>| of.get(row).or(of.first()).copied().unwrap_or_default();
         row_bytes(&Sizes(sizes.iter().map(size).collect())).max(0.0)
     };
-    Ok((0..rows).map(of_row).sum())
+    Ok((0..rows).map(of_row).collect())
 }
 
 /// The sizes of an argument's values; a single one if it is constant.
@@ -146,23 +212,24 @@ fn sizes(arg: &ColumnarValue) -> Result<Vec<Size>> {
         ColumnarValue::Array(values) => Arc::clone(values),
         ColumnarValue::Scalar(value) => value.to_array()?,
     };
-    let plain = |number: f64| Size { bytes: 8.0, elements: 0.0, number };
+    let plain = |number: f64| Size { bytes: 8.0, number, ..Size::default() };
     let numbers = |values: &ArrayRef, unit: f64| -> Result<Vec<Size>> {
         let values = cast(values, &DataType::Float64)?;
         Ok(values.as_primitive::<Float64Type>().iter().map(|value| plain(value.unwrap_or(0.0) * unit)).collect())
     };
     Ok(match values.data_type() {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary => {
             let lengths = cast(&length(&values)?, &DataType::Int64)?;
             let lengths = lengths.as_primitive::<Int64Type>().iter();
-            lengths.map(|length| Size { bytes: length.unwrap_or(0) as f64, ..Size::default() }).collect()
+            let width = if is_ascii(&values) { 1.0 } else { 4.0 };
+            lengths.map(|length| Size { bytes: length.unwrap_or(0) as f64, width, ..Size::default() }).collect()
         }
         DataType::List(_) => {
             let lists = values.as_list::<i32>();
             let each = lists.values().get_array_memory_size() as f64 / lists.values().len().max(1) as f64;
             let of_one = |elements: i32| {
                 let elements = f64::from(elements);
-                Size { bytes: elements * each, elements, number: 0.0 }
+                Size { bytes: elements * each, elements, ..Size::default() }
             };
             lists.offsets().lengths().map(|elements| of_one(elements as i32)).collect()
         }
@@ -181,6 +248,16 @@ fn sizes(arg: &ColumnarValue) -> Result<Vec<Size>> {
         data_type if data_type.is_numeric() => numbers(&values, 1.0)?,
         _ => vec![plain(0.0); values.len()],
     })
+}
+
+/// Whether all characters of an array of texts have one byte.
+fn is_ascii(texts: &ArrayRef) -> bool {
+    match texts.data_type() {
+        DataType::Utf8 => texts.as_string::<i32>().is_ascii(),
+        DataType::LargeUtf8 => texts.as_string::<i64>().is_ascii(),
+        DataType::Utf8View => texts.as_string_view().is_ascii(),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,11 @@ use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Database, Settings};
 use fleetdb_query::Session;
 
+/// The output size of a call over all rows.
+fn bytes(row_bytes: RowBytes, args: &[ColumnarValue], rows: usize) -> Result<f64> {
+    Ok(row_sizes(row_bytes, args, rows)?.into_iter().sum())
+}
+
 fn row_bytes(name: &str) -> RowBytes {
     FUNCTIONS.iter().find(|(known, _)| *known == name).unwrap().1
 }
@@ -28,6 +33,13 @@ fn what_is_asked_for_is_no_less_than_what_is_made_and_not_much_more() {
         ("repeat", vec!["'äb'", "500"]),
         ("lpad", vec!["'äb'", "500", "'äö'"]),
         ("rpad", vec!["'äb'", "500", "'ä'"]),
+        ("lpad", vec!["'ab'", "500", "'c'"]),
+        ("upper", vec!["'ΐΐΐΐΐΐΐΐ'"]),
+        ("lower", vec!["'İİİİİİİİ'"]),
+        ("initcap", vec!["'äb ŉ'"]),
+        ("overlay", vec!["'äbc'", "'öööööööö'", "2"]),
+        ("translate", vec!["'abcabc'", "'abc'", "'äöü'"]),
+        ("encode", vec!["'äbcdefg'::bytea", "'hex'"]),
         ("replace", vec!["'äbbbbbbb'", "'b'", "'cccccccccccccccccccccccc'"]),
         ("replace", vec!["'äb'", "''", "'cccccccccccccccccccccccc'"]),
         ("regexp_replace", vec!["'aaaaaaaa'", "'a'", "'cccccccccccccccccccccccc'", "'g'"]),
@@ -68,4 +80,36 @@ fn rows_are_added_up_and_what_is_no_count_is_nothing() {
     let none = ColumnarValue::Scalar(ScalarValue::Int64(None));
     assert_eq!(bytes(row_bytes("repeat"), &[texts, none], 4).unwrap(), 0.0);
     assert_eq!(bytes(row_bytes("range"), &[], 1).unwrap(), 0.0);
+}
+
+#[test]
+fn texts_too_long_for_an_array_are_refused_and_estimates_are_not() {
+    let memory = Arc::new(datafusion::execution::memory_pool::UnboundedMemoryPool::default());
+    let made = Arc::new(FunctionMemory::new(&(memory as Arc<dyn datafusion::execution::memory_pool::MemoryPool>)));
+    let context = SessionContext::new();
+    crate::register(&context, &made).unwrap();
+    let texts = |name: &str, args: Vec<ColumnarValue>| {
+        let number_rows = 4;
+        let field = |data_type| Arc::new(arrow::datatypes::Field::new("x", data_type, true));
+        let args = ScalarFunctionArgs {
+            arg_fields: args.iter().map(|arg| field(arg.data_type())).collect(),
+            args,
+            number_rows,
+            return_field: field(DataType::Utf8),
+            config_options: Arc::default(),
+        };
+        let made = context.udf(name).unwrap().invoke_with_args(args)?.into_array(number_rows)?;
+        let made = cast(&made, &DataType::Utf8)?;
+        Ok::<_, datafusion::error::DataFusionError>(made.as_string::<i32>().iter().flatten().map(str::len).collect())
+    };
+    let each = |text: &str| ColumnarValue::Array(Arc::new(StringArray::from(vec![text; 4])));
+    let same = |text: &str| ColumnarValue::Scalar(ScalarValue::from(text));
+    let often = ColumnarValue::Scalar(ScalarValue::Int64(Some(600_000_000)));
+    let refused: Result<Vec<usize>> = texts("repeat", vec![each("x"), often]);
+    let refused = crate::errors::engine_error(refused.unwrap_err());
+    assert_eq!(refused.code(), fleetdb_engine::Code::LimitExceeded, "{refused}");
+    // It would be 4 GiB if the letter were everywhere.
+    let long = "x".repeat(1_000);
+    let few = texts("replace", vec![each(&long), same("y"), same(&"z".repeat(1_200_000))]).unwrap();
+    assert_eq!(few, [1_000; 4]);
 }

@@ -1,8 +1,7 @@
 //! Evaluates `a || b || c` over texts in one call. The call reserves memory for its output first
 //! ([`FunctionMemory`]), and fails if a text would exceed the maximum length.
 
-use super::function_memory::FunctionMemory;
-use crate::errors::query_error;
+use super::function_memory::{FunctionMemory, check_text_bytes};
 use crate::expressions::{are_constant, rewritten};
 use arrow::array::{Array, AsArray, StringArray, StringBuilder};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -16,7 +15,6 @@ use datafusion::logical_expr::{
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
-use fleetdb_engine::{Code, Error};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -122,10 +120,7 @@ impl ScalarUDFImpl for ConcatTexts {
         let is_constant = are_constant(&args.args);
         let rows = if is_constant { 1 } else { rows };
         let bytes: f64 = texts.iter().map(|text| text.bytes(rows)).sum();
-        if bytes > f64::from(i32::MAX) {
-            let message = "texts put together by || would have more than 2 GiB in one batch of rows: ask for less";
-            return Err(query_error(Error::new(Code::LimitExceeded, message)));
-        }
+        check_text_bytes("||", bytes)?;
         self.made.call("||", args, bytes, |_| {
             let mut all = StringBuilder::with_capacity(rows, bytes as usize);
             for row in 0..rows {

@@ -7,10 +7,12 @@
 //! 3. Output from constants is part of the plan, and stays reserved as long as the statement exists
 //!    ([`ConstantMemory`]).
 
+use crate::errors::query_error;
 use crate::expressions::are_constant;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+use fleetdb_engine::{Code, Error};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,6 +22,22 @@ const MIN_COUNTED_BYTES: f64 = 1e6;
 /// Optimizer rules copy the plan, so a constant exists several times while planning; the resident
 /// set grew to up to seven times its size.
 const COPIES: usize = 4;
+
+/// The most bytes of the texts in one array.
+pub(crate) const MAX_TEXT_BYTES: f64 = i32::MAX as f64;
+
+/// Refuses a call whose texts for one batch of rows would have this many bytes. Arrow panics if an array
+/// would have more.
+///
+/// # Errors
+/// They are more than an array can hold.
+pub(crate) fn check_text_bytes(name: &str, bytes: f64) -> Result<()> {
+    if bytes <= MAX_TEXT_BYTES {
+        return Ok(());
+    }
+    let message = format!("{name} would make more than 2 GiB of text for one batch of rows: ask for less");
+    Err(query_error(Error::new(Code::LimitExceeded, message)))
+}
 
 /// The outputs of a session's current statement.
 #[derive(Debug)]

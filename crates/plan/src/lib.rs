@@ -41,4 +41,5 @@ pub mod temporary;
 mod time_rows;
 pub mod whole_numbers;
 mod wide_rows;
+mod wide_values;
 mod window;

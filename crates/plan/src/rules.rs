@@ -8,6 +8,7 @@ use crate::metadata::AnswerFromContainers;
 use crate::runs::AggregateRuns;
 use crate::scan::FilterInScan;
 use crate::sorts::SortForCheck;
+use crate::wide_values::CutForWideValues;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
@@ -39,6 +40,8 @@ pub fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule
     if let Some(selection) = rules.iter().position(|rule| rule.name() == "join_selection") {
         rules.insert(selection, Arc::new(BuildFromCollection));
     }
+    // Before the rules that take the expressions of a node into another one.
+    rules.push(Arc::new(CutForWideValues));
     rules.push(Arc::new(AnswerFromContainers));
     rules.push(Arc::new(AggregateRuns));
     // This rule runs late because other rules assume that a scan returns all of its rows.

@@ -105,7 +105,7 @@ impl ExecutionPlan for WideRows {
 }
 
 /// The batch in parts so small that a row of the other side may be repeated for each row.
-fn parts(batch: &RecordBatch, other_bytes: usize) -> Vec<RecordBatch> {
+pub(crate) fn parts(batch: &RecordBatch, other_bytes: usize) -> Vec<RecordBatch> {
     let rows = (MAX_BYTES / (other_bytes + text_bytes(batch)).max(1)).max(1);
     let starts = (0..batch.num_rows()).step_by(rows);
     starts.map(|start| batch.slice(start, rows.min(batch.num_rows() - start))).collect()

@@ -24,6 +24,9 @@ pub(super) fn arrow_error(error: &ArrowError) -> Error {
         ArrowError::InvalidArgumentError(message) => numeric_error(message)
             .or_else(|| pattern_error(message))
             .unwrap_or_else(|| Error::new(Code::InvalidParameter, message.as_str())),
+        ArrowError::OffsetOverflowError(_) => {
+            Error::new(Code::LimitExceeded, "the rows of one batch would have more than 2 GiB of text: ask for less")
+        }
         ArrowError::NotYetImplemented(message) => Error::new(Code::NotSupported, message.as_str()),
         ArrowError::ComputeError(message) => executed_error(message),
         ArrowError::ExternalError(inner) => executed_error(&inner.to_string()),
