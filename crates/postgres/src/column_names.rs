@@ -6,11 +6,13 @@
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, CreateTable, DataType as SqlType, Expr, Function, Ident, OrderByKind, Query, SelectItem, SetExpr,
-    Statement as SqlStatement, TableFactor, Value as Literal, VisitorMut,
+    AccessExpr, BinaryOperator, CreateTable, DataType as SqlType, Expr, Function, GroupByExpr, Ident, ObjectNamePart,
+    OrderByKind, Query, Select, SelectItem, SetExpr, Statement as SqlStatement, TableFactor, Value as Literal,
+    VisitorMut,
 };
 use fleetdb_functions::planned_names::{APART, as_written, written_names};
 use fleetdb_query::Statement;
+use fleetdb_statement::built;
 use fleetdb_statement::clauses::returning_clause;
 use fleetdb_statement::names::identifier;
 use fleetdb_statement::walk::{visit_expressions, visit_expressions_mut, walk_mut};
@@ -298,6 +300,7 @@ fn named(expr: Expr, name: &str) -> SelectItem {
 /// FROM t GROUP BY 1 ORDER BY ts, max`.
 pub(crate) fn name_ordered(query: &mut Query) {
     let (SetExpr::Select(select), Some(order)) = (query.body.as_mut(), &query.order_by) else { return };
+    let has_sets = has_grouping_sets(select);
     let (items, OrderByKind::Expressions(order)) = (&mut select.projection, &order.kind) else { return };
     if items.iter().any(|item| matches!(item_name(item), Item::Wildcard)) {
         return;
@@ -305,9 +308,10 @@ pub(crate) fn name_ordered(query: &mut Query) {
     for by in order {
         if let Some(place) = place_of(&by.expr)
             && let Some(item @ SelectItem::UnnamedExpr(_)) = items.get_mut(place)
-            && has_window(item)
+            && (has_window(item) || has_sets && !is_column(&item_expr(item)))
         {
-            // DataFusion cannot sort by an unaliased window function over aggregates.
+            // DataFusion cannot sort by an unaliased window function over aggregates, or expression over
+            // grouping sets.
             *item = apart(item_expr(item), &name_of(&item_expr(item)), place);
             continue;
         }
@@ -352,6 +356,11 @@ pub(crate) fn place_of(expr: &Expr) -> Option<usize> {
     }
 }
 
+fn has_grouping_sets(select: &Select) -> bool {
+    let is_one = |expr: &Expr| matches!(expr, Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_));
+    matches!(&select.group_by, GroupByExpr::Expressions(grouped, _) if grouped.iter().any(is_one))
+}
+
 fn has_window(item: &SelectItem) -> bool {
     visit_expressions(item, |expr| match expr {
         Expr::Function(Function { over: Some(_), .. }) => ControlFlow::Break(()),
@@ -367,7 +376,7 @@ fn item_expr(item: &SelectItem) -> Expr {
     }
 }
 
-fn is_column(expr: &Expr) -> bool {
+pub(crate) fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
@@ -380,7 +389,7 @@ fn is_cast_column(expr: &Expr) -> bool {
 }
 
 /// An expression under a name that is unique during planning.
-fn apart(expr: Expr, name: &str, place: usize) -> SelectItem {
+pub(crate) fn apart(expr: Expr, name: &str, place: usize) -> SelectItem {
     named(expr, &format!("{name}{APART}{}", place + 1))
 }
 
@@ -423,6 +432,8 @@ fn for_each_selected(body: &mut SetExpr, tell: fn(&mut [SelectItem])) {
 fn tell_items_apart(items: &mut [SelectItem]) {
     let has_wildcard =
         items.iter().any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
+    let is_column_item = |item: &&SelectItem| matches!(item, SelectItem::UnnamedExpr(expr) if is_column(expr));
+    let columns: HashSet<String> = items.iter().filter(is_column_item).map(|item| name_of(&item_expr(item))).collect();
     let mut known = HashSet::new();
     for (place, item) in items.iter_mut().enumerate() {
         let (expr, planned, name, is_named) = match &*item {
@@ -430,9 +441,29 @@ fn tell_items_apart(items: &mut [SelectItem]) {
             SelectItem::ExprWithAlias { expr, alias } => (expr, identifier(alias), identifier(alias), true),
             _ => continue,
         };
-        if !known.insert(planned) || has_wildcard && !is_named && is_cast_column(expr) {
+        // DataFusion names a subquery like its column.
+        let is_like_column = matches!(expr, Expr::Subquery(_)) && columns.contains(&name);
+        let is_double = !known.insert(planned);
+        if is_double || !is_named && (is_like_column || has_wildcard && is_cast_column(expr)) {
             *item = apart(expr.clone(), &name, place);
         }
+    }
+}
+
+/// Writes a call as DataFusion names it: a power is a call, and the case of a function's name does not count.
+fn as_called(expr: &mut Expr) {
+    match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } => {
+            *expr = built::call("power", vec![left.as_ref().clone(), right.as_ref().clone()]);
+        }
+        Expr::Function(call) => {
+            for part in &mut call.name.0 {
+                if let ObjectNamePart::Identifier(name) = part {
+                    *name = Ident::new(identifier(name));
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -446,6 +477,7 @@ pub(crate) fn planned_name(expr: &Expr) -> String {
         other => {
             let mut bare = other.clone();
             let _ = visit_expressions_mut(&mut bare, |expr| {
+                as_called(expr);
                 while let Expr::Nested(inner) | Expr::Cast { expr: inner, .. } = expr {
                     *expr = std::mem::replace(inner.as_mut(), Expr::value(Literal::Null));
                 }

@@ -13,6 +13,7 @@ pub(crate) mod latest;
 mod like;
 mod numeric;
 pub(crate) mod one_row;
+mod order;
 mod passes;
 mod powers;
 pub(crate) mod quantified;
@@ -49,6 +50,7 @@ pub(crate) fn rewrite_for_planner(text: Option<&str>, statements: &mut [&mut Sta
         passes.iter().try_for_each(|pass| (pass.run)(statement))?;
         if let Statement::Query(query) = &mut **statement {
             keep_names(query, &names);
+            order::tell_outputs_apart(query);
             name_ordered(query);
             tell_apart(&mut query.body);
         }
