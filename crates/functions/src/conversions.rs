@@ -2,8 +2,10 @@
 //! `fleetdb-postgres` inserts them (its `types/operators.rs`).
 
 use crate::arguments::misuse;
-use crate::values::texts::text_form;
-use arrow::array::{ArrayRef, AsArray, StringArray};
+use crate::errors::{misfit, query_error};
+use crate::values::literals::value_of_text;
+use crate::values::texts::{split_days, text_form};
+use arrow::array::{ArrayRef, AsArray, StringArray, Time64MicrosecondArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, DurationNanosecondType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
@@ -12,6 +14,7 @@ use arrow::datatypes::{
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::{ScalarUDF, Signature, SimpleScalarUDF, Volatility};
+use fleetdb_engine::{ColumnType, Value};
 use std::sync::{Arc, LazyLock};
 
 /// The length of a month when intervals are compared.
@@ -40,12 +43,24 @@ pub static TIME_OF_DAY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     function("time_of_day", signature, DataType::Time64(TimeUnit::Microsecond), time_of_day)
 });
 
+/// The time of day that a text says.
+pub static TIME_OF_TEXT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let signature = Signature::exact(vec![DataType::Utf8], Volatility::Immutable);
+    function("time_of_text", signature, DataType::Time64(TimeUnit::Microsecond), time_of_text)
+});
+
 /// The length of an interval for comparisons, with months of 30 days and days of 24 hours
 /// (`interval_cmp_value` in PostgreSQL's `timestamp.c`).
 pub static INTERVAL_LENGTH: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let interval = DataType::Interval(IntervalUnit::MonthDayNano);
     let signature = Signature::exact(vec![interval], Volatility::Immutable);
     function("interval_length", signature, DataType::Duration(TimeUnit::Nanosecond), interval_length)
+});
+
+/// The difference of two times as an interval with separate days, as PostgreSQL's differences are.
+pub static SPLIT_DAYS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let interval = DataType::Interval(IntervalUnit::MonthDayNano);
+    function("split_days", Signature::any(1, Volatility::Immutable), interval, |args| Ok(split_days(one(args)?)?))
 });
 
 fn function(
@@ -77,6 +92,16 @@ fn letter_of(args: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn time_of_day(args: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(cast(one(args)?, &DataType::Time64(TimeUnit::Microsecond))?)
+}
+
+fn time_of_text(args: &[ArrayRef]) -> Result<ArrayRef> {
+    let time = |text: &str| match value_of_text(text, ColumnType::Time) {
+        Ok(Value::Int(us)) => Ok(us),
+        Ok(_) => Err(query_error(misfit(text, &DataType::Time64(TimeUnit::Microsecond)))),
+        Err(error) => Err(query_error(error)),
+    };
+    let times = one(args)?.as_string::<i32>().iter().map(|text| text.map(time).transpose());
+    Ok(Arc::new(times.collect::<Result<Time64MicrosecondArray>>()?))
 }
 
 fn round_to_even(args: &[ArrayRef]) -> Result<ArrayRef> {

@@ -38,6 +38,7 @@ pub mod function_memory;
 pub mod list_literals;
 pub mod names;
 pub mod one_of;
+pub mod one_value;
 pub mod parameters;
 pub mod planned_names;
 mod series;

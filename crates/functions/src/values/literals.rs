@@ -28,7 +28,7 @@ pub fn value_of_text_in(text: &str, column_type: ColumnType, zone: Zone) -> Resu
         ColumnType::Utf8 | ColumnType::Json | ColumnType::Jsonb => Some(Value::Text(text.to_owned())),
         ColumnType::Uuid => Uuid::try_parse(trimmed).ok().map(Value::Uuid),
         ColumnType::Array(element) => return array_of_text(text, element, zone).map(Value::Array),
-        ColumnType::Time => Time64MicrosecondType::parse(trimmed).map(Value::Int),
+        ColumnType::Time => clock_time(trimmed).map(Value::Int),
         ColumnType::Binary => bytes_of(text).map(Value::Binary),
         ColumnType::Boolean => match trimmed.to_ascii_lowercase().as_str() {
             "t" | "true" | "y" | "yes" | "on" | "1" => Some(Value::Boolean(true)),
@@ -100,6 +100,23 @@ fn number_of(text: &str, column_type: ColumnType) -> Result<Value> {
 
 /// Parses bytes in PostgreSQL's forms: `\x` and hexadecimal digits; or UTF-8, where `\\` is a
 /// backslash and `\001`, with three octal digits, is any byte.
+/// A time of day in microseconds. Without colons, four digits are hours and minutes, and six also seconds, as
+/// in PostgreSQL.
+fn clock_time(text: &str) -> Option<i64> {
+    let (digits, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Time64MicrosecondType::parse(text);
+    }
+    let (hours, minutes) = (digits.get(..2)?, digits.get(2..4)?);
+    match digits.get(4..)? {
+        "" if fraction.is_empty() => Time64MicrosecondType::parse(&format!("{hours}:{minutes}")),
+        seconds if seconds.len() == 2 => {
+            Time64MicrosecondType::parse(&format!("{hours}:{minutes}:{seconds}{fraction}"))
+        }
+        _ => None,
+    }
+}
+
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let Some(digits) = text.strip_prefix("\\x") else { return unescaped(text.as_bytes()) };
     digits.as_bytes().chunks(2).map(|pair| byte_of(pair, 2, 16)).collect()

@@ -3,8 +3,8 @@
 //! hour'`, `ts - '2026-01-01'`.
 //!
 //! As in PostgreSQL (`interval_mul` in its `timestamp.c`), fractions of months carry into days,
-//! with 30 days to a month, and fractions of days into the time, with 24 hours to a day. The time
-//! is rounded to microseconds.
+//! with 30 days to a month, and fractions of days into the time, with 24 hours to a day. Each fraction is
+//! rounded to a millionth before it is carried.
 
 use arrow::array::{AsArray, PrimitiveArray};
 use arrow::compute::try_binary;
@@ -19,13 +19,15 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use fleetdb_functions::arguments::misuse;
+use fleetdb_functions::conversions::SPLIT_DAYS;
 use fleetdb_functions::expressions::on_arrays;
 use fleetdb_functions::values::intervals::interval_literal;
 use std::sync::Arc;
 
 const DAYS_PER_MONTH: f64 = 30.0;
-const NS_PER_DAY: f64 = 86_400e9;
+const SECONDS_PER_DAY: f64 = 86_400.0;
 const NS_PER_US: f64 = 1e3;
+const US_PER_SECOND: f64 = 1e6;
 
 /// Replaces the operators by the function.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ impl ExprPlanner for ScaleIntervals {
         }
         let of = |expr: &Expr| expr.get_type(schema).unwrap_or(DataType::Null);
         let (left, right) = (of(&expr.left), of(&expr.right));
-        let is_interval = |of: &DataType| matches!(of, DataType::Interval(_));
+        let is_interval = |of: &DataType| matches!(of, DataType::Interval(_) | DataType::Duration(_));
         // A parameter of unknown type counts as a number as well.
         let is_number = |of: &DataType, expr: &Expr| of.is_numeric() || is_untyped_parameter(expr);
         let (divides, swaps) = match expr.op {
@@ -55,6 +57,8 @@ impl ExprPlanner for ScaleIntervals {
         };
         let (interval, number) = if swaps { (expr.right, expr.left) } else { (expr.left, expr.right) };
         let number = with_type(number, DataType::Float64);
+        let is_difference = matches!(if swaps { right } else { left }, DataType::Duration(_));
+        let interval = if is_difference { SPLIT_DAYS.call(vec![interval]) } else { interval };
         Ok(PlannerResult::Planned(ScalarUDF::new_from_impl(Scale::new(divides)).call(vec![interval, number])))
     }
 }
@@ -123,10 +127,13 @@ impl Scale {
             return Err(ArrowError::DivideByZero);
         }
         let scaled = |count: f64| if self.divides { count / number } else { count * number };
-        let months = scaled(f64::from(of.months));
-        let days = scaled(f64::from(of.days)) + months.fract() * DAYS_PER_MONTH;
-        let ns = scaled(of.nanoseconds as f64) + days.fract() * NS_PER_DAY;
-        let ns = (ns / NS_PER_US).round() * NS_PER_US;
+        let rounded = |fraction: f64| (fraction * US_PER_SECOND).round_ties_even() / US_PER_SECOND;
+        let (months, days) = (scaled(f64::from(of.months)), scaled(f64::from(of.days)));
+        let days_of_month = rounded(months.fract() * DAYS_PER_MONTH);
+        let seconds = rounded((days.fract() + days_of_month.fract()) * SECONDS_PER_DAY);
+        let whole_days = (seconds / SECONDS_PER_DAY).trunc();
+        let us = scaled(of.nanoseconds as f64 / NS_PER_US) + (seconds - whole_days * SECONDS_PER_DAY) * US_PER_SECOND;
+        let (days, ns) = (days.trunc() + days_of_month.trunc() + whole_days, us.round_ties_even() * NS_PER_US);
         let fits = |count: f64, most: f64| count.abs() < most;
         if !fits(months, f64::from(i32::MAX)) || !fits(days, f64::from(i32::MAX)) || !fits(ns, i64::MAX as f64) {
             return Err(ArrowError::ArithmeticOverflow("interval out of range".to_owned()));

@@ -5,6 +5,8 @@
 //!   compares months, then days, then the rest);
 //! - a date plus an interval is a timestamp: `current_date - INTERVAL '1 hour'` (in DataFusion a
 //!   date, without the hour);
+//! - sums of differences of times do not turn hours into days;
+//! - `ceil`, `floor` and `trunc` of decimals have no decimals; a list of numbers after `real IN` has its type;
 //! - arithmetic on integers of 32 bits or fewer has 64-bit results, and differences of unsigned
 //!   integers are signed (PostgreSQL reports overflow, DataFusion wraps around);
 //! - casts to integers and to times with fewer digits round (DataFusion truncates); ties of a float
@@ -16,6 +18,8 @@
 //! - row numbers, from `row_number()` and `rank()`, are signed, because clients have no unsigned
 //!   type.
 
+use super::one_value::value_of;
+use super::spans::{self, is_span};
 use super::zones::{is_of_one_type, read_by_cast};
 use crate::rewrite::one_row::of_one_row;
 use crate::rewrite::quantified::apart;
@@ -24,13 +28,13 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions::expr_fn::round;
 use datafusion::logical_expr::expr::{
-    Between, Cast, Placeholder, ScalarFunction, WindowFunction, WindowFunctionParams,
+    Between, Cast, InList, Placeholder, ScalarFunction, WindowFunction, WindowFunctionParams,
 };
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, WindowFrameBound, WindowFrameUnits, cast, lit,
 };
 use fleetdb_engine::{Code, ColumnType, Error, Value};
-use fleetdb_functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY};
+use fleetdb_functions::conversions::{INTERVAL_LENGTH, LETTER_OF, ROUND_TO_EVEN, TEXT_OF, TIME_OF_DAY, TIME_OF_TEXT};
 use fleetdb_functions::errors::{misfit, query_error, sql_name};
 use fleetdb_functions::expressions::{leaf, leaves};
 use fleetdb_functions::uuids::{UUID_OF, uuid_literal};
@@ -49,11 +53,14 @@ const SPAN: DataType = DataType::Duration(TimeUnit::Nanosecond);
 const TIME: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
 /// Holds every difference of two unsigned 64-bit integers.
 const DIFFERENCE: DataType = DataType::Decimal128(20, 0);
+/// The most digits of a decimal.
+const MAX_DIGITS: u8 = 38;
 
 /// Whether [`meant`] may change an expression, judged only by its form.
 pub(super) fn may_mean_another(expr: &Expr) -> bool {
     match expr {
-        Expr::Case(_) | Expr::WindowFunction(_) => true,
+        Expr::Case(_) | Expr::WindowFunction(_) | Expr::InList(_) => true,
+        Expr::AggregateFunction(call) => call.func.name() == "sum",
         Expr::Cast(_) | Expr::Between(_) | Expr::SetComparison(_) => true,
         Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) => true,
         Expr::BinaryExpr(binary) => !matches!(binary.op, Operator::And | Operator::Or),
@@ -62,13 +69,19 @@ pub(super) fn may_mean_another(expr: &Expr) -> bool {
             matches!(
                 call.name(),
                 "array_to_string"
+                    | "ceil"
                     | "concat"
                     | "concat_ws"
                     | "date_part"
                     | "encode"
+                    | "floor"
+                    | "format"
+                    | "quote_literal"
+                    | "quote_nullable"
                     | "round"
                     | "to_date"
                     | "to_timestamp"
+                    | "trunc"
             )
         }
         _ => false,
@@ -97,10 +110,14 @@ pub(super) fn meant(expr: &Expr, schema: &DFSchema, row_numbers: &HashSet<String
     match expr {
         Expr::Cast(cast) => cast_meant(cast, schema),
         Expr::Between(between) => between_meant(between, schema),
-        Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) => of_one_row(expr),
+        Expr::ScalarSubquery(subquery) => of_one_row(expr)?.map_or_else(|| value_of(subquery), |meant| Ok(Some(meant))),
+        Expr::Exists(_) | Expr::InSubquery(_) => of_one_row(expr),
         Expr::SetComparison(compared) => of_one_row(expr)?.map_or_else(|| apart(compared), Ok).map(Some),
         Expr::BinaryExpr(binary) => match binary.op {
-            Operator::Plus | Operator::Minus | Operator::Multiply => Ok(arithmetic_meant(binary, schema)),
+            Operator::Plus | Operator::Minus | Operator::Multiply => Ok(match spans::sides_meant(binary, schema) {
+                Some([left, right]) => Some(replaced(binary, left, right)),
+                None => arithmetic_meant(binary, schema),
+            }),
             Operator::Divide => Ok(quotient_meant(binary, schema)),
             Operator::StringConcat => {
                 let texts = [&binary.left, &binary.right].map(|side| text_of(side, schema));
@@ -120,7 +137,11 @@ pub(super) fn meant(expr: &Expr, schema: &DFSchema, row_numbers: &HashSet<String
             _ => Ok(None),
         },
         Expr::ScalarFunction(call) => Ok(call_meant(call, schema)),
-        Expr::WindowFunction(window) => Ok(window_meant(window, schema)),
+        Expr::WindowFunction(window) => {
+            Ok(spans::window_sum_meant(window, schema).or_else(|| window_meant(window, schema)))
+        }
+        Expr::AggregateFunction(call) => Ok(spans::sum_meant(call, schema)),
+        Expr::InList(list) => Ok(list_meant(list, schema)),
         Expr::Column(column) if column.relation.is_none() && row_numbers.contains(&column.name) => {
             let is_unsigned = matches!(expr.get_type(schema), Ok(DataType::UInt64));
             Ok(is_unsigned.then(|| cast(expr.clone(), DataType::Int64)))
@@ -205,6 +226,7 @@ fn cast_meant(cast_of: &Cast, schema: &DFSchema) -> Result<Option<Expr>> {
         Ok(DataType::Timestamp(..)) if matches!(to, DataType::Time32(_) | DataType::Time64(_)) => {
             rounded(call(&TIME_OF_DAY, vec![of.clone()]))
         }
+        Ok(DataType::Utf8) if matches!(to, DataType::Time64(_)) => rounded(call(&TIME_OF_TEXT, vec![of.clone()])),
         // Casts to a type with a zone depend on the session: `zones` rewrites them.
         Ok(from) if matches!(leaves(&from, to), (DataType::Utf8, DataType::Timestamp(_, None))) => {
             Ok(read_by_cast(cast_of, &from, Zone::Utc))
@@ -284,7 +306,8 @@ fn call_meant(of: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
             let is_new = !Arc::ptr_eq(&of.func, &date_part::DATE_PART);
             (is_ours && is_new).then(|| call(&date_part::DATE_PART, of.args.clone()))
         }
-        ("concat" | "concat_ws", args) => {
+        ("quote_literal" | "quote_nullable", [value]) => Some(call(&of.func, vec![text_of(value, schema)?])),
+        ("concat" | "concat_ws" | "format", args) => {
             let text = |arg| text_of(arg, schema).or_else(|| letter_of(arg, schema));
             let texts: Vec<Option<Expr>> = args.iter().map(text).collect();
             texts.iter().any(Option::is_some).then(|| {
@@ -297,6 +320,7 @@ fn call_meant(of: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
             let is_float = matches!(number.get_type(schema), Ok(DataType::Float32 | DataType::Float64));
             is_float.then(|| call(&ROUND_TO_EVEN, vec![number.clone()]))
         }
+        ("ceil" | "floor" | "trunc", [number]) => whole_meant(of, number, schema),
         ("array_to_string", [array, rest @ ..])
             if array
                 .get_type(schema)
@@ -312,8 +336,29 @@ fn call_meant(of: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
     }
 }
 
-fn is_span(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Interval(_) | DataType::Duration(_))
+/// Numbers that a `real` is compared with in a list; `None` for any other list. PostgreSQL compares a
+/// single one as a `double precision`.
+fn list_meant(list: &InList, schema: &DFSchema) -> Option<Expr> {
+    let is_number = |item: &Expr| matches!(item, Expr::Literal(value, _) if value.data_type().is_numeric());
+    if list.list.len() < 2 || !list.list.iter().all(is_number) || list.expr.get_type(schema).ok()? != DataType::Float32
+    {
+        return None;
+    }
+    let items = list.list.iter().map(|item| cast(item.clone(), DataType::Float32)).collect();
+    Some(Expr::InList(InList::new(list.expr.clone(), items, list.negated)))
+}
+
+/// A whole number without the decimals of the number that it was computed from.
+fn whole_meant(of: &ScalarFunction, number: &Expr, schema: &DFSchema) -> Option<Expr> {
+    match number.get_type(schema).ok()? {
+        DataType::Decimal128(precision, scale) if scale > 0 => {
+            // Rounded up, a number may have a digit more.
+            let digits = |scale: i8| DataType::Decimal128((precision + 1).min(MAX_DIGITS), scale);
+            let whole = call(&of.func, vec![cast(number.clone(), digits(scale))]);
+            Some(cast(whole, digits(0)))
+        }
+        _ => None,
+    }
 }
 
 fn comparison_meant(binary: &BinaryExpr, schema: &DFSchema) -> Result<Option<Expr>> {
