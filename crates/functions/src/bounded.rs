@@ -33,7 +33,7 @@ const DAY_NS: f64 = 86_400e9;
 type RowBytes = fn(&Sizes) -> f64;
 
 /// The bounded functions and their output sizes.
-const FUNCTIONS: [(&str, RowBytes); 20] = [
+const FUNCTIONS: [(&str, RowBytes); 23] = [
     ("repeat", |of| of.at(0).bytes * of.at(1).number),
     ("lpad", padded_bytes),
     ("rpad", padded_bytes),
@@ -43,6 +43,10 @@ const FUNCTIONS: [(&str, RowBytes); 20] = [
     ("overlay", |of| of.at(0).bytes + of.at(1).bytes),
     // A byte may become a character of four bytes.
     ("translate", |of| of.at(0).bytes * of.at(2).width.max(1.0)),
+    // Each byte may need an escape.
+    ("quote_ident", |of| of.at(0).bytes * 2.0 + 2.0),
+    ("quote_literal", |of| of.at(0).bytes * 2.0 + 3.0),
+    ("quote_nullable", |of| of.at(0).bytes * 2.0 + 4.0),
     ("encode", |of| of.at(0).bytes * 2.0),
     ("replace", |of| of.at(0).bytes + (of.at(0).bytes / of.at(1).bytes.max(1.0) + 1.0) * of.at(2).bytes),
     // Without flags, only the first match is replaced.

@@ -6,7 +6,7 @@
 //!    follow TimescaleDB where it has the function.
 //! 2. Functions as in PostgreSQL: times in a zone ([`at_time_zone`], [`date_trunc`], [`clocks`]);
 //!    parts, texts and spans of times ([`date_part`], [`to_char`], [`spans`]); casts and comparisons
-//!    ([`conversions`]); UUIDs ([`uuids`]); sums of integers ([`whole_sum`]); histograms ([`width_bucket`]).
+//!    ([`conversions`]); arrays ([`arrays`]); UUIDs ([`uuids`]); sums of integers ([`whole_sum`]); histograms ([`width_bucket`]).
 //! 3. Functions within limits: outputs that can be large reserve memory first ([`bounded`],
 //!    [`concat_texts`], [`function_memory`]), nested calls of `coalesce` are counted ([`coalesce`]),
 //!    and a long list of literals is one array ([`one_of`], [`list_literals`]).
@@ -21,6 +21,7 @@
 
 mod accumulators;
 pub mod arguments;
+mod arrays;
 mod at_time_zone;
 mod bounded;
 pub mod bucket;
@@ -34,16 +35,20 @@ pub mod date_trunc;
 pub mod errors;
 pub mod expressions;
 pub mod first_last;
+mod format;
 pub mod function_memory;
 pub mod list_literals;
+mod made_times;
 pub mod names;
 pub mod one_of;
 pub mod one_value;
 pub mod parameters;
 pub mod planned_names;
+pub mod quoting;
 mod series;
 mod spans;
 mod to_char;
+mod type_names;
 pub mod usages;
 pub mod uuids;
 pub mod values;
@@ -73,9 +78,14 @@ const AGGREGATE_NAMES: [(&str, &str); 2] = [("every", "bool_and"), ("variance", 
 /// DataFusion rejects custom operators.
 pub fn register(context: &SessionContext, made: &Arc<function_memory::FunctionMemory>) -> Result<(), DataFusionError> {
     context.register_udf(ScalarUDF::new_from_impl(to_char::ToChar::default()));
+    quoting::functions().for_each(|function| context.register_udf(function));
     bounded::bound(context, made)?;
+    context.register_udf(ScalarUDF::new_from_impl(format::Format::new(made)));
+    context.register_udf(made_times::function());
+    context.register_udf(type_names::function());
     context.register_udf(one_of::long_list(made));
     coalesce::bound(context)?;
+    arrays::register(context)?;
     context.register_udf(ScalarUDF::new_from_impl(bucket::TimeBucket::default()));
     context.register_udf(ScalarUDF::new_from_impl(at_time_zone::AtTimeZone::default()));
     context.register_udf(ScalarUDF::new_from_impl(date_trunc::DateTrunc::default()));

@@ -37,7 +37,7 @@ pub use settings::setting;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use datafusion::catalog::CatalogProvider;
 use datafusion::error::DataFusionError;
-use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
@@ -146,7 +146,10 @@ fn set_up(shown: &Shown, session: &SessionParts) -> datafusion::error::Result<Re
     let no_catalog = || DataFusionError::Internal(format!("there is no catalog {CATALOG}"));
     let catalog = context.catalog(CATALOG).ok_or_else(no_catalog)?;
     let registered = Registered { parser: PostgresCompatibilityParser::new(), catalog: Arc::clone(&catalog) };
+    // The crate's function of this name leaves out quotes that a name needs.
+    let quote_ident = context.udf("quote_ident")?;
     setup_pg_catalog(context, CATALOG, EmptyContextProvider).map_err(|error| *error)?;
+    context.register_udf(quote_ident.as_ref().clone());
     // The crate has put its own planner of types in the place of the session's.
     let state = context.state_ref();
     let types = ColumnTypes::before(Arc::new(PgOidTypePlanner));

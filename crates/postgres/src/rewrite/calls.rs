@@ -1,5 +1,5 @@
 //! Rewrites functions and operators that DataFusion lacks into ones it has: `mod(n, 60)`,
-//! `make_interval(days => 7)`, `percentile_disc(0.9) WITHIN GROUP (ORDER BY v)`, `date_trunc('day',
+//! `num_nulls(a, b)`, `make_interval(days => 7)`, `percentile_disc(0.9) WITHIN GROUP (ORDER BY v)`, `date_trunc('day',
 //! ts, 'Europe/Berlin')`, `|/ 16`, `s COLLATE "C"`, and the templates of `to_timestamp` and
 //! `to_date`.
 
@@ -119,9 +119,17 @@ fn of_call(call: &Function) -> Option<String> {
         ("localtimestamp", []) => Some("CAST(now() AS TIMESTAMP)".to_owned()),
         ("localtime", []) => Some("CAST(CAST(now() AS TIMESTAMP) AS TIME)".to_owned()),
         ("make_interval", args) => interval(args),
+        ("num_nulls", [_, ..]) => Some(counted(args, "IS NULL")),
+        ("num_nonnulls", [_, ..]) => Some(counted(args, "IS NOT NULL")),
         ("percentile_disc", [fraction]) => percentile(call, fraction),
         _ => None,
     }
+}
+
+/// How many of the arguments are NULL, or are not.
+fn counted(args: &[FunctionArg], test: &str) -> String {
+    let ones = args.iter().map(|arg| format!("CASE WHEN ({arg}) {test} THEN 1 ELSE 0 END"));
+    format!("({})", ones.collect::<Vec<_>>().join(" + "))
 }
 
 /// `make_interval(hours => h, mins => 30)`.
