@@ -84,6 +84,7 @@ pub fn conflict(schema: &TableSchema, called: &str, clause: &OnConflict) -> Resu
     let key = primary_key_names(schema);
     match &clause.conflict_target {
         None => {}
+        Some(ConflictTarget::OnConstraint(name)) if object_name(name)? == format!("{}_pkey", schema.name) => {}
         Some(ConflictTarget::Columns(columns))
             if columns.len() == key.len()
                 && columns.iter().all(|column| key.contains(&identifier(column).as_str())) => {}

@@ -13,13 +13,13 @@ use arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as ParsedStatement};
-use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType, Statement as SqlStatement};
 use fleetdb_engine::{Code, ColumnType, DefaultValue, Error, Result};
 use fleetdb_functions::errors::{engine_error, unsupported};
 use fleetdb_statement::Statement;
 use fleetdb_statement::built;
 use fleetdb_statement::command::Kind;
-use fleetdb_statement::names::{table_name, temporary_name};
+use fleetdb_statement::names::{object_name, table_name, temporary_name};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -120,6 +120,10 @@ impl Session {
                 self.check_transaction()?;
                 self.drop_views(&names, if_exists)
             }
+            SqlStatement::Drop { object_type: ObjectType::Table, if_exists, names, .. } if names.len() > 1 => {
+                self.check_transaction()?;
+                self.drop_tables(&names, if_exists)
+            }
             SqlStatement::Prepare { name, data_types, statement } => {
                 self.check_transaction()?;
                 self.keep_named(&name, data_types, &statement).map(|()| Answer::done("PREPARE"))
@@ -140,6 +144,21 @@ impl Session {
             other if *kind == Kind::Insert => self.insert_several(&other).map(|done| self.done(tag, done)),
             other => self.run_planned(ParsedStatement::Statement(Box::new(other))),
         }
+    }
+
+    /// `DROP TABLE a, b`: drops none if one of them does not exist.
+    fn drop_tables(&self, names: &[ObjectName], if_exists: bool) -> Result<Answer> {
+        let db = self.store.writer()?;
+        let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
+        for name in &names {
+            self.transaction().check_not_written(name)?;
+            if !if_exists {
+                db.table(name)?;
+            }
+        }
+        names.iter().filter(|name| db.table(name).is_ok()).try_for_each(|name| db.drop_table(name))?;
+        self.transaction().drop_fixed_view();
+        Ok(Answer::done("DROP TABLE"))
     }
 
     /// `COPY table TO 'file'` or `COPY (query) TO 'file'`. The format is that of STORED AS, or of
