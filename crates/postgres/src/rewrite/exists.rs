@@ -4,13 +4,15 @@
 //! 1. In the SELECT list: `SELECT EXISTS (SELECT 1 FROM reads WHERE id = 7)`, which ORMs send to
 //!    test for a row, and `SELECT id IN (SELECT id FROM reads)`. DataFusion plans these only as
 //!    conditions of WHERE.
-//! 2. IN in WHERE, where false and NULL lead to different results: `id NOT IN (SELECT ...) OR ...`,
+//! 2. Comparisons with ANY and ALL rows of a subquery in the SELECT list.
+//! 3. IN in WHERE, where false and NULL lead to different results: `id NOT IN (SELECT ...) OR ...`,
 //!    `NOT (id IN (SELECT ...) AND ...)`. DataFusion treats NULL as false there (55.2,
 //!    `mark_join`).
 
 use super::latest::{has_call, looks_around};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator, VisitorMut,
+    BinaryOperator, Expr, GroupByExpr, LimitClause, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator,
+    Value as Literal, VisitorMut,
 };
 use fleetdb_engine::{Code, Error, Result};
 use fleetdb_functions::errors::too_deep;
@@ -155,6 +157,18 @@ fn in_expr(expr: &mut Expr, is_selected: bool, left: &mut usize) -> ControlFlow<
             Expr::InSubquery { subquery, .. } if looks_around_anywhere(subquery) => {
                 return ControlFlow::Break(Error::new(Code::NotSupported, LOOKS_AROUND));
             }
+            Expr::AnyOp { left, compare_op, right, .. } if is_selected => match right.as_ref() {
+                Expr::Subquery(query) if !looks_around_anywhere(query) => {
+                    compared_with_rows(&format!("{left} {compare_op} {COMPARED}"), query, true)
+                }
+                _ => return ControlFlow::Continue(()),
+            },
+            Expr::AllOp { left, compare_op, right } if is_selected => match right.as_ref() {
+                Expr::Subquery(query) if !looks_around_anywhere(query) => {
+                    compared_with_rows(&format!("{left} {compare_op} {COMPARED}"), query, false)
+                }
+                _ => return ControlFlow::Continue(()),
+            },
             Expr::InSubquery { expr, subquery, negated } if !matches!(**expr, Expr::Tuple(_)) => {
                 let is_in = is_in(expr, subquery);
                 if *negated { format!("(NOT {is_in})") } else { is_in }
@@ -188,6 +202,19 @@ fn gives_one_row(query: &Query) -> bool {
     }
 }
 
+/// The column of the subquery in [`compared_with_rows`].
+const COMPARED: &str = "\"any\".\"any:0\"";
+
+/// Computes a comparison with any or all rows of a subquery: a row that decides wins over one for which it is
+/// NULL.
+fn compared_with_rows(comparison: &str, query: &Query, is_any: bool) -> String {
+    let is_there = |test: &str| {
+        format!("(SELECT count(*) FROM ({query}) AS \"any\" (\"any:0\") WHERE ({comparison}) IS {test}) > 0")
+    };
+    let (decides, unknown) = (is_there(if is_any { "TRUE" } else { "FALSE" }), is_there("NULL"));
+    format!("(CASE WHEN {decides} THEN {is_any} WHEN {unknown} THEN CAST(NULL AS BOOLEAN) ELSE {} END)", !is_any)
+}
+
 /// Computes IN with three-valued logic: NULL if no row is equal and some value is NULL.
 fn is_in(expr: &Expr, query: &Query) -> String {
     let is_there =
@@ -207,6 +234,9 @@ fn is_in(expr: &Expr, query: &Query) -> String {
 /// row.
 fn counted(query: &Query) -> String {
     let mut query = query.clone();
+    if query.limit_clause.as_ref().is_some_and(takes_a_row) {
+        query.limit_clause = None;
+    }
     query.order_by = query.order_by.filter(|_| query.limit_clause.is_some());
     let may_be_limited = query.limit_clause.is_none() && query.fetch.is_none();
     if let SetExpr::Select(select) = query.body.as_mut()
@@ -222,6 +252,12 @@ fn counted(query: &Query) -> String {
         };
     }
     format!("SELECT count(*) FROM ({query}) AS \"exists\"")
+}
+
+/// Whether a limit takes a row if there is one.
+fn takes_a_row(limit: &LimitClause) -> bool {
+    let LimitClause::LimitOffset { limit: Some(Expr::Value(limit)), offset: None, .. } = limit else { return false };
+    matches!(&limit.value, Literal::Number(count, _) if count.parse().is_ok_and(|count: u64| count > 0))
 }
 
 /// Whether each matching row yields one output row, whatever is selected.

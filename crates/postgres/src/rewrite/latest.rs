@@ -6,7 +6,8 @@
 
 use crate::column_names::name_of;
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
+    Expr, GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
+    TableFactor,
 };
 use fleetdb_statement::clauses::{is_aggregate, is_place, tables_of};
 use fleetdb_statement::generated::expr_of;
@@ -35,13 +36,18 @@ fn rewrite(query: &mut Query) -> Option<()> {
         query.limit_clause = None;
         return Some(());
     }
-    let OrderByKind::Expressions(order) = &query.order_by.as_ref()?.kind else { return None };
+    let order: &[OrderByExpr] = match query.order_by.as_ref().map(|order| &order.kind) {
+        Some(OrderByKind::Expressions(order)) => order,
+        Some(_) => return None,
+        None => &[],
+    };
     let is_plain =
         query.with.is_none() && query.fetch.is_none() && select.distinct.is_none() && select.having.is_none();
     if limit.to_string() != "1" || !is_plain || is_grouped || !looks_around(select) || order.iter().any(is_place) {
         return None;
     }
     let order = order.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let order = if order.is_empty() { order } else { format!(" ORDER BY {order}") };
     let [item] = select.projection.as_mut_slice() else { return None };
     let (expr, alias) = match &*item {
         SelectItem::UnnamedExpr(expr) => (expr, Ident::with_quote('"', name_of(expr))),
@@ -51,7 +57,7 @@ fn rewrite(query: &mut Query) -> Option<()> {
     if has_call(expr) {
         return None;
     }
-    let first = format!("first_value({expr} ORDER BY {order})");
+    let first = format!("first_value({expr}{order})");
     *item = SelectItem::ExprWithAlias { expr: expr_of(&first)?, alias };
     (query.order_by, query.limit_clause) = (None, None);
     Some(())

@@ -1,8 +1,9 @@
-//! `LIKE ... ESCAPE '/'`, where DataFusion supports only the backslash; and `SIMILAR TO`, whose
-//! pattern DataFusion takes for a regular expression.
+//! `LIKE ... ESCAPE '/'`, where DataFusion supports only the backslash; `LIKE ANY`, which it lacks; and
+//! `SIMILAR TO`, whose pattern DataFusion takes for a regular expression.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Statement, Value as Literal};
 use fleetdb_engine::{Code, Error, Result};
+use fleetdb_statement::built;
 use fleetdb_statement::generated::expr_of;
 use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
@@ -37,6 +38,50 @@ pub(super) fn escape_with_backslashes(statement: &mut Statement) -> Result<()> {
     match rewritten {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// The maximum number of patterns behind `LIKE ANY`. Each repeats the text that is compared.
+const MAX_PATTERNS: usize = 100;
+
+/// Rewrites `LIKE ANY (ARRAY[...])` and `ILIKE ANY` as alternatives: `s LIKE 'a%' OR s LIKE 'b%'`.
+///
+/// # Errors
+/// The patterns are not elements of an array that is written in the statement, or are too many.
+pub(super) fn any_as_alternatives(statement: &mut Statement) -> Result<()> {
+    let wrong = || {
+        let message = format!("LIKE ANY takes an array of up to {MAX_PATTERNS} patterns, written as ARRAY['a%', 'b%']");
+        Error::new(Code::NotSupported, message)
+    };
+    let rewritten = visit_expressions_mut(statement, |expr| {
+        let (Expr::Like { any: true, pattern, .. } | Expr::ILike { any: true, pattern, .. }) = &*expr else {
+            return ControlFlow::Continue(());
+        };
+        let Expr::Array(patterns) = unnested(pattern) else { return ControlFlow::Break(wrong()) };
+        if patterns.elem.len() > MAX_PATTERNS {
+            return ControlFlow::Break(wrong());
+        }
+        let compared = patterns.elem.iter().map(|of| {
+            let mut one = expr.clone();
+            if let Expr::Like { any, pattern, .. } | Expr::ILike { any, pattern, .. } = &mut one {
+                (*any, **pattern) = (false, of.clone());
+            }
+            one
+        });
+        let any = compared.reduce(|one, other| built::binary(one, BinaryOperator::Or, other));
+        *expr = Expr::Nested(Box::new(any.unwrap_or_else(|| Expr::value(Literal::Boolean(false)))));
+        ControlFlow::Continue(())
+    });
+    match rewritten {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+fn unnested(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => unnested(inner),
+        other => other,
     }
 }
 

@@ -21,6 +21,7 @@ mod refused;
 mod row_queries;
 mod series;
 mod substring;
+mod text_aggregates;
 mod tuples;
 mod unnest;
 mod using;

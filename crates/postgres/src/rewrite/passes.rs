@@ -6,7 +6,7 @@
 
 use super::{
     at_time_zone, calls, casts, coalesce, exists, intervals, json, lateral, latest, like, numeric, powers, quantified,
-    refused, row_queries, series, substring, tuples, unnest, using, writes,
+    refused, row_queries, series, substring, text_aggregates, tuples, unnest, using, writes,
 };
 use crate::column_names::name_derived;
 use datafusion::sql::sqlparser::ast::Statement;
@@ -63,7 +63,7 @@ pub(super) const COLUMNS_OF_JOINS: Pass = Pass {
 };
 
 /// The other passes, in order.
-pub(super) const PASSES: [Pass; 25] = [
+pub(super) const PASSES: [Pass; 27] = [
     // Before anything is rewritten, what would be answered wrongly.
     Pass {
         name: "refused forms",
@@ -123,6 +123,14 @@ pub(super) const PASSES: [Pass; 25] = [
         obsolete_when: "it takes other escapes than the backslash",
         example: "SELECT id FROM meters WHERE name LIKE '50/%' ESCAPE '/'",
     },
+    // After the pass for ESCAPE, which rewrites the patterns.
+    Pass {
+        name: "LIKE ANY",
+        marks: &[&[Word("like"), Word("any")], &[Word("ilike"), Word("any")]],
+        run: like::any_as_alternatives,
+        obsolete_when: "it plans LIKE ANY of an array",
+        example: "SELECT id FROM meters WHERE name LIKE ANY (ARRAY['a%', 'b%'])",
+    },
     Pass {
         name: "SIMILAR TO",
         marks: &[&[Word("similar")]],
@@ -168,6 +176,7 @@ pub(super) const PASSES: [Pass; 25] = [
             &[Word("localtime")],
             &[Word("make_interval")],
             &[Word("mod")],
+            &[Word("num_")],
             &[Word("percentile_disc")],
             &[Word("to_date")],
             &[Word("to_timestamp")],
@@ -236,6 +245,13 @@ pub(super) const PASSES: [Pass; 25] = [
         run: exists::as_counts,
         obsolete_when: "it plans EXISTS and IN anywhere, with NULL apart from false",
         example: "SELECT EXISTS (SELECT 1 FROM reads WHERE id = 7)",
+    },
+    Pass {
+        name: "string_agg in several orders",
+        marks: &[&[Word("string_agg"), Word("order")]],
+        run: always!(text_aggregates::sorted_apart),
+        obsolete_when: "it plans string_agg in several orders in one SELECT",
+        example: "SELECT string_agg(a, ',' ORDER BY a), string_agg(b, ',' ORDER BY b) FROM meters",
     },
     Pass {
         name: "digits of numeric",
