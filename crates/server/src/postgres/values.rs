@@ -367,7 +367,15 @@ fn in_unit(us: i64, unit: Unit) -> Option<i64> {
 
 /// The columns of a result as PostgreSQL fields.
 pub(super) fn fields(schema: &Schema, format: &Format) -> PgWireResult<Vec<FieldInfo>> {
-    let fields = arrow_schema_to_pg_fields(schema, format, None)?.into_iter().zip(schema.fields());
+    // The encoder has no arrays of arrays: they are sent as text.
+    let sent = schema.fields().iter().map(|field| match field.data_type() {
+        DataType::List(element) if matches!(element.data_type(), DataType::List(_)) => {
+            Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8))
+        }
+        _ => Arc::clone(field),
+    });
+    let sent = Schema::new(sent.collect::<Vec<_>>());
+    let fields = arrow_schema_to_pg_fields(&sent, format, None)?.into_iter().zip(sent.fields());
     let fields = fields.map(|(field, arrow)| match own_type(arrow) {
         Some(own) => FieldInfo::new(field.name().to_owned(), None, None, own, field.format()),
         None => field,

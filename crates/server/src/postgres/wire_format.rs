@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, RecordBatch
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Field, Schema};
 use fleetdb_engine::{Code, ColumnType, Error, Result};
-use fleetdb_query::{Zone, split_days, text_form_in};
+use fleetdb_query::{Zone, array_text_form, split_days, text_form_in};
 use pgwire::api::Type;
 use pgwire::api::results::{FieldFormat, FieldInfo};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub(super) fn to_wire_format(rows: &RecordBatch, fields: &[FieldInfo], zone: Zon
     for ((column, arrow), field) in rows.columns().iter().zip(schema.fields()).zip(fields) {
         let column = &widened(column)?;
         let text = match (field.format(), column.data_type()) {
+            (_, DataType::List(element)) if is_array(element) => array_text_form(column)?,
             (FieldFormat::Text, DataType::List(_)) => array_texts(column, zone)?,
             (FieldFormat::Text, _) => text_form_in(column, zone)?,
             (FieldFormat::Binary, DataType::List(element)) if *element.data_type() == ColumnType::UUID => {
@@ -42,6 +43,11 @@ pub(super) fn to_wire_format(rows: &RecordBatch, fields: &[FieldInfo], zone: Zon
         columns.push(column);
     }
     Ok(RecordBatch::try_new(Arc::new(Schema::new(types)), columns)?)
+}
+
+/// Whether the elements of an array are arrays. They are sent as text.
+fn is_array(element: &Field) -> bool {
+    matches!(element.data_type(), DataType::List(_))
 }
 
 /// JSON behind the version of `jsonb`'s binary form, which is a byte.
@@ -83,7 +89,10 @@ pub(super) fn are_in_wire_format(rows: &RecordBatch, fields: &[FieldInfo]) -> bo
     let is_other = |column: &ArrayRef| match column.data_type() {
         DataType::Duration(_) | DataType::Int8 | &ColumnType::UUID => true,
         DataType::List(element) => {
-            matches!(element.data_type(), DataType::Int8 | DataType::Decimal128(..) | &ColumnType::UUID)
+            matches!(
+                element.data_type(),
+                DataType::List(_) | DataType::Int8 | DataType::Decimal128(..) | &ColumnType::UUID
+            )
         }
         _ => false,
     };
