@@ -19,12 +19,15 @@ use std::sync::Arc;
 /// # Errors
 /// DataFusion no longer has one of them.
 pub(super) fn register(context: &SessionContext) -> Result<()> {
+    // With all names of the functions that they replace: a session that is built from another one would
+    // bring those back.
     let removes_all = context.udf("array_remove_all")?;
-    context.register_udf(removes_all.as_ref().clone().with_aliases(["array_remove"]));
+    context.register_udf(removes_all.as_ref().clone().with_aliases(["array_remove", "list_remove"]));
     context.register_udf(ScalarUDF::new_from_impl(Length { inner: context.udf("array_length")? }));
     let body = Arc::new(make_scalar_function(dimensions, Vec::new()));
     let signature = Signature::array(Volatility::Immutable);
-    context.register_udf(SimpleScalarUDF::new_with_signature("array_dims", signature, DataType::Utf8, body).into());
+    let dimensions = SimpleScalarUDF::new_with_signature("array_dims", signature, DataType::Utf8, body);
+    context.register_udf(ScalarUDF::from(dimensions).with_aliases(["list_dims"]));
     Ok(())
 }
 

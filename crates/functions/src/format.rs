@@ -138,14 +138,10 @@ impl<'a> Template<'a> {
             }
             let (text, width, is_left) = self.value()?;
             let missing = width.saturating_sub(text.chars().count());
-            let blanks = || std::iter::repeat_n(" ", missing);
-            if !is_left {
-                blanks().try_for_each(|blank| out.write_str(blank)).map_err(too_long)?;
-            }
+            let (before, behind) = if is_left { (0, missing) } else { (missing, 0) };
+            put_blanks(before, out).map_err(too_long)?;
             out.write_str(&text).map_err(too_long)?;
-            if is_left {
-                blanks().try_for_each(|blank| out.write_str(blank)).map_err(too_long)?;
-            }
+            put_blanks(behind, out).map_err(too_long)?;
         }
         out.write_str(self.rest).map_err(too_long)
     }
@@ -217,6 +213,21 @@ impl<'a> Template<'a> {
         let values = values.get(place).ok_or_else(|| misuse("too few arguments for format()".to_owned()))?;
         Ok(values.is_valid(self.row).then(|| values.value(self.row)))
     }
+}
+
+/// Writes blanks, many at a time.
+fn put_blanks(count: usize, out: &mut dyn Write) -> std::fmt::Result {
+    const BLANKS: &str = match str::from_utf8(&[b' '; 4_096]) {
+        Ok(blanks) => blanks,
+        Err(_) => " ",
+    };
+    let mut left = count;
+    while left > 0 {
+        let now = left.min(BLANKS.len());
+        out.write_str(&BLANKS[..now])?;
+        left -= now;
+    }
+    Ok(())
 }
 
 fn unfinished() -> datafusion::error::DataFusionError {
