@@ -176,7 +176,7 @@ fn form_of(column_type: ColumnType, is_tag: bool) -> Option<Form> {
         TimestampUtc, UInt8, UInt16, UInt32, UInt64, Utf8, Uuid,
     };
     Some(match column_type {
-        Binary => return None,
+        Binary | ColumnType::Array(_) => return None,
         _ if is_tag => Form::Tag,
         Date32 | Time | Timestamp(_) | TimestampUtc(_) => return None,
         Boolean => Form::Boolean,
