@@ -1,9 +1,9 @@
 //! The condition of a keyed write: equalities and lists for every key column, perhaps a span of time,
 //! and perhaps conditions on the rows found by them.
 
-use super::conditions::Condition;
+use super::compile::Scope;
 use super::is_exact;
-use super::program::{Program, Scope};
+use super::program::{Condition, Program};
 use crate::cells::{Cell, ParameterTypes};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value as Literal};
 use fleetdb_engine::{ColumnType, Role, Unit, Value};

@@ -1,14 +1,14 @@
 //! Writes that depend on the rows with given primary keys: `INSERT ... ON CONFLICT`, UPDATE and
 //! DELETE. They are analyzed once ([`KeyedWrite::of`]) and then run without planning.
 //!
-//! 1. [`keys`] is a condition that names rows or containers, [`program`] an expression over an old and
-//!    a new row, [`conditions`] a condition on them.
+//! 1. [`keys`] is a condition that names rows or containers, [`program`] an expression or a condition
+//!    over an old and a new row, which [`compile`] makes.
 //! 2. [`KeyedWrite::push`] reads the old rows and makes the batch to write. The caller holds the commit
 //!    lock ([`Database::transact`](fleetdb_engine::Database::transact)) or is in a transaction.
 //!
 //! Everything else is left to the planner.
 
-mod conditions;
+mod compile;
 mod keys;
 mod program;
 
@@ -16,7 +16,7 @@ use crate::cells::{Cell, Generated, ParameterTypes, canonical};
 use crate::conflict::{Conflict, check_assignments, conflict};
 use crate::primary_key::primary_key;
 use crate::values::{Cells, cells_of, table_of};
-use conditions::Condition;
+use compile::Scope;
 use datafusion::sql::sqlparser::ast::{
     Assignment, Delete, FromTable, Insert, OnConflictAction, OnInsert, Statement as SqlStatement, TableFactor,
     TableWithJoins, Update,
@@ -28,7 +28,7 @@ use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::Statement;
 use fleetdb_statement::names::{called, identifier, object_name};
 use keys::{Keys, Span};
-use program::{Inputs, Program, Scope};
+use program::{Condition, Inputs, Program};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -1,16 +1,8 @@
-//! The expressions of a keyed write: columns of the old and the new row, literals, parameters, sums,
-//! differences and products of numbers, CASE, `coalesce`, `greatest`, `least` and `now`.
+//! The expressions and conditions of a keyed write, and their values.
 
-use super::conditions::{Condition, is_comparable, order};
-use crate::cells::{Cell, ParameterTypes, count_of, now_for};
-use crate::conflict::EXCLUDED;
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Value as Literal,
-};
-use fleetdb_engine::{Code, ColumnType, Decimal, Error, Result, TableSchema, Unit, Value};
+use crate::cells::{Cell, count_of};
+use fleetdb_engine::{Code, ColumnType, Decimal, Error, Result, Unit, Value};
 use fleetdb_functions::values::literals::numeric_overflow;
-use fleetdb_functions::values::zone::Zone;
-use fleetdb_statement::names::identifier;
 use std::cmp::Ordering;
 use std::time::SystemTime;
 
@@ -43,152 +35,80 @@ pub(super) struct Inputs<'a> {
 
 /// An operation on two numbers of the same type.
 pub(super) struct Arithmetic {
-    left: Program,
-    operator: Operator,
-    right: Program,
-    column_type: ColumnType,
+    pub(super) left: Program,
+    pub(super) operator: Operator,
+    pub(super) right: Program,
+    pub(super) column_type: ColumnType,
 }
 
 #[derive(Clone, Copy)]
-enum Operator {
+pub(super) enum Operator {
     Add,
     Subtract,
     Multiply,
 }
 
-/// What the names in an expression mean.
-pub(super) struct Scope<'a> {
-    pub(super) schema: &'a TableSchema,
-    /// The name by which the statement refers to its table.
-    pub(super) called: &'a str,
-    /// Whether there is a new row. If so, a column needs its table's name.
-    pub(super) has_new: bool,
-    /// The session's zone.
-    pub(super) zone: Zone,
+/// A compiled condition.
+pub(super) enum Condition {
+    Compare(Program, Comparison, Program),
+    IsNull(Program),
+    And(Vec<Self>),
+    Or(Vec<Self>),
+    Not(Box<Self>),
 }
 
-impl Scope<'_> {
-    /// Compiles an expression for a column of this type; `None` if it must be planned.
-    pub(super) fn compile(&self, expr: &Expr, to: ColumnType, types: &mut ParameterTypes) -> Option<Program> {
-        match expr {
-            Expr::Nested(inner) => self.compile(inner, to, types),
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
-                let program = self.column(expr)?;
-                let (Program::Old(place) | Program::New(place)) = program else { return None };
-                (self.schema.columns[place].column_type == to).then_some(program)
-            }
-            Expr::BinaryOp { left, op, right } => {
-                let operator = match op {
-                    BinaryOperator::Plus => Operator::Add,
-                    BinaryOperator::Minus => Operator::Subtract,
-                    BinaryOperator::Multiply => Operator::Multiply,
-                    _ => return None,
-                };
-                let is_number = match to {
-                    ColumnType::Int16 | ColumnType::Int32 | ColumnType::Int64 | ColumnType::Float64 => true,
-                    // A product has more digits, and an operand must not be rounded before the result.
-                    ColumnType::Decimal { precision, scale } => {
-                        let is_exact = |side: &Expr| is_exact_decimal(side, precision, scale);
-                        !matches!(operator, Operator::Multiply) && is_exact(left) && is_exact(right)
-                    }
-                    _ => false,
-                };
-                if !is_number || is_text(left) || is_text(right) {
-                    return None;
-                }
-                let (left, right) = (self.compile(left, to, types)?, self.compile(right, to, types)?);
-                // The planner computes with literals in 64 bits, and checks only the result.
-                let is_narrow = matches!(to, ColumnType::Int16 | ColumnType::Int32 | ColumnType::Decimal { .. });
-                if is_narrow && [&left, &right].iter().any(|side| side.computes()) {
-                    return None;
-                }
-                Some(Program::Arithmetic(Box::new(Arithmetic { left, operator, right, column_type: to })))
-            }
-            Expr::Case { operand: None, conditions, else_result, .. } => {
-                let branch = |CaseWhen { condition, result }: &CaseWhen| {
-                    Some((self.condition(condition, types)?, self.compile(result, to, types)?))
-                };
-                let branches = conditions.iter().map(branch).collect::<Option<Vec<_>>>()?;
-                let last = match else_result {
-                    Some(last) => Some(Box::new(self.compile(last, to, types)?)),
-                    None => None,
-                };
-                Some(Program::Case(branches, last))
-            }
-            Expr::Function(call) => self.call(expr, call, to, types),
-            literal => match types.cell(literal, to, self.zone)? {
-                // The planner refuses it, even if there are no rows.
-                Cell::Value(value) if !value.fits(to) => None,
-                cell => Some(Program::Cell(cell)),
-            },
+/// How two values compare.
+#[derive(Clone, Copy)]
+pub(super) enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    /// The comparison with its sides exchanged.
+    pub(super) fn mirrored(self) -> Self {
+        match self {
+            Self::Less => Self::Greater,
+            Self::LessOrEqual => Self::GreaterOrEqual,
+            Self::Greater => Self::Less,
+            Self::GreaterOrEqual => Self::LessOrEqual,
+            same => same,
         }
     }
 
-    fn call(&self, expr: &Expr, call: &Function, to: ColumnType, types: &mut ParameterTypes) -> Option<Program> {
-        if let Some(unit) = now_for(expr, to, self.zone) {
-            return Some(Program::Now(unit));
-        }
-        let FunctionArguments::List(list) = &call.args else { return None };
-        let is_plain = list.duplicate_treatment.is_none() && list.clauses.is_empty();
-        if !is_plain || call.over.is_some() || call.filter.is_some() || !call.within_group.is_empty() {
-            return None;
-        }
-        let argument = |argument: &FunctionArg| match argument {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.compile(expr, to, types),
-            _ => None,
-        };
-        let arguments = || list.args.iter().map(argument).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty());
-        match call.name.to_string().to_ascii_lowercase().as_str() {
-            "coalesce" => arguments().map(Program::Coalesce),
-            "greatest" if is_comparable(to) => arguments().map(|of| Program::Extreme(Ordering::Greater, of)),
-            "least" if is_comparable(to) => arguments().map(|of| Program::Extreme(Ordering::Less, of)),
-            _ => None,
-        }
-    }
-
-    /// The type of a column.
-    pub(super) fn type_of(&self, column: &Program) -> Option<ColumnType> {
-        match column {
-            Program::Old(place) | Program::New(place) => Some(self.schema.columns[*place].column_type),
-            _ => None,
-        }
-    }
-
-    /// The column that a name means.
-    pub(super) fn column(&self, expr: &Expr) -> Option<Program> {
-        let place = |name| self.schema.column_index(&identifier(name)).ok();
-        match expr {
-            Expr::Identifier(name) if !self.has_new => place(name).map(Program::Old),
-            Expr::CompoundIdentifier(names) => {
-                let [table, name] = names.as_slice() else { return None };
-                match identifier(table) {
-                    table if table == self.called => place(name).map(Program::Old),
-                    table if self.has_new && table == EXCLUDED => place(name).map(Program::New),
-                    _ => None,
-                }
-            }
-            _ => None,
+    fn allows(self, order: Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::NotEqual => order.is_ne(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
         }
     }
 }
 
-/// Whether an operand is a column, or a literal that a decimal column holds as it is.
-pub(super) fn is_exact_decimal(operand: &Expr, precision: u8, scale: u8) -> bool {
-    match operand {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
-        Expr::Value(literal) => match &literal.value {
-            Literal::Number(digits, _) => {
-                Decimal::read(digits).is_some_and(|number| number.with_scale(precision, scale).is_some())
-            }
-            _ => false,
-        },
-        _ => false,
+/// The order of two values of one type; `None` if one of them is NULL. A NaN is larger than all other
+/// numbers, as in PostgreSQL.
+pub(super) fn order(left: &Value, right: &Value) -> Option<Ordering> {
+    match (left, right) {
+        (Value::Int(left), Value::Int(right)) => Some(left.cmp(right)),
+        (Value::Float(left), Value::Float(right)) => {
+            Some(left.partial_cmp(right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan())))
+        }
+        (Value::Decimal(left), Value::Decimal(right)) => {
+            // Both have the digits of their column.
+            (left.scale == right.scale).then(|| left.unscaled.cmp(&right.unscaled))
+        }
+        (Value::Boolean(left), Value::Boolean(right)) => Some(left.cmp(right)),
+        (Value::Text(left), Value::Text(right)) => Some(left.as_bytes().cmp(right.as_bytes())),
+        (Value::Uuid(left), Value::Uuid(right)) => Some(left.cmp(right)),
+        _ => None,
     }
-}
-
-/// Whether an expression is a text, whose type depends on the other operand.
-fn is_text(expr: &Expr) -> bool {
-    matches!(expr, Expr::Value(literal) if matches!(literal.value, Literal::SingleQuotedString(_)))
 }
 
 impl Program {
@@ -197,7 +117,7 @@ impl Program {
     }
 
     /// Whether a part of it is computed from numbers.
-    fn computes(&self) -> bool {
+    pub(super) fn computes(&self) -> bool {
         match self {
             Self::Arithmetic(_) => true,
             Self::Case(branches, last) => {
@@ -297,4 +217,36 @@ impl Arithmetic {
             _ => Some(value),
         }
     }
+}
+
+impl Condition {
+    /// Whether the condition holds; `None` if it is unknown because of a NULL.
+    ///
+    /// # Errors
+    /// A value is out of range.
+    pub(super) fn holds(&self, inputs: &Inputs<'_>) -> Result<Option<bool>> {
+        match self {
+            Self::Compare(left, comparison, right) => {
+                let order = order(&left.value(inputs)?, &right.value(inputs)?);
+                Ok(order.map(|order| comparison.allows(order)))
+            }
+            Self::IsNull(of) => Ok(Some(of.value(inputs)? == Value::Null)),
+            Self::And(all) => decided_by(false, all, inputs),
+            Self::Or(any) => decided_by(true, any, inputs),
+            Self::Not(of) => Ok(of.holds(inputs)?.map(|holds| !holds)),
+        }
+    }
+}
+
+/// The outcome that one condition decides for all; otherwise its opposite, or unknown if one is.
+fn decided_by(outcome: bool, conditions: &[Condition], inputs: &Inputs<'_>) -> Result<Option<bool>> {
+    let mut all = Some(!outcome);
+    for condition in conditions {
+        match condition.holds(inputs)? {
+            Some(holds) if holds == outcome => return Ok(Some(outcome)),
+            Some(_) => {}
+            None => all = None,
+        }
+    }
+    Ok(all)
 }

@@ -1,0 +1,249 @@
+//! Compiles the expressions of a keyed write: columns of the old and the new row, literals, parameters,
+//! sums, differences and products of numbers, CASE, `coalesce`, `greatest`, `least` and `now`. In
+//! conditions: comparisons of a column with a value of its type, IS NULL, IN, BETWEEN, AND, OR and NOT.
+
+use super::program::{Arithmetic, Comparison, Condition, Operator, Program};
+use crate::cells::{Cell, ParameterTypes, now_for};
+use crate::conflict::EXCLUDED;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator,
+    Value as Literal,
+};
+use fleetdb_engine::{ColumnType, Decimal, TableSchema, Value};
+use fleetdb_functions::values::zone::Zone;
+use fleetdb_statement::names::identifier;
+use std::cmp::Ordering;
+
+/// What the names in an expression mean.
+pub(super) struct Scope<'a> {
+    pub(super) schema: &'a TableSchema,
+    /// The name by which the statement refers to its table.
+    pub(super) called: &'a str,
+    /// Whether there is a new row. If so, a column needs its table's name.
+    pub(super) has_new: bool,
+    /// The session's zone.
+    pub(super) zone: Zone,
+}
+
+impl Scope<'_> {
+    /// Compiles an expression for a column of this type; `None` if it must be planned.
+    pub(super) fn compile(&self, expr: &Expr, to: ColumnType, types: &mut ParameterTypes) -> Option<Program> {
+        match expr {
+            Expr::Nested(inner) => self.compile(inner, to, types),
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                let program = self.column(expr)?;
+                let (Program::Old(place) | Program::New(place)) = program else { return None };
+                (self.schema.columns[place].column_type == to).then_some(program)
+            }
+            Expr::BinaryOp { left, op, right } => {
+                let operator = match op {
+                    BinaryOperator::Plus => Operator::Add,
+                    BinaryOperator::Minus => Operator::Subtract,
+                    BinaryOperator::Multiply => Operator::Multiply,
+                    _ => return None,
+                };
+                let is_number = match to {
+                    ColumnType::Int16 | ColumnType::Int32 | ColumnType::Int64 | ColumnType::Float64 => true,
+                    // A product has more digits, and an operand must not be rounded before the result.
+                    ColumnType::Decimal { precision, scale } => {
+                        let is_exact = |side: &Expr| is_exact_decimal(side, precision, scale);
+                        !matches!(operator, Operator::Multiply) && is_exact(left) && is_exact(right)
+                    }
+                    _ => false,
+                };
+                if !is_number || is_text(left) || is_text(right) {
+                    return None;
+                }
+                let (left, right) = (self.compile(left, to, types)?, self.compile(right, to, types)?);
+                // The planner computes with literals in 64 bits, and checks only the result.
+                let is_narrow = matches!(to, ColumnType::Int16 | ColumnType::Int32 | ColumnType::Decimal { .. });
+                if is_narrow && [&left, &right].iter().any(|side| side.computes()) {
+                    return None;
+                }
+                Some(Program::Arithmetic(Box::new(Arithmetic { left, operator, right, column_type: to })))
+            }
+            Expr::Case { operand: None, conditions, else_result, .. } => {
+                let branch = |CaseWhen { condition, result }: &CaseWhen| {
+                    Some((self.condition(condition, types)?, self.compile(result, to, types)?))
+                };
+                let branches = conditions.iter().map(branch).collect::<Option<Vec<_>>>()?;
+                let last = match else_result {
+                    Some(last) => Some(Box::new(self.compile(last, to, types)?)),
+                    None => None,
+                };
+                Some(Program::Case(branches, last))
+            }
+            Expr::Function(call) => self.call(expr, call, to, types),
+            literal => match types.cell(literal, to, self.zone)? {
+                // The planner refuses it, even if there are no rows.
+                Cell::Value(value) if !value.fits(to) => None,
+                cell => Some(Program::Cell(cell)),
+            },
+        }
+    }
+
+    fn call(&self, expr: &Expr, call: &Function, to: ColumnType, types: &mut ParameterTypes) -> Option<Program> {
+        if let Some(unit) = now_for(expr, to, self.zone) {
+            return Some(Program::Now(unit));
+        }
+        let FunctionArguments::List(list) = &call.args else { return None };
+        let is_plain = list.duplicate_treatment.is_none() && list.clauses.is_empty();
+        if !is_plain || call.over.is_some() || call.filter.is_some() || !call.within_group.is_empty() {
+            return None;
+        }
+        let argument = |argument: &FunctionArg| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.compile(expr, to, types),
+            _ => None,
+        };
+        let arguments = || list.args.iter().map(argument).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty());
+        match call.name.to_string().to_ascii_lowercase().as_str() {
+            "coalesce" => arguments().map(Program::Coalesce),
+            "greatest" if is_comparable(to) => arguments().map(|of| Program::Extreme(Ordering::Greater, of)),
+            "least" if is_comparable(to) => arguments().map(|of| Program::Extreme(Ordering::Less, of)),
+            _ => None,
+        }
+    }
+
+    /// The type of a column.
+    pub(super) fn type_of(&self, column: &Program) -> Option<ColumnType> {
+        match column {
+            Program::Old(place) | Program::New(place) => Some(self.schema.columns[*place].column_type),
+            _ => None,
+        }
+    }
+
+    /// The column that a name means.
+    pub(super) fn column(&self, expr: &Expr) -> Option<Program> {
+        let place = |name| self.schema.column_index(&identifier(name)).ok();
+        match expr {
+            Expr::Identifier(name) if !self.has_new => place(name).map(Program::Old),
+            Expr::CompoundIdentifier(names) => {
+                let [table, name] = names.as_slice() else { return None };
+                match identifier(table) {
+                    table if table == self.called => place(name).map(Program::Old),
+                    table if self.has_new && table == EXCLUDED => place(name).map(Program::New),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether an operand is a column, or a literal that a decimal column holds as it is.
+pub(super) fn is_exact_decimal(operand: &Expr, precision: u8, scale: u8) -> bool {
+    match operand {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
+        Expr::Value(literal) => match &literal.value {
+            Literal::Number(digits, _) => {
+                Decimal::read(digits).is_some_and(|number| number.with_scale(precision, scale).is_some())
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Whether an expression is a text, whose type depends on the other operand.
+fn is_text(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(literal) if matches!(literal.value, Literal::SingleQuotedString(_)))
+}
+
+/// Whether values of this type are compared here. Dates, times with a date, JSON and single floats are
+/// compared by rules of their own.
+pub(super) fn is_comparable(column_type: ColumnType) -> bool {
+    matches!(
+        column_type,
+        ColumnType::Int8
+            | ColumnType::Int16
+            | ColumnType::Int32
+            | ColumnType::Int64
+            | ColumnType::Float64
+            | ColumnType::Decimal { .. }
+            | ColumnType::Boolean
+            | ColumnType::Utf8
+            | ColumnType::Uuid
+            | ColumnType::Time
+    )
+}
+
+impl Scope<'_> {
+    /// Compiles a condition; `None` if it must be planned.
+    pub(super) fn condition(&self, expr: &Expr, types: &mut ParameterTypes) -> Option<Condition> {
+        let negated_if = |is_negated: bool, condition| match is_negated {
+            true => Condition::Not(Box::new(condition)),
+            false => condition,
+        };
+        Some(match expr {
+            Expr::Nested(inner) => self.condition(inner, types)?,
+            Expr::UnaryOp { op: UnaryOperator::Not, expr } => Condition::Not(Box::new(self.condition(expr, types)?)),
+            Expr::IsNull(of) => Condition::IsNull(self.column(of)?),
+            Expr::IsNotNull(of) => Condition::Not(Box::new(Condition::IsNull(self.column(of)?))),
+            Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+                Condition::And(vec![self.condition(left, types)?, self.condition(right, types)?])
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::Or, right } => {
+                Condition::Or(vec![self.condition(left, types)?, self.condition(right, types)?])
+            }
+            Expr::BinaryOp { left, op, right } => {
+                let comparison = comparison(op)?;
+                match self.column(left) {
+                    Some(column) => self.compared(column, comparison, right, types)?,
+                    None => self.compared(self.column(right)?, comparison.mirrored(), left, types)?,
+                }
+            }
+            Expr::Between { expr, negated, low, high } => {
+                let from = self.compared(self.column(expr)?, Comparison::GreaterOrEqual, low, types)?;
+                let to = self.compared(self.column(expr)?, Comparison::LessOrEqual, high, types)?;
+                negated_if(*negated, Condition::And(vec![from, to]))
+            }
+            Expr::InList { expr, list, negated } => {
+                let equal = |value| self.compared(self.column(expr)?, Comparison::Equal, value, types);
+                negated_if(*negated, Condition::Or(list.iter().map(equal).collect::<Option<_>>()?))
+            }
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                let column = self.column(expr)?;
+                let is_true = Program::of_value(Value::Boolean(true));
+                let is_boolean = self.type_of(&column) == Some(ColumnType::Boolean);
+                is_boolean.then_some(Condition::Compare(column, Comparison::Equal, is_true))?
+            }
+            _ => return None,
+        })
+    }
+
+    fn compared(
+        &self,
+        column: Program,
+        comparison: Comparison,
+        value: &Expr,
+        types: &mut ParameterTypes,
+    ) -> Option<Condition> {
+        let column_type = self.type_of(&column).filter(|column_type| is_comparable(*column_type))?;
+        // A literal with more digits than the column must not be rounded.
+        if let ColumnType::Decimal { precision, scale } = column_type
+            && matches!(value, Expr::Value(_))
+            && !is_parameter(value)
+            && !is_exact_decimal(value, precision, scale)
+        {
+            return None;
+        }
+        Some(Condition::Compare(column, comparison, self.compile(value, column_type, types)?))
+    }
+}
+
+fn is_parameter(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(literal) if matches!(literal.value, Literal::Placeholder(_)))
+}
+
+/// The comparison that an operator is.
+fn comparison(operator: &BinaryOperator) -> Option<Comparison> {
+    Some(match operator {
+        BinaryOperator::Eq => Comparison::Equal,
+        BinaryOperator::NotEq => Comparison::NotEqual,
+        BinaryOperator::Lt => Comparison::Less,
+        BinaryOperator::LtEq => Comparison::LessOrEqual,
+        BinaryOperator::Gt => Comparison::Greater,
+        BinaryOperator::GtEq => Comparison::GreaterOrEqual,
+        _ => return None,
+    })
+}
