@@ -38,14 +38,7 @@ impl Database {
     pub fn next_numbers(&self, table: &TableSchema, count: u64) -> Result<i64> {
         let mut numbers = self.shared.numbers.lock();
         let Numbers { greatest, reserved } = numbers.entry(table.id).or_default();
-        let of_table = match reserved {
-            Some(reserved) => reserved,
-            None => {
-                let state = self.shared.manifest.lock().state().numbers.get(&table.id).copied().unwrap_or(0);
-                *greatest = (*greatest).max(self.greatest_number(table)?);
-                reserved.insert(Reserved { next: state.saturating_add(1), to: state, given: 0 })
-            }
-        };
+        let of_table = self.reserved(table, greatest, reserved)?;
         let next = of_table.next.max(greatest.saturating_add(1));
         let used_up = || {
             let message = format!("table '{}' has no numbers left after {}", table.name, next - 1);
@@ -60,6 +53,47 @@ impl Database {
         }
         (of_table.next, of_table.given) = (after, of_table.given.saturating_add(count));
         Ok(next)
+    }
+
+    /// Makes all later numbers of a table greater than this one; durable when this returns.
+    ///
+    /// ```
+    /// use fleetdb_engine::io::{Io, MemoryStorage};
+    /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition};
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let table = db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64)).unwrap();
+    /// db.raise_numbers(&table, 41).unwrap();
+    /// db.raise_numbers(&table, 7).unwrap();
+    /// assert_eq!(db.next_numbers(&table, 1).unwrap(), 42);
+    /// ```
+    ///
+    /// # Errors
+    /// The table does not exist, or the manifest cannot be written.
+    pub fn raise_numbers(&self, table: &TableSchema, least: i64) -> Result<()> {
+        let mut numbers = self.shared.numbers.lock();
+        let Numbers { greatest, reserved } = numbers.entry(table.id).or_default();
+        let of_table = self.reserved(table, greatest, reserved)?;
+        if least > of_table.to {
+            self.shared.manifest.lock().append(&Edit::ReserveNumbers { table: table.id, to: least })?;
+            of_table.to = least;
+        }
+        of_table.next = of_table.next.max(least.saturating_add(1));
+        Ok(())
+    }
+
+    /// The numbers of a table that are reserved; the first use finds them.
+    fn reserved<'a>(
+        &self,
+        table: &TableSchema,
+        greatest: &mut i64,
+        reserved: &'a mut Option<Reserved>,
+    ) -> Result<&'a mut Reserved> {
+        if let Some(known) = reserved {
+            return Ok(known);
+        }
+        let state = self.shared.manifest.lock().state().numbers.get(&table.id).copied().unwrap_or(0);
+        *greatest = (*greatest).max(self.greatest_number(table)?);
+        Ok(reserved.insert(Reserved { next: state.saturating_add(1), to: state, given: 0 }))
     }
 
     /// The greatest number in the rows of a table.

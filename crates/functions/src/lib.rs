@@ -44,6 +44,7 @@ pub mod one_of;
 pub mod one_value;
 pub mod parameters;
 pub mod planned_names;
+pub mod quotient;
 pub mod quoting;
 mod series;
 mod spans;

@@ -11,6 +11,7 @@ use datafusion_pg_catalog::pg_catalog::PG_CATALOG_TABLES;
 use fleetdb_statement::depth::Links;
 use fleetdb_statement::grammar::Grammar;
 use fleetdb_statement::names::identifier;
+use fleetdb_statement::sequences::without_casts;
 use fleetdb_statement::stack::with_stack_to_parse;
 use fleetdb_statement::walk::walk;
 use fleetdb_statement::words::first_word;
@@ -57,7 +58,10 @@ fn names_catalog(text: &str) -> bool {
         return may_name_catalog(&without_texts(text));
     }
     with_stack_to_parse(links.in_row, || match Parser::parse_sql(&Grammar::of(text), text) {
-        Ok(statements) => walk(&statements, &mut Names).is_break(),
+        Ok(mut statements) => {
+            without_casts(&mut statements);
+            walk(&statements, &mut Names).is_break()
+        }
         // A syntax error, or a form that only the catalog's crate parses.
         Err(_) => {
             let lower = without_texts(text).to_ascii_lowercase();

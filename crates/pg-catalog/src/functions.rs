@@ -25,7 +25,7 @@ const TRUE: &str = "\
 const NONE: &str = "\
     col_description inet_client_addr inet_server_addr obj_description pg_blocking_pids pg_describe_object \
     pg_get_function_arguments pg_get_function_identity_arguments pg_get_function_result pg_get_function_sqlbody \
-    pg_get_functiondef pg_get_ruledef pg_get_serial_sequence pg_get_statisticsobjdef pg_get_triggerdef \
+    pg_get_functiondef pg_get_ruledef pg_get_statisticsobjdef pg_get_triggerdef \
     pg_get_viewdef pg_tablespace_location shobj_description";
 
 /// The result of `version()`. Clients expect PostgreSQL's name and number at its beginning.

@@ -35,6 +35,9 @@ use std::sync::Arc;
 /// With more keys, a scan reads all containers.
 const MAX_KEYS: usize = 1_000;
 
+/// A larger collection is not made the side that is kept in memory.
+const MAX_BUILD_ROWS: u64 = 100_000;
+
 /// The rule that makes a collection the side of a hash join that is kept in memory.
 #[derive(Debug)]
 pub(crate) struct BuildFromCollection;
@@ -46,8 +49,7 @@ impl PhysicalOptimizerRule for BuildFromCollection {
             let is_swapped = matches!(join.join_type(), JoinType::Inner | JoinType::LeftSemi | JoinType::Right)
                 && *join.partition_mode() == PartitionMode::CollectLeft
                 && !join.null_aware
-                && has_times(join.left()) == Some(true)
-                && has_times(join.right()) == Some(false);
+                && scan_of(join.left()).zip(scan_of(join.right())).is_some_and(|(left, right)| is_smaller(right, left));
             match is_swapped {
                 true => join.swap_inputs(PartitionMode::CollectLeft).map(Transformed::yes),
                 false => Ok(Transformed::no(plan)),
@@ -65,13 +67,21 @@ impl PhysicalOptimizerRule for BuildFromCollection {
     }
 }
 
-/// Whether a plan gives the rows of a table with times; `None` if it is not the scan of one table.
-fn has_times(plan: &Arc<dyn ExecutionPlan>) -> Option<bool> {
+/// The scan whose rows a plan gives; `None` if it does more than to leave some out.
+fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&FleetScan> {
     if let Some(scan) = plan.downcast_ref::<FleetScan>() {
-        return Some(scan.table().time.is_some());
+        return Some(scan);
     }
     let is_transparent = plan.is::<FilterExec>() || plan.is::<ProjectionExec>() || plan.is::<CooperativeExec>();
-    has_times(plan.children().first().filter(|_| is_transparent)?)
+    scan_of(plan.children().first().filter(|_| is_transparent)?)
+}
+
+/// Whether a scan of a collection has fewer rows than one of a table with times, and few enough for
+/// memory.
+fn is_smaller(collection: &FleetScan, series: &FleetScan) -> bool {
+    collection.table().time.is_none()
+        && series.table().time.is_some()
+        && collection.max_rows() <= series.max_rows().min(MAX_BUILD_ROWS)
 }
 
 /// The rule that gives scans the keys of joins.

@@ -4,7 +4,7 @@
 //! meets to a float. [`with_exact_numbers`] replaces the literal by the decimal number that its text
 //! says, before types are coerced: in arithmetic, comparisons, lists, CASE, and functions that return
 //! one of their arguments. A cast of a float to a decimal number rounds the float's shortest text, as
-//! PostgreSQL does, so that `1.005` becomes `1.01`.
+//! PostgreSQL does, so that `1.005` becomes `1.01`. Quotients of decimal numbers are rounded as well.
 
 use arrow::array::{ArrayRef, AsArray, Decimal128Array};
 use arrow::datatypes::{DataType, Float64Type};
@@ -13,10 +13,13 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions::utils::make_scalar_function;
 use datafusion::logical_expr::expr::Case;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, ScalarUDF, Signature, SimpleScalarUDF, Volatility};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, Signature, SimpleScalarUDF, Volatility,
+};
 use fleetdb_engine::{ColumnType, Decimal};
 use fleetdb_functions::errors::query_error;
 use fleetdb_functions::expressions::rewritten;
+use fleetdb_functions::quotient::QUOTIENT;
 use fleetdb_functions::values::literals;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -31,8 +34,11 @@ const OF_ONE_TYPE: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
 pub fn with_exact_numbers(plan: LogicalPlan) -> Result<LogicalPlan> {
     let has_changed = Cell::new(false);
     let exact = plan.transform_up_with_subqueries(|node| {
-        let rewrite = |expr: Expr, schema: &DFSchema| expr.transform_up(|expr| exact(expr, schema));
-        let concerns = |expr: &Expr| float(expr).is_some() || decimal_cast(expr).is_some();
+        let rewrite = |expr: Expr, schema: &DFSchema| {
+            expr.transform_up(|expr| exact(expr, schema)?.transform_data(|expr| Ok(rounded_quotient(expr, schema))))
+        };
+        let concerns =
+            |expr: &Expr| float(expr).is_some() || decimal_cast(expr).is_some() || operands_of_quotient(expr).is_some();
         let node = rewritten(node, concerns, rewrite)?;
         has_changed.set(has_changed.get() || node.transformed);
         // The types of columns above a literal change with it.
@@ -80,6 +86,25 @@ fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 false => Ok(Transformed::no(expr)),
             }
         }
+    }
+}
+
+/// A quotient of a decimal number, or of an integer by one, as a call that rounds.
+fn rounded_quotient(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let is_exact = |operand: &Expr| {
+        operand.get_type(schema).is_ok_and(|of| of.is_integer() || matches!(of, DataType::Decimal128(..)))
+    };
+    let is_decimal = |operand: &Expr| matches!(operand.get_type(schema), Ok(DataType::Decimal128(..)));
+    let quotient = operands_of_quotient(&expr)
+        .filter(|(left, right)| is_exact(left) && is_exact(right) && (is_decimal(left) || is_decimal(right)))
+        .map(|(left, right)| QUOTIENT.call(vec![left.clone(), right.clone()]));
+    quotient.map_or_else(|| Transformed::no(expr), Transformed::yes)
+}
+
+fn operands_of_quotient(expr: &Expr) -> Option<(&Expr, &Expr)> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right }) => Some((left, right)),
+        _ => None,
     }
 }
 

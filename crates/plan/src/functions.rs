@@ -25,7 +25,9 @@ pub fn register(
         context.register_udtf(name, function);
     }
     context.register_udf(ScalarUDF::new_from_impl(AsofMatch::default()));
-    context.register_udf(numbers::function(tables.store()));
+    for function in numbers::functions(tables.store()) {
+        context.register_udf(function);
+    }
     for function in gapfill::functions() {
         context.register_udf(ScalarUDF::new_from_impl(function));
     }

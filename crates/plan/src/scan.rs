@@ -32,6 +32,8 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct FleetScan {
     table: Arc<TableSchema>,
+    /// The rows that the table had at most when the scan was planned.
+    max_rows: u64,
     reads: Reads,
     request: ScanRequest,
     /// The indexes of the output columns in the table.
@@ -69,9 +71,10 @@ impl FleetScan {
         let places: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..whole.fields().len()).collect());
         let schema = Arc::new(Schema::new(places.iter().map(|&p| whole.field(p).clone()).collect::<Vec<_>>()));
         let properties = one_partition(EquivalenceProperties::new(Arc::clone(&schema)));
+        let max_rows = view.max_rows();
         let reads = Reads::View(view);
         let (newest_first, condition, keys) = (false, None, None);
-        Self { table, reads, request, places, schema, properties, newest_first, condition, keys }.ordered()
+        Self { table, max_rows, reads, request, places, schema, properties, newest_first, condition, keys }.ordered()
     }
 
     /// A scan that evaluates the condition of a filter above it and outputs the filter's columns;
@@ -204,6 +207,11 @@ impl FleetScan {
     /// The columns and key of the table.
     pub(crate) fn table(&self) -> &Arc<TableSchema> {
         &self.table
+    }
+
+    /// The rows that the table had at most when the scan was planned.
+    pub(crate) fn max_rows(&self) -> u64 {
+        self.max_rows
     }
 
     /// The index in the table of an output column.

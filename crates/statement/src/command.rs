@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use fleetdb_engine::{Code, Error, Result};
 use fleetdb_functions::errors::unsupported;
-use fleetdb_functions::names::{NEXT_NUMBER, READ_CSV, READ_PARQUET};
+use fleetdb_functions::names::{NEXT_NUMBER, RAISE_NUMBERS, READ_CSV, READ_PARQUET};
 use std::ops::ControlFlow;
 
 /// The classification of a statement ([`Statement::command`]).
@@ -218,7 +218,7 @@ impl Visitor for Found {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         if let Expr::Function(call) = expr {
-            self.takes_numbers |= is_called(&call.name, &[NEXT_NUMBER]);
+            self.takes_numbers |= is_called(&call.name, &[NEXT_NUMBER, RAISE_NUMBERS]);
             self.reads_files |= is_called(&call.name, &[READ_PARQUET, READ_CSV]);
         }
         ControlFlow::Continue(())

@@ -12,6 +12,27 @@ const MAX_TEXT_BYTES: usize = 8 << 10;
 /// The literals of a list with more tokens on one side of a literal stay.
 const MAX_LISTED_TOKENS: usize = 64;
 
+/// Words that end a term of a condition.
+const BEHIND_CONDITIONS: [Keyword; 17] = [
+    Keyword::AND,
+    Keyword::OR,
+    Keyword::WHERE,
+    Keyword::GROUP,
+    Keyword::HAVING,
+    Keyword::ORDER,
+    Keyword::LIMIT,
+    Keyword::OFFSET,
+    Keyword::UNION,
+    Keyword::EXCEPT,
+    Keyword::INTERSECT,
+    Keyword::JOIN,
+    Keyword::LEFT,
+    Keyword::RIGHT,
+    Keyword::INNER,
+    Keyword::FULL,
+    Keyword::CROSS,
+];
+
 /// A query whose compared literals are parameters.
 ///
 /// ```
@@ -30,8 +51,8 @@ pub struct ComparedLiterals {
 }
 
 impl ComparedLiterals {
-    /// Takes the literals out of a text; `None` if it is no single SELECT, compares no column with a
-    /// literal, or has parameters of its own.
+    /// Takes the literals out of a text; `None` if it is no single SELECT, has parameters of its own, or
+    /// neither compares a column with a literal nor reads a table.
     pub fn of(text: &str) -> Option<Self> {
         let start = text.trim_start();
         if text.len() > MAX_TEXT_BYTES || !start.get(..6)?.eq_ignore_ascii_case("select") {
@@ -40,8 +61,8 @@ impl ComparedLiterals {
         let tokens = Tokenizer::new(&PostgreSqlDialect {}, start).with_unescape(false).tokenize().ok()?;
         let code: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
         let mut found = Self { text: String::with_capacity(start.len()), values: Vec::new() };
-        // The number of the next token without spaces, and whether WHERE has been seen.
-        let (mut number, mut is_behind_where) = (0, false);
+        // The number of the next token without spaces, and whether a condition may have begun.
+        let (mut number, mut is_in_condition, mut reads) = (0, false, false);
         for token in &tokens {
             match token {
                 Token::Whitespace(Whitespace::Space | Whitespace::Tab | Whitespace::Newline) => found.text.push(' '),
@@ -52,8 +73,9 @@ impl ComparedLiterals {
                 Token::Whitespace(_) | Token::Placeholder(_) => return None,
                 Token::SemiColon => {}
                 token => {
-                    is_behind_where |= is_keyword(token, Keyword::WHERE);
-                    match literal(token).filter(|_| is_behind_where && is_compared(&code, number)) {
+                    is_in_condition |= is_keyword(token, Keyword::WHERE) || is_keyword(token, Keyword::ON);
+                    reads |= is_keyword(token, Keyword::FROM);
+                    match literal(token).filter(|_| is_in_condition && is_compared(&code, number)) {
                         Some(value) => {
                             found.values.push(value);
                             write!(found.text, "${}", found.values.len()).ok()?;
@@ -65,7 +87,7 @@ impl ComparedLiterals {
             }
             number += usize::from(!matches!(token, Token::Whitespace(_)));
         }
-        (!found.values.is_empty()).then_some(found)
+        (reads || !found.values.is_empty()).then_some(found)
     }
 }
 
@@ -102,9 +124,7 @@ fn is_compared(code: &[&Token], place: usize) -> bool {
     let next = code.get(place + 1).copied();
     let ends = next.is_none_or(|next| {
         matches!(next, Token::RParen | Token::SemiColon)
-            || [Keyword::AND, Keyword::OR, Keyword::GROUP, Keyword::ORDER, Keyword::LIMIT]
-                .iter()
-                .any(|keyword| is_keyword(next, *keyword))
+            || BEHIND_CONDITIONS.iter().any(|keyword| is_keyword(next, *keyword))
     });
     let is_between = |token: Option<&Token>| token.is_some_and(|token| is_keyword(token, Keyword::BETWEEN));
     match at(1) {

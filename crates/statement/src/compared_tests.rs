@@ -40,6 +40,12 @@ fn compared_literals_become_parameters() {
             "SELECT a FROM t WHERE (a) IN (1, 2) AND NOT IN (3) AND f(4, 5) AND b IN (SELECT 6) AND c = ANY(7) AND d = $1",
             vec![Value::Int(8)],
         ),
+        ("SELECT count(*) FROM t LIMIT 5;", "SELECT count(*) FROM t LIMIT 5", Vec::new()),
+        (
+            "SELECT 1 AS n FROM t WHERE a = 2 UNION ALL SELECT 3 FROM u JOIN v ON v.b = 4 LEFT JOIN w ON w.c > 'x' WHERE d = 5",
+            "SELECT 1 AS n FROM t WHERE a = $1 UNION ALL SELECT 3 FROM u JOIN v ON v.b = $2 LEFT JOIN w ON w.c > $3 WHERE d = $4",
+            vec![Value::Int(2), Value::Int(4), Value::Text("x".into()), Value::Int(5)],
+        ),
     ] {
         let values = Some(ComparedLiterals { text: without.to_owned(), values });
         assert_eq!(ComparedLiterals::of(text), values, "{text}");

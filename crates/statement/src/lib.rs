@@ -23,6 +23,7 @@ pub mod named_queries;
 pub mod names;
 pub mod plain_text;
 mod postgres_forms;
+pub mod sequences;
 pub mod setting_names;
 pub mod stack;
 mod statement;

@@ -98,8 +98,8 @@ impl Scope<'_> {
         let arguments = || list.args.iter().map(argument).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty());
         match call.name.to_string().to_ascii_lowercase().as_str() {
             "coalesce" => arguments().map(Program::Coalesce),
-            "greatest" if is_comparable(to) => arguments().map(|of| Program::Extreme(Ordering::Greater, of)),
-            "least" if is_comparable(to) => arguments().map(|of| Program::Extreme(Ordering::Less, of)),
+            "greatest" if is_ordered(to) => arguments().map(|of| Program::Extreme(Ordering::Greater, of)),
+            "least" if is_ordered(to) => arguments().map(|of| Program::Extreme(Ordering::Less, of)),
             _ => None,
         }
     }
@@ -149,8 +149,14 @@ fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(literal) if matches!(literal.value, Literal::SingleQuotedString(_)))
 }
 
-/// Whether values of this type are compared here. Dates, times with a date, JSON and single floats are
-/// compared by rules of their own.
+/// Whether two values of a column of this type are compared here.
+fn is_ordered(column_type: ColumnType) -> bool {
+    is_comparable(column_type) || column_type.time_unit().is_some() || column_type == ColumnType::Date32
+}
+
+/// Whether values of this type are compared with literals and parameters here. JSON and single floats are
+/// compared by rules of their own, and so are dates and times with a date, which may have more digits than
+/// the column.
 pub(super) fn is_comparable(column_type: ColumnType) -> bool {
     matches!(
         column_type,
@@ -218,7 +224,10 @@ impl Scope<'_> {
         value: &Expr,
         types: &mut ParameterTypes,
     ) -> Option<Condition> {
-        let column_type = self.type_of(&column).filter(|column_type| is_comparable(*column_type))?;
+        let column_type = self.type_of(&column).filter(|column_type| is_ordered(*column_type))?;
+        if !is_comparable(column_type) && self.column(value).is_none() {
+            return None;
+        }
         // A literal with more digits than the column must not be rounded.
         if let ColumnType::Decimal { precision, scale } = column_type
             && matches!(value, Expr::Value(_))

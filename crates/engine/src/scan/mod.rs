@@ -227,6 +227,13 @@ impl TableView {
         self.segments.len()
     }
 
+    /// A number of rows that the table has at most, found without reading: rows that were deleted or
+    /// replaced count until they are merged.
+    pub fn max_rows(&self) -> u64 {
+        let in_segments: u64 = self.segments.iter().map(|listed| listed.segment.facts.rows).sum();
+        in_segments + self.memtables.iter().map(|memtable| memtable.rows() as u64).sum::<u64>()
+    }
+
     /// A number of containers that the table has at least, found without reading: the most that one
     /// segment or memtable has. Deleted ones may be among them.
     pub fn min_containers(&self) -> u64 {

@@ -11,6 +11,7 @@ use super::{
 use crate::column_names::name_derived;
 use datafusion::sql::sqlparser::ast::Statement;
 use fleetdb_engine::Result;
+use fleetdb_statement::sequences::without_casts;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -63,7 +64,7 @@ pub(super) const COLUMNS_OF_JOINS: Pass = Pass {
 };
 
 /// The other passes, in order.
-pub(super) const PASSES: [Pass; 27] = [
+pub(super) const PASSES: [Pass; 28] = [
     // Before anything is rewritten, what would be answered wrongly.
     Pass {
         name: "refused forms",
@@ -85,6 +86,13 @@ pub(super) const PASSES: [Pass; 27] = [
         run: always!(writes::in_planned_form),
         obsolete_when: "it plans UPDATE ... FROM and SET (a, b) = ...",
         example: "UPDATE reads SET v = 2 FROM meters m WHERE m.id = reads.id",
+    },
+    Pass {
+        name: "names of sequences",
+        marks: &[&[Word("nextval")], &[Word("setval")]],
+        run: always!(without_casts),
+        obsolete_when: "it casts a text to regclass",
+        example: "SELECT nextval('meters_id_seq'::regclass)",
     },
     Pass {
         name: "VALUES with subqueries",

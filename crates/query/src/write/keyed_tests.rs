@@ -228,6 +228,19 @@ fn a_write_of_many_rows_is_planned() {
 fn now_is_the_time_of_the_statement() {
     let (db, session) = session();
     session.sql("CREATE TABLE seen (id INT PRIMARY KEY, at TIMESTAMPTZ)").unwrap();
+    for newer in [
+        "INSERT INTO seen VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET at = excluded.at WHERE seen.at < excluded.at",
+        "INSERT INTO seen VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET at = greatest(seen.at, excluded.at)",
+    ] {
+        let write = keyed(&db, &session, newer).unwrap();
+        for (at, newest) in [(5, 5), (3, 5), (9, 9)] {
+            session.run_keyed(&write, &[Value::Int(7), Value::Int(at)]).unwrap().unwrap();
+            let row = db.container("seen", &[Value::Int(7)]).unwrap().last_row().unwrap();
+            assert_eq!(row, Some(vec![Value::Int(7), Value::Int(newest)]), "{newer}");
+        }
+        session.sql("TRUNCATE TABLE seen").unwrap();
+    }
+    assert!(keyed(&db, &session, "UPDATE seen SET at = NULL WHERE id = 1 AND at < '2026-01-01'").is_none());
     for sql in [
         "INSERT INTO seen VALUES (1, now()), (2, now()) ON CONFLICT DO NOTHING",
         "UPDATE seen SET at = now() WHERE id = 1",

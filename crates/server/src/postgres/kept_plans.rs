@@ -10,7 +10,7 @@ use crate::work::Weight;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{ErrorKind, Value};
 use fleetdb_postgres::column_names;
-use fleetdb_query::{Access, ComparedLiterals, Prepared};
+use fleetdb_query::{Access, ComparedLiterals, Prepared, Statement};
 use pgwire::api::portal::Format;
 use pgwire::api::results::Response;
 use pgwire::error::PgWireResult;
@@ -75,7 +75,10 @@ impl Connection {
         if WITH_EFFECTS.iter().any(|name| lower.contains(name)) {
             return None;
         }
-        let statement = self.parse_one(text).await.ok().filter(|statement| Weight::of(statement) == Weight::Light)?;
+        let is_kept = |statement: &Statement| {
+            Weight::of(statement) == Weight::Light && statement.command().access == Access::Read
+        };
+        let statement = self.parse_one(text).await.ok().filter(is_kept)?;
         let (names, session) = (column_names(&statement), session.clone());
         let prepared =
             self.shared.work.run_here(Weight::Light, || Prepared::new(session, statement)).await.ok()?.ok()?;
