@@ -968,3 +968,4 @@ UPDATE kinds SET c = ARRAY[id, id * 2] WHERE id = 3 RETURNING c;
 SELECT id, c FROM kinds ORDER BY c NULLS FIRST, id;
 DROP TABLE kinds;
 DROP TABLE bursts;
+SELECT round(2.00::numeric(8,2) / 3, 6), round(-2.00::numeric(8,2) / 3, 6), round(1::numeric(8,2) / 8, 4);

@@ -39,6 +39,7 @@ use datafusion::catalog::CatalogProvider;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::sql::parser::Statement as ParsedStatement;
+use datafusion::sql::sqlparser::parser::Parser;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
 use datafusion_pg_catalog::pg_catalog::{PgCatalogSchemaProvider, PgCatalogStaticTables};
@@ -46,9 +47,12 @@ use datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use fleetdb_engine::Result;
 use fleetdb_functions::errors::{engine_error, syntax_error, too_deep};
+use fleetdb_functions::names::{NEXT_NUMBER, RAISE_NUMBERS};
 use fleetdb_query::{ColumnTypes, Declare, SessionParts};
 use fleetdb_statement::depth::Links;
+use fleetdb_statement::grammar::Grammar;
 use fleetdb_statement::names::CATALOG;
+use fleetdb_statement::sequences::without_casts;
 use fleetdb_statement::stack::with_stack;
 use fleetdb_statement::words::first_word;
 use schema::CatalogSchema;
@@ -120,7 +124,7 @@ impl PgCatalog {
     fn parse_replaced(&self, shown: &Shown, session: &SessionParts, text: String) -> Result<Vec<ParsedStatement>> {
         let registered = self.0.get_or_init(|| set_up(shown, session).map_err(engine_error));
         let registered = registered.as_ref().map_err(Clone::clone)?;
-        let text = table_as_select(text);
+        let text = without_sequence_casts(table_as_select(text));
         let statements = registered.parser.parse(&subqueries::shielded(text)).map_err(syntax_error)?;
         let rewritten = |mut sql| {
             rewrite::rewrite(&mut sql);
@@ -128,6 +132,18 @@ impl PgCatalog {
         };
         Ok(statements.into_iter().map(rewritten).collect())
     }
+}
+
+/// Removes casts to `regclass` around the names of sequences, which the crate's parser would replace by
+/// the numbers of relations.
+fn without_sequence_casts(text: String) -> String {
+    let lower = text.to_ascii_lowercase();
+    if !lower.contains("regclass") || ![NEXT_NUMBER, RAISE_NUMBERS].iter().any(|name| lower.contains(name)) {
+        return text;
+    }
+    let Ok(mut statements) = Parser::parse_sql(&Grammar::of(&text), &text) else { return text };
+    without_casts(&mut statements);
+    statements.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// Replaces `TABLE name`, which the crate's parser lacks, at the beginning of a text.
