@@ -9,6 +9,7 @@
 //!
 //! A crash before the edit leaves files that the next open removes, and a WAL that it replays.
 
+use crate::column_type::ColumnType;
 use crate::deletes::DeleteSet;
 use crate::error::Result;
 use crate::ids::{Generation, SegmentId};
@@ -22,6 +23,7 @@ use crate::memtable::sorted::Sorted;
 use crate::pool::Pool;
 use crate::schema::{Role, TableSchema};
 use crate::segment::index::Entry;
+use crate::segment::lists::array_bytes;
 use crate::segment::pages::{ColumnValues, Texts};
 use crate::segment::writer::{SegmentWriter, SortedRows};
 use crate::segment::{Facts, ROW_GROUP_ROWS, directory, file_name};
@@ -37,6 +39,8 @@ const OWN_SEGMENT_ROWS: usize = 1 << 16;
 /// Candidate widths of a time partition, in seconds. Each divides the next, so that partitions
 /// nest.
 const WIDTHS_S: [i64; 4] = [3_600, 86_400, 8 * 86_400, 64 * 86_400];
+/// Memory of the arrays of a row group while it is written.
+const GROUP_ARRAY_BYTES: usize = 64 << 20;
 /// Minimum rows that a partition should have: compaction and retention work on whole partitions.
 const PARTITION_ROWS: i128 = 8 << 20;
 /// Minimum number of partitions that a retention should span.
@@ -225,11 +229,30 @@ impl<'a> PartitionRows<'a> {
     /// Writes the rows as a segment.
     fn write(&self, storage: &dyn Storage, name: &str, generation: Generation) -> Result<(Facts, u32, u64)> {
         let mut writer = SegmentWriter::create(storage, name, self.schema, generation)?;
-        for start in (0..self.rows.len()).step_by(ROW_GROUP_ROWS) {
-            let len = ROW_GROUP_ROWS.min(self.rows.len() - start);
+        let mut start = 0;
+        while start < self.rows.len() {
+            let len = self.group_rows(start, ROW_GROUP_ROWS.min(self.rows.len() - start))?;
             writer.group(&self.entries(start, len), self, start, len)?;
+            start += len;
         }
         writer.finish()
+    }
+
+    /// How many of the next `most` rows form a row group, at least one: its arrays take at most
+    /// [`GROUP_ARRAY_BYTES`] of memory. Equal arrays are one in the memtable, but not in pages.
+    fn group_rows(&self, start: usize, most: usize) -> Result<usize> {
+        let mut rows = most;
+        for (place, column) in self.schema.columns.iter().enumerate() {
+            let ColumnType::Array(element) = column.column_type else { continue };
+            let ColumnValues::Text(lane, arrays) = self.values(place, start, rows)? else { continue };
+            let mut bytes = 0;
+            let is_full = |row: &usize| {
+                bytes += lane.get(*row).map_or(0, |code| array_bytes(element, arrays.get(code as u32)));
+                bytes > GROUP_ARRAY_BYTES
+            };
+            rows = (0..rows).find(is_full).map_or(rows, |row| row.max(1));
+        }
+        Ok(rows)
     }
 
     /// The containers in a range of rows, each with its part of the range.

@@ -59,12 +59,13 @@ fn quotients(args: &[ArrayRef], to: &DataType) -> Result<ArrayRef> {
         if right == 0 {
             return Err(query_error(Error::new(Code::DivisionByZero, "division by zero")));
         }
-        let (dividend, divisor) = (i256::from_i128(left).wrapping_mul(shift), i256::from_i128(right));
+        let overflow = || query_error(Error::new(Code::OutOfRange, "numeric field overflow"));
+        let dividend = i256::from_i128(left).checked_mul(shift).ok_or_else(overflow)?;
+        let divisor = i256::from_i128(right);
         let (quotient, rest) = (dividend.wrapping_div(divisor), dividend.wrapping_rem(divisor));
         let is_up = rest.wrapping_abs().wrapping_mul(i256::from_i128(2)) >= divisor.wrapping_abs();
         let away = if (left < 0) == (right < 0) { i256::ONE } else { i256::MINUS_ONE };
         let rounded = if is_up { quotient.wrapping_add(away) } else { quotient };
-        let overflow = || query_error(Error::new(Code::OutOfRange, "numeric field overflow"));
         let rounded = rounded.to_i128().ok_or_else(overflow)?;
         Decimal128Type::validate_decimal_precision(rounded, precision, scale).map_err(|_| overflow())?;
         Ok(rounded)

@@ -159,7 +159,7 @@ struct Noted {
     expr: Arc<dyn PhysicalExpr>,
     column: TableColumn,
     keys: Arc<JoinKeys>,
-    /// `None` if there are too many, or one is no value of the column.
+    /// `None` if there are too many.
     distinct: Option<HashSet<ScalarValue>>,
 }
 

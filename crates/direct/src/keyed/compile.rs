@@ -14,6 +14,9 @@ use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::names::identifier;
 use std::cmp::Ordering;
 
+/// A condition with a longer list is planned.
+pub(super) const MAX_LISTED: usize = 100;
+
 /// What the names in an expression mean.
 pub(super) struct Scope<'a> {
     pub(super) schema: &'a TableSchema,
@@ -54,12 +57,7 @@ impl Scope<'_> {
                 if !is_number || is_text(left) || is_text(right) {
                     return None;
                 }
-                let (left, right) = (self.compile(left, to, types)?, self.compile(right, to, types)?);
-                // The planner computes with literals in 64 bits, and checks only the result.
-                let is_narrow = matches!(to, ColumnType::Int16 | ColumnType::Int32 | ColumnType::Decimal { .. });
-                if is_narrow && [&left, &right].iter().any(|side| side.computes()) {
-                    return None;
-                }
+                let (left, right) = (self.operand(left, to, types)?, self.operand(right, to, types)?);
                 Some(Program::Arithmetic(Box::new(Arithmetic { left, operator, right, column_type: to })))
             }
             Expr::Case { operand: None, conditions, else_result, .. } => {
@@ -82,6 +80,13 @@ impl Scope<'_> {
         }
     }
 
+    /// Compiles a part of an expression. What is computed for a column with few digits may be out of its
+    /// range as long as the result is not: the planner computes in 64 bits, and checks only the result.
+    fn operand(&self, expr: &Expr, to: ColumnType, types: &mut ParameterTypes) -> Option<Program> {
+        let is_narrow = matches!(to, ColumnType::Int16 | ColumnType::Int32 | ColumnType::Decimal { .. });
+        self.compile(expr, to, types).filter(|operand| !is_narrow || !operand.computes())
+    }
+
     fn call(&self, expr: &Expr, call: &Function, to: ColumnType, types: &mut ParameterTypes) -> Option<Program> {
         if let Some(unit) = now_for(expr, to, self.zone) {
             return Some(Program::Now(unit));
@@ -91,15 +96,16 @@ impl Scope<'_> {
         if !is_plain || call.over.is_some() || call.filter.is_some() || !call.within_group.is_empty() {
             return None;
         }
-        let argument = |argument: &FunctionArg| match argument {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.compile(expr, to, types),
-            _ => None,
-        };
-        let arguments = || list.args.iter().map(argument).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty());
+        let mut arguments = Vec::with_capacity(list.args.len());
+        for argument in &list.args {
+            let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument else { return None };
+            arguments.push(self.operand(argument, to, types)?);
+        }
         match call.name.to_string().to_ascii_lowercase().as_str() {
-            "coalesce" => arguments().map(Program::Coalesce),
-            "greatest" if is_ordered(to) => arguments().map(|of| Program::Extreme(Ordering::Greater, of)),
-            "least" if is_ordered(to) => arguments().map(|of| Program::Extreme(Ordering::Less, of)),
+            _ if arguments.is_empty() => None,
+            "coalesce" => Some(Program::Coalesce(arguments)),
+            "greatest" if is_ordered(to) => Some(Program::Extreme(Ordering::Greater, arguments)),
+            "least" if is_ordered(to) => Some(Program::Extreme(Ordering::Less, arguments)),
             _ => None,
         }
     }
@@ -133,6 +139,9 @@ impl Scope<'_> {
 /// Whether an operand is a column, or a literal that a decimal column holds as it is.
 pub(super) fn is_exact_decimal(operand: &Expr, precision: u8, scale: u8) -> bool {
     match operand {
+        Expr::Nested(operand) | Expr::UnaryOp { op: UnaryOperator::Minus, expr: operand } => {
+            is_exact_decimal(operand, precision, scale)
+        }
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => true,
         Expr::Value(literal) => match &literal.value {
             Literal::Number(digits, _) => {
@@ -203,7 +212,7 @@ impl Scope<'_> {
                 let to = self.compared(self.column(expr)?, Comparison::LessOrEqual, high, types)?;
                 negated_if(*negated, Condition::And(vec![from, to]))
             }
-            Expr::InList { expr, list, negated } => {
+            Expr::InList { expr, list, negated } if list.len() <= MAX_LISTED => {
                 let equal = |value| self.compared(self.column(expr)?, Comparison::Equal, value, types);
                 negated_if(*negated, Condition::Or(list.iter().map(equal).collect::<Option<_>>()?))
             }
@@ -228,15 +237,14 @@ impl Scope<'_> {
         if !is_comparable(column_type) && self.column(value).is_none() {
             return None;
         }
-        // A literal with more digits than the column must not be rounded.
+        // A number with more digits than the column must not be rounded.
         if let ColumnType::Decimal { precision, scale } = column_type
-            && matches!(value, Expr::Value(_))
             && !is_parameter(value)
             && !is_exact_decimal(value, precision, scale)
         {
             return None;
         }
-        Some(Condition::Compare(column, comparison, self.compile(value, column_type, types)?))
+        Some(Condition::Compare(column, comparison, self.operand(value, column_type, types)?))
     }
 }
 

@@ -1,16 +1,13 @@
 //! The condition of a keyed write: equalities and lists for every key column, perhaps a span of time,
 //! and perhaps conditions on the rows found by them.
 
-use super::compile::Scope;
+use super::compile::{MAX_LISTED, Scope};
 use super::is_exact;
 use super::program::{Condition, Program};
 use crate::cells::{Cell, ParameterTypes};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value as Literal};
 use fleetdb_engine::{ColumnType, Role, Unit, Value};
 use fleetdb_functions::values::times::{TimeText, read_exact};
-
-/// A longer list is planned.
-const MAX_LISTED: usize = 100;
 
 /// The containers that a condition names, and the times in them.
 pub(super) struct Keys {

@@ -85,7 +85,7 @@ pub struct KeyedChange {
     pub batch: Batch,
     /// The number of affected rows.
     pub count: u64,
-    /// Rows with the keys of the rows that were read.
+    /// Rows with the keys of the rows whose values the change depends on.
     pub read: Vec<Vec<Value>>,
     /// The rows as they are written; none for a DELETE.
     pub written: Vec<Vec<Value>>,
@@ -186,7 +186,7 @@ impl KeyedWrite {
         !matches!(self.action, Action::Delete { .. })
     }
 
-    /// Memory of its literals, in bytes.
+    /// Memory of the literals of an INSERT, in bytes. Those of other writes are few.
     pub fn bytes(&self) -> usize {
         let Action::Insert { cells, .. } = &self.action else { return 0 };
         let of_cell = |cell: &Cell| match cell {
@@ -288,6 +288,7 @@ impl Run<'_> {
                 let batch = std::mem::take(&mut self.made.batch);
                 self.made.batch = batch.delete(&schema.name, Some(&key), from..=to);
                 self.made.count += 1;
+                self.made.read.push(old);
             }
         }
         Ok(true)

@@ -17,6 +17,9 @@ use crate::lane::Lane;
 use crate::pool::Pool;
 use std::ops::Range;
 
+/// Memory of an element while arrays are written: its value, its code in a dictionary, its levels.
+pub(crate) const ELEMENT_BYTES: usize = 17;
+
 const NO_ARRAY: u8 = 0;
 const EMPTY: u8 = 1;
 const NULL_ELEMENT: u8 = 2;
@@ -168,4 +171,10 @@ impl PageLevels {
         }
         Ok(arrays)
     }
+}
+
+/// Memory of an array while it is written.
+pub(crate) fn array_bytes(element: ArrayElement, array: &[u8]) -> usize {
+    let elements = Elements::read(element, array).map_or(0, |elements| elements.len());
+    array.len() + elements * ELEMENT_BYTES
 }

@@ -1,6 +1,6 @@
 //! Segments: immutable Parquet files, sorted by (key, time), with each primary key once.
 //!
-//! 1. [`encoding`], [`page_header`]: values and pages in Parquet's format.
+//! 1. [`encoding`], [`page_header`], [`lists`]: values, pages and arrays in Parquet's format.
 //! 2. [`writer`] writes sorted rows to a file: pages of [`PAGE_ROWS`] rows (fewer if texts are
 //!    long) with checksums, each column's encoding chosen by trial, page index, statistics,
 //!    container index ([`index`]), footer.
@@ -12,7 +12,7 @@ pub(crate) mod compression;
 mod division;
 pub(crate) mod encoding;
 pub(crate) mod index;
-mod lists;
+pub(crate) mod lists;
 pub(crate) mod page;
 pub(crate) mod page_header;
 pub(crate) mod pages;

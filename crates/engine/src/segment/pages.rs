@@ -125,7 +125,10 @@ impl ColumnWriter {
         };
         let pool = texts.as_deref();
         let mut dictionary = pool.and_then(|pool| text_dictionary(&pages.values, pool, physical));
-        if let (Some(pool), None) = (pool, &dictionary) {
+        // A page of arrays is decoded to their elements, also those from a dictionary.
+        if let Some(pool) = pool
+            && (dictionary.is_none() || matches!(pages.shape, Shape::Lists(_)))
+        {
             pages.divide_texts(pool);
         }
         let mut facts = ColumnFacts {

@@ -6,7 +6,7 @@ use super::cache::{Cache, Cached, Part};
 use super::compression::decompress;
 use super::encoding::{self, Physical};
 use super::index::{self, BlockEntry, IndexBlock};
-use super::lists::PageLevels;
+use super::lists::{ELEMENT_BYTES, PageLevels};
 use super::page::{Dictionary, Page};
 use super::page_header::{Encoding, PageHeader};
 use super::{FACTS_KEY, FORMAT_VERSION, Facts, PAGE_ROWS};
@@ -47,6 +47,8 @@ struct StoredPages {
     nullable: bool,
     /// Size after encoding, before zstd.
     plain_bytes: usize,
+    /// Number of values with NULLs; in a column of arrays, of their elements.
+    values: usize,
     groups: Vec<StoredGroup>,
     /// All pages of the file, in row order.
     pages: Vec<(u64, usize)>,
@@ -180,6 +182,7 @@ impl Segment {
                 column_type: stored.column_type,
                 nullable: descr.column(place).max_def_level() > 0,
                 plain_bytes: 0,
+                values: 0,
                 groups: Vec::new(),
                 pages: Vec::new(),
             };
@@ -187,6 +190,8 @@ impl Segment {
                 let rows = group_starts[number + 1] - group_starts[number];
                 let plain_bytes = usize::try_from(group.column(place).uncompressed_size()).unwrap_or(0);
                 chunks.plain_bytes = chunks.plain_bytes.saturating_add(plain_bytes);
+                let values = usize::try_from(group.column(place).num_values()).unwrap_or(0);
+                chunks.values = chunks.values.saturating_add(values);
                 let offsets = offsets.get(number).and_then(|offsets| offsets.get(place));
                 let locations = offsets.ok_or_else(|| damaged("its offset index is too short"))?.page_locations();
                 let first = locations.first().map_or(0, |page| page.offset as u64);
@@ -279,10 +284,15 @@ impl Segment {
         (self.facts.rows as usize).div_ceil(PAGE_ROWS)
     }
 
-    /// Average bytes per row of a text column; little where texts are in a dictionary.
+    /// Average bytes per row of a text column; little where texts are in a dictionary. Of a column of
+    /// arrays, those of the elements in memory.
     pub(crate) fn text_bytes(&self, column: ColumnId) -> usize {
         let stored = self.stored(column).filter(|stored| stored.column_type.is_bytes());
-        stored.map_or(0, |stored| stored.plain_bytes) / (self.facts.rows as usize).max(1)
+        let bytes = stored.map_or(0, |stored| match stored.column_type {
+            ColumnType::Array(_) => stored.plain_bytes.max(stored.values.saturating_mul(ELEMENT_BYTES)),
+            _ => stored.plain_bytes,
+        });
+        bytes / (self.facts.rows as usize).max(1)
     }
 
     /// Number of pages of a column.

@@ -6,10 +6,11 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::DataType;
 use fleetdb_engine::inspect::check;
-use fleetdb_engine::io::{Io, MemoryStorage};
+use fleetdb_engine::io::{Io, MemoryStorage, Storage};
 use fleetdb_engine::{
     ArrayElement, ArrayValue, Batch, ColumnType, Database, Rows, ScanRequest, TableDefinition, Unit, Value,
 };
+use parquet::file::metadata::ParquetMetaDataReader;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::sync::Arc;
@@ -123,4 +124,29 @@ fn arrays_are_widened_by_admission_and_refused_as_keys() {
     let keyed = TableDefinition::new("k").key("id", ColumnType::Array(ArrayElement::Int32));
     let error = db.create_table(&keyed).unwrap_err();
     assert!(error.to_string().contains("is an array"), "{error}");
+}
+
+#[test]
+fn equal_arrays_of_many_rows_are_written_in_several_row_groups() {
+    let storage = MemoryStorage::new();
+    let (db, _) = with_clock(&storage, 0);
+    let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+    let schema = db.create_table(&table.field("v", ColumnType::Array(ArrayElement::Float64))).unwrap();
+    let array = ArrayValue::new(ArrayElement::Float64, &vec![Value::Float(0.5); 300]).unwrap();
+    let mut rows = Rows::new(&schema);
+    for time in 0..20_000 {
+        rows.push(&[Value::Int(1), Value::Int(time), Value::Array(array.clone())]).unwrap();
+    }
+    db.commit(Batch::new().with_rows(rows)).unwrap();
+    db.flush().unwrap();
+    let segment = storage.list("segments/0").unwrap().pop().unwrap();
+    let file = storage.read(&format!("segments/0/{segment}")).unwrap();
+    let bytes = file.read_at(0, file.len_bytes() as usize).unwrap();
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&bytes).unwrap();
+    assert!(metadata.num_row_groups() > 1, "{} row groups", metadata.num_row_groups());
+    let view = db.view();
+    let container = view.table("t").unwrap().container(&[Value::Int(1)]).unwrap();
+    for time in [0, 10_000, 19_999] {
+        assert_eq!(container.row(time).unwrap().unwrap()[2], Value::Array(array.clone()));
+    }
 }

@@ -98,8 +98,6 @@ fn number_of(text: &str, column_type: ColumnType) -> Result<Value> {
     Ok(Value::Float(value))
 }
 
-/// Parses bytes in PostgreSQL's forms: `\x` and hexadecimal digits; or UTF-8, where `\\` is a
-/// backslash and `\001`, with three octal digits, is any byte.
 /// A time of day in microseconds. Without colons, four digits are hours and minutes, and six also seconds, as
 /// in PostgreSQL.
 fn clock_time(text: &str) -> Option<i64> {
@@ -117,6 +115,8 @@ fn clock_time(text: &str) -> Option<i64> {
     }
 }
 
+/// Parses bytes in PostgreSQL's forms: `\x` and hexadecimal digits; or UTF-8, where `\\` is a
+/// backslash and `\001`, with three octal digits, is any byte.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let Some(digits) = text.strip_prefix("\\x") else { return unescaped(text.as_bytes()) };
     digits.as_bytes().chunks(2).map(|pair| byte_of(pair, 2, 16)).collect()

@@ -59,6 +59,8 @@ fn a_transaction_fails_if_rows_that_it_has_read_are_others_at_its_commit() {
         format!("{new} DO NOTHING"),
         format!("{new} (id, ts) DO UPDATE SET n = stock.n"),
         "DELETE FROM stock WHERE n = 1".to_owned(),
+        "DELETE FROM stock WHERE id = 1 AND ts = '2026-01-01' AND n = 1".to_owned(),
+        "DELETE FROM stock WHERE id = 1 AND ts < '2026-01-02' AND n = 1".to_owned(),
         "MERGE INTO stock USING (VALUES (1)) AS s (id) ON s.id = stock.id WHEN MATCHED THEN UPDATE SET n = stock.n + 10"
             .to_owned(),
         "MERGE INTO stock USING (VALUES (1)) AS s (id) ON s.id = stock.id WHEN MATCHED AND n = 1 THEN DELETE".to_owned(),

@@ -10,6 +10,7 @@ fn session() -> (Arc<Database>, Session) {
     session
         .sql("CREATE TABLE reads (site TEXT, id INT, ts TIMESTAMP(6), v DOUBLE, PRIMARY KEY (site, id, ts))")
         .unwrap();
+    session.sql("CREATE TABLE prices (id BIGINT, price NUMERIC(10, 2), PRIMARY KEY (id))").unwrap();
     session.sql("CREATE TABLE times (ts TIMESTAMP, v DOUBLE, PRIMARY KEY (ts))").unwrap();
     session.sql("CREATE TABLE seconds (id INT, ts TIMESTAMP(0), v DOUBLE, PRIMARY KEY (id, ts))").unwrap();
     session
@@ -46,6 +47,7 @@ fn writes_by_keys_need_no_planning() {
         "UPDATE reads SET v = $1 WHERE site = 'a' AND id = 7 AND ts >= $2 AND ts < $3 AND v BETWEEN 1 AND 2",
         "DELETE FROM reads WHERE site = 'a' AND id = 7 AND ts >= $1 AND v IS NULL",
         "DELETE FROM meters WHERE id IN (1, 2) AND n <> 3",
+        "DELETE FROM prices WHERE id = 1 AND price >= -0.05 AND price < (7) AND price <> $1",
     ] {
         assert!(keyed(&db, &session, sql).is_some(), "{sql}");
     }
@@ -86,6 +88,14 @@ fn other_writes_are_planned() {
         // The time has more digits than the column, or may have.
         "UPDATE seconds SET v = 1 WHERE id = 1 AND ts = '2026-01-01 10:00:00.5'",
         "UPDATE seconds SET v = 1 WHERE id = 1 AND ts = $1",
+        // What is computed on the way to a result, or to compare, may be out of the column's range.
+        "UPDATE meters SET small = least(small + 1, 5) WHERE id = 1",
+        "UPDATE meters SET n = 1 WHERE id = 1 AND small < small + 1",
+        // A number with more digits than the column would be rounded.
+        "DELETE FROM prices WHERE id = 1 AND price >= -0.005",
+        "DELETE FROM prices WHERE id = 1 AND price = (0.005)",
+        "DELETE FROM prices WHERE id = 1 AND price >= coalesce(0.004, 1)",
+        "DELETE FROM prices WHERE id = 1 AND price IN (1, 0.005)",
         // A number with digits after the point is no integer.
         "UPDATE meters SET n = 1 WHERE id = 1 AND n > 1.5",
         "UPDATE meters SET n = CASE n WHEN 1 THEN 2 END WHERE id = 1",
