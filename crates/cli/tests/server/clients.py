@@ -1,6 +1,8 @@
-"""Runs what Python's drivers and agents do, and compares each answer with the expected one."""
+"""Runs what psycopg does, and the statements of tools that know PostgreSQL, and compares each answer with the expected one.
+
+Arguments: the ports of the PostgreSQL wire and of HTTP.
+"""
 import datetime
-import socket
 import sys
 import threading
 import time
@@ -10,32 +12,14 @@ import urllib.request
 import uuid
 
 import psycopg
-from influxdb import InfluxDBClient
-from influxdb.exceptions import InfluxDBClientError
-from influxdb_client import InfluxDBClient as InfluxDBClient2
-from influxdb_client import Point
-from influxdb_client.client.write_api import SYNCHRONOUS
-from influxdb_client.rest import ApiException
+from common import connect, equal, fails, until_equal
 
-postgres, http, line_tcp, line_udp = (int(port) for port in sys.argv[1:])
+http = int(sys.argv[2])
 start = datetime.datetime(2026, 1, 1)
 
 
 def hour(number):
     return start + datetime.timedelta(hours=number)
-
-
-def equal(found, expected):
-    assert found == expected, f"{found!r} is not {expected!r}"
-
-
-def fails(code, call, *args):
-    try:
-        call(*args)
-    except psycopg.Error as error:
-        equal(error.sqlstate, code)
-    else:
-        raise AssertionError(f"{args} did not fail")
 
 
 def drivers(db):
@@ -349,49 +333,6 @@ def tools(db):
         WHERE i.indrelid = 'reads'::regclass AND i.indisprimary''')
 
 
-def until_equal(db, sql, expected):
-    """Unacknowledged lines appear after some time."""
-    for _ in range(2000):
-        try:
-            if db.execute(sql).fetchone() == expected:
-                return
-        except psycopg.errors.UndefinedTable:
-            pass
-        time.sleep(0.005)
-    raise AssertionError(f"{sql} did not become {expected}")
-
-
-def agents(db):
-    with socket.create_connection(("127.0.0.1", line_tcp)) as lines:
-        lines.sendall(b"tcp,host=a v=1 1\ntcp,host=a v=2 2\nwrong\ntcp,host=b v=3 3")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as lines:
-        lines.sendto(b"udp,host=a v=1 1\nudp,host=a v=2 2", ("127.0.0.1", line_udp))
-    until_equal(db, "SELECT count(*) FROM tcp", (3,))
-    until_equal(db, "SELECT count(*) FROM udp", (2,))
-    one = InfluxDBClient("127.0.0.1", http, "user", "password", "fleet")
-    one.create_database("fleet")
-    equal(one.ping(), "1.8-compatible")
-    point = {"measurement": "v1", "tags": {"host": "a"}, "time": "2026-01-01T00:00:00Z", "fields": {"x": 1.5, "n": 3}}
-    equal(one.write_points([point]), True)
-    try:
-        one.write(["v1,host=a x=bad 1"], params={"db": "fleet"}, protocol="line")
-        raise AssertionError("a wrong line was taken")
-    except InfluxDBClientError as error:
-        assert "line 1, column 13" in str(error), error
-    for packed in (False, True):
-        two = InfluxDBClient2(url=f"http://127.0.0.1:{http}", token="any", org="any", enable_gzip=packed)
-        equal((two.ping(), two.health().status), (True, "pass"))
-        writer = two.write_api(write_options=SYNCHRONOUS)
-        writer.write("bucket", "org", [Point("v2").tag("host", str(packed)).field("x", 1.0).time(1)])
-        try:
-            writer.write("bucket", "org", "v2,host=a x=bad")
-            raise AssertionError("a wrong line was taken")
-        except ApiException as error:
-            equal(error.status, 400)
-    equal(db.execute("SELECT x, n FROM v1").fetchall(), [(1.5, 3)])
-    equal(db.execute("SELECT count(*) FROM v2").fetchone(), (2,))
-
-
 def modes():
     """What a transaction sees, and that a read-only one writes nothing."""
     insert = "INSERT INTO reads (id, ts, kwh) VALUES (30, %s, 1)"
@@ -612,12 +553,7 @@ def rows_seen(db, key):
     return db.execute("SELECT count(*) FROM reads WHERE id = %s", (key,)).fetchone()[0]
 
 
-def connect(autocommit=True, **more):
-    return psycopg.connect(f"host=127.0.0.1 port={postgres} user=me dbname=fleetdb", autocommit=autocommit, **more)
-
-
 with connect() as connection:
     drivers(connection)
-    agents(connection)
 tried_again()
 print("all is well")

@@ -262,16 +262,31 @@ fn queries_that_were_short_and_are_long_keep_nobody_out() {
     });
 }
 
-#[test]
-fn drivers_and_agents_in_python_work_unmodified() {
-    if !is_there("python3", &["-c", "import psycopg, influxdb, influxdb_client"]) {
-        return;
-    }
+/// Runs a script of this folder, which may import its neighbours, with the ports of a server started for
+/// it.
+fn script_works(script: &str, ports: &[&str]) {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), &[]);
-    let ports = ["postgres", "http", "line_tcp", "line_udp"].map(|name| server.port(name));
-    says_that_all_is_well(Command::new("python3").args(["-c", include_str!("clients.py")]).args(ports));
+    let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    // Without a cache of compiled files in the folder.
+    let mut python = Command::new("python3");
+    python.arg("-B").arg(format!("{folder}/tests/server/{script}"));
+    says_that_all_is_well(python.args(ports.iter().map(|name| server.port(name))));
     assert!(server.terminate());
+}
+
+#[test]
+fn psycopg_works_unmodified() {
+    if is_there("python3", &["-c", "import psycopg"]) {
+        script_works("clients.py", &["postgres", "http"]);
+    }
+}
+
+#[test]
+fn agents_in_python_work_unmodified() {
+    if is_there("python3", &["-c", "import psycopg, influxdb, influxdb_client"]) {
+        script_works("agents.py", &["postgres", "http", "line_tcp", "line_udp"]);
+    }
 }
 
 /// Toolkits and drivers that query the catalog: SQLAlchemy, pandas and others.
