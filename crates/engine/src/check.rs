@@ -181,7 +181,32 @@ impl Condition {
 }
 
 impl Comparison {
-    fn allows(self, order: Ordering) -> bool {
+    /// The comparison with its sides exchanged.
+    ///
+    /// ```
+    /// use fleetdb_engine::Comparison;
+    /// assert_eq!(Comparison::Less.mirrored(), Comparison::Greater);
+    /// assert_eq!(Comparison::Equal.mirrored(), Comparison::Equal);
+    /// ```
+    #[must_use]
+    pub fn mirrored(self) -> Self {
+        match self {
+            Self::Less => Self::Greater,
+            Self::LessOrEqual => Self::GreaterOrEqual,
+            Self::Greater => Self::Less,
+            Self::GreaterOrEqual => Self::LessOrEqual,
+            same => same,
+        }
+    }
+
+    /// Whether the comparison holds for two values with this order.
+    ///
+    /// ```
+    /// use fleetdb_engine::Comparison;
+    /// assert!(Comparison::LessOrEqual.allows(1.cmp(&2)));
+    /// assert!(!Comparison::Equal.allows(1.cmp(&2)));
+    /// ```
+    pub fn allows(self, order: Ordering) -> bool {
         match self {
             Self::Equal => order.is_eq(),
             Self::NotEqual => order.is_ne(),

@@ -39,7 +39,7 @@ const OWN_SEGMENT_ROWS: usize = 1 << 16;
 /// Candidate widths of a time partition, in seconds. Each divides the next, so that partitions
 /// nest.
 const WIDTHS_S: [i64; 4] = [3_600, 86_400, 8 * 86_400, 64 * 86_400];
-/// Memory of the arrays of a row group while it is written.
+/// Memory of a column's arrays in a row group while it is written.
 const GROUP_ARRAY_BYTES: usize = 64 << 20;
 /// Minimum rows that a partition should have: compaction and retention work on whole partitions.
 const PARTITION_ROWS: i128 = 8 << 20;
@@ -229,30 +229,26 @@ impl<'a> PartitionRows<'a> {
     /// Writes the rows as a segment.
     fn write(&self, storage: &dyn Storage, name: &str, generation: Generation) -> Result<(Facts, u32, u64)> {
         let mut writer = SegmentWriter::create(storage, name, self.schema, generation)?;
+        let array_bytes_of_rows = self.array_bytes_of_rows()?;
         let mut start = 0;
         while start < self.rows.len() {
-            let len = self.group_rows(start, ROW_GROUP_ROWS.min(self.rows.len() - start))?;
+            let len = group_rows(&array_bytes_of_rows, start, ROW_GROUP_ROWS.min(self.rows.len() - start));
             writer.group(&self.entries(start, len), self, start, len)?;
             start += len;
         }
         writer.finish()
     }
 
-    /// How many of the next `most` rows form a row group, at least one: its arrays take at most
-    /// [`GROUP_ARRAY_BYTES`] of memory. Equal arrays are one in the memtable, but not in pages.
-    fn group_rows(&self, start: usize, most: usize) -> Result<usize> {
-        let mut rows = most;
+    /// For each column of arrays, the bytes of memory that each row's array takes while it is written.
+    fn array_bytes_of_rows(&self) -> Result<Vec<Vec<usize>>> {
+        let mut columns = Vec::new();
         for (place, column) in self.schema.columns.iter().enumerate() {
             let ColumnType::Array(element) = column.column_type else { continue };
-            let ColumnValues::Text(lane, arrays) = self.values(place, start, rows)? else { continue };
-            let mut bytes = 0;
-            let is_full = |row: &usize| {
-                bytes += lane.get(*row).map_or(0, |code| array_bytes(element, arrays.get(code as u32)));
-                bytes > GROUP_ARRAY_BYTES
-            };
-            rows = (0..rows).find(is_full).map_or(rows, |row| row.max(1));
+            let ColumnValues::Text(lane, arrays) = self.values(place, 0, self.rows.len())? else { continue };
+            let bytes = |code: u64| array_bytes(element, arrays.get(code as u32));
+            columns.push((0..lane.len()).map(|row| lane.get(row).map_or(0, bytes)).collect());
         }
-        Ok(rows)
+        Ok(columns)
     }
 
     /// The containers in a range of rows, each with its part of the range.
@@ -281,6 +277,19 @@ impl<'a> PartitionRows<'a> {
         }
         out
     }
+}
+
+/// How many of the next `most` rows form a row group, at least one: the arrays of each column take at
+/// most [`GROUP_ARRAY_BYTES`] of memory. Equal arrays are one in the memtable, but not in pages.
+fn group_rows(array_bytes_of_rows: &[Vec<usize>], start: usize, most: usize) -> usize {
+    array_bytes_of_rows.iter().fold(most, |rows, of_rows| {
+        let mut bytes = 0;
+        let is_full = |of_row: &usize| {
+            bytes += of_row;
+            bytes > GROUP_ARRAY_BYTES
+        };
+        of_rows[start..start + rows].iter().position(is_full).map_or(rows, |row| row.max(1))
+    })
 }
 
 impl SortedRows for PartitionRows<'_> {

@@ -5,7 +5,7 @@ use crate::arguments::misuse;
 use crate::errors::{misfit, query_error};
 use crate::values::literals::value_of_text;
 use crate::values::texts::{split_days, text_form};
-use arrow::array::{ArrayRef, AsArray, StringArray, Time64MicrosecondArray};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, StringArray, Time64MicrosecondArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, DurationNanosecondType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
@@ -86,8 +86,12 @@ fn text_of(args: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 fn letter_of(args: &[ArrayRef]) -> Result<ArrayRef> {
-    let letters = one(args)?.as_boolean().iter().map(|value| value.map(|is_true| if is_true { "t" } else { "f" }));
-    Ok(Arc::new(letters.collect::<StringArray>()))
+    Ok(Arc::new(letters(one(args)?.as_boolean())))
+}
+
+/// Booleans as `t` and `f`.
+pub(crate) fn letters(values: &BooleanArray) -> StringArray {
+    values.iter().map(|value| value.map(|is_true| if is_true { "t" } else { "f" })).collect()
 }
 
 fn time_of_day(args: &[ArrayRef]) -> Result<ArrayRef> {

@@ -5,10 +5,11 @@
 //! A width may be large, so the call counts the bytes of its output before it makes it.
 
 use crate::arguments::misuse;
+use crate::conversions::letters;
 use crate::expressions::are_constant;
 use crate::function_memory::{FunctionMemory, check_text_bytes};
 use crate::quoting::{literal, texts_of};
-use arrow::array::{Array, AsArray, BooleanArray, StringArray, StringBuilder};
+use arrow::array::{Array, AsArray, StringArray, StringBuilder};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -98,11 +99,6 @@ impl ScalarUDFImpl for Format {
             })
         })
     }
-}
-
-/// Booleans as PostgreSQL's functions write them; a cast writes `true`.
-fn letters(values: &BooleanArray) -> StringArray {
-    values.iter().map(|value| value.map(|is_true| if is_true { "t" } else { "f" })).collect()
 }
 
 /// Counts bytes instead of writing them.

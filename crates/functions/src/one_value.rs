@@ -6,7 +6,8 @@
 use crate::arguments::misuse;
 use crate::errors::query_error;
 use crate::expressions::on_arrays;
-use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt64Array, new_empty_array};
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
@@ -89,11 +90,11 @@ impl Values {
 
     fn list(&self) -> Result<ScalarValue> {
         let values = match self.values.is_empty() {
-            true => arrow::array::new_empty_array(self.element.data_type()),
+            true => new_empty_array(self.element.data_type()),
             false => ScalarValue::iter_to_array(self.values.iter().cloned())?,
         };
-        let offsets = arrow::buffer::OffsetBuffer::from_lengths([values.len()]);
-        let list = arrow::array::ListArray::try_new(Arc::clone(&self.element), offsets, values, None)?;
+        let offsets = OffsetBuffer::from_lengths([values.len()]);
+        let list = ListArray::try_new(Arc::clone(&self.element), offsets, values, None)?;
         Ok(ScalarValue::List(Arc::new(list)))
     }
 }

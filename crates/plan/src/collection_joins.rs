@@ -7,7 +7,7 @@
 //!    the join asks for its first row. That is after the join has taken all rows of the first side.
 
 use crate::join_keys::JoinKeys;
-use crate::plan_nodes::{no_expressions, plan_basics};
+use crate::plan_nodes::pass_through_plan;
 use crate::pushdown::key_value;
 use crate::scan::FleetScan;
 use arrow::array::RecordBatch;
@@ -20,7 +20,6 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -69,11 +68,8 @@ impl PhysicalOptimizerRule for BuildFromCollection {
 
 /// The scan whose rows a plan gives; `None` if it does more than to leave some out.
 fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<&FleetScan> {
-    if let Some(scan) = plan.downcast_ref::<FleetScan>() {
-        return Some(scan);
-    }
     let is_transparent = plan.is::<FilterExec>() || plan.is::<ProjectionExec>() || plan.is::<CooperativeExec>();
-    scan_of(plan.children().first().filter(|_| is_transparent)?)
+    if is_transparent { scan_of(plan.children().first()?) } else { plan.downcast_ref() }
 }
 
 /// Whether a scan of a collection has fewer rows than one of a table with times, and few enough for
@@ -114,9 +110,7 @@ fn with_keys(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let is_collected = *join.partition_mode() == PartitionMode::CollectLeft
         && join.null_equality() == NullEquality::NullEqualsNothing
         && !join.null_aware;
-    let is_yielding = join.right().is::<CooperativeExec>();
-    let scan = if is_yielding { join.right().children().first().copied() } else { Some(join.right()) };
-    let Some(scan) = scan.and_then(|scan| scan.downcast_ref::<FleetScan>()) else { return Ok(None) };
+    let Some(scan) = FleetScan::of(join.right()) else { return Ok(None) };
     if !is_narrowing || !is_collected || !scan.may_take_keys() {
         return Ok(None);
     }
@@ -127,31 +121,20 @@ fn with_keys(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some((expr, place)) = join.on().iter().find_map(key_place) else { return Ok(None) };
     let keys = Arc::new(JoinKeys::of(place));
     let column = scan.table().columns[place].clone();
-    let left = CollectKeys::over(Arc::clone(join.left()), expr, column, Arc::clone(&keys));
-    let right: Arc<dyn ExecutionPlan> = Arc::new(scan.with_keys(keys));
-    let right = if is_yielding { Arc::new(CooperativeExec::new(right)) } else { right };
+    let (input, properties) = (Arc::clone(join.left()), Arc::clone(join.left().properties()));
+    let left = CollectKeys { input, expr, column, keys: Arc::clone(&keys), properties };
+    let right = scan.with_keys(keys).in_place_of(join.right());
     join.builder().with_new_children(vec![Arc::new(left), right])?.build_exec().map(Some)
 }
 
 /// Passes rows on and notes the keys in them.
+#[derive(Clone)]
 struct CollectKeys {
     input: Arc<dyn ExecutionPlan>,
     expr: Arc<dyn PhysicalExpr>,
     column: TableColumn,
     keys: Arc<JoinKeys>,
     properties: Arc<PlanProperties>,
-}
-
-impl CollectKeys {
-    fn over(
-        input: Arc<dyn ExecutionPlan>,
-        expr: Arc<dyn PhysicalExpr>,
-        column: TableColumn,
-        keys: Arc<JoinKeys>,
-    ) -> Self {
-        let properties = Arc::clone(input.properties());
-        Self { input, expr, column, keys, properties }
-    }
 }
 
 /// The keys while they are noted.
@@ -192,25 +175,7 @@ impl ExecutionPlan for CollectKeys {
         "CollectKeys"
     }
 
-    plan_basics!();
-    no_expressions!();
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.into_iter().next().unwrap_or_else(|| Arc::clone(&self.input));
-        Ok(Arc::new(Self::over(input, Arc::clone(&self.expr), self.column.clone(), Arc::clone(&self.keys))))
-    }
+    pass_through_plan!();
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         // The keys of an earlier run are not those of this one.

@@ -3,7 +3,7 @@
 use fleetdb_engine::{KeyCondition, KeyPredicate, Value};
 use std::sync::{Mutex, PoisonError};
 
-/// Finding a container costs as much as passing so many while all are read.
+/// Seeking one container costs about as much as reading past this many containers in a full scan.
 const SEEK_CONTAINERS: u64 = 4;
 
 /// The keys of one run of a join, for a key column of the scan.

@@ -104,11 +104,7 @@ pub(crate) struct ContainerAggregate {
 impl ContainerAggregate {
     /// Converts an aggregate to one over containers, if possible.
     fn of(aggregate: &AggregateExec) -> Option<Self> {
-        let mut input = aggregate.input();
-        while input.name() == "CooperativeExec" {
-            input = input.children().first().copied()?;
-        }
-        let scan = input.downcast_ref::<FleetScan>().filter(|scan| scan.is_unlimited())?;
+        let scan = FleetScan::of(aggregate.input()).filter(|scan| scan.is_unlimited())?;
         let whole = matches!(aggregate.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned);
         let plain = aggregate.limit_options().is_none() && aggregate.filter_expr().iter().all(Option::is_none);
         if !whole || !plain || aggregate.group_expr().groups().len() > 1 {

@@ -66,7 +66,39 @@ macro_rules! leaf_plan {
     };
 }
 
-pub(crate) use {leaf_plan, no_expressions, plan_basics};
+/// Methods common to plan nodes without expressions that pass on the rows of their only `input` in its
+/// order. The node is cloned for another input.
+macro_rules! pass_through_plan {
+    () => {
+        crate::plan_nodes::plan_basics!();
+
+        fn maintains_input_order(&self) -> Vec<bool> {
+            vec![true]
+        }
+
+        fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            vec![&self.input]
+        }
+
+        crate::plan_nodes::no_expressions!();
+
+        fn replace_children(
+            self: std::sync::Arc<Self>,
+            children: Vec<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+            _options: datafusion::physical_plan::execution_plan::ReplaceChildrenOptions,
+        ) -> datafusion::error::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            Ok(match children.into_iter().next() {
+                Some(input) => {
+                    let properties = std::sync::Arc::clone(input.properties());
+                    std::sync::Arc::new(Self { input, properties, ..self.as_ref().clone() })
+                }
+                None => self,
+            })
+        }
+    };
+}
+
+pub(crate) use {leaf_plan, no_expressions, pass_through_plan, plan_basics};
 
 /// The properties of a node that outputs one partition incrementally.
 pub(crate) fn one_partition(equivalence: EquivalenceProperties) -> Arc<PlanProperties> {

@@ -77,6 +77,17 @@ impl FleetScan {
         Self { table, max_rows, reads, request, places, schema, properties, newest_first, condition, keys }.ordered()
     }
 
+    /// The scan that a plan is, with or without the [`CooperativeExec`] that DataFusion puts above scans.
+    pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<&Self> {
+        if plan.is::<CooperativeExec>() { Self::of(plan.children().first()?) } else { plan.downcast_ref() }
+    }
+
+    /// The plan with this scan instead of its own; see [`Self::of`].
+    pub(crate) fn in_place_of(self, plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        let scan = Arc::new(self);
+        if plan.is::<CooperativeExec>() { Arc::new(CooperativeExec::new(scan)) } else { scan }
+    }
+
     /// A scan that evaluates the condition of a filter above it and outputs the filter's columns;
     /// `None` if that is impossible.
     pub(crate) fn filtered(&self, filter: &FilterExec) -> Result<Option<Self>> {
@@ -293,13 +304,9 @@ impl PhysicalOptimizerRule for FilterInScan {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_down(|plan| {
             let Some(filter) = plan.downcast_ref::<FilterExec>() else { return Ok(Transformed::no(plan)) };
-            let below = filter.input();
-            let is_yielding = below.name() == "CooperativeExec";
-            let scan = if is_yielding { below.children().first().copied() } else { Some(below) };
-            let scan = scan.and_then(|scan| scan.downcast_ref::<FleetScan>());
+            let scan = FleetScan::of(filter.input());
             match scan.map(|scan| scan.filtered(filter)).transpose()?.flatten() {
-                Some(scan) if is_yielding => Ok(Transformed::yes(Arc::new(CooperativeExec::new(Arc::new(scan))))),
-                Some(scan) => Ok(Transformed::yes(Arc::new(scan))),
+                Some(scan) => Ok(Transformed::yes(scan.in_place_of(filter.input()))),
                 None => Ok(Transformed::no(plan)),
             }
         })

@@ -5,14 +5,13 @@
 //! A [`WideRows`] stands below each side. That of the left side, which the join reads first, notes
 //! the longest texts of a row; that of the right side cuts its batches accordingly.
 
-use crate::plan_nodes::{no_expressions, plan_basics};
+use crate::plan_nodes::pass_through_plan;
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::kernels::length::length;
 use arrow::compute::{cast, max};
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::joins::CrossJoinExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
@@ -55,31 +54,7 @@ impl ExecutionPlan for WideRows {
         "WideRows"
     }
 
-    plan_basics!();
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    no_expressions!();
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(match children.into_iter().next() {
-            Some(input) => {
-                let properties = Arc::clone(input.properties());
-                Arc::new(Self { input, properties, ..self.as_ref().clone() })
-            }
-            None => self,
-        })
-    }
+    pass_through_plan!();
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.input.execute(partition, context)?;

@@ -6,7 +6,7 @@
 //! constants: literals, results of scalar subqueries, and parameters. The node knows their sizes once it
 //! runs, and cuts its batches accordingly.
 
-use crate::plan_nodes::{no_expressions, plan_basics};
+use crate::plan_nodes::pass_through_plan;
 use crate::wide_rows::parts;
 use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
@@ -113,32 +113,8 @@ impl ExecutionPlan for CutRows {
         "CutRows"
     }
 
-    plan_basics!();
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    // Those of the node above are no expressions of this one.
-    no_expressions!();
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(match children.into_iter().next() {
-            Some(input) => {
-                let properties = Arc::clone(input.properties());
-                Arc::new(Self { input, properties, ..self.as_ref().clone() })
-            }
-            None => self,
-        })
-    }
+    // The expressions of the node above are no expressions of this one.
+    pass_through_plan!();
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.input.execute(partition, context)?;

@@ -4,7 +4,7 @@
 //! 1. [`grammar`] is PostgreSQL's grammar for sqlparser; [`memory`], [`depth`] and [`stack`] bound what a
 //!    text may cost before it is parsed and planned.
 //! 2. [`Statement`] is a parsed statement. [`command`] says how it is run and what it needs.
-//! 3. [`walk`] visits trees, [`names`] and [`clauses`] read them, [`built`] and [`generated`] make new ones.
+//! 3. [`walk`] visits trees, [`names`], [`clauses`] and [`operators`] read them, [`built`] and [`generated`] make new ones.
 
 pub mod built;
 pub mod chains;
@@ -21,6 +21,7 @@ pub mod merge_form;
 pub mod named;
 pub mod named_queries;
 pub mod names;
+pub mod operators;
 pub mod plain_text;
 mod postgres_forms;
 pub mod sequences;

@@ -2,16 +2,17 @@
 //! sums, differences and products of numbers, CASE, `coalesce`, `greatest`, `least` and `now`. In
 //! conditions: comparisons of a column with a value of its type, IS NULL, IN, BETWEEN, AND, OR and NOT.
 
-use super::program::{Arithmetic, Comparison, Condition, Operator, Program};
+use super::program::{Arithmetic, Condition, Program};
 use crate::cells::{Cell, ParameterTypes, now_for};
 use crate::conflict::EXCLUDED;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator,
     Value as Literal,
 };
-use fleetdb_engine::{ColumnType, Decimal, TableSchema, Value};
+use fleetdb_engine::{ColumnType, Comparison, Decimal, Operator, TableSchema, Value};
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::names::identifier;
+use fleetdb_statement::operators::{arithmetic, comparison};
 use std::cmp::Ordering;
 
 /// A condition with a longer list is planned.
@@ -39,12 +40,7 @@ impl Scope<'_> {
                 (self.schema.columns[place].column_type == to).then_some(program)
             }
             Expr::BinaryOp { left, op, right } => {
-                let operator = match op {
-                    BinaryOperator::Plus => Operator::Add,
-                    BinaryOperator::Minus => Operator::Subtract,
-                    BinaryOperator::Multiply => Operator::Multiply,
-                    _ => return None,
-                };
+                let operator = arithmetic(op)?;
                 let is_number = match to {
                     ColumnType::Int16 | ColumnType::Int32 | ColumnType::Int64 | ColumnType::Float64 => true,
                     // A product has more digits, and an operand must not be rounded before the result.
@@ -250,17 +246,4 @@ impl Scope<'_> {
 
 fn is_parameter(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(literal) if matches!(literal.value, Literal::Placeholder(_)))
-}
-
-/// The comparison that an operator is.
-fn comparison(operator: &BinaryOperator) -> Option<Comparison> {
-    Some(match operator {
-        BinaryOperator::Eq => Comparison::Equal,
-        BinaryOperator::NotEq => Comparison::NotEqual,
-        BinaryOperator::Lt => Comparison::Less,
-        BinaryOperator::LtEq => Comparison::LessOrEqual,
-        BinaryOperator::Gt => Comparison::Greater,
-        BinaryOperator::GtEq => Comparison::GreaterOrEqual,
-        _ => return None,
-    })
 }

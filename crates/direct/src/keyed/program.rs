@@ -1,7 +1,7 @@
 //! The expressions and conditions of a keyed write, and their values.
 
 use crate::cells::{Cell, count_of};
-use fleetdb_engine::{Code, ColumnType, Decimal, Error, Result, Unit, Value};
+use fleetdb_engine::{Code, ColumnType, Comparison, Decimal, Error, Operator, Result, Unit, Value};
 use fleetdb_functions::values::literals::numeric_overflow;
 use std::cmp::Ordering;
 use std::time::SystemTime;
@@ -41,13 +41,6 @@ pub(super) struct Arithmetic {
     pub(super) column_type: ColumnType,
 }
 
-#[derive(Clone, Copy)]
-pub(super) enum Operator {
-    Add,
-    Subtract,
-    Multiply,
-}
-
 /// A compiled condition.
 pub(super) enum Condition {
     Compare(Program, Comparison, Program),
@@ -55,41 +48,6 @@ pub(super) enum Condition {
     And(Vec<Self>),
     Or(Vec<Self>),
     Not(Box<Self>),
-}
-
-/// How two values compare.
-#[derive(Clone, Copy)]
-pub(super) enum Comparison {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
-impl Comparison {
-    /// The comparison with its sides exchanged.
-    pub(super) fn mirrored(self) -> Self {
-        match self {
-            Self::Less => Self::Greater,
-            Self::LessOrEqual => Self::GreaterOrEqual,
-            Self::Greater => Self::Less,
-            Self::GreaterOrEqual => Self::LessOrEqual,
-            same => same,
-        }
-    }
-
-    fn allows(self, order: Ordering) -> bool {
-        match self {
-            Self::Equal => order.is_eq(),
-            Self::NotEqual => order.is_ne(),
-            Self::Less => order.is_lt(),
-            Self::LessOrEqual => order.is_le(),
-            Self::Greater => order.is_gt(),
-            Self::GreaterOrEqual => order.is_ge(),
-        }
-    }
 }
 
 /// The order of two values of one type; `None` if one of them is NULL. A NaN is larger than all other

@@ -3,8 +3,8 @@
 //! 1. The encoding is chosen by trial: the first and the middle page are encoded with every
 //!    candidate and compressed. The smallest wins, or one that is slightly larger but much faster
 //!    to read ([`TIGHT_SLACK_VALUES`]). Text uses a dictionary or is plain.
-//! 2. Each page ([`division`](super::division)) is encoded and written with its CRC-32. It is compressed with zstd if that saves a sixteenth.
-//!    Its minimum and maximum go to the column index.
+//! 2. Each page ([`division`](super::division)) is encoded and written with its CRC-32. It is
+//!    compressed with zstd if that saves a sixteenth. Its minimum and maximum go to the column index.
 
 use super::compression::compressor;
 use super::division::{Pages, Shape};

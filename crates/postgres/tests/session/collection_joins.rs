@@ -4,7 +4,7 @@ use super::{explain, text};
 use fleetdb_engine::Value;
 use fleetdb_query::Session;
 
-/// A session with 200 meters of 20 sites and their readings, one of which has no meter.
+/// A session with 200 meters at 20 sites and the readings of 201 meters. `meters` has no row for the last one.
 fn session() -> Session {
     let (_, session) = super::session();
     for sql in [

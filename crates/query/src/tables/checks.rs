@@ -10,6 +10,7 @@ use fleetdb_engine::{
 use fleetdb_functions::values::literals::value_of_text_in;
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::names::identifier;
+use fleetdb_statement::operators::{arithmetic, comparison};
 
 /// The columns that a condition may name.
 pub(crate) struct CheckScope {
@@ -165,12 +166,7 @@ impl CheckScope {
             // A constant with its type, as pg_dump writes it.
             Expr::Cast { expr: of, data_type, .. } => self.cast(expr, of, data_type)?,
             Expr::BinaryOp { left, op, right } => {
-                let operator = match op {
-                    BinaryOperator::Plus => Operator::Add,
-                    BinaryOperator::Minus => Operator::Subtract,
-                    BinaryOperator::Multiply => Operator::Multiply,
-                    _ => return Err(refused(expr)),
-                };
+                let operator = arithmetic(op).ok_or_else(|| refused(expr))?;
                 let ((left, Kind::Number), (right, Kind::Number)) = (self.operand(left)?, self.operand(right)?) else {
                     return Err(refused(expr));
                 };
@@ -204,18 +200,6 @@ impl CheckScope {
             None => Err(Error::new(Code::UndefinedColumn, format!("column \"{name}\" does not exist"))),
         }
     }
-}
-
-fn comparison(op: &BinaryOperator) -> Option<Comparison> {
-    Some(match op {
-        BinaryOperator::Eq => Comparison::Equal,
-        BinaryOperator::NotEq => Comparison::NotEqual,
-        BinaryOperator::Lt => Comparison::Less,
-        BinaryOperator::LtEq => Comparison::LessOrEqual,
-        BinaryOperator::Gt => Comparison::Greater,
-        BinaryOperator::GtEq => Comparison::GreaterOrEqual,
-        _ => return None,
-    })
 }
 
 fn not(condition: Condition) -> Condition {

@@ -75,12 +75,11 @@ pub fn csv_rows(rows: &RecordBatch, out: &mut Vec<u8>) -> Result<()> {
 /// A column of UUIDs or arrays as text, one of bytes as `Binary`; others as they are.
 fn readable(column: &ArrayRef) -> Result<ArrayRef> {
     let texts = match column.data_type() {
-        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => array_text_form(column)?,
         &ColumnType::UUID => text_form(column)?,
         DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             Some(cast(column, &DataType::Binary)?)
         }
-        _ => None,
+        _ => array_text_form(column)?,
     };
     Ok(texts.unwrap_or_else(|| Arc::clone(column)))
 }
